@@ -18,7 +18,7 @@ from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.errors import handle_errors
 from jedi.api.event_routes import add_event_routes
-from jedi.api.health import readiness
+from jedi.api.health import DatabaseWatch, SharedQuestion, this_release
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.metrics import Metrics, is_local
@@ -73,7 +73,8 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Fast
     """The application over a database and the data management it configures; `connections` counts
     those that are open."""
     app = FastAPI(title="JEDI", docs_url=None, redoc_url=None)
-    fresh, knobs = CurrentContext(world), CurrentKnobs(world)
+    fresh, knobs, release = CurrentContext(world), CurrentKnobs(world), this_release()
+    app.state.database = database = DatabaseWatch(world, release)
 
     def provider() -> OidcKnobs:
         return fresh().knobs.oidc
@@ -85,11 +86,11 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Fast
 
     authentication = CallerAuthentication(world.engine, provider, world.log)
     metrics = Metrics(world.engine, connections)
-    _itself(app, world, metrics, knobs, authentication)
-    door = PilotAuthentication(world.engine)
+    _itself(app, database.ready, metrics, knobs, authentication)
+    door = PilotAuthentication(world.engine, database.must_answer)
     _pilots(app, world, door, fresh)
     add_event_routes(app, world, door)
-    add_operations(app, world, authentication, knobs)
+    add_operations(app, world, authentication, knobs, release, database.must_answer)
     describe(app, (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports))
     handle_errors(app, world.log)
     app.add_middleware(Observation, metrics=metrics, knobs=knobs, log=world.log)
@@ -98,13 +99,12 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Fast
 
 def _itself(
     app: FastAPI,
-    world: World,
+    ready: SharedQuestion[None],
     metrics: Metrics,
     knobs: CurrentKnobs,
     authentication: CallerAuthentication,
 ) -> None:
     """Add the routes that show the state of the service itself."""
-    ready = readiness(world.engine)
     ok = b'{"status":"ok"}'
 
     @app.get("/health", **says(500, token=False))

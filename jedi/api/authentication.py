@@ -58,10 +58,11 @@ class Caller:
 
 
 class PilotAuthentication:
-    """Lets pilots in."""
+    """Lets pilots in, unless `must_answer` raises."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, must_answer: Callable[[], None]) -> None:
         self._engine = engine
+        self._must_answer = must_answer
         self._trusted: dict[str, tuple[float, str]] = {}
         """Until when, and the site, by the hashes of tokens."""
         self._bodies = Bodies()
@@ -69,6 +70,10 @@ class PilotAuthentication:
 
     async def who(self, request: Request) -> Caller:
         """The request's sender, who has a good token. Forbidden, its body unread."""
+        try:
+            self._must_answer()
+        except JediError as error:
+            await refuse(request, error)
         found = _BEARER.fullmatch(request.headers.get("authorization", ""))
         if found is None:
             said = "Send a token: Authorization: Bearer TOKEN."

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -24,6 +24,7 @@ from jedi.core.errors import (
     Unreachable,
     VersionTooOld,
 )
+from jedi.taskbuffer.db.engine import is_away
 
 
 class TooLarge(JediError):
@@ -50,6 +51,7 @@ _STATUS = {
     Busy: 503,
 }
 _UNKNOWN_CALLER = ("no_token", "bad_token")
+AWAY = "JEDI's database does not answer at the moment. Try again."
 PROBLEM = "application/problem+json"
 """RFC 9457."""
 
@@ -72,12 +74,14 @@ def handle_errors(app: FastAPI, log: Any) -> None:
         return _answer(request, 400, JediError("The request ended early.", code="cut_off"))
 
     @app.exception_handler(NoConnection)
-    @app.exception_handler(OperationalError)
-    async def away(request: Request, error: OperationalError | NoConnection) -> JSONResponse:
+    @app.exception_handler(DBAPIError)
+    async def away(request: Request, error: DBAPIError | NoConnection) -> JSONResponse:
+        if isinstance(error, DBAPIError) and not is_away(error):
+            raise error  # `broken` takes it
         why = str(getattr(error, "orig", error))[:500]
         known = request.state.request_id
         log.error("database away", path=request.url.path, request_id=known, error=why)
-        return _answer(request, 503, Unreachable("The database does not answer. Try again."))
+        return _answer(request, 503, Unreachable(AWAY))
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> JSONResponse:

@@ -1,4 +1,5 @@
-"""Questions to the database that are answered under any load: /ready, and the figures of /metrics.
+"""Questions to the database that are answered under any load: /ready, and the figures of /metrics;
+and a watch that ends the waiting for a database that hangs.
 
 /health asks nothing: it says that the process lives. A supervisor that ended a process because the
 database is away would help nobody.
@@ -8,16 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
+from jedi.agent.base import World
+from jedi.api.errors import AWAY
 from jedi.core.errors import Unreachable
-from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.db.engine import at_once, connect
+from jedi.taskbuffer.db.sessions import SessionsInUse
 from jedi.taskbuffer.schema import migrate
 
 ANSWER_S = 5.0
+SILENT_LOOKS = 2
 
 Answer = TypeVar("Answer")
 
@@ -41,20 +48,73 @@ class SharedQuestion(Generic[Answer]):
         return await self._asking
 
 
-def readiness(engine: Engine) -> SharedQuestion[None]:
-    """Check that the database answers, and has the schema of this release."""
-    wanted = migrate.head()
+SCHEMA_DIFFERS = "schema_differs"
 
-    def ask() -> None:
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The schema that this release works with."""
+
+    revision: str
+
+    def must_fit(self, found: str | None) -> None:
+        """Unreachable: the database has another revision."""
+        if found == self.revision:
+            return
+        remedy = "A newer release has migrated the database: install that one here, too."
+        if found is None or migrate.known(found):
+            remedy = "An operator upgrades the database: jedi db upgrade."
+        shown = found or "none"
+        raise Unreachable(
+            f"The database has schema {shown}; this release has {self.revision}. {remedy}",
+            code=SCHEMA_DIFFERS,
+            found=found,
+            wanted=self.revision,
+        )
+
+    def must_fit_database(self, engine: Engine) -> None:
+        """The same of a database as it is now; the database's error, if it does not answer."""
         with at_once(engine) as tx:
             found = migrate.revision(tx)
-        if found != wanted:
-            raise Unreachable(
-                f"The database has schema {found or 'none'}; this release has {wanted}. An "
-                "operator upgrades it: jedi db upgrade.",
-                code="schema_differs",
-                found=found,
-                wanted=wanted,
-            )
+        self.must_fit(found)
 
-    return SharedQuestion(ask)
+
+def this_release() -> Release:
+    """The release that runs."""
+    return Release(migrate.head())
+
+
+class DatabaseWatch:
+    """Looks at the database on a connection of its own. If two looks in a row have no answer, it
+    hangs: all sessions are cut, and requests are refused until it answers again."""
+
+    def __init__(self, world: World, release: Release) -> None:
+        url = world.engine.url.render_as_string(hide_password=False)
+        own = connect(url, "jedi api look", pool_size=1)
+        self._sessions = [SessionsInUse(engine) for engine in (world.engine, own)]
+        self._log = world.log
+        self._silent = 0
+        self.ready = SharedQuestion(lambda: release.must_fit_database(own))
+        """Check that the database answers, and has the schema of this release."""
+
+    async def look(self) -> None:
+        """Look once. Unreachable: the schema is that of another release."""
+        try:
+            await self.ready()
+        except SQLAlchemyError:  # it refuses, and so do the requests
+            return
+        except Unreachable as error:
+            if error.code == SCHEMA_DIFFERS:
+                raise
+            self._silent += 1
+            if self._silent >= SILENT_LOOKS:
+                self._log.error("the database hangs: its sessions are cut")
+                for one in self._sessions:
+                    one.cut()
+        else:
+            self._silent = 0
+
+    def must_answer(self) -> None:
+        """Unreachable: the database hangs."""
+        if self._silent >= SILENT_LOOKS:
+            raise Unreachable(AWAY)

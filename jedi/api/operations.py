@@ -24,10 +24,12 @@ from starlette.responses import FileResponse, Response
 
 from jedi.agent.base import World
 from jedi.api.bodies import Bodies, problems_of, read, refuse
+from jedi.api.health import Release
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.rates import Rates, TooManyCalls
 from jedi.api.watching import Watchers
+from jedi.core import crash
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
@@ -54,17 +56,32 @@ class Origin:
     key: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The system in which operations run."""
+
+    world: World
+    home: Home
+    release: Release
+
+
 def add_operations(
-    app: FastAPI, world: World, authentication: CallerAuthentication, knobs: CurrentKnobs
+    app: FastAPI,
+    world: World,
+    authentication: CallerAuthentication,
+    knobs: CurrentKnobs,
+    release: Release,
+    must_answer: Callable[[], None],
 ) -> None:
-    """Add a route for each operation."""
-    let_in = _entrance(authentication, Rates(), knobs)
-    bodies, uploads, home = Bodies(), Bodies(UPLOADS_MAX), Home(world.settings.home)
+    """Add a route for each operation, which refuses if `must_answer` raises."""
+    let_in = _entrance(authentication, Rates(), knobs, must_answer)
+    bodies, uploads = Bodies(), Bodies(UPLOADS_MAX)
+    here = Surroundings(world, Home(world.settings.home), release)
     app.state.watchers = watchers = Watchers(world, authentication)
     for one in OPERATIONS:
         app.add_api_route(
             one.path,
-            _endpoint(one, world, home, let_in, uploads if one.raw else bodies, watchers),
+            _endpoint(one, here, let_in, uploads if one.raw else bodies, watchers),
             methods=[one.method],
             name=one.name,
             response_model=None,
@@ -76,8 +93,17 @@ LetIn = Callable[[Request], Awaitable[KnownCaller]]
 """The caller of a request, who has calls left."""
 
 
-def _entrance(authentication: CallerAuthentication, rates: Rates, knobs: CurrentKnobs) -> LetIn:
+def _entrance(
+    authentication: CallerAuthentication,
+    rates: Rates,
+    knobs: CurrentKnobs,
+    must_answer: Callable[[], None],
+) -> LetIn:
     async def let_in(request: Request) -> KnownCaller:
+        try:
+            must_answer()
+        except JediError as error:
+            await refuse(request, error)
         caller = await authentication(request)
         request.state.caller = caller.user_name
         try:
@@ -91,8 +117,7 @@ def _entrance(authentication: CallerAuthentication, rates: Rates, knobs: Current
 
 def _endpoint(
     operation: Operation,
-    world: World,
-    home: Home,
+    here: Surroundings,
     let_in: LetIn,
     bodies: Bodies,
     watchers: Watchers,
@@ -101,9 +126,7 @@ def _endpoint(
         caller = await let_in(request)
         origin = _origin(request, operation)
         async with bodies.taken(request, operation.body_max) as body:
-            answer = await to_thread.run_sync(
-                _run, operation, world, home, caller, origin, request, body
-            )
+            answer = await to_thread.run_sync(_run, operation, here, caller, origin, request, body)
         if isinstance(answer, EventStream):
             return watchers.respond(operation, answer, request, {})
         return _respond(request, operation, answer)
@@ -127,8 +150,7 @@ def address_of(request: Request) -> str | None:
 
 def _run(
     operation: Operation,
-    world: World,
-    home: Home,
+    here: Surroundings,
     caller: KnownCaller,
     origin: Origin,
     request: Request,
@@ -139,11 +161,11 @@ def _run(
     if operation.streams_events and (last := request.headers.get("last-event-id")):
         arguments["since"] = last  # a browser repeats the URL of its first request
     if operation.changes:
-        return _change(operation, world, home, caller, origin, arguments)
-    with world.engine.connect() as connection:
+        return _change(operation, here, caller, origin, arguments)
+    with here.world.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
-        _name(tx, origin)
-        call = Call(tx, caller, home)
+        _begin(tx, here.release, origin)
+        call = Call(tx, caller, here.home)
         if operation.streams or operation.streams_events:
             found: FileContent | EventStream = operation(call, **arguments)
             return found
@@ -152,32 +174,35 @@ def _run(
 
 def _change(
     operation: Operation,
-    world: World,
-    home: Home,
+    here: Surroundings,
     caller: KnownCaller,
     origin: Origin,
     arguments: dict[str, Any],
 ) -> bytes:
     digest = _digest(operation, arguments)
     who = caller.user_name
-    with world.engine.begin() as tx:
-        _name(tx, origin)
+    crash.point("api", f"{operation.name}.received")
+    with here.world.engine.begin() as tx:
+        _begin(tx, here.release, origin)
         if origin.key and (known := audit.begin(tx, who, origin.key, digest)) is not None:
             return known.encode()
-        call = Call(tx, caller, home)
+        call = Call(tx, caller, here.home)
         answer = _answer(operation, call, arguments)
         if not arguments.get("dry_run"):
             _note(tx, operation, call, arguments, origin)
         if origin.key:
             audit.end(tx, who, origin.key, None if operation.secret else answer.decode())
+        crash.point("api", f"{operation.name}.before_commit")
+    crash.point("api", f"{operation.name}.after_commit")
     for step in call.afterwards:
-        _follow_up(operation, world, step)
+        _follow_up(operation, here.world, step)
     return answer
 
 
-def _name(tx: Connection, origin: Origin) -> None:
-    """PostgreSQL's log shows the request's id as the name of its application."""
-    name_transaction(tx, f"jedi api {origin.request_id}")
+def _begin(tx: Connection, release: Release, origin: Origin) -> None:
+    """PostgreSQL's log shows the request's id as the name of its application. Unreachable: another
+    release has migrated the database since this service began."""
+    release.must_fit(name_transaction(tx, f"jedi api {origin.request_id}"))
 
 
 def _follow_up(operation: Operation, world: World, step: Callable[[Connection], None]) -> None:

@@ -27,32 +27,48 @@ from jedi.api.connections import (
     protocol,
     raise_descriptors,
 )
-from jedi.core.errors import BadInput, Problem, Refused
+from jedi.api.health import this_release
+from jedi.core import clock
+from jedi.core.errors import BadInput, Problem, Refused, Unreachable
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.host.home import Home
 from jedi.taskbuffer.db.engine import plan_once, reachable
 
-_GRACE_S = 5
+_GRACE_S = 7
+"""Seconds for requests in hand after SIGTERM; the supervisor waits for GRACE_S (10)."""
+
+LINGER_S = 1.0
+"""Seconds for kept connections to end with an answer: a proxy that sends a request on one at the
+very moment of its end can't know whether the service has seen it."""
+
+LOOK_TICKS = 50
+"""Tenths of a second between looks at the database."""
+
+_PROBE_S = 5
 _UNSET = "jedi config unset api.listen --here"
+_UNSET_HERE = "unset JEDI_LISTEN"
 
 
 def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
-    """Answer requests at the home's unix socket, and at the address of knob api.listen, until
-    SIGTERM or SIGINT; `ready` is called once connections are accepted.
+    """Answer requests at the home's unix socket, and at the address of JEDI_LISTEN or knob
+    api.listen, until SIGTERM or SIGINT; `ready` is called once connections are accepted.
 
-    Refused if another service listens at the same place.
+    Refused if another service listens at the same place. Unreachable, at the start or later: the
+    database has the schema of another release.
     """
     world = make_world(settings, "api")
     plan_once(world.engine, in_order=True)
     with reachable(world.engine):
+        this_release().must_fit_database(world.engine)
         world.refresh()
-    home, address = Home(settings.home), world.knobs.api.listen
+    home, address = Home(settings.home), settings.listen or world.knobs.api.listen
     home.prepare()
     secure = bool(address) and home.certificate.exists()
     if secure:
         _check(home.certificate, home.private_key)
-    listeners = [listen_tcp(address, secure)] if address else []
+    unset = _UNSET_HERE if settings.listen else _UNSET
+    listeners = [listen_tcp(address, secure, unset)] if address else []
     listeners.append(listen_unix(home.api_socket, world.knobs.api.socket_group))
     gate = ConnectionLimits(raise_descriptors(), lambda: _bounds(world.knobs))
     config = uvicorn.Config(
@@ -76,11 +92,22 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     world.log.info("listening", at=[*filter(None, [address]), str(home.api_socket)])
     ready()
     server.run(sockets=[Listener.behind(gate, listener) for listener in listeners])
+    if server.misfit:
+        world.log.error("the database was migrated: the service ends", why=str(server.misfit))
+        raise server.misfit
 
 
 class Server(uvicorn.Server):
-    """Speaks TLS behind TCP alone: the kernel itself vouches for the peers of a unix socket. Ends
-    the application's streams before it waits for connections."""
+    """Speaks TLS behind TCP alone: the kernel itself vouches for the peers of a unix socket.
+
+    At its end it accepts no connection any more, ends the application's streams, answers what is in
+    hand, and then closes. It ends by itself when another release migrates the database: a service
+    that can't answer must not stay among those that can.
+    """
+
+    linger_s = LINGER_S
+    misfit: Unreachable | None = None
+    _look: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         given, secure = sockets or [], self.config.ssl
@@ -92,10 +119,37 @@ class Server(uvicorn.Server):
             servers += self.servers
         self.servers = servers
 
+    async def on_tick(self, counter: int) -> bool:
+        if counter and counter % LOOK_TICKS == 0 and (not self._look or self._look.done()):
+            self._look = asyncio.create_task(self._look_at_database())
+        return await super().on_tick(counter)
+
+    async def _look_at_database(self) -> None:
+        app: Any = self.config.app
+        try:
+            await app.state.database.look()
+        except Unreachable as error:
+            self.misfit, self.should_exit = error, True
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         app: Any = self.config.app
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
         app.state.watchers.close()
+        last = (b"connection", b"close")
+        self.server_state.default_headers = [*self.server_state.default_headers, last]
+        await self._linger()
         await super().shutdown(sockets)
+
+    async def _linger(self) -> None:
+        """Wait until kept connections have ended with their next answer, for a moment."""
+        for connection in self.server_state.connections:
+            cycle = connection.cycle
+            if cycle and not cycle.response_complete:
+                cycle.keep_alive = False
+        end = clock.monotonic() + self.linger_s
+        while self.server_state.connections and not self.force_exit and clock.monotonic() < end:
+            await asyncio.sleep(0.02)
 
 
 def _bounds(knobs: Knobs) -> PeerLimits:
@@ -136,7 +190,7 @@ def _open_to(path: Path, group: str) -> None:
 
 def _answers(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(_GRACE_S)
+        probe.settimeout(_PROBE_S)
         try:
             probe.connect(str(path))
         except (FileNotFoundError, ConnectionRefusedError):
@@ -146,9 +200,9 @@ def _answers(path: Path) -> bool:
     return True
 
 
-def listen_tcp(address: str, secure: bool) -> socket.socket:
+def listen_tcp(address: str, secure: bool, unset: str = _UNSET) -> socket.socket:
     """Listen at `host:port`, an IPv4 address or a name of one. What is not `secure` stays on the
-    loopback interface."""
+    loopback interface. `unset`: the remedy that listens nowhere."""
     host, _, port = address.rpartition(":")
     try:
         ip = ipaddress.IPv4Address(socket.gethostbyname(host))
@@ -157,17 +211,17 @@ def listen_tcp(address: str, secure: bool) -> socket.socket:
     except (OSError, ValueError):
         rule = "must be an address of this machine and a port"
         raise BadInput(
-            [Problem("api.listen", address, rule, f"Set 127.0.0.1:8765, or {_UNSET}")]
+            [Problem("api.listen", address, rule, f"Set 127.0.0.1:8765, or {unset}")]
         ) from None
     if not (secure or ip.is_loopback):
         rule = "needs a certificate, since it is not a loopback address"
-        remedy = f"Make JEDI_HOME/service.crt and service.key (docs/access.md), or {_UNSET}"
+        remedy = f"Make JEDI_HOME/service.crt and service.key (docs/access.md), or {unset}"
         raise BadInput([Problem("api.listen", address, rule, remedy)])
     try:
         return socket.create_server((str(ip), int(port)), backlog=QUEUE)
     except OSError as error:
         raise Refused(
-            f"The service can't listen at {address}: {error.strerror}. Free it, or {_UNSET}.",
+            f"The service can't listen at {address}: {error.strerror}. Free it, or {unset}.",
             code="address_taken",
             address=address,
         ) from error

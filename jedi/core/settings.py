@@ -10,16 +10,22 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`home` is JEDI_HOME; `database_url` is JEDI_DATABASE_URL, None: the embedded database."""
+    """`home` is JEDI_HOME; `database_url` is JEDI_DATABASE_URL, None: the embedded database;
+    `listen` is JEDI_LISTEN, the address of this host's service instead of the knob api.listen."""
 
     home: Path
     database_url: str | None
+    listen: str | None = None
 
     @classmethod
     def from_environment(cls) -> Settings:
-        """Read JEDI_HOME (default ~/.jedi) and JEDI_DATABASE_URL."""
+        """Read JEDI_HOME (default ~/.jedi), JEDI_DATABASE_URL and JEDI_LISTEN."""
         home = Path(os.environ.get("JEDI_HOME") or Path.home() / ".jedi")
-        return cls(home.expanduser().absolute(), os.environ.get("JEDI_DATABASE_URL") or None)
+        return cls(
+            home.expanduser().absolute(),
+            os.environ.get("JEDI_DATABASE_URL") or None,
+            os.environ.get("JEDI_LISTEN") or None,
+        )
 
     @property
     def draining(self) -> Path:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +34,19 @@ from jedi.core.settings import Settings
 serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=True))
 """
 
+_LIVES = """
+import os, sys
+from pathlib import Path
+from jedi.api.server import serve
+from jedi.core.settings import Settings
+while True:
+    life = os.fork()
+    if not life:
+        serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print(os.getpid(), flush=True))
+        os._exit(0)
+    os.waitpid(life, 0)
+"""
+
 
 def bare_world(engine: Engine, home: Path) -> World:
     """A world without sites and queues, on the database of `engine`."""
@@ -55,6 +70,7 @@ def served(world: World) -> Iterator[None]:
         timeout_graceful_shutdown=1,
     )  # fmt: skip
     server = Server(config)
+    server.linger_s = 0.0
     listener = Listener.behind(limits, listen_unix(home.api_socket))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
@@ -85,6 +101,24 @@ def running(world: World, log: list[str] | None = None) -> Iterator[subprocess.P
         reader.join()
         process.stdout.close()
         process.stderr.close()
+
+
+@contextmanager
+def reborn(world: World, **environment: str) -> Iterator[Callable[[], int]]:
+    """The service, as a supervisor keeps it: a new process whenever one has died, which costs no
+    new imports. Yields the number of the next process that is ready."""
+    words = [sys.executable, "-c", _LIVES, str(world.settings.home), world.settings.database_url]
+    process = subprocess.Popen(
+        [*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env={**os.environ, **environment}, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout
+    try:
+        yield lambda: int(process.stdout.readline())
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
 
 
 def start(world: World) -> subprocess.Popen[str]:

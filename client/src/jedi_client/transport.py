@@ -1,7 +1,7 @@
 """Requests over the unix socket, HTTP or HTTPS, on one kept connection, and their errors.
 
-A change carries an Idempotency-Key of its own: it is repeated once if the connection was lost, and
-happens once all the same.
+A change carries an Idempotency-Key of its own: if its answer is lost, it is repeated for REPEAT_S,
+and happens once all the same. A question is repeated once.
 """
 
 from __future__ import annotations
@@ -37,6 +37,13 @@ ANSWER_S = 120.0
 PATIENCE_S = 60
 """Longest wait of a caller who asks more often than the service lets him."""
 
+REPEAT_S = 20.0
+"""Seconds for which a change is repeated if its answer was lost: a service that died is back
+soon."""
+
+SHORTEST_S, LONGEST_S = 0.1, 2.0
+"""Seconds between these tries."""
+
 SILENCE_S = 45.0
 """Seconds of silence after which a stream counts as broken; the service speaks every 15 s."""
 
@@ -47,6 +54,7 @@ _KINDS: Mapping[int, type[JediError]] = {
     401: Forbidden, 403: Forbidden, 404: NotFound, 409: Refused, 410: VersionTooOld,
     503: Unreachable,
 }  # fmt: skip
+_PROXYS = (502, 503, 504)
 _LOST = (http.client.HTTPException, ConnectionError, TimeoutError, OSError)
 
 Response = AbstractContextManager[http.client.HTTPResponse]
@@ -130,7 +138,8 @@ class Transport:
         given = {key: value for key, value in arguments.items() if value is not None}
         place = _place(path, names)
         if data is not None:
-            body, headers = data, {"Content-Type": "application/octet-stream"}
+            kind = {"Content-Type": "application/octet-stream"}
+            body, headers = data, {**kind, "Idempotency-Key": secrets.token_hex(16)}
         elif method == "GET":
             body, headers = b"", {}
             place = _with_query(place, given)
@@ -206,7 +215,7 @@ class Transport:
         """The response once this caller has calls left; for PATIENCE_S the client waits for it."""
         waited_s = 0
         while True:
-            response = self._send(method, place, body, headers)
+            response = self._repeated(method, place, body, headers)
             pause = response.getheader("Retry-After", "")
             if response.status != 429 or not pause.isdecimal() or waited_s >= PATIENCE_S:
                 return response
@@ -216,29 +225,33 @@ class Transport:
             time.sleep(max(1, int(pause)))
             waited_s += max(1, int(pause))
 
-    def _send(
+    def _repeated(
         self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]
     ) -> http.client.HTTPResponse:
-        fresh = self._connection is None
-        try:
-            return self._once(method, place, body, headers)
-        except ssl.SSLCertVerificationError as error:
-            raise Unreachable(
-                f"{self.profile.url} has a certificate that no known authority signed "
-                f"({error.verify_message}). Log in with --ca FILE or --pin SHA256.",
-                code="bad_certificate",
-            ) from error
-        except _LOST as error:
+        """The response; where none comes to a request that may have arrived, that to the same
+        request again. Unreachable."""
+        end, pause_s = time.monotonic() + (REPEAT_S if method != "GET" else 0.0), SHORTEST_S
+        lost: Exception | None = None
+        while True:
+            last = lost is not None and time.monotonic() >= end
+            fresh = self._connection is None
+            try:
+                response = self._once(method, place, body, headers)
+                if last or not _from_proxy(response):
+                    return response
+                lost = error_of(response.status, response.read(), self.profile.url)
+            except ssl.SSLCertVerificationError as error:
+                raise self._untrusted(error) from error
+            except _LOST as error:
+                if last or (lost is None and not _may_have_arrived(error, fresh)):
+                    self.close()
+                    raise self._away(error, unsure=method != "GET" and lost is not None) from error
+                lost = error
             self.close()
-            if isinstance(error, FileNotFoundError | ConnectionRefusedError | PermissionError):
-                raise self._away(error) from error
-            if fresh and not isinstance(error, ConnectionError | http.client.HTTPException):
-                raise self._away(error) from error
-        try:  # a kept connection may have ended meanwhile, or the service was started again
-            return self._once(method, place, body, headers)
-        except _LOST as error:
-            self.close()
-            raise self._away(error) from error
+            if not fresh:
+                continue  # a kept connection had ended: no pause
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_S)
 
     def _once(
         self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]
@@ -248,8 +261,21 @@ class Transport:
         self._connection.request(method, place, body, dict(headers))
         return self._connection.getresponse()
 
-    def _away(self, error: Exception) -> Unreachable:
+    def _untrusted(self, error: ssl.SSLCertVerificationError) -> Unreachable:
+        return Unreachable(
+            f"{self.profile.url} has a certificate that no known authority signed "
+            f"({error.verify_message}). Log in with --ca FILE or --pin SHA256.",
+            code="bad_certificate",
+        )
+
+    def _away(self, error: Exception, *, unsure: bool = False) -> Unreachable:
         url = self.profile.url
+        if unsure:
+            return Unreachable(
+                f"JEDI went away at {url} with a request in hand, and does not come back. Whether "
+                "it has done the work is unknown: look before you repeat it.",
+                code="answer_lost",
+            )
         if isinstance(error, PermissionError):
             return Unreachable(
                 f"You may not open {url.removeprefix('unix:')}: ask its owner (knob "
@@ -260,6 +286,20 @@ class Transport:
         remedy = here if url.startswith("unix:") else "Ask its operators"
         why = getattr(error, "strerror", None) or type(error).__name__
         return Unreachable(f"JEDI does not answer at {url} ({why}). {remedy}.")
+
+
+def _may_have_arrived(error: Exception, fresh: bool) -> bool:
+    """Return True if the service may have seen a request that ended so; `fresh`: its connection was
+    opened for it."""
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError | PermissionError):
+        return False
+    return not fresh or isinstance(error, ConnectionError | http.client.HTTPException)
+
+
+def _from_proxy(response: http.client.HTTPResponse) -> bool:
+    """Return True if a proxy answers that it has lost the service, or has none."""
+    ours = "json" in (response.getheader("Content-Type") or "")
+    return response.status in _PROXYS and not ours
 
 
 def _place(path: str, names: Mapping[str, object]) -> str:
@@ -322,6 +362,11 @@ def error_of(status: int, body: bytes, url: str) -> JediError:
         found = json.loads(body)
         code, sentence, facts = found["code"], found["sentence"], found["facts"]
     except (ValueError, KeyError, TypeError):
+        if status in _PROXYS:
+            return Unreachable(
+                f"The proxy at {url} reaches no service of JEDI (status {status}). Ask its "
+                "operators, or try again.", code="no_service", status=status,
+            )  # fmt: skip
         return Unreachable(
             f"{url} answers with status {status} and not as JEDI does: is it the right server?",
             code="not_jedi", status=status,

@@ -15,8 +15,9 @@ from jedi_client.operations import Client
 from jedi_client.statuses import TASK_SETTLED, TASK_STATUSES
 
 POLL_S = 0.5
-PATIENCE_S = 60.0
-"""Seconds for which a service that goes away while its tasks are watched may be away."""
+PATIENCE_S = 600.0
+"""Seconds for which a service that goes away while its tasks are watched, or its database, may be
+away."""
 
 SHORTEST_S, LONGEST_S = 0.1, 5.0
 """Seconds between tries to reach it."""
@@ -29,16 +30,16 @@ ACTIVE = [status for status in TASK_STATUSES if status not in TASK_SETTLED]
 
 def watch_tasks(
     jedi: Client, jedi_task_ids: Sequence[int] | None = None, *, everybody: bool = False,
-    timeout_s: float | None = None,
+    timeout_s: float | None = None, patient: bool = False,
 ) -> Iterator[list[Watched]]:  # fmt: skip
     """Changes of tasks until `timeout_s` is over: first all of them, then those that have changed,
     each as it is then. Without ids: the caller's active tasks, or everybody's. JEDI_WATCH=poll
-    looks at the tasks again and again instead. Any JediError; Unreachable after a minute without
-    the service."""
+    looks at the tasks again and again instead. Any JediError; Unreachable after ten minutes
+    without the service, and at once if it never answers, unless `patient`."""
     known: dict[int, Watched] = {}
     first = True
     until = None if timeout_s is None else time.monotonic() + timeout_s
-    for tasks in _ways(_Wanted(jedi, jedi_task_ids, everybody, until), known):
+    for tasks in _ways(_Wanted(jedi, jedi_task_ids, everybody, until, patient), known):
         fresh = [one for one in tasks if known.get(one.task.jedi_task_id) != one]
         known |= {one.task.jedi_task_id: one for one in fresh}
         if fresh or first:
@@ -54,6 +55,7 @@ class _Wanted:
     ids: Sequence[int] | None
     everybody: bool
     until: float | None
+    patient: bool
 
     @property
     def left_s(self) -> float:
@@ -63,8 +65,8 @@ class _Wanted:
 class _Away:
     """The time for which a service does not answer."""
 
-    def __init__(self) -> None:
-        self._since = -math.inf
+    def __init__(self, patient: bool) -> None:
+        self._since = math.inf if patient else -math.inf
         self.pause_s = SHORTEST_S
 
     def ended(self) -> None:
@@ -72,7 +74,8 @@ class _Away:
         self._since, self.pause_s = math.inf, SHORTEST_S
 
     def must_be_short(self, error: Unreachable) -> None:
-        """Raise the error after a minute, or if the service never answered."""
+        """Raise the error after PATIENCE_S, or at once if nobody is patient and the service never
+        answered."""
         now = time.monotonic()
         self._since = min(self._since, now)
         if now - self._since > PATIENCE_S:
@@ -94,7 +97,7 @@ def _ways(wanted: _Wanted, known: Iterable[int]) -> Iterator[list[Watched]]:
 
 def _streamed(wanted: _Wanted) -> Iterator[list[Watched]]:
     version: str | None = None
-    away = _Away()
+    away = _Away(wanted.patient)
     ids = None if wanted.ids is None else [*wanted.ids]
     with Client(wanted.jedi.profile, wanted.until) as own:
         while wanted.left_s > 0:
@@ -114,7 +117,7 @@ def _streamed(wanted: _Wanted) -> Iterator[list[Watched]]:
 
 
 def _polled(wanted: _Wanted, known: Iterable[int]) -> Iterator[list[Watched]]:
-    jedi, away = wanted.jedi, _Away()
+    jedi, away = wanted.jedi, _Away(wanted.patient)
     by_user = wanted.ids is None and not wanted.everybody
     user = jedi.me_show().user_name if by_user else None
     while True:

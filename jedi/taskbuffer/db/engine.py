@@ -58,6 +58,14 @@ def _numbers(found: list[Any]) -> bool:
 psycopg.adapters.register_dumper(list, _Lists)
 
 
+_CONNECT_S = 10
+_NETWORK = {
+    "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}  # fmt: skip
+"""A database's host that vanishes, rather than refuses, is noticed within half a minute."""
+
+
 def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
     """An engine whose sessions run in UTC under the given application name.
 
@@ -70,9 +78,11 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
         parsed,
         pool_size=pool_size,
         max_overflow=10,
+        pool_timeout=_CONNECT_S,  # nobody hears of a place whose connection failed: it is waited out
         connect_args={
             "application_name": name[:63],
-            "connect_timeout": 10,
+            "connect_timeout": _CONNECT_S,
+            **_NETWORK,
             "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off",
         },
     )
@@ -154,7 +164,11 @@ def at_once(engine: Engine) -> Iterator[Connection]:
     the 300 that a process of the service has for handing out a job."""
     with engine.connect() as connection:
         driver: Any = connection.connection.driver_connection
-        driver.autocommit = True
+        try:
+            driver.autocommit = True
+        except psycopg.Error as error:  # its server has ended since it was handed out
+            connection.invalidate()
+            raise DBAPIError.instance("", None, error, psycopg.Error) from error
         try:
             yield connection
         finally:
@@ -208,15 +222,26 @@ def listener(engine: Engine) -> psycopg.Connection[Any]:
     return connection
 
 
-_NAME = plain("SELECT set_config('application_name', :name, true)")
+_NAME = plain(
+    "SELECT (SELECT version_num FROM jedi_schema_version), "
+    "set_config('application_name', :name, true)"
+)
 _NAME_MOST = 63
 
 
-def name_transaction(tx: Connection, name: str) -> None:
+def name_transaction(tx: Connection, name: str) -> str | None:
     """Give the session another application_name until the transaction ends: PostgreSQL's log and
-    pg_stat_activity show it. It costs a way there and back: 60 us, of them 35 us of processor
-    time."""
-    value(tx, _NAME, {"name": name[:_NAME_MOST]})
+    pg_stat_activity show it. The revision of the schema in this transaction comes with the same way
+    there and back: 60 us, of them 35 us of processor time."""
+    found: str | None = value(tx, _NAME, {"name": name[:_NAME_MOST]})
+    return found
+
+
+def is_away(error: DBAPIError) -> bool:
+    """Return True if the database is away, or a copy that takes no changes: the same request may
+    succeed later."""
+    standby = isinstance(error.orig, psycopg.errors.ReadOnlySqlTransaction)
+    return isinstance(error, OperationalError) or error.connection_invalidated or standby
 
 
 def time_statements(engine: Engine, note: Callable[[float], None]) -> None:

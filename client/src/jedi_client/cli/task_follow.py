@@ -94,7 +94,7 @@ def _follow(
     if all(one.settled for one in found.values()):
         return
     left_s = None if end is None else end - time.monotonic()
-    for changes in watch_tasks(jedi, ids, timeout_s=left_s):
+    for changes in watch_tasks(jedi, ids, timeout_s=left_s, patient=True):
         found |= {one.task.jedi_task_id: one for one in changes}
         yield [one.task for one in found.values()]
         if all(one.settled for one in found.values()):

@@ -1,0 +1,122 @@
+"""A stale service: `two services and a stale one`. It refuses a database that another release has
+migrated, at its start and later, and ends by itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine, text
+from support.helpers import make_world
+from support.service_process import over
+
+import jedi
+from jedi.agent.base import World
+from jedi.host.home import Home
+from jedi.taskbuffer.schema import migrate
+
+PACKAGE = Path(jedi.__file__).parent
+ENDS_S = 30.0
+
+
+def set_revision(engine: Engine, revision: str) -> None:
+    with engine.begin() as tx:
+        tx.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = :r"), {"r": revision})
+
+
+def test_a_running_service_refuses_a_migrated_database(world: World, service: None) -> None:
+    """Operations and /ready say so at once; /health asks nobody."""
+    with over(Home(world.settings.home)) as client:
+        assert client.get("/v1/me").status_code == 200
+        for revision, remedy in (("9999", "install that one"), ("0001", "jedi db upgrade")):
+            set_revision(world.engine, revision)
+            change = client.post("/v1/tasks/pause", json={"jedi_task_ids": [1]})
+            for answer in (client.get("/v1/me"), change, client.get("/ready")):
+                assert answer.status_code == 503 and answer.headers["retry-after"]
+                said = answer.json()
+                assert said["code"] == "schema_differs"
+                assert f"schema {revision}" in said["sentence"] and remedy in said["sentence"]
+        assert client.get("/health").status_code == 200
+        set_revision(world.engine, migrate.head())
+        assert client.get("/v1/me").status_code == 200
+
+
+def older_release(place: Path) -> str:
+    """A copy of JEDI without its last migration; the revision that it has."""
+    shutil.copytree(PACKAGE, place / "jedi", ignore=shutil.ignore_patterns("__pycache__"))
+    scripts = place / "migrations"
+    shutil.copytree(migrate.scripts(), scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    *_, before, last = sorted((scripts / "versions").glob("[0-9]*.py"))
+    last.unlink()
+    return before.name.partition("_")[0]
+
+
+@contextmanager
+def release(code: Path, home: Path, url: str) -> Iterator[subprocess.Popen[str]]:
+    """`jedi api` of the release at `code`."""
+    environment = {**os.environ, "PYTHONPATH": str(code), "JEDI_HOME": str(home),
+                   "JEDI_DATABASE_URL": url}  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jedi", "api"], env=environment, text=True, cwd=code,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+        Home(home).discard()
+
+
+def refusal(code: Path, home: Path, url: str) -> str:
+    """The output of a service that refuses to start."""
+    with release(code, home, url) as process:
+        said = process.communicate(timeout=ENDS_S)[0]
+        assert process.returncode == 3, said
+        return said
+
+
+def asked(process: subprocess.Popen[str], home: Path) -> httpx.Response:
+    """The answer of a home's service to a question, as soon as it listens."""
+    end = time.monotonic() + ENDS_S
+    while True:
+        try:
+            with over(Home(home)) as client:
+                return client.get("/v1/tasks")
+        except httpx.ConnectError:
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+@pytest.mark.long
+def test_an_older_release_makes_room_for_a_newer_one(engine: Engine, tmp_path: Path) -> None:
+    """An older service works with its own schema; when a newer release migrates the database, it
+    refuses at once, and ends; neither release starts with the schema of the other."""
+    world, url = make_world(engine, tmp_path / "world"), engine.url.render_as_string(False)
+    old, new = tmp_path / "old", PACKAGE.parent
+    revision = older_release(old)
+    migrate.downgrade(world.engine, revision)
+    assert f"schema {revision}" in (said := refusal(new, tmp_path / "a", url))
+    assert "jedi db upgrade" in said
+    with release(old, tmp_path / "b", url) as older:
+        assert asked(older, tmp_path / "b").status_code == 200
+        migrate.upgrade(world.engine)
+        stale = asked(older, tmp_path / "b")
+        assert (stale.status_code, stale.json()["code"]) == (503, "schema_differs")
+        with release(new, tmp_path / "c", url) as newer:
+            assert asked(newer, tmp_path / "c").status_code == 200
+            assert "A newer release has migrated" in older.communicate(timeout=ENDS_S)[0]
+            assert older.returncode == 3
+            assert asked(newer, tmp_path / "c").status_code == 200
+    assert "A newer release has migrated" in refusal(old, tmp_path / "d", url)
