@@ -18,7 +18,7 @@ from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.errors import handle_errors
 from jedi.api.event_routes import add_event_routes
-from jedi.api.health import DatabaseWatch, SharedQuestion, this_release
+from jedi.api.health import DatabaseWatch, SharedQuestion, readiness, this_release
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.metrics import Metrics, is_local
@@ -86,7 +86,7 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Fast
 
     authentication = CallerAuthentication(world.engine, provider, world.log)
     metrics = Metrics(world.engine, connections)
-    _itself(app, database.ready, metrics, knobs, authentication)
+    _itself(app, readiness(world.engine, release), metrics, knobs, authentication)
     door = PilotAuthentication(world.engine, database.must_answer)
     _pilots(app, world, door, fresh)
     add_event_routes(app, world, door)

@@ -84,6 +84,11 @@ def this_release() -> Release:
     return Release(migrate.head())
 
 
+def readiness(engine: Engine, release: Release) -> SharedQuestion[None]:
+    """Check that the database answers, and has the schema of this release."""
+    return SharedQuestion(lambda: release.must_fit_database(engine))
+
+
 class DatabaseWatch:
     """Looks at the database on a connection of its own. If two looks in a row have no answer, it
     hangs: all sessions are cut, and requests are refused until it answers again."""
@@ -94,13 +99,12 @@ class DatabaseWatch:
         self._sessions = [SessionsInUse(engine) for engine in (world.engine, own)]
         self._log = world.log
         self._silent = 0
-        self.ready = SharedQuestion(lambda: release.must_fit_database(own))
-        """Check that the database answers, and has the schema of this release."""
+        self._ask = SharedQuestion(lambda: release.must_fit_database(own))
 
     async def look(self) -> None:
         """Look once. Unreachable: the schema is that of another release."""
         try:
-            await self.ready()
+            await self._ask()
         except SQLAlchemyError:  # it refuses, and so do the requests
             return
         except Unreachable as error:

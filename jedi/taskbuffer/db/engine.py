@@ -78,7 +78,7 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
         parsed,
         pool_size=pool_size,
         max_overflow=10,
-        pool_timeout=_CONNECT_S,  # nobody hears of a place whose connection failed: it is waited out
+        pool_timeout=_CONNECT_S,  # nobody notices a place that a failed connection frees
         connect_args={
             "application_name": name[:63],
             "connect_timeout": _CONNECT_S,
