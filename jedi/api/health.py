@@ -52,7 +52,7 @@ SCHEMA_DIFFERS = "schema_differs"
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseSchema:
     """The schema that this release works with."""
 
     revision: str
@@ -79,12 +79,12 @@ class Release:
         self.must_fit(found)
 
 
-def this_release() -> Release:
+def this_release() -> ReleaseSchema:
     """The release that runs."""
-    return Release(migrate.head())
+    return ReleaseSchema(migrate.head())
 
 
-def readiness(engine: Engine, release: Release) -> SharedQuestion[None]:
+def readiness(engine: Engine, release: ReleaseSchema) -> SharedQuestion[None]:
     """Check that the database answers, and has the schema of this release."""
     return SharedQuestion(lambda: release.must_fit_database(engine))
 
@@ -93,7 +93,7 @@ class DatabaseWatch:
     """Looks at the database on a connection of its own. If two looks in a row have no answer, it
     hangs: all sessions are cut, and requests are refused until it answers again."""
 
-    def __init__(self, world: World, release: Release) -> None:
+    def __init__(self, world: World, release: ReleaseSchema) -> None:
         url = world.engine.url.render_as_string(hide_password=False)
         own = connect(url, "jedi api look", pool_size=1)
         self._sessions = [SessionsInUse(engine) for engine in (world.engine, own)]

@@ -24,7 +24,7 @@ from starlette.responses import FileResponse, Response
 
 from jedi.agent.base import World
 from jedi.api.bodies import Bodies, problems_of, read, refuse
-from jedi.api.health import Release
+from jedi.api.health import ReleaseSchema
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.rates import Rates, TooManyCalls
@@ -62,7 +62,7 @@ class Surroundings:
 
     world: World
     home: Home
-    release: Release
+    release: ReleaseSchema
 
 
 def add_operations(
@@ -70,7 +70,7 @@ def add_operations(
     world: World,
     authentication: CallerAuthentication,
     knobs: CurrentKnobs,
-    release: Release,
+    release: ReleaseSchema,
     must_answer: Callable[[], None],
 ) -> None:
     """Add a route for each operation, which refuses if `must_answer` raises."""
@@ -199,7 +199,7 @@ def _change(
     return answer
 
 
-def _begin(tx: Connection, release: Release, origin: Origin) -> None:
+def _begin(tx: Connection, release: ReleaseSchema, origin: Origin) -> None:
     """PostgreSQL's log shows the request's id as the name of its application. Unreachable: another
     release has migrated the database since this service began."""
     release.must_fit(name_transaction(tx, f"jedi api {origin.request_id}"))

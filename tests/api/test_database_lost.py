@@ -17,10 +17,10 @@ from typing import Any
 
 import httpx
 import pytest
-from api.test_policies import BY_NAME, JOB, ROWS, TASK
 from sqlalchemy import text
 from support.helpers import make_world
 from support.job_rows import make_jobs
+from support.policy_rows import BY_NAME, JOB, ROWS, TASK
 from support.service_process import over, running
 
 from jedi.agent.base import World

@@ -15,6 +15,7 @@ from sqlalchemy import text
 from support.databases import drop_database, new_database
 from support.helpers import make_world, put_file_dataset
 from support.job_rows import make_jobs
+from support.policy_rows import BY_NAME, JOB, MADE, ROWS, TASK, Row, places
 from support.service_process import running
 from support.task_rows import good, put
 
@@ -26,8 +27,8 @@ from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access, users
 
-TASK, JOB, MISSING = "{task}", "{job}", 987_654_321
-"""A fresh task or job of anna's stands in the place of the first; none has the last number."""
+MISSING = 987_654_321
+"""No task or job has this number."""
 
 ROLES = ("user", "owner", "production", "operator")
 MAY = {
@@ -38,132 +39,6 @@ MAY = {
     "owner_or_production": {"owner", "production", "operator"},
 }
 """Users who may, by rule: anna is the owner, and the named user."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """The rule of an operation, the least scope of a token, and arguments that are in order;
-    `done`: statuses of an answer to someone who may."""
-
-    rule: str
-    scope: str
-    arguments: dict[str, Any]
-    done: frozenset[int] = frozenset({200})
-
-
-def reads(rule: str = "anybody", *done: int, **arguments: Any) -> Row:
-    return Row(rule, "read", arguments, frozenset(done or (200,)))
-
-
-def changes(rule: str, *done: int, scope: str = "all", **arguments: Any) -> Row:
-    return Row(rule, scope, arguments, frozenset(done or (200,)))
-
-
-SITES = "- {site: SITE_A, nslots: 5}"
-ENDPOINTS = "- {ddm_endpoint: SITE_A_DATADISK, space_min_free: 1}"
-LINKS = "- {src: SITE_A, dst: SITE_B, closeness: 3}"
-QUEUES = "- {queue_id: 7, queue_name: seventh, queue_type: user, vo: other, queue_order: 7}"
-RULES = "- {rule_id: 1, error_code: memory_limit, action: increase_memory}"
-SHA256 = "0" * 64
-MADE = "anna:made"
-"""An output of a task of anna's."""
-
-ROWS: dict[str, Row] = {
-    "audit.list": reads("operator"),
-    "config.history": reads(name="agent.poll_s"),
-    "config.list": reads(),
-    "config.set": changes("operator", name="agent.poll_s", value=3),
-    "config.show": reads(name="agent.poll_s"),
-    "config.unset": changes("operator", name="agent.poll_s"),
-    "dataset.close": changes("owner", scope="submit", name=MADE),
-    "dataset.create": changes("owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK"),
-    "dataset.list": reads(pattern="anna:*"),
-    "dataset.show": reads(name=MADE),
-    "decision.list": reads(),
-    "decision.replay": reads("anybody", 404, decision_id=1),
-    "decision.show": reads("anybody", 404, decision_id=1),
-    "endpoint.import": changes("operator", text=ENDPOINTS),
-    "endpoint.list": reads(),
-    "job.cancel": changes("owner", panda_ids=[JOB]),
-    "job.content": reads("anybody", 404, panda_id=JOB, file_id=1),
-    "job.hold": changes("owner", panda_ids=[JOB]),
-    "job.list": reads(),
-    "job.log": reads("anybody", 404, 409, panda_id=JOB),
-    "job.newest": reads(),
-    "job.outputs": reads(panda_id=JOB),
-    "job.purge": changes("owner", 200, 409, panda_ids=[JOB]),
-    "job.release": changes("owner", 200, 409, panda_ids=[JOB], force=True),
-    "job.show": reads(panda_id=JOB),
-    "me.show": reads(),
-    "file.content": reads("anybody", 404, jedi_task_id=TASK, file_id=1),
-    "link.import": changes("operator", text=LINKS),
-    "link.list": reads(),
-    "queue.import": changes("operator", text=QUEUES),
-    "queue.list": reads(),
-    "queue.shares": reads(),
-    "queue.test": reads(jedi_task_id=TASK),
-    "queue.turns": reads(),
-    "retry_rule.import": changes("operator", text=RULES),
-    "retry_rule.list": reads(),
-    "retry_rule.set": changes("operator", rule_id=5, settings=["active=false"]),
-    "retry_rule.test": reads(jedi_task_id=TASK),
-    "sandbox.known": reads(sha256=SHA256),
-    "sandbox.put": changes("anybody", 422, scope="submit", sha256=SHA256, data="x"),
-    "site.attributes": reads(),
-    "site.create_token": changes("operator", site="SITE_A", days=1),
-    "site.import": changes("operator", text=SITES),
-    "site.list": reads(),
-    "site.revoke_token": changes("operator", 404, site="SITE_A", token="none"),
-    "site.set": changes("operator", site="SITE_A", settings=["nslots=6"]),
-    "site.show": reads(site="SITE_A"),
-    "snapshot.export": reads(),
-    "system.check": reads("operator"),
-    "system.status": reads(),
-    "task.avalanche": changes("owner", jedi_task_ids=[TASK]),
-    "task.cautions": changes(
-        "anybody", 200, 404, scope="submit", jedi_task_ids=[TASK], sandbox=SHA256
-    ),
-    "task.clean": changes("owner", 409, jedi_task_id=TASK),
-    "task.descendants": reads("anybody", 404, jedi_task_id=TASK, panda_id=1),
-    "task.events": reads(jedi_task_id=TASK),
-    "task.exec": changes("anybody", 200, 422, scope="submit", command=["true"]),
-    "task.files": reads(jedi_task_id=TASK),
-    "task.finish": changes("owner", jedi_task_ids=[TASK]),
-    "task.history": reads(jedi_task_id=TASK),
-    "task.incexec": changes("owner", jedi_task_ids=[TASK]),
-    "task.jobs": reads(jedi_task_id=TASK),
-    "task.kill": changes("owner", jedi_task_ids=[TASK]),
-    "task.list": reads(),
-    "task.log": reads("anybody", 404, jedi_task_id=TASK, panda_id=1),
-    "task.look": reads(jedi_task_ids=[TASK]),
-    "task.parameters": reads(),
-    "task.schema": reads(),
-    "job.look": reads(panda_ids=[JOB]),
-    "task.needs": changes("anybody", scope="submit", texts=[{"text": "taskName: x"}]),
-    "task.outputs": reads(jedi_task_id=TASK),
-    "task.pause": changes("owner", jedi_task_ids=[TASK]),
-    "task.plan": changes("anybody", 422, scope="read", text={"text": "taskName: x"}),
-    "task.reassign": changes("owner", jedi_task_ids=[TASK], site="SITE_B"),
-    "task.recover": changes("owner", 409, 422, jedi_task_ids=[TASK]),
-    "task.release": changes("owner", jedi_task_ids=[TASK]),
-    "task.resume": changes("owner", jedi_task_ids=[TASK]),
-    "task.retry": changes("owner_or_production", jedi_task_ids=[TASK]),
-    "task.set_priority": changes("owner", jedi_task_id=TASK, priority=1000),
-    "task.show": reads(jedi_task_id=TASK),
-    "task.submit": changes("anybody", 422, scope="submit", texts=[{"text": "taskName: x"}]),
-    "task.watch": reads(jedi_task_ids=[TASK]),
-    "task.why": reads(jedi_task_id=TASK),
-    "token.create": changes("own", scope="read", **{"scope_": "read", "days": 1}),
-    "token.list": reads("own"),
-    "token.revoke": changes("own", 404, scope="read", token_id="0123456789ab"),
-    "user.list": reads(),
-    "user.notices": reads("owner", user="anna"),
-    "user.notify": changes("owner", user="anna", mail="anna@example.org"),
-    "user.set": changes("operator", user="carl", role="production"),
-    "dog.list": reads(),
-    "dog.run": changes("operator", dog="shares"),
-}
-BY_NAME = {one.name: one for one in OPERATIONS}
 POLICY = {"own": "self"}
 """Rules that a policy of another name contains."""
 
@@ -205,11 +80,6 @@ class Door:
         if one.method == "GET":
             return self.client.get(url, headers=headers, params=rest)
         return self.client.request(one.method, url, headers=headers, json=rest)
-
-
-def places(row: Row) -> bool:
-    """Whether its arguments name a task or a job."""
-    return TASK in str(row.arguments) or JOB in str(row.arguments)
 
 
 def fresh(world: World, row: Row) -> int:

@@ -1,6 +1,8 @@
 """A stale service: `two services and a stale one`. It refuses a database that another release has
 migrated, at its start and later, and ends by itself."""
 
+# Raw UPDATEs: the revision of the schema, as another release leaves it.
+
 from __future__ import annotations
 
 import os

@@ -23,8 +23,8 @@ from textwrap import dedent
 
 import httpx
 import pytest
-from scenarios.test_remote import able, run
 from sqlalchemy import text
+from support.hosts import able, run
 from support.job_rows import make_jobs
 from support.service_process import over
 

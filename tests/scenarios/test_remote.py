@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from support.hosts import NOBODY, PYTHON, able, run
 
 from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
@@ -28,8 +29,6 @@ pytestmark = pytest.mark.long
 CHECKOUT = Path(__file__).parents[2]
 SERVER_IP, LAPTOP_IP, PORT = "10.83.0.1", "10.83.0.2", 8765
 URL = f"https://{SERVER_IP}:{PORT}"
-NOBODY = 65534
-PYTHON = os.path.realpath(sys.executable)
 TASK = """
 taskName: greetings
 noInput: true
@@ -88,24 +87,6 @@ class Trial:
     def task(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
         """Run `jedi-task` on the laptop."""
         return self.laptop.ask(self.bin / "jedi-task", *words, given=given)
-
-
-def run(*command: str | Path) -> str:
-    return subprocess.run(
-        list(map(str, command)), check=True, capture_output=True, text=True
-    ).stdout
-
-
-def able() -> bool:
-    """Whether this machine lets us make hosts, and another account run our Python."""
-    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "nsenter", "setpriv", "openssl"))):
-        return False
-    name = f"jedi-try-{os.getpid()}"
-    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
-        return False
-    run("ip", "netns", "delete", name)
-    words = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", PYTHON, "-V"]
-    return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture(scope="module")
