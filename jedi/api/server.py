@@ -143,7 +143,8 @@ class Server(uvicorn.Server):
 
     async def _linger(self) -> None:
         """Wait until kept connections have ended with their next answer, for a moment."""
-        for connection in self.server_state.connections:
+        connections: Any = self.server_state.connections
+        for connection in connections:
             cycle = connection.cycle
             if cycle and not cycle.response_complete:
                 cycle.keep_alive = False

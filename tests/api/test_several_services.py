@@ -181,7 +181,7 @@ def load(
     """Callers on the laptop; their record, filled at the end."""
     record: dict[str, object] = {}
     url = f"https://{net.front('laptop')}"
-    words = [sys.executable, LOAD, url, scratch / "jedi.crt", *tokens, str(task)]
+    words: list[str | Path] = [sys.executable, LOAD, url, scratch / "jedi.crt", *tokens, str(task)]
     pipe = subprocess.PIPE
     with subprocess.Popen(net.within("laptop", *words), stdin=pipe, stdout=pipe,
                           text=True) as callers:  # fmt: skip

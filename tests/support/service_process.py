@@ -113,12 +113,13 @@ def reborn(world: World, **environment: str) -> Iterator[Callable[[], int]]:
         env={**os.environ, **environment}, start_new_session=True,
     )  # fmt: skip
     assert process.stdout
+    lives = process.stdout
     try:
-        yield lambda: int(process.stdout.readline())
+        yield lambda: int(lives.readline())
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        process.stdout.close()
+        lives.close()
 
 
 def start(world: World) -> subprocess.Popen[str]:
