@@ -313,12 +313,12 @@ CREATE TABLE jedi_events (
     status smallint NOT NULL,                               -- its status (code)
     pandaid bigint NOT NULL,                                -- the job that processes the range; the job set until a consumer gets it
     job_processid bigint NOT NULL,                          -- number of the range's first event, from 1 on; 0: a range of an ordinary job
-    def_min_eventid bigint,                                 -- first event of the range, counted from 0 in the file
+    def_min_eventid bigint,                                 -- first event of the range: an ordinary job's is counted from 0 in the file, an event service's is the number that payloads get
     def_max_eventid bigint,                                 -- last event of the range
     processed_upto_eventid bigint,                          -- last event processed
     attemptnr smallint NOT NULL,                            -- attempts: those so far of an ordinary job's range, those left of an event service's
     objstore_id integer,                                    -- number of the endpoint of its piece, as pilots of PanDA report it
-    event_offset bigint,                                    -- events before the first one of the file
+    event_offset bigint,                                    -- events before the first one of the file, as events are numbered
     is_jumbo smallint,                                      -- 1 if a jumbo job processes it
     ziprow_id bigint,                                       -- the zip file (jedi_event_zips) with its piece; NULL: it is not zipped
     file_not_deleted text,                                  -- Y if its piece can be deleted
@@ -650,6 +650,7 @@ CREATE TABLE jedi_jobsets (
     CONSTRAINT jedi_jobsets_mode_ck CHECK (mode = ANY (ARRAY['es', 'cloning', 'fine']))
 );
 CREATE INDEX jedi_jobsets_jeditaskid_ix ON jedi_jobsets (jeditaskid);
+CREATE INDEX jedi_jobsets_live_ix ON jedi_jobsets (jobsetid) WHERE ended_at IS NULL;
 CREATE INDEX jedi_jobsets_merge_pandaid_ix ON jedi_jobsets (merge_pandaid);
 
 -- settings that differ from the preset; the preset is knob core.preset

@@ -468,7 +468,8 @@ JOB_KINDS = {
 CONSUMER_KINDS = ("consumer", "co_jumbo", "jumbo", "clone", "fine")
 """Jobs beside the one that has their inputs and outputs: their ends settle nothing but their log
 (jedi_consumers has a row for each)."""
-JOBSET_MODES = ("es", "cloning", "fine")
+JOBSET_MODES = {"es": "consumer", "cloning": "clone", "fine": "fine"}
+"""The kind of the consumers of job sets, by mode."""
 
 JOB_QUEUED = tuple(_QUEUED.split())
 JOB_AT_SITE = tuple(_AT_SITE.split())

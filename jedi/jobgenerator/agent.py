@@ -23,6 +23,7 @@ from jedi.jobgenerator.outcome import (
     Made,
     Merges,
     NoJobs,
+    formed,
     nowhere,
     status_and_reason,
     too_few,
@@ -31,7 +32,7 @@ from jedi.jobgenerator.propose import propose
 from jedi.spec.jobs.generation import NewJobs
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
-from jedi.taskbuffer.jobs import generation, merging, one_job, orders
+from jedi.taskbuffer.jobs import merging, orders
 from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.taskbuffer.tasks import interventions, tasks
@@ -125,6 +126,8 @@ class JobGenerator(Claiming):
             outcome = self._making.with_builds(item.claimed, found, decided, locate)
         else:
             outcome = Made(task, self._making.make(task, found.sites, found.cuts, locate), decided)
+        if isinstance(outcome, Made):
+            outcome = formed(outcome, found)
         if isinstance(outcome, Made) and outcome.jobs:
             item.room[pair] = room - len(outcome.jobs)
             made.update(outcome.jobs.sites)
@@ -155,11 +158,7 @@ class JobGenerator(Claiming):
         new = [(o.task, o.jobs) for _, o in ours if isinstance(o, Made | Merges) and o.jobs]
         new += [out.builds for _, out in ours if isinstance(out, Made) and out.builds]
         if new:
-            generation.write_jobs(tx, new, self.name)
-            ordinary = [(order, jobs) for order, jobs in new
-                        if order.columns["kind"] in ("normal", "scout")]  # fmt: skip
-            new_jobs = {order.jedi_task_id: list(jobs.panda_ids) for order, jobs in ordinary}
-            one_job.hold_new_jobs(tx, new_jobs, self.name)
+            self._making.write(tx, new)
         wait_s = self.world.knobs.jobgen.retry_s
         moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)

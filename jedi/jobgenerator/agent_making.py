@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.brokerage.brokers import broker_of
@@ -25,8 +26,9 @@ from jedi.spec.datasets.chunk import Chunk, Files
 from jedi.spec.jobs.generation import NewJobs, OutputDataset, TaskOrder
 from jedi.spec.sites.decision import Decision
 from jedi.spec.sites.snapshot import Snapshot
+from jedi.taskbuffer.events import job_sets
 from jedi.taskbuffer.inputs import instances
-from jedi.taskbuffer.jobs import builds, orders, ready_files
+from jedi.taskbuffer.jobs import builds, generation, one_job, orders, ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
 
 
@@ -82,6 +84,17 @@ class JobMaking:
         )
         self._register(output_endpoints(jobs))
         return jobs
+
+    def write(self, tx: Connection, new: Sequence[tuple[TaskOrder, NewJobs]]) -> None:
+        """Write new jobs and what belongs to them; those that their owners hold are held."""
+        generation.write_jobs(tx, new, self.name)
+        job_sets.write_sets(tx, [(order, jobs) for order, jobs in new if jobs.sets], self.name)
+        ordinary = {
+            order.jedi_task_id: list(jobs.panda_ids)
+            for order, jobs in new
+            if order.columns["kind"] in ("normal", "scout")
+        }
+        one_job.hold_new_jobs(tx, ordinary, self.name)
 
     def _register(self, outputs: Mapping[OutputDataset, Sequence[str]]) -> None:
         """Data management knows output datasets before the jobs that fill them are there; those

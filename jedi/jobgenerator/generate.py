@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from jedi.spec.arrays import Ints
 from jedi.spec.datasets.chunk import Files
 from jedi.spec.jobs.demand import Demand, InputSize
 from jedi.spec.jobs.generation import (
+    Command,
     EventUse,
     InputUse,
     NewJobs,
@@ -77,10 +78,11 @@ def make_jobs(m: Material) -> NewJobs:
     outputs = [_output(m, number, site, values, inputs) for number in range(len(m.task.outputs))]
     values.names = {one.output.stream: one.lfns for one in outputs}
     values.serials = outputs[0].serials if outputs else ()
-    commands = Template(m.task.params_template).render(values.column, len(site))
-    if m.task.trans_path:
-        commands = [f"{m.task.trans_path} {command}" for command in commands]
+    command = Command(m.task.trans_path, m.task.params_template)
+    commands = _render(command, values.column, len(site))
+    beside = _render(m.task.beside, values.beside, len(site)) if m.task.beside else []
     ids = np.asarray(m.ids, np.int64)
+    local = [not n for n in _total(reads, lambda r: ~r.local, len(site)).tolist()]
     return NewJobs(
         panda_ids=m.ids,
         origins=lineage.origins,
@@ -90,11 +92,12 @@ def make_jobs(m: Material) -> NewJobs:
         priorities=job_priorities(
             m.task.columns["priority"], len(ids), m.task.jobs_before, m.task.jobs_per_step
         ),
-        local=[not n for n in _total(reads, lambda r: ~r.local, len(site)).tolist()],
+        statuses=["activated" if here else "assigned" for here in local],
         **resources(m.task.demand, m.cuts, reads, m.sites, m.memory_factor),
         n_inputs=np.concatenate([cut.stops - cut.starts for cut in m.cuts]).tolist(),
         n_events=[n or None for n in _reduce(np.add, m.cuts, "events").tolist()],
         commands=commands,
+        beside=beside,
         texts=values.texts,
         inputs=_uses(reads, ids, m.seeds, len(again)),
         paths=paths,
@@ -107,7 +110,14 @@ def make_jobs(m: Material) -> NewJobs:
         ],
         seeds=seeds,
         retries=lineage.retries,
+        sets=None,
     )
+
+
+def _render(command: Command, column: Callable[[str], TextColumn], jobs: int) -> list[str]:
+    """A command for each job."""
+    found = Template(command.template).render(column, jobs)
+    return [f"{command.trans_path} {one}" for one in found] if command.trans_path else found
 
 
 def _boundaries(m: Material) -> list[int | None]:
@@ -281,6 +291,12 @@ class _Values:
             return [show(form.sum(n) if form.sum else n) for n in self._numbers(found.name)]
         except ZeroDivisionError:
             raise JediError(f"{word} divides by zero.", code="unresolved_placeholder") from None
+
+    def beside(self, word: str) -> TextColumn:
+        """The same for the further jobs of each job, whose own number is not known yet."""
+        if word == "$PANDAID":
+            return word
+        return self.column("$PANDAID" if word == "$JOBSETID" else word)
 
     def _numbers(self, name: str) -> Sequence[int]:
         """Placeholders that JEDI fills by itself (spec.tasks.placeholders.SYSTEM)."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.core.knobs import Knobs
+from jedi.eventservice.job_sets import as_job_sets
 from jedi.jobgenerator.plan import ShortStream
 from jedi.jobgenerator.propose import Proposal
 from jedi.spec.jobs.building import Builds
@@ -46,6 +47,24 @@ class NoJobs:
 
 
 GenerationOutcome = Made | NoJobs
+
+
+Form = Callable[[Made, NewJobs, Proposal], Made]
+
+
+def _job_sets(made: Made, jobs: NewJobs, found: Proposal) -> Made:
+    chosen = dict.fromkeys(at for one in found.proposals for at in one.choice.candidates)
+    return replace(made, jobs=as_job_sets(made.task, jobs, found.sites, [*chosen]))
+
+
+FORMS: dict[str, Form] = {"es_merge": _job_sets}
+"""Of kinds that are not as they were planned."""
+
+
+def formed(made: Made, found: Proposal) -> Made:
+    """The jobs of a task in their form."""
+    form = FORMS.get(made.task.columns["kind"])
+    return form(made, made.jobs, found) if form and made.jobs else made
 
 
 def status_and_reason(made: Made) -> tuple[str, str, str]:

@@ -290,7 +290,7 @@ def params_page() -> str:
         _with_advice("instead", unsupported.KEPT, unsupported.ITEM_KEPT),
         "## Refused",
         "These are legal JEDI, but not here.",
-        _with_advice("remedy", unsupported.TASK_KEYS, unsupported.ITEM_KEYS),
+        _with_advice("remedy", unsupported.TASK_KEYS, {}),
     ]
     return _page(parts)
 

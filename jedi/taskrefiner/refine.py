@@ -7,6 +7,7 @@ docs/reference/task-parameters.md#items-of-jobparameters.
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -42,6 +43,12 @@ PSEUDO_INPUT = "pseudo_dataset"
 PSEUDO_SEEDS = "pseudo_RNDMSEED"
 SEED = "RNDMSEED"
 _CONTAINERS: dict[DatasetType, DatasetType] = {"output": "tmpl_output", "log": "tmpl_log"}
+_CONVERTED = {
+    "n_events_per_worker": 1, "not_discard_events": True, "dec_att_on_failed_es": True,
+    "resurrect_consumers": True, "merge_es_on_os": True, "max_attempt_es": 1,
+    "max_attempt_es_job": 0, "core_count": 0,
+}  # fmt: skip
+"""The rules of tasks that JEDI turns into event-service tasks."""
 _LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {
     (False, False): None, (True, False): "allow", (False, True): "deny", (True, True): "both",
 }  # fmt: skip
@@ -119,7 +126,9 @@ class Refiner:
         placed = rules.model_dump(include={"included_site", "excluded_site", "limited_sites"})
         return Refined(
             RefinedTask(
-                columns=replace(self.columns(submission), trans_path=spec.trans_path),
+                columns=replace(
+                    self.columns(submission), trans_path=spec.trans_path, event_service=None
+                ),
                 rules=SplitRules(**placed, use_pre_pro=TO_PREPROCESS, n_files_per_job=1),
                 datasets=(
                     NewDataset(PSEUDO_INPUT, "pp_input", "IN"),
@@ -133,6 +142,7 @@ class Refiner:
 
     def refine(self, submission: Submission) -> RefinerOutcome:
         """The task behind a submission. Nothing outside the arguments is looked at."""
+        submission = converted(submission)
         inputs = self.inputs(submission)
         if isinstance(inputs, Malformed):
             return inputs
@@ -282,7 +292,7 @@ class Refiner:
                     continue
             if isinstance(item, NumberItem) and item.offset:
                 value = value.replace(SEQUENCE, f"{SEQUENCE[:-1]}/M[#+{item.offset}]}}")
-            if not item.hidden:
+            if not item.hidden and (params.event_service or not item.es_only):
                 parts.append(value + _padding(item))
         text = "".join(parts).rstrip(" ").replace("${SURL}", params.source_url or "")
         return _in_files(text, streams(params)) if params.write_input_to_file else text
@@ -294,6 +304,18 @@ class Refiner:
             for plain in submission.constituents[name]:
                 found.setdefault(plain, item.container or (None if plain == name else name))
         return found
+
+
+def converted(submission: Submission) -> Submission:
+    """With the event service, if the lot falls on the task: of tasks with esConvertible the part
+    esFraction. The lot is the task's own, so that a task refined again gets the same.
+    Source: docs/reference/event-service.md#conversion."""
+    params = submission.params
+    if not (params.es_convertible and params.es_fraction) or params.event_service:
+        return submission
+    if random.Random(submission.jedi_task_id).random() >= params.es_fraction:
+        return submission
+    return replace(submission, params=params.model_copy(update=_CONVERTED))
 
 
 def names_of(params: TaskParams) -> list[str]:
@@ -351,8 +373,8 @@ def _with_builds(
 
 
 def _scouts(params: TaskParams) -> bool:
-    """Return True if scouts are wanted: a job at a time is its own scout."""
-    return params.use_scout and not (params.skip_scout or params.period)
+    """Return True if scouts are wanted: a job at a time is its own scout, consumers measure."""
+    return params.use_scout and not (params.skip_scout or params.period or params.event_service)
 
 
 def _listed(text: str | None) -> list[str] | None:

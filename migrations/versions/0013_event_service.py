@@ -62,7 +62,8 @@ EVENT_COMMENTS = {
     ),
     "def_min_eventid": (
         "first event of the range",
-        "first event of the range, counted from 0 in the file",
+        "first event of the range: an ordinary job's is counted from 0 in the file, an "
+        "event service's is the number that payloads get",
     ),
     "attemptnr": (
         "attempts",
@@ -71,6 +72,10 @@ EVENT_COMMENTS = {
     "objstore_id": (
         "endpoint of the pre-merged file",
         "number of the endpoint of its piece, as pilots of PanDA report it",
+    ),
+    "event_offset": (
+        "events before the first one of the file",
+        "events before the first one of the file, as events are numbered",
     ),
     "ziprow_id": (
         "row of the zip file",
@@ -167,6 +172,7 @@ CREATE TABLE jedi_jobsets (
   jedi_jobsets_mode_ck CHECK (mode IN ('es', 'cloning', 'fine')), CONSTRAINT
   jedi_jobsets_clone_ck CHECK (clone IN ('runonce', 'storeonce')));
 CREATE INDEX jedi_jobsets_jeditaskid_ix ON jedi_jobsets (jeditaskid);
+CREATE INDEX jedi_jobsets_live_ix ON jedi_jobsets (jobsetid) WHERE ended_at IS NULL;
 CREATE INDEX jedi_jobsets_merge_pandaid_ix ON jedi_jobsets (merge_pandaid);
 CREATE TABLE jedi_consumers (
   pandaid bigint NOT NULL, jeditaskid bigint NOT NULL, jobsetid bigint, kind text NOT NULL,

@@ -14,6 +14,7 @@ from jedi.spec.arrays import Ints
 from jedi.spec.datasets.chunk import Files
 from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.jobs.demand import Demand
+from jedi.spec.jobs.events import NewJobSets
 from jedi.spec.sites.request import Request
 from jedi.spec.splitting.split_rules import SplitRules
 
@@ -65,11 +66,19 @@ class JobOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class Command:
+    """A command with placeholders."""
+
+    trans_path: str | None
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskOrder:
     """A claimed task that wants jobs. `columns` are those of jedi_jobs that all of them share, but
     for the priority, which falls by one with every `jobs_per_step` jobs, 0: never, that the owner
-    has already; these are `jobs_before`. `paths`: paths of inputs by LFN, if the task names
-    them."""
+    has already; these are `jobs_before`. `beside`: the command of further jobs for the same inputs,
+    if any. `paths`: paths of inputs by LFN, if the task names them."""
 
     jedi_task_id: int
     lock_seq: int
@@ -80,6 +89,7 @@ class TaskOrder:
     sites: tuple[str, ...]
     trans_path: str | None
     params_template: str
+    beside: Command | None
     rules: SplitRules
     demand: Demand
     request: Request
@@ -191,17 +201,18 @@ class Retry:
 
 @dataclass(frozen=True, eq=False)
 class NewJobs:
-    """The jobs of one task, column by column; 0 MB, 0 s: not known. `local`: all inputs lie at the
-    job's site. Outputs have the job's boundary id, if any. Inputs stand apart by masters, what
-    follows them, and seeds; `paths` are those of inputs that the task names; `events` are those of
-    masters that are split by events; `texts` are files made for each job, by name."""
+    """The jobs of one task, column by column; 0 MB, 0 s: not known. Outputs have the boundary
+    id of their job, if any. Inputs stand apart by masters, what follows them, and seeds; `paths`
+    says where those lie whose paths the task gives; `events` are those of masters whose jobs have
+    records of ranges; `texts` are files made for each job, by name; `beside` are commands of
+    further jobs, in which $PANDAID stands; `sets`: the jobs wait for consumers of their events."""
 
     panda_ids: Sequence[int]
     origins: Sequence[int]
     units: Sequence[int]
     attempts: Sequence[int]
     sites: Sequence[str]
-    local: Sequence[bool]
+    statuses: Sequence[str]
     priorities: Sequence[int]
     cores: Sequence[int]
     memory_mb: Sequence[int]
@@ -210,6 +221,7 @@ class NewJobs:
     n_inputs: Sequence[int]
     n_events: Sequence[int | None]
     commands: Sequence[str]
+    beside: Sequence[str]
     texts: Mapping[str, Sequence[str]]
     inputs: Sequence[InputUse]
     paths: Mapping[str, str]
@@ -220,6 +232,7 @@ class NewJobs:
     shared: Sequence[SharedInput]
     seeds: NewSeeds | None
     retries: Sequence[Retry]
+    sets: NewJobSets | None
 
     def __len__(self) -> int:
         return len(self.panda_ids)

@@ -107,8 +107,8 @@ class SplitRules(Rules):
 
     @property
     def records_events(self) -> bool:
-        """The ranges of an ordinary job are recorded, and end with it."""
-        return self.by_events and self.event_mode is None
+        """Jobs have records of their ranges of events."""
+        return bool(self.by_events or self.event_mode)
 
     @property
     def job_kind(self) -> str:

@@ -13,6 +13,7 @@ from jedi.spec.datasets import physical
 from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.splitting.split_rules import WHOLE_IDS
 from jedi.spec.tasks import unsupported
+from jedi.spec.tasks.event_contradictions import event_contradictions
 from jedi.spec.tasks.merge_contradictions import merge_contradictions
 from jedi.spec.tasks.params import (
     ATTRIBUTE_KEYS,
@@ -198,6 +199,7 @@ def item_contradictions(params: TaskParams) -> Iterator[Problem]:
     yield from _input_rules(params)
     yield from _output_rules(params)
     yield from merge_contradictions(params)
+    yield from event_contradictions(params)
     yield from _number_rules(params)
     yield from _placeholder_rules(params)
     shown = [item for item in params.job_parameters if item.value.strip() and not item.hidden]

@@ -31,6 +31,8 @@ from jedi.spec.splitting.given_rules import Flag, Rules
 from jedi.spec.tasks import period, placeholders
 from jedi.spec.tasks.preprocessing import without_stand_ins
 
+EVENT_CODES = {"es": 1, "cloning": 2, "fine": 3}
+"""jedi_tasks.eventservice by mode (docs/reference/event-service.md#modes)."""
 MAX_PRIORITY = 10_000
 MAX_ATTEMPT = 1_000
 
@@ -96,11 +98,13 @@ class _CamelModel(BaseModel):
 
 
 class ParameterItem(_CamelModel):
-    """A piece of the job parameters; with padding, a blank follows it; a hidden one is left out."""
+    """A piece of the job parameters; with padding, a blank follows it; a hidden one is left out,
+    one for the event service (es_only) in other tasks."""
 
     value: _Text
     padding: bool = True
     hidden: bool = False
+    es_only: bool = Field(default=False, alias="es_only")
 
 
 class ConstantItem(ParameterItem):
@@ -343,6 +347,7 @@ class TaskParams(_CamelModel, Rules):
     skip_short_output: Flag = None
     es_fraction: _Positive | None = None
     es_convertible: Flag = None
+    esmerge_spec: JobSpec | None = None
     skip_scout: bool = False
     use_scout: bool = True
     goal_percent: Annotated[float, Field(gt=0, le=100, multiple_of=0.1)] | None = Field(
@@ -379,6 +384,15 @@ class TaskParams(_CamelModel, Rules):
             return data
         analysis = data.get("prodSourceLabel", "user") == "user"
         return {"instantiateTmplSite": True, **data} if analysis else data
+
+    @property
+    def event_service(self) -> int | None:
+        """The code of the way in which jobs get events while they run; None: they do not."""
+        if self.use_job_cloning:
+            return EVENT_CODES["cloning"]
+        if self.fine_grained_proc:
+            return EVENT_CODES["fine"]
+        return EVENT_CODES["es"] if self.n_events_per_worker else None
 
     @property
     def pre_stages(self) -> Flag:

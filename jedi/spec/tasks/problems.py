@@ -71,14 +71,11 @@ def _explain(details: ErrorDetails) -> Problem:
 
 def _unknown_key(loc: Sequence[int | str]) -> tuple[str, str]:
     key = str(loc[-1])
-    model: type[BaseModel] = TaskParams
-    not_yet = unsupported.TASK_KEYS
+    if len(loc) == 1 and key in unsupported.TASK_KEYS:
+        return NOT_YET, unsupported.TASK_KEYS[key]
+    model: type[BaseModel] = TaskParams if len(loc) == 1 else LogItem
     if loc[0] == "jobParameters":
-        model, not_yet = ITEM_MODELS[str(loc[2])], unsupported.ITEM_KEYS
-    elif len(loc) > 1:
-        model, not_yet = LogItem, unsupported.ITEM_KEYS
-    if key in not_yet:
-        return NOT_YET, not_yet[key]
+        model = ITEM_MODELS[str(loc[2])]
     known = [field.alias or name for name, field in model.model_fields.items()]
     listed = f"The keys here are {', '.join(sorted(known))}" if len(loc) > 1 else "Leave it out"
     return "no such key", suggest(key, known, listed)

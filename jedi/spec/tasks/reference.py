@@ -77,8 +77,9 @@ MEANINGS = {
     "useInFilesInContainer": "use files of the whole container",
     "skipShortInput": "leave out files with fewer events than nEventsPerInputFile",
     "skipShortOutput": "leave out files or events that do not fill a job",
-    "esFraction": "the part of the task that goes to the event service",
+    "esFraction": "the part of the tasks with esConvertible that go to the event service, 0 to 1",
     "esConvertible": "the task may go to the event service",
+    "esmergeSpec": "transPath and jobParameters of the jobs that merge pieces of events",
     "workingGroup": "the group that owns the task",
     "countryGroup": "the country that owns the task",
     "campaign": "a label",
@@ -139,6 +140,7 @@ MEANINGS = {
     "param_type": "the kind of a template item",
     "value": "text of the job parameters, with placeholders; of an output: ends with its file name",
     "padding": "a blank follows",
+    "es_only": "only jobs of the event service get it as an argument",
     "hidden": "jobs do not get it as an argument",
     "dataset": "scope:name; inputs may have several, with commas",
     "container": "of outputs: the container that gets their dataset; of inputs: the container that "

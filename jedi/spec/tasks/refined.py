@@ -47,6 +47,7 @@ class TaskColumns:
     period: str | None = None
     io_intensity: int | None = None
     io_intensity_unit: str | None = None
+    event_service: int | None = None
 
 
 EXPRESS = "Express"

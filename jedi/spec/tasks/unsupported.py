@@ -12,19 +12,14 @@ from typing import Any
 TASK_KEYS = {
     "nEventsPerRange": "Use nEventsPerJob",
     "minGranularity": "Use nEventsPerJob",
-    "esmergeSpec": "Use mergeSpec, which merges the outputs of whole jobs",
     "loadXML": "Use groupBoundaryID, or a task for each group of files",
     "segmentSpecs": "Submit a task for each segment",
     "hpoRequestData": "Submit a task for each point, or number its jobs with ${SEQNUMBER}",
 }
 """Task parameters that are refused, and what to do instead."""
 
-ITEM_KEYS = {
-    "es_only": "Leave the item out: every job is an ordinary one",
-}
-"""The same in items."""
-
-_EVENT_SERVICE = "there is no event service: jobs are ordinary ones and end as a whole"
+_EVENT_SERVICE = "consumers of the event service do without it"
+_ITS_JOBS = "a job gets its events when it is made, unless the task has nEventsPerWorker"
 _SEARCH = "there are no searches of hyper-parameters: the task is an ordinary one"
 _POLLED = "agents look at the database and need no messages"
 _COPIED = "inputs are copied to the job from storage at its site before the payload begins"
@@ -34,10 +29,9 @@ _PLACED = "other keys choose the sites: architecture, transUses, cloud, site"
 
 _KEPT_BECAUSE = {
     _EVENT_SERVICE: """
-        esFraction esConvertible maxEventsPerJob dynamicNumEvents mergeEsOnOS allowPartialFinish
-        nEventsPerWorker nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob decAttOnFailedES
-        notDiscardEvents resurrectConsumers switchEStoNormal registerEsFiles useJobCloning
-        nJumboJobs maxJumboPerSite fineGrainedProc inFilePosEvtNum""",
+        mergeEsOnOS allowPartialFinish decAttOnFailedES notDiscardEvents resurrectConsumers
+        switchEStoNormal registerEsFiles nJumboJobs maxJumboPerSite""",
+    _ITS_JOBS: "maxEventsPerJob dynamicNumEvents",
     _SEARCH: "hpoWorkflow totNumJobs maxNumJobs segmentedWork",
     _POLLED: "messageDriven pushStatusChanges pushJob",
     _COPIED: "transferType allowInputWAN avoidVP usePrefetcher useZipToPin",

@@ -15,6 +15,7 @@ def listed(words: Iterable[str]) -> str:
     return ", ".join(f"'{word}'" for word in words)
 
 
+CONSUMER_KINDS = listed(states.CONSUMER_KINDS)
 FED_FILE_TYPES = listed(kind for kind in states.FED_TYPES if kind != "random_seed")
 FED_TYPES = listed(states.FED_TYPES)
 FILE_TYPES = listed(states.FILE_TYPES)

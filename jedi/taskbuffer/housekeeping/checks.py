@@ -18,6 +18,7 @@ from jedi.spec.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.engine import bulk
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import (
+    CONSUMER_KINDS,
     INPUT_TYPES,
     JOB_LIVE,
     OUTPUT_TYPES,
@@ -114,7 +115,8 @@ _TWO_LIVE_JOBS = f"""
 SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1
 FROM jedi_job_files f JOIN jedi_jobs j ON j.pandaid = f.pandaid
   JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid
-WHERE j.status IN ({JOB_LIVE}) AND f.type IN ({INPUT_TYPES}) AND NOT {_SHARED}"""
+WHERE j.status IN ({JOB_LIVE}) AND f.type IN ({INPUT_TYPES}) AND NOT {_SHARED}
+  AND j.kind NOT IN ({CONSUMER_KINDS})"""
 
 
 def _in_jobs(files: str, jobs: str) -> str:
@@ -153,7 +155,7 @@ FROM jedi_jobs j LEFT JOIN (
   SELECT DISTINCT outpandaid FROM jedi_dataset_contents
   WHERE type IN ({PRE_MERGE_TYPES}) AND status IN ('ready', 'running')) c
   ON c.outpandaid = j.pandaid
-WHERE j.status = 'merging'"""
+WHERE j.status = 'merging' AND j.kind NOT IN ({CONSUMER_KINDS})"""
 
 _ATTEMPTS = f"""
 SELECT fileid, attemptnr > maxattempt
@@ -203,7 +205,8 @@ INVARIANTS = (
               _counters(f"NOT IN ({INPUT_TYPES})", _OUTPUT_COUNTERS)),
     Invariant("job_statistics", "job_stats with its deltas equals the jobs",
               "site/queue/share/shape/status", _STATISTICS),
-    Invariant("one_live_job", "no input file is in two live jobs", "file", _TWO_LIVE_JOBS),
+    Invariant("one_live_job", "no input file is in two live jobs, but for consumers of its events",
+              "file", _TWO_LIVE_JOBS),
     Invariant("running_inputs", "a running input file is in a live job", "file",
               _in_jobs(f"c.type IN ({INPUT_TYPES}) AND c.status = 'running'",
                        f"j.status IN ({JOB_LIVE})")),
@@ -218,7 +221,7 @@ INVARIANTS = (
               _UNFINISHED_OUTPUT),
     Invariant("merged_files", "what is to be merged is as far as the job that made it", "file",
               _MERGED),
-    Invariant("merging_jobs", "a merging job has files that are to be merged", "job",
+    Invariant("merging_jobs", "a merging job has files that are to be merged, or pieces", "job",
               _WAITING_FOR_MERGE),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
     Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),

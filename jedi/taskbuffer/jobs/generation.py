@@ -50,7 +50,7 @@ def write_jobs(tx: Connection, batch: TaskJobs, agent: str) -> None:
     jobs.append_deltas(tx, [row for one in batch for row in _deltas(*one)])
     _count(tx, batch)
     _open_outputs(tx, batch, agent)
-    engine.wake(tx, *sorted({f"job:{s}" for _, new in batch for s in _statuses(new)}))
+    engine.wake(tx, *sorted({f"job:{s}" for _, new in batch for s in new.statuses}))
 
 
 # -------------------------------------------------------------------------------- input files
@@ -118,10 +118,6 @@ def _map_rows(use: InputUse, names: Sequence[str], endpoints: Sequence[str]) -> 
 # ---------------------------------------------------------------------------------- new rows
 
 
-def _statuses(new: NewJobs) -> list[str]:
-    return ["activated" if local else "assigned" for local in new.local]
-
-
 def _jobs(order: TaskOrder, new: NewJobs) -> Block:
     return {
         **order.columns,
@@ -130,7 +126,7 @@ def _jobs(order: TaskOrder, new: NewJobs) -> Block:
         "unit_nr": list(new.units),
         "attemptnr": list(new.attempts),
         "priority": list(new.priorities),
-        "status": _statuses(new),
+        "status": list(new.statuses),
         "site": list(new.sites),
         "cores": list(new.cores),
         "memory_mb": list(new.memory_mb),
@@ -257,18 +253,19 @@ def _events(order: TaskOrder, use: EventUse) -> Block:
 def _ready(order: TaskOrder, new: NewJobs) -> Block:
     """The queue of activated jobs."""
 
-    def local(column: Sequence[Any]) -> list[Any]:
-        return [value for value, here in zip(column, new.local, strict=True) if here]
+    def activated(column: Sequence[Any]) -> list[Any]:
+        found = zip(column, new.statuses, strict=True)
+        return [value for value, status in found if status == "activated"]
 
     return {
-        "pandaid": local(new.panda_ids),
-        "site": local(new.sites),
+        "pandaid": activated(new.panda_ids),
+        "site": activated(new.sites),
         "gshare": order.columns["gshare"],
-        "priority": local(new.priorities),
-        "cores": local(new.cores),
-        "memory_mb": local(new.memory_mb),
-        "walltime_s": local(new.walltime_s),
-        "disk_mb": local(new.disk_mb),
+        "priority": activated(new.priorities),
+        "cores": activated(new.cores),
+        "memory_mb": activated(new.memory_mb),
+        "walltime_s": activated(new.walltime_s),
+        "disk_mb": activated(new.disk_mb),
     }
 
 
@@ -276,7 +273,7 @@ def _log(order: TaskOrder, new: NewJobs, agent: str) -> Block:
     return {
         "pandaid": list(new.panda_ids),
         "jeditaskid": order.jedi_task_id,
-        "status": _statuses(new),
+        "status": list(new.statuses),
         "agent": agent,
         "reason_code": "generated",
         "reason": "generated",
@@ -298,7 +295,7 @@ def _retries(order: TaskOrder, new: NewJobs) -> Block:
 
 def _deltas(order: TaskOrder, new: NewJobs) -> Iterator[dict[str, Any]]:
     """The new jobs by site and status."""
-    found = Counter(zip(new.sites, _statuses(new), new.cores, strict=True))
+    found = Counter(zip(new.sites, new.statuses, new.cores, strict=True))
     for (site, status, cores), count in found.items():
         yield {
             "site": site,

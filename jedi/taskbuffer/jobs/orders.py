@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -12,7 +12,14 @@ from jedi.core import states
 from jedi.spec.datasets import physical
 from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.jobs.demand import Demand
-from jedi.spec.jobs.generation import Input, JobOutput, OutputDataset, Predecessor, TaskOrder
+from jedi.spec.jobs.generation import (
+    Command,
+    Input,
+    JobOutput,
+    OutputDataset,
+    Predecessor,
+    TaskOrder,
+)
 from jedi.spec.sites.request import Request
 from jedi.spec.splitting.split_rules import TO_PREPROCESS, SplitRules
 from jedi.spec.tasks.rows import ClaimedTask
@@ -53,7 +60,9 @@ _PARAMS = text("""
 SELECT j.jeditaskid AS jedi_task_id, j.jobparamstemplate AS template,
   CASE WHEN t.rules @> '{"pfn_list": true}'
   THEN (SELECT p.taskparams -> 'pfnList' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid)
-  END AS pfns
+  END AS pfns, CASE WHEN t.eventservice > 0
+  THEN (SELECT p.taskparams -> 'esmergeSpec' FROM jedi_taskparams p
+        WHERE p.jeditaskid = t.jeditaskid) END AS merge
 FROM jedi_jobparams_template j JOIN jedi_tasks t USING (jeditaskid)
 WHERE j.jeditaskid = ANY(:ids)
 """)
@@ -105,6 +114,7 @@ class Claimed:
     outputs: Sequence[OutputRow]
     params_template: str
     pfns: Sequence[str] = ()
+    merge: Mapping[str, str] | None = None
 
     @property
     def ready(self) -> int:
@@ -118,6 +128,10 @@ class Claimed:
         row = self.row
         rules = SplitRules.model_validate(row.rules or {})
         preparing = rules.use_pre_pro == TO_PREPROCESS
+        command = Command(row.trans_path, self.params_template)
+        first, beside = (
+            (_merge(self.merge, command), command) if rules.event_mode else (command, None)
+        )
         return TaskOrder(
             jedi_task_id=row.jedi_task_id,
             lock_seq=row.lock_seq,
@@ -126,8 +140,9 @@ class Claimed:
             label=row.prod_source_label,
             work_queue=row.workqueue_id or 0,
             sites=tuple(filter(None, (row.site or "").split(","))),
-            trans_path=row.trans_path,
-            params_template=self.params_template,
+            trans_path=first.trans_path,
+            params_template=first.template,
+            beside=beside,
             rules=rules.of_scouts() if rules.scouting else rules,
             demand=Demand.of(row, rules.max_walltime_h),
             request=Request.of(row),
@@ -162,11 +177,13 @@ class Claimed:
 
 
 class JobParamsTemplate(NamedTuple):
-    """The template of a task's job parameters, and its list of physical file names."""
+    """The template of a task's job parameters, its list of physical file names, and its
+    esmergeSpec."""
 
     jedi_task_id: int
     template: str
     pfns: list[str] | None
+    merge: dict[str, str] | None
 
 
 def claim(
@@ -182,7 +199,7 @@ def claim(
     inputs = _by_task(rows_of(InputRow, tx.execute(_READ_INPUTS, ids)))
     outputs = outputs_of(tx, ids["ids"])
     templates = rows_of(JobParamsTemplate, tx.execute(_PARAMS, ids))
-    params = {row.jedi_task_id: (row.template, row.pfns or ()) for row in templates}
+    params = {row.jedi_task_id: (row.template, row.pfns or (), row.merge) for row in templates}
     return [
         Claimed(row, inputs.get(row.jedi_task_id, []), outputs.get(row.jedi_task_id, []),
                 *params.get(row.jedi_task_id, ("",)))
@@ -193,6 +210,11 @@ def claim(
 def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[OutputRow]]:
     """The output templates of tasks with their datasets."""
     return _by_task(rows_of(OutputRow, tx.execute(_READ_OUTPUTS, {"ids": list(task_ids)})))
+
+
+def _merge(spec: Mapping[str, str] | None, command: Command) -> Command:
+    """The command that merges pieces; without it the job makes what its copies make."""
+    return Command(spec.get("transPath"), spec.get("jobParameters", "")) if spec else command
 
 
 def _priority(row: ClaimedTask, rules: SplitRules) -> int:

@@ -36,7 +36,11 @@ FROM (
     UNION ALL SELECT site, workqueue, resource_type, status, jobs FROM job_stats_delta) j
     LEFT JOIN slots o ON (o.site, o.queue_id, o.resource_type)
       = (j.site, j.workqueue, j.resource_type)
-  UNION ALL SELECT queue_id, resource_type, n, 'running' FROM slots WHERE n > 0) s
+  UNION ALL SELECT queue_id, resource_type, n, 'running' FROM slots WHERE n > 0
+  -- the waiting job of a job set is no work beside that of its consumers
+  UNION ALL SELECT j.workqueue_id, j.resource_type, -1, j.status
+  FROM jedi_jobsets t JOIN jedi_jobs j ON j.pandaid = t.merge_pandaid
+  WHERE t.ended_at IS NULL AND j.status = 'waiting') s
 GROUP BY workqueue, resource_type
 """)
 
@@ -82,7 +86,7 @@ _WORK = text("""
 SELECT workqueue_id AS queue_id, resource_type,
   sum(walltime_s) * count(*) / nullif(count(*) FILTER (WHERE walltime_s > 0), 0)::float8 AS seconds
 FROM jedi_jobs
-WHERE status = ANY(:queued) AND workqueue_id = ANY(CAST(:ids AS int[]))
+WHERE status = ANY(:queued) AND kind <> 'es_merge' AND workqueue_id = ANY(CAST(:ids AS int[]))
 GROUP BY workqueue_id, resource_type
 """)
 

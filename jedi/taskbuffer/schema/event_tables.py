@@ -34,7 +34,8 @@ ziprow_id_seq = Sequence("jedi_ziprow_id_seq", metadata=metadata)
 
 _GEN = "generation.write_jobs"
 _END = "job_ends.end_jobs"
-_SETS = "not yet written"
+_SETS = "job_sets.write_sets"
+_MORE = "job_sets.add_consumers"
 _LATER = "not yet written"
 _DISPATCH = "dispatch.acquire_ranges"
 _REPORT = "reports.report_ranges"
@@ -53,15 +54,16 @@ def _seed_columns() -> list[Column[Any]]:
             "gets it", f"{_GEN} {_DISPATCH} {_TAKE}"),
         key("job_processid", "number of the range's first event, from 1 on; 0: a range of an "
             "ordinary job", _GEN),
-        col("def_min_eventid", BigInteger, "first event of the range, counted from 0 in the file",
-            _GEN),
+        col("def_min_eventid", BigInteger, "first event of the range: an ordinary job's is counted "
+            "from 0 in the file, an event service's is the number that payloads get", _GEN),
         col("def_max_eventid", BigInteger, "last event of the range", _GEN),
         col("processed_upto_eventid", BigInteger, "last event processed", f"{_END} {_REPORT}"),
         col("attemptnr:attempt_nr", SmallInteger, "attempts: those so far of an ordinary job's "
             "range, those left of an event service's", f"{_GEN} {_REPORT}", nullable=False),
         col("objstore_id", Integer, "number of the endpoint of its piece, as pilots of PanDA "
             "report it", _LATER),
-        col("event_offset", BigInteger, "events before the first one of the file", _GEN),
+        col("event_offset", BigInteger, "events before the first one of the file, as events are "
+            "numbered", _GEN),
         col("is_jumbo", SmallInteger, "1 if a jumbo job processes it", f"{_DISPATCH} {_TAKE}"),
         col("ziprow_id", BigInteger, "the zip file (jedi_event_zips) with its piece; NULL: it is "
             "not zipped", _REPORT),
@@ -106,12 +108,13 @@ jobsets = Table(
     words("mode", "es, cloning or fine", _SETS, nullable=False),
     words("clone", "runonce or storeonce; NULL: no cloning", _SETS),
     col("n_ranges", Integer, "ranges cut from its inputs", _SETS, nullable=False),
-    col("n_consumers", Integer, "consumers made so far", _SETS, nullable=False),
+    col("n_consumers", Integer, "consumers made so far", f"{_SETS} {_MORE}", nullable=False),
     col("n_merges", Integer, "merge jobs made so far", _SETS, nullable=False),
-    col("attempts_left", Integer, "consumers that may still follow those that fail", _SETS,
+    col("attempts_left", Integer, "consumers that may still follow those that fail",
+        f"{_SETS} {_MORE}",
         nullable=False),
     col("jumbo", Boolean, "jumbo jobs may process its ranges", _SETS, nullable=False),
-    col("priority", Integer, "priority of its next consumer", _SETS, nullable=False),
+    col("priority", Integer, "priority of its next consumer", f"{_SETS} {_MORE}", nullable=False),
     words("gshare", "global share of its consumers", _SETS, nullable=False),
     words("resource_type", "shape of its consumers", _SETS, nullable=False),
     col("cores", Integer, "cores that a consumer asks", _SETS, nullable=False),
@@ -131,17 +134,18 @@ jobsets = Table(
     CheckConstraint("clone IN ('runonce', 'storeonce')", name="clone"),
     Index(None, "jedi_task_id"),
     Index(None, "merge_panda_id"),
+    Index("jedi_jobsets_live_ix", "jobset_id", postgresql_where=text("ended_at IS NULL")),
     comment="units of work that consumers share and one job merges",
 )  # fmt: skip
 
 consumers = Table(
     "jedi_consumers",
     metadata,
-    key("pandaid:panda_id", "the job", _SETS),
-    key("jeditaskid:jedi_task_id", "the task", _SETS),
-    col("jobsetid:jobset_id", BigInteger, "its job set; NULL: any of the task (jumbo)", _SETS),
-    words("kind", "consumer, clone, co_jumbo, jumbo or fine", _SETS, nullable=False),
-    col("number", Integer, "its number within the job set, from 1 on", _SETS, nullable=False),
+    key("pandaid:panda_id", "the job", _MORE),
+    key("jeditaskid:jedi_task_id", "the task", _MORE),
+    col("jobsetid:jobset_id", BigInteger, "its job set; NULL: any of the task (jumbo)", _MORE),
+    words("kind", "consumer, clone, co_jumbo, jumbo or fine", _MORE, nullable=False),
+    col("number", Integer, "its number within the job set, from 1 on", _MORE, nullable=False),
     stamp("settled_at", "when the effects of its end on ranges were booked", _LATER),
     words("request_id", "its last ask for ranges that was answered", _DISPATCH),
     PrimaryKeyConstraint("panda_id"),

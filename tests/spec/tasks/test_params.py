@@ -114,13 +114,6 @@ def test_keys_of_features_to_come_are_refused_by_name(key: str) -> None:
     assert problem.remedy == unsupported.TASK_KEYS[key]
 
 
-@pytest.mark.parametrize("key", sorted(unsupported.ITEM_KEYS))
-def test_item_keys_of_features_to_come_are_refused_by_name(key: str) -> None:
-    problem = only_problem(task({**OUTPUT, "value": "p.${SN}", key: 1}))
-    assert (problem.path, problem.rule) == (f"jobParameters[2].{key}", "not supported yet")
-    assert problem.remedy == unsupported.ITEM_KEYS[key]
-
-
 def test_no_key_is_both_here_and_to_come() -> None:
     known = {field.alias or name for name, field in TaskParams.model_fields.items()}
     assert not known & unsupported.TASK_KEYS.keys()

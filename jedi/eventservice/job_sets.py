@@ -1,0 +1,85 @@
+"""From new jobs to job sets: the jobs wait, consumers process ranges of their events.
+
+Source: docs/reference/event-service.md#job-sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jedi.spec.arrays import Ints
+from jedi.spec.jobs.events import NewConsumer, NewJobSets, NewRanges
+from jedi.spec.jobs.generation import EventUse, NewJobs, TaskOrder
+from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.splitting.split_rules import SplitRules
+
+
+def as_job_sets(
+    task: TaskOrder, jobs: NewJobs, sites: Snapshot, candidates: Sequence[int]
+) -> NewJobs:
+    """The same jobs as those that merge, which wait, with consumers and ranges beside each.
+    `candidates`: positions of the sites that may have consumers, best first."""
+    rules, mode = task.rules, task.rules.event_mode
+    assert mode is not None
+    places = {name: spread(sites, candidates, at, rules.sites_per_set)
+              for at, name in enumerate(sites.sites) if name in set(jobs.sites)}  # fmt: skip
+    consumers = [
+        _consumer(job, status, places[site], sites, number)
+        for job, site, status in zip(jobs.panda_ids, jobs.sites, jobs.statuses, strict=True)
+        for number in range(rules.consumers_per_set)
+    ]
+    return replace(
+        jobs,
+        statuses=["waiting"] * len(jobs),
+        events=[],
+        sets=NewJobSets(
+            mode=mode,
+            clone=rules.use_job_cloning,
+            retries=rules.consumer_retries,
+            jumbo=bool(rules.n_jumbo_jobs) and not task.sites,
+            ranges=ranges_of(rules, jobs.events),
+            consumers=consumers,
+        ),
+    )
+
+
+def spread(sites: Snapshot, candidates: Sequence[int], first: int, most: int) -> list[int]:
+    """The sites of a job set's consumers: the planned one first, then the best others with as many
+    cores, for all consumers ask the same."""
+    alike = [at for at in candidates if at != first and sites.cores[at] == sites.cores[first]]
+    return [first, *alike][:most]
+
+
+def ranges_of(rules: SplitRules, uses: Sequence[EventUse]) -> NewRanges:
+    """The inputs of jobs as material of ranges. Events are numbered within each file
+    (inFilePosEvtNum), else through all files."""
+    shifts = _joined([use.offsets for use in uses])
+    if rules.in_file_pos_evt_num:
+        shifts = np.zeros_like(shifts)
+    return NewRanges(
+        jobset_ids=_joined([use.panda_ids for use in uses]),
+        file_ids=_joined([use.file_ids for use in uses]),
+        dataset_ids=_joined([use.dataset_ids for use in uses]),
+        starts=_joined([use.starts for use in uses]),
+        ends=_joined([use.ends for use in uses]),
+        shifts=np.maximum(shifts, 0),  # below: the events of the file are not known
+        size=None if rules.event_mode == "cloning" else rules.n_events_per_worker,
+        attempts=rules.range_attempts,
+    )
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def _consumer(
+    jobset_id: int, status: str, places: Sequence[int], sites: Snapshot, number: int
+) -> NewConsumer:
+    """The first consumers take the sites in turn."""
+    at = places[number % len(places)]
+    if at == places[0]:
+        return NewConsumer(jobset_id, sites.sites[at], None, status == "activated")
+    return NewConsumer(jobset_id, sites.sites[at], sites.endpoint[at])

@@ -1,0 +1,224 @@
+"""Job sets come into being, and get consumers: the first ones and those that follow.
+
+`write_jobs` has written the jobs that wait. All statements here are for any number of job sets,
+consumers and ranges; ranges go to the database in blocks, so memory does not grow with them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.spec.jobs.events import NewConsumer, NewRanges
+from jedi.spec.jobs.generation import NewJobs, TaskOrder
+from jedi.taskbuffer.db.copying import Block, copy_rows
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.sql_lists import INPUT_TYPES
+
+RANGES_AT_ONCE = 50_000
+
+_NOTE_SETS = text(f"""
+UPDATE jedi_dataset_contents c SET jobsetid = f.pandaid FROM jedi_job_files f
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({INPUT_TYPES})
+  AND c.fileid = f.fileid AND c.pandaid = f.pandaid
+""")
+
+
+def write_sets(tx: Connection, batch: Sequence[tuple[TaskOrder, NewJobs]], agent: str) -> None:
+    """Write the job sets of new jobs, which are written already, with their ranges and first
+    consumers."""
+    if not batch:
+        return
+    copy_rows(tx, "jedi_jobsets", (_sets(order, new) for order, new in batch))
+    for order, new in batch:
+        assert new.sets is not None
+        for block in _ranges(order, new.sets.ranges):
+            copy_rows(tx, "jedi_events", [block])
+    tx.execute(_NOTE_SETS, {"ids": [panda_id for _, new in batch for panda_id in new.panda_ids]})
+    wanted = [one for _, new in batch if new.sets for one in new.sets.consumers]
+    add_consumers(tx, wanted, agent)
+
+
+def _sets(order: TaskOrder, new: NewJobs) -> Block:
+    sets = new.sets
+    assert sets is not None
+    names = list(new.texts)
+    columns = zip(*new.texts.values(), strict=True)
+    texts = [json.dumps(dict(zip(names, one, strict=True))) for one in columns]
+    return {
+        "jobsetid": list(new.panda_ids),
+        "jeditaskid": order.jedi_task_id,
+        "merge_pandaid": list(new.panda_ids),
+        "mode": sets.mode,
+        "clone": sets.clone,
+        "n_ranges": sets.ranges.per_set(new.panda_ids),
+        "n_consumers": 0,
+        "n_merges": 1,
+        "attempts_left": sets.retries,
+        "jumbo": sets.jumbo,
+        "priority": list(new.priorities),
+        "gshare": order.columns["gshare"],
+        "resource_type": order.columns["resource_type"],
+        "cores": list(new.cores),
+        "memory_mb": list(new.memory_mb),
+        "walltime_s": list(new.walltime_s),
+        "disk_mb": list(new.disk_mb),
+        "command": list(new.beside),
+        "texts": texts or None,
+    }
+
+
+def _ranges(order: TaskOrder, ranges: NewRanges) -> Iterator[Block]:
+    """Rows of ranges, a block at a time."""
+    for block in ranges.blocks(RANGES_AT_ONCE):
+        yield {
+            "jeditaskid": order.jedi_task_id,
+            "datasetid": block.dataset_ids.tolist(),
+            "fileid": block.file_ids.tolist(),
+            "status": states.EVENT_CODES["ready"],
+            "pandaid": (jobset_ids := block.jobset_ids.tolist()),
+            "job_processid": (first := block.first.tolist()),
+            "def_min_eventid": first,
+            "def_max_eventid": block.last.tolist(),
+            "attemptnr": ranges.attempts,
+            "event_offset": block.shifts.tolist(),
+            "jobsetid": jobset_ids,
+        }
+
+
+_KIND = " ".join(f"WHEN '{mode}' THEN '{kind}'" for mode, kind in states.JOBSET_MODES.items())
+_LOCK = text("""
+SELECT FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:ids AS bigint[]))
+ORDER BY jobsetid FOR NO KEY UPDATE
+""")
+# The job that waits says whose work it is; the job set, what a consumer needs. Where nothing is
+# said of the site, it is that of the consumer before. A clone makes the outputs itself.
+_ADD = text(f"""
+WITH w AS MATERIALIZED (
+  SELECT t.*, n.after, coalesce(n.kind, CASE t.mode {_KIND} END) AS kind,
+    coalesce(n.site, before.site, m.site) AS at_site, n.endpoint, m.pandaid AS m,
+    m.taskid, m.originpandaid, m.unit_nr, m.attemptnr, m.prodsourcelabel, m.processingtype,
+    m.username, m.vo, m.nucleus, m.workqueue_id, m.n_inputs, m.n_events,
+    CASE WHEN n.local THEN 'activated' ELSE 'assigned' END AS status,
+    nextval('jedi_panda_id_seq') AS pandaid,
+    t.n_consumers + row_number() OVER (PARTITION BY t.jobsetid ORDER BY n.place) AS number
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:endpoints AS text[]),
+      CAST(:local AS bool[]), CAST(:after AS bigint[]), CAST(:kinds AS text[]))
+      WITH ORDINALITY n(id, site, endpoint, local, after, kind, place)
+    JOIN jedi_jobsets t ON t.jobsetid = n.id JOIN jedi_jobs m ON m.pandaid = t.merge_pandaid
+    LEFT JOIN LATERAL (
+      SELECT j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+      WHERE c.jobsetid = t.jobsetid ORDER BY c.number DESC LIMIT 1) before ON n.site IS NULL
+  ORDER BY n.place
+), jobs AS (
+  INSERT INTO jedi_jobs (pandaid, jeditaskid, taskid, originpandaid, unit_nr, attemptnr, kind,
+    status, prodsourcelabel, processingtype, username, vo, site, nucleus, workqueue_id, gshare,
+    resource_type, priority, cores, memory_mb, walltime_s, disk_mb, n_inputs, n_events)
+  SELECT pandaid, jeditaskid, taskid, originpandaid, unit_nr, attemptnr, kind,
+    status, prodsourcelabel, processingtype, username, vo, at_site, nucleus, workqueue_id, gshare,
+    resource_type, priority + CAST(after IS NOT NULL AS int), cores, memory_mb, walltime_s,
+    disk_mb, n_inputs, n_events FROM w
+), params AS (
+  INSERT INTO jedi_job_params (pandaid, jobparameters, texts)
+  SELECT pandaid, replace(command, '$PANDAID', CAST(pandaid AS text)), texts FROM w
+), beside AS (
+  INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number)
+  SELECT pandaid, jeditaskid, jobsetid, kind, number FROM w
+), files AS (
+  SELECT w.pandaid, w.kind, w.number, w.endpoint AS brought, f.fileid, f.jeditaskid, f.datasetid,
+    f.type, f.lfn, f.source_name, f.endpoint, f.fsize, f.checksum, f.guid, f.n_events,
+    f.start_event, f.end_event, w.attemptnr
+  FROM w, LATERAL (SELECT * FROM jedi_job_files f WHERE f.pandaid = w.m OFFSET 0) f
+), logs AS (
+  INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, type, scope, status,
+    attemptnr, keeptrack, pandaid, outpandaid, proc_status, jobsetid)
+  SELECT nextval('jedi_file_id_seq'), f.datasetid, f.jeditaskid,
+    regexp_replace(f.lfn, '(\\.tgz)?$', '.c' || f.number || '\\1'), c.type, c.scope, 'defined',
+    f.attemptnr, 1, f.pandaid, f.pandaid, 'queued', w.jobsetid
+  FROM files f JOIN w USING (pandaid) JOIN jedi_dataset_contents c ON c.fileid = f.fileid
+  WHERE f.type = 'log'
+  RETURNING fileid, datasetid, jeditaskid, lfn, pandaid
+), copies AS (
+  INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, source_name,
+    endpoint, fsize, checksum, guid, n_events, start_event, end_event)
+  SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn, source_name,
+    CASE WHEN type IN ({INPUT_TYPES}) AND endpoint IS NOT NULL THEN coalesce(brought, endpoint)
+      ELSE endpoint END,
+    fsize, checksum, guid, n_events, start_event, end_event
+  FROM files WHERE type IN ({INPUT_TYPES}) OR type = 'output' AND kind = 'clone'
+  UNION ALL
+  SELECT l.pandaid, l.fileid, l.jeditaskid, l.datasetid, 'log', l.lfn, NULL, f.endpoint, NULL,
+    NULL, NULL, NULL, NULL, NULL
+  FROM logs l JOIN files f ON f.pandaid = l.pandaid AND f.type = 'log'
+), queue AS (
+  INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
+    disk_mb)
+  SELECT pandaid, at_site, gshare, priority + CAST(after IS NOT NULL AS int), cores, memory_mb,
+    walltime_s, disk_mb FROM w WHERE status = 'activated'
+), history AS (
+  INSERT INTO jedi_job_retry_history (jeditaskid, oldpandaid, newpandaid, relationtype,
+    originpandaid)
+  SELECT jeditaskid, after, pandaid, 'retry', originpandaid FROM w WHERE after IS NOT NULL
+), log AS (
+  INSERT INTO jedi_jobs_statuslog (pandaid, jeditaskid, status, agent, reason_code, reason)
+  SELECT pandaid, jeditaskid, status, :agent, 'generated', 'generated' FROM w
+), stats AS (
+  INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
+  SELECT at_site, workqueue_id, gshare, resource_type, status, count(*), sum(cores) FROM w
+  GROUP BY at_site, workqueue_id, gshare, resource_type, status
+), counted AS (
+  UPDATE jedi_jobsets t SET n_consumers = t.n_consumers + n.added,
+    attempts_left = t.attempts_left - n.retries, priority = t.priority + CAST(n.retries > 0 AS int)
+  FROM (SELECT jobsetid, count(*) AS added, count(after) AS retries FROM w GROUP BY jobsetid) n
+  WHERE t.jobsetid = n.jobsetid
+), filled AS (
+  UPDATE jedi_datasets d SET nfiles = d.nfiles + n.added, modificationtime = jedi_now()
+  FROM (SELECT datasetid, count(*) AS added FROM logs GROUP BY datasetid) n
+  WHERE d.datasetid = n.datasetid
+)
+SELECT jobsetid AS jobset_id, pandaid AS panda_id, CAST(number AS int) AS number, status
+FROM w ORDER BY jobsetid, number
+""")
+_LOCK_LOGS = text("""
+SELECT FROM jedi_datasets WHERE datasetid IN (
+  SELECT f.datasetid FROM jedi_jobsets t JOIN jedi_job_files f ON f.pandaid = t.merge_pandaid
+  WHERE t.jobsetid = ANY(CAST(:ids AS bigint[])) AND f.type = 'log')
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+
+
+class AddedConsumer(NamedTuple):
+    """A new consumer; `number`: its place among those of its job set, from 1 on."""
+
+    jobset_id: int
+    panda_id: int
+    number: int
+    status: str
+
+
+def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> list[AddedConsumer]:
+    """Add consumers to job sets. Each has the inputs of the job that waits (not as their user), a
+    log of its own, and the job set's command. Those that follow another one use up a retry, and
+    come one step earlier in the queue. Inputs of later ones are looked for by the Mover."""
+    if not wanted:
+        return []
+    ids = {"ids": sorted({one.jobset_id for one in wanted})}
+    tx.execute(_LOCK, ids)
+    tx.execute(_LOCK_LOGS, ids)
+    found = {
+        "ids": [one.jobset_id for one in wanted],
+        "sites": [one.site for one in wanted],
+        "endpoints": [one.endpoint for one in wanted],
+        "local": [one.local for one in wanted],
+        "after": [one.after for one in wanted],
+        "kinds": [one.kind for one in wanted],
+        "agent": agent,
+    }
+    added = rows_of(AddedConsumer, tx.execute(_ADD, found))
+    wake(tx, *sorted({f"job:{one.status}" for one in added}))
+    return added
