@@ -42,10 +42,10 @@ class Loop:
                 with WakeUp(self.agent) as wake_up:
                     self._serve(wake_up)
             except Exception as error:
-                said = str(error)[:2000]
-                self.last_error = f"{clock.now().isoformat(timespec='seconds')} {said}"
+                message = str(error)[:2000]
+                self.last_error = f"{clock.now().isoformat(timespec='seconds')} {message}"
                 lost = isinstance(error, (psycopg.OperationalError, DBAPIError))
-                self.agent.log.error("cycle failed", error=said, exc_info=not lost)
+                self.agent.log.error("cycle failed", error=message, exc_info=not lost)
                 pause = min(30.0, pause * 2) if pause and self.cycles == before else 0.25
                 self.stopping.wait(pause)
 

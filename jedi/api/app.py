@@ -143,25 +143,25 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
     @app.post("/v1/pilot/report", name="pilot report", **says(*sent, body=Reports))
     async def report(request: Request) -> Response:
-        def note(caller: Caller, said: Reports) -> Answer:
+        def note(caller: Caller, message: Reports) -> Answer:
             with world.engine.begin() as tx:  # all of it or nothing
-                return pilots.report(tx, caller.confirm(tx), said.reports)
+                return pilots.report(tx, caller.confirm(tx), message.reports)
 
         return await door.answer(request, Reports, BODY_MAX, note)
 
     @app.post("/v1/pilot/heartbeat", name="pilot heartbeat", **says(*sent, body=Beats))
     async def heartbeat(request: Request) -> Response:
-        def note(caller: Caller, said: Beats) -> Answer:
+        def note(caller: Caller, message: Beats) -> Answer:
             with once() as tx:
-                return pilots.heartbeat(tx, caller.confirm(tx), said.beats)
+                return pilots.heartbeat(tx, caller.confirm(tx), message.beats)
 
         return await door.answer(request, Beats, HEARTBEAT_MAX, note)
 
     @app.post("/v1/pilot/log", name="pilot log", **says(*sent, body=LogEntries))
     async def log(request: Request) -> Response:
-        def keep(caller: Caller, said: LogEntries) -> Answer:
+        def keep(caller: Caller, message: LogEntries) -> Answer:
             with once() as tx:
-                return pilots.log(tx, caller.confirm(tx), said.entries)
+                return pilots.log(tx, caller.confirm(tx), message.entries)
 
         return await door.answer(request, LogEntries, BODY_MAX, keep)
 

@@ -76,8 +76,8 @@ class PilotAuthentication:
             await refuse(request, error)
         found = _BEARER.fullmatch(request.headers.get("authorization", ""))
         if found is None:
-            said = "Send a token: Authorization: Bearer TOKEN."
-            await refuse(request, Forbidden(said, code="no_token"))
+            sentence = "Send a token: Authorization: Bearer TOKEN."
+            await refuse(request, Forbidden(sentence, code="no_token"))
         token = found[1]
         until, site = self._trusted.get(users.token_hash(token), (0.0, ""))
         if until > clock.monotonic():

@@ -68,26 +68,26 @@ class Requirements:
         return asked.processing_type == "urgent" or asked.priority >= knobs.broker.express_from
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> Requirements:
+    def read(cls, stored: Mapping[str, Any]) -> Requirements:
         """From JSON, as a decision keeps it."""
         asked: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
-            for key, value in said.get("request", {}).items()
+            for key, value in stored.get("request", {}).items()
         }
-        data = said.get("data", {})
+        data = stored.get("data", {})
         return cls(
-            demand=Demand(**said["demand"]),
-            atom=InputSize(**said["atom"]),
-            sites=tuple(said.get("sites", ())),
+            demand=Demand(**stored["demand"]),
+            atom=InputSize(**stored["atom"]),
+            sites=tuple(stored.get("sites", ())),
             request=Request(**asked),
             data=InputAvailability(
                 **{**data, "at": {site: SiteInput(**h) for site, h in data.get("at", {}).items()}}
             ),
-            past=RecentJobs(**said.get("past", {})),
-            made=said.get("made", {}),
-            work=RemainingWork(**said.get("work", {})),
-            waits_days=said.get("waits_days", 0.0),
-            dataset=said.get("dataset", ""),
+            past=RecentJobs(**stored.get("past", {})),
+            made=stored.get("made", {}),
+            work=RemainingWork(**stored.get("work", {})),
+            waits_days=stored.get("waits_days", 0.0),
+            dataset=stored.get("dataset", ""),
         )
 
 

@@ -165,13 +165,15 @@ def db_restore(
     from jedi.standalone.installation import Installation
 
     done = restore(Installation.current(), source)
-    said = f"{done.file} is restored; {done.jobs} jobs are tried again, {done.files} files removed."
+    sentence = (
+        f"{done.file} is restored; {done.jobs} jobs are tried again, {done.files} files removed."
+    )
     for endpoint, files in done.unseen.items():
-        said += (
+        sentence += (
             f" {len(files)} files that wait for a merge, such as {files[0]}, are at the removed "
         )
-        said += f"endpoint {endpoint}: import it again, or kill their tasks."
-    show(done, as_json, lambda: typer.echo(f"{said} `jedi up` continues."))
+        sentence += f"endpoint {endpoint}: import it again, or kill their tasks."
+    show(done, as_json, lambda: typer.echo(f"{sentence} `jedi up` continues."))
 
 
 @db_app.command("check")

@@ -236,7 +236,7 @@ class FileSystemDDM(Directories):
         }
         known = noted | bare
         for _, other in reversed(self._homes(name)):  # so that the first endpoint has its way
-            for lfn, said in sidecar.declaration(other).files.items():
+            for lfn, described in sidecar.declaration(other).files.items():
                 if lfn in known:
-                    known[lfn] = replace(known[lfn], **said.model_dump(exclude_none=True))
+                    known[lfn] = replace(known[lfn], **described.model_dump(exclude_none=True))
         return known

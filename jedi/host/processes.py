@@ -77,13 +77,13 @@ def end(processes: Iterable[Process], grace_s: float) -> None:
 
 
 def _started_by_ps(pid: int) -> int | None:
-    said = subprocess.run(
+    fields = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)],
         capture_output=True,
         text=True,
         check=False,
         env={"LC_ALL": "C", "TZ": "UTC", "PATH": "/bin:/usr/bin"},
     ).stdout.split(maxsplit=1)
-    if len(said) < 2 or said[0].startswith("Z"):
+    if len(fields) < 2 or fields[0].startswith("Z"):
         return None
-    return calendar.timegm(time.strptime(said[1].strip(), "%a %b %d %H:%M:%S %Y"))
+    return calendar.timegm(time.strptime(fields[1].strip(), "%a %b %d %H:%M:%S %Y"))

@@ -44,8 +44,8 @@ def judge(job: ReportedJob) -> JobVerdict:
         missing = [f.lfn for f in job.files if f.size is None and not f.left_out]
         if not missing:
             return HELD if job.hold_next else FINISHED
-        said = f"The pilot reported success without {', '.join(missing)}."
-        return JobVerdict("failed", "output_not_reported", said, "pilot")
+        sentence = f"The pilot reported success without {', '.join(missing)}."
+        return JobVerdict("failed", "output_not_reported", sentence, "pilot")
     if job.kill_code == "reassigned":
         return JobVerdict("closed", job.kill_code, reason, "jedi")
     if job.kill_code or job.pilot_result == "cancelled":

@@ -101,8 +101,8 @@ def nowhere(found: Proposal, knobs: Knobs, decisions: Sequence[Decision]) -> NoJ
 
 def too_few(short: Sequence[ShortStream], knobs: Knobs) -> NoJobs:
     """Too few files follow the master's: more may come."""
-    said = f": {'; '.join(map(str, short))}" if short else ""
-    reason = f"The files that follow the master's do not suffice{said}."
+    shortages = f": {'; '.join(map(str, short))}" if short else ""
+    reason = f"The files that follow the master's do not suffice{shortages}."
     facts = {one.stream: {"wanted": one.wanted, "left": one.left} for one in short}
     return NoJobs("secondary_files_short", reason, "pending", knobs.jobgen.retry_s, facts)
 

@@ -97,8 +97,8 @@ class PilotJob:
         except PayloadFailure as failure:
             wrong = failure
         except _TROUBLE as error:
-            said = traceback.format_exception_only(type(error), error)[-1].strip()
-            wrong = PayloadFailure("pilot_error", f"The pilot itself failed: {said[:500]}")
+            trouble = traceback.format_exception_only(type(error), error)[-1].strip()
+            wrong = PayloadFailure("pilot_error", f"The pilot itself failed: {trouble[:500]}")
         else:
             return None
         print(f"pilot: job {self._name}: {wrong.code}: {wrong.sentence}", file=sys.stderr)

@@ -102,10 +102,10 @@ def run(
         _end_monitor(monitor)
     stop.check()
     if end is None:
-        said = last_lines(log.read_bytes()).strip().rpartition("\n")[2]
+        last_line = last_lines(log.read_bytes()).strip().rpartition("\n")[2]
         raise PayloadFailure(
             "pilot_error",
-            f"The payload monitor ended without a result ({monitor.returncode}): {said}",
+            f"The payload monitor ended without a result ({monitor.returncode}): {last_line}",
         )
     return Ended(end["exit_code"], end["failure"] and PayloadFailure(*end["failure"]))
 

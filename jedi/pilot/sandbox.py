@@ -56,8 +56,8 @@ def unpack(
                     raise ValueError(f"it has more than {MAX_MEMBERS} members")
                 _place(tar, member, target, user)
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
-        said = f"Sandbox {sha256[:12]} can't be unpacked: {error}."
-        raise PayloadFailure("sandbox_bad", said) from error
+        sentence = f"Sandbox {sha256[:12]} can't be unpacked: {error}."
+        raise PayloadFailure("sandbox_bad", sentence) from error
 
 
 def _place(

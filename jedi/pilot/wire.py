@@ -104,12 +104,12 @@ class Wire:
             ) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise ServiceUnreachable(f"{path}: {error!r}") from error
-        said = f"{path}: HTTP {response.status} {content[:500].decode('utf-8', 'replace')}"
+        answered = f"{path}: HTTP {response.status} {content[:500].decode('utf-8', 'replace')}"
         raise (
             ServiceUnreachable
             if response.status >= 500 or response.status in _BUSY
             else ServiceRefusal
-        )(said)
+        )(answered)
 
 
 def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HTTPConnection]:

@@ -80,12 +80,12 @@ def pilot_printed(tx: Connection, logs: Path, panda_id: int) -> Printed:
     [job] = get(tx, [panda_id])
     log = logs / f"{job.pilot_id}.log"
     try:
-        said = log.read_text(errors="replace")
+        text = log.read_text(errors="replace")
     except OSError as error:
         raise NotFound(
             f"JEDI has no pilot log of job {panda_id}: {log}.", code="no_pilot_log"
         ) from error
-    return Printed(panda_id, job.status, str(log), said, "")
+    return Printed(panda_id, job.status, str(log), text, "")
 
 
 def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:

@@ -181,8 +181,8 @@ def _role(claims: Mapping[str, Any], knobs: OidcKnobs) -> str | None:
 
 def _scope(claims: Mapping[str, Any]) -> Scope:
     """The most that the token's scopes `jedi.…` allow; without one, all."""
-    said = claims.get("scope", "")
-    words = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
+    given = claims.get("scope", "")
+    words = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
     ours = [one.removeprefix("jedi.") for one in words
             if isinstance(one, str) and one.startswith("jedi.")]  # fmt: skip
     if not ours:

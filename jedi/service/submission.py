@@ -198,7 +198,7 @@ def _priority(tx: Connection, params: TaskParams, owner: str) -> int:
 
 def row_of(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
     """The columns of jedi_tasks that follow from the parameters alone, under their SQL names."""
-    said = {
+    own = {
         "vo": params.vo,
         "prodsourcelabel": params.prod_source_label,
         "username": owner,
@@ -211,7 +211,7 @@ def row_of(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
         "currentpriority": priority,
         "splitrule": render_split_rule(Refiner().rules(params)),
     }
-    return {**new_tasks.given_columns(params), **said}
+    return {**new_tasks.given_columns(params), **own}
 
 
 def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None, list[Problem]]:

@@ -133,20 +133,20 @@ def read(text: str) -> SystemState:
     """The reverse of `write`; BadInput lists the mistakes of a file. Missing keys have neutral
     values."""
     try:
-        said = json.loads(text, parse_constant=_refuse)
-        if not isinstance(said, dict) or said.get("format") != FORMAT:
+        content = json.loads(text, parse_constant=_refuse)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
-        if unknown := sorted(set(said) - _KEYS):
+        if unknown := sorted(set(content) - _KEYS):
             raise ValueError(f"unknown: {', '.join(unknown)}")
         return SystemState(
-            time=datetime.fromisoformat(said["time"]) if "time" in said else clock.now(),
-            seed=int(said.get("seed", 0)),
-            knobs=Knobs({n: KNOBS[n].check(v) for n, v in said.get("knobs", {}).items()}),
-            sites=_sites(said["sites"]),
-            data=Recorded(said.get("datasets", {}), said.get("space", {})),
-            resource_types=tuple(ResourceType(**one) for one in said.get("resource_types", ())),
-            queues=tuple(KnownQueue(**one) for one in said.get("queues", ())),
-            pledges=tuple(Pledge(**one) for one in said.get("pledges", ())),
+            time=datetime.fromisoformat(content["time"]) if "time" in content else clock.now(),
+            seed=int(content.get("seed", 0)),
+            knobs=Knobs({n: KNOBS[n].check(v) for n, v in content.get("knobs", {}).items()}),
+            sites=_sites(content["sites"]),
+            data=Recorded(content.get("datasets", {}), content.get("space", {})),
+            resource_types=tuple(ResourceType(**one) for one in content.get("resource_types", ())),
+            queues=tuple(KnownQueue(**one) for one in content.get("queues", ())),
+            pledges=tuple(Pledge(**one) for one in content.get("pledges", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         rule = f"it is not a snapshot: {type(error).__name__} {error}"
@@ -158,18 +158,18 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not a valid number; write null for no limit")
 
 
-def _sites(said: Mapping[str, Any]) -> Snapshot:
+def _sites(content: Mapping[str, Any]) -> Snapshot:
     """The sites of a file; ValueError: a column is unknown or not as long as the others."""
-    if unknown := sorted(set(said) - _SITES):
+    if unknown := sorted(set(content) - _SITES):
         raise ValueError(f"sites: unknown: {', '.join(unknown)}")
-    columns = [(name, said[name]) for name in KINDS if name in said]
+    columns = [(name, content[name]) for name in KINDS if name in content]
     columns += [
-        (str(key), column) for name in ("jobs", "links") for key, column in said.get(name, ())
+        (str(key), column) for name in ("jobs", "links") for key, column in content.get(name, ())
     ]
-    n = len(said["sites"])
+    n = len(content["sites"])
     if odd := [name for name, column in columns if len(column) != n]:
         raise ValueError(f"sites: {', '.join(odd)}: the column needs {n} values, one for each site")
-    return Snapshot.read({"queued": {}, **said})
+    return Snapshot.read({"queued": {}, **content})
 
 
 class Recorded:

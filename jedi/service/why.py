@@ -256,16 +256,16 @@ def _refused(
 def _near(code: str, sites: Sequence[RefusedSite]) -> NearMiss:
     """Sites that lack one thing only, with what the nearest has and what the task wants."""
     figures, found = min((_figures(site, code) for site in sites), key=_gap), FILTERS.get(code)
-    nearest, said = _gap(figures), _say(found, figures)
+    nearest, shortfall = _gap(figures), _say(found, figures)
     gap = nearest if nearest < inf else None
-    why = f"{code}: {said}" if said else code
+    why = f"{code}: {shortfall}" if shortfall else code
     unit = found.unit if found else ""
     count = f"{len(sites)} site{'s' if len(sites) > 1 else ''}"
     if gap and unit:
         lacks = f"{gap:.0f}" if gap >= 1000 else f"{gap:.4g}"
         sentence = f"{count} lack{'s' if len(sites) == 1 else ''} only {lacks} {unit} ({why})"
     else:
-        sentence = f"{count}: only {code} stands in the way{f' ({said})' if said else ''}"
+        sentence = f"{count}: only {code} stands in the way{f' ({shortfall})' if shortfall else ''}"
     return NearMiss(code, tuple(site.site for site in sites), gap, unit, sentence)
 
 

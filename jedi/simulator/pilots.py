@@ -62,19 +62,19 @@ class Pilots:
 
     def report(self, now: datetime) -> int:
         """Say which jobs have started and which have ended; how many."""
-        said = 0
+        sent = 0
         for name, place in self.places.items():
             started = [
                 Report(**job.attempt, status="running", started_at=job.begins)
                 for job in place.begin()
             ]
             ended = [_ending(job, now) for job in place.end(now)]
-            said += len(started) + len(ended)
+            sent += len(started) + len(ended)
             if {one.pandaid for one in started}.intersection(one.pandaid for one in ended):
                 self._report(name, started)  # of what is said at once the furthest counts
                 started = []
             self._report(name, started + ended)
-        return said
+        return sent
 
     def beat(self, now: datetime) -> None:
         """Say which jobs are alive; those that are to be killed end, those to be held rest."""

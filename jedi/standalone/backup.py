@@ -118,21 +118,23 @@ def _fill(installation: Installation, engine: Engine, source: Path) -> None:
         )
     major = _major(engine)
     tables = [f"--table={name}" for name in (migrate.VERSION_TABLE, "jedi_ddm_endpoints")]
-    said = _call(installation, major, "pg_restore", "--data-only", *tables, "--file=-", str(source))
-    found = _REVISION.search(said)
+    output = _call(
+        installation, major, "pg_restore", "--data-only", *tables, "--file=-", str(source)
+    )
+    found = _REVISION.search(output)
     revision = found[1].decode() if found else None
     if revision is None or not migrate.known(revision):
         what = f"of a newer release (schema {revision})" if revision else "no backup of JEDI"
         raise Refused(f"{source} is {what}.", code="backup_unfit", file=str(source))
-    _nobody_else(installation, said)
+    _nobody_else(installation, output)
     how = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     _call(installation, major, "pg_restore", *how, *_database(installation), str(source))
     migrate.upgrade(engine, seal=installation.seal)
 
 
-def _nobody_else(installation: Installation, said: bytes) -> None:
+def _nobody_else(installation: Installation, output: bytes) -> None:
     """Refused if a running home has its storage among the endpoints of the backup."""
-    found = _ENDPOINTS.search(said)
+    found = _ENDPOINTS.search(output)
     columns, rows = found.groups() if found else (b"path", b"")
     number = columns.split(b", ").index(b"path")
     paths = [os.fsdecode(row.split(b"\t")[number]) for row in rows.splitlines()]
@@ -166,7 +168,7 @@ def _call(installation: Installation, major: int, program: str, *arguments: str)
     command = [str(binaries.client(program, major)), *arguments]
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[:1000]
-        said = said or processes.ended(done.returncode)  # a damaged file may kill pg_restore
-        raise JediError(f"{program} failed: {said}", code="backup_failed", program=program)
+        output = done.stderr.decode(errors="replace").strip()[:1000]
+        output = output or processes.ended(done.returncode)  # a damaged file may kill pg_restore
+        raise JediError(f"{program} failed: {output}", code="backup_failed", program=program)
     return done.stdout

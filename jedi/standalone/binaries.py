@@ -79,7 +79,7 @@ def version(directory: Path, account: SystemAccount | None) -> int | None:
     if not all((directory / program).exists() for program in PROGRAMS):
         return None
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [directory / "postgres", "--version"],
             cwd="/",
             capture_output=True,
@@ -89,7 +89,7 @@ def version(directory: Path, account: SystemAccount | None) -> int | None:
         ).stdout
     except (OSError, subprocess.CalledProcessError):
         return None
-    number = re.search(r"\d+", said)
+    number = re.search(r"\d+", output)
     return int(number[0]) if number else None
 
 

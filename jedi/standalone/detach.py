@@ -56,8 +56,8 @@ def up_detached(
                         say(line.removeprefix("STATUS="))
                 if "READY=1" in lines:
                     return
-    said = log.read_bytes()[begin:].decode(errors="replace").splitlines()
-    plain = [line for line in said if not line.startswith("{")]  # the rest is for programs
+    messages = log.read_bytes()[begin:].decode(errors="replace").splitlines()
+    plain = [line for line in messages if not line.startswith("{")]  # the rest is for programs
     raise JediError(
         "\n".join(plain[-20:]) or f"JEDI could not start: see {log}.",
         code="not_up",

@@ -229,7 +229,7 @@ def why_page() -> str:
             "`jedi-task why ID` names the one thing that holds a task now, its beginning, and the "
             "next try; `--json` gives `{code, since, next_try, facts, ...}`. The code is one "
             "of this list:",
-            _grid(("code", "meaning"), ((f"`{code}`", said) for code, said in HOLDS.items())),
+            _grid(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in HOLDS.items())),
             "If a broker has looked for sites, its last decision follows, with a line for each "
             "criterion: the number of sites that it refused (*refused*), that it refused first "
             "(*first*), and that nothing else refused (*only*), the lack of the nearest site, and "

@@ -108,7 +108,7 @@ def end_pilots(engine: Engine, home: Home) -> None:
 def part(installation: Installation, engine: Engine, say: Callable[[str], None]) -> None:
     """`end_pilots`, with a database that may be recovering or going down: an embedded one is
     brought back for it. `say` gets the remaining work."""
-    deadline, said = clock.monotonic() + PART_S, ""
+    deadline, news = clock.monotonic() + PART_S, ""
     while True:
         try:
             if installation.embedded:
@@ -118,8 +118,8 @@ def part(installation: Installation, engine: Engine, say: Callable[[str], None])
         except (JediError, DBAPIError) as error:
             if clock.monotonic() > deadline:
                 raise
-            if said != (said := f"pilots end when the database is back: {error}"):
-                say(said)
+            if news != (news := f"pilots end when the database is back: {error}"):
+                say(news)
         time.sleep(POLL_S)
 
 

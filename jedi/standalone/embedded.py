@@ -183,8 +183,8 @@ class Embedded:
                     return False
                 if last:
                     why = str(error).partition("\n")[0]
-                    said = f"PostgreSQL runs, but refuses the connection: {why}"
-                    raise JediError(said, code="database_start", log=str(self.log)) from error
+                    message = f"PostgreSQL runs, but refuses the connection: {why}"
+                    raise JediError(message, code="database_start", log=str(self.log)) from error
         return True
 
     def _status(self) -> str:
@@ -295,9 +295,9 @@ class Embedded:
                 **as_account(account),
             )
         if status != 0:
-            said = self.log.read_bytes()[begin:].decode(errors="replace").strip()
+            message = self.log.read_bytes()[begin:].decode(errors="replace").strip()
             raise JediError(
-                f"PostgreSQL: {Path(str(command[0])).name} failed: {said[-1000:]} "
+                f"PostgreSQL: {Path(str(command[0])).name} failed: {message[-1000:]} "
                 f"(log: {self.log})",
                 code="database_start",
                 log=str(self.log),

@@ -172,12 +172,12 @@ class Installation:
 
     def _taken(self) -> Refused:
         pid, _, doing = self._in_charge()
-        said = {
+        sentences = {
             "up": "is already up in {} (process {}): `jedi status` shows it, `jedi down` ends it.",
             "restore": "in {} is being restored (process {}). Try again.",
             "down": "in {} is just going down (process {}). Try again.",
         }
-        sentence = said.get(doing, "in {} is just starting. Try again.")
+        sentence = sentences.get(doing, "in {} is just starting. Try again.")
         where = self.home.path
         return Refused(f"JEDI {sentence.format(where, pid)}", code=f"already_{doing}", pid=pid)
 

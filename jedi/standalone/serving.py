@@ -38,11 +38,11 @@ class Serving:
         has just ended without a word is waited for. Nothing happens where there is no schema."""
         if migrate.current(self._engine) is None:
             return
-        deadline, said = clock.monotonic() + LEASE_S + PROLONG_S, ""
+        deadline, news = clock.monotonic() + LEASE_S + PROLONG_S, ""
         while (holder := self._take()) is not None:
-            if said != (said := f"waiting for the home {holder}, which serves this database"):
-                child.wait_for(said)
-                self._log.warning(said)
+            if news != (news := f"waiting for the home {holder}, which serves this database"):
+                child.wait_for(news)
+                self._log.warning(news)
             if clock.monotonic() > deadline:
                 raise Refused(
                     f"The home {holder} serves this database. `jedi down` there, or run more "

@@ -125,8 +125,8 @@ def statements() -> Iterator[Statement]:
 def _purpose(function: ast.FunctionDef, functions: Sequence[ast.FunctionDef]) -> str:
     """The first sentence of a function, or of the first one that calls it."""
     callers = (one for one in functions if function.name in _names(one))
-    said = (ast.get_docstring(one) for one in (function, *callers))
-    return next((_first_sentence(one) for one in said if one), "")
+    docstrings = (ast.get_docstring(one) for one in (function, *callers))
+    return next((_first_sentence(one) for one in docstrings if one), "")
 
 
 def _named(tree: ast.Module, module: object) -> Iterator[str]:

@@ -113,19 +113,19 @@ def up(
     agent. Refused if the system is up already, if its storage can't be written, or if another home
     serves its database; BadInput if the site file has mistakes.
     """
-    requests, said = Requests(), log.setup("supervisor")
+    requests, logger = Requests(), log.setup("supervisor")
     with installation.sole("up"):
         installation.end_recorded()
         installation.settings.draining.unlink(missing_ok=True)
         installation.check_storage()
         installation.home.prepare()
         engine = connect(installation.url, "jedi supervisor", pool_size=1)
-        serving = Serving(engine, installation.home, said)
+        serving = Serving(engine, installation.home, logger)
         try:
-            notes = _prepared(installation, engine, serving, site_file, requests, said)
+            notes = _prepared(installation, engine, serving, site_file, requests, logger)
             if notes is not None:
                 serving.go_on()
-                with _supervisor(installation, copies, said) as supervisor:
+                with _supervisor(installation, copies, logger) as supervisor:
                     _run(
                         installation,
                         supervisor,
@@ -133,7 +133,7 @@ def up(
                         requests,
                         partial(when_up, notes),
                         notes,
-                        said,
+                        logger,
                     )
                 serving.end()
         finally:
@@ -150,7 +150,7 @@ def _prepared(
     serving: Serving,
     site_file: str | None,
     requests: Requests,
-    said: Any,
+    logger: Any,
 ) -> Notes | None:
     """Prepare the database as soon as it answers; return warnings about it. None if a person ends
     the start before.
@@ -174,7 +174,9 @@ def _prepared(
                 raise
             backoff.failed(clock.monotonic())
             child.wait_for(error.sentence)
-            said.warning("waiting for the database", why=error.sentence, again_in_s=backoff.wait_s)
+            logger.warning(
+                "waiting for the database", why=error.sentence, again_in_s=backoff.wait_s
+            )
         while not requests.any() and clock.monotonic() < backoff.until:
             time.sleep(POLL_S)
     return None
@@ -187,7 +189,7 @@ def _run(
     requests: Requests,
     when_up: Callable[[], None],
     notes: Notes,
-    said: Any,
+    logger: Any,
 ) -> None:
     def over() -> bool:
         return requests.any() or not installation.ours()
@@ -199,10 +201,10 @@ def _run(
         when_up()
     supervisor.run(over)
     if installation.ours():
-        _drain(installation, supervisor, engine, requests, said)
-        part(installation, engine, said.warning)
+        _drain(installation, supervisor, engine, requests, logger)
+        part(installation, engine, logger.warning)
     else:  # `jedi down` would not find us; a database whose data were in there ends by itself
-        said.error("the home no longer exists: everything ends", home=str(installation.home.path))
+        logger.error("the home no longer exists: everything ends", home=str(installation.home.path))
         with suppress(DBAPIError):
             end_pilots(engine, installation.home)
 
@@ -212,7 +214,7 @@ def _drain(
     supervisor: Supervisor,
     engine: Engine,
     requests: Requests,
-    said: Any,
+    logger: Any,
 ) -> None:
     """Wait for running jobs and their results, as long as `jedi down` asked."""
     drain_s = DRAIN_S
@@ -220,7 +222,7 @@ def _drain(
         drain_s = float(installation.settings.draining.read_text())
     with suppress(OSError):
         installation.settings.draining.write_text(str(drain_s))
-    said.info("waiting for running jobs", at_most_s=drain_s, hint="a second signal ends the wait")
+    logger.info("waiting for running jobs", at_most_s=drain_s, hint="a second signal ends the wait")
     supervisor.halt(*(c.name for c in supervisor.children if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
     supervisor.run(
@@ -228,7 +230,7 @@ def _drain(
     )
 
 
-def _supervisor(installation: Installation, copies: int, said: Any) -> Supervisor:
+def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervisor:
     environment = {
         **os.environ,
         "JEDI_HOME": str(installation.home.path),
@@ -251,7 +253,7 @@ def _supervisor(installation: Installation, copies: int, said: Any) -> Superviso
         installation.write_record(children)
         logfiles.rotate(installation.home.supervisor_log)  # it says something when this happens
 
-    return Supervisor(children, installation.notify_socket, record, said)
+    return Supervisor(children, installation.notify_socket, record, logger)
 
 
 def _prepare(engine: Engine, installation: Installation, site_file: str | None) -> Notes:

@@ -301,8 +301,8 @@ class Submitter(Agent[SiteVisit, VisitResult]):
             if end.failed is False:
                 well.add(pilot.resource_type)
             elif end.failed and pilot.resource_type not in bad:
-                said = local.last_words(self._home.pilot_logs / f"{pilot.pilot_id}.log")
-                bad[pilot.resource_type] = f"Pilot {pilot.pilot_id} {end.how}: {said}"
+                last_words = local.last_words(self._home.pilot_logs / f"{pilot.pilot_id}.log")
+                bad[pilot.resource_type] = f"Pilot {pilot.pilot_id} {end.how}: {last_words}"
         bad |= {kind: str(sent.why) for kind, sent in done.sent.items() if sent.why}
         for kind, reason in bad.items():
             self._wait(tx, self._starting[site, kind], site, reason)

@@ -300,9 +300,9 @@ class Throttle:
         return None
 
 
-def _caps(said: Any) -> dict[str, int]:
+def _caps(written: Any) -> dict[str, int]:
     """The limits of a queue; what is none, which no file brings, says nothing."""
-    items = said.items() if isinstance(said, Mapping) else ()
+    items = written.items() if isinstance(written, Mapping) else ()
     return {name: limit for name, limit in items if isinstance(limit, int) and limit > 0}
 
 

@@ -82,8 +82,8 @@ async def _post(client: httpx.AsyncClient, timeout_s: float, message: Notificati
         async with asyncio.timeout(timeout_s), post as answer:
             status = answer.status_code
     except TimeoutError as error:
-        said = f"The receiver did not answer within {timeout_s:g} s."
-        raise Undelivered(said, away=True) from error
+        sentence = f"The receiver did not answer within {timeout_s:g} s."
+        raise Undelivered(sentence, away=True) from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise Undelivered(f"{type(error).__name__}: {error}", away=True) from error
     if not 200 <= status < 300:  # a redirect is not followed

@@ -67,8 +67,8 @@ def _free_keys(value: Any) -> dict[str, Any] | None:
         return dict(value)
     found: dict[str, Any] = {}
     for part in _words(value) or ():
-        key, equals, said = part.partition("=")
-        found[key] = said if equals else True
+        key, equals, raw = part.partition("=")
+        found[key] = raw if equals else True
     return found or None
 
 
@@ -87,30 +87,30 @@ _ROLES = ("nucleus", "satellite")
 
 def read_queues(text: str) -> list[SiteEntry]:
     """The queues of a schedconfig dump: a mapping of names to attributes."""
-    return _each(text, lambda name, said: read_entry(_queue(name, said), SiteEntry, name))
+    return _each(text, lambda name, raw: read_entry(_queue(name, raw), SiteEntry, name))
 
 
-def _queue(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
+def _queue(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"site": name}
-    place = _word(said.get("atlas_site")) or _word(said.get("site"))
+    place = _word(raw.get("atlas_site")) or _word(raw.get("site"))
     if place:
         found["pandasite"] = place
     for key, read in _QUEUE.items():
-        value = read(said.get(key, said.get("maxDiskIO") if key == "maxdiskio" else None))
+        value = read(raw.get(key, raw.get("maxDiskIO") if key == "maxdiskio" else None))
         if value is not None:
             found[key] = value
     if (role := str(found.get("role", "satellite")).lower()) in _ROLES:
         found["role"] = role
-    if endpoints := _relations(said):
+    if endpoints := _relations(raw):
         found["endpoints"] = endpoints
     return found
 
 
-def _relations(said: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _relations(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     """astorages: by activity the endpoints that serve it, first choice first; else `ddm`."""
-    stores = said.get("astorages")
+    stores = raw.get("astorages")
     if not isinstance(stores, Mapping):
-        reads = writes = _words(said.get("ddm")) or []
+        reads = writes = _words(raw.get("ddm")) or []
     else:
         reads, writes = (
             [name for key in keys for name in stores.get(key) or ()]
@@ -134,21 +134,21 @@ _SPACES = ("space_total", "space_free", "space_used", "space_expired", "space_mi
 
 def read_endpoints(text: str) -> list[StorageEntry]:
     """The endpoints of a dump of DDM endpoints; space in GB."""
-    return _each(text, lambda name, said: read_entry(_endpoint(name, said), StorageEntry, name))
+    return _each(text, lambda name, raw: read_entry(_endpoint(name, raw), StorageEntry, name))
 
 
-def _endpoint(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
+def _endpoint(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"ddm_endpoint": name}
     for key in ("site", "token", "type"):
-        if value := _word(said.get(key)):
+        if value := _word(raw.get(key)):
             found[key] = value
-    if (tape := _flag(said.get("is_tape"))) is not None:
+    if (tape := _flag(raw.get("is_tape"))) is not None:
         found["is_tape"] = tape
     for key in _SPACES:
-        number = _figure(said.get(key))
+        number = _figure(raw.get(key))
         if number is not None and number >= 0:
             found[key] = number
-    status = said.get("detailed_status")
+    status = raw.get("detailed_status")
     if isinstance(status, Mapping):
         known = ("read_lan", "write_lan", "read_wan", "write_wan")
         found["detailed_status"] = {
@@ -160,38 +160,38 @@ def _endpoint(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _status(value: Any) -> str | None:
-    said = value.get("status") if isinstance(value, Mapping) else value
-    return said.get("value") if isinstance(said, Mapping) else _word(said)
+    raw = value.get("status") if isinstance(value, Mapping) else value
+    return raw.get("value") if isinstance(raw, Mapping) else _word(raw)
 
 
 def read_metrics(text: str) -> list[LinkMetric]:
     """The figures of a dump of network metrics: `SRC:DST` to closeness, files queued by activity,
     and Mbit/s over the last hour, day and week."""
-    found = _each(text, lambda name, said: list(_metrics(name, said)))
+    found = _each(text, lambda name, raw: list(_metrics(name, raw)))
     return [figure for some in found for figure in some]
 
 
-def _metrics(name: str, said: Mapping[str, Any]) -> Iterator[LinkMetric]:
+def _metrics(name: str, raw: Mapping[str, Any]) -> Iterator[LinkMetric]:
     src, colon, dst = name.partition(":")
     if not (src and colon and dst):
         raise BadInput([Problem(name, name, "a link is SRC:DST", "Correct the name")])
-    close = _figure(_inside(said, "closeness", "latest"))
+    close = _figure(_inside(raw, "closeness", "latest"))
     if close is not None and -1 <= close <= 11:
         yield LinkMetric(src, dst, "closeness", close)
     for activity, key in _ACTIVITIES.items():
-        files = _figure(_inside(said, "files", "queued", activity))
+        files = _figure(_inside(raw, "files", "queued", activity))
         if files is not None and files >= 0:
             yield LinkMetric(src, dst, key, files)
     for period in ("1h", "1d", "1w"):
-        speed = _figure(_inside(said, "mbps", "fts", period))
+        speed = _figure(_inside(raw, "mbps", "fts", period))
         if speed is not None and speed >= 0:
             yield LinkMetric(src, dst, f"mbps_{period}", speed / _MBIT)
 
 
-def _inside(said: Any, *keys: str) -> Any:
+def _inside(raw: Any, *keys: str) -> Any:
     for key in keys:
-        said = said.get(key) if isinstance(said, Mapping) else None
-    return said
+        raw = raw.get(key) if isinstance(raw, Mapping) else None
+    return raw
 
 
 def _each(text: str, read: Callable[[str, Mapping[str, Any]], _Entry]) -> list[_Entry]:
@@ -202,12 +202,12 @@ def _each(text: str, read: Callable[[str, Mapping[str, Any]], _Entry]) -> list[_
         raise BadInput([Problem("file", text[:40], str(error), "Correct it")]) from error
     entries: list[_Entry] = []
     problems: list[Problem] = []
-    for name, said in written.items() if isinstance(written, dict) else ():
-        if not isinstance(said, dict):
-            problems.append(Problem(name, said, "it is a mapping", "Correct it"))
+    for name, raw in written.items() if isinstance(written, dict) else ():
+        if not isinstance(raw, dict):
+            problems.append(Problem(name, raw, "it is a mapping", "Correct it"))
             continue
         try:
-            entries.append(read(name, said))
+            entries.append(read(name, raw))
         except BadInput as error:
             problems += error.problems
     if problems or not isinstance(written, dict):

@@ -255,17 +255,17 @@ class Snapshot:
         return cls.read(json.loads(zlib.decompress(packed)))
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> Snapshot:
+    def read(cls, stored: Mapping[str, Any]) -> Snapshot:
         """The reverse of `plain`."""
         jobs, links, slots = (
-            {tuple(key): column for key, column in said.get(name, ())}
+            {tuple(key): column for key, column in stored.get(name, ())}
             for name in ("jobs", "links", "slots")
         )
-        queued = {int(k): v for k, v in said["queued"].items()}
+        queued = {int(k): v for k, v in stored["queued"].items()}
         return replace(
-            cls.of(said, queued, jobs, links, slots),
-            tapes=tuple(said.get("tapes", ())),
-            unreadable=tuple(said.get("unreadable", ())),
+            cls.of(stored, queued, jobs, links, slots),
+            tapes=tuple(stored.get("tapes", ())),
+            unreadable=tuple(stored.get("unreadable", ())),
         )
 
     @classmethod
@@ -305,8 +305,8 @@ _BEFORE = frozenset(states.JOB_QUEUED) - _ACTIVATED
 _CANONICAL: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "allow_nan": False}
 
 
-def _column(about: Mapping[str, Any], said: Sequence[Any] | None, n: int) -> Any:
-    values = [about["default"]] * n if said is None else said
+def _column(about: Mapping[str, Any], stored: Sequence[Any] | None, n: int) -> Any:
+    values = [about["default"]] * n if stored is None else stored
     match about["kind"]:
         case "numbers":
             figures = _figures(values)

@@ -205,8 +205,8 @@ def _view(row: ViewRow) -> str:
 
 def _plain(statement: str) -> str:
     """Without what PostgreSQL adds to what was written: casts of literals, the usual method."""
-    for said, meant in (("timestamp with time zone", "timestamptz"), (" USING btree", "")):
-        statement = statement.replace(said, meant)
+    for written, meant in (("timestamp with time zone", "timestamptz"), (" USING btree", "")):
+        statement = statement.replace(written, meant)
     return re.sub(r"('[^']*')::(text(\[\])?|jsonb|regclass)(?!\w)", r"\1", statement)
 
 

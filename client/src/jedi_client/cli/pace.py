@@ -41,8 +41,8 @@ def pace_sentence(rate: float | None, left: int, unit: str) -> str:
     if not rate:
         return ""
     per = next(((s, name) for s, name in _UNITS if rate * s >= 1), _UNITS[-1])
-    said = f"{rate * per[0]:.3g} {unit}/{per[1]}"
-    return f"{said}, {span(left / rate)} left" if left > 0 else said
+    speed = f"{rate * per[0]:.3g} {unit}/{per[1]}"
+    return f"{speed}, {span(left / rate)} left" if left > 0 else speed
 
 
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"))

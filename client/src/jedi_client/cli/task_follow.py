@@ -178,14 +178,14 @@ def _drawn(tasks: Sequence[TaskSummary], paces: Paces, width: int) -> Group:
     from rich.text import Text
 
     bar = BAR if width >= WIDE else BAR // 3
-    said = [(str(t.jedi_task_id), t.status, _files(t), paces.look(t)) for t in tasks]
-    whole = [max(map(len, column)) for column in zip(*said, strict=True)]
+    cells = [(str(t.jedi_task_id), t.status, _files(t), paces.look(t)) for t in tasks]
+    whole = [max(map(len, column)) for column in zip(*cells, strict=True)]
     grid = Table.grid(padding=(0, GAP, 0, 0))
     grid.add_column(width=whole[0])
     grid.add_column(max_width=max(bar, width - sum(whole) - bar - 5 * GAP), no_wrap=True)
     for column in (whole[1], bar, *whole[2:]):
         grid.add_column(width=column, no_wrap=True)
-    for task, (number, _, files, pace) in zip(tasks, said, strict=True):
+    for task, (number, _, files, pace) in zip(tasks, cells, strict=True):
         drawn = ProgressBar(
             total=task.n_files or None,
             completed=task.n_files_finished + task.n_files_failed,
