@@ -90,7 +90,8 @@ def _parameters(
     operation: Operation, arguments: Mapping[str, Any], required: Collection[str]
 ) -> Iterator[dict[str, Any]]:
     for name, schema in arguments.items():
-        if name in operation.in_path or operation.method == "GET":
+        in_query = operation.method == "GET" or (operation.raw and name != "data")
+        if name in operation.in_path or in_query:
             place = "path" if name in operation.in_path else "query"
             yield {"name": name, "in": place, "required": name in required, "schema": schema}
 

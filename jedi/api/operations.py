@@ -179,6 +179,8 @@ def _change(
     origin: Origin,
     arguments: dict[str, Any],
 ) -> bytes:
+    if arguments.get("dry_run"):
+        return _try(operation, here, caller, origin, arguments)
     digest = _digest(operation, arguments)
     who = caller.user_name
     crash.point("api", f"{operation.name}.received")
@@ -188,8 +190,7 @@ def _change(
             return known.encode()
         call = Call(tx, caller, here.home)
         answer = _answer(operation, call, arguments)
-        if not arguments.get("dry_run"):
-            _note(tx, operation, call, arguments, origin)
+        _note(tx, operation, call, arguments, origin)
         if origin.key:
             audit.end(tx, who, origin.key, None if operation.secret else answer.decode())
         crash.point("api", f"{operation.name}.before_commit")
@@ -197,6 +198,20 @@ def _change(
     for step in call.afterwards:
         _follow_up(operation, here.world, step)
     return answer
+
+
+def _try(
+    operation: Operation,
+    here: Surroundings,
+    caller: KnownCaller,
+    origin: Origin,
+    arguments: dict[str, Any],
+) -> bytes:
+    """The answer that a change would get now. It is made and rolled back: with the same checks, and
+    without an entry of the audit. It neither uses its Idempotency-Key nor keeps it."""
+    with here.world.engine.connect() as tx:  # which ends in a rollback
+        _begin(tx, here.release, origin)
+        return _answer(operation, Call(tx, caller, here.home), arguments)
 
 
 def _begin(tx: Connection, release: ReleaseSchema, origin: Origin) -> None:
@@ -266,7 +281,7 @@ def read_arguments(operation: Operation, request: Request, body: bytearray) -> d
     if operation.method == "GET":
         found: dict[str, Any] = _query(operation, request)
     elif operation.raw:
-        found = {"data": bytes(body)}
+        found = {**_query(operation, request), "data": bytes(body)}
         body.clear()
     else:
         found = read(_AnyObject, body).model_extra or {} if body else {}

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, read_file, service, show, table
+from jedi_client.cli.common import DryRun, Json, application, read_file, service, show, table
+from jedi_client.cli.dataset import dataset_app
 
 from jedi.cli import notify
 from jedi.cli.database import must_be_here, transaction
-from jedi.cli.dataset import dataset_app
 from jedi.cli.queue import queue_app
 from jedi.core.errors import JediError
 
@@ -75,15 +75,20 @@ class Preset(StrEnum):
 
 
 @site_app.command("import")
-def site_import(file: ImportedFile, comment: ChangeComment = None, as_json: Json = False) -> None:
+def site_import(
+    file: ImportedFile,
+    comment: ChangeComment = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
     """Insert or update the sites of FILE (or of a JSON dump of CRIC). Attributes that an
     entry leaves out stay unchanged.
 
     Example: `jedi site import sites.yaml --comment "new storage"`
     """
     with service() as jedi:
-        changes = jedi.site_import(text=read_file(file), comment=comment)
-    show(changes, as_json, lambda: show_changes(changes))
+        changes = jedi.site_import(text=read_file(file), comment=comment, dry_run=dry_run)
+    show(changes, as_json, lambda: show_changes(changes), dry_run=dry_run)
 
 
 @site_app.command("set")
@@ -91,6 +96,7 @@ def site_set(
     site: Site,
     attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
     comment: Annotated[str, typer.Option("--comment", help="The reason, for the history.")],
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Set attributes of a site, values as in a site file.
@@ -98,8 +104,8 @@ def site_set(
     Example: `jedi site set LOCAL nslots=8 status=online --comment "back from repair"`
     """
     with service() as jedi:
-        changes = jedi.site_set(site, settings=attributes, comment=comment)
-    show(changes, as_json, lambda: show_changes(changes))
+        changes = jedi.site_set(site, settings=attributes, comment=comment, dry_run=dry_run)
+    show(changes, as_json, lambda: show_changes(changes), dry_run=dry_run)
 
 
 def show_changes(changes: Sequence[AttributeChange]) -> None:
@@ -216,16 +222,16 @@ def config_get(knob: KnobName, as_json: Json = False) -> None:
 
 
 @config_app.command("set")
-def config_set(knob: KnobName, value: str, as_json: Json = False) -> None:
+def config_set(knob: KnobName, value: str, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Set a knob. Agents use it from their next cycle.
 
     Example: `jedi config set pilot.idle_s 30`
     """
     with service() as jedi:
-        now = jedi.config_set(knob, value=value)
+        now = jedi.config_set(knob, value=value, dry_run=dry_run)
     for warning in now.warnings:
         typer.echo(f"Warning: {warning[0].lower()}{warning[1:]}", err=True)
-    _show_knob(now, as_json)
+    _show_knob(now, dry_run, as_json)
 
 
 @config_app.command("unset")
@@ -235,6 +241,7 @@ def config_unset(
         bool,
         typer.Option("--here", help="In JEDI_HOME's database, for a service that can't start."),
     ] = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Unset a knob: the preset's value holds again.
@@ -248,28 +255,30 @@ def config_unset(
         from jedi.service import config
 
         must_be_here("jedi config unset --here")
-        with transaction() as tx:
+        with transaction() as tx, tx.begin_nested() as point:
             value = config.unset(tx, caller(), knob)
+            if dry_run:
+                point.rollback()
         now = KnobValue(knob, value, [])
     else:
         with service() as jedi:
-            now = jedi.config_unset(knob)
-    _show_knob(now, as_json)
+            now = jedi.config_unset(knob, dry_run=dry_run)
+    _show_knob(now, dry_run, as_json)
 
 
 @config_app.command("preset")
-def config_preset(preset: Preset, as_json: Json = False) -> None:
+def config_preset(preset: Preset, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Choose the values of unset knobs: those of the JEDI document or of PanDA today.
 
     Example: `jedi config preset current`
     """
     with service() as jedi:
-        now = jedi.config_set("core.preset", value=preset.value)
-    _show_knob(now, as_json)
+        now = jedi.config_set("core.preset", value=preset.value, dry_run=dry_run)
+    _show_knob(now, dry_run, as_json)
 
 
-def _show_knob(now: KnobValue, as_json: bool) -> None:
-    show(now, as_json, lambda: typer.echo(f"{now.name} = {now.value}"))
+def _show_knob(now: KnobValue, dry_run: bool, as_json: bool) -> None:
+    show(now, as_json, lambda: typer.echo(f"{now.name} = {now.value}"), dry_run=dry_run)
 
 
 @user_app.command("set")
@@ -297,6 +306,7 @@ def user_set(
             show_default="unchanged",
         ),
     ] = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Set the role of a user, special permissions, and the limit of running jobs.
@@ -305,11 +315,16 @@ def user_set(
     """
     with service() as jedi:
         value = jedi.user_set(
-            user, role=role.value if role else None, gridpref=gridpref, running_jobs=running_jobs
+            user,
+            role=role.value if role else None,
+            gridpref=gridpref,
+            running_jobs=running_jobs,
+            dry_run=dry_run,
         )
     pref = f", special permissions {value.gridpref}" if value.gridpref else ""
     cap = "" if value.running_jobs is None else f", running jobs {value.running_jobs or 'any'}"
-    show(value, as_json, lambda: typer.echo(f"{user} is a user of role {value.role}{pref}{cap}."))
+    sentence = f"{user} is a user of role {value.role}{pref}{cap}."
+    show(value, as_json, lambda: typer.echo(sentence), dry_run=dry_run)
 
 
 def show_columns(columns: str, rows: Sequence[object], spare: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, read_file, service, show
+from jedi_client.cli.common import DryRun, Json, application, read_file, service, show
 
 from jedi.cli.admin import ChangeComment, ImportedFile, show_changes, show_columns
 
@@ -16,7 +16,10 @@ GROUPS = {"endpoint": endpoint_app, "network": network_app}
 
 @endpoint_app.command("import")
 def endpoint_import(
-    file: ImportedFile, comment: ChangeComment = None, as_json: Json = False
+    file: ImportedFile,
+    comment: ChangeComment = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
 ) -> None:
     """Insert or update the storage endpoints of FILE (or of a JSON dump of CRIC). Attributes
     that an entry leaves out stay unchanged. The site file assigns endpoints to sites.
@@ -24,8 +27,8 @@ def endpoint_import(
     Example: `jedi endpoint import endpoints.yaml`
     """
     with service() as jedi:
-        changes = jedi.endpoint_import(text=read_file(file), comment=comment)
-    show(changes, as_json, lambda: show_changes(changes))
+        changes = jedi.endpoint_import(text=read_file(file), comment=comment, dry_run=dry_run)
+    show(changes, as_json, lambda: show_changes(changes), dry_run=dry_run)
 
 
 @endpoint_app.command("list")
@@ -41,15 +44,16 @@ def endpoint_list(as_json: Json = False) -> None:
 
 
 @network_app.command("import")
-def network_import(file: ImportedFile, as_json: Json = False) -> None:
+def network_import(file: ImportedFile, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Insert or update the link measurements of FILE (or of a JSON dump of network metrics), with
     the present time.
 
     Example: `jedi network import links.yaml`
     """
     with service() as jedi:
-        figures = jedi.link_import(text=read_file(file))
-    show({"figures": figures}, as_json, lambda: typer.echo(f"{figures} figures imported."))
+        figures = jedi.link_import(text=read_file(file), dry_run=dry_run)
+    sentence = f"{figures} figures imported."
+    show({"figures": figures}, as_json, lambda: typer.echo(sentence), dry_run=dry_run)
 
 
 @network_app.command("list")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, read_file, service, show, table
+from jedi_client.cli.common import DryRun, Json, application, read_file, service, show, table
 from jedi_client.cli.task_common import task_ids
 
 queue_app = application("Work queues: shares and limits of the workload.")
@@ -15,14 +15,14 @@ QueueFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A 
 
 
 @queue_app.command("import")
-def queue_import(file: QueueFile, as_json: Json = False) -> None:
+def queue_import(file: QueueFile, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Insert or replace the work queues of FILE, identified by queue_id.
 
     Example: `jedi queue import queues.yaml`
     """
     with service() as jedi:
-        rows = jedi.queue_import(text=read_file(file))
-    show(rows, as_json, lambda: typer.echo(f"{len(rows)} queues imported."))
+        rows = jedi.queue_import(text=read_file(file), dry_run=dry_run)
+    show(rows, as_json, lambda: typer.echo(f"{len(rows)} queues imported."), dry_run=dry_run)
 
 
 @queue_app.command("list")

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, cell, read_file, service, show, table
+from jedi_client.cli.common import DryRun, Json, application, cell, read_file, service, show, table
 from jedi_client.cli.task_common import task_ids
 
 from jedi.cli.admin import ImportedFile
@@ -33,20 +33,21 @@ def rule_list(as_json: Json = False) -> None:
 
 
 @app.command("import")
-def rule_import(file: ImportedFile, as_json: Json = False) -> None:
+def rule_import(file: ImportedFile, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Insert or replace the retry rules of FILE, identified by rule_id.
 
     Example: `jedi retry-rule import rules.yaml`
     """
     with service() as jedi:
-        rules = jedi.retry_rule_import(text=read_file(file))
-    show(rules, as_json, lambda: typer.echo(f"{len(rules)} retry rules imported."))
+        rules = jedi.retry_rule_import(text=read_file(file), dry_run=dry_run)
+    show(rules, as_json, lambda: typer.echo(f"{len(rules)} retry rules imported."), dry_run=dry_run)
 
 
 @app.command("set")
 def rule_set(
     rule: int,
     settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Change a retry rule, values as in a file; a passive rule only records its matches.
@@ -54,8 +55,8 @@ def rule_set(
     Example: `jedi retry-rule set 1 active=false`
     """
     with service() as jedi:
-        changed = jedi.retry_rule_set(rule, settings=settings)
-    show(changed, as_json, lambda: _show([changed]))
+        changed = jedi.retry_rule_set(rule, settings=settings, dry_run=dry_run)
+    show(changed, as_json, lambda: _show([changed]), dry_run=dry_run)
 
 
 @app.command("test")

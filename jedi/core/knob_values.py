@@ -446,6 +446,12 @@ class TimeoutKnobs:
 
 
 @dataclass(frozen=True, slots=True)
+class UploadKnobs:
+    keep_days: float
+    max_gb: float
+
+
+@dataclass(frozen=True, slots=True)
 class WatchdogKnobs:
     archive_period_s: float
     batch: int
@@ -528,6 +534,7 @@ class Components:
     throttle: ThrottleKnobs
     throttler: ThrottlerKnobs
     timeout: TimeoutKnobs
+    upload: UploadKnobs
     watchdog: WatchdogKnobs
 
     def _fill(self, values: Mapping[str, Mapping[str, Any]]) -> None:
@@ -577,5 +584,6 @@ _KINDS: Mapping[str, type[Any]] = {
     "throttle": ThrottleKnobs,
     "throttler": ThrottlerKnobs,
     "timeout": TimeoutKnobs,
+    "upload": UploadKnobs,
     "watchdog": WatchdogKnobs,
 }

@@ -620,6 +620,10 @@ _DECLARED = [
     _knob("decisions.total_max_mb", "MB", 2000, "most space of all snapshots; the oldest go first",
           least=0),
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
+    _knob("upload.max_gb", "GB", 20.0, "largest file that people upload into a dataset",
+          least=0.0),
+    _knob("upload.keep_days", "d", 2.0, "life of uploads that nobody has added to a dataset",
+          least=0.0),
     _knob("ddm.catalogue", "name", "filesystem", "catalogue of data management: filesystem "
           "(datasets are the files in the directories) or sql (in the database)",
           among=("filesystem", "sql")),

@@ -145,6 +145,16 @@ class Directories(ABC):
         with suppress(FileNotFoundError):
             shutil.rmtree(self._storage(endpoint).pieces / f"{jedi_task_id:d}")
 
+    def upload_dir(self, endpoint: str, key: str) -> Path:
+        return self._storage(endpoint).upload(key)
+
+    def drop_upload(self, endpoint: str, key: str) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.upload_dir(endpoint, key))
+
+    def old_uploads(self, endpoint: str, before: datetime) -> list[str]:
+        return self._storage(endpoint).old_uploads(before)
+
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         storage = self._storage(endpoint)
         if files and not storage.staging.is_dir():  # its datasets seem missing, too

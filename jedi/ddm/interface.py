@@ -172,6 +172,16 @@ class DDM(Protocol):
     def drop_staging(self, endpoint: str, panda_id: int, lock_seq: int) -> None:
         """Throw an attempt's staged files away."""
 
+    def upload_dir(self, endpoint: str, key: str) -> Path:
+        """Return the directory where people's file lies until it is published; `key` names it in
+        hex digits."""
+
+    def drop_upload(self, endpoint: str, key: str) -> None:
+        """Throw an uploaded file away."""
+
+    def old_uploads(self, endpoint: str, before: datetime) -> list[str]:
+        """The keys of uploads that nobody has written to since then."""
+
     def transfer(
         self,
         files: Sequence[tuple[str, str]],

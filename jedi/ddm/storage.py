@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from jedi.core import names
 from jedi.core.errors import BadInput, Problem, Refused
 
 FileStats = dict[str, os.stat_result]
+_UPLOAD = re.compile("upload-([0-9a-f]+)")
 
 
 def canonical(dataset: str) -> str:
@@ -72,6 +75,22 @@ class Storage:
     def pieces(self) -> Path:
         """The directory of zip files with processed events, which belong to no dataset."""
         return self.root / ".eventservice"
+
+    def upload(self, key: str) -> Path:
+        """The directory of an upload, there or not. BadInput."""
+        if not _UPLOAD.fullmatch(name := f"upload-{key}"):
+            raise BadInput([Problem("key", key, "has hex digits alone", "Correct it")])
+        return self.staging / name
+
+    def old_uploads(self, before: datetime) -> list[str]:
+        """The keys of uploads of which nothing has changed since then."""
+        found = []
+        for place in self.staging.glob("upload-*"):
+            with suppress(FileNotFoundError):  # it is published at this moment
+                times = [one.lstat().st_mtime for one in (place, *place.iterdir())]
+                if max(times) < before.timestamp() and (match := _UPLOAD.fullmatch(place.name)):
+                    found.append(match[1])
+        return found
 
     def datasets(self) -> Iterator[str]:
         """The names of all datasets that have a directory here."""

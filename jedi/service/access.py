@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem
+from jedi.service import steering
 from jedi.service.operations.table import SCOPES, KnownCaller, Scope
 from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.access import TokenFacts
@@ -38,6 +39,25 @@ def identify(tx: Connection, token: str) -> KnownCaller:
     return KnownCaller(found.user_name, "token", scope)
 
 
+def token_owner(tx: Connection, caller: KnownCaller, user_name: str | None) -> str:
+    """The user whose tokens a caller handles: himself (None), or another one. Forbidden: for others
+    the caller must be an operator, and a token of his must have the scope `all`."""
+    if user_name in (None, caller.user_name):
+        return caller.user_name
+    must_handle_all(tx, caller)
+    return str(user_name)
+
+
+def must_handle_all(tx: Connection, caller: KnownCaller) -> None:
+    """Raise Forbidden unless a caller may handle tokens of others."""
+    if caller.scope != "all":
+        raise Forbidden(
+            f"This token is for `{caller.scope}`; tokens of others need `all`.",
+            code="scope_too_small", scope=caller.scope, needed="all",
+        )  # fmt: skip
+    steering.must_be_operator(tx, caller.user_name)
+
+
 def create_token(
     tx: Connection, user_name: str, name: str | None, scope: Scope, days: float, holds: Scope
 ) -> NewToken:
@@ -54,8 +74,8 @@ def create_token(
     return NewToken(token, scope, days)
 
 
-def tokens_of(tx: Connection, user_name: str) -> Sequence[TokenFacts]:
-    """The valid tokens of a user."""
+def tokens_of(tx: Connection, user_name: str | None) -> Sequence[TokenFacts]:
+    """The valid tokens of a user, or of all."""
     return access.tokens_of(tx, user_name)
 
 
@@ -63,5 +83,6 @@ def revoke_token(tx: Connection, user_name: str, token_id: str) -> None:
     """Revoke a token of a user at once. NotFound."""
     if not access.revoke(tx, user_name, token_id):
         raise NotFound(
-            f"You have no token {token_id}: jedi-task token list shows them.", token_id=token_id
+            f"{user_name} has no token {token_id}: jedi-task token list shows them.",
+            token_id=token_id,
         )

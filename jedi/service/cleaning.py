@@ -31,8 +31,6 @@ def clean(
     jedi_task_id: int,
     keep_days: float = 0.0,
     comment: str | None = None,
-    *,
-    dry_run: bool = False,
 ) -> list[Cleaned]:
     """Mark all outputs of an ended task for removal after so many days. Return the files that exist
     now.
@@ -48,11 +46,10 @@ def clean(
             owner=task.user_name,
         )
     must_be_over(tx, [jedi_task_id])
-    if not dry_run:
-        reason = reason_of(who, keep_days, comment)
-        purging.keep_task_until(tx, jedi_task_id, DAY_S * keep_days, "jedi-task", reason)
-        if keep_days:
-            must_stay(purging.going(tx, [jedi_task_id]))
+    reason = reason_of(who, keep_days, comment)
+    purging.keep_task_until(tx, jedi_task_id, DAY_S * keep_days, "jedi-task", reason)
+    if keep_days:
+        must_stay(purging.going(tx, [jedi_task_id]))
     return _sums(tasks.outputs(tx, jedi_task_id))
 
 

@@ -1,19 +1,13 @@
-"""Datasets as people handle them: add local files, show contents."""
+"""Datasets as people handle them: make and close them, show contents."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy import Connection
 
-from jedi.core import names
-from jedi.core.errors import BadInput, Forbidden, NotFound, Problem
-from jedi.ddm.content import copy_verified
+from jedi.core.errors import BadInput, Forbidden, Problem
 from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, OpenOrClosed, Replica
-from jedi.ddm.storage import make_below
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.users import users
@@ -26,35 +20,6 @@ class DatasetDetails:
     info: DatasetInfo
     files: list[FileInfo]
     replicas: list[Replica]
-
-
-def add_files(
-    tx: Connection, ddm: DDM, name: str, paths: Sequence[Path], endpoint: str | None = None
-) -> list[FileInfo]:
-    """Copy local files into a dataset of JEDI's own; create it if it does not exist. An open "
-    "dataset stays open, and tasks that read it get the files; any other is closed. Without "
-    "`endpoint` the files go to the only one. JEDI skips files that the dataset has with the same "
-    "content. BadInput holds every mistake, and then nothing is copied.
-    """
-    target = endpoint or _only_endpoint(tx)
-    _check(paths)
-    stays_open = _is_open(ddm, name)
-    staging = ddm.staging_dir(target, 0, os.getpid())
-    make_below(staging)
-    try:
-        files = []
-        for path in paths:
-            staged = staging / path.name
-            checksum = copy_verified(path, staged, staging, None)
-            files.append((staged, name, FileInfo(path.name, staged.stat().st_size, checksum)))
-        ddm.create(name, target)
-        ddm.publish(target, files)
-        if not stays_open:
-            ddm.close(name)
-    finally:
-        ddm.drop_staging(target, 0, os.getpid())
-    datasets.wake_consumers(tx, [name])
-    return [info for _, _, info in files]
 
 
 def create_dataset(
@@ -139,13 +104,6 @@ def must_be_free(tx: Connection, who: str, name: str) -> None:
         )
 
 
-def _is_open(ddm: DDM, name: str) -> bool:
-    try:
-        return ddm.dataset(name).state == "open"
-    except NotFound:
-        return False
-
-
 def _only_endpoint(tx: Connection) -> str:
     endpoints = list(sites.roots(tx))
     if len(endpoints) != 1:
@@ -153,28 +111,3 @@ def _only_endpoint(tx: Connection) -> str:
         remedy = f"Name one of the endpoints ({known})"
         raise BadInput([Problem("endpoint", None, "the command needs an endpoint", remedy)])
     return endpoints[0]
-
-
-def _check(paths: Sequence[Path]) -> None:
-    problems = []
-    seen: dict[str, Path] = {}
-    for path in paths:
-        if not path.is_file():
-            problems.append(Problem(str(path), path.name, "is not a file", "Name files"))
-        try:
-            names.lfn(path.name)
-        except ValueError as error:
-            problems.append(Problem(str(path), path.name, str(error), "Rename the file"))
-        if path.name in seen:
-            rule = f"{seen[path.name]} has the same name"
-            problems.append(
-                Problem(
-                    str(path),
-                    path.name,
-                    rule,
-                    "Rename one of them: file names are unique in a dataset",
-                )
-            )
-        seen[path.name] = path
-    if problems:
-        raise BadInput(problems)

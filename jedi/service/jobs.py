@@ -18,12 +18,14 @@ from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.service import cleaning, events, results, tasks
 from jedi.service.results import Printed
+from jedi.spec.conditions import parse_conditions
 from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.jobs import job_ends, merging, moving, one_job
 from jedi.taskbuffer.jobs import jobs as job_rows
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, OwnedJob, UsedFile
+from jedi.taskbuffer.reports.conditions import JOB_FIELDS, kinds
 from jedi.taskbuffer.reports.event_listings import StatusRanges
 from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.users import users
@@ -109,11 +111,17 @@ def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tupl
 
 
 def owned(
-    tx: Connection, user_name: str, statuses: Sequence[str] | None, limit: int
+    tx: Connection,
+    user_name: str,
+    statuses: Sequence[str] | None,
+    limit: int,
+    where: Sequence[str] = (),
+    before: int | None = None,
 ) -> list[OwnedJob]:
-    """Return a user's newest jobs, of all tasks, in these statuses (None: all)."""
-    found = one_job.owned(tx, user_name, statuses, limit)
-    return found
+    """Return a user's newest jobs, of all tasks, in these statuses (None: all); `where`: conditions
+    (spec/conditions.py); `before`: only smaller ids. BadInput."""
+    conditions = parse_conditions(where, kinds(JOB_FIELDS))
+    return one_job.owned(tx, user_name, statuses, limit, conditions, before)
 
 
 def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:

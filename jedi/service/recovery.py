@@ -32,12 +32,23 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedRecovery:
+    """A named task that is not recovered, with the code and the sentence of the error."""
+
+    jedi_task_id: int
+    error: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """The tasks that make lost files again; makers of inputs come before their readers. `gone`:
-    lost inputs (dataset, LFN) that no task can make again."""
+    lost inputs (dataset, LFN) that no task can make again; `refused`: named tasks that are unknown
+    or belong to others."""
 
     tasks: list[Recovery]
     gone: list[tuple[str, str]]
+    refused: list[RefusedRecovery]
 
 
 def recover(
@@ -54,12 +65,14 @@ def recover(
     """Command tasks, or the makers of a dataset, to make lost outputs again: outputs that data
     management lacks or has with other content, or the named `files`. If their inputs are lost, too,
     the makers of those come first. NotFound: no such task, or no task made the dataset; BadInput:
-    no such files; Refused: nothing is lost, or a task's status forbids recovery; Forbidden: another
-    user's task.
+    no such files; Refused: nothing is lost, or a task's status forbids recovery, which stops all,
+    since they need each other's files; Forbidden: another user's task. Of several tasks, those that
+    are unknown or forbidden stop no other.
     """
-    for task_id in jedi_task_ids:
-        _must_own(tx, who, tasks.get(tx, task_id))
-    made = recovery.made(tx, jedi_task_ids, [dataset] if dataset else [])
+    allowed, refused = _allowed(tx, who, jedi_task_ids)
+    if refused and not allowed:
+        return Recovered([], [], refused)
+    made = recovery.made(tx, allowed, [dataset] if dataset else [])
     if dataset and not made:
         raise NotFound(f"No task has written files of {dataset}.", dataset=dataset)
     listings: Listings = {}
@@ -74,7 +87,26 @@ def recover(
         Recovery(task, named, command(tx, who, task, "recover", {"files": named, **more}, comment))
         for task, named in chain
     ]
-    return Recovered(found, gone)
+    return Recovered(found, gone, refused)
+
+
+def _allowed(
+    tx: Connection, who: str, task_ids: Sequence[int]
+) -> tuple[list[int], list[RefusedRecovery]]:
+    """The tasks that `who` may recover, and the others of several. NotFound, Forbidden: the only
+    one."""
+    allowed: list[int] = []
+    refused: list[RefusedRecovery] = []
+    for task_id in task_ids:
+        try:
+            _must_own(tx, who, tasks.get(tx, task_id))
+        except (NotFound, Forbidden) as error:
+            if len(task_ids) == 1:
+                raise
+            refused.append(RefusedRecovery(task_id, error.code, error.sentence))
+        else:
+            allowed.append(task_id)
+    return allowed, refused
 
 
 def _must_own(tx: Connection, who: str, task: TaskSummary) -> None:

@@ -16,7 +16,7 @@ from jedi.spec.conditions import parse_conditions
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.reports import job_listings, listings
-from jedi.taskbuffer.reports.conditions import TASK_FIELDS
+from jedi.taskbuffer.reports.conditions import JOB_FIELDS, TASK_FIELDS, kinds
 from jedi.taskbuffer.reports.job_listings import FailureCause, JobRow
 from jedi.taskbuffer.reports.listings import (
     DatasetSummary,
@@ -106,8 +106,7 @@ def find(
 ) -> list[TaskSummary]:
     """Return tasks, newest first. `*` in a name matches anything; `begins`: digits with which ids
     begin; `before`: only smaller ids; `where`: conditions (spec/conditions.py). BadInput."""
-    kinds = {name: field.kind for name, field in TASK_FIELDS.items()}
-    conditions = parse_conditions(where, kinds)
+    conditions = parse_conditions(where, kinds(TASK_FIELDS))
     unit_s = knobs.load(tx)["throttle.unit_s"]
     return listings.tasks(tx, limit, user_name, name, statuses, ids, begins, before, conditions,
                           unit_s=unit_s)  # fmt: skip
@@ -152,11 +151,16 @@ def jobs(
     jedi_task_id: int,
     *,
     statuses: Sequence[str] | None = None,
+    where: Sequence[str] = (),
+    after: int | None = None,
     limit: int = MOST_ROWS,
 ) -> list[JobSummary]:
-    """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr."""
+    """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr;
+    `where`: conditions (spec/conditions.py); `after`: only greater ids. NotFound, BadInput."""
     get(tx, jedi_task_id)
-    return [_job(row) for row in job_listings.jobs(tx, jedi_task_id, statuses, limit)]
+    conditions = parse_conditions(where, kinds(JOB_FIELDS))
+    found = job_listings.jobs(tx, jedi_task_id, statuses, limit, None, conditions, after)
+    return [_job(row) for row in found]
 
 
 def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[JobSummary]:

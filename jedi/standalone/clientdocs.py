@@ -71,7 +71,8 @@ def api_page() -> Iterator[str]:
     yield "# Operations of the service"
     yield (
         "Everything that the outside may ask for, by subject. A GET takes its arguments from the "
-        "query, all others take a JSON object. Errors are `application/problem+json` with `code`, "
+        "query, all others take a JSON object. An argument `data` is the whole body; then the "
+        "others stand in the query. Errors are `application/problem+json` with `code`, "
         "`sentence` and `facts`. A change may carry an `Idempotency-Key`: repeated with it, it "
         "happens once. The same as a document of OpenAPI: `GET /openapi.json`."
     )

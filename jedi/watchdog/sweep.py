@@ -1,10 +1,12 @@
-"""Sweep removes the leftovers of attempts from storage endpoints."""
+"""Sweep removes the leftovers of attempts and of uploads from storage endpoints."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from jedi.agent.base import World
+from jedi.core import clock
 from jedi.ddm import leftovers
-from jedi.host import processes
 from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.sites import sites
@@ -12,14 +14,14 @@ from jedi.watchdog.dog import Counts, Dog, later
 
 
 def run(world: World) -> Counts:
-    """Remove staged files of ended attempts, and published files of jobs that another process ended
-    before it crashed."""
+    """Remove staged files of ended attempts, uploads that nobody goes on with, and published files
+    of jobs that another process ended before it crashed."""
     counts = Counts()
     with world.engine.begin() as tx:
         endpoints = list(sites.roots(tx))
     for endpoint in endpoints:
         with later(world, "not swept", endpoint=endpoint):
-            counts += _staged(world, endpoint)
+            counts += _staged(world, endpoint) + _uploads(world, endpoint)
     return counts + _published(world)
 
 
@@ -29,17 +31,22 @@ def _staged(world: World, endpoint: str) -> Counts:
     with world.engine.begin() as tx:
         living = dogs.living(tx, staged)
     for attempt in staged:
-        if attempt not in living and not _is_uploading(attempt):
+        if attempt not in living:
             with later(world, "not removed", endpoint=endpoint, attempt=attempt):
                 world.ddm.drop_staging(endpoint, *attempt)
                 counts["staging"] += 1
     return counts
 
 
-def _is_uploading(attempt: tuple[int, int]) -> bool:
-    """True if a living process of this machine stages files of people under its own id."""
-    panda_id, process = attempt
-    return panda_id == 0 and processes.note(process) is not None
+def _uploads(world: World, endpoint: str) -> Counts:
+    """Uploads may pause: their owners go on with them later."""
+    counts = Counts()
+    before = clock.now() - timedelta(days=world.knobs.upload.keep_days)
+    for key in world.ddm.old_uploads(endpoint, before):
+        with later(world, "not removed", endpoint=endpoint, upload=key):
+            world.ddm.drop_upload(endpoint, key)
+            counts["uploads"] += 1
+    return counts
 
 
 def _published(world: World) -> Counts:
@@ -55,4 +62,4 @@ def _published(world: World) -> Counts:
         after = jobs[-1].panda_id
 
 
-DOG = Dog("sweep", "watchdog.sweep_period_s", "leftovers of attempts are removed", run)
+DOG = Dog("sweep", "watchdog.sweep_period_s", "leftovers of attempts and uploads are removed", run)

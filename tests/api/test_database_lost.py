@@ -108,7 +108,8 @@ def ask(client: httpx.Client, name: str, task: int) -> httpx.Response:
     rest = {key: value for key, value in given.items() if key not in one.in_path}
     url = one.path.format(**given)
     if one.raw:
-        return client.put(url, content=rest["data"])
+        data = rest.pop("data")
+        return client.put(url, params=rest, content=data)
     if one.method == "GET":
         return client.get(url, params=rest)
     return client.request(one.method, url, json=rest)

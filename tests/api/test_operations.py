@@ -1,5 +1,7 @@
 """Operations through the service's process: identity, policy, audit, repeated requests."""
 
+# Raw UPDATEs: owners of jobs that the builder makes for one user.
+
 from __future__ import annotations
 
 import json
@@ -8,6 +10,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from sqlalchemy import text
+from support.job_rows import make_jobs
 from support.service_process import over, running
 from support.task_rows import good, put, row_of
 
@@ -157,3 +160,104 @@ def test_texts_that_cannot_be_stored_are_named(door: httpx.Client, bad: str) -> 
     assert (answer.status_code, problem["path"]) == (422, "comment")
     asked = door.get("/v1/tasks?name=%00")
     assert asked.status_code == 422
+
+
+def test_jobs_are_answered_one_by_one(world: World, door: httpx.Client) -> None:
+    """`answer per id what was done and what was refused, with code and sentence`."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 4)
+        tx.execute(text("UPDATE jedi_tasks SET username = 'anna'"))
+        tx.execute(text("UPDATE jedi_jobs SET username = 'anna'"))
+    one, two, three, four = made.jobs
+    anna = token(world, "anna")
+    asked = {"panda_ids": [three, 999, one, three]}
+    tried = door.post("/v1/jobs/cancel", headers=anna, json={**asked, "dry_run": True}).json()
+    assert [(a["panda_id"], a["accepted"], a["error"]) for a in tried] == [
+        (three, True, None), (999, False, "not_found"), (one, True, None)
+    ]  # fmt: skip
+    assert tried[0]["job"]["status"] == "cancelled"
+    assert status(world) == {one: "activated", two: "activated", three: "activated",
+                             four: "activated"}  # fmt: skip
+    done = door.post("/v1/jobs/cancel", headers=anna, json=asked).json()
+    assert [(a["accepted"], a["error"]) for a in done] == [(a["accepted"], a["error"])
+                                                          for a in tried]  # fmt: skip
+    assert status(world) == {one: "cancelled", two: "activated", three: "cancelled",
+                             four: "activated"}  # fmt: skip
+    for verb in ("hold", "cancel", "purge", "release"):
+        answers = door.post(f"/v1/jobs/{verb}", headers=token(world, "bea"),
+                            json={"panda_ids": [two, one]}).json()  # fmt: skip
+        assert [a["error"] for a in answers] == ["forbidden"] * 2, verb
+    held = door.post("/v1/jobs/hold", headers=anna, json={"panda_ids": made.jobs}).json()
+    assert [a["error"] for a in held] == ["wrong_status", None, "wrong_status", None]
+
+
+def status(world: World) -> dict[int, str]:
+    with world.engine.begin() as tx:
+        found = text("SELECT pandaid, status FROM jedi_jobs UNION ALL "
+                     "SELECT pandaid, status FROM jedi_jobs_archived")  # fmt: skip
+        return dict(tuple(row) for row in tx.execute(found))
+
+
+def test_a_dry_run_says_what_would_happen(world: World, door: httpx.Client) -> None:
+    """With the same checks, and neither a command, an entry of the audit nor a used key."""
+    [task] = put(world, good())
+    anna = {**token(world, "anna"), "Idempotency-Key": "k"}
+    asked = {"jedi_task_ids": [task, 999], "dry_run": True}
+    tried = door.post("/v1/tasks/kill", headers=anna, json=asked).json()
+    assert [(a["accepted"], a["sentence"], a["command_id"]) for a in tried] == [
+        (True, "kill is possible.", None), (False, "There is no task 999.", None)
+    ]  # fmt: skip
+    with world.engine.begin() as tx:
+        for table in ("jedi_commands", "jedi_audit", "jedi_requests"):
+            assert tx.scalar(text(f"SELECT count(*) FROM {table}")) == 0
+    done = door.post("/v1/tasks/kill", headers=anna, json={"jedi_task_ids": [task, 999]}).json()
+    assert [a["accepted"] for a in done] == [True, False] and done[0]["command_id"]
+    wrong = door.post("/v1/tasks/retry", headers=anna, json=asked).json()
+    assert [a["error"] for a in wrong] == ["wrong_status", "not_found"]
+
+
+def test_operators_handle_tokens_of_others(world: World, door: httpx.Client) -> None:
+    """Operators make a token for a service account, list and revoke those of others, with an entry
+    in the audit; others do not, nor does an operator's token of a smaller scope."""
+    with world.engine.begin() as tx:
+        put_user(tx, "olga", "operator")
+    olga, bea, small = (token(world, *one) for one in (("olga",), ("bea",), ("olga", "submit")))
+    asked = {"name": "nightly", "days": 1, "scope": "submit", "user": "robot"}
+    made = door.post("/v1/tokens", headers=olga, json=asked).json()
+    robot = {"Authorization": f"Bearer {made['token']}"}
+    me = door.get("/v1/me", headers=robot).json()
+    assert (me["user_name"], me["role"], me["scope"]) == ("robot", "user", "submit")
+    [listed] = door.get("/v1/tokens", headers=olga, params={"user": "robot"}).json()
+    assert (listed["user_name"], listed["name"]) == ("robot", "nightly")
+    everybody = door.get("/v1/tokens", headers=olga, params={"everybody": True}).json()
+    assert sorted(one["user_name"] for one in everybody) == ["bea", "olga", "olga", "robot"]
+    place = f"/v1/tokens/{listed['token_id']}"
+    for headers, code in ((bea, "not_operator"), (small, "scope_too_small")):
+        answers = [
+            door.post("/v1/tokens", headers=headers, json={**asked, "scope": "read"}),
+            door.get("/v1/tokens", headers=headers, params={"user": "robot"}),
+            door.get("/v1/tokens", headers=headers, params={"everybody": True}),
+            door.request("DELETE", place, headers=headers, json={"user": "robot"}),
+        ]
+        assert [(one.status_code, one.json()["code"]) for one in answers] == [(403, code)] * 4
+    assert door.delete(place, headers=olga).json()["code"] == "not_found"  # it is not her own
+    assert door.request("DELETE", place, headers=olga, json={"user": "robot"}).status_code == 200
+    assert door.get("/v1/me", headers=robot).json()["code"] == "bad_token"
+    audit = door.get("/v1/audit", headers=olga, params={"user": "olga"}).json()
+    assert [(one["operation"], one["subject"], one["arguments"]["user"]) for one in audit] == [
+        ("token.revoke", f"token {listed['token_id']}", "robot"),
+        ("token.create", "user robot", "robot"),
+    ]
+
+
+def test_pages_of_other_origins_get_nothing(door: httpx.Client) -> None:
+    """CORS is off: no answer lets a browser give it to a page from elsewhere."""
+    origin = {"Origin": "https://evil.example.org"}
+    wish = {**origin, "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization"}  # fmt: skip
+    answers = [door.get("/v1/me", headers=origin), door.get("/health", headers=origin),
+               door.options("/v1/tasks/kill", headers=wish), door.get("/v1/none", headers=origin),
+               door.get("/v1/me", headers={**origin, "Authorization": "Bearer x"})]  # fmt: skip
+    assert [one.status_code for one in answers] == [200, 200, 405, 404, 401]
+    for answer in answers:
+        assert not [name for name in answer.headers if name.startswith("access-control-")]

@@ -100,6 +100,7 @@ ADMINISTRATION = [
     ["queue", "test"],
     ["config", "set", "pilot.idle_s", "30"],
     ["dataset", "create", "me:run7", "--open"],
+    ["dataset", "add", "me:run7", __file__],
     ["user", "set", "alice", "--role", "production"],
     ["user", "notify"],
     ["retry-rule", "list"],
@@ -160,9 +161,7 @@ def test_the_service_is_chosen_by_an_option(shell: Shell, tmp_path: Path) -> Non
     shell.environment["JEDI_HOME"] = str(tmp_path / "elsewhere")
     assert "jedi up" in shell.run("queue", "list", code=3)
     assert shell.json("--server", there, "queue", "list") == []
-    (tmp_path / "one.txt").write_text("one")
-    for words in (["status"], ["db", "check"], ["up"], ["watchdog", "run", "caps"],
-                  ["dataset", "add", "me:one", str(tmp_path / "one.txt")]):  # fmt: skip
+    for words in (["status"], ["db", "check"], ["up"], ["watchdog", "run", "caps"]):
         assert "of JEDI_HOME" in shell.run("--server", there, *words, code=2)
 
 
@@ -232,7 +231,13 @@ def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
     file.write_text("- {site: ALPHA, endpoints: [{ddm_endpoint: A_DISK, path: a}]}\n")
     shell.run("site", "import", str(file))
     (tmp_path / "one.txt").write_text("one")
-    shell.run("dataset", "add", "user.me:texts", str(tmp_path / "one.txt"))
+    tried = shell.json("dataset", "add", "user.me:texts", str(tmp_path / "one.txt"), "--dry-run")
+    assert tried == [{"lfn": "one.txt", "status": "wanted", "received": 0}]
+    shell.run("dataset", "list", "user.me:texts", code=1)
+    added = shell.run("dataset", "add", "user.me:texts", str(tmp_path / "one.txt"))
+    assert added == "Files put into user.me:texts: 1.\n"
+    again = shell.run("dataset", "add", "user.me:texts", str(tmp_path / "one.txt"))
+    assert again == "Files put into user.me:texts: 0, 1 were there before.\n"
     listed = shell.json("dataset", "list", "user.me:texts")
     assert [(f["lfn"], f["size"]) for f in listed["files"]] == [("one.txt", 3)]
     shell.run("dataset", "list", "user.me:text", code=1)

@@ -67,7 +67,7 @@ def agree(engine: Engine) -> Iterator[None]:
 def test_a_held_job_is_never_dispatched(run: Run, made: Made, engine: Engine) -> None:
     first, second, third = made.jobs
     held = run("hold", first, second, "--comment", "input looks odd", "--json").value
-    assert [one["pgi_state"] for one in held] == ["Pre-processing-Hold"] * 2
+    assert [one["job"]["pgi_state"] for one in held] == ["Pre-processing-Hold"] * 2
     assert acquire(engine, "a") == [third]
     assert run("hold", first).code == 0  # it stays held
     shown = run("show", first, "--json").value
@@ -83,6 +83,7 @@ def test_a_held_job_is_never_dispatched(run: Run, made: Made, engine: Engine) ->
     assert "user_request" in run("hold", first, "--after").out
     refused = run("hold", second, first)
     assert (refused.code, f"Job {first} is sent" in refused.err) == (1, True)
+    assert f"{second} " in refused.out  # the answer is that of each job
     assert run("release", third).code == 0  # it goes on
 
 
@@ -161,21 +162,25 @@ def test_cancel_before_a_pilot_has_it(run: Run, made: Made, engine: Engine) -> N
     first, second, third = made.jobs
     run("hold", first)
     answer = run("cancel", first, second, "--comment", "wrong", "--json")
-    assert [one["pgi_state"] for one in answer.value] == ["Failed-Cancelled"] * 2
+    assert [one["job"]["pgi_state"] for one in answer.value] == ["Failed-Cancelled"] * 2
     shown = run("show", first, "--json").value["job"]
     assert (shown["status"], shown["kill_code"], shown["hold_kind"]) == (
         "cancelled", "cancelled_by_user", None
     )  # fmt: skip
-    again = run("cancel", third, first)
+    tried = run("cancel", third, first, "--dry-run")
+    assert (tried.code, "Dry run: nothing changed." in tried.err) == (1, True)
+    again = run("cancel", first)
     assert (again.code, f"Job {first} is cancelled" in again.err) == (1, True)
-    assert acquire(engine, "a") == [third]  # all or none
+    assert acquire(engine, "a") == [third]
+    both = run("cancel", first, third, "--json")
+    assert [one["accepted"] for one in both.value] == [False, True]  # each by itself
 
 
 def test_cancel_what_a_pilot_has(run: Run, made: Made, engine: Engine, world: World) -> None:
     """Its pilot is told with the next heartbeat; then it is cancelled, not failed."""
     first, *_ = acquire(engine, "a")
     [answer] = run("cancel", first, "--json").value
-    assert (answer["status"], answer["kill_code"]) == ("sent", "cancelled_by_user")
+    assert (answer["job"]["status"], answer["job"]["kill_code"]) == ("sent", "cancelled_by_user")
     with engine.begin() as tx:
         [(command, why)] = dispatch.beat(tx, "SITE_A", [Beat(pandaid=first, lock_seq=1)])
         assert (command, why) == ("kill", "The job is to be killed: cancelled_by_user.")

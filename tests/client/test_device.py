@@ -105,3 +105,43 @@ def test_login_goes_through_to_whoami(
         with Client(profiles.chosen(name="grid")) as jedi:
             me = jedi.me_show()
     assert (me.user_name, me.way) == ("ana-x", "oidc")
+
+
+def log_out(provider: TestIssuer) -> Any:
+    """Log in and out again. The result of the command, which has forgotten the profile."""
+    provider.asked_for = []
+    profiles.save({"grid": log_in(provider, []), "other": Profile("https://other.example.org")})
+    done = CliRunner().invoke(task.app, ["logout", "grid", "--json"])
+    assert done.exit_code == 0 and [*profiles.load()] == ["other"]
+    return done
+
+
+def test_logout_revokes_the_login_at_its_provider(provider: TestIssuer) -> None:
+    """RFC 7009, 2.1: the request has `token`, and `token_type_hint` as a hint; a public client
+    names itself by `client_id`."""
+    done = log_out(provider)
+    assert provider.asked_for[-1] == {
+        "token": "refresh-2", "token_type_hint": "refresh_token", "client_id": "jedi-task"
+    }  # fmt: skip
+    assert '"revoked": true' in done.stdout and done.stderr == ""
+
+
+def test_logout_forgets_the_profile_in_any_case(provider: TestIssuer) -> None:
+    """Best effort, with a message: a provider without such an endpoint, one that refuses, one that
+    is away, and a profile with a token of `token create`."""
+    provider.revokes = False
+    done = log_out(provider)
+    assert len(provider.asked_for) == 2 and "revokes no tokens" in done.stderr
+    refused = log_in(provider, [])
+    assert refused.session
+    for place, said in ((f"{provider.url}/revoke", "refuses: unsupported_token_type"),
+                        ("http://127.0.0.1:9/revoke", "does not answer")):  # fmt: skip
+        provider.said = ["unsupported_token_type"]
+        session = replace(refused.session, revocation_endpoint=place)
+        profiles.save({"grid": replace(refused, session=session)})
+        done = CliRunner().invoke(task.app, ["logout", "grid"])
+        assert done.exit_code == 0 and profiles.load() == {}
+        assert "may still be valid" in done.stderr and said in done.stderr
+    profiles.save({"grid": Profile("https://jedi.example.org", "token")})
+    done = CliRunner().invoke(task.app, ["logout", "grid"])
+    assert (done.stdout, done.stderr) == ("Profile grid is forgotten.\n", "")

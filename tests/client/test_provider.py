@@ -20,6 +20,7 @@ import httpx
 import pytest
 from jedi_client import device, profiles
 from jedi_client.cli import task
+from jedi_client.errors import Forbidden
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
 from support.service_process import served
@@ -124,3 +125,10 @@ def test_from_login_to_whoami(
         with up(installed, port, groups):  # with other keys
             log_in(url)
             assert whoami()["user_name"] == "ana-x"
+            kept = profiles.load()["grid"]
+            done = CliRunner().invoke(task.app, ["logout", "grid"])
+            assert "login at the identity provider has ended" in done.stdout, done.output
+            assert kept.session and profiles.load() == {}
+            ended = replace(kept, session=replace(kept.session, expires_at=time.time() - 1))
+            with pytest.raises(Forbidden, match="Your login has ended"):
+                device.renewed(ended)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.adding import add_files
 from support.helpers import put_file_dataset
 from support.open_datasets import grow, master
 from support.situations import soon
@@ -281,7 +282,7 @@ def test_adding_files_leaves_an_open_dataset_open(
         world.ddm.create("demo:in", ENDPOINT)
     (tmp_path / "a.txt").write_text("a")
     with world.engine.begin() as tx:
-        datasets.add_files(tx, world.ddm, "demo:in", [tmp_path / "a.txt"], ENDPOINT)
+        add_files(tx, world.ddm, "demo:in", [tmp_path / "a.txt"], ENDPOINT)
     assert world.ddm.dataset("demo:in").state == ("closed" if closed else "open")
 
 

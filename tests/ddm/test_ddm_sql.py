@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event, text
+from support.adding import add_files
 from support.ddm_steps import adler, publish, put, refused, stage, swap
 from support.helpers import add_site
 
@@ -202,7 +203,7 @@ def test_what_lies_there_is_taken_up_where_it_is(engine: Engine, tmp_path: Path)
         config.put(tx, "me", "ddm.catalogue", "sql")
         ddm = factory.load(tx, knobs.load(tx))
         refused("dataset_missing", ddm.dataset, "s:d")
-        datasets.add_files(tx, ddm, "s:d", places)
+        add_files(tx, ddm, "s:d", places)
     assert [(file.lfn, file.adler32) for file in ddm.list_files("s:d")] == [
         ("f", adler(b"abc")),
         ("g", adler(b"g")),
@@ -222,7 +223,7 @@ def test_a_knob_says_where_the_catalogue_is(engine: Engine, tmp_path: Path) -> N
         ddm = factory.load(tx, knobs.load(tx))
         assert isinstance(ddm, SqlCatalogueDDM) and factory.load(tx, knobs.load(tx)) is ddm
         for _ in range(2):
-            datasets.add_files(tx, ddm, "user:texts", [file])
+            add_files(tx, ddm, "user:texts", [file])
         found = datasets.show_dataset(ddm, "user:texts")
     assert (found.info.state, [f.lfn for f in found.files]) == ("closed", ["f.txt"])
     assert [(r.endpoint, r.n_files, r.size) for r in found.replicas] == [("ALPHA_DISK", 1, 1)]

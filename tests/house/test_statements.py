@@ -15,6 +15,8 @@ BUILT = {
     "housekeeping/checks.py:_examine",
     "housekeeping/retention.py:statement",
     "jobs/generation.py:_use_inputs",
+    "jobs/one_job.py:owned",
+    "reports/job_listings.py:jobs",
     "reports/listings.py:tasks",
     "scheduling/queues.py:match",
     "scheduling/queues.py:match_all",

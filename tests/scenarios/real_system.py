@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
+from support.adding import add_files
 from support.seen import note
 
 from jedi.core import clock
@@ -28,7 +29,7 @@ from jedi.ddm.interface import DDM
 from jedi.demo.__main__ import still_running
 from jedi.host import processes
 from jedi.host.home import Home
-from jedi.service import commands, config, contents, datasets, submission, tasks, waiting
+from jedi.service import commands, config, contents, submission, tasks, waiting
 from jedi.service.tasks import TaskDetails
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer.db.engine import connect
@@ -158,7 +159,7 @@ class System:
         for path, line in zip(paths, lines, strict=True):
             path.write_text(f"{line}\n")
         with self.engine.begin() as tx:
-            datasets.add_files(tx, self.ddm(tx), name, paths, endpoint)
+            add_files(tx, self.ddm(tx), name, paths, endpoint)
         return lines
 
     def copying(self, dataset: str, command: str = "cat", **keys: Any) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from scenarios.real_system import System, until
+from support.adding import add_files
 
 from jedi.core.errors import NotFound
 from jedi.core.settings import caller
@@ -25,7 +26,7 @@ def test_events(system: System) -> None:
     examples = packaged("examples")
     with system.engine.begin() as tx:
         ddm = system.ddm(tx)
-        datasets.add_files(tx, ddm, "demo:lines", paths, "DISK_A")
+        add_files(tx, ddm, "demo:lines", paths, "DISK_A")
         text = (examples / "events.yaml").read_text()
         done = submission.submit(tx, ddm, caller(), text, "yaml", examples)
     assert system.settle(done.jedi_task_id) == ["done"]
@@ -45,7 +46,7 @@ def test_scouts(system: System) -> None:
     with system.engine.begin() as tx:
         config.put(tx, caller(), "scout.chunks", "10")
         ddm = system.ddm(tx)
-        datasets.add_files(tx, ddm, "demo:many", paths, "DISK_A")
+        add_files(tx, ddm, "demo:many", paths, "DISK_A")
         text = (examples / "scouts.yaml").read_text()
         task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
     assert system.settle(task) == ["done"]
@@ -74,7 +75,7 @@ def test_open(system: System) -> None:
         task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
     for path in paths:
         with system.engine.begin() as tx:
-            datasets.add_files(tx, ddm, "me:run7", [path], "DISK_A")
+            add_files(tx, ddm, "me:run7", [path], "DISK_A")
     with system.engine.begin() as tx:
         datasets.close_dataset(tx, ddm, "me:run7")
     assert system.settle(task) == ["done"]
@@ -113,7 +114,7 @@ def test_parent_and_child(system: System) -> None:
     examples = packaged("examples")
     with system.engine.begin() as tx:
         ddm = system.ddm(tx)
-        datasets.add_files(tx, ddm, "demo:texts", paths, "DISK_A")
+        add_files(tx, ddm, "demo:texts", paths, "DISK_A")
         parent, child = (
             submission.submit(tx, ddm, caller(), (examples / name).read_text(), "yaml", examples)
             for name in ("wordcount.yaml", "child.yaml")
@@ -131,7 +132,7 @@ def test_merge(system: System) -> None:
         for path in paths:
             path.write_text("word again\n")
         with system.engine.begin() as tx:
-            datasets.add_files(tx, system.ddm(tx), "demo:merging", paths, endpoint)
+            add_files(tx, system.ddm(tx), "demo:merging", paths, endpoint)
     examples = packaged("examples")
     with system.engine.begin() as tx:
         text = (examples / "merge.yaml").read_text().replace("demo:texts", "demo:merging")
@@ -164,7 +165,7 @@ def test_exhausted(system: System) -> None:
     with system.engine.begin() as tx:
         config.put(tx, caller(), "scout.chunks", "10")
         ddm = system.ddm(tx)
-        datasets.add_files(tx, ddm, "demo:slow", paths, "DISK_A")
+        add_files(tx, ddm, "demo:slow", paths, "DISK_A")
         text = (examples / "exhausted.yaml").read_text()
         task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
     assert system.settle(task) == ["exhausted"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from scenarios.real_system import System, until
+from support.adding import add_files
 
 from jedi.service import datasets, tasks
 
@@ -74,7 +75,7 @@ def test_scouts_of_open_input_go_before_the_others(system: System) -> None:
         with system.engine.begin() as tx:
             datasets.create_dataset(tx, system.ddm(tx), "user:growing", "DISK_A", is_open=True)
             paths = [system.inputs / f"{line.replace(':', '.')}.txt" for line in lines]
-            datasets.add_files(tx, system.ddm(tx), "user:growing", paths, "DISK_A")
+            add_files(tx, system.ddm(tx), "user:growing", paths, "DISK_A")
         task = system.copying("user:growing", nFilesPerJob=1)
         until(lambda: len(system.outputs(task)) == 4, "scouts and others are through")
         with system.engine.begin() as tx:

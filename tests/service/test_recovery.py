@@ -237,7 +237,9 @@ def test_who_may_recover_what_and_when(world: World, first: int) -> None:
         recover(world, 99)
     with pytest.raises(NotFound, match="No task has written files of demo:in"):
         recover(world, dataset="demo:in")
-    recover(world, first)
+    several = recover(world, first, 99)  # the unknown one stops no other
+    assert [one.jedi_task_id for one in several.tasks] == [first]
+    assert [(one.jedi_task_id, one.error) for one in several.refused] == [(99, "not_found")]
     TaskCommando(world).run_once()
     with pytest.raises(Refused, match="is being recovered already"):
         recover(world, first)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
+from support.adding import add_files
 from support.helpers import add_site
 
 from jedi.agent.base import World
@@ -338,8 +339,8 @@ def test_local_files_become_a_dataset(world: World, tmp_path: Path) -> None:
     for path in (one, two, more):
         path.write_text(path.name * 100)
     with world.engine.begin() as tx:
-        datasets.add_files(tx, world.ddm, "user.me:texts", [one, two], "SITE_A_DATADISK")
-        datasets.add_files(tx, world.ddm, "user.me:texts", [two, more], "SITE_A_DATADISK")
+        add_files(tx, world.ddm, "user.me:texts", [one, two], "SITE_A_DATADISK")
+        add_files(tx, world.ddm, "user.me:texts", [two, more], "SITE_A_DATADISK")
     found = datasets.show_dataset(world.ddm, "user.me:texts")
     assert found.info.state == "closed"
     assert [(f.lfn, f.size) for f in found.files] == [
@@ -350,7 +351,7 @@ def test_local_files_become_a_dataset(world: World, tmp_path: Path) -> None:
     assert [(r.endpoint, r.n_files) for r in found.replicas] == [("SITE_A_DATADISK", 3)]
     one.write_text("changed")
     with world.engine.begin() as tx, pytest.raises(Refused):
-        datasets.add_files(tx, world.ddm, "user.me:texts", [one], "SITE_A_DATADISK")
+        add_files(tx, world.ddm, "user.me:texts", [one], "SITE_A_DATADISK")
 
 
 def test_files_that_cannot_be_added_are_told_at_once(world: World, tmp_path: Path) -> None:
@@ -361,10 +362,12 @@ def test_files_that_cannot_be_added_are_told_at_once(world: World, tmp_path: Pat
     files = [bad, tmp_path / "absent", tmp_path / "x", twin]
     with world.engine.begin() as tx:
         with pytest.raises(BadInput) as caught:
-            datasets.add_files(tx, world.ddm, "user.me:texts", files, "SITE_A_DATADISK")
+            add_files(tx, world.ddm, "user.me:texts", files, "SITE_A_DATADISK")
         with pytest.raises(BadInput, match="SITE_A_DATADISK, SITE_B_DATADISK"):
-            datasets.add_files(tx, world.ddm, "user.me:texts", [tmp_path / "x"])
-    assert {p.path for p in caught.value.problems} == {str(f) for f in files} - {str(files[2])}
+            add_files(tx, world.ddm, "user.me:texts", [tmp_path / "x"])
+        with pytest.raises(BadInput, match="Rename the file"):
+            add_files(tx, world.ddm, "user.me:texts", [bad], "SITE_A_DATADISK")
+    assert {p.path for p in caught.value.problems} == {str(files[1]), str(twin)}
     with pytest.raises(NotFound):
         world.ddm.dataset("user.me:texts")
 

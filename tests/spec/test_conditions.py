@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.job_rows import make_jobs
 from support.task_rows import good, put
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
-from jedi.service import tasks
+from jedi.service import jobs, tasks
 from jedi.spec.conditions import Condition, parse_conditions
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
 
 FIELDS: Any = {"status": "text", "user": "text", "name": "text", "priority": "number",
                "since": "time"}  # fmt: skip
@@ -70,3 +73,57 @@ def test_pages_follow_each_other(world: World) -> None:
         first = tasks.find(tx, limit=2)
         second = tasks.find(tx, limit=2, before=first[-1].jedi_task_id)
         assert [one.jedi_task_id for one in (*first, *second)] == ids[:0:-1]
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        (["status=activated"], [0, 1]),
+        (["status=cancelled", "changed>2000-01-01"], [2, 3]),
+        (["status!=activated"], [2, 3]),
+        (["site~SITE_*", "site!~*B"], [0, 2]),
+        (["exit=1"], [2]),
+        (["exit!=1"], [0, 1, 3]),
+        (["error~cancelled_*"], [2, 3]),
+        (["priority>=901", "priority<903"], [1, 2]),
+        (["attempt=1", "kind=normal"], [0, 1, 2, 3]),
+        (["since<2000-01-02"], []),
+        (["site='; DROP TABLE jedi_jobs; --"], []),
+    ],
+)
+def test_lists_of_jobs_take_the_same_language(
+    world: World, where: list[str], found: list[int]
+) -> None:
+    """Those of a task, the oldest first, and those of a user, the newest first, archived ones
+    too."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 4)
+        for number, job in enumerate(made.jobs):
+            # Raw: figures of jobs, which the builder makes alike
+            tx.execute(text("UPDATE jedi_jobs SET username = 'anna', priority = :p, site = :site "
+                            "WHERE pandaid = :j"),
+                       {"p": 900 + number, "site": "SITE_B" if number % 2 else "SITE_A",
+                        "j": job})  # fmt: skip
+        tx.execute(text("UPDATE jedi_jobs SET exit_code = 1 "
+                        "WHERE pandaid = :j"), {"j": made.jobs[2]})  # fmt: skip
+        ends = [JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in made.jobs[2:]]
+        job_ends.end_jobs(tx, ends, "test")
+        wanted = [made.jobs[number] for number in found]
+        of_task = tasks.jobs(tx, made.task, where=where)
+        assert [one.panda_id for one in of_task] == wanted
+        owned = jobs.owned(tx, "anna", None, 50, where)
+        assert [one.panda_id for one in owned] == wanted[::-1]
+
+
+def test_pages_of_jobs_follow_each_other(world: World) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 5)
+        tx.execute(text("UPDATE jedi_jobs SET username = 'anna'"))  # Raw: their owner
+        first = tasks.jobs(tx, made.task, limit=2)
+        second = tasks.jobs(tx, made.task, limit=2, after=first[-1].panda_id)
+        assert [one.panda_id for one in (*first, *second)] == made.jobs[:4]
+        newest = jobs.owned(tx, "anna", None, 2)
+        older = jobs.owned(tx, "anna", None, 2, before=newest[-1].panda_id)
+        assert [one.panda_id for one in (*newest, *older)] == made.jobs[:0:-1]
+        with pytest.raises(BadInput, match="no field is called name"):
+            tasks.jobs(tx, made.task, where=["name=x"])

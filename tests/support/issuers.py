@@ -23,6 +23,7 @@ class TestIssuer:
 
     def __init__(self) -> None:
         self.url, self.asked, self.away = "", 0, False
+        self.revokes = True
         self.keys: list[jwk.RSAKey | jwk.ECKey] = []
         self.said: list[str] = []
         self.asked_for: list[dict[str, str]] = []
@@ -47,9 +48,11 @@ class TestIssuer:
 
     def answer(self, path: str) -> dict[str, Any] | None:
         if path == "/.well-known/openid-configuration":
+            more = {"revocation_endpoint": f"{self.url}/revoke"} if self.revokes else {}
             return {"issuer": self.url, "jwks_uri": f"{self.url}/keys",
                     "device_authorization_endpoint": f"{self.url}/device",
-                    "token_endpoint": f"{self.url}/token"}  # fmt: skip
+                    "token_endpoint": f"{self.url}/token",
+                    **more}  # fmt: skip
         if path != "/keys":
             return None
         self.asked += 1
@@ -61,6 +64,8 @@ class TestIssuer:
         if path == "/device":
             return 200, {"device_code": "d", "user_code": "ABCD-EFGH", "expires_in": 60,
                          "interval": 2, "verification_uri": f"{self.url}/page"}  # fmt: skip
+        if path == "/revoke" and not self.said:
+            return 200, {}
         if self.said:
             return 400, {"error": self.said.pop(0)}
         made = f"refresh-{len(self.asked_for)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from jedi.service.operations.all_operations import OPERATIONS
@@ -37,7 +38,10 @@ QUEUES = "- {queue_id: 7, queue_name: seventh, queue_type: user, vo: other, queu
 RULES = "- {rule_id: 1, error_code: memory_limit, action: increase_memory}"
 SHA256 = "0" * 64
 MADE = "anna:made"
-"""An output of a task of anna's."""
+"""An output of a task of anna's, in her own scope."""
+
+NEW = {"lfn": "new", "size": 1, "adler32": "00790079", "sha256": sha256(b"x").hexdigest()}
+"""A file for it, which has the content x."""
 
 ROWS: dict[str, Row] = {
     "audit.list": reads("operator"),
@@ -48,7 +52,16 @@ ROWS: dict[str, Row] = {
     "config.unset": changes("operator", name="agent.poll_s"),
     "dataset.close": changes("owner", scope="submit", name=MADE),
     "dataset.create": changes("owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK"),
+    "dataset.add": changes(
+        "scope_owner", 200, 409, scope="submit", name=MADE, endpoint="SITE_A_DATADISK", files=[NEW]
+    ),
     "dataset.list": reads(pattern="anna:*"),
+    "dataset.offer": changes(
+        "scope_owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK", files=[NEW]
+    ),
+    "dataset.put_piece": changes(
+        "scope_owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK", data="x", **NEW
+    ),
     "dataset.show": reads(name=MADE),
     "decision.list": reads(),
     "decision.replay": reads("anybody", 404, decision_id=1),

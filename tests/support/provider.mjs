@@ -18,6 +18,7 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   }],
   features: {
     deviceFlow: { enabled: true },
+    revocation: { enabled: true },
     resourceIndicators: { enabled: true, getResourceServerInfo },
   },
   extraTokenClaims: async (_, token) => ({

@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -391,15 +392,22 @@ def test_only_what_nobody_needs_is_swept(world: World) -> None:
     assert [place.exists() for place in places] == [True, True, False, False, False]
 
 
-def test_uploads_of_living_processes_are_not_swept(world: World) -> None:
-    """People's files are staged for job 0 under the id of the process that uploads them."""
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    places = [world.ddm.staging_dir("SITE_A_DATADISK", 0, n) for n in (os.getpid(), gone.pid)]
-    for place in places:
+def test_uploads_that_nobody_goes_on_with_are_swept(world: World) -> None:
+    """After upload.keep_days (2) without a new piece; until then their owners may go on."""
+    ddm = world.ddm
+    for key, days in (("aa", 3.0), ("bb", 1.0), ("cc", 3.0)):
+        place = ddm.upload_dir("SITE_A_DATADISK", key)
         place.mkdir(parents=True)
-    assert run(world, "sweep") == Counts(staging=1)
-    assert [place.exists() for place in places] == [True, False]
+        (place / ".part").write_text("x")
+        then = time.time() - 86_400 * days
+        os.utime(place / ".part", (then, then))
+        os.utime(place, (then, then))
+    (ddm.upload_dir("SITE_A_DATADISK", "cc") / ".part").write_text("more")
+    (place.parent / "upload-notes").mkdir()
+    assert run(world, "sweep") == Counts(uploads=1)
+    assert sorted(one.name for one in place.parent.iterdir()) == [
+        "upload-bb", "upload-cc", "upload-notes"
+    ]  # fmt: skip
 
 
 def test_what_cannot_be_swept_keeps_nothing_else(world: World, tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ def log_in(
     show(str(page), str(begun["user_code"]))
     place = _endpoint(found, "token_endpoint")
     token = _poll(place, asked, begun, profile.ca, wait)
-    session = Session(name, place, facts["client_id"], None, 0.0, asked.get("resource"))
+    revokes = found.get("revocation_endpoint")
+    session = Session(name, place, facts["client_id"], None, 0.0, asked.get("resource"),
+                      revokes if isinstance(revokes, str) else None)  # fmt: skip
     return _with(profile, session, token)
 
 
@@ -129,6 +131,32 @@ def _renew(profile: Profile) -> Profile:
         raise ended if isinstance(error, Forbidden) else error from None
 
 
+def forget(name: str) -> tuple[bool, str | None]:
+    """Forget a profile. Return whether the provider has revoked its refresh token (RFC 7009), and
+    the reason if it may still be valid. Another process that renews it comes before or after."""
+    with _alone():
+        known = profiles.load()
+        profile = known.pop(name, None)
+        revoked, why = _revoke(profile) if profile else (False, None)
+        profiles.save(known)
+    return revoked, why
+
+
+def _revoke(profile: Profile) -> tuple[bool, str | None]:
+    session = profile.session
+    if session is None or not session.refresh_token:
+        return False, None
+    if session.revocation_endpoint is None:
+        return False, "the identity provider revokes no tokens: the login ends when it expires."
+    asked = {"token": session.refresh_token, "token_type_hint": "refresh_token",
+             "client_id": session.client_id}  # fmt: skip
+    try:
+        _send(session.revocation_endpoint, urlencode(asked).encode(), profile.ca)
+    except JediError as error:
+        return False, f"the login may still be valid at the identity provider: {error.sentence}"
+    return True, None
+
+
 def _is_old(profile: Profile) -> bool:
     return profile.session is not None and time.time() > profile.session.expires_at - EARLY_S
 
@@ -161,6 +189,11 @@ def _post(url: str, asked: Mapping[str, str], ca: str | None) -> dict[str, Any]:
 
 def _ask(url: str, body: bytes | None, ca: str | None) -> dict[str, Any]:
     """A JSON object. Forbidden with the provider's code; Unreachable."""
+    return _object(_send(url, body, ca), url)
+
+
+def _send(url: str, body: bytes | None, ca: str | None) -> bytes:
+    """The content of an answer. Forbidden with the provider's code; Unreachable."""
     parts = urlsplit(url)
     local = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
     if parts.scheme != "https" and not local:
@@ -171,7 +204,8 @@ def _ask(url: str, body: bytes | None, ca: str | None) -> dict[str, Any]:
     request = urllib.request.Request(url, body, {"Accept": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=ANSWER_S, context=context) as answer:
-            return _object(answer.read(ANSWER_MAX), url)
+            content: bytes = answer.read(ANSWER_MAX)
+            return content
     except urllib.error.HTTPError as error:
         found = _object(error.read(ANSWER_MAX), url)
         why = str(found.get("error_description") or found.get("error"))

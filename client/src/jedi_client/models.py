@@ -169,6 +169,18 @@ class OneJob(Value):
 
 
 @dataclass(eq=False, repr=False)
+class AnsweredJob(Value):
+    """The answer for one job of many: accepted, with the job as it is then, or refused with the
+    code and the sentence of the error."""
+
+    panda_id: int
+    accepted: bool
+    sentence: str
+    job: OneJob | None = None
+    error: str | None = None
+
+
+@dataclass(eq=False, repr=False)
 class LinkSummary(Value):
     """A figure of the link from `src` to `dst`, and the time of its measurement."""
 
@@ -396,8 +408,8 @@ class Submitted(Value):
 
 @dataclass(eq=False, repr=False)
 class Answered(Value):
-    """The answer for one task of many: accepted as command `command_id`, or refused with the code
-    and the sentence of the error."""
+    """The answer for one task of many: accepted as command `command_id` (None: a dry run), or
+    refused with the code and the sentence of the error."""
 
     jedi_task_id: int
     accepted: bool
@@ -551,12 +563,23 @@ class Recovery(Value):
 
 
 @dataclass(eq=False, repr=False)
+class RefusedRecovery(Value):
+    """A named task that is not recovered, with the code and the sentence of the error."""
+
+    jedi_task_id: int
+    error: str
+    sentence: str
+
+
+@dataclass(eq=False, repr=False)
 class Recovered(Value):
     """The tasks that make lost files again; makers of inputs come before their readers. `gone`:
-    lost inputs (dataset, LFN) that no task can make again."""
+    lost inputs (dataset, LFN) that no task can make again; `refused`: named tasks that are unknown
+    or belong to others."""
 
     tasks: list[Recovery]
     gone: list[tuple[str, str]]
+    refused: list[RefusedRecovery]
 
 
 @dataclass(eq=False, repr=False)
@@ -564,6 +587,7 @@ class TokenFacts(Value):
     """A user's token, without itself."""
 
     token_id: str
+    user_name: str
     name: str | None
     scope: str
     creation_time: datetime
@@ -642,6 +666,26 @@ class StoredDataset(Value):
     members: list[str]
     files: list[FileInfo]
     replicas: list[Replica]
+
+
+@dataclass(eq=False, repr=False)
+class AddedFile(Value):
+    """A file of a dataset: `added` by this request, or there before."""
+
+    lfn: str
+    size: int
+    adler32: str
+    added: bool
+
+
+@dataclass(eq=False, repr=False)
+class Upload(Value):
+    """A new file: `in_dataset` with the same content already, `uploaded` and verified, or `wanted`
+    from byte `received` on."""
+
+    lfn: str
+    status: Literal["in_dataset", "uploaded", "wanted"]
+    received: int
 
 
 @dataclass(eq=False, repr=False)

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from jedi_client.models import (
+    AddedFile,
     Answered,
+    AnsweredJob,
     AttributeChange,
     AuditEntry,
     BrokerOutcome,
@@ -56,6 +58,7 @@ from jedi_client.models import (
     Tested,
     TokenFacts,
     Turn,
+    Upload,
     User,
     Watched,
     WorkQueueSummary,
@@ -162,12 +165,13 @@ class Client(Transport):
         *,
         text: str,
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[AttributeChange]:
         """Insert or update the endpoints of a file's text, YAML or a JSON dump of CRIC."""
         return self.call(
             "POST", "/v1/endpoints/import",
             {},
-            {"text": text, "comment": comment},
+            {"text": text, "comment": comment, "dry_run": dry_run},
             list[AttributeChange],
         )
 
@@ -176,13 +180,15 @@ class Client(Transport):
         *,
         user: str | None = None,
         status: list[str] | None = None,
+        where: list[str] | None = None,
+        before: int | None = None,
         limit: int = 50,
     ) -> list[OwnedJob]:
-        """List the newest jobs of a user, of all tasks; default: of the caller."""
+        """List the jobs of a user, of all tasks, the newest first; default: of the caller. `where`: conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01; `before`: the last id of the page before."""
         return self.call(
             "GET", "/v1/jobs",
             {},
-            {"user": user, "status": status, "limit": limit},
+            {"user": user, "status": status, "where": where, "before": before, "limit": limit},
             list[OwnedJob],
         )
 
@@ -191,13 +197,14 @@ class Client(Transport):
         *,
         panda_ids: list[int],
         comment: str | None = None,
-    ) -> list[OneJob]:
-        """Cancel jobs, all or none: their inputs are tried again if attempts are left."""
+        dry_run: bool = False,
+    ) -> list[AnsweredJob]:
+        """Cancel jobs: their inputs are tried again if attempts are left."""
         return self.call(
             "POST", "/v1/jobs/cancel",
             {},
-            {"panda_ids": panda_ids, "comment": comment},
-            list[OneJob],
+            {"panda_ids": panda_ids, "comment": comment, "dry_run": dry_run},
+            list[AnsweredJob],
         )
 
     def job_hold(
@@ -206,13 +213,14 @@ class Client(Transport):
         panda_ids: list[int],
         after: bool = False,
         comment: str | None = None,
-    ) -> list[OneJob]:
-        """Hold jobs, all or none; `after`: when they have run, before outputs are stored."""
+        dry_run: bool = False,
+    ) -> list[AnsweredJob]:
+        """Hold jobs; `after`: when they have run, before outputs are stored."""
         return self.call(
             "POST", "/v1/jobs/hold",
             {},
-            {"panda_ids": panda_ids, "after": after, "comment": comment},
-            list[OneJob],
+            {"panda_ids": panda_ids, "after": after, "comment": comment, "dry_run": dry_run},
+            list[AnsweredJob],
         )
 
     def job_look(
@@ -248,13 +256,14 @@ class Client(Transport):
         panda_ids: list[int],
         after_days: float = 0.0,
         comment: str | None = None,
-    ) -> list[OneJob]:
+        dry_run: bool = False,
+    ) -> list[AnsweredJob]:
         """Remove the outputs of jobs, now or in some days; logs stay."""
         return self.call(
             "POST", "/v1/jobs/purge",
             {},
-            {"panda_ids": panda_ids, "after_days": after_days, "comment": comment},
-            list[OneJob],
+            {"panda_ids": panda_ids, "after_days": after_days, "comment": comment, "dry_run": dry_run},
+            list[AnsweredJob],
         )
 
     def job_release(
@@ -263,13 +272,14 @@ class Client(Transport):
         panda_ids: list[int],
         force: bool = False,
         comment: str | None = None,
-    ) -> list[OneJob]:
-        """Release held jobs, all or none; `force`: without a look whether their inputs exist."""
+        dry_run: bool = False,
+    ) -> list[AnsweredJob]:
+        """Release held jobs; `force`: without a look whether their inputs exist."""
         return self.call(
             "POST", "/v1/jobs/release",
             {},
-            {"panda_ids": panda_ids, "force": force, "comment": comment},
-            list[OneJob],
+            {"panda_ids": panda_ids, "force": force, "comment": comment, "dry_run": dry_run},
+            list[AnsweredJob],
         )
 
     def link_list(
@@ -289,12 +299,13 @@ class Client(Transport):
         self,
         *,
         text: str,
+        dry_run: bool = False,
     ) -> int:
         """Insert or update the link figures of a file's text, and count them."""
         return self.call(
             "POST", "/v1/links/import",
             {},
-            {"text": text},
+            {"text": text, "dry_run": dry_run},
             int,
         )
 
@@ -324,12 +335,13 @@ class Client(Transport):
         self,
         *,
         text: str,
+        dry_run: bool = False,
     ) -> list[WorkQueueSummary]:
         """Insert or replace the work queues of a file's text, by queue_id."""
         return self.call(
             "POST", "/v1/queues/import",
             {},
-            {"text": text},
+            {"text": text, "dry_run": dry_run},
             list[WorkQueueSummary],
         )
 
@@ -385,12 +397,13 @@ class Client(Transport):
         self,
         *,
         text: str,
+        dry_run: bool = False,
     ) -> list[RuleSummary]:
         """Insert or replace the retry rules of a file's text, by rule_id."""
         return self.call(
             "POST", "/v1/retry-rules/import",
             {},
-            {"text": text},
+            {"text": text, "dry_run": dry_run},
             list[RuleSummary],
         )
 
@@ -434,12 +447,13 @@ class Client(Transport):
         *,
         text: str,
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[AttributeChange]:
         """Insert or update the sites of a file's text, YAML or a JSON dump of CRIC."""
         return self.call(
             "POST", "/v1/sites/import",
             {},
-            {"text": text, "comment": comment},
+            {"text": text, "comment": comment, "dry_run": dry_run},
             list[AttributeChange],
         )
 
@@ -508,12 +522,13 @@ class Client(Transport):
         *,
         jedi_task_ids: list[int],
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Release all jobs of tasks without waiting for their scouts."""
         return self.call(
             "POST", "/v1/tasks/avalanche",
             {},
-            {"jedi_task_ids": jedi_task_ids, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -540,12 +555,13 @@ class Client(Transport):
         name: str | None = None,
         files: list[str] | None = None,
         sandbox: str | None = None,
+        dry_run: bool = False,
     ) -> Submitted:
         """Run a command as a job, or once for some files of a dataset; its stdout is the output. `files`: names of the local files in `sandbox`."""
         return self.call(
             "POST", "/v1/tasks/exec",
             {},
-            {"command": command, "dataset": dataset, "files_per_job": files_per_job, "name": name, "files": files, "sandbox": sandbox},
+            {"command": command, "dataset": dataset, "files_per_job": files_per_job, "name": name, "files": files, "sandbox": sandbox, "dry_run": dry_run},
             Submitted,
         )
 
@@ -555,12 +571,13 @@ class Client(Transport):
         jedi_task_ids: list[int],
         soft: bool = False,
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Finish tasks early with their present outputs; `soft` lets running jobs end."""
         return self.call(
             "POST", "/v1/tasks/finish",
             {},
-            {"jedi_task_ids": jedi_task_ids, "soft": soft, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "soft": soft, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -572,12 +589,13 @@ class Client(Transport):
         settings: list[str] | None = None,
         sandbox: str | None = None,
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Continue tasks that have ended, with new files of their inputs or changed parameters. `settings`: parameters as KEY=VALUE, the values as in a task file."""
         return self.call(
             "POST", "/v1/tasks/incexec",
             {},
-            {"jedi_task_ids": jedi_task_ids, "parameters": parameters, "settings": settings, "sandbox": sandbox, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "parameters": parameters, "settings": settings, "sandbox": sandbox, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -586,12 +604,13 @@ class Client(Transport):
         *,
         jedi_task_ids: list[int],
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Kill tasks: their jobs end, and finished outputs stay."""
         return self.call(
             "POST", "/v1/tasks/kill",
             {},
-            {"jedi_task_ids": jedi_task_ids, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -637,12 +656,13 @@ class Client(Transport):
         *,
         jedi_task_ids: list[int],
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Pause tasks: they start nothing new, and running jobs run to their end."""
         return self.call(
             "POST", "/v1/tasks/pause",
             {},
-            {"jedi_task_ids": jedi_task_ids, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -673,12 +693,13 @@ class Client(Transport):
         soft: bool = False,
         nokill: bool = False,
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Send tasks to another site or nucleus."""
         return self.call(
             "POST", "/v1/tasks/reassign",
             {},
-            {"jedi_task_ids": jedi_task_ids, "site": site, "nucleus": nucleus, "soft": soft, "nokill": nokill, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "site": site, "nucleus": nucleus, "soft": soft, "nokill": nokill, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -690,12 +711,13 @@ class Client(Transport):
         files: list[str] | None = None,
         sole: bool = False,
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> Recovered:
         """Make lost outputs of tasks, or of a dataset, again, and their inputs if these are lost."""
         return self.call(
             "POST", "/v1/tasks/recover",
             {},
-            {"jedi_task_ids": jedi_task_ids, "dataset": dataset, "files": files, "sole": sole, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "dataset": dataset, "files": files, "sole": sole, "comment": comment, "dry_run": dry_run},
             Recovered,
         )
 
@@ -704,12 +726,13 @@ class Client(Transport):
         *,
         jedi_task_ids: list[int],
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Stop waiting for files from tape: jobs read the tape themselves."""
         return self.call(
             "POST", "/v1/tasks/release",
             {},
-            {"jedi_task_ids": jedi_task_ids, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -718,12 +741,13 @@ class Client(Transport):
         *,
         jedi_task_ids: list[int],
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Resume paused tasks."""
         return self.call(
             "POST", "/v1/tasks/resume",
             {},
-            {"jedi_task_ids": jedi_task_ids, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -738,12 +762,13 @@ class Client(Transport):
         transcend: bool = False,
         sandbox: str | None = None,
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[Answered]:
         """Try failed files of tasks again; `sandbox`: sha256 of new code."""
         return self.call(
             "POST", "/v1/tasks/retry",
             {},
-            {"jedi_task_ids": jedi_task_ids, "keep": keep, "sole": sole, "discard": discard, "staged": staged, "transcend": transcend, "sandbox": sandbox, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "keep": keep, "sole": sole, "discard": discard, "staged": staged, "transcend": transcend, "sandbox": sandbox, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -774,12 +799,15 @@ class Client(Transport):
 
     def token_list(
         self,
+        *,
+        user: str | None = None,
+        everybody: bool = False,
     ) -> list[TokenFacts]:
-        """List the caller's valid tokens."""
+        """List the caller's valid tokens; only operators list those of another `user`, or of `everybody`."""
         return self.call(
             "GET", "/v1/tokens",
             {},
-            {},
+            {"user": user, "everybody": everybody},
             list[TokenFacts],
         )
 
@@ -789,12 +817,13 @@ class Client(Transport):
         name: str | None = None,
         scope: Literal["read", "submit", "all"] = 'all',
         days: float = 90.0,
+        user: str | None = None,
     ) -> NewToken:
-        """Make a token of the caller for scripts and other machines."""
+        """Make a token of the caller for scripts and other machines. `user`: of this user or service account, only for operators."""
         return self.call(
             "POST", "/v1/tokens",
             {},
-            {"name": name, "scope": scope, "days": days},
+            {"name": name, "scope": scope, "days": days, "user": user},
             NewToken,
         )
 
@@ -812,12 +841,14 @@ class Client(Transport):
     def config_unset(
         self,
         name: str,
+        *,
+        dry_run: bool = False,
     ) -> KnobValue:
         """Unset a knob: the preset's value holds again."""
         return self.call(
             "DELETE", "/v1/config/{name}",
             {"name": name},
-            {},
+            {"dry_run": dry_run},
             KnobValue,
         )
 
@@ -838,12 +869,13 @@ class Client(Transport):
         name: str,
         *,
         value: bool | int | float | str,
+        dry_run: bool = False,
     ) -> KnobValue:
         """Set a knob, `core.preset` too. Agents use it from their next cycle."""
         return self.call(
             "PUT", "/v1/config/{name}",
             {"name": name},
-            {"value": value},
+            {"value": value, "dry_run": dry_run},
             KnobValue,
         )
 
@@ -896,6 +928,37 @@ class Client(Transport):
             {"name": name},
             {},
             NamedDataset,
+        )
+
+    def dataset_add(
+        self,
+        name: str,
+        *,
+        files: list[Any],
+        endpoint: str | None = None,
+        dry_run: bool = False,
+    ) -> list[AddedFile]:
+        """Add uploaded files to a dataset, all or none, and make it if there is none. An open dataset stays open, any other is closed."""
+        return self.call(
+            "POST", "/v1/datasets/{name}/files",
+            {"name": name},
+            {"files": files, "endpoint": endpoint, "dry_run": dry_run},
+            list[AddedFile],
+        )
+
+    def dataset_offer(
+        self,
+        name: str,
+        *,
+        files: list[Any],
+        endpoint: str | None = None,
+    ) -> list[Upload]:
+        """Show which files a dataset lacks, and the byte from which the upload of each goes on. `endpoint`: the storage for them; default: the only one."""
+        return self.call(
+            "POST", "/v1/datasets/{name}/offer",
+            {"name": name},
+            {"files": files, "endpoint": endpoint},
+            list[Upload],
         )
 
     def decision_show(
@@ -980,12 +1043,13 @@ class Client(Transport):
         rule_id: int,
         *,
         settings: list[str],
+        dry_run: bool = False,
     ) -> RuleSummary:
         """Change a retry rule, each setting NAME=VALUE with its value as in a file."""
         return self.call(
             "PUT", "/v1/retry-rules/{rule_id}",
             {"rule_id": rule_id},
-            {"settings": settings},
+            {"settings": settings, "dry_run": dry_run},
             RuleSummary,
         )
 
@@ -1033,12 +1097,13 @@ class Client(Transport):
         *,
         settings: list[str],
         comment: str | None = None,
+        dry_run: bool = False,
     ) -> list[AttributeChange]:
         """Set attributes of a site, each NAME=VALUE with its value as in a site file."""
         return self.call(
             "PUT", "/v1/sites/{site}",
             {"site": site},
-            {"settings": settings, "comment": comment},
+            {"settings": settings, "comment": comment, "dry_run": dry_run},
             list[AttributeChange],
         )
 
@@ -1061,12 +1126,13 @@ class Client(Transport):
         site: str,
         *,
         token: str,
+        dry_run: bool = False,
     ) -> None:
         """Revoke a token of a site's pilots."""
         self.call(
             "POST", "/v1/sites/{site}/tokens/revoke",
             {"site": site},
-            {"token": token},
+            {"token": token, "dry_run": dry_run},
             None,
         )
 
@@ -1147,13 +1213,15 @@ class Client(Transport):
         jedi_task_id: int,
         *,
         status: list[str] | None = None,
+        where: list[str] | None = None,
+        after: int | None = None,
         limit: int = 1000,
     ) -> list[JobSummary]:
-        """List the jobs of a task."""
+        """List the jobs of a task, the oldest first. `where`: conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01; `after`: the last id of the page before."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/jobs",
             {"jedi_task_id": jedi_task_id},
-            {"status": status, "limit": limit},
+            {"status": status, "where": where, "after": after, "limit": limit},
             list[JobSummary],
         )
 
@@ -1176,12 +1244,13 @@ class Client(Transport):
         jedi_task_id: int,
         *,
         priority: int,
+        dry_run: bool = False,
     ) -> Changed:
         """Change the priority of a task and of its waiting jobs."""
         return self.call(
             "PUT", "/v1/tasks/{jedi_task_id}/priority",
             {"jedi_task_id": jedi_task_id},
-            {"priority": priority},
+            {"priority": priority, "dry_run": dry_run},
             Changed,
         )
 
@@ -1200,12 +1269,15 @@ class Client(Transport):
     def token_revoke(
         self,
         token_id: str,
+        *,
+        user: str | None = None,
+        dry_run: bool = False,
     ) -> None:
-        """Revoke a token of the caller at once."""
+        """Revoke a token of the caller at once; only operators revoke one of another `user`."""
         self.call(
             "DELETE", "/v1/tokens/{token_id}",
             {"token_id": token_id},
-            {},
+            {"user": user, "dry_run": dry_run},
             None,
         )
 
@@ -1216,12 +1288,13 @@ class Client(Transport):
         role: Literal["user", "production", "operator"] | None = None,
         gridpref: str | None = None,
         running_jobs: int | None = None,
+        dry_run: bool = False,
     ) -> User:
         """Set the role of a user, special permissions, and the limit of running jobs (0: none). Omitted arguments change nothing."""
         return self.call(
             "PUT", "/v1/users/{user}",
             {"user": user},
-            {"role": role, "gridpref": gridpref, "running_jobs": running_jobs},
+            {"role": role, "gridpref": gridpref, "running_jobs": running_jobs, "dry_run": dry_run},
             User,
         )
 
@@ -1251,6 +1324,26 @@ class Client(Transport):
             {"user": user},
             {"mail": mail, "webhook": webhook, "about": about},
             NotificationSettings,
+        )
+
+    def dataset_put_piece(
+        self,
+        name: str,
+        lfn: str,
+        *,
+        size: int,
+        adler32: str,
+        sha256: str,
+        data: bytes,
+        offset: int = 0,
+        endpoint: str | None = None,
+    ) -> Upload:
+        """Upload a piece of a file, of 8 MiB at most, from byte `offset` on. The last one completes the file and verifies it. Nobody sees it before dataset.add."""
+        return self.call(
+            "PUT", "/v1/datasets/{name}/uploads/{lfn}",
+            {"name": name, "lfn": lfn},
+            {"size": size, "adler32": adler32, "sha256": sha256, "offset": offset, "endpoint": endpoint},
+            Upload, data,
         )
 
     def job_content(

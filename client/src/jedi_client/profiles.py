@@ -18,8 +18,9 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A login by an identity provider: the profile's name, the place and means of renewal, and the
-    time (seconds of the epoch) at which the token expires."""
+    """A login by an identity provider: the profile's name, the place and means of renewal, the
+    time (seconds of the epoch) at which the token expires, and the place that revokes its refresh
+    token (RFC 7009; None: the provider names none, or an older release logged in)."""
 
     profile: str
     token_endpoint: str
@@ -27,6 +28,7 @@ class Session:
     refresh_token: str | None
     expires_at: float
     resource: str | None = None
+    revocation_endpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,7 @@ class Transport:
         if data is not None:
             kind = {"Content-Type": "application/octet-stream"}
             body, headers = data, {**kind, "Idempotency-Key": secrets.token_hex(16)}
+            place = _with_query(place, given)
         elif method == "GET":
             body, headers = b"", {}
             place = _with_query(place, given)

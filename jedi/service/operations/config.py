@@ -42,7 +42,7 @@ def history(call: Call, name: NameText) -> list[config.KnobChange]:
     return config.get(call.tx, name)[1]
 
 
-@operation("config.set", "PUT", "/v1/config/{name}", OPERATOR)
+@operation("config.set", "PUT", "/v1/config/{name}", OPERATOR, dry_run=True)
 def put(call: Call, name: NameText, value: Value) -> KnobValue:
     """Set a knob, `core.preset` too. Agents use it from their next cycle."""
     call.subject = f"knob {name}"
@@ -50,7 +50,7 @@ def put(call: Call, name: NameText, value: Value) -> KnobValue:
     return KnobValue(name, now, config.warnings(call.tx, name))
 
 
-@operation("config.unset", "DELETE", "/v1/config/{name}", OPERATOR)
+@operation("config.unset", "DELETE", "/v1/config/{name}", OPERATOR, dry_run=True)
 def unset(call: Call, name: NameText) -> KnobValue:
     """Unset a knob: the preset's value holds again."""
     call.subject = f"knob {name}"

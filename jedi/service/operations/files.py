@@ -32,7 +32,7 @@ def printed(call: Call, jedi_task_id: TaskId, panda_id: TaskId) -> results.Print
     return results.printed(call.tx, call.ddm, jedi_task_id, panda_id)
 
 
-@operation("task.recover", "POST", "/v1/tasks/recover", OWNER)
+@operation("task.recover", "POST", "/v1/tasks/recover", OWNER, dry_run=True)
 def recover(
     call: Call,
     jedi_task_ids: list[TaskId] | None = None,

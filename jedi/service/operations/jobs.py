@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
+from jedi.core.errors import BadInput, JediError
 from jedi.core.states import JOB
 from jedi.service import jobs, results
 from jedi.service.operations.table import ANYBODY, OWNER, Call, must_be_known, operation
-from jedi.service.operations.tasks import Days, MostRows, TaskId
+from jedi.service.operations.tasks import Conditions, Days, MostRows, TaskId
 from jedi.taskbuffer.jobs.one_job import OneJob, OwnedJob
 from jedi.taskbuffer.reports.listings import FileSummary
 
@@ -19,11 +21,18 @@ PandaIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 
 @operation("job.list", "GET", "/v1/jobs", ANYBODY)
 def owned(
-    call: Call, user: str | None = None, status: list[str] | None = None, limit: MostRows = 50
+    call: Call,
+    user: str | None = None,
+    status: list[str] | None = None,
+    where: Conditions = None,
+    before: TaskId | None = None,
+    limit: MostRows = 50,
 ) -> list[OwnedJob]:
-    """List the newest jobs of a user, of all tasks; default: of the caller."""
+    """List the jobs of a user, of all tasks, the newest first; default: of the caller. `where`:
+    conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01; `before`: the
+    last id of the page before."""
     must_be_known("status", status, JOB.states, "no such status of a job")
-    return jobs.owned(call.tx, user or call.who, status, limit)
+    return jobs.owned(call.tx, user or call.who, status, limit, where or (), before)
 
 
 @operation("job.look", "GET", "/v1/jobs/look", ANYBODY)
@@ -58,45 +67,88 @@ def outputs(call: Call, panda_id: TaskId) -> list[FileSummary]:
     return jobs.outputs(call.tx, panda_id)
 
 
-def _named(call: Call, panda_ids: Sequence[int]) -> None:
+@dataclass(frozen=True, slots=True)
+class AnsweredJob:
+    """The answer for one job of many: accepted, with the job as it is then, or refused with the
+    code and the sentence of the error."""
+
+    panda_id: int
+    accepted: bool
+    sentence: str
+    job: OneJob | None = None
+    error: str | None = None
+
+
+JobVerb = Callable[[Sequence[int]], list[OneJob]]
+"""A change of jobs, all or none."""
+
+
+def _each(call: Call, name: str, panda_ids: Sequence[int], act: JobVerb) -> list[AnsweredJob]:
+    """Answer for each job. A refusal does not stop the others."""
     call.subject = f"job {', '.join(map(str, panda_ids))}"[:200]
+    found = {one.panda_id: one for one in _answers(call, name, sorted({*panda_ids}), act)}
+    return [found[one] for one in dict.fromkeys(panda_ids)]
 
 
-@operation("job.cancel", "POST", "/v1/jobs/cancel", OWNER)
-def cancel(call: Call, panda_ids: PandaIds, comment: str | None = None) -> list[OneJob]:
-    """Cancel jobs, all or none: their inputs are tried again if attempts are left."""
-    _named(call, panda_ids)
-    found = jobs.cancel(call.tx, call.who, panda_ids, comment)
-    if any(job.status == "cancelled" for job in found):
+def _answers(
+    call: Call, name: str, panda_ids: Sequence[int], act: JobVerb
+) -> Iterator[AnsweredJob]:
+    """Act on all at once; if that is refused, on each half, down to the job that is refused."""
+    try:
+        with call.tx.begin_nested():
+            done = act(panda_ids)
+    except BadInput:
+        raise
+    except JediError as error:
+        if len(panda_ids) == 1:
+            yield AnsweredJob(panda_ids[0], False, error.sentence, error=error.code)
+            return
+        middle = len(panda_ids) // 2
+        yield from _answers(call, name, panda_ids[:middle], act)
+        yield from _answers(call, name, panda_ids[middle:], act)
+    else:
+        sentence = f"{name} is {'possible' if call.dry_run else 'done'}."
+        yield from (AnsweredJob(job.panda_id, True, sentence, job) for job in done)
+
+
+@operation("job.cancel", "POST", "/v1/jobs/cancel", OWNER, dry_run=True)
+def cancel(call: Call, panda_ids: PandaIds, comment: str | None = None) -> list[AnsweredJob]:
+    """Cancel jobs: their inputs are tried again if attempts are left."""
+    found = _each(call, "cancel", panda_ids,
+                  lambda some: jobs.cancel(call.tx, call.who, some, comment))  # fmt: skip
+    if over := [one.panda_id for one in found if one.job and one.job.status == "cancelled"]:
         ddm = call.ddm  # loaded in the transaction of the call, which is over by then
-        call.afterwards.append(lambda tx: jobs.tidy(tx, ddm, panda_ids))
+        call.afterwards.append(lambda tx: jobs.tidy(tx, ddm, over))
     return found
 
 
-@operation("job.hold", "POST", "/v1/jobs/hold", OWNER)
+@operation("job.hold", "POST", "/v1/jobs/hold", OWNER, dry_run=True)
 def hold(
     call: Call, panda_ids: PandaIds, after: bool = False, comment: str | None = None
-) -> list[OneJob]:
-    """Hold jobs, all or none; `after`: when they have run, before outputs are stored."""
-    _named(call, panda_ids)
-    return jobs.hold(call.tx, call.who, panda_ids, comment, after=after)
+) -> list[AnsweredJob]:
+    """Hold jobs; `after`: when they have run, before outputs are stored."""
+    return _each(call, "hold", panda_ids,
+                 lambda some: jobs.hold(call.tx, call.who, some, comment, after=after))  # fmt: skip
 
 
-@operation("job.release", "POST", "/v1/jobs/release", OWNER)
+@operation("job.release", "POST", "/v1/jobs/release", OWNER, dry_run=True)
 def release(
     call: Call, panda_ids: PandaIds, force: bool = False, comment: str | None = None
-) -> list[OneJob]:
-    """Release held jobs, all or none; `force`: without a look whether their inputs exist."""
-    _named(call, panda_ids)
-    if not force:
-        jobs.must_be_there(call.ddm, jobs.inputs_to_bring(call.tx, panda_ids))
-    return jobs.release(call.tx, call.who, panda_ids, comment)
+) -> list[AnsweredJob]:
+    """Release held jobs; `force`: without a look whether their inputs exist."""
+
+    def act(some: Sequence[int]) -> list[OneJob]:
+        if not force:
+            jobs.must_be_there(call.ddm, jobs.inputs_to_bring(call.tx, some))
+        return jobs.release(call.tx, call.who, some, comment)
+
+    return _each(call, "release", panda_ids, act)
 
 
-@operation("job.purge", "POST", "/v1/jobs/purge", OWNER)
+@operation("job.purge", "POST", "/v1/jobs/purge", OWNER, dry_run=True)
 def purge(
     call: Call, panda_ids: PandaIds, after_days: Days = 0.0, comment: str | None = None
-) -> list[OneJob]:
+) -> list[AnsweredJob]:
     """Remove the outputs of jobs, now or in some days; logs stay."""
-    _named(call, panda_ids)
-    return jobs.purge(call.tx, call.who, panda_ids, comment, after_days)
+    return _each(call, "purge", panda_ids,
+                 lambda some: jobs.purge(call.tx, call.who, some, comment, after_days))  # fmt: skip

@@ -8,7 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jedi.core.errors import BadInput, Problem
 from jedi.service import access
+from jedi.service.operations.arguments import NameText
 from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, Scope, operation
 from jedi.taskbuffer.users import audit
 from jedi.taskbuffer.users.access import TokenFacts
@@ -37,22 +39,35 @@ def create_token(
     name: Annotated[str | None, Field(max_length=100)] = None,
     scope: Scope = "all",
     days: float = 90.0,
+    user: NameText | None = None,
 ) -> access.NewToken:
-    """Make a token of the caller for scripts and other machines."""
-    return access.create_token(call.tx, call.who, name, scope, days, call.caller.scope)
+    """Make a token of the caller for scripts and other machines. `user`: of this user or service
+    account, only for operators."""
+    owner = access.token_owner(call.tx, call.caller, user)
+    call.subject = f"user {owner}"
+    return access.create_token(call.tx, owner, name, scope, days, call.caller.scope)
 
 
 @operation("token.list", "GET", "/v1/tokens", SELF)
-def list_tokens(call: Call) -> Sequence[TokenFacts]:
-    """List the caller's valid tokens."""
-    return access.tokens_of(call.tx, call.who)
+def list_tokens(
+    call: Call, user: NameText | None = None, everybody: bool = False
+) -> Sequence[TokenFacts]:
+    """List the caller's valid tokens; only operators list those of another `user`, or of
+    `everybody`."""
+    if everybody:
+        if user is not None:
+            rule = "can't be combined with user"
+            raise BadInput([Problem("everybody", everybody, rule, "Leave one of them out")])
+        access.must_handle_all(call.tx, call.caller)
+        return access.tokens_of(call.tx, None)
+    return access.tokens_of(call.tx, access.token_owner(call.tx, call.caller, user))
 
 
-@operation("token.revoke", "DELETE", "/v1/tokens/{token_id}", SELF, scope="read")
-def revoke_token(call: Call, token_id: str) -> None:
-    """Revoke a token of the caller at once."""
+@operation("token.revoke", "DELETE", "/v1/tokens/{token_id}", SELF, scope="read", dry_run=True)
+def revoke_token(call: Call, token_id: str, user: NameText | None = None) -> None:
+    """Revoke a token of the caller at once; only operators revoke one of another `user`."""
     call.subject = f"token {token_id[:20]}"
-    access.revoke_token(call.tx, call.who, token_id)
+    access.revoke_token(call.tx, access.token_owner(call.tx, call.caller, user), token_id)
 
 
 @operation("audit.list", "GET", "/v1/audit", OPERATOR)

@@ -14,7 +14,7 @@ def find(call: Call) -> list[queues.WorkQueueSummary]:
     return queues.queue_summaries(call.tx)
 
 
-@operation("queue.import", "POST", "/v1/queues/import", OPERATOR, body_max=FILE_MAX)
+@operation("queue.import", "POST", "/v1/queues/import", OPERATOR, body_max=FILE_MAX, dry_run=True)
 def put_file(call: Call, text: FileText) -> list[queues.WorkQueueSummary]:
     """Insert or replace the work queues of a file's text, by queue_id."""
     written = queues.import_queues(call.tx, call.who, text)

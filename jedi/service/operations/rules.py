@@ -15,7 +15,9 @@ def find(call: Call) -> list[retryrules.RuleSummary]:
     return retryrules.summaries(retryrules.list_rules(call.tx))
 
 
-@operation("retry_rule.import", "POST", "/v1/retry-rules/import", OPERATOR, body_max=FILE_MAX)
+@operation(
+    "retry_rule.import", "POST", "/v1/retry-rules/import", OPERATOR, body_max=FILE_MAX, dry_run=True
+)
 def put_file(call: Call, text: FileText) -> list[retryrules.RuleSummary]:
     """Insert or replace the retry rules of a file's text, by rule_id."""
     written = retryrules.import_rules(call.tx, call.who, text)
@@ -23,7 +25,7 @@ def put_file(call: Call, text: FileText) -> list[retryrules.RuleSummary]:
     return retryrules.summaries(written)
 
 
-@operation("retry_rule.set", "PUT", "/v1/retry-rules/{rule_id}", OPERATOR)
+@operation("retry_rule.set", "PUT", "/v1/retry-rules/{rule_id}", OPERATOR, dry_run=True)
 def change(call: Call, rule_id: RowId, settings: SettingTexts) -> retryrules.RuleSummary:
     """Change a retry rule, each setting NAME=VALUE with its value as in a file."""
     call.subject = f"retry rule {rule_id}"

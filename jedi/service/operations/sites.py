@@ -30,7 +30,7 @@ def attributes(call: Call) -> list[site_reports.SiteAttribute]:
     return site_reports.site_attributes()
 
 
-@operation("site.import", "POST", "/v1/sites/import", OPERATOR, body_max=FILE_MAX)
+@operation("site.import", "POST", "/v1/sites/import", OPERATOR, body_max=FILE_MAX, dry_run=True)
 def put_file(call: Call, text: FileText, comment: Comment = None) -> list[AttributeChange]:
     """Insert or update the sites of a file's text, YAML or a JSON dump of CRIC."""
     changes = sites.import_sites(call.tx, call.who, text, call.home.path, comment)
@@ -38,7 +38,7 @@ def put_file(call: Call, text: FileText, comment: Comment = None) -> list[Attrib
     return changes
 
 
-@operation("site.set", "PUT", "/v1/sites/{site}", OPERATOR)
+@operation("site.set", "PUT", "/v1/sites/{site}", OPERATOR, dry_run=True)
 def change(
     call: Call, site: NameText, settings: SettingTexts, comment: Comment = None
 ) -> list[AttributeChange]:
@@ -56,7 +56,7 @@ def create_token(
     return sites.new_token(call.tx, call.who, site, days)
 
 
-@operation("site.revoke_token", "POST", "/v1/sites/{site}/tokens/revoke", OPERATOR)
+@operation("site.revoke_token", "POST", "/v1/sites/{site}/tokens/revoke", OPERATOR, dry_run=True)
 def revoke_token(call: Call, site: NameText, token: NameText) -> None:
     """Revoke a token of a site's pilots."""
     call.subject = f"site {site}"
@@ -69,7 +69,9 @@ def endpoints(call: Call) -> list[site_reports.EndpointSummary]:
     return site_reports.endpoint_summaries(call.tx)
 
 
-@operation("endpoint.import", "POST", "/v1/endpoints/import", OPERATOR, body_max=FILE_MAX)
+@operation(
+    "endpoint.import", "POST", "/v1/endpoints/import", OPERATOR, body_max=FILE_MAX, dry_run=True
+)
 def put_endpoints(call: Call, text: FileText, comment: Comment = None) -> list[AttributeChange]:
     """Insert or update the endpoints of a file's text, YAML or a JSON dump of CRIC."""
     changes = sites.import_endpoints(call.tx, call.who, text, call.home.path, comment)
@@ -83,7 +85,7 @@ def links(call: Call, place: NameText | None = None) -> list[site_reports.LinkSu
     return site_reports.link_figures(call.tx, place)
 
 
-@operation("link.import", "POST", "/v1/links/import", OPERATOR, body_max=FILE_MAX)
+@operation("link.import", "POST", "/v1/links/import", OPERATOR, body_max=FILE_MAX, dry_run=True)
 def put_links(call: Call, text: FileText) -> int:
     """Insert or update the link figures of a file's text, and count them."""
     return sites.import_links(call.tx, call.who, text)

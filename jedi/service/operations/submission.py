@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service import collection, execution, newcode, planning, system_state
+from jedi.service.operations.arguments import Sha256
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.service.operations.tasks import ManyTasks
 from jedi.service.planning import Alternative, PlanWithAlternative
@@ -29,7 +30,6 @@ SANDBOX_MAX = 512 * 2**20
 SNAPSHOT_MAX = 64 * 2**20
 
 TextFormat = Literal["yaml", "json"]
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
 
@@ -75,18 +75,19 @@ def sandbox_known(call: Call, sha256: Sha256) -> bool:
     return new_tasks.has_sandbox(call.tx, sha256)
 
 
-@operation("task.submit", "POST", "/v1/tasks", ANYBODY, scope="submit", body_max=TEXTS_MAX)
+@operation(
+    "task.submit", "POST", "/v1/tasks", ANYBODY, scope="submit", body_max=TEXTS_MAX, dry_run=True
+)
 def submit(
     call: Call,
     texts: Texts,
     sandboxes: list[Sha256 | None] | None = None,
     key: Annotated[str | None, Field(max_length=200)] = None,
-    dry_run: bool = False,
 ) -> list[Submitted]:
     """Submit tasks: all are stored, or none, with everything that is wrong. `sandboxes`: for each
     task the sha256 of its local files; `key`: the same key gives the same tasks again."""
     documents = _documents(call, texts, sandboxes)
-    done = collection.submit_all(call.tx, call.ddm, call.who, documents, key, validate=dry_run)
+    done = collection.submit_all(call.tx, call.ddm, call.who, documents, key, validate=call.dry_run)
     call.subject = f"task {', '.join(str(one.jedi_task_id) for one in done)}"[:200]
     return done
 
@@ -123,7 +124,7 @@ def _uploaded(call: Call, sha256: str | None) -> Uploaded:
     return Uploaded(Sandbox(sha256, data))
 
 
-@operation("task.exec", "POST", "/v1/tasks/exec", ANYBODY, scope="submit")
+@operation("task.exec", "POST", "/v1/tasks/exec", ANYBODY, scope="submit", dry_run=True)
 def execute(
     call: Call,
     command: Annotated[list[str], Field(min_length=1, max_length=10_000)],
@@ -138,7 +139,7 @@ def execute(
     document = execution.task_of(command, call.who, clock.now(), dataset, files_per_job,
                                  files or (), name)  # fmt: skip
     task = collection.Document(json.dumps(document), "json", _uploaded(call, sandbox))
-    [done] = collection.submit_all(call.tx, call.ddm, call.who, [task])
+    [done] = collection.submit_all(call.tx, call.ddm, call.who, [task], validate=call.dry_run)
     call.subject = f"task {done.jedi_task_id}"
     return done
 

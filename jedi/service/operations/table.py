@@ -58,6 +58,9 @@ class Call:
     subject: str | None = None
     """The object of the request as the audit names it, such as `task 17`."""
 
+    dry_run: bool = False
+    """Nothing of it stays: the transaction is rolled back, and no step comes afterwards."""
+
     afterwards: list[Callable[[Connection], None]] = field(default_factory=list)
     """Steps in a transaction of their own, once that of the call is committed."""
 
@@ -99,6 +102,7 @@ OWNER_OR_PRODUCTION = Policy(
     "owner_or_production", "the owner, users of role production, and operators"
 )
 SELF = Policy("self", "the user himself, and operators")
+SCOPE_OWNER = Policy("scope_owner", "the user whose name the dataset's scope is, and operators")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +126,9 @@ class EventStream:
 @dataclass(frozen=True)
 class Operation:
     """A row of the table. `changes`: it writes, and the audit notes it; `raw`: its argument `data`
-    is the request's body, byte for byte; `secret`: its answer holds one, and is kept nowhere;
-    `body_max`: bytes of its request."""
+    is the request's body, byte for byte, and the others stand in the path or the query; `secret`:
+    its answer holds one, and is kept nowhere; `body_max`: bytes of its request; `dry_run`: it takes
+    this argument, and then answers as if it had been done."""
 
     name: str
     method: Method
@@ -135,6 +140,7 @@ class Operation:
     raw: bool
     secret: bool
     body_max: int
+    dry_run: bool
 
     @cached_property
     def in_path(self) -> tuple[str, ...]:
@@ -143,13 +149,15 @@ class Operation:
 
     @cached_property
     def hints(self) -> dict[str, Any]:
-        return get_type_hints(self.run, include_extras=True)
+        more = {"dry_run": bool} if self.dry_run else {}
+        return {**get_type_hints(self.run, include_extras=True), **more}
 
     @cached_property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The named arguments, in their order."""
         given = inspect.signature(self.run).parameters
-        return {name: one for name, one in given.items() if name != "call"}
+        more = {"dry_run": _DRY_RUN} if self.dry_run else {}
+        return {**{name: one for name, one in given.items() if name != "call"}, **more}
 
     @cached_property
     def arguments(self) -> type[BaseModel]:
@@ -189,6 +197,8 @@ class Operation:
     def __call__(self, call: Call, **arguments: Any) -> Any:
         """Run it for a caller who may. Forbidden."""
         self.must_be_allowed(call)
+        if self.dry_run:
+            call.dry_run = arguments.pop("dry_run", False)
         return self.run(call, **arguments)
 
     def must_be_allowed(self, call: Call) -> None:
@@ -203,6 +213,8 @@ class Operation:
             )
         self.policy.check(call)
 
+
+_DRY_RUN = inspect.Parameter("dry_run", inspect.Parameter.KEYWORD_ONLY, default=False)
 
 TABLE: dict[str, Operation] = {}
 """All operations by name; `all_operations` fills it."""
@@ -221,9 +233,11 @@ def operation(
     secret: bool = False,
     body_max: int = BODY_MAX,
     question: bool = False,
+    dry_run: bool = False,
 ) -> Callable[[_F], _F]:
     """Enter a function into the table. GET reads; all other methods change something, unless it is
-    a `question` that is too long for a query."""
+    a `question` that is too long for a query, or brings what only another operation uses.
+    `dry_run`: a rollback undoes all its changes, or it heeds `call.dry_run`."""
 
     def enter(run: _F) -> _F:
         if name in TABLE:
@@ -231,7 +245,7 @@ def operation(
         changes = method != "GET" and not question
         needed: Scope = scope or ("all" if changes else "read")
         TABLE[name] = Operation(name, method, path, policy, run, needed, changes, raw, secret,
-                                body_max)  # fmt: skip
+                                body_max, dry_run)  # fmt: skip
         return run
 
     return enter

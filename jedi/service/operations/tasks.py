@@ -28,6 +28,7 @@ TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 ManyTasks = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 MostRows = Annotated[int, Field(ge=1, le=tasks.MOST_ROWS)]
 Days = Annotated[float, Field(ge=0, le=36_500)]
+Conditions = Annotated[list[str], Field(max_length=50)] | None
 PAGE = 1_000
 
 
@@ -38,7 +39,7 @@ def find(
     user: str | None = None,
     name: str | None = None,
     begins: str = "",
-    where: Annotated[list[str], Field(max_length=50)] | None = None,
+    where: Conditions = None,
     before: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[TaskSummary]:
@@ -58,11 +59,18 @@ def show(call: Call, jedi_task_id: TaskId) -> tasks.TaskDetails:
 
 @operation("task.jobs", "GET", "/v1/tasks/{jedi_task_id}/jobs", ANYBODY)
 def jobs(
-    call: Call, jedi_task_id: TaskId, status: list[str] | None = None, limit: MostRows = PAGE
+    call: Call,
+    jedi_task_id: TaskId,
+    status: list[str] | None = None,
+    where: Conditions = None,
+    after: TaskId | None = None,
+    limit: MostRows = PAGE,
 ) -> list[tasks.JobSummary]:
-    """List the jobs of a task."""
+    """List the jobs of a task, the oldest first. `where`: conditions such as status=running,failed,
+    site~CERN*, exit!=0, since>2026-11-01; `after`: the last id of the page before."""
     must_be_known("status", status, JOB.states, "no such status of a job")
-    return tasks.jobs(call.tx, jedi_task_id, statuses=status, limit=limit)
+    return tasks.jobs(call.tx, jedi_task_id, statuses=status, where=where or (), after=after,
+                      limit=limit)  # fmt: skip
 
 
 @operation("task.descendants", "GET", "/v1/tasks/{jedi_task_id}/jobs/{panda_id}/descendants",
@@ -157,8 +165,8 @@ def watch(
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer for one task of many: accepted as command `command_id`, or refused with the code
-    and the sentence of the error."""
+    """The answer for one task of many: accepted as command `command_id` (None: a dry run), or
+    refused with the code and the sentence of the error."""
 
     jedi_task_id: int
     accepted: bool
@@ -189,16 +197,17 @@ def _answers(
         except JediError as error:
             yield Answered(one, False, error.sentence, error=error.code)
         else:
-            yield Answered(one, True, f"{name} is asked for.", number)
+            yield (Answered(one, True, f"{name} is possible.") if call.dry_run
+                   else Answered(one, True, f"{name} is asked for.", number))  # fmt: skip
 
 
-@operation("task.kill", "POST", "/v1/tasks/kill", OWNER)
+@operation("task.kill", "POST", "/v1/tasks/kill", OWNER, dry_run=True)
 def kill(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Kill tasks: their jobs end, and finished outputs stay."""
     return _command(call, "kill", jedi_task_ids, comment)
 
 
-@operation("task.finish", "POST", "/v1/tasks/finish", OWNER)
+@operation("task.finish", "POST", "/v1/tasks/finish", OWNER, dry_run=True)
 def finish(
     call: Call, jedi_task_ids: ManyTasks, soft: bool = False, comment: str | None = None
 ) -> list[Answered]:
@@ -206,7 +215,7 @@ def finish(
     return _command(call, "finish", jedi_task_ids, comment, soft=soft)
 
 
-@operation("task.retry", "POST", "/v1/tasks/retry", OWNER_OR_PRODUCTION)
+@operation("task.retry", "POST", "/v1/tasks/retry", OWNER_OR_PRODUCTION, dry_run=True)
 def retry(
     call: Call,
     jedi_task_ids: ManyTasks,
@@ -223,7 +232,7 @@ def retry(
                     staged=staged, transcend=transcend, sandbox=sandbox)  # fmt: skip
 
 
-@operation("task.incexec", "POST", "/v1/tasks/incexec", OWNER)
+@operation("task.incexec", "POST", "/v1/tasks/incexec", OWNER, dry_run=True)
 def incexec(
     call: Call,
     jedi_task_ids: ManyTasks,
@@ -238,31 +247,31 @@ def incexec(
     return _command(call, "incexec", jedi_task_ids, comment, parameters=changed, sandbox=sandbox)
 
 
-@operation("task.pause", "POST", "/v1/tasks/pause", OWNER)
+@operation("task.pause", "POST", "/v1/tasks/pause", OWNER, dry_run=True)
 def pause(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Pause tasks: they start nothing new, and running jobs run to their end."""
     return _command(call, "pause", jedi_task_ids, comment)
 
 
-@operation("task.resume", "POST", "/v1/tasks/resume", OWNER)
+@operation("task.resume", "POST", "/v1/tasks/resume", OWNER, dry_run=True)
 def resume(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Resume paused tasks."""
     return _command(call, "resume", jedi_task_ids, comment)
 
 
-@operation("task.avalanche", "POST", "/v1/tasks/avalanche", OWNER)
+@operation("task.avalanche", "POST", "/v1/tasks/avalanche", OWNER, dry_run=True)
 def avalanche(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Release all jobs of tasks without waiting for their scouts."""
     return _command(call, "avalanche", jedi_task_ids, comment)
 
 
-@operation("task.release", "POST", "/v1/tasks/release", OWNER)
+@operation("task.release", "POST", "/v1/tasks/release", OWNER, dry_run=True)
 def release(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Stop waiting for files from tape: jobs read the tape themselves."""
     return _command(call, "release", jedi_task_ids, comment)
 
 
-@operation("task.reassign", "POST", "/v1/tasks/reassign", OWNER)
+@operation("task.reassign", "POST", "/v1/tasks/reassign", OWNER, dry_run=True)
 def reassign(
     call: Call,
     jedi_task_ids: ManyTasks,
@@ -277,21 +286,20 @@ def reassign(
                     soft=soft, nokill=nokill)  # fmt: skip
 
 
-@operation("task.set_priority", "PUT", "/v1/tasks/{jedi_task_id}/priority", OWNER)
+@operation("task.set_priority", "PUT", "/v1/tasks/{jedi_task_id}/priority", OWNER, dry_run=True)
 def set_priority(call: Call, jedi_task_id: TaskId, priority: int) -> priorities.Changed:
     """Change the priority of a task and of its waiting jobs."""
     call.subject = f"task {jedi_task_id}"
     return priorities.change(call.tx, call.who, jedi_task_id, priority)
 
 
-@operation("task.clean", "POST", "/v1/tasks/{jedi_task_id}/clean", OWNER)
+@operation("task.clean", "POST", "/v1/tasks/{jedi_task_id}/clean", OWNER, dry_run=True)
 def clean(
     call: Call,
     jedi_task_id: TaskId,
     after_days: Days = 0.0,
     comment: str | None = None,
-    dry_run: bool = False,
 ) -> list[cleaning.Cleaned]:
     """Remove the outputs of a task that has ended, now or in some days."""
     call.subject = f"task {jedi_task_id}"
-    return cleaning.clean(call.tx, call.who, jedi_task_id, after_days, comment, dry_run=dry_run)
+    return cleaning.clean(call.tx, call.who, jedi_task_id, after_days, comment)

@@ -19,7 +19,7 @@ def find(call: Call) -> list[users.User]:
     return users.list_users(call.tx)
 
 
-@operation("user.set", "PUT", "/v1/users/{user}", OPERATOR)
+@operation("user.set", "PUT", "/v1/users/{user}", OPERATOR, dry_run=True)
 def change(
     call: Call,
     user: NameText,

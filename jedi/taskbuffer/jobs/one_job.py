@@ -11,12 +11,14 @@ from sqlalchemy import Connection, TextClause, text
 
 from jedi.core import states
 from jedi.core.pgi import LIVE
+from jedi.spec.conditions import Condition
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.housekeeping.purging import GOING
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.jobs.jobs import lock_jobs
+from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 from jedi.taskbuffer.users import outbox
 
 HOLDABLE = tuple(status for status, (state, _) in LIVE.items() if state == "Pre-processing")
@@ -69,19 +71,22 @@ FROM {
 JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE f.pandaid = :id ORDER BY f.type, f.fileid
 """)
-_OWNED = text(f"""
+_OWNED = f"""
 SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, t.taskname AS task_name,
   j.attemptnr AS attempt_nr, j.status, j.site, j.creationtime AS creation_time,
   j.starttime AS start_time, j.wall_s, j.exit_code, j.error_code
 FROM {
     all_jobs(
         "pandaid, jeditaskid, username, attemptnr, status, site, creationtime, starttime, "
-        "wall_s, exit_code, error_code"
+        "wall_s, exit_code, error_code, kind, unit_nr, priority, statechangetime"
     )
 } j JOIN jedi_tasks t USING (jeditaskid)
 WHERE j.username = :user AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+  AND (CAST(:before AS bigint) IS NULL OR j.pandaid < :before)
+  AND {{conditions}}
 ORDER BY j.pandaid DESC LIMIT :limit
-""")
+"""
+"""Completed by conditions.where."""
 _LOG = """
 l AS (
   INSERT INTO jedi_jobs_statuslog
@@ -246,12 +251,18 @@ def files(tx: Connection, panda_id: int) -> list[UsedFile]:
 
 
 def owned(
-    tx: Connection, user_name: str, statuses: Sequence[str] | None, limit: int
+    tx: Connection,
+    user_name: str,
+    statuses: Sequence[str] | None,
+    limit: int,
+    conditions: Sequence[Condition] = (),
+    before: int | None = None,
 ) -> list[OwnedJob]:
-    """The newest jobs of a user, of all tasks, in these statuses (None: all), archived ones too."""
-    return rows_of(
-        OwnedJob, tx.execute(_OWNED, {"user": user_name, "statuses": statuses, "limit": limit})
-    )
+    """The newest jobs of a user, of all tasks, in these statuses (None: all), archived ones too;
+    `before`: only smaller ids."""
+    more, given = where(conditions, JOB_FIELDS)
+    values = {"user": user_name, "statuses": statuses, "limit": limit, "before": before, **given}
+    return rows_of(OwnedJob, tx.execute(text(_OWNED.format(conditions=more)), values))
 
 
 def allocations(tx: Connection, panda_id: int) -> list[Allocation]:

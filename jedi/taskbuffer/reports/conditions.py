@@ -31,6 +31,28 @@ TASK_FIELDS: Mapping[str, ListField] = {
 }
 """Fields of the list of tasks."""
 
+JOB_FIELDS: Mapping[str, ListField] = {
+    "id": ListField("j.pandaid", "number"),
+    "task": ListField("j.jeditaskid", "number"),
+    "status": ListField("j.status", "text"),
+    "site": ListField("j.site", "text"),
+    "kind": ListField("j.kind", "text"),
+    "unit": ListField("j.unit_nr", "number"),
+    "attempt": ListField("j.attemptnr", "number"),
+    "priority": ListField("j.priority", "number"),
+    "exit": ListField("j.exit_code", "number"),
+    "error": ListField("j.error_code", "text"),
+    "since": ListField("j.creationtime", "time"),
+    "changed": ListField("j.statechangetime", "time"),
+}
+"""Fields of lists of jobs."""
+
+
+def kinds(fields: Mapping[str, ListField]) -> dict[str, FieldKind]:
+    """The kinds of fields by their names."""
+    return {name: field.kind for name, field in fields.items()}
+
+
 _TYPES: Mapping[FieldKind, str] = {"text": "text", "number": "bigint", "time": "timestamptz"}
 _FORMS = {
     "=": "coalesce({column} = ANY(CAST(:{name} AS {type}[])), false)",

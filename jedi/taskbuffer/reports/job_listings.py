@@ -10,9 +10,11 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.spec.conditions import Condition
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 
 _JOB_COUNTS = text("""
 SELECT status, count(*) AS jobs FROM (
@@ -50,13 +52,16 @@ FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
   FROM jedi_job_retry_history WHERE jeditaskid = :task GROUP BY newpandaid) h USING (pandaid)
 WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
+  AND (CAST(:after AS bigint) IS NULL OR j.pandaid > :after)
+  AND {{conditions}}
 """
 
 
-_JOBS = text(f"""
+_JOBS = f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
 ORDER BY panda_id LIMIT :limit
-""")
+"""
+"""Completed by conditions.where."""
 
 
 def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
@@ -118,10 +123,15 @@ def jobs(
     statuses: Sequence[str] | None,
     limit: int,
     ids: Sequence[int] | None = None,
+    conditions: Sequence[Condition] = (),
+    after: int | None = None,
 ) -> list[JobRow]:
-    """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too."""
-    values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids}
-    return rows_of(JobRow, tx.execute(_JOBS, values))
+    """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too;
+    `after`: only greater ids."""
+    more, given = where(conditions, JOB_FIELDS)
+    values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids,
+              "after": after, **given}  # fmt: skip
+    return rows_of(JobRow, tx.execute(text(_JOBS.format(conditions=more)), values))
 
 
 _WORST_FIRST = ["failed", "cancelled", "closed", *states.JOB_LIVE, "finished"]

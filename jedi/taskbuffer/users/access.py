@@ -20,6 +20,7 @@ class TokenFacts:
     """A user's token, without itself."""
 
     token_id: str
+    user_name: str
     name: str | None
     scope: str
     creation_time: datetime
@@ -78,16 +79,17 @@ def put_user_token(
 
 
 _LIST = text(f"""
-SELECT left(token_hash, {ID_LENGTH}) AS token_id, name, scope, creationtime AS creation_time,
-  expires_at, used_at
-FROM jedi_tokens WHERE kind = 'user' AND username = :user AND revoked_at IS NULL
+SELECT left(token_hash, {ID_LENGTH}) AS token_id, username AS user_name, name, scope,
+  creationtime AS creation_time, expires_at, used_at
+FROM jedi_tokens
+WHERE kind = 'user' AND (CAST(:user AS text) IS NULL OR username = :user) AND revoked_at IS NULL
   AND (expires_at IS NULL OR expires_at > jedi_now())
 ORDER BY creationtime
 """)
 
 
-def tokens_of(tx: Connection, user_name: str) -> Sequence[TokenFacts]:
-    """The valid tokens of a user, the oldest first."""
+def tokens_of(tx: Connection, user_name: str | None) -> Sequence[TokenFacts]:
+    """The valid tokens of a user (None: of all), the oldest first."""
     return rows_of(TokenFacts, tx.execute(_LIST, {"user": user_name}))
 
 

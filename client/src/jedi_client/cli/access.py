@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from jedi_client import profiles
-from jedi_client.cli.common import Json, application, service, show, table
+from jedi_client.cli.common import DryRun, Json, application, service, show, table
 from jedi_client.errors import BadInput, NotFound, Problem
 from jedi_client.profiles import DEFAULT, Profile
 from jedi_client.terminal import harmless
@@ -103,16 +103,23 @@ def logout(
     name: Annotated[str, typer.Argument(metavar="[PROFILE]", help="The profile.")] = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Forget a profile with its token. The token itself stays valid until it is revoked.
+    """Forget a profile with its token, and end a login at the identity provider. A token of
+    `token create` stays valid until it is revoked.
 
     Example: `jedi-task logout`
     """
+    from jedi_client.device import forget
+
     known = profiles.load()
     if name not in known:
         rule = f"there is no such profile in {profiles.profiles_file()}"
         raise BadInput([Problem("profile", name, rule, f"There are {', '.join(known) or 'none'}")])
-    profiles.save({key: one for key, one in known.items() if key != name})
-    show({"profile": name}, as_json, lambda: typer.echo(f"Profile {name} is forgotten."))
+    revoked, why = forget(name)
+    if why:
+        typer.echo(f"Warning: {why}", err=True)
+    ended = " Its login at the identity provider has ended." if revoked else ""
+    show({"profile": name, "revoked": revoked}, as_json,
+         lambda: typer.echo(f"Profile {name} is forgotten.{ended}"))  # fmt: skip
 
 
 def whoami(as_json: Json = False) -> None:
@@ -128,6 +135,12 @@ def whoami(as_json: Json = False) -> None:
     show(found, as_json, lambda: table(["what", "value"], found.items()))
 
 
+TokenUser = Annotated[
+    str | None,
+    typer.Option("--user", help="Of this user or service account (operators)."),
+]
+
+
 @token_app.command("create")
 def create(
     name: Annotated[str, typer.Option("--name", help="Your name for it.")],
@@ -135,6 +148,7 @@ def create(
     scope: Annotated[
         TokenScope, typer.Option("--scope", help="read; submit, too; or all you may do.")
     ] = TokenScope.ALL,
+    user: TokenUser = None,
     as_json: Json = False,
 ) -> None:
     """Make a token. It is shown once and can't be read again.
@@ -142,27 +156,35 @@ def create(
     Example: `jedi-task token create --name laptop --days 30 > token`
     """
     with service() as jedi:
-        made = jedi.token_create(name=name, days=days, scope=scope.value)
+        made = jedi.token_create(name=name, days=days, scope=scope.value, user=user)
     show(made, as_json, lambda: typer.echo(made.token))
 
 
 @token_app.command("list")
-def list_tokens(as_json: Json = False) -> None:
-    """List your valid tokens.
+def list_tokens(
+    user: TokenUser = None,
+    everybody: Annotated[
+        bool, typer.Option("--everybody", help="Of all users (operators).")
+    ] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """List valid tokens: yours or, for operators, those of others.
 
     Example: `jedi-task token list`
     """
     with service() as jedi:
-        found = jedi.token_list()
-    rows = [[one.token_id, one.name, one.scope, one.creation_time, one.expires_at, one.used_at]
-            for one in found]  # fmt: skip
-    headers = ["id", "name", "scope", "since", "until", "last use"]
+        found = jedi.token_list(user=user, everybody=everybody)
+    rows = [[one.token_id, one.user_name, one.name, one.scope, one.creation_time, one.expires_at,
+             one.used_at] for one in found]  # fmt: skip
+    headers = ["id", "user", "name", "scope", "since", "until", "last use"]
     show(found, as_json, lambda: table(headers, rows, spare=("since",), short=("name",)))
 
 
 @token_app.command("revoke")
 def revoke(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of `token list`.")],
+    user: TokenUser = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Revoke tokens: they stop to work at once.
@@ -171,5 +193,6 @@ def revoke(
     """
     with service() as jedi:
         for one in ids:
-            jedi.token_revoke(one)
-    show({"revoked": ids}, as_json, lambda: typer.echo(f"Revoked: {', '.join(ids)}."))
+            jedi.token_revoke(one, user=user, dry_run=dry_run)
+    show({"revoked": ids}, as_json, lambda: typer.echo(f"Revoked: {', '.join(ids)}."),
+         dry_run=dry_run)  # fmt: skip

@@ -39,6 +39,9 @@ ENDLESS = 1_000_000
 """The width of a pipe."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only check and show what would happen; change nothing.")
+]
 
 
 @contextmanager
@@ -180,12 +183,16 @@ def read_file(file: Path) -> str:
         raise BadInput([Problem("file", str(file), f"is not UTF-8: {error}", remedy)]) from error
 
 
-def show(value: Any, as_json: bool, people: Callable[[], None]) -> None:
-    """Print a value: as JSON, or as `people()` prints it."""
+def show(
+    value: Any, as_json: bool, people: Callable[[], None], *, dry_run: bool = False
+) -> None:  # fmt: skip
+    """Print a value: as JSON, or as `people()` prints it; after a dry run, with a note of that."""
     if as_json:
         typer.echo(json.dumps(plain(value), indent=2, default=str))
-    else:
-        people()
+        return
+    people()
+    if dry_run:
+        typer.echo("Dry run: nothing changed.", err=True)
 
 
 def plain(value: Any) -> Any:

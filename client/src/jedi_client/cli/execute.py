@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jedi_client.cli.common import Json, service, show
+from jedi_client.cli.common import DryRun, Json, service, show
 from jedi_client.cli.upload import upload
 
 
@@ -30,6 +30,7 @@ def execute(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The task's name.")] = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Run a command as a job, or once for each file of a dataset; its stdout is the output.
@@ -41,7 +42,11 @@ def execute(
     with service() as jedi:
         sandbox = upload(jedi, files, Path.cwd()) if files else None
         done = jedi.task_exec(command=command, dataset=dataset, files_per_job=per_job, name=name,
-                              files=files, sandbox=sandbox)  # fmt: skip
+                              files=files, sandbox=sandbox, dry_run=dry_run)  # fmt: skip
+    if dry_run:
+        show({"valid": True}, as_json, lambda: typer.echo("The task can be submitted."),
+             dry_run=True)  # fmt: skip
+        return
     task = done.jedi_task_id
     value = {"jedi_task_id": task, "status": done.status}
     get = f"`jedi-task watch {task}` follows it, `jedi-task get {task}` gets its output."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +10,13 @@ import typer
 
 from jedi_client.cli.common import (
     NO,
+    DryRun,
     Json,
     ProfileName,
     Server,
     Version,
     application,
+    console,
     run,
     service,
     show,
@@ -24,13 +25,12 @@ from jedi_client.cli.common import (
 from jedi_client.cli.download import fetch, plan_copies
 from jedi_client.cli.job_log import follow_log
 from jedi_client.cli.task_commands import CommandComment
-from jedi_client.cli.task_common import file_part, job_ids, job_statuses
+from jedi_client.cli.task_common import JobConditions, file_part, job_ids, job_statuses
 from jedi_client.cli.task_results import KeepDays, show_printed
 from jedi_client.statuses import JOB_LIVE
 
 if TYPE_CHECKING:
-    from jedi_client.models import JobDetails, OneJob
-    from jedi_client.operations import Client
+    from jedi_client.models import AnsweredJob, JobDetails
 
 app = application(
     "Show, hold, release and cancel jobs; get their outputs. Each command names attempts "
@@ -116,15 +116,20 @@ def list_jobs(
     user: Annotated[
         str | None, typer.Option("--user", help="Jobs of this user instead of yours.")
     ] = None,
+    where: JobConditions = None,
+    before: Annotated[
+        int | None,
+        typer.Option("--before", metavar="PANDAID", min=1, help="Only older jobs than this one."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most rows.")] = 50,
     as_json: Json = False,
 ) -> None:
     """List your jobs, of all tasks, the newest first.
 
-    Example: `jedi-job list --status running --status failed`
+    Example: `jedi-job list --status running --where "site~CERN*"`
     """
     with service() as jedi:
-        found = jedi.job_list(user=user, status=status, limit=limit)
+        found = jedi.job_list(user=user, status=status, where=where, before=before, limit=limit)
     headers = [
         "job",
         "task",
@@ -147,12 +152,16 @@ def list_jobs(
 
 
 @app.command()
-def cancel(jobs: Jobs, comment: CommandComment = None, as_json: Json = False) -> None:
+def cancel(
+    jobs: Jobs, comment: CommandComment = None, dry_run: DryRun = False, as_json: Json = False
+) -> None:
     """Cancel jobs: their inputs are tried again if attempts are left.
 
     To end the work as a whole, kill the task. Example: `jedi-job cancel 17 --comment "hangs"`
     """
-    _command(lambda jedi: jedi.job_cancel(panda_ids=jobs, comment=comment), as_json)
+    with service() as jedi:
+        answers = jedi.job_cancel(panda_ids=jobs, comment=comment, dry_run=dry_run)
+    _show_answers(answers, dry_run, as_json)
 
 
 @app.command()
@@ -163,6 +172,7 @@ def hold(
         typer.Option("--after", help="Hold them after they have run, before outputs are stored."),
     ] = False,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Hold jobs: nothing happens to them until they are released or cancelled.
@@ -170,7 +180,9 @@ def hold(
     Jobs in pilots can be held only at sites that allow it, and for a limited time.
     Example: `jedi-job hold 17 18`
     """
-    _command(lambda jedi: jedi.job_hold(panda_ids=jobs, after=after, comment=comment), as_json)
+    with service() as jedi:
+        answers = jedi.job_hold(panda_ids=jobs, after=after, comment=comment, dry_run=dry_run)
+    _show_answers(answers, dry_run, as_json)
 
 
 @app.command()
@@ -180,6 +192,7 @@ def release(
         bool, typer.Option("--force", help="Don't check that the inputs exist.")
     ] = False,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Release held jobs. With holdJobs: manual_stage_in, the inputs that the owner copies must be
@@ -187,16 +200,27 @@ def release(
 
     Example: `jedi-job release 17 18`
     """
-    _command(lambda jedi: jedi.job_release(panda_ids=jobs, force=force, comment=comment), as_json)
-
-
-def _command(command: Callable[[Client], list[OneJob]], as_json: bool) -> None:
     with service() as jedi:
-        found = command(jedi)
-    rows = [[job.panda_id, job.status, job.pgi_state, job.hold_next, job.kill_code]
-            for job in found]  # fmt: skip
-    headers = ["job", "status", "PGI state", "to be held", "kill code"]
-    show(found, as_json, lambda: table(headers, rows))
+        answers = jedi.job_release(panda_ids=jobs, force=force, comment=comment, dry_run=dry_run)
+    _show_answers(answers, dry_run, as_json)
+
+
+def _show_answers(answers: list[AnsweredJob], dry_run: bool, as_json: bool) -> None:
+    """Show the jobs as they are then, and the refusals. Exit code 1: something is refused."""
+    found = [one.job for one in answers if one.job]
+    refused = [one for one in answers if not one.accepted]
+
+    def people() -> None:
+        rows = [[job.panda_id, job.status, job.pgi_state, job.hold_next, job.kill_code]
+                for job in found]  # fmt: skip
+        if rows:
+            table(["job", "status", "PGI state", "to be held", "kill code"], rows)
+
+    show(answers, as_json, people, dry_run=dry_run)
+    for one in refused:
+        console(stderr=True).print(one.sentence, style="red", soft_wrap=True)
+    if refused:
+        raise typer.Exit(NO)
 
 
 @app.command()
@@ -249,6 +273,7 @@ def purge(
     jobs: Jobs,
     after: KeepDays = 0.0,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Remove the outputs of jobs: within a minute or, with `--after`, after that many days. Logs
@@ -256,6 +281,7 @@ def purge(
 
     Example: `jedi-job purge 17 18`
     """
-    _command(
-        lambda jedi: jedi.job_purge(panda_ids=jobs, after_days=after, comment=comment), as_json
-    )
+    with service() as jedi:
+        answers = jedi.job_purge(panda_ids=jobs, after_days=after, comment=comment,
+                                 dry_run=dry_run)  # fmt: skip
+    _show_answers(answers, dry_run, as_json)

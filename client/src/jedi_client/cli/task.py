@@ -29,6 +29,7 @@ from jedi_client.cli.common import (
     table,
 )
 from jedi_client.cli.common import status as status_of
+from jedi_client.cli.dataset import dataset_app
 from jedi_client.cli.execute import execute
 from jedi_client.cli.layout import TASKS
 from jedi_client.cli.task_commands import (
@@ -44,7 +45,14 @@ from jedi_client.cli.task_commands import (
     resume,
     retry,
 )
-from jedi_client.cli.task_common import TaskArgument, file_part, job_ids, job_statuses, statuses
+from jedi_client.cli.task_common import (
+    JobConditions,
+    TaskArgument,
+    file_part,
+    job_ids,
+    job_statuses,
+    statuses,
+)
 from jedi_client.cli.task_events import events
 from jedi_client.cli.task_plan import plan
 from jedi_client.cli.task_why import list_by_turn, why
@@ -108,7 +116,8 @@ def submit(
         typer.Option("--key", help="Your key for it: a repeated submission gives the same task."),
     ] = None,
     validate: Annotated[
-        bool, typer.Option("--validate", help="Only check whether it can be submitted.")
+        bool,
+        typer.Option("--validate", "--dry-run", help="Only check whether it can be submitted."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -274,17 +283,23 @@ def jobs(
             help="Jobs that replace this one now, the worst first.",
         ),
     ] = None,
+    where: JobConditions = None,
+    after: Annotated[
+        int | None,
+        typer.Option("--after", metavar="PANDAID", min=1, help="Only newer jobs than this one."),
+    ] = None,
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
     """List the jobs of a task (`jedi-job list`: those of all tasks).
 
-    Example: `jedi-task jobs 1 --status running`
+    Example: `jedi-task jobs 1 --status failed --where "exit!=1" --where "site~CERN*"`
     """
     wanted = ["failed", *(status or ())] if failed else status
     with service() as jedi:
         if of is None:
-            found = jedi.task_jobs(task, status=wanted, limit=_most(limit, as_json))
+            found = jedi.task_jobs(task, status=wanted, where=where, after=after,
+                                   limit=_most(limit, as_json))  # fmt: skip
         else:
             found = jedi.task_descendants(task, of)
 
@@ -391,3 +406,4 @@ app.command()(access.login)
 app.command()(access.logout)
 app.command()(access.whoami)
 app.add_typer(access.token_app, name="token")
+app.add_typer(dataset_app, name="dataset")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi_client.cli.common import NO, Json, service, show
+from jedi_client.cli.common import NO, DryRun, Json, service, show
 from jedi_client.cli.task_common import AnyTaskIds, TaskArgument, TaskIds
 from jedi_client.cli.upload import upload
 from jedi_client.errors import BadInput, Problem
@@ -30,12 +30,14 @@ CommandComment = Annotated[
 ]
 
 
-def kill(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
+def kill(
+    tasks: TaskIds, comment: CommandComment = None, dry_run: DryRun = False, as_json: Json = False
+) -> None:
     """Kill tasks: their jobs end, and finished outputs stay.
 
     Example: `jedi-task kill 1 2 --comment "wrong input"`
     """
-    _command("kill", tasks, comment, as_json)
+    _command("kill", tasks, comment, dry_run, as_json)
 
 
 def finish(
@@ -44,13 +46,14 @@ def finish(
         bool, typer.Option("--soft", help="Let running jobs end; only queued ones are killed.")
     ] = False,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Finish tasks early with their present outputs: the remaining files count as failed.
 
     Example: `jedi-task finish 1 --soft`
     """
-    _command("finish", tasks, comment, as_json, soft=soft)
+    _command("finish", tasks, comment, dry_run, as_json, soft=soft)
 
 
 def retry(
@@ -74,6 +77,7 @@ def retry(
         typer.Option("--new-code", metavar="FILE", help="Run these local files; repeatable."),
     ] = None,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Try failed files of finished, failed or exhausted tasks again.
@@ -81,7 +85,7 @@ def retry(
     Example: `jedi-task retry 1 --new-code mended.sh && jedi-task watch 1`
     """
     sandbox = _keep(tasks, new_code) if new_code else None
-    _command("retry", tasks, comment, as_json, keep=keep, sole=sole, discard=discard,
+    _command("retry", tasks, comment, dry_run, as_json, keep=keep, sole=sole, discard=discard,
              staged=staged, transcend=transcend, sandbox=sandbox)  # fmt: skip
 
 
@@ -109,6 +113,7 @@ def recover(
     ] = None,
     sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Make lost outputs again, and their inputs, too, if these are lost.
@@ -120,7 +125,7 @@ def recover(
         raise BadInput([Problem("ID", None, "nothing is named", remedy)])
     with service() as jedi:
         found = jedi.task_recover(jedi_task_ids=tasks, dataset=dataset, files=files, sole=sole,
-                                  comment=comment)  # fmt: skip
+                                  comment=comment, dry_run=dry_run)  # fmt: skip
 
     def people() -> None:
         for one in found.tasks:
@@ -128,8 +133,12 @@ def recover(
                 typer.echo(f"Task {one.jedi_task_id} makes files of {name} again: {len(lfns)}.")
         for name, lfn in found.gone:
             typer.echo(f"Input {lfn} of {name} is lost, too, and no task makes it.")
+        for refused in found.refused:
+            typer.echo(refused.sentence, err=True)
 
-    show(found, as_json, people)
+    show(found, as_json, people, dry_run=dry_run)
+    if found.refused:
+        raise typer.Exit(NO)
 
 
 def incexec(
@@ -139,45 +148,54 @@ def incexec(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter; null removes it."),
     ] = None,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Continue tasks that have ended, with new files of their inputs or changed parameters.
 
     Example: `jedi-task incexec 1 --set nFilesPerJob=2 --set maxAttempt=5`
     """
-    _command("incexec", tasks, comment, as_json, settings=settings)
+    _command("incexec", tasks, comment, dry_run, as_json, settings=settings)
 
 
-def pause(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
+def pause(
+    tasks: TaskIds, comment: CommandComment = None, dry_run: DryRun = False, as_json: Json = False
+) -> None:
     """Pause tasks: they start nothing new, and running jobs run to their end.
 
     Example: `jedi-task pause 1 --comment "the storage is being repaired"`
     """
-    _command("pause", tasks, comment, as_json)
+    _command("pause", tasks, comment, dry_run, as_json)
 
 
-def resume(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
+def resume(
+    tasks: TaskIds, comment: CommandComment = None, dry_run: DryRun = False, as_json: Json = False
+) -> None:
     """Resume paused tasks.
 
     Example: `jedi-task resume 1`
     """
-    _command("resume", tasks, comment, as_json)
+    _command("resume", tasks, comment, dry_run, as_json)
 
 
-def avalanche(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
+def avalanche(
+    tasks: TaskIds, comment: CommandComment = None, dry_run: DryRun = False, as_json: Json = False
+) -> None:
     """Release all jobs of tasks without waiting for their scouts.
 
     Example: `jedi-task avalanche 1`
     """
-    _command("avalanche", tasks, comment, as_json)
+    _command("avalanche", tasks, comment, dry_run, as_json)
 
 
-def release(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
+def release(
+    tasks: TaskIds, comment: CommandComment = None, dry_run: DryRun = False, as_json: Json = False
+) -> None:
     """Stop waiting for files from tape: jobs read the tape themselves.
 
     Example: `jedi-task release 1`
     """
-    _command("release", tasks, comment, as_json)
+    _command("release", tasks, comment, dry_run, as_json)
 
 
 def reassign(
@@ -191,13 +209,14 @@ def reassign(
         bool, typer.Option("--nokill", help="Kill no job: only new ones go to the new place.")
     ] = False,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Send tasks to another site or nucleus. Their jobs are closed; new ones are made there.
 
     Example: `jedi-task reassign 1 --site HERE --soft`
     """
-    _command("reassign", tasks, comment, as_json, site=site, nucleus=nucleus, soft=soft,
+    _command("reassign", tasks, comment, dry_run, as_json, site=site, nucleus=nucleus, soft=soft,
              nokill=nokill)  # fmt: skip
 
 
@@ -207,6 +226,7 @@ def change(
         ChangeableAttribute, typer.Argument(metavar="priority", help="The attribute to change.")
     ],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="The new value.")],
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Change the priority of a task and of its waiting jobs. (Parameters of a task that has ended
@@ -215,25 +235,30 @@ def change(
     Example: `jedi-task set 1 priority 1100`
     """
     with service() as jedi:
-        done = jedi.task_set_priority(task, priority=value)
+        done = jedi.task_set_priority(task, priority=value, dry_run=dry_run)
     sentence = f"Task {task} has priority {done.priority}; waiting jobs that follow: {done.jobs}."
-    show(done, as_json, lambda: typer.echo(sentence))
+    show(done, as_json, lambda: typer.echo(sentence), dry_run=dry_run)
 
 
 def _command(
-    name: str, tasks: list[int], comment: str | None, as_json: bool, **arguments: Any
+    name: str,
+    tasks: list[int],
+    comment: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **arguments: Any,
 ) -> None:
     """Command each task; a refusal does not stop the others."""
     given = {key: value for key, value in arguments.items() if value}
     with service() as jedi:
         ask: Callable[..., list[Answered]] = getattr(jedi, f"task_{name}")
-        answers = ask(jedi_task_ids=tasks, comment=comment, **given)
+        answers = ask(jedi_task_ids=tasks, comment=comment, dry_run=dry_run, **given)
 
     def people() -> None:
         for one in answers:
             typer.echo(f"Task {one.jedi_task_id}: {one.sentence}")
 
     show([{key: value for key, value in asdict(one).items() if value is not None}
-          for one in answers], as_json, people)  # fmt: skip
+          for one in answers], as_json, people, dry_run=dry_run)  # fmt: skip
     if not all(one.accepted for one in answers):
         raise typer.Exit(NO)

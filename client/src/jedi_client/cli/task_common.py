@@ -53,6 +53,15 @@ TaskArgument = Annotated[
 TaskIds = Annotated[
     list[int], typer.Argument(metavar="ID...", min=1, autocompletion=task_ids, help="Task ids.")
 ]
+JobConditions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Such as status=running,failed, site~CERN*, exit!=0, attempt>1 or since>2026-11-01; "
+        "repeatable, all hold.",
+    ),
+]
 AnyTaskIds = Annotated[
     list[int] | None,
     typer.Argument(metavar="ID...", min=1, autocompletion=task_ids, help="Task ids."),

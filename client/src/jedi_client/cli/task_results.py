@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi_client.cli.common import NO, Json, console, service, show, table
+from jedi_client.cli.common import NO, DryRun, Json, console, service, show, table
 from jedi_client.cli.download import OutputCopy, fetch, plan_copies
 from jedi_client.cli.task_commands import CommandComment
 from jedi_client.cli.task_common import TaskArgument, job_ids
@@ -71,10 +71,8 @@ KeepDays = Annotated[
 def clean(
     task: TaskArgument,
     after: KeepDays = 0.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the outputs that would be removed.")
-    ] = False,
     comment: CommandComment = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Let the outputs of a task that has ended go: they are removed within a minute or, with
@@ -91,7 +89,7 @@ def clean(
         tense = "would be" if dry_run else "are"
         typer.echo(f"Files that {tense} removed {when}: {sum(one.files for one in found)}.")
 
-    show(found, as_json, people)
+    show(found, as_json, people, dry_run=dry_run)
 
 
 def log(

@@ -1,4 +1,5 @@
-"""`jedi dataset`: local files become datasets; datasets are shown, opened and closed."""
+"""`jedi dataset`, `jedi-task dataset`: local files become datasets; datasets are shown, opened and
+closed."""
 
 from __future__ import annotations
 
@@ -6,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, service, show, table
 
-from jedi.cli.database import must_be_here, transaction
-from jedi.core.errors import JediError
+from jedi_client.cli.common import DryRun, Json, application, console, service, show, table
+from jedi_client.errors import JediError
 
 dataset_app = application("Datasets: make, fill, close and list them.")
 
@@ -21,24 +21,40 @@ def dataset_add(
     endpoint: Annotated[
         str | None, typer.Option("--endpoint", help="Endpoint that gets the files.")
     ] = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Copy local files into a dataset. JEDI makes the dataset if it does not exist, and closes
-    it unless it is open already.
+    """Add local files to a dataset, all or none. JEDI makes the dataset if it does not exist, and
+    closes it unless it is open already. Your scopes are NAME and user.NAME, with your user name;
+    operators use any.
 
-    It runs on the machine of JEDI_HOME, with its database and storage: the service takes no uploads
-    of datasets yet.
+    The files travel to the service, and it verifies them. If it breaks off, run the same command
+    again: it goes on where it was, and adds nothing twice.
 
-    Example: `jedi dataset add user.me:texts *.txt`
+    Example: `jedi-task dataset add user.me:texts *.txt`
     """
-    from jedi.ddm import factory
-    from jedi.service.datasets import add_files
-    from jedi.taskbuffer.housekeeping import knobs
+    from rich.progress import Progress
 
-    must_be_here("jedi dataset add")
-    with transaction() as tx:
-        added = add_files(tx, factory.load(tx, knobs.load(tx)), dataset, files, endpoint)
-    show(added, as_json, lambda: typer.echo(f"Files put into {dataset}: {len(added)}."))
+    from jedi_client.dataset_files import measure, send
+
+    name = dataset.removesuffix("/")
+    local = measure(files)
+    screen = console(stderr=True)
+    with service() as jedi:
+        if dry_run:
+            states = jedi.dataset_offer(name, files=[*local], endpoint=endpoint)
+            rows = [[one.lfn, one.status, one.received] for one in states]
+            show(states, as_json, lambda: table(["file", "status", "bytes there"], rows),
+                 dry_run=True)  # fmt: skip
+            return
+        with Progress(console=screen, disable=not screen.is_terminal, transient=True) as progress:
+            bar = progress.add_task("uploading", total=None)
+            send(jedi, name, local, endpoint,
+                 lambda sent, total: progress.update(bar, completed=sent, total=total))  # fmt: skip
+        added = jedi.dataset_add(name, files=[*local], endpoint=endpoint)
+    new = sum(one.added for one in added)
+    before = f", {len(added) - new} were there before" if new < len(added) else ""
+    show(added, as_json, lambda: typer.echo(f"Files put into {name}: {new}{before}."))
 
 
 @dataset_app.command("create")

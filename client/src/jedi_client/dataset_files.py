@@ -1,0 +1,102 @@
+"""Local files on their way into a dataset: measured here, uploaded in pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jedi_client.errors import BadInput, Problem, Refused
+
+if TYPE_CHECKING:
+    from jedi_client.operations import Client
+
+PIECE = 4 * 2**20
+"""Bytes of a piece; the service takes 8 MiB at most."""
+
+BLOCK = 2**20
+TRIES = 5
+"""Times that a file begins again where the service has it."""
+
+Progressed = Callable[[int, int], None]
+"""Gets the bytes that the service has, and all that it shall have."""
+
+
+class LocalFile(dict[str, Any]):
+    """A file as the service is to know it: lfn, size, adler32, sha256; `path`: its place here."""
+
+    def __init__(self, path: Path) -> None:
+        adler32, sha256, size = 1, hashlib.sha256(), 0
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                adler32 = zlib.adler32(block, adler32)
+                sha256.update(block)
+                size += len(block)
+        super().__init__(lfn=path.name, size=size, adler32=f"{adler32:08x}",
+                         sha256=sha256.hexdigest())  # fmt: skip
+        self.path = path
+
+
+def measure(paths: Sequence[Path]) -> list[LocalFile]:
+    """The files with their sizes and checksums. BadInput names all that can't be read and names
+    that come twice."""
+    problems = []
+    seen: dict[str, Path] = {}
+    for path in paths:
+        if not path.is_file():
+            problems.append(Problem(str(path), path.name, "is not a file", "Name files"))
+        elif path.name in seen:
+            rule = f"{seen[path.name]} has the same name"
+            remedy = "Rename one of them: file names are unique in a dataset"
+            problems.append(Problem(str(path), path.name, rule, remedy))
+        seen[path.name] = path
+    if problems:
+        raise BadInput(problems)
+    return [LocalFile(path) for path in paths]
+
+
+def send(
+    jedi: Client, dataset: str, files: Sequence[LocalFile], endpoint: str | None,
+    progressed: Progressed = lambda _sent, _total: None,
+) -> None:  # fmt: skip
+    """Upload those files that the service lacks, each from where it broke off. `dataset_add` adds
+    them to the dataset."""
+    states = jedi.dataset_offer(dataset, files=[*files], endpoint=endpoint)
+    total = sum(one["size"] for one in files)
+    sent = sum(one["size"] for one, had in zip(files, states, strict=True)
+               if had.status != "wanted")  # fmt: skip
+    progressed(sent, total)
+    for file, had in zip(files, states, strict=True):
+        if had.status == "wanted":
+            for done in _pieces(jedi, dataset, file, endpoint, had.received):
+                progressed(sent + done, total)
+            sent += file["size"]
+
+
+def _pieces(
+    jedi: Client, dataset: str, file: LocalFile, endpoint: str | None, received: int
+) -> Iterator[int]:
+    """Upload a file from byte `received` on, until the service has verified all of it; yield the
+    bytes that it has."""
+    facts = {key: file[key] for key in ("size", "adler32", "sha256")}
+    tries = TRIES
+    with file.path.open("rb") as content:
+        while True:
+            content.seek(received)
+            try:
+                had = jedi.dataset_put_piece(
+                    dataset, file["lfn"], **facts, offset=received, endpoint=endpoint,
+                    data=content.read(PIECE),
+                )  # fmt: skip
+            except Refused as error:
+                if error.code != "piece_missing" or not tries:
+                    raise
+                tries -= 1
+                received = error.facts["received"]
+                continue
+            received = had.received
+            yield received
+            if had.status != "wanted":
+                return

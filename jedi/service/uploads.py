@@ -1,0 +1,333 @@
+"""People's files on their way into a dataset: offered, uploaded in pieces, verified, added.
+
+A file lies in the hidden directory of its endpoint until all are there: an upload that breaks off
+goes on where it was, and readers see all files of a request or none. Decision:
+docs/decisions/uploads.md.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from sqlalchemy import Connection
+
+from jedi.core import names
+from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
+from jedi.core.knobs import Knobs
+from jedi.ddm.directories import must_be_plain
+from jedi.ddm.interface import DDM, FileInfo
+from jedi.ddm.storage import make_below, valid_dataset
+from jedi.service.datasets import must_be_free
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.users import users
+
+PIECE_MAX = 8 * 2**20
+"""Bytes of a piece: what an upload takes of the service's memory at a time."""
+
+FILES_MAX = 50_000
+"""Files of a request."""
+
+SHOWN = 10
+"""Names of files in a sentence."""
+
+_BLOCK = 2**20
+_PART, _CLOSES = ".part", ".closes"
+"""Names beside an upload, since no file of a dataset begins with a point: of its bytes until it is
+whole; and of a note that the dataset is to be closed, for a crash before that."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file as its owner has it: size in bytes, adler32 in 8 and sha256 in 64 hex digits."""
+
+    lfn: str
+    size: int
+    adler32: str
+    sha256: str
+
+
+UploadStatus = Literal["in_dataset", "uploaded", "wanted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A new file: `in_dataset` with the same content already, `uploaded` and verified, or `wanted`
+    from byte `received` on."""
+
+    lfn: str
+    status: UploadStatus
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The dataset and the endpoint to which a user adds files."""
+
+    who: str
+    dataset: str
+    endpoint: str
+
+    def key(self, file: NewFile) -> str:
+        """The name of an upload. Other users, names and contents have others."""
+        words = (self.who, self.dataset, file.lfn, str(file.size), file.sha256)
+        return hashlib.sha256("\n".join(words).encode()).hexdigest()[:40]
+
+
+def destination(tx: Connection, ddm: DDM, who: str, name: str, endpoint: str | None) -> Destination:
+    """The place to which `who` may add files. Forbidden: neither is the dataset's scope his own,
+    nor is he an operator, or tasks of others make it; Refused: it is a container; BadInput."""
+    dataset = valid_dataset(name)
+    must_own_scope(tx, who, dataset)
+    must_be_free(tx, who, dataset)
+    with suppress(NotFound):  # it will be made
+        must_be_plain(ddm.dataset(dataset))
+    known = list(sites.roots(tx))
+    if endpoint is None and len(known) == 1:
+        [endpoint] = known
+    if endpoint not in known:
+        listed = ", ".join(known) or "no endpoint exists: import a site file first"
+        rule = "there is no such endpoint" if endpoint else "the command needs an endpoint"
+        remedy = f"Name one of the endpoints ({listed})"
+        raise BadInput([Problem("endpoint", endpoint, rule, remedy)])
+    return Destination(who, dataset, endpoint)
+
+
+def must_own_scope(tx: Connection, who: str, dataset: str) -> None:
+    """Forbidden: the scope of a dataset is neither `who` nor `user.who`, who is no operator."""
+    scope, _ = names.dataset(dataset)
+    if scope not in (who, f"user.{who}") and users.role(tx, who) != "operator":
+        raise Forbidden(
+            f"{who} adds files only to datasets of the scopes {who} and user.{who}; operators add "
+            "them anywhere.",
+            dataset=dataset,
+        )
+
+
+def offer(ddm: DDM, knobs: Knobs, to: Destination, files: Sequence[NewFile]) -> list[Upload]:
+    """The present state of each file. BadInput: bad names, or files that are too large; Refused:
+    the dataset has other content under some names, or the endpoint lacks the space."""
+    check(knobs, files)
+    there = _there(ddm, to.dataset)
+    if other := [one.lfn for one in files if not _is(one, there.get(one.lfn, one))]:
+        raise Refused(
+            f"{to.dataset} has other content under {_some(other)}: choose other names.",
+            code="target_differs",
+            dataset=to.dataset,
+            files=other,
+        )
+    found = [_state(ddm, to, one, one.lfn in there) for one in files]
+    missing = sum(one.size - had.received for one, had in zip(files, found, strict=True)
+                  if had.status == "wanted")  # fmt: skip
+    free = ddm.space(to.endpoint).free_gb * 2**30
+    if missing > free:
+        raise Refused(f"{to.endpoint} has {free:.0f} bytes left, and {missing} are to come.",
+                      code="no_space", endpoint=to.endpoint, bytes=missing)  # fmt: skip
+    return found
+
+
+def _some(lfns: Sequence[str]) -> str:
+    more = f" and {len(lfns) - SHOWN} more" if len(lfns) > SHOWN else ""
+    return ", ".join(lfns[:SHOWN]) + more
+
+
+def check(knobs: Knobs, files: Sequence[NewFile]) -> None:
+    """Raise BadInput for bad names and for files that are too large."""
+    most, seen = knobs.upload.max_gb * 2**30, set[str]()
+    problems = []
+    for one in files:
+        try:
+            names.lfn(one.lfn)
+        except ValueError as error:
+            problems.append(Problem("files", one.lfn, str(error), "Rename the file"))
+        if one.size > most:
+            rule = f"has more than {knobs.upload.max_gb:g} GB (knob upload.max_gb)"
+            problems.append(Problem("files", one.lfn, rule, "Split it"))
+        if one.lfn in seen:
+            remedy = "Rename one of them: file names are unique in a dataset"
+            problems.append(Problem("files", one.lfn, "stands there twice", remedy))
+        seen.add(one.lfn)
+    if problems:
+        raise BadInput(problems)
+
+
+def _there(ddm: DDM, dataset: str) -> dict[str, FileInfo]:
+    try:
+        return {file.lfn: file for file in ddm.list_files(dataset)}
+    except NotFound:
+        return {}
+
+
+def _is(file: NewFile, found: FileInfo | NewFile) -> bool:
+    return (file.size, file.adler32) == (found.size, found.adler32)
+
+
+def _state(ddm: DDM, to: Destination, file: NewFile, in_dataset: bool) -> Upload:
+    if in_dataset:
+        return Upload(file.lfn, "in_dataset", file.size)
+    place = ddm.upload_dir(to.endpoint, to.key(file))
+    lying = (place / file.lfn, ddm.path(to.endpoint, to.dataset, file.lfn))
+    if any(_size(one) == file.size for one in lying):  # publishing compares the adler32
+        return Upload(file.lfn, "uploaded", file.size)
+    return Upload(file.lfn, "wanted", _size(place / _PART) or 0)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def put_piece(ddm: DDM, to: Destination, file: NewFile, offset: int, data: bytes) -> Upload:
+    """Write a piece of a file from byte `offset` on; the last one completes and verifies it. A
+    piece may come again. Refused: the bytes before it are missing, or the content is not as
+    announced, and then all of it is thrown away."""
+    if offset + len(data) > file.size:
+        rule = f"ends beyond the {file.size} bytes of {file.lfn}"
+        raise BadInput([Problem("offset", offset, rule, "Send what is left")])
+    place = ddm.upload_dir(to.endpoint, to.key(file))
+    make_below(place)
+    whole, part = place / file.lfn, place / _PART
+    with _locked(part, to) as writer:
+        if whole.exists():
+            part.unlink(missing_ok=True)
+            return Upload(file.lfn, "uploaded", file.size)
+        received = _received(writer, part)
+        if offset > received:
+            raise Refused(
+                f"{file.lfn} has {received} bytes so far, and this piece begins at {offset}.",
+                code="piece_missing", received=received,
+            )  # fmt: skip
+        _write(writer, offset, data)
+        received = max(received, offset + len(data))
+        if received < file.size:
+            return Upload(file.lfn, "wanted", received)
+        _complete(writer, file, part, whole)
+    return Upload(file.lfn, "uploaded", file.size)
+
+
+@contextmanager
+def _locked(part: Path, to: Destination) -> Iterator[BinaryIO]:
+    """A part, open for one writer: the same piece may come twice at a time. Refused: the storage is
+    full."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(part, flags, 0o600), "r+b", buffering=0) as writer:
+            fcntl.flock(writer, fcntl.LOCK_EX)
+            yield writer
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Refused(f"{to.endpoint} is full ({error.strerror}).", code="no_space",
+                      endpoint=to.endpoint) from error  # fmt: skip
+
+
+def _received(writer: BinaryIO, part: Path) -> int:
+    """The bytes of a part; none, if it was thrown away while this writer waited."""
+    found = os.fstat(writer.fileno())
+    try:
+        return found.st_size if os.path.samestat(found, part.lstat()) else 0
+    except FileNotFoundError:
+        return 0
+
+
+def _write(writer: BinaryIO, offset: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(writer.fileno(), left, offset)
+        offset, left = offset + written, left[written:]
+
+
+def _complete(writer: BinaryIO, file: NewFile, part: Path, whole: Path) -> None:
+    """Give a part its name. Refused: its content is not as announced."""
+    os.fsync(writer.fileno())
+    adler32, sha256 = 1, hashlib.sha256()
+    writer.seek(0)
+    while block := writer.read(_BLOCK):
+        adler32 = zlib.adler32(block, adler32)
+        sha256.update(block)
+    found = (f"{adler32:08x}", sha256.hexdigest())
+    if found != (file.adler32, file.sha256):
+        part.unlink()
+        raise Refused(
+            f"{file.lfn} came with adler32 {found[0]} and sha256 {found[1]}, not {file.adler32} "
+            f"and {file.sha256}: upload it again.",
+            code="checksum_differs", lfn=file.lfn,
+        )  # fmt: skip
+    os.fchmod(writer.fileno(), 0o644 & (part.parent.stat().st_mode | 0o600))
+    part.rename(whole)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFile:
+    """A file of a dataset: `added` by this request, or there before."""
+
+    lfn: str
+    size: int
+    adler32: str
+    added: bool
+
+
+def add(
+    tx: Connection,
+    ddm: DDM,
+    knobs: Knobs,
+    to: Destination,
+    files: Sequence[NewFile],
+    *,
+    dry_run: bool = False,
+) -> list[AddedFile]:
+    """Add uploaded files to a dataset, all or none; make the dataset if there is none. An open one
+    stays open, and tasks that read it get the files; any other is closed. Files that it has with
+    the same content stay as they are. Refused as `offer`, or if files are not uploaded."""
+    datasets.reserve_outputs(tx, [to.dataset])  # requests for one dataset wait for each other
+    states = offer(ddm, knobs, to, files)
+    if missing := [one.lfn for one in states if one.status == "wanted"]:
+        raise Refused(
+            f"{len(missing)} of {len(files)} files are not uploaded yet: {_some(missing)}.",
+            code="upload_missing", files=missing,
+        )  # fmt: skip
+    new = [one for one, had in zip(files, states, strict=True) if had.status == "uploaded"]
+    if not dry_run:
+        _publish(ddm, to, new, [one for one in files if one not in new])
+        datasets.wake_consumers(tx, [to.dataset])
+    added = {one.lfn for one in new}
+    return [AddedFile(one.lfn, one.size, one.adler32, one.lfn in added) for one in files]
+
+
+def _publish(ddm: DDM, to: Destination, new: Sequence[NewFile], known: Sequence[NewFile]) -> None:
+    """Publish new files. A request that repeats one which broke off closes the dataset for it."""
+    places = {one.lfn: ddm.upload_dir(to.endpoint, to.key(one)) for one in (*known, *new)}
+    closes = any((places[one.lfn] / _CLOSES).exists() for one in known)
+    if new:
+        closes = closes or not _is_open(ddm, to.dataset)
+        for one in new:
+            make_below(places[one.lfn])
+            if closes:
+                (places[one.lfn] / _CLOSES).touch()
+        ddm.create(to.dataset, to.endpoint)
+        ddm.publish(to.endpoint, [
+            (places[one.lfn] / one.lfn, to.dataset, FileInfo(one.lfn, one.size, one.adler32))
+            for one in new
+        ])  # fmt: skip
+    if closes:
+        ddm.close(to.dataset)
+    for one in (*known, *new):
+        ddm.drop_upload(to.endpoint, to.key(one))
+
+
+def _is_open(ddm: DDM, name: str) -> bool:
+    try:
+        return ddm.dataset(name).state == "open"
+    except NotFound:
+        return False

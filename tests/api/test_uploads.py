@@ -1,0 +1,250 @@
+"""Local files travel into datasets: in pieces, verified, all or none, in one's own scope."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jedi_client import errors
+from jedi_client.dataset_files import PIECE, LocalFile, measure, send
+from jedi_client.operations import Client
+from jedi_client.profiles import Profile
+from sqlalchemy import text
+from support.service_process import running, served
+from support.task_rows import good, put
+
+from jedi.agent.base import World
+from jedi.core.errors import Refused
+from jedi.core.settings import caller
+from jedi.ddm.filesystem import FileSystemDDM
+from jedi.ddm.interface import FileInfo
+from jedi.host.home import Home
+from jedi.service import uploads
+from jedi.service.uploads import PIECE_MAX, NewFile
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.users import access
+from jedi.taskbuffer.users.users import put_user
+
+DISK = "SITE_A_DATADISK"
+MINE = f"user.{caller()}:run7"
+
+
+@pytest.fixture
+def client(world: World) -> Iterator[Client]:
+    with served(world), Client(socket(world)) as client:
+        yield client
+
+
+def socket(world: World) -> Profile:
+    return Profile(f"unix:{Home(world.settings.home).api_socket}")
+
+
+def local(directory: Path, **contents: bytes) -> list[LocalFile]:
+    for name, content in contents.items():
+        (directory / name).write_bytes(content)
+    return measure([directory / name for name in contents])
+
+
+def upload(client: Client, name: str, files: list[LocalFile]) -> list[Any]:
+    send(client, name, files, DISK)
+    return client.dataset_add(name, files=files, endpoint=DISK)
+
+
+def lying(world: World, name: str) -> list[FileInfo]:
+    return [replace(one, guid=None) for one in world.ddm.list_files(name)]
+
+
+def test_files_travel_into_a_dataset(world: World, client: Client, tmp_path: Path) -> None:
+    big = bytes(range(256)) * 2**15  # two pieces
+    files = local(tmp_path, big=big + b"end", empty=b"", small=b"small")
+    assert [one.added for one in upload(client, MINE, files)] == [True] * 3
+    assert world.ddm.dataset(MINE).state == "closed"
+    assert lying(world, MINE) == [
+        FileInfo("big", 2**23 + 3, f"{zlib.adler32(big + b'end'):08x}"),
+        FileInfo("empty", 0, "00000001"), FileInfo("small", 5, f"{zlib.adler32(b'small'):08x}"),
+    ]  # fmt: skip
+    assert world.ddm.path(DISK, MINE, "big").read_bytes() == big + b"end"
+    assert not [*world.ddm.staging_dir(DISK, 0, 0).parent.glob("upload-*")]
+    with world.engine.begin() as tx:
+        noted = tx.execute(text("SELECT operation, subject FROM jedi_audit")).all()
+    assert noted == [("dataset.add", f"dataset {MINE}")]
+
+
+def test_adding_again_adds_nothing(world: World, client: Client, tmp_path: Path) -> None:
+    """The same name and checksum: nothing happens. Another checksum is refused by name."""
+    files = local(tmp_path, one=b"1", two=b"2")
+    upload(client, MINE, files)
+    before = world.ddm.path(DISK, MINE, "one").stat()
+    assert {one.status for one in client.dataset_offer(MINE, files=files, endpoint=DISK)} == {
+        "in_dataset"
+    }
+    assert [one.added for one in upload(client, MINE, files)] == [False, False]
+    assert world.ddm.path(DISK, MINE, "one").stat().st_mtime_ns == before.st_mtime_ns
+    other = local(tmp_path, one=b"x", three=b"3")
+    for ask in (client.dataset_offer, client.dataset_add):
+        with pytest.raises(errors.Refused, match="other content under one:") as refused:
+            ask(MINE, files=other, endpoint=DISK)
+        assert (refused.value.code, refused.value.facts["files"]) == ("target_differs", ["one"])
+    assert [one.lfn for one in lying(world, MINE)] == ["one", "two"]
+
+
+def test_an_upload_goes_on_where_it_broke_off(world: World, client: Client, tmp_path: Path) -> None:
+    [file] = local(tmp_path, big=b"a" * PIECE + b"b" * PIECE + b"c")
+    facts = {**file, "endpoint": DISK}
+    lfn = facts.pop("lfn")
+    had = client.dataset_put_piece(MINE, lfn, **facts, data=b"a" * PIECE)
+    assert (had.status, had.received) == ("wanted", PIECE)
+    with pytest.raises(errors.Refused) as gap:
+        client.dataset_put_piece(MINE, lfn, **facts, offset=PIECE + 1, data=b"c")
+    assert (gap.value.code, gap.value.facts["received"]) == ("piece_missing", PIECE)
+    for _ in range(2):  # a piece may come again
+        client.dataset_put_piece(MINE, lfn, **facts, offset=1, data=b"a" * 10)
+    with pytest.raises(errors.Refused, match="not uploaded yet: big"):
+        client.dataset_add(MINE, files=[file], endpoint=DISK)
+    with pytest.raises(errors.NotFound):
+        client.dataset_show(MINE)
+    seen: list[int] = []
+    send(client, MINE, [file], DISK, lambda sent, _total: seen.append(sent))
+    assert seen == [0, 2 * PIECE, 2 * PIECE + 1]
+    client.dataset_add(MINE, files=[file], endpoint=DISK)
+    assert lying(world, MINE)[0].size == 2 * PIECE + 1
+
+
+@pytest.mark.parametrize("wrong", [{"adler32": "00000000"}, {"sha256": "0" * 64}])
+def test_damaged_content_is_thrown_away(
+    client: Client, tmp_path: Path, wrong: dict[str, str]
+) -> None:
+    [file] = local(tmp_path, one=b"one")
+    file.update(wrong)
+    with pytest.raises(errors.Refused) as refused:
+        send(client, MINE, [file], DISK)
+    assert refused.value.code == "checksum_differs"
+    [had] = client.dataset_offer(MINE, files=[file], endpoint=DISK)
+    assert (had.status, had.received) == ("wanted", 0)
+
+
+def test_users_add_in_their_own_scope(world: World, client: Client, tmp_path: Path) -> None:
+    """`by operators or by owners in their own scope`; role production is no reason."""
+    [task] = put(world, good())
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+                        "VALUES (:task, 'bea:annas', 'output', 'defined')"),
+                   {"task": task})  # fmt: skip
+        put_user(tx, "bea", "production")
+        token = access.put_user_token(tx, "bea", None, "submit", 600.0)
+    files = local(tmp_path, one=b"1")
+    with Client(replace(socket(world), token=token)) as bea:
+        for name in ("bea:texts", "user.bea:texts"):
+            assert upload(bea, name, files)[0].added
+        for name in ("anna:texts", "user.anna:texts", "group.bea:texts", "bea:annas"):
+            for ask in (bea.dataset_offer, bea.dataset_add):
+                with pytest.raises(errors.Forbidden):
+                    ask(name, files=files, endpoint=DISK)
+            with pytest.raises(errors.Forbidden):
+                bea.dataset_put_piece(name, "x", size=1, adler32="0" * 8, sha256="0" * 64, data=b"")
+        with world.engine.begin() as tx:
+            put_user(tx, "bea", "operator")
+        for name in ("anna:texts", "bea:annas"):
+            assert upload(bea, name, files)[0].added
+
+
+@pytest.mark.parametrize("lfn", ["../x", "..", ".part", "/etc/passwd", "a/b", "a\x00b", ""])
+def test_no_name_is_a_path(world: World, client: Client, lfn: str) -> None:
+    sums: Any = {"adler32": "00790079", "sha256": hashlib.sha256(b"x").hexdigest()}
+    with pytest.raises((errors.BadInput, errors.NotFound)):
+        client.dataset_put_piece(MINE, lfn, size=1, **sums, endpoint=DISK, data=b"x")
+    for ask in (client.dataset_offer, client.dataset_add):
+        with pytest.raises(errors.BadInput):
+            ask(MINE, files=[{"lfn": lfn, "size": 1, **sums}], endpoint=DISK)
+    stored = (world.settings.home / "storage").rglob("*")
+    assert [one for one in stored if one.is_file()] == []
+
+
+def test_mistakes_are_named(world: World, client: Client, tmp_path: Path) -> None:
+    [file] = local(tmp_path, one=b"1")
+    with pytest.raises(errors.BadInput, match="SITE_A_DATADISK, SITE_B_DATADISK"):
+        client.dataset_offer(MINE, files=[file])
+    with pytest.raises(errors.BadInput, match="no such endpoint"):
+        client.dataset_offer(MINE, files=[file], endpoint=str(tmp_path))
+    with pytest.raises(errors.BadInput, match="twice"):
+        client.dataset_offer(MINE, files=[file, file], endpoint=DISK)
+    huge = {**file, "size": 2**60}
+    with pytest.raises(errors.BadInput, match=r"upload\.max_gb"):
+        client.dataset_offer(MINE, files=[huge], endpoint=DISK)
+    with world.engine.begin() as tx:
+        knobs.put(tx, "upload.max_gb", 1e15, "me")
+    with pytest.raises(errors.Refused, match="bytes left"):
+        client.dataset_offer(MINE, files=[huge], endpoint=DISK)
+    with pytest.raises(errors.JediError) as large:
+        client.dataset_put_piece(MINE, "one", size=2**30, adler32="0" * 8, sha256="0" * 64,
+                                 endpoint=DISK, data=bytes(PIECE_MAX + 1))  # fmt: skip
+    assert large.value.code in ("http_413", "unreachable")  # the service reads no further
+    assert not [*world.ddm.staging_dir(DISK, 0, 0).parent.glob("upload-*")]
+
+
+def test_an_open_dataset_stays_open(world: World, client: Client, tmp_path: Path) -> None:
+    client.dataset_create(MINE, state="open", endpoint=DISK)
+    upload(client, MINE, local(tmp_path, one=b"1"))
+    assert world.ddm.dataset(MINE).state == "open"
+    upload(client, MINE, local(tmp_path, one=b"1"))
+    assert world.ddm.dataset(MINE).state == "open"
+    client.dataset_close(MINE)
+    upload(client, MINE, local(tmp_path, two=b"2"))
+    assert world.ddm.dataset(MINE).state == "closed"
+
+
+class Interrupted(FileSystemDDM):
+    """Storage that breaks off before a dataset is closed."""
+
+    def close(self, name: str) -> None:
+        raise OSError("gone")
+
+
+def test_a_broken_off_request_is_completed_by_its_repetition(world: World) -> None:
+    """Whoever dies between the files and the end of the dataset leaves it open: tasks would wait
+    for ever. The repeated request closes it."""
+    roots = {DISK: world.settings.home / "storage" / "SITE_A"}
+    file = NewFile("one", 1, "00320032", hashlib.sha256(b"1").hexdigest())
+    with world.engine.begin() as tx:
+        known = knobs.load(tx)
+        to = uploads.destination(tx, world.ddm, "me", "me:run7", DISK)
+        uploads.put_piece(world.ddm, to, file, 0, b"1")
+        with pytest.raises(OSError, match="gone"):
+            uploads.add(tx, Interrupted(roots), known, to, [file])
+        assert world.ddm.dataset("me:run7").state == "open"
+        assert uploads.add(tx, world.ddm, known, to, [file])[0].added is False
+        assert world.ddm.dataset("me:run7").state == "closed"
+        assert not [*world.ddm.staging_dir(DISK, 0, 0).parent.glob("upload-*")]
+
+
+def test_a_piece_whose_file_was_thrown_away_begins_anew(world: World) -> None:
+    file = NewFile("one", 2, "00320032", "0" * 64)
+    with world.engine.begin() as tx:
+        to = uploads.destination(tx, world.ddm, "me", "me:run7", DISK)
+    uploads.put_piece(world.ddm, to, file, 0, b"1")
+    world.ddm.drop_upload(DISK, to.key(file))
+    with pytest.raises(Refused) as refused:
+        uploads.put_piece(world.ddm, to, file, 1, b"1")
+    assert refused.value.facts["received"] == 0
+
+
+def test_a_large_file_needs_little_memory(world: World, tmp_path: Path) -> None:
+    """`bounded memory`: the service holds a piece at a time, whatever the size of the file."""
+    files = local(tmp_path, small=b"1", large=bytes(64 * 2**20))
+    with running(world) as process, Client(socket(world)) as client:
+        upload(client, MINE, files[:1])
+        before = peak(process.pid)
+        upload(client, MINE, files[1:])
+        assert peak(process.pid) - before < 40 * 2**10
+    assert [one.size for one in lying(world, MINE)] == [64 * 2**20, 1]
+
+
+def peak(process: int) -> int:
+    """The most memory that a process had, in kB."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])

@@ -1,0 +1,28 @@
+"""Local files become datasets, as their owner adds them through the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jedi_client.dataset_files import measure
+from sqlalchemy import Connection
+
+from jedi.ddm.interface import DDM
+from jedi.service import uploads
+from jedi.taskbuffer.housekeeping import knobs
+
+
+def add_files(
+    tx: Connection, ddm: DDM, name: str, paths: Sequence[Path], endpoint: str | None = None
+) -> list[uploads.AddedFile]:
+    """Upload files and add them to a dataset, as the user of its scope."""
+    who = name.partition(":")[0].removeprefix("user.")
+    to, known = uploads.destination(tx, ddm, who, name, endpoint), knobs.load(tx)
+    local = measure(paths)
+    files = [uploads.NewFile(**one) for one in local]
+    states = uploads.offer(ddm, known, to, files)
+    for one, file, had in zip(local, files, states, strict=True):
+        if had.status == "wanted":
+            uploads.put_piece(ddm, to, file, 0, one.path.read_bytes())
+    return uploads.add(tx, ddm, known, to, files)
