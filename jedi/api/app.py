@@ -25,6 +25,7 @@ from jedi.api.metrics import Metrics, is_local
 from jedi.api.observation import Observation
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, describe, says
 from jedi.api.operations import add_operations
+from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.knob_values import OidcKnobs
 from jedi.ddm.interface import DDM
@@ -84,10 +85,11 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Fast
         facts = oidc.login_facts(await to_thread.run_sync(provider))
         return JSONResponse(asdict(facts), headers={"Cache-Control": "no-cache"})
 
-    authentication = CallerAuthentication(world.engine, provider, world.log)
+    wrong_tokens = WrongTokens(knobs)
+    authentication = CallerAuthentication(world.engine, provider, wrong_tokens, world.log)
     metrics = Metrics(world.engine, connections)
     _itself(app, readiness(world.engine, release), metrics, knobs, authentication)
-    door = PilotAuthentication(world.engine, database.must_answer)
+    door = PilotAuthentication(world.engine, database.must_answer, wrong_tokens)
     _pilots(app, world, door, fresh)
     add_event_routes(app, world, door)
     add_operations(app, world, authentication, knobs, release, database.must_answer)
@@ -116,7 +118,7 @@ def _itself(
         await ready()
         return Response(ok, media_type="application/json")
 
-    @app.get("/metrics", name="metrics", **says(*ALWAYS, 401, 403))
+    @app.get("/metrics", name="metrics", **says(*ALWAYS, *KNOWN, token=None, answer="text/plain"))
     async def figures(request: Request) -> Response:
         known = "authorization" in request.headers
         if known or not (is_local(request) or knobs().api.metrics_open == "on"):
@@ -165,7 +167,9 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, LogEntries, BODY_MAX, keep)
 
-    @app.get("/v1/sandbox/{sha256}", name="pilot sandbox", **says(*ALWAYS, *KNOWN, 404))
+    archive = says(*ALWAYS, *KNOWN, 404, answer="application/gzip")
+
+    @app.get("/v1/sandbox/{sha256}", name="pilot sandbox", **archive)
     async def sandbox(request: Request, sha256: str) -> Response:
         caller = await door.who(request)
 

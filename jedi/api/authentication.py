@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -22,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jedi.api.bodies import LARGE, Bodies, read, refuse
+from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError
 from jedi.service import pilots
@@ -60,16 +62,19 @@ class Caller:
 class PilotAuthentication:
     """Lets pilots in, unless `must_answer` raises."""
 
-    def __init__(self, engine: Engine, must_answer: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, must_answer: Callable[[], None], wrong_tokens: WrongTokens
+    ) -> None:
         self._engine = engine
         self._must_answer = must_answer
+        self._wrong_tokens = wrong_tokens
         self._trusted: dict[str, tuple[float, str]] = {}
         """Until when, and the site, by the hashes of tokens."""
         self._bodies = Bodies()
         self._large = CapacityLimiter(1)  # at a time
 
     async def who(self, request: Request) -> Caller:
-        """The request's sender, who has a good token. Forbidden, its body unread."""
+        """The request's sender, who has a good token. Forbidden, TooManyCalls, its body unread."""
         try:
             self._must_answer()
         except JediError as error:
@@ -84,7 +89,9 @@ class PilotAuthentication:
             request.state.caller = f"pilot of {site}"
             return Caller(token, None)
         try:
-            identity = await to_thread.run_sync(self._identify, token)
+            identity = await self._wrong_tokens.identify(
+                request, token, partial(to_thread.run_sync, self._identify, token)
+            )
         except JediError as error:
             await refuse(request, error)
         request.state.caller = f"pilot of {identity.site}"

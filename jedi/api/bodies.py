@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gc
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from math import isfinite
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -17,11 +19,12 @@ from starlette.requests import Request
 
 from jedi.api.errors import Busy, TooLarge
 from jedi.core.errors import BadInput, Problem
+from jedi.core.nesting import is_deeper
 
 ALL_MAX = 64 * 2**20
 """Maximum bytes of all bodies in memory."""
 
-STRANGER_MAX = 64 * 2**10
+STRANGER_MAX = 2 * 2**20
 """Bytes that the service discards before a refusal. A sender of more may not get the answer:
 closing while data arrive resets the connection."""
 
@@ -31,6 +34,10 @@ LARGE = 64 * 2**10
 NESTED_MAX = 200_000
 """Lists and objects of a body. An empty one has two bytes there, and 64 in Python; what a thousand
 jobs have to say has some ten thousand."""
+
+DEPTH_MAX = 100
+"""Lists and objects within each other. Python functions that walk through a value call themselves
+for each."""
 
 MISTAKES_MAX = 100
 _SHOWN = 200
@@ -106,7 +113,21 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
-_JSON = json.JSONDecoder(parse_constant=_no_number)
+def _number(text: str) -> float:
+    if isfinite(found := float(text)):
+        return found
+    raise ValueError(f"{text[:40]} is too large")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{ascii(twice)[:_SHOWN]} stands there twice")
+    return found
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number, parse_float=_number, object_pairs_hook=_unique)
 
 
 def read(model: type[Model], body: bytearray) -> Model:
@@ -116,6 +137,8 @@ def read(model: type[Model], body: bytearray) -> Model:
         raise BadInput([Problem("", f"{len(body)} bytes", rule, "Send fewer at once")])
     try:
         found = _large(body) if len(body) > LARGE else _JSON.decode(body.decode())
+        if body.count(b"[") + body.count(b"{") > DEPTH_MAX and is_deeper(found, DEPTH_MAX):
+            raise ValueError(f"more than {DEPTH_MAX} lists and objects lie within each other")
     except (ValueError, RecursionError) as error:
         said = _shown(bytes(body[:_SHOWN]).decode("utf-8", "replace"))
         raise BadInput([Problem("", said, f"is no JSON ({error})", _REMEDY)]) from None

@@ -20,6 +20,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from jedi.api.problems import NO_HTTP, PROBLEM
+
 QUEUE = 2_048
 """Connections that the kernel keeps for us until we take them."""
 
@@ -30,6 +32,11 @@ _RESERVE = 3 * AT_ONCE
 """Descriptors for those, the database, storage and the log."""
 
 _ENOUGH = 65_536
+LINGER_S = 1.0
+LINGER_MAX = 2**20
+"""Seconds and bytes of what follows a request that is no HTTP: closing while data arrive resets the
+connection, and its sender does not get the answer."""
+
 _HEADERS, _BODY, _NOTHING = "headers", "body", "nothing"
 UNIX = "unix"
 """The host of a peer on the unix socket; its port is its uid. No peer can say so itself."""
@@ -197,6 +204,8 @@ def protocol(gate: ConnectionLimits) -> type[H11Protocol]:
 
     class Punctual(H11Protocol):
         visit: PeerSocket | None = None
+        refused_bytes: int | None = None
+        """Bytes after a request that was no HTTP."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -208,8 +217,27 @@ def protocol(gate: ConnectionLimits) -> type[H11Protocol]:
                 self.client = (UNIX, peer_uid(found))
 
         def data_received(self, data: bytes) -> None:
+            if self.refused_bytes is not None:
+                self.refused_bytes += len(data)
+                if self.refused_bytes > LINGER_MAX:
+                    self.transport.close()
+                return
             super().data_received(data)
             self._watch()
+
+        def send_400_response(self, msg: str) -> None:
+            """Answer in the one form of errors; end the connection a little later."""
+            length = str(len(NO_HTTP)).encode()
+            headers = [(b"content-type", PROBLEM.encode()), (b"content-length", length),
+                       (b"connection", b"close")]  # fmt: skip
+            for event in (
+                h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+                h11.Data(data=NO_HTTP),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+            self.refused_bytes = 0
+            self.loop.call_later(LINGER_S, self.transport.close)
 
         def on_response_complete(self) -> None:
             super().on_response_complete()

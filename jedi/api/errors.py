@@ -13,7 +13,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
 
+from jedi.api.problems import PROBLEM, problem
 from jedi.api.rates import TooManyCalls
 from jedi.core.errors import (
     BadInput,
@@ -52,8 +54,6 @@ _STATUS = {
 }
 _UNKNOWN_CALLER = ("no_token", "bad_token")
 AWAY = "JEDI's database does not answer at the moment. Try again."
-PROBLEM = "application/problem+json"
-"""RFC 9457."""
 
 
 def handle_errors(app: FastAPI, log: Any) -> None:
@@ -67,7 +67,10 @@ def handle_errors(app: FastAPI, log: Any) -> None:
     async def decline(request: Request, error: HTTPException) -> JSONResponse:
         sentence = f"{request.method} {request.url.path}: {error.detail}."
         said = JediError(sentence, code=f"http_{error.status_code}")
-        return _answer(request, error.status_code, said)
+        answer = _answer(request, error.status_code, said)
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            answer.headers["Allow"] = ", ".join(sorted(_methods(app, request)))
+        return answer
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, _error: ClientDisconnect) -> JSONResponse:
@@ -93,6 +96,16 @@ def handle_errors(app: FastAPI, log: Any) -> None:
         return answer
 
 
+def _methods(app: FastAPI, request: Request) -> set[str]:
+    """The methods of all routes with the request's path; Starlette names those of one."""
+    return {
+        method
+        for route in app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+
+
 def _status(error: JediError) -> int:
     if error.code in _UNKNOWN_CALLER:
         return 401
@@ -103,20 +116,12 @@ def _answer(request: Request, status: int, error: JediError) -> JSONResponse:
     """Return the answer to an error. The connection ends if a part of the request was not read: no
     request can follow that part."""
     request.state.code = error.code
-    body = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": error.sentence,
-        "code": error.code,
-        "sentence": error.sentence,
-        "facts": error.facts,
-    }
+    body = problem(status, error)
     headers = {"Connection": "close"} if getattr(request.state, "unread", False) else {}
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="jedi"'
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = "1"
-    if isinstance(error, TooManyCalls):
+    if "retry_after_s" in error.facts:
         headers["Retry-After"] = str(ceil(error.facts["retry_after_s"]))
     return JSONResponse(jsonable_encoder(body), status, headers, PROBLEM)

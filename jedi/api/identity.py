@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from anyio import to_thread
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from jedi.api.bodies import refuse
 from jedi.api.connections import UNIX
 from jedi.api.issuer import Issuer
+from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError, Unreachable
 from jedi.core.knob_values import OidcKnobs
@@ -29,16 +31,27 @@ _BEARER = re.compile(r"bearer +(\S{1,8192}) *", re.IGNORECASE)
 class CallerAuthentication:
     """Finds out on whose behalf a request acts."""
 
-    def __init__(self, engine: Engine, knobs: Callable[[], OidcKnobs], log: Any) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        knobs: Callable[[], OidcKnobs],
+        wrong_tokens: WrongTokens,
+        log: Any,
+    ) -> None:
         self._engine = engine
+        self._wrong_tokens = wrong_tokens
         self._knobs = knobs
         self._log = log
         self._issuer = Issuer("", log)
 
     async def __call__(self, request: Request) -> KnownCaller:
-        """The caller. Forbidden, the body unread."""
+        """The caller. Forbidden, TooManyCalls, the body unread."""
+        found = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        identify = partial(self._identify, request)
         try:
-            return await self._identify(request)
+            if found is None:
+                return await identify()
+            return await self._wrong_tokens.identify(request, found[1], identify)
         except JediError as error:
             await refuse(request, error)
 

@@ -6,15 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.responses import Response
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from jedi.api.problems import PROBLEM
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.service.operations.table import Operation
 
 _REF = "#/components/schemas/{model}"
 _SAID = {
-    400: "The request ended early, or is no HTTP",
+    400: "The request ended early, is no HTTP, or has more than 64 KB before its body (no_http, …)",
     401: "No token, or one that is unknown, expired or revoked (no_token, bad_token)",
     403: "The caller may not do this (forbidden, not_operator, scope_too_small, not_a_pilot, …)",
     404: "There is none (not_found, sandbox_missing)",
@@ -22,20 +24,25 @@ _SAID = {
     410: "The version is too old: list again (version_too_old)",
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
-    429: "The caller asks too often; Retry-After gives the wait (too_many_calls)",
+    416: "The file does not have this range",
+    429: "The caller asks too often or has too many streams, or the address sends too many wrong "
+    "tokens; Retry-After, if there is one, gives the wait (too_many_calls, …)",
     500: "The service failed; its log has the reason (internal)",
     503: "Later: the database does not answer, or the service is busy (unreachable, busy)",
 }
 ALWAYS = (500, 503)
-KNOWN = (400, 401, 403)
+KNOWN = (400, 401, 403, 429)
 SENT = (413, 422)
-RATED = (429,)
 
 _PROBLEM = {"type": "object", "properties": {name: {} for name in ("path", "value", "rule")}}
 _ERROR = {
     "type": "object",
-    "required": ["code", "sentence", "facts"],
+    "required": ["type", "title", "status", "detail", "code", "sentence", "facts"],
     "properties": {
+        "type": {"const": "about:blank"},
+        "title": {"type": "string", "description": "the name of the status"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "the sentence again (RFC 9457)"},
         "code": {"type": "string", "description": "for programs, to count"},
         "sentence": {"type": "string", "description": "for people, to read"},
         "facts": {
@@ -46,17 +53,27 @@ _ERROR = {
 }
 
 
-def says(*statuses: int, token: bool = True, body: type[BaseModel] | None = None) -> dict[str, Any]:
-    """Arguments of a route: the statuses of its errors, whether it wants a token, and its body."""
-    content = {"application/json": {"schema": {"$ref": _REF.format(model="Error")}}}
-    more: dict[str, Any] = {"security": [{"token": []}]} if token else {}
+def says(
+    *statuses: int,
+    token: bool | None = True,
+    body: type[BaseModel] | None = None,
+    answer: str = "application/json",
+) -> dict[str, Any]:
+    """Arguments of a route: the statuses of its errors, whether it wants a token (None: from some
+    callers), its body, and the type of its answer."""
+    content = {PROBLEM: {"schema": {"$ref": _REF.format(model="Error")}}}
+    found = {n: {"description": _SAID[n], "content": content} for n in sorted(statuses)}
+    done = {"description": "The answer", "content": {answer: {"schema": {}}}}
+    ways: list[dict[str, Any]] = [{"token": []}] if token else [{}, {"token": []}]
+    more: dict[str, Any] = {} if token is False else {"security": ways}
     if body:
         schema = {"schema": {"$ref": _REF.format(model=body.__name__)}}
         more["requestBody"] = {"required": True, "content": {"application/json": schema}}
     return {
         "response_model": None,
+        "response_class": Response,  # else FastAPI adds a type of its own
         "openapi_extra": more,
-        "responses": {n: {"description": _SAID[n], "content": content} for n in sorted(statuses)},
+        "responses": {200: done, **found},
     }
 
 
@@ -121,22 +138,26 @@ def _request_body(
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    statuses = {*ALWAYS, *KNOWN, *SENT, *RATED, 404}
+    statuses = {*ALWAYS, *KNOWN, *SENT, 404}
     statuses |= {409} if operation.changes else set()
     statuses |= {410} if operation.streams_events else set()
-    error = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Error")}}}
+    error = {PROBLEM: {"schema": {"$ref": _REF.format(model="Error")}}}
     found: dict[str, Any] = {
         "200": {"description": "The answer", "content": _answer(operation)},
         **{str(one): {"description": _SAID[one], "content": error} for one in sorted(statuses)},
     }
-    if operation.method == "GET" and not operation.streams_events:
+    if operation.streams:
+        found["206"] = {"description": "The ranges that the header Range names",
+                        "content": {"*/*": {"schema": _BINARY}}}  # fmt: skip
+        found["416"] = {"description": _SAID[416]}
+    elif operation.method == "GET" and not operation.streams_events:
         found["304"] = {"description": "Unchanged since the ETag of If-None-Match"}
     return found
 
 
 def _answer(operation: Operation) -> dict[str, Any]:
     if operation.streams:
-        return {"application/octet-stream": {"schema": _BINARY}}
+        return {"*/*": {"schema": _BINARY}}
     schema = operation.answer.json_schema(mode="serialization", ref_template=_REF)
     schema = _inline(schema, schema.pop("$defs", {}))
     if operation.streams_events:
@@ -149,6 +170,10 @@ def _inline(schema: Any, models: dict[str, Any]) -> Any:
     match schema:
         case {"$ref": str(ref)}:
             return _inline(models[ref.rpartition("/")[2]], models)
+        case {"prefixItems": list(places), **rest}:  # which few tools know
+            kinds = [_inline(one, models) for one in places]
+            distinct = [one for n, one in enumerate(kinds) if one not in kinds[:n]]
+            return {**rest, "items": {"anyOf": distinct}}
         case dict():
             return {name: _inline(one, models) for name, one in schema.items()}
         case list():

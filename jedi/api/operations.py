@@ -13,6 +13,7 @@ import types
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin
+from urllib.parse import unquote_to_bytes
 
 from anyio import to_thread
 from fastapi import FastAPI
@@ -31,6 +32,7 @@ from jedi.api.rates import Rates, TooManyCalls
 from jedi.api.watching import Watchers
 from jedi.core import crash
 from jedi.core.errors import BadInput, JediError, Problem
+from jedi.core.knobs import Knobs
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.service.operations.table import Call, EventStream, FileContent, KnownCaller, Operation
@@ -39,6 +41,9 @@ from jedi.taskbuffer.users import audit
 
 UPLOADS_MAX = 512 * 2**20
 """Bytes of all uploads in hand."""
+
+SANDBOX_ROOM = 11 * 2**20
+"""Bytes of an upload beside the contents of its files: headers of tar and gzip."""
 
 TEXT_MAX = 500
 """Characters of a text in the audit."""
@@ -77,11 +82,11 @@ def add_operations(
     let_in = _entrance(authentication, Rates(), knobs, must_answer)
     bodies, uploads = Bodies(), Bodies(UPLOADS_MAX)
     here = Surroundings(world, Home(world.settings.home), release)
-    app.state.watchers = watchers = Watchers(world, authentication)
+    app.state.watchers = watchers = Watchers(world, authentication, knobs)
     for one in OPERATIONS:
         app.add_api_route(
             one.path,
-            _endpoint(one, here, let_in, uploads if one.raw else bodies, watchers),
+            _endpoint(one, here, let_in, uploads if one.raw else bodies, watchers, knobs),
             methods=[one.method],
             name=one.name,
             response_model=None,
@@ -121,17 +126,25 @@ def _endpoint(
     let_in: LetIn,
     bodies: Bodies,
     watchers: Watchers,
+    knobs: CurrentKnobs,
 ) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         caller = await let_in(request)
         origin = _origin(request, operation)
-        async with bodies.taken(request, operation.body_max) as body:
+        async with bodies.taken(request, _body_max(operation, knobs())) as body:
             answer = await to_thread.run_sync(_run, operation, here, caller, origin, request, body)
         if isinstance(answer, EventStream):
-            return watchers.respond(operation, answer, request, {})
+            return watchers.respond(operation, answer, request, caller.user_name)
         return _respond(request, operation, answer)
 
     return endpoint
+
+
+def _body_max(operation: Operation, knobs: Knobs) -> int:
+    """Bytes of a request; of an upload no more than a sandbox may have."""
+    if not operation.raw:
+        return operation.body_max
+    return min(operation.body_max, knobs.sandbox.max_mb * 2**20 + SANDBOX_ROOM)
 
 
 def _origin(request: Request, operation: Operation) -> Origin:
@@ -278,6 +291,7 @@ def _short(value: Any) -> Any:
 
 def read_arguments(operation: Operation, request: Request, body: bytearray) -> dict[str, Any]:
     """The named arguments of a request: from its path, and its query or its body. BadInput."""
+    must_be_utf8(request)
     if operation.method == "GET":
         found: dict[str, Any] = _query(operation, request)
     elif operation.raw:
@@ -296,6 +310,19 @@ def read_arguments(operation: Operation, request: Request, body: bytearray) -> d
     except ValidationError as error:
         raise BadInput(problems_of(error)) from None
     return {name: getattr(model, name) for name in operation.parameters}
+
+
+def must_be_utf8(request: Request) -> None:
+    """BadInput: path or query hold bytes that are no UTF-8; Starlette would replace them."""
+    for place, raw in (
+        ("path", request.scope["raw_path"]),
+        ("query", request.scope["query_string"]),
+    ):
+        try:
+            unquote_to_bytes(raw).decode()
+        except UnicodeDecodeError:
+            shown, remedy = ascii(raw.decode("latin-1")[:80]), "Encode it as UTF-8"
+            raise BadInput([Problem(place, shown, "is no UTF-8", remedy)]) from None
 
 
 def must_be_storable(value: Any, path: str = "") -> None:

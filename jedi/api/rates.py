@@ -1,15 +1,25 @@
-"""Rates of calls: a token bucket for each caller, in this process."""
+"""Rates of calls and of wrong tokens: token buckets, in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from starlette.requests import Request
+
+from jedi.api.connections import UNIX
 from jedi.core import clock
-from jedi.core.errors import JediError
+from jedi.core.errors import Forbidden, JediError
 from jedi.core.knobs import Knobs
+from jedi.taskbuffer.users.users import token_hash
 
-CALLERS_MOST = 10_000
-"""Callers that have a bucket at a time."""
+NAMES_MOST = 10_000
+"""Callers, or addresses, that have a bucket at a time."""
+
+GOOD_MOST = 100_000
+"""Good tokens that the service remembers."""
+
+Found = TypeVar("Found")
 
 
 class TooManyCalls(JediError):
@@ -18,30 +28,89 @@ class TooManyCalls(JediError):
     code = "too_many_calls"
 
 
+class Buckets:
+    """A token bucket for each name. A bucket in debt fills first."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._left: dict[str, tuple[float, float]] = {}
+        """Tokens left, and the time of that figure."""
+
+    def wait_s(self, name: str, per_s: float, burst: float) -> float:
+        """Seconds until the bucket holds a whole token; 0: it does."""
+        left = self._now_left(name, per_s, burst)
+        return 0.0 if left >= 1 else round((1 - left) / per_s, 3)
+
+    def take(self, name: str, per_s: float, burst: float) -> None:
+        """Take a token out of the bucket, which may get into debt."""
+        left, now = self._now_left(name, per_s, burst), self._now()
+        if len(self._left) >= NAMES_MOST:
+            self._left = {name: one for name, one in self._left.items()
+                          if one[0] + (now - one[1]) * per_s < burst}  # fmt: skip
+        self._left[name] = (left - 1, now)
+
+    def _now_left(self, name: str, per_s: float, burst: float) -> float:
+        now = self._now()
+        before, at = self._left.get(name, (burst, now))
+        return min(burst, before + (now - at) * per_s)
+
+
 class Rates:
     """The calls that each caller has left."""
 
     def __init__(self, now: Callable[[], float] = clock.monotonic) -> None:
-        self._now = now
-        self._left: dict[str, tuple[float, float]] = {}
-        """Calls left, and the time of that figure."""
+        self._calls = Buckets(now)
 
     def take(self, caller: str, knobs: Knobs) -> None:
         """Count a call. TooManyCalls: the caller has none left; its facts say when he has."""
         per_s, burst = knobs.api.calls_per_s, float(knobs.api.calls_burst)
         if per_s <= 0:
             return
-        now = self._now()
-        before, at = self._left.get(caller, (burst, now))
-        left = min(burst, before + (now - at) * per_s)
-        if left < 1:
-            wait_s = round((1 - left) / per_s, 3)
+        if wait_s := self._calls.wait_s(caller, per_s, burst):
             raise TooManyCalls(
                 f"{caller} makes more than {per_s:g} calls per second. Try again in {wait_s:g} s.",
                 calls_per_s=per_s,
                 retry_after_s=wait_s,
             )
-        if len(self._left) >= CALLERS_MOST:
-            self._left = {name: one for name, one in self._left.items()
-                          if one[0] + (now - one[1]) * per_s < burst}  # fmt: skip
-        self._left[caller] = (left - 1, now)
+        self._calls.take(caller, per_s, burst)
+
+
+class WrongTokens:
+    """The wrong tokens that each address may still send. Beyond them the service looks no unknown
+    token up. A token that was good here before is never refused unseen: strangers lock nobody out
+    who shares their address, such as that of a proxy."""
+
+    def __init__(
+        self, knobs: Callable[[], Knobs], now: Callable[[], float] = clock.monotonic
+    ) -> None:
+        self._knobs = knobs
+        self._tries = Buckets(now)
+        self._good: dict[str, None] = {}
+
+    async def identify(
+        self, request: Request, token: str, identify: Callable[[], Awaitable[Found]]
+    ) -> Found:
+        """The holder of a token, as `identify` finds it. Forbidden; TooManyCalls: the request's
+        address has sent too many wrong tokens."""
+        api = self._knobs().api
+        peer = request.client.host if request.client else ""
+        if peer == UNIX or api.wrong_tokens_per_s <= 0:
+            return await identify()
+        rate, known = (api.wrong_tokens_per_s, float(api.wrong_tokens_burst)), token_hash(token)
+        wait_s = self._tries.wait_s(peer, *rate)
+        if wait_s and known not in self._good:
+            raise TooManyCalls(
+                f"{peer} sends too many wrong tokens. Correct the token and try again in "
+                f"{wait_s:g} s.", code="too_many_wrong_tokens", retry_after_s=wait_s,
+            )  # fmt: skip
+        try:
+            found = await identify()
+        except Forbidden as error:
+            if error.code == "bad_token":
+                self._good.pop(known, None)
+                self._tries.take(peer, *rate)
+            raise
+        if len(self._good) >= GOOD_MOST:
+            self._good.clear()
+        self._good[known] = None
+        return found

@@ -4,7 +4,8 @@ some. Neither a stream nor the poller needs a notification (docs/decisions/watch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,11 +14,14 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from jedi.agent.base import World
 from jedi.api.identity import CallerAuthentication
+from jedi.api.rates import TooManyCalls
 from jedi.core import clock
 from jedi.core.errors import JediError
+from jedi.core.knobs import Knobs
 from jedi.service import watching
 from jedi.service.operations.table import EventStream, Operation
 from jedi.service.waiting import Watched
@@ -83,12 +87,58 @@ class Watcher:
                 return
 
 
+class EventResponse(StreamingResponse):
+    """A stream as a response; `at_end` runs even if the reader leaves before it begins."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, content: AsyncIterator[bytes], headers: dict[str, str], at_end: Callable[[], None]
+    ) -> None:
+        super().__init__(content, headers=headers)
+        self._at_end = at_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._at_end()
+
+
+class StreamLimit:
+    """The open streams of each caller."""
+
+    def __init__(self, knobs: Callable[[], Knobs]) -> None:
+        self._knobs = knobs
+        self._open: Counter[str] = Counter()
+
+    def enter(self, caller: str) -> None:
+        """Count a stream. TooManyCalls: the caller has as many as he may."""
+        most = self._knobs().api.caller_streams
+        if 0 < most <= self._open[caller]:
+            raise TooManyCalls(
+                f"{caller} has {most} open streams, and no more are allowed (knob "
+                "api.caller_streams). Close one, or watch several tasks in one stream.",
+                code="too_many_streams", caller_streams=most,
+            )  # fmt: skip
+        self._open[caller] += 1
+
+    def leave(self, caller: str) -> None:
+        """Uncount it."""
+        self._open[caller] -= 1
+        if not self._open[caller]:
+            del self._open[caller]
+
+
 class Watchers:
     """All streams of this process, and their poller."""
 
-    def __init__(self, world: World, authentication: CallerAuthentication) -> None:
+    def __init__(
+        self, world: World, authentication: CallerAuthentication, knobs: Callable[[], Knobs]
+    ) -> None:
         self._world = world
         self._authentication = authentication
+        self._limit = StreamLimit(knobs)
         self._watchers: set[Watcher] = set()
         self._known: dict[int, Watched] = {}
         self._logs = LogBound()
@@ -98,12 +148,14 @@ class Watchers:
         self._whole_at = self._recheck_at = 0.0
         self._closed = False
 
-    def respond(self, operation: Operation, asked: EventStream, request: Request,
-                headers: dict[str, str]) -> StreamingResponse:  # fmt: skip
-        """The stream that answers a request."""
-        headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._stream(operation, asked, request), headers=headers,
-                                 media_type="text/event-stream")  # fmt: skip
+    def respond(
+        self, operation: Operation, asked: EventStream, request: Request, caller: str
+    ) -> EventResponse:
+        """The stream that answers a request of a caller. TooManyCalls."""
+        self._limit.enter(caller)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        stream = self._stream(operation, asked, request)
+        return EventResponse(stream, headers, lambda: self._limit.leave(caller))
 
     def close(self) -> None:
         """End all streams: the service ends."""

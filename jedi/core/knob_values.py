@@ -39,6 +39,7 @@ class AnalysisKnobs:
 class ApiKnobs:
     access_log: str
     body_s: float
+    caller_streams: int
     calls_burst: int
     calls_per_s: float
     headers_s: float
@@ -47,6 +48,8 @@ class ApiKnobs:
     peer_connections: int
     socket_group: str
     watch_poll_s: float
+    wrong_tokens_burst: int
+    wrong_tokens_per_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -437,6 +437,13 @@ _DECLARED = [
     _knob("api.calls_per_s", "calls/s", 200.0, "most calls of one caller in the long run, in each "
           "service; pilots have no such limit; 0: no limit", least=0),
     _knob("api.calls_burst", "calls", 1_000, "most calls of one caller at once", least=1),
+    _knob("api.wrong_tokens_per_s", "tokens/s", 10.0, "most wrong tokens of one address in the "
+          "long run, in each service; the unix socket has no such limit; 0: no limit",
+          least=0),
+    _knob("api.wrong_tokens_burst", "tokens", 300, "most wrong tokens of one address at once",
+          least=1),
+    _knob("api.caller_streams", "streams", 100, "most open streams of changes of one caller, in "
+          "each service; 0: no limit", least=0),
     _knob("api.metrics_open", "", "off", "on: every caller may read /metrics; off: only "
           "callers on the same machine and known users", among=("off", "on")),
     _knob("api.access_log", "", "on", "on: the service logs each request", among=("off", "on")),

@@ -4,6 +4,7 @@ and site of the pilot's token. Answers have the form of the wire.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any
@@ -26,6 +27,7 @@ from jedi.taskbuffer.users.users import Identity
 
 Answer = dict[str, Any]
 _PSEUDO = ("pseudo_input", "pp_input", "random_seed")
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def identify(tx: Connection, token: str) -> Identity:
@@ -103,7 +105,7 @@ def log(tx: Connection, who: Identity, entries: Sequence[LogEntry]) -> Answer:
 def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
     """Return a task's input sandbox, a tar.gz."""
     pilot_site(who)
-    data = dispatch.sandbox(tx, sha256)
+    data = dispatch.sandbox(tx, sha256) if _SHA256.fullmatch(sha256) else None
     if data is None:
         raise NotFound(f"There is no sandbox {sha256}.", code="sandbox_missing", sha256=sha256)
     return data

@@ -148,7 +148,7 @@ def read(text: str) -> SystemState:
             queues=tuple(KnownQueue(**one) for one in content.get("queues", ())),
             pledges=tuple(Pledge(**one) for one in content.get("pledges", ())),
         )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         rule = f"it is not a snapshot: {type(error).__name__} {error}"
         remedy = "Write one with: jedi snapshot export"
         raise BadInput([Problem("--snapshot", text[:40], rule, remedy)]) from error

@@ -141,7 +141,8 @@ def _prepare(world: World, address: str) -> dict[str, dict[str, str]]:
             "operator": access.put_user_token(tx, "olga", None, "all", 600.0),
         }
     known = {name: {"Authorization": f"Bearer {token}"} for name, token in made.items()}
-    return {"nobody": {}, "wrong": {"Authorization": "Bearer " + "x" * 43}, **known}
+    wrong, forged = ({"Authorization": f"Bearer {token}"} for token in ("x" * 43, "e30.e30.e30"))
+    return {"nobody": {}, "wrong": wrong, "forged": forged, **known}
 
 
 def expected(row: Row) -> dict[str, str]:
@@ -183,7 +184,7 @@ def test_strangers_learn_nothing_of_tasks(door: Door, name: str) -> None:
     """`A stranger learns neither that a task exists nor its owner's name from an error`: the answer
     about a task is the same, byte for byte, as that about none."""
     task = fresh(door.world, ROWS[name])
-    for stranger in ("nobody", "wrong", "pilot"):
+    for stranger in ("nobody", "wrong", "forged", "pilot"):
         there, absent = door.ask(stranger, name, task), door.ask(stranger, name, MISSING)
         assert (there.status_code, there.content) == (absent.status_code, absent.content)
         said = str({**there.json(), "status": None})  # which may be the task's number
@@ -228,6 +229,40 @@ def test_a_dry_run_checks_all_and_changes_nothing(door: Door, name: str) -> None
     found = {who: outcome(door.ask(who, name, task, dry_run=True), row) for who in ROLES}
     assert found == {who: expected(row)[who] for who in ROLES}
     assert contents(door.world) == before
+
+
+@pytest.mark.parametrize(
+    ("verb", "things", "more"),
+    [("report", "reports", {"status": "running"}), ("heartbeat", "beats", {}),
+     ("log", "entries", {"stdout_tail": "x"})],
+)  # fmt: skip
+def test_pilots_learn_nothing_of_jobs_elsewhere(
+    door: Door, verb: str, things: str, more: dict[str, Any]
+) -> None:
+    """A pilot of SITE_B gets the same answer about a job of SITE_A as about none."""
+    job = fresh(door.world, ROWS["job.show"])
+    with door.world.engine.begin() as tx:
+        elsewhere = {"Authorization": f"Bearer {users.put_token(tx, 'pilot', site='SITE_B')}"}
+
+    def ask(panda_id: int) -> tuple[int, str]:
+        body = {things: [{"pandaid": panda_id, "lock_seq": 1, **more}]}
+        answer = door.client.post(f"/v1/pilot/{verb}", headers=elsewhere, json=body)
+        return answer.status_code, answer.text.replace(str(panda_id), "ID")
+
+    assert ask(job) == ask(MISSING)
+    assert ask(job)[0] == 200
+
+
+def test_callers_learn_nothing_of_tokens_of_others(door: Door) -> None:
+    """The id of somebody else's token is as unknown as one that nobody has."""
+    known = door.client.get("/v1/tokens", headers=door.headers["owner"]).json()
+
+    def revoke(token_id: str) -> tuple[int, str]:
+        answer = door.client.delete(f"/v1/tokens/{token_id}", headers=door.headers["user"])
+        return answer.status_code, answer.text.replace(token_id, "ID")
+
+    assert revoke(known[0]["token_id"]) == revoke("0" * 12)
+    assert len(door.client.get("/v1/tokens", headers=door.headers["owner"]).json()) == len(known)
 
 
 def test_every_operation_stands_in_the_table_of_this_test(door: Door) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 import httpx
 import structlog
 import uvicorn
+from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from jedi.agent.base import World
@@ -57,29 +59,32 @@ def bare_world(engine: Engine, home: Path) -> World:
 
 
 @contextmanager
-def served(world: World) -> Iterator[None]:
-    """The service in a thread of this process, at the unix socket of the world's home: quicker to
-    start than a process, for tests of its clients. Its log stays out of what they print."""
+def served(world: World, app: FastAPI | None = None, *listening: socket.socket) -> Iterator[None]:
+    """The service in a thread of this process, at the unix socket of the world's home and at these
+    sockets: quicker to start than a process, for tests of its clients. Its log stays out of what
+    they print."""
     world = replace(world, log=structlog.wrap_logger(structlog.PrintLogger(sys.__stderr__)))
     home = Home(world.settings.home)
     home.prepare()
     limits = ConnectionLimits(512, lambda: PeerLimits(512, 10.0, 60.0))
     config = uvicorn.Config(
-        create_app(world, limits.count), http=protocol(limits), log_config=None,
+        app or create_app(world, limits.count), http=protocol(limits), log_config=None,
         log_level="critical", access_log=False, proxy_headers=False, lifespan="off",
         timeout_graceful_shutdown=1,
     )  # fmt: skip
     server = Server(config)
     server.linger_s = 0.0
-    listener = Listener.behind(limits, listen_unix(home.api_socket))
-    thread = threading.Thread(target=server.run, args=([listener],))
+    sockets = [listen_unix(home.api_socket), *listening]
+    listeners = [Listener.behind(limits, one) for one in sockets]
+    thread = threading.Thread(target=server.run, args=(listeners,))
     thread.start()
     try:
         yield
     finally:
         server.should_exit = True
         thread.join()
-        listener.close()
+        for listener in listeners:
+            listener.close()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from jedi.core.errors import BadInput, JediError
 from jedi.core.states import JOB
 from jedi.service import jobs, results
 from jedi.service.operations.table import ANYBODY, OWNER, Call, must_be_known, operation
-from jedi.service.operations.tasks import Conditions, Days, MostRows, TaskId
+from jedi.service.operations.tasks import Conditions, Days, IdsInQuery, MostRows, TaskId
 from jedi.taskbuffer.jobs.one_job import OneJob, OwnedJob
 from jedi.taskbuffer.reports.listings import FileSummary
 
@@ -36,7 +36,7 @@ def owned(
 
 
 @operation("job.look", "GET", "/v1/jobs/look", ANYBODY)
-def look(call: Call, panda_ids: PandaIds) -> list[OneJob]:
+def look(call: Call, panda_ids: IdsInQuery) -> list[OneJob]:
     """Show jobs at a glance."""
     return jobs.get(call.tx, panda_ids)
 

@@ -76,7 +76,7 @@ def list_audit(
     user: str | None = None,
     operation: str | None = None,
     subject: str | None = None,
-    before: int | None = None,
+    before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None,
     limit: Annotated[int, Field(ge=1, le=10_000)] = 100,
 ) -> Sequence[AuditEntry]:
     """List changes that callers made, the newest first."""

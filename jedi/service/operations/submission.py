@@ -33,7 +33,7 @@ TextFormat = Literal["yaml", "json"]
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
 
-class TaskText(BaseModel, extra="forbid"):
+class TaskText(BaseModel, extra="forbid", strict=True):
     """A task, or several, in a text; `name`: the file's, for errors."""
 
     text: Text

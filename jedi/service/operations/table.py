@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Strict, TypeAdapter, create_model
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Forbidden, Problem
@@ -161,13 +161,19 @@ class Operation:
 
     @cached_property
     def arguments(self) -> type[BaseModel]:
-        """The model of the named arguments. Names that it does not have are mistakes."""
+        """The model of the named arguments. Names that it does not have are mistakes. A body has
+        JSON's types; a path and a query have texts alone."""
         fields: Any = {
-            name: (self.hints[name], ... if one.default is one.empty else one.default)
+            name: (self._hint(name), ... if one.default is one.empty else one.default)
             for name, one in self.parameters.items()
         }
         title = "".join(part.title() for part in re.split(r"[._]", self.name)) + "Arguments"
-        return create_model(title, __config__=ConfigDict(extra="forbid"), **fields)
+        config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=self.method != "GET")
+        return create_model(title, __config__=config, **fields)
+
+    def _hint(self, name: str) -> Any:
+        hint = self.hints[name]
+        return Annotated[hint, Strict(False)] if name in self.in_path else hint
 
     @property
     def streams(self) -> bool:

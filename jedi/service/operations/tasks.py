@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from jedi.core import states
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.core.states import EVENT_CODES, JOB, TASK_STATES
 from jedi.service import cleaning, commands, events, priorities, tasks, waiting, watching
@@ -26,10 +27,15 @@ from jedi.taskbuffer.reports.listings import FileSummary, Step, TaskSummary
 
 TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 ManyTasks = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
+IdsInQuery = Annotated[list[TaskId], Field(min_length=1, max_length=1_500)]
+"""As many as a query can hold: 64 KB with the headers."""
+
 MostRows = Annotated[int, Field(ge=1, le=tasks.MOST_ROWS)]
 Days = Annotated[float, Field(ge=0, le=36_500)]
 Conditions = Annotated[list[str], Field(max_length=50)] | None
 PAGE = 1_000
+FILE_KINDS = tuple(dict.fromkeys((*states.INPUT_TYPES, *states.MADE_TYPES)))
+FILE_STATUSES = tuple(dict.fromkeys((*states.INPUT_FILE.states, *states.OUTPUT_FILE.states)))
 
 
 @operation("task.list", "GET", "/v1/tasks", ANYBODY)
@@ -89,6 +95,8 @@ def files(
     limit: MostRows = PAGE,
 ) -> list[FileSummary]:
     """List the files of a task, inputs and outputs."""
+    must_be_known("type", type, FILE_KINDS, "no such type of files")
+    must_be_known("status", status, FILE_STATUSES, "no such status of a file")
     return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit)
 
 
@@ -132,7 +140,7 @@ def schema(call: Call) -> dict[str, Any]:
 
 
 @operation("task.look", "GET", "/v1/tasks/look", ANYBODY)
-def look(call: Call, jedi_task_ids: ManyTasks) -> list[waiting.Watched]:
+def look(call: Call, jedi_task_ids: IdsInQuery) -> list[waiting.Watched]:
     """Show tasks at a glance, each with whether waiting for it is over."""
     return waiting.look(call.tx, jedi_task_ids)
 
@@ -140,7 +148,7 @@ def look(call: Call, jedi_task_ids: ManyTasks) -> list[waiting.Watched]:
 @operation("task.watch", "GET", "/v1/tasks/watch", ANYBODY)
 def watch(
     call: Call,
-    jedi_task_ids: ManyTasks | None = None,
+    jedi_task_ids: IdsInQuery | None = None,
     everybody: bool = False,
     since: str | None = None,
 ) -> EventStream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
+from jedi.core.nesting import is_deeper
 from jedi.spec.tasks.contradictions import contradictions, item_contradictions
 from jedi.spec.tasks.params import TaskParams
 from jedi.spec.tasks.placeholders import stream_of
@@ -38,6 +40,8 @@ def parse_text(text: str, format: str) -> Any:
         document = json.loads(
             text.removeprefix(_BOM), object_pairs_hook=_unique_keys, parse_constant=_no_such_number
         )
+        if is_deeper(document, strictyaml.MAX_DEPTH):
+            raise RecursionError
         if bad := next(_unprintable(document), None):
             raise ValueError(f"{bad[:20]!r} holds a character that can't be stored")
     except ValueError as error:
@@ -148,8 +152,8 @@ def _sound(document: dict[Any, Any], error: ValidationError) -> dict[str, Any]:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(k for k in keys if keys.count(k) > 1)!r} is repeated")
+        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"key {twice!r} is repeated")
     return found
 
 
