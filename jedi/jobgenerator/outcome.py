@@ -58,7 +58,7 @@ def _job_sets(made: Made, jobs: NewJobs, found: Proposal) -> Made:
 
 
 FORMS: dict[str, Form] = {"es_merge": _job_sets}
-"""Of kinds that are not as they were planned."""
+"""Forms of kinds of jobs that differ from the plan."""
 
 
 def formed(made: Made, found: Proposal) -> Made:

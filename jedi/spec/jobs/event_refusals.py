@@ -18,7 +18,7 @@ REFUSALS: Mapping[str, str] = {
     "not_wanted": "The range was cancelled or is processed again elsewhere.",
     "other_zip": "A file of this name was reported with another size, checksum or endpoint.",
 }
-"""Why an entry of a report does not count."""
+"""Reasons why an entry of a report does not count."""
 
 
 class RefusedEntry(NamedTuple):

@@ -7,9 +7,9 @@ of the event service.
 from __future__ import annotations
 
 EVENTS = "jedi:events"
-"""Of a consumer, JSON: its job set (null: any of the task) as jobset_id, its mode, and clone,
-runonce or storeonce."""
+"""A text of a consumer, JSON: its job set (null: any of the task) as jobset_id, its mode, and
+clone, runonce or storeonce."""
 
 PIECES = "jedi:pieces"
-"""Of a job that merges pieces, JSON: a list of zip files {endpoint, lfn, fsize, adler32} with their
-`members`, the ids of ranges."""
+"""A text of a job that merges pieces, JSON: a list of zip files {endpoint, lfn, fsize, adler32}
+with their `members`, the ids of ranges."""

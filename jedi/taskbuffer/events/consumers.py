@@ -48,7 +48,7 @@ class ConsumerMemory:
         self._places: dict[tuple[int, int], Place] = {}
 
     def consumers(self, tx: Connection, panda_ids: Iterable[int]) -> dict[int, KnownConsumer]:
-        """Those of the jobs that are consumers."""
+        """The jobs among these that are consumers."""
         known = self._known  # other threads may begin another one
         wanted = list(panda_ids)
         if unknown := [one for one in wanted if one not in known]:
