@@ -19,7 +19,7 @@ from sqlalchemy import text
 from support.commanding import end, take
 from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
-from support.situations import set_sites, soon
+from support.situations import make_due, set_sites
 from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
@@ -106,14 +106,14 @@ def test_a_dataset_that_has_no_site_keeps_no_other_waiting(grid: World) -> None:
         "status_offline": ("SITE_A",), "no_data": ("SITE_B",)
     }  # fmt: skip
     for _ in range(4):
-        soon(grid)
+        make_due(grid)
         generate(grid)
     assert made(grid) == {("demo:two", "SITE_B", 4)}
     row = row_of(grid, task)
     assert (row.status, row.reason_code) == ("pending", "no_site_now")
     set_sites(grid, status="online")
     for _ in range(4):
-        soon(grid)
+        make_due(grid)
         do(grid, f"UPDATE jedi_tasks SET status = 'running' WHERE jeditaskid = {task}")
         generate(grid)
     assert made(grid) == {("demo:one", "SITE_A", 4), ("demo:two", "SITE_B", 4)}
@@ -169,13 +169,13 @@ def test_the_limit_on_sites_holds_for_all_datasets_of_a_task(grid: World) -> Non
         said = why(tx, task).brokerage
     assert said is not None
     assert {one.code: one.sites for one in said.near_misses}["many_sites"] == ("SITE_B",)
-    soon(grid)
+    make_due(grid)
     generate(grid)
     assert made(grid) == {("demo:one", "SITE_A", 4)}
     ids = [row.pandaid for row in rows(grid, "SELECT pandaid FROM jedi_jobs")]
     take(grid, ids)
     end(grid, ids)
-    soon(grid)
+    make_due(grid)
     do(grid, f"UPDATE jedi_tasks SET status = 'running' WHERE jeditaskid = {task}")
     generate(grid)
     assert {(name, site) for name, site, _ in made(grid)} == {
@@ -202,6 +202,6 @@ def test_a_cycle_reads_no_more_than_it_uses(grid: World) -> None:
     assert len(first) == 12
     assert first == sorted(first) != many[:12]
     for _ in range(40):
-        soon(grid)
+        make_due(grid)
         generate(grid)
     assert made(grid) == {(name, "SITE_A", 4) for name in many}

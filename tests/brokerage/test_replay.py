@@ -12,7 +12,7 @@ from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows, use
 from support.helpers import add_site
 from support.service_process import served
-from support.situations import set_sites, soon
+from support.situations import make_due, set_sites
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
@@ -98,7 +98,7 @@ def test_later_decisions_remember_the_sites_used_before(grid: World) -> None:
     generate(grid)
     set_sites(grid, status="online")
     do(grid, "UPDATE jedi_datasets SET nfilestobeused = 6 WHERE type = 'input'")
-    soon(grid)
+    make_due(grid)
     generate(grid)
     found = ask(grid, decided(grid))
     assert found.same and found.chosen[0][0] == "SITE_B"

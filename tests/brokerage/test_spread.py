@@ -13,7 +13,7 @@ from math import sqrt
 import pytest
 from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows
-from support.situations import soon
+from support.situations import make_due
 
 from jedi.agent.base import World
 from jedi.spec.jobs.wire import Resources
@@ -158,7 +158,7 @@ def test_slots_go_to_shares_by_what_they_may_use(grid: World) -> None:
     used: deque[Counter[str]] = deque(maxlen=15)
     for turn in range(18):
         with grid.engine.begin() as tx:
-            soon(tx)
+            make_due(tx)
         generate(grid)
         ended = {site: [job for job in jobs if dice.random() < 0.2] for site, jobs in at.items()}
         finish(grid, sorted(job for jobs in ended.values() for job in jobs))

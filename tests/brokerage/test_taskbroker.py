@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import text
 from support.generating import Catalogue, catalogue, document, generate, ready, rows
-from support.situations import set_sites, soon
+from support.situations import make_due, set_sites
 from support.task_rows import row_of
 
 from jedi.agent.base import World
@@ -110,7 +110,7 @@ def test_no_nucleus_yet(world: World) -> None:
     assert TaskBroker(world).run_once() == 0  # it waits
     with world.engine.begin() as tx:
         set_sites(tx, state="ACTIVE")
-        soon(tx)
+        make_due(tx)
     TaskBroker(world).run_once()
     assert row_of(world, task).status == "ready"
 

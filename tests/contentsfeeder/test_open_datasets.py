@@ -12,7 +12,7 @@ from sqlalchemy import text
 from support.adding import add_files
 from support.helpers import put_file_dataset
 from support.open_datasets import grow, master
-from support.situations import soon
+from support.situations import make_due
 from support.statuses import input_statuses
 from support.task_rows import INPUT, OUTPUT, good, put, row_of
 from support.working import ENDPOINT, cycle, end_jobs
@@ -244,7 +244,7 @@ def test_a_dataset_that_vanishes_ends_the_task_with_what_it_has(world: World) ->
     cycle(world)
     world.ddm.delete("demo:in")
     with world.engine.begin() as tx:
-        soon(tx)
+        make_due(tx)
     cycle(world)
     assert master(world).status == "broken"
     assert row_of(world, task_id).status == "finished"

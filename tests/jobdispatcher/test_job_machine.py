@@ -13,7 +13,7 @@ from support.commanding import end, everything, files, jobs, running, take
 from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset, unguard
 from support.job_rows import make_jobs
-from support.situations import soon
+from support.situations import make_due
 
 from jedi.agent.base import World
 from jedi.core import states
@@ -170,7 +170,7 @@ def test_why_a_job_takes_over(world: World, target: str, code: str, relation: st
     assert (two.unit_nr, two.origin_panda_id, two.priority) == (one.unit_nr, first, one.priority)
     assert stands(world, task, first) == [(second, "activated")]
     end_as(world, second, "failed", "payload_exit")
-    soon(world)
+    make_due(world)
     everything(world)
     [third] = jobs(world, task, "activated")
     take(world, [third])

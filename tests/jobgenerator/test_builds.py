@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.helpers import publish, put_file_dataset
-from support.situations import pilots_ask, set_sites, soon
+from support.situations import make_due, pilots_ask, set_sites
 from support.task_rows import OUTPUT, good, put, row_of
 from support.working import ENDPOINT, cycle, end_jobs
 
@@ -51,7 +51,7 @@ def again(world: World, *, target: str = "finished") -> None:
     """Jobs end; whoever waits for them is looked at."""
     end_jobs(world, target)
     with world.engine.begin() as tx:
-        soon(tx)
+        make_due(tx)
     cycle(world, jobs_end_too=False)
 
 
@@ -75,7 +75,7 @@ def test_jobs_read_what_was_built_first(world: World) -> None:
 def test_a_task_says_that_it_waits_for_its_build(world: World) -> None:
     task_id = start(world)
     with world.engine.begin() as tx:
-        soon(tx)
+        make_due(tx)
     cycle(world, jobs_end_too=False)
     task = row_of(world, task_id)
     assert (task.status, task.reason_code) == ("running", "build_running")
@@ -159,7 +159,7 @@ def end_jobs_where_they_are(world: World) -> int:
                                 ("sent", "holding")):  # fmt: skip
                 move_jobs(tx, [JobMove(job, now, "c", "r") for job in row.ids], "test", [source])
             job_ends.end_jobs(tx, [JobEnd(job, "finished", "c", "r") for job in row.ids], "test")
-        soon(tx)
+        make_due(tx)
     return len(rows)
 
 

@@ -12,7 +12,7 @@ from support.commanding import ask, cycle, end, everything, jobs, sound, status,
 from support.generating import document, generate, ready, rows
 from support.helpers import publish, put_file_dataset
 from support.merging import merged_at_last
-from support.situations import soon
+from support.situations import make_due
 from support.task_rows import INPUT, put, row_of
 
 from jedi.agent.base import World
@@ -39,7 +39,7 @@ def task_at(world: World, *sites: str, **keys: Any) -> int:
             tx.exec_driver_sql("UPDATE jedi_datasets SET nfilestobeused = %s "
                                "WHERE type = 'input'",
                                (n,))  # fmt: skip
-        soon(world)
+        make_due(world)
         assert generate(world) == 1, row_of(world, task).errordialog
     return task
 
@@ -92,7 +92,7 @@ def test_each_site_has_a_dataset_in_the_container(world: World) -> None:
 def test_a_dataset_is_used_until_it_is_closed(world: World) -> None:
     assert len(made(world, task_at(world, "SITE_A", "SITE_A"))) == 1
     (one,) = made(world, task := task_at(world, "SITE_A", output="a:other"))
-    soon(world)
+    make_due(world)
     with world.engine.begin() as tx:
         tx.exec_driver_sql("UPDATE jedi_datasets SET status = 'prepared' WHERE datasetid = %s",
                            (one.datasetid,))  # fmt: skip
@@ -177,7 +177,7 @@ def test_a_child_reads_the_container_when_it_is_closed(world: World) -> None:
     assert (row.status, row.reason_code) == ("registered", "input_open")
     finish(world, task)
     everything(world)
-    soon(world)
+    make_due(world)
     everything(world)
     names = {d.datasetname for d in made(world, second, "input")}
     assert names == {d.datasetname for d in made(world, task)}
@@ -294,7 +294,7 @@ def test_a_child_reads_the_container_of_several_tasks(world: World) -> None:
         assert instances.to_come(tx, ["a:all"]) == {"a:all"}
     everything(world)
     assert work_off_alone(world, first) == "done"
-    soon(world)
+    make_due(world)
     everything(world)
     (read,) = made(world, second, "input")
     assert (read.datasetname, read.containername) == ("a:out", "a:all")

@@ -16,7 +16,7 @@ from support.generate import end, inputs_of, jobs_of, turn
 from support.generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
 from support.helpers import put_file_dataset
 from support.job_rows import watch
-from support.situations import set_sites, soon
+from support.situations import make_due, set_sites
 from support.task_rows import OUTPUT, row_of
 
 from jedi.agent.base import World
@@ -470,7 +470,7 @@ def test_a_full_queue_takes_no_more(world: World) -> None:
     assert row.next_run_at is not None
     assert row.lockedby is None
     with world.engine.begin() as tx:
-        soon(tx)
+        make_due(tx)
     assert generate(world) == 0  # nobody looks at the tasks of a full queue
     (other,) = ready(world, document(nFilesPerJob=1, output="a:3", coreCount=8))
     assert generate(world) == 1  # unless of a resource type that has no jobs yet
@@ -529,7 +529,7 @@ def test_two_generators_serve_a_throttled_queue_one_after_the_other(world: World
     with world.engine.begin() as tx:
         first.apply(tx, [(item, first.work(item)) for item in held])
     with world.engine.begin() as tx:
-        soon(tx)
+        make_due(tx)
         assert [item.jedi_task_id for item in second.claim(tx, 1)] == [two]
 
 

@@ -28,7 +28,7 @@ from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
 from support.job_rows import watch
 from support.merging import SPEC, kinds, make, merge_jobs, merged_at_last, run, task_of
-from support.situations import soon
+from support.situations import make_due
 from support.task_rows import OUTPUT
 
 from jedi.agent.base import World
@@ -252,7 +252,7 @@ def test_a_job_that_fails_leaves_nothing_to_merge(world: World) -> None:
     assert of_type(world, task, "trn_output") == {"failed": 1, "finished": 2}
     sound(world)
     ask(world, task, "retry")
-    soon(world)
+    make_due(world)
     assert merged_at_last(world, task) == "done"
     assert of_type(world, task, "trn_output") == {"failed": 1, "finished": 3}
     sound(world)
@@ -320,7 +320,7 @@ def test_kill(world: World) -> None:
     first = jobs(world, task, "activated")
     make(world, first[:2])
     ask(world, task, "kill")
-    soon(world)
+    make_due(world)
     everything(world)
     assert (status(world, task), counts(world, task)) == ("aborted", {"cancelled": 3})
     sound(world)
@@ -356,11 +356,11 @@ def test_kill_while_merging(world: World) -> None:
     [merge] = merge_jobs(world, task)
     take(world, [merge.pandaid])
     ask(world, task, "kill")
-    soon(world)
+    make_due(world)
     everything(world)
     assert kinds(world, task)["normal", "merging"] == 2
     assert obey(world) == 1
-    soon(world)
+    make_due(world)
     everything(world)
     assert (status(world, task), counts(world, task)) == ("aborted", {"cancelled": 3})
     assert files(world, task) == {"ready": 2}
@@ -373,12 +373,12 @@ def test_finish(world: World, *, soft: bool, finished: int) -> None:
     task = task_of(world, 3)
     make(world, jobs(world, task, "activated")[:2])
     ask(world, task, "finish", soft=soft)
-    soon(world)
+    make_due(world)
     assert merged_at_last(world, task) == ("finished" if soft else "failed")
     assert files(world, task).get("finished", 0) == finished
     sound(world)
     ask(world, task, "retry")
-    soon(world)
+    make_due(world)
     assert merged_at_last(world, task) == "done"
     sound(world)
 
@@ -387,7 +387,7 @@ def test_reassign_keeps_what_is_made(world: World) -> None:
     task = task_of(world, 3)
     make(world, jobs(world, task, "activated")[:2])
     ask(world, task, "reassign", site="SITE_A")
-    soon(world)
+    make_due(world)
     cycle(world)
     assert kinds(world, task) == {("normal", "merging"): 2, ("normal", "closed"): 1}
     assert merged_at_last(world, task) == "done"
@@ -398,11 +398,11 @@ def test_a_paused_task_does_not_merge(world: World) -> None:
     task = task_of(world, 2)
     make(world, jobs(world, task, "activated"))
     ask(world, task, "pause")
-    soon(world)
+    make_due(world)
     everything(world)
     assert (status(world, task), merge_jobs(world, task)) == ("paused", [])
     ask(world, task, "resume")
-    soon(world)
+    make_due(world)
     assert merged_at_last(world, task) == "done"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from support.commanding import add_inputs, end, everything, jobs, sound, take
 from support.generating import document, ready, rows
-from support.situations import soon
+from support.situations import make_due
 
 from jedi.agent.base import World
 
@@ -38,7 +38,7 @@ def test_the_next_job_reuses_the_seed_of_a_failed_one(world: World) -> None:
     [first] = jobs(world, task, "activated")
     fail(world, first)
     rows(world, """UPDATE jedi_tasks SET rules = rules || '{"n_files_per_job": 1}' RETURNING 1""")
-    soon(world)
+    make_due(world)
     everything(world)
     assert [line.split()[-1] for line in told(world)] == ["101", "101", "102"]
     sound(world)
@@ -52,7 +52,7 @@ def test_a_retry_keeps_its_sequence_number(world: World) -> None:
     first, second, _ = jobs(world, task, "activated")
     fail(world, second)
     fail(world, first)
-    soon(world)
+    make_due(world)
     everything(world)
     lines = [line.split()[1:] for line in told(world)]
     by_file = [(line[0], line[-2]) for line in lines]

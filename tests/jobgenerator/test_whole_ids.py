@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.generating import SECOND, catalogue, document, generate, ready, rows
-from support.situations import set_sites, soon
+from support.situations import make_due, set_sites
 from support.split import chunk, cut, demand, files, sites, spans
 
 from jedi.agent.base import World
@@ -92,7 +92,7 @@ def test_an_id_is_whole_wherever_its_files_stand(world: World) -> None:
                 "WHERE lfn LIKE 'f%' RETURNING 1")  # fmt: skip
     for _ in range(3):
         generate(world)
-        soon(world)
+        make_due(world)
     assert inputs(world) == ["f00 f02 f04 f06 f08 f10", "f01 f03 f05 f07 f09 f11"]
 
 

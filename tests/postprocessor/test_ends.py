@@ -13,7 +13,7 @@ from support.commanding import ask, end, everything, jobs, running, sound, statu
 from support.generating import document, ready, rows
 from support.helpers import put_file_dataset
 from support.postprocessor import PLUGIN, master
-from support.situations import soon
+from support.situations import make_due
 from support.task_rows import row_of
 
 from jedi.agent.base import World
@@ -229,7 +229,7 @@ def test_a_task_may_do_without_any_input(world: World, known: bool) -> None:
     if known:
         put_file_dataset(world, "demo:in", {}, "SITE_A_DATADISK")
     [task] = ready(world, document(allowEmptyInput=True))
-    soon(world)
+    make_due(world)
     everything(world)
     row = row_of(world, task)
     assert (row.status, row.reason_code) == ("done", "empty_input_allowed")

@@ -13,7 +13,7 @@ from support.commanding import counts, everything, jobs, running, sound, status
 from support.generating import rows
 from support.scouting import end, fed, history, scouting, set_knobs, task_row
 from support.scouts import CURRENT, JOB, MANAGED, USER, judged
-from support.situations import soon
+from support.situations import make_due
 
 from jedi.agent.base import World
 from jedi.core.knobs import Knobs
@@ -165,7 +165,7 @@ def test_half_of_the_scouts_suffice_in_the_current_preset(world: World) -> None:
     assert status(world, task) == "scouting"
     end(world, found[4:5])
     everything(world)
-    soon(world)
+    make_due(world)
     assert history(world, task)[-2:] == ["scouted", "running"]
     assert counts(world, task)["finished"] == 5
     assert task_row(world, task).measured_jobs == 5

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from support.helpers import put_file_dataset
 from support.job_rows import Made, make_jobs, watch
 from support.postprocessor import PLUGIN, end, finish_jobs, master, processed
-from support.situations import soon
+from support.situations import make_due
 from support.statuses import statuses
 
 from jedi.agent.base import World
@@ -226,7 +226,7 @@ def test_trouble_with_storage_is_told_and_tried_again(world: World) -> None:
         assert task.status == "prepared"
         assert task.reason_code == "declared_otherwise"
         assert task.next_run_at is not None
-        soon(tx)
+        make_due(tx)
     (home / ".dataset.yaml").unlink()
     run(world)
     with world.engine.begin() as tx:

@@ -25,7 +25,7 @@ from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
 from support.job_rows import watch
 from support.scouting import end, fed, history, scouting, set_knobs, task_row
-from support.situations import soon
+from support.situations import make_due
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
@@ -57,7 +57,7 @@ def test_a_long_task_begins_with_ten_scouts(world: World) -> None:
     assert (status(world, task), task_row(world, task).splitrule) == ("scouting", "NF=2,US=2")
     made = rows(world, "SELECT kind, n_inputs FROM jedi_jobs")
     assert [(row.kind, row.n_inputs) for row in made] == [("scout", 2)] * 10
-    soon(world)
+    make_due(world)
     assert generate(world) == 0
     sound(world)
 
@@ -188,14 +188,14 @@ def test_a_failed_scout_is_tried_again_as_one(world: World) -> None:
     found = jobs(world, task, "activated")
     end(world, found[:8])
     end(world, found[8:], "failed")
-    soon(world)
+    make_due(world)
     everything(world)
     assert status(world, task) == "scouting"
     again = jobs(world, task, "activated")
     query = "SELECT kind FROM jedi_jobs WHERE pandaid = ANY(:ids)"
     assert [row.kind for row in rows(world, query, ids=again)] == ["scout"] * 2
     end(world, again, "failed")
-    soon(world)
+    make_due(world)
     everything(world)
     assert status(world, task) == "running"  # one success is enough
     assert files(world, task) == {"finished": 8, "failed": 2, "running": 20}
@@ -231,7 +231,7 @@ def test_short_scouts_exhaust_the_task_until_it_is_retried(world: World) -> None
     assert row.ramcount == 700
     sound(world)
     ask(world, task, "retry")
-    soon(world)
+    make_due(world)
     everything(world)
     assert history(world, task)[-2:] == ["exhausted", "running"]
     assert counts(world, task) == {"finished": 10, "activated": 20}
@@ -292,7 +292,7 @@ def test_a_task_that_was_held_meanwhile_is_judged_all_the_same(world: World) -> 
     assert status(world, task) == "scouting"
     ask(world, task, "reassign", site="SITE_A", nokill=True)
     everything(world)
-    soon(world)
+    make_due(world)
     end(world, jobs(world, task, "activated"))
     everything(world)
     assert status(world, task) == "running"
@@ -308,7 +308,7 @@ def test_a_task_that_comes_back_with_all_scouts_ended_is_judged(world: World) ->
         assert len(moved) == 1
     end(world, jobs(world, task, "activated"))
     ask(world, task, "retry")
-    soon(world)
+    make_due(world)
     everything(world)
     assert history(world, task)[-4:] == ["exhausted", "scouting", "scouted", "running"]
     assert counts(world, task) == {"finished": 10, "activated": 20}
@@ -332,7 +332,7 @@ def test_who_finishes_early_gives_up_what_was_withheld(world: World) -> None:
     task = scouting(world)
     end(world, jobs(world, task, "activated")[:4])
     ask(world, task, "finish")
-    soon(world)
+    make_due(world)
     cycle(world)
     with world.engine.begin() as tx:
         found = service.get(tx, task)
@@ -340,7 +340,7 @@ def test_who_finishes_early_gives_up_what_was_withheld(world: World) -> None:
     assert files(world, task) == {"finished": 4, "failed": 26}
     sound(world)
     ask(world, task, "retry")
-    soon(world)
+    make_due(world)
     assert work_off(world, task) == "done"
     sound(world)
 

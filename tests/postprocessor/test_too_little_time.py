@@ -12,7 +12,7 @@ import pytest
 from support.commanding import add_inputs, everything, jobs, sound, status, take
 from support.generating import document, generate, ready, rows
 from support.scouting import end, history, set_knobs, task_row
-from support.situations import set_sites, soon
+from support.situations import make_due, set_sites
 
 from jedi.agent.base import World
 from jedi.postprocessor.agent import PostProcessor
@@ -75,16 +75,16 @@ def test_scouts_that_have_too_little_time_are_made_anew(
     task = ranged(world, maxtime, **keys)
     cut_short(world, jobs(world, task, "activated"), code, diag, lasted_s)
     assert (status(world, task), task_row(world, task).reason_code) == ("scouting", "scouts_anew")
-    soon(world)
+    make_due(world)
     everything(world)
     assert sizes(world, task) == {10: 3, 5: 3}
     cut_short(world, jobs(world, task, "activated"), code, diag, lasted_s)
-    soon(world)
+    make_due(world)
     everything(world)
     assert sizes(world, task) == {10: 3, 5: 3, 2: 2, 1: 1}  # the first range makes 2, 2 and 1
     sound(world)
     end(world, jobs(world, task, "activated"), wall_s=100.0)
-    soon(world)
+    make_due(world)
     everything(world)
     assert status(world, task) == "running"
     assert sizes(world, task) == {10: 3, 5: 3, 2: 30, 1: 15}

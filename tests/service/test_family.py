@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from support.helpers import put_file_dataset
-from support.situations import soon
+from support.situations import make_due
 from support.statuses import input_statuses
 from support.task_rows import INPUT, OUTPUT, row_of
 from support.working import ENDPOINT, cycle, end_jobs
@@ -138,7 +138,7 @@ def test_a_child_whose_parent_made_nothing_ends_with_it(
     world.ddm.close("a:p")
     assert row_of(world, parent).status == ("failed" if ended else "prepared")
     with world.engine.begin() as tx:
-        soon(tx)
+        make_due(tx)
     assert ContentsFeeder(world).run_once() == 1
     assert row_of(world, child).status == "defined"
     work(world)

@@ -13,7 +13,7 @@ import pytest
 from jedi_client.cli import task as cli
 from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows, use
-from support.situations import set_sites, soon
+from support.situations import make_due, set_sites
 from support.task_rows import good, put
 
 from jedi.agent.base import World
@@ -214,7 +214,7 @@ def test_a_throttled_queue(world: World) -> None:
         knobs.put(tx, "throttler.queue_cap", 3, "test")
     first, second = ready(world, document(nFilesPerJob=1), document(nFilesPerJob=1, output="a:two"))
     generate(world)
-    soon(world)
+    make_due(world)
     found = ask(world, second)
     assert (found.code, found.facts["queued"]) == ("throttler", 3)
     assert "3 jobs wait" in found.detail

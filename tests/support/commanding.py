@@ -20,7 +20,7 @@ from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner
 from support.generating import document, generate, ready, rows
 from support.helpers import publish, put_file_dataset
-from support.situations import soon
+from support.situations import make_due
 from support.statuses import statuses
 
 OWNER = "anna"
@@ -114,7 +114,7 @@ def obey(world: World) -> int:
 def work_off(world: World, task: int) -> str:
     """Every job succeeds until the task has come to its end; its status."""
     for _ in range(20):
-        soon(world)
+        make_due(world)
         everything(world)
         if not (waiting := jobs(world, task, "activated", "sent")):
             return status(world, task)

@@ -14,7 +14,7 @@ from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from support.commanding import add_inputs, counts, end, everything, jobs, status, take
 from support.generating import document, generate, ready, rows
 from support.helpers import publish
-from support.situations import soon
+from support.situations import make_due
 
 SPEC = {"transPath": "sort -m", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
 
@@ -67,7 +67,7 @@ def merge_jobs(world: World, task: int) -> list[Any]:
 def merged_at_last(world: World, task: int) -> str:
     """All jobs succeed until the task has ended."""
     for _ in range(20):
-        soon(world)
+        make_due(world)
         everything(world)
         waiting = jobs(world, task, "activated")
         if not waiting:

@@ -50,7 +50,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/jedi?of=me"
 
     @property
-    def told(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[dict[str, Any]]:
         return [json.loads(body) for _, body in self.got]
 
 

@@ -27,7 +27,7 @@ def pilots_ask(place: Place) -> None:
         tx.execute(text("UPDATE jedi_sites SET lastpilot = jedi_now(), laststart = jedi_now()"))
 
 
-def soon(place: Place) -> None:
+def make_due(place: Place) -> None:
     """Tasks that wait for a time are due. Raw: time does it."""
     with transaction(place) as tx:
         tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))

@@ -24,7 +24,7 @@ from support.commanding import (
     work_off,
 )
 from support.generating import generate, rows
-from support.situations import end_leases, soon
+from support.situations import end_leases, make_due
 
 from jedi.agent.base import World
 from jedi.core import states
@@ -95,7 +95,7 @@ def test_a_task_is_finished_with_what_it_has(world: World) -> None:
     assert counts(world, task) == {"finished": 1, "sent": 2, "cancelled": 3}
     assert status(world, task) == "finishing"
     assert obey(world) == 2
-    soon(world)
+    make_due(world)
     cycle(world)
     assert (status(world, task), files(world, task)) == ("finished", {"finished": 1, "failed": 5})
     sound(world)
@@ -113,7 +113,7 @@ def test_a_soft_finish_can_become_a_hard_one(world: World) -> None:
     ask(world, task, "finish")
     cycle(world)
     assert obey(world) == 2
-    soon(world)
+    make_due(world)
     cycle(world)
     assert (status(world, task), files(world, task)) == ("failed", {"failed": 3})
     sound(world)
@@ -244,7 +244,7 @@ def test_a_paused_task_can_be_killed(world: World) -> None:
     cycle(world)
     assert (status(world, task), counts(world, task)) == ("aborting", {"sent": 1, "cancelled": 2})
     assert obey(world) == 1
-    soon(world)
+    make_due(world)
     cycle(world)
     assert status(world, task) == "aborted"
     sound(world)

@@ -26,7 +26,7 @@ from support.commanding import (
 )
 from support.generating import document, ready, rows
 from support.helpers import put_file_dataset
-from support.situations import end_leases, soon
+from support.situations import end_leases, make_due
 from support.task_rows import put
 
 from jedi.agent.base import World
@@ -304,7 +304,7 @@ def test_a_task_is_killed_before_it_is_refined_again(world: World) -> None:
     TaskCommando(world).run_once()
     assert status(world, task) == "toincexec"
     ask(world, task, "kill")
-    soon(world)
+    make_due(world)
     cycle(world)
     assert status(world, task) == "aborted"
     sound(world)

@@ -23,7 +23,7 @@ from support.commanding import (
     work_off,
 )
 from support.generating import generate, rows
-from support.situations import set_sites, soon
+from support.situations import make_due, set_sites
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
@@ -68,7 +68,7 @@ def test_all_jobs_are_closed_and_made_anew_elsewhere(world: World) -> None:
     cycle(world)
     assert (status(world, task), counts(world, task)) == ("toreassign", {"sent": 2, "closed": 2})
     assert (generate(world), obey(world)) == (0, 2)
-    soon(world)
+    make_due(world)
     cycle(world)
     assert (status(world, task), files(world, task)) == ("running", {"ready": 4})
     sound(world)
@@ -161,7 +161,7 @@ def test_a_task_is_killed_while_it_is_reassigned(world: World) -> None:
     cycle(world)
     with world.engine.begin() as tx:
         end_jobs(tx, [JobEnd(taken[0], "closed", "reassigned", "Told.")], "Adder")
-    soon(world)
+    make_due(world)
     cycle(world)
     assert (status(world, task), counts(world, task)) == ("aborted", {"closed": 3})
     sound(world)

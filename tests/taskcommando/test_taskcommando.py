@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection, Row, text
 from support.helpers import publish
 from support.job_rows import Made, make_jobs
-from support.situations import end_leases, lead, soon
+from support.situations import end_leases, lead, make_due
 from support.statuses import statuses
 
 from jedi.agent.base import World
@@ -144,7 +144,7 @@ def test_kill_ends_queued_jobs_at_once_and_asks_pilots_for_the_others(world: Wor
         assert task.status == "aborting"
         assert task.errordialog == "Killed by alice: it is wrong"
         end(tx, made.jobs[1:], "cancelled")
-        soon(tx)
+        make_due(tx)
     cycle(world)
     with world.engine.begin() as tx:
         task = task_row(tx)
@@ -330,7 +330,7 @@ def test_finish_counts_what_was_not_tried_as_failed(world: World, soft: bool) ->
         assert kill_codes(tx) == ["killed", asked, asked, None]
         end(tx, made.jobs[1:3], "failed" if soft else "cancelled")
         end(tx, made.jobs[3:], "finished")
-        soon(tx)
+        make_due(tx)
     cycle(world)
     with world.engine.begin() as tx:
         assert_counters(tx)

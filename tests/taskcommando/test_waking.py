@@ -42,7 +42,7 @@ def waiting(world: World) -> dict[int, bool]:
     return {row.jeditaskid: bool(row.later) for row in rows(world, query)}
 
 
-def soon(found: Callable[[], bool]) -> bool:
+def make_due(found: Callable[[], bool]) -> bool:
     deadline = clock.monotonic() + 20
     while not (there := found()) and clock.monotonic() < deadline:
         threading.Event().wait(0.05)
@@ -131,8 +131,8 @@ def test_timeouts_go_by_a_new_limit_at_once(world: World) -> None:
     set_knob(world, "timeout.assigned_s", 3600)
     assert agent.run_once() == 0
     try:
-        assert soon(lambda: statuses(world, made.task) == ["closed"])
-        assert soon(lambda: rows(world, "SELECT count(*) AS n FROM job_stats")[0].n > 0)
+        assert make_due(lambda: statuses(world, made.task) == ["closed"])
+        assert make_due(lambda: rows(world, "SELECT count(*) AS n FROM job_stats")[0].n > 0)
     finally:
         agent.timetable.shutdown()
 

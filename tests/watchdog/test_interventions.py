@@ -26,7 +26,7 @@ from support.commanding import (
 from support.dogs import START, run
 from support.generating import document, generate, ready, rows
 from support.job_rows import make_jobs
-from support.situations import pilots_ask, soon
+from support.situations import make_due, pilots_ask
 
 from jedi.agent.base import World
 from jedi.service import why
@@ -279,7 +279,7 @@ def test_a_task_that_has_reached_its_goal_tries_nothing_again(world: World) -> N
         "finishing", {"finished": 2, "failed": 1, "sent": 1})  # fmt: skip
     assert "The goal of 50 % is reached." in task_row(world, task).errordialog
     end(world, left[1:])
-    soon(world)
+    make_due(world)
     everything(world)
     row = task_row(world, task)
     assert (row.status, row.errordialog) == (

@@ -212,9 +212,13 @@ def test_a_webhook_is_told_and_can_tell_who_tells(world: World) -> None:
         secret or "", headers["webhook-id"], headers["webhook-timestamp"], body
     )
     assert headers["webhook-timestamp"] == str(int(START.timestamp()))
-    [told] = receiver.told
-    assert (told["id"], told["about"], told["status"]) == (headers["webhook-id"], "task", "done")
-    assert told["time"].startswith("2031-05-04T03:02:01")
+    [message] = receiver.messages
+    assert (message["id"], message["about"], message["status"]) == (
+        headers["webhook-id"],
+        "task",
+        "done",
+    )
+    assert message["time"].startswith("2031-05-04T03:02:01")
 
 
 @pytest.mark.usefixtures("later")
@@ -281,8 +285,8 @@ def test_an_hour_of_outage(world: World, later: Callable[[float], None]) -> None
         later(600)
         assert deliver(world) == Counts(delivered=8)
         assert deliver(world) == Counts()
-    assert [told["about"] for told in receiver.told] == ["job"] * 3 + ["task"]
-    assert len({told["id"] for told in receiver.told}) == 4
+    assert [message["about"] for message in receiver.messages] == ["job"] * 3 + ["task"]
+    assert len({message["id"] for message in receiver.messages}) == 4
     mail = relay.got[-1].decode()
     assert f"Subject: JEDI: task {made.task} (test) is done" in mail
     assert "To: me@example.org" in mail
@@ -302,7 +306,7 @@ def test_who_dies_after_a_delivery_delivers_again(
         assert deliver(world) == Counts()
         later(60)
         assert deliver(world) == Counts(delivered=1)
-    first, second = receiver.told
+    first, second = receiver.messages
     assert first == second  # by its id, the receiver knows it
 
 
@@ -342,7 +346,7 @@ def test_a_slow_receiver_keeps_nobody_waiting(world: World, later: Callable[[flo
         receiver.slow_s = 0.0
         later(600)
         deliver(world)
-    assert len({told["id"] for told in receiver.told}) == 12
+    assert len({message["id"] for message in receiver.messages}) == 12
 
 
 def test_who_answers_byte_by_byte_has_no_more_time_than_others(world: World) -> None:

@@ -15,7 +15,7 @@ from jedi.service import cleaning, jobs, tasks, users
 pytestmark = pytest.mark.long
 
 
-def test_told_and_cleaned(system: System) -> None:
+def test_users_get_messages_and_clean(system: System) -> None:
     for name, value in {"watchdog.notifier_period_s": 0.5, "watchdog.purge_period_s": 0.5,
                         "notify.retry_s": 1}.items():  # fmt: skip
         system.put(name, value)
@@ -25,20 +25,26 @@ def test_told_and_cleaned(system: System) -> None:
             users.set_notices(
                 tx, caller(), caller(), webhook=receiver.url, about="jobs", home=system.home
             )
-        lines = system.texts("user:told", 2, "DISK_A")
-        first = system.copying("user:told", nFilesPerJob=1)
+        lines = system.texts("user:messages", 2, "DISK_A")
+        first = system.copying("user:messages", nFilesPerJob=1)
         assert system.settle(first) == ["done"]
-        until(lambda: len(receiver.got) >= 3, "all is told")
-    assert Counter(told["about"] for told in receiver.told) == {"job": 2, "task": 1}
-    assert {told.get("pgi_state", "done") for told in receiver.told} == {"Finished", "done"}
-    assert {told["jedi_task_id"] for told in receiver.told} == {first}
+        until(lambda: len(receiver.got) >= 3, "all messages arrive")
+    assert Counter(message["about"] for message in receiver.messages) == {"job": 2, "task": 1}
+    assert {message.get("pgi_state", "done") for message in receiver.messages} == {
+        "Finished",
+        "done",
+    }
+    assert {message["jedi_task_id"] for message in receiver.messages} == {first}
 
-    second = system.copying("user:told", nFilesPerJob=2)
+    second = system.copying("user:messages", nFilesPerJob=2)
     assert system.settle(second) == ["done"]
     system.kill_all()
     system.up()
     with receiver.up():
-        until(lambda: len({told["id"] for told in receiver.told}) == 5, "what was missed is told")
+        until(
+            lambda: len({message["id"] for message in receiver.messages}) == 5,
+            "missed messages arrive",
+        )
 
     assert system.lines(first) == lines
     with system.engine.begin() as tx:
