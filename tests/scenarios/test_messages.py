@@ -1,5 +1,5 @@
-"""A user is told by a running system, also of what happened while nobody listened; then what was
-made goes."""
+"""A running system sends messages to a user, also about events while the receiver was away. Then it
+removes the outputs."""
 
 from __future__ import annotations
 
