@@ -202,6 +202,18 @@ def test_input_that_was_processed_twice_is_a_question(world: World) -> None:
     assert status(world, task) == "done"
 
 
+def test_consumers_of_events_process_no_input_twice(world: World) -> None:
+    """Consumers of a job set have its inputs, too; its merge job alone has processed them."""
+    task = processed_twice(world)
+    with world.engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_consumers (pandaid, jeditaskid, kind, number) "
+                 "SELECT max(pandaid), jeditaskid, 'consumer', 1 FROM jedi_jobs GROUP BY 2")
+        )  # fmt: skip
+    everything(world)
+    assert status(world, task) == "done"
+
+
 def test_such_a_task_may_be_killed(world: World) -> None:
     task = processed_twice(world)
     everything(world)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.spec.jobs.event_texts import EVENTS
 from jedi.spec.jobs.events import NewConsumer, NewRanges
 from jedi.spec.jobs.generation import NewJobs, TaskOrder
 from jedi.taskbuffer.db.copying import Block, copy_rows
@@ -125,7 +126,9 @@ WITH w AS MATERIALIZED (
     disk_mb, n_inputs, n_events FROM w
 ), params AS (
   INSERT INTO jedi_job_params (pandaid, jobparameters, texts)
-  SELECT pandaid, replace(command, '$PANDAID', CAST(pandaid AS text)), texts FROM w
+  SELECT pandaid, replace(command, '$PANDAID', CAST(pandaid AS text)),
+    coalesce(texts, '{{}}') || jsonb_build_object('{EVENTS}', CAST(jsonb_build_object(
+      'jobset_id', jobsetid, 'mode', mode, 'clone', clone) AS text)) FROM w
 ), beside AS (
   INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number)
   SELECT pandaid, jeditaskid, jobsetid, kind, number FROM w

@@ -95,7 +95,8 @@ def lose_logs(tx: Connection, gone: Mapping[int, Collection[str]]) -> None:
         tx.execute(_LOSE_LOGS, {"datasets": datasets, "lfns": lfns})
 
 
-# A job whose outputs were lost since does not count: another one made them anew.
+# A job whose outputs were lost since does not count: another one made them anew. Nor does a
+# consumer of ranges: the merge job of its job set has the inputs.
 _DUPLICATES = text(f"""
 WITH twice AS MATERIALIZED (
   SELECT t.jeditaskid, t.attemptnr, f.fileid, array_agg(j.pandaid) AS jobs
@@ -103,6 +104,7 @@ WITH twice AS MATERIALIZED (
     JOIN {_FILES} f USING (pandaid) JOIN jedi_datasets d ON d.datasetid = f.datasetid
   WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status = 'prepared'
     AND j.status = 'finished' AND d.type IN ({MASTER_TYPES}) AND d.masterid IS NULL
+    AND NOT EXISTS (SELECT FROM jedi_consumers c WHERE c.pandaid = j.pandaid)
   GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
 )
 SELECT jeditaskid AS jedi_task_id, count(*) AS n FROM twice t
