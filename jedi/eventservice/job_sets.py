@@ -66,7 +66,7 @@ def ranges_of(rules: SplitRules, uses: Sequence[EventUse]) -> NewRanges:
         starts=_joined([use.starts for use in uses]),
         ends=_joined([use.ends for use in uses]),
         shifts=np.maximum(shifts, 0),  # below: the events of the file are not known
-        size=None if rules.event_mode == "cloning" else rules.n_events_per_worker,
+        size=rules.n_events_per_range,
         attempts=rules.range_attempts,
     )
 

@@ -22,6 +22,7 @@ from jedi.core.knobs import Knobs
 from jedi.jobgenerator.generate import resources
 from jedi.jobgenerator.inputs import readings
 from jedi.jobgenerator.locating import where_of
+from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal, propose
 from jedi.service.planned_task import PlannedTask, QueueFinder, feed
 from jedi.service.system_state import SystemState
@@ -30,7 +31,7 @@ from jedi.spec.arrays import Ints
 from jedi.spec.datasets.chunk import Files
 from jedi.spec.jobs.scouting import Release
 from jedi.spec.sites.request import RecentJobs
-from jedi.spec.splitting.split_rules import SCOUTED
+from jedi.spec.splitting.split_rules import SCOUTED, SplitRules
 from jedi.spec.tasks.params import TaskParams
 from jedi.taskbuffer.jobs import orders, ready_files
 
@@ -66,13 +67,24 @@ class BrokerStep:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSetPlan:
+    """The jobs are job sets: consumers begin to process their ranges of events. `mode`: es, cloning
+    or fine."""
+
+    mode: str
+    consumers: int
+    ranges: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPlan:
     """The forecast of a task. Files are those of its master datasets; `scouts` of the jobs come
     first, 0: it has none. `walltime_s` None: the walltime is unknown; memory and disk in MB.
     `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of the
     jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first job
     starts, None: `unknown` has the reason. `why_not`: the reason for no jobs. `continues`: the task
-    that a submission continues; then files are its remaining ones."""
+    that a submission continues; then files are its remaining ones. `job_sets`: that of tasks whose
+    events are handed out while jobs run."""
 
     task_name: str
     owner: str
@@ -101,6 +113,7 @@ class TaskPlan:
     why_not: str | None = None
     warnings: tuple[str, ...] = ()
     continues: int | None = None
+    job_sets: JobSetPlan | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,8 +232,17 @@ def _figures(known: SystemState, found: Proposal) -> Stage:
         "files": np.concatenate([cut.stops - cut.starts for cut in cuts]).tolist(),
         "events": np.concatenate(events).tolist(),
         "local": (away == 0).tolist(),
+        "ranges": np.concatenate([_ranges(found.task.rules, cut) for cut in cuts]).tolist(),
     }
     return Stage(found, figures, np.concatenate(used))
+
+
+def _ranges(rules: SplitRules, cut: Cut) -> Ints:
+    """The ranges of events of each job, if it is a job set."""
+    events = cut.chunk.master.events[: cut.stops[-1]]
+    size = rules.n_events_per_range
+    counts = np.ones_like(events) if size is None else -(-events // size)
+    return np.asarray(np.add.reduceat(counts, cut.starts))
 
 
 def _choosing(broker: str, choice: SiteChoice, dataset: str = "") -> BrokerStep:
@@ -283,7 +305,15 @@ def _with_jobs(plan: TaskPlan, fed: PlannedTask, stages: Sequence[Stage]) -> Tas
         at=tuple(at),
         wait_s=min(waits, default=None),
         unknown=None if waits else "no_start_rate",
+        job_sets=_job_sets(stages[0].found.task.rules, every),
     )
+
+
+def _job_sets(rules: SplitRules, every: Mapping[str, Sequence[int]]) -> JobSetPlan | None:
+    if rules.event_mode is None:
+        return None
+    consumers = rules.consumers_per_set * len(every["site"])
+    return JobSetPlan(rules.event_mode, consumers, sum(every["ranges"]))
 
 
 def _span(figures: Sequence[float]) -> Span:

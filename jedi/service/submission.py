@@ -15,7 +15,13 @@ from jedi.ddm.interface import DDM, exists
 from jedi.service import resubmission
 from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import LocalFiles, packed
-from jedi.service.submission_checks import limits, paths, person, unknown_places
+from jedi.service.submission_checks import (
+    limits,
+    paths,
+    person,
+    uncounted_events,
+    unknown_places,
+)
 from jedi.service.submission_warnings import cautions
 from jedi.spec.scheduling.priority import task_priority
 from jedi.spec.splitting.split_rules import render_split_rule
@@ -136,6 +142,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: Loc
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
     problems += _inputs(tx, ddm, params)
+    problems += uncounted_events(ddm, params, settings)
     makers = _makers(tx, params)
     earlier = resubmission.find(tx, params.user_name or who, params, makers.values())
     problems += _lost(tx, ddm, params)

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from jedi.core.errors import Problem
+from jedi.core.errors import JediError, Problem
 from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
+from jedi.ddm.interface import DDM
 from jedi.spec.scheduling.priority import DEFAULT, OF_USERS
 from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.taskbuffer.housekeeping import knobs
@@ -82,6 +83,27 @@ def limits(params: TaskParams, settings: Knobs) -> Iterator[Problem]:
     if params.n_files_per_job is not None and params.n_files_per_job > most:
         rule = f"no job gets more than {most} files (knob jobgen.hard_max_files_per_job)"
         yield Problem("nFilesPerJob", params.n_files_per_job, rule, "Lower it")
+
+
+def uncounted_events(ddm: DDM, params: TaskParams, settings: Knobs) -> Iterator[Problem]:
+    """Yield the first file of the event service's input whose events nobody has counted: ranges
+    are cut before jobs run. Source: docs/reference/event-service.md#refused."""
+    cut = params.n_events_per_worker and not params.use_job_cloning
+    counted = params.n_events_per_input_file and not params.use_real_num_events
+    if not cut or counted or settings.ddm.event_count_command or params.no_input or params.pfn_list:
+        return
+    for path, item in paths(params, InputItem)[:1]:
+        for name in item.datasets:
+            try:
+                files = ddm.list_files(name)
+            except JediError:
+                continue  # another task makes it, or another check reports it
+            for file in files:
+                if file.nevents is None and file.lfn in (item.files or [file.lfn]):
+                    rule = f"the number of events in {file.lfn} of {name} is unknown"
+                    remedy = "Give nEventsPerInputFile, or the numbers in .dataset.yaml"
+                    yield Problem(path, name, rule, remedy)
+                    return
 
 
 def paths(

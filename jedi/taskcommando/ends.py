@@ -20,7 +20,7 @@ class CommandedEnd:
         """Return True if a job (its row) may end without a pilot's help."""
         if self is REASSIGNED:
             return job.status in states.JOB_QUEUED
-        merges = job.status == "merging" or job.kind == "merge"
+        merges = job.status == "merging" or job.kind in ("merge", "es_merge")
         return job.status in (*states.JOB_QUEUED, "merging") and not (mild and merges)
 
     def awaits(self, job: Any, *, mild: bool) -> bool:

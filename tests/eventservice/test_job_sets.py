@@ -1,22 +1,29 @@
 """Job sets, consumers and ranges as the JobGenerator writes them."""
 
+# Raw UPDATEs: consumers whose end nobody books here.
+
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import text
+from support.dogs import run
 from support.event_service import consumers, cuts, event_task, job_sets, ranges, with_events
 from support.generate import end, jobs_of
 from support.generating import catalogue, generate, ready, rows
 from support.task_rows import row_of
 
 from jedi.agent.base import World
+from jedi.core import clock
 from jedi.service.check import check
 from jedi.spec.jobs.events import NewConsumer, NewRanges, RangeId
 from jedi.taskbuffer.events.job_sets import add_consumers
+from jedi.taskbuffer.scheduling import throttling
 
 
 def clean(world: World) -> None:
@@ -233,7 +240,39 @@ _BAD = ["", "1-2-3-4-٣", "1-2-3-4", "1-2-3-4-5-6", "a-2-3-4-5", "1--2-3-4", f"1
         "1-2-3-4-" + "9" * 99]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", _BAD)
-def test_other_texts_are_no_range_ids(text: str) -> None:
+@pytest.mark.parametrize("word", _BAD)
+def test_other_texts_are_no_range_ids(word: str) -> None:
     with pytest.raises(ValueError, match="is no id of a range"):
-        RangeId.parse(text)
+        RangeId.parse(word)
+
+
+# ----------------------------------------------------------------------------- waiting merge jobs
+
+
+@pytest.mark.parametrize(("settled", "ends"), [(False, "waiting"), (True, "closed")])
+def test_a_job_set_waits_for_its_consumers(world: World, settled: bool, ends: str) -> None:
+    """Jobs wait 30 min at most (contracts.md §13), but for those that consumers work for."""
+    catalogue(world, in_=with_events(4))
+    (task,) = ready(world, event_task())
+    generate(world)
+    if settled:
+        with world.engine.begin() as tx:
+            tx.execute(text("UPDATE jedi_consumers SET settled_at = jedi_now()"))
+    clock.turn_to(clock.now() + timedelta(seconds=1801))
+    try:
+        run(world, "timeouts")
+    finally:
+        clock.turn_to(None)
+    (waiting,) = [job for job in jobs_of(world, task) if job.kind == "es_merge"]
+    assert waiting.status == ends
+
+
+def test_waiting_job_sets_are_no_load_of_their_queue(world: World) -> None:
+    """JEDI document, "Job throttling": jobs that wait for others throttle a queue. A job set's job
+    waits for consumers, which are counted."""
+    catalogue(world, in_=with_events(4, 4, 4))
+    ready(world, event_task())
+    generate(world)
+    with world.engine.begin() as tx:
+        (load,) = throttling.loads(tx)
+    assert (load.waiting, load.not_running) == (0, 3)

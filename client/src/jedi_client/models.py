@@ -495,13 +495,24 @@ class BrokerStep(Value):
 
 
 @dataclass(eq=False, repr=False)
+class JobSetPlan(Value):
+    """The jobs are job sets: consumers begin to process their ranges of events. `mode`: es, cloning
+    or fine."""
+
+    mode: str
+    consumers: int
+    ranges: int
+
+
+@dataclass(eq=False, repr=False)
 class TaskPlan(Value):
     """The forecast of a task. Files are those of its master datasets; `scouts` of the jobs come
     first, 0: it has none. `walltime_s` None: the walltime is unknown; memory and disk in MB.
     `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of the
     jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first job
     starts, None: `unknown` has the reason. `why_not`: the reason for no jobs. `continues`: the task
-    that a submission continues; then files are its remaining ones."""
+    that a submission continues; then files are its remaining ones. `job_sets`: that of tasks whose
+    events are handed out while jobs run."""
 
     task_name: str
     owner: str
@@ -530,6 +541,7 @@ class TaskPlan(Value):
     why_not: str | None = None
     warnings: tuple[str, ...] = ()
     continues: int | None = None
+    job_sets: JobSetPlan | None = None
 
 
 @dataclass(eq=False, repr=False)

@@ -120,6 +120,11 @@ class SplitRules(Rules):
         return "scout" if self.scouting else "normal"
 
     @property
+    def n_events_per_range(self) -> int | None:
+        """Events of a range that consumers get; None: an input is one range."""
+        return None if self.event_mode == "cloning" else self.n_events_per_worker
+
+    @property
     def sites_per_set(self) -> int:
         """Sites at which the consumers of a job set are."""
         return self.n_sites_per_job or (2 if self.use_job_cloning else 1)

@@ -20,7 +20,8 @@ WITH live AS (
   FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid)
     LEFT JOIN jedi_users u ON u.username = j.username
   WHERE j.postprocessed_at IS NULL AND j.status IN ('running', 'activated', 'throttled')
-    AND j.prodsourcelabel <> ALL(:production) AND j.kind <> 'merge'
+    AND j.prodsourcelabel <> ALL(:production)
+    AND j.kind NOT IN ('merge', 'es_merge')
 ), owners AS (
   SELECT owner, grp, count(*) FILTER (WHERE status = 'running') AS running,
     nullif(CASE WHEN grp IS NULL THEN coalesce(min(own), :user_cap) ELSE :group_cap END, 0) AS cap
@@ -77,7 +78,8 @@ FROM (SELECT DISTINCT coalesce(nullif(workinggroup, ''), username) AS owner FROM
       WHERE jeditaskid = ANY(:ids) AND prodsourcelabel <> ALL(:production)) w
   JOIN jedi_tasks o ON w.owner = coalesce(nullif(o.workinggroup, ''), o.username)
   JOIN jedi_jobs j ON j.jeditaskid = o.jeditaskid AND j.postprocessed_at IS NULL
-WHERE o.status <> ALL(:final) AND o.prodsourcelabel <> ALL(:production) AND j.kind <> 'merge'
+WHERE o.status <> ALL(:final) AND o.prodsourcelabel <> ALL(:production)
+  AND j.kind NOT IN ('merge', 'es_merge')
 GROUP BY 1
 """)
 

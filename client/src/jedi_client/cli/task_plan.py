@@ -90,6 +90,9 @@ def _tell_jobs(plan: TaskPlan) -> None:
     scouts = f", of which {plan.scouts} scouts come first" if plan.scouts else ""
     left = f", {plan.files_left} files are left" if plan.files_left else ""
     print_line(f"jobs      {plan.jobs}{scouts}{left}")
+    if sets := plan.job_sets:
+        print_line(f"job sets  {plan.jobs} ({sets.mode}): {sets.consumers} consumers, "
+                   f"{sets.ranges} ranges of events")  # fmt: skip
     events = f" ({_span(plan.events_per_job)} events)" if plan.events_per_job else ""
     print_line(f"each      {_span(plan.files_per_job)} of {plan.files} files{events}")
     needs = f"{_span(plan.cores)} cores, {_span(plan.walltime_s)} s, {_span(plan.memory_mb)} MB"

@@ -1,0 +1,149 @@
+"""Keys of the event service at submission: accepted, refused with all reasons, forecast."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.event_service import MERGE, consumers, event_task, job_sets, ranges, with_events
+from support.generating import Catalogue, catalogue, generate, ready, use
+from support.task_rows import put, row_of
+
+from jedi.agent.base import World
+from jedi.core.errors import BadInput, NotFound
+from jedi.ddm.interface import DatasetInfo, Replica
+from jedi.service.planning import Alternative, plan_now
+from jedi.service.submission import check
+from jedi.spec.tasks.text import examine
+from jedi.taskrefiner.agent import TaskRefiner
+
+
+def paths_of(document: dict[str, Any]) -> list[str]:
+    """Where the problems of a document are."""
+    _, problems = examine(document)
+    return [problem.path for problem in problems]
+
+
+def test_all_reasons_are_given_at_once() -> None:
+    """Issue: event service is refused with noOutput, without counts of events, and with
+    pre-processing where that can't be; and mergeOutput. Reasons stand together."""
+    task = event_task(
+        esmergeSpec=None,
+        mergeOutput=True,
+        mergeSpec={"transPath": "m", "jobParameters": "${TRN_OUTPUT0} ${OUTPUT0}"},
+        preproSpec={"transPath": "p", "jobParameters": ""},
+    )
+    task = {key: value for key, value in task.items() if value is not None}
+    first, *_ = task["jobParameters"]
+    task["jobParameters"] = [{**first, "dataset": "demo:${PP_NAME}"}]
+    found = examine(task)[1]
+    rules = {problem.rule for problem in found}
+    assert "the task has no output to merge" in rules
+    for rule in (
+        "mergeOutput is set, but its outputs are merged already, out of pieces",
+        "pieces of events are merged into outputs, and the task has none (noOutput)",
+        "the task has no command that merges pieces",
+        "the pre-processing job names the input, so nEventsPerInputFile is unknown",
+    ):
+        assert rule in rules, rule
+
+
+@pytest.mark.parametrize(
+    ("keys", "paths"),
+    [
+        ({}, []),
+        ({"nEventsPerInputFile": 5}, []),
+        ({"esmergeSpec": {"transPath": "m", "jobParameters": "${IN/L} ${SN}"}}, []),
+        ({"esmergeSpec": {"jobParameters": "  "}}, ["nEventsPerWorker"]),
+        ({"esmergeSpec": {"transPath": "m", "jobParameters": "${IN9} ${OUTPUT0/X}"}},
+         ["esmergeSpec.jobParameters"] * 2),
+        ({"useJobCloning": "runonce"}, ["nEventsPerWorker"]),
+        ({"nEventsPerWorker": None, "useJobCloning": "runonce"}, []),
+        ({"nEventsPerWorker": None, "fineGrainedProc": True, "esmergeSpec": None}, []),
+        ({"nEventsPerWorker": None}, ["esmergeSpec"]),
+        ({"nEventsPerWorker": None, "nJumboJobs": 1}, ["nJumboJobs", "esmergeSpec"]),
+        ({"nEventsPerWorker": None, "esConvertible": True, "esFraction": 0.5}, []),
+        ({"nEventsPerWorker": None, "esConvertible": True, "esFraction": 0.5, "esmergeSpec": None},
+         ["esConvertible"]),
+    ],
+)  # fmt: skip
+def test_keys_that_fit_and_keys_that_do_not(keys: dict[str, Any], paths: list[str]) -> None:
+    task = {key: value for key, value in event_task(**keys).items() if value is not None}
+    assert paths_of(task) == paths
+
+
+def test_a_task_without_input_says_how_many_events_it_has() -> None:
+    out = event_task()["jobParameters"][-1]
+    task = {"taskName": "t", "transPath": "x", "noInput": True, "jobParameters": [out]}
+    task |= {"nEventsPerWorker": 2, "esmergeSpec": {"transPath": "m"}}
+    assert paths_of({**task, "nFiles": 3}) == ["nEventsPerWorker"]
+    assert paths_of({**task, "nEvents": 30, "nEventsPerJob": 10}) == []
+
+
+def test_files_without_counts_are_refused_at_submission(world: World) -> None:
+    """Issue: event service with nEventsPerInputFile unknown."""
+    use(world, Known(catalogue(world, in_=with_events(5, None)).files))
+
+    def submit(**keys: Any) -> None:
+        text = json.dumps(event_task(**keys))
+        with world.engine.begin() as tx:
+            check(tx, world.ddm, "anna", text, "json", Path())
+
+    submit(nEventsPerInputFile=5)
+    with pytest.raises(BadInput) as caught:
+        submit()
+    (problem,) = caught.value.problems
+    assert problem.rule == "the number of events in File2 of demo:in is unknown"
+
+
+def test_part_of_the_convertible_tasks_goes_to_the_event_service(world: World) -> None:
+    """engine.md §7: auto-conversion presets ND, XF, SC, ME, XA=1, XJ=0, coreCount 0."""
+    catalogue(world, in_=with_events(5))
+    keys = {"nEventsPerWorker": None, "esConvertible": True, "esmergeSpec": MERGE}
+
+    def asked(fraction: float, output: str) -> dict[str, Any]:
+        task = event_task(**keys, esFraction=fraction, output=output)
+        return {key: value for key, value in task.items() if value is not None}
+
+    all_, none = put(world, asked(1.0, "a:all"), asked(1e-9, "a:none"))
+    assert TaskRefiner(world).run_once() == 2
+    found = row_of(world, all_)
+    assert (found.eventservice, found.corecount) == (1, 0)
+    assert {"ES=1", "XF=1", "ND=1", "SC=1", "ME=1", "XA=1", "XJ=0"} <= set(
+        found.splitrule.split(",")
+    )
+    assert (row_of(world, none).eventservice, row_of(world, none).corecount) == (None, 1)
+
+
+class Known(Catalogue):
+    """A data management that knows no other datasets, and where whole ones lie."""
+
+    def dataset(self, name: str) -> DatasetInfo:
+        if name not in self.files:
+            raise NotFound(f"There is no dataset {name}.")
+        return super().dataset(name)
+
+    def replicas(self, name: str) -> list[Replica]:
+        return [Replica(endpoint, len(self.files[name]), 10) for endpoint in self.endpoints]
+
+    def constituents(self, name: str) -> list[str]:
+        return [name]
+
+
+def test_a_plan_counts_what_then_is_made(world: World) -> None:
+    """Two files of 5 and 3 events, 2 a range, 2 consumers a job set: 3 + 2 ranges."""
+    use(world, Known(catalogue(world, in_=with_events(5, 3)).files))
+    document = event_task(nEsConsumers=2)
+    with world.engine.begin() as tx:
+        text = json.dumps(document)
+        plan = plan_now(tx, world.ddm, "anna", text, "json", Path(), 0, Alternative()).plan
+    assert plan.job_sets is not None
+    assert (plan.jobs, plan.scouts) == (2, 0)
+    assert (plan.job_sets.mode, plan.job_sets.consumers, plan.job_sets.ranges) == ("es", 4, 5)
+    (task,) = ready(world, document)
+    generate(world)
+    assert len(job_sets(world, task)) == plan.jobs
+    assert len(consumers(world, task)) == plan.job_sets.consumers
+    assert len(ranges(world, task)) == plan.job_sets.ranges
