@@ -123,7 +123,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"{ascii(twice)[:_SHOWN]} stands there twice")
+        raise ValueError(f"{ascii(twice)[:_SHOWN]} occurs twice")
     return found
 
 

@@ -55,7 +55,7 @@ def secret(key: bytes, user_name: str, kept: str) -> str:
     sealed = kept.startswith(_SEALED)
     if kept.split("_")[2 if sealed else 1 :][:1] != [_name(key)]:
         raise NotFound(
-            "The webhook's secret was made with a key that this home has not (webhook.key). "
+            "The webhook's secret was made with a key that this home lacks (webhook.key). "
             "Put that file back, or make a new secret: "
             f"jedi user notify {user_name} --webhook URL.",
             code="webhook_key_missing",

@@ -154,7 +154,7 @@ def check(knobs: Knobs, files: Sequence[NewFile]) -> None:
             problems.append(Problem("files", one.lfn, rule, "Split it"))
         if one.lfn in seen:
             remedy = "Rename one of them: file names are unique in a dataset"
-            problems.append(Problem("files", one.lfn, "stands there twice", remedy))
+            problems.append(Problem("files", one.lfn, "occurs twice", remedy))
         seen.add(one.lfn)
     if problems:
         raise BadInput(problems)

@@ -70,7 +70,7 @@ def api_page() -> Iterator[str]:
     """docs/api.md."""
     yield "# Operations of the service"
     yield (
-        "Everything that the outside may ask for, by subject. A GET takes its arguments from the "
+        "All operations of the service, by subject. A GET takes its arguments from the "
         "query, all others take a JSON object. An argument `data` is the whole body; then the "
         "others stand in the query. Errors are `application/problem+json` with `code`, "
         "`sentence` and `facts`. A change may carry an `Idempotency-Key`: repeated with it, it "

@@ -134,15 +134,15 @@ NUMBERS = {
 
 TWICE = {
     "names": Bad("POST", "/v1/tasks/kill", b'{"jedi_task_ids":[1],"jedi_task_ids":[2]}',
-                 rule="'jedi_task_ids' stands there twice"),
+                 rule="'jedi_task_ids' occurs twice"),
     "names within": Bad("POST", "/v1/tasks/incexec",
                         b'{"jedi_task_ids":[1],"parameters":{"a":1,"\\u0061":2}}',
-                        rule="'a' stands there twice"),
+                        rule="'a' occurs twice"),
     "pilots": Bad("POST", "/v1/pilot/report", b'{"reports":[],"reports":[]}', pilot=True,
-                  rule="'reports' stands there twice"),
+                  rule="'reports' occurs twice"),
     "many names": Bad("POST", "/v1/tasks/kill",
                       b"{" + b",".join(b'"%d":1' % n for n in range(90_000)) + b',"0":1}',
-                      rule="'0' stands there twice"),
+                      rule="'0' occurs twice"),
     "many names of a task": Bad("POST", "/v1/tasks/needs", json.dumps({"texts": [{
         "text": "{" + ",".join(f'"{n}":1' for n in (*range(60_000), 59_999)) + "}",
         "format": "json"}]}).encode(), statuses=(200,)),

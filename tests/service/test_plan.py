@@ -366,12 +366,12 @@ def test_a_task_submitted_again_plans_what_is_left(
 
     first = resubmission.submit(world, who=caller(), nFiles=2).jedi_task_id
     cycle(world)
-    nothing = f"jobs      none: goes on as task {first}; nothing is left to process"
+    nothing = f"jobs      none: continues task {first}; nothing is left to process"
     code, told = run("plan", nFiles=2)
     assert code == 1 and nothing in told
     code, told = run("plan")
     assert code == 0 and "jobs      1\n" in told
-    assert f"goes on as task {first}; 1 files are left" in told
+    assert f"continues task {first}; 1 files are left" in told
     assert json.loads(run("plan", "--json")[1])["plan"]["continues"] == first
     again = f"This is task {first} again. It is done; it looks for new or failed inputs.\n"
     assert run("submit") == (0, again)

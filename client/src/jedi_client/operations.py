@@ -274,7 +274,7 @@ class Client(Transport):
         comment: str | None = None,
         dry_run: bool = False,
     ) -> list[AnsweredJob]:
-        """Release held jobs; `force`: without a look whether their inputs exist."""
+        """Release held jobs; `force`: without a check of their inputs."""
         return self.call(
             "POST", "/v1/jobs/release",
             {},
@@ -509,7 +509,7 @@ class Client(Transport):
         key: str | None = None,
         dry_run: bool = False,
     ) -> list[Submitted]:
-        """Submit tasks: all are stored, or none, with everything that is wrong. `sandboxes`: for each task the sha256 of its local files; `key`: the same key gives the same tasks again."""
+        """Submit tasks: JEDI stores all; or none, and reports all mistakes. `sandboxes`: for each task the sha256 of its local files; `key`: the same key gives the same tasks again."""
         return self.call(
             "POST", "/v1/tasks",
             {},
@@ -538,7 +538,7 @@ class Client(Transport):
         jedi_task_ids: list[int],
         sandbox: str,
     ) -> list[str]:
-        """Warn of tasks whose commands do not use new code that is to replace theirs."""
+        """Warn about files that the commands of tasks name and new code lacks."""
         return self.call(
             "POST", "/v1/tasks/cautions",
             {},
@@ -619,7 +619,7 @@ class Client(Transport):
         *,
         jedi_task_ids: list[int],
     ) -> list[Watched]:
-        """Show tasks at a glance, each with whether waiting for it is over."""
+        """Show tasks at a glance, and whether the wait for each is over."""
         return self.call(
             "GET", "/v1/tasks/look",
             {},
@@ -1057,7 +1057,7 @@ class Client(Transport):
         self,
         sha256: str,
     ) -> bool:
-        """Tell whether a sandbox is kept, so that nobody uploads it twice."""
+        """Check if JEDI has a sandbox, so that nobody uploads it twice."""
         return self.call(
             "GET", "/v1/sandboxes/{sha256}",
             {"sha256": sha256},
@@ -1258,7 +1258,7 @@ class Client(Transport):
         self,
         jedi_task_id: int,
     ) -> TaskHold:
-        """Explain what a task waits for, or why it ended as it did."""
+        """Show the reason why a task waits, or why it ended."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/why",
             {"jedi_task_id": jedi_task_id},

@@ -273,8 +273,8 @@ class Transport:
         url = self.profile.url
         if unsure:
             return Unreachable(
-                f"JEDI went away at {url} with a request in hand, and does not come back. Whether "
-                "it has done the work is unknown: look before you repeat it.",
+                f"The connection to JEDI at {url} broke during a request, and JEDI does not "
+                "answer. It may have done the work: check that before you repeat the request.",
                 code="answer_lost",
             )
         if isinstance(error, PermissionError):

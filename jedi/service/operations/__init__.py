@@ -1,1 +1,1 @@
-"""Everything that the outside may ask for, one operation a function, in one table."""
+"""The operations of the service, one a function, in one table."""

@@ -135,7 +135,7 @@ def hold(
 def release(
     call: Call, panda_ids: PandaIds, force: bool = False, comment: str | None = None
 ) -> list[AnsweredJob]:
-    """Release held jobs; `force`: without a look whether their inputs exist."""
+    """Release held jobs; `force`: without a check of their inputs."""
 
     def act(some: Sequence[int]) -> list[OneJob]:
         if not force:

@@ -71,7 +71,7 @@ def put_sandbox(call: Call, sha256: Sha256, data: bytes) -> None:
 
 @operation("sandbox.known", "GET", "/v1/sandboxes/{sha256}", ANYBODY)
 def sandbox_known(call: Call, sha256: Sha256) -> bool:
-    """Tell whether a sandbox is kept, so that nobody uploads it twice."""
+    """Check if JEDI has a sandbox, so that nobody uploads it twice."""
     return new_tasks.has_sandbox(call.tx, sha256)
 
 
@@ -84,7 +84,7 @@ def submit(
     sandboxes: list[Sha256 | None] | None = None,
     key: Annotated[str | None, Field(max_length=200)] = None,
 ) -> list[Submitted]:
-    """Submit tasks: all are stored, or none, with everything that is wrong. `sandboxes`: for each
+    """Submit tasks: JEDI stores all; or none, and reports all mistakes. `sandboxes`: for each
     task the sha256 of its local files; `key`: the same key gives the same tasks again."""
     documents = _documents(call, texts, sandboxes)
     done = collection.submit_all(call.tx, call.ddm, call.who, documents, key, validate=call.dry_run)
@@ -168,5 +168,5 @@ def plan(
 
 @operation("task.cautions", "POST", "/v1/tasks/cautions", ANYBODY, scope="submit", question=True)
 def cautions(call: Call, jedi_task_ids: ManyTasks, sandbox: Sha256) -> list[str]:
-    """Warn of tasks whose commands do not use new code that is to replace theirs."""
+    """Warn about files that the commands of tasks name and new code lacks."""
     return newcode.cautions(call.tx, jedi_task_ids, sandbox)

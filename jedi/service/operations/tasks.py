@@ -123,7 +123,7 @@ def history(call: Call, jedi_task_id: TaskId) -> list[Step]:
 
 @operation("task.why", "GET", "/v1/tasks/{jedi_task_id}/why", ANYBODY)
 def why(call: Call, jedi_task_id: TaskId) -> reasons.TaskHold:
-    """Explain what a task waits for, or why it ended as it did."""
+    """Show the reason why a task waits, or why it ended."""
     return reasons.why(call.tx, jedi_task_id)
 
 
@@ -141,7 +141,7 @@ def schema(call: Call) -> dict[str, Any]:
 
 @operation("task.look", "GET", "/v1/tasks/look", ANYBODY)
 def look(call: Call, jedi_task_ids: IdsInQuery) -> list[waiting.Watched]:
-    """Show tasks at a glance, each with whether waiting for it is over."""
+    """Show tasks at a glance, and whether the wait for each is over."""
     return waiting.look(call.tx, jedi_task_ids)
 
 

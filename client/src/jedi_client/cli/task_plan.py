@@ -64,7 +64,7 @@ def _tell_plan(plan: TaskPlan) -> None:
     print_line(f"task      {plan.task_name}, of {plan.owner}, priority {plan.priority}, "
                f"in work queue {plan.work_queue}")  # fmt: skip
     if plan.continues and plan.jobs:
-        print_line(f"again     goes on as task {plan.continues}; {plan.files} files are left")
+        print_line(f"again     continues task {plan.continues}; {plan.files} files are left")
     if plan.nucleus:
         print_line(f"nucleus   {', '.join(plan.nucleus.chosen) or 'none'}")
         if not plan.nucleus.chosen:
@@ -81,7 +81,7 @@ def _tell_plan(plan: TaskPlan) -> None:
 
 def _why_not(plan: TaskPlan) -> str | None:
     if plan.why_not == "nothing_left":
-        return f"goes on as task {plan.continues}; nothing is left to process"
+        return f"continues task {plan.continues}; nothing is left to process"
     return plan.why_not
 
 
