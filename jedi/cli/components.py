@@ -37,6 +37,9 @@ def agent_run(
 
     Example: `jedi agent run JobGenerator --once`
     """
+    from jedi.core import loading
+
+    loading.begin()
     from jedi.agent import child, registry
     from jedi.agent.loop import Loop
     from jedi.agent.world import make_world

@@ -248,6 +248,9 @@ def api(leashed: components.Leashed = False) -> None:
 
     Example: `jedi api`
     """
+    from jedi.core import loading
+
+    loading.begin()
     from jedi.agent import child
     from jedi.api.server import serve
     from jedi.standalone.installation import Installation

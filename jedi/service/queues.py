@@ -13,7 +13,7 @@ from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service.site_reports import typed
 from jedi.service.steering import must_be_operator
 from jedi.service.why import throttle_of
-from jedi.spec.scheduling.criteria import BadCriterion
+from jedi.spec.scheduling.criterion import BadCriterion
 from jedi.spec.scheduling.queue_file import QueueEntry, check_queues, read_queues
 from jedi.spec.tasks.refined import EXPRESS
 from jedi.taskbuffer.housekeeping import knobs

@@ -80,7 +80,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
             task = make_jobs(tx, 1).task
             token = users.put_token(tx, "pilot", site="SITE_A")
         with running(world):
-            wire = Wire(f"unix:{Home(world.settings.home).api_socket}", token, Stop(), PATIENCE_S)
+            wire = Wire(f"unix:{Home(world.settings.home).api_socket}", token, Stop(),
+                        AWAY_S + PATIENCE_S)  # fmt: skip
             [job] = wire.ask("acquire", ACQUIRE)["jobs"]
             yield Place(database, world, task, job, wire)
     finally:

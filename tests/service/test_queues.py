@@ -17,7 +17,8 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput
 from jedi.service import queues
 from jedi.service.users import User, set_user
-from jedi.spec.scheduling.criteria import BadCriterion, compile_criterion
+from jedi.spec.scheduling.criteria import compile_criterion
+from jedi.spec.scheduling.criterion import BadCriterion
 from jedi.spec.scheduling.priority import task_priority
 from jedi.taskbuffer.scheduling import turns
 from jedi.taskbuffer.scheduling.queues import COLUMNS, match, match_all

@@ -31,6 +31,8 @@ from jedi.taskbuffer.housekeeping import knobs
 _SERVICE = """
 import sys
 from pathlib import Path
+from jedi.core import loading
+loading.begin()
 from jedi.api.server import serve
 from jedi.core.settings import Settings
 serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=True))
@@ -39,6 +41,8 @@ serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=Tru
 _LIVES = """
 import os, sys
 from pathlib import Path
+from jedi.core import loading
+loading.begin()
 from jedi.api.server import serve
 from jedi.core.settings import Settings
 while True:

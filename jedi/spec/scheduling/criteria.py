@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,12 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from jedi.core.suggest import suggest
+from jedi.spec.scheduling.criterion import (
+    EVERY_TASK,
+    BadCriterion,
+    Criterion,
+    read_variables,
+)
 
 DIALECT = "postgres"
 CASTS = {"text": "text", "integer": "bigint"}
@@ -39,40 +44,6 @@ _CALLED: Mapping[type[exp.Expr], str] = {exp.Lower: "lower", exp.Upper: "upper"}
 _KNOWN = "=, <>, <, <=, >, >=, IN, LIKE, ILIKE, BETWEEN, IS NULL, AND, OR, NOT, lower() and upper()"
 
 
-class BadCriterion(ValueError):
-    """The mistake in a criterion or its variables, and the remedy."""
-
-    def __init__(self, rule: str, remedy: str, *, variables: bool = False) -> None:
-        super().__init__(rule)
-        self.rule = rule
-        self.remedy = remedy
-        self.variables = variables
-
-
-@dataclass(frozen=True, slots=True)
-class Criterion:
-    """A condition on a row `t` of jedi_tasks, with its bound values, and the columns it reads."""
-
-    sql: str
-    values: Mapping[str, Any]
-    columns: frozenset[str]
-
-
-def read_variables(text: str | None) -> dict[str, str]:
-    """`p1:evgen,p2:simul` as a dictionary. BadCriterion: it is no list of such pairs."""
-    found: dict[str, str] = {}
-    for pair in filter(None, (text or "").split(",")):
-        name, colon, value = pair.partition(":")
-        name = name.strip()
-        if not (colon and name.isidentifier()):
-            raise BadCriterion(f"{pair!r} is not name:value", "Write p1:value,p2:value",
-                               variables=True)  # fmt: skip
-        if name in found:
-            raise BadCriterion(f"{name} stands twice", "Give each variable once", variables=True)
-        found[name] = value.strip()
-    return found
-
-
 def compile_criterion(
     criteria: str | None, variables: str | None, columns: Mapping[str, str], prefix: str
 ) -> Criterion:
@@ -86,7 +57,7 @@ def compile_criterion(
     if not (criteria or "").strip():
         if given:
             raise BadCriterion("variables without criteria", "Leave them out", variables=True)
-        return Criterion("true", {}, frozenset())
+        return EVERY_TASK
     writer = _Writer(given, columns, prefix)
     parsed = _parse(criteria or "")
     try:

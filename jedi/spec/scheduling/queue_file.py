@@ -9,7 +9,7 @@ from pydantic import Field
 
 from jedi.core.errors import BadInput, Problem
 from jedi.spec.list_file import Entry, read_list
-from jedi.spec.scheduling.criteria import BadCriterion, compile_criterion
+from jedi.spec.scheduling.criterion import BadCriterion
 
 CAP = r"^(NQUEUELIMIT|NQUEUECAP|NRUNNINGCAP)(_\w+)?$"
 PARTITION = -1
@@ -61,6 +61,8 @@ def check_queues(queues: list[QueueEntry], columns: Mapping[str, str]) -> None:
 
 
 def _criteria(queues: list[QueueEntry], columns: Mapping[str, str]) -> Iterator[Problem]:
+    from jedi.spec.scheduling.criteria import compile_criterion
+
     partitions = {q.partitionid for q in queues}
     for q in queues:
         if (q.criteria or q.variables) and (q.partitionid == PARTITION or q.queue_id in partitions):

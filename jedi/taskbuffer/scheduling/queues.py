@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Integer, Text, text
 from sqlalchemy.exc import DBAPIError
 
 from jedi.core import states
-from jedi.spec.scheduling.criteria import BadCriterion, Criterion, compile_criterion
+from jedi.spec.scheduling.criterion import EVERY_TASK, BadCriterion, Criterion
 from jedi.spec.scheduling.queue_file import PARTITION
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.schema import tables
@@ -133,6 +133,8 @@ _TIME_LIMIT = text(f"SET LOCAL statement_timeout = {TRIAL_MS}")
 def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
     """The error of a criterion when it is tried on the newest tasks, and on one that has a value in
     every column; None: nothing. BadCriterion: it is no condition."""
+    from jedi.spec.scheduling.criteria import compile_criterion
+
     one = compile_criterion(criteria, variables, COLUMNS, "v")
     trial = tx.begin_nested()
     try:
@@ -177,6 +179,10 @@ def _conditions(queues: Iterable[WorkQueue]) -> tuple[list[str], dict[str, Any]]
 
 def criterion(queue: WorkQueue, prefix: str) -> Criterion:
     """Return the criterion of a queue beyond vo and prodSourceLabel."""
+    if not (queue.criteria or queue.variables):
+        return EVERY_TASK
+    from jedi.spec.scheduling.criteria import compile_criterion
+
     return compile_criterion(queue.criteria, queue.variables, COLUMNS, prefix)
 
 
