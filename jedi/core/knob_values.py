@@ -189,6 +189,17 @@ class JobgenKnobs:
 
 
 @dataclass(frozen=True, slots=True)
+class JumboDogKnobs:
+    max_curr_prio: int
+    max_events: int
+    max_tasks: int
+    min_events_disable: int
+    min_events_enable: int
+    per_site: int
+    per_task: int
+
+
+@dataclass(frozen=True, slots=True)
 class LifetimeKnobs:
     failed_logs_days: float
     job_outputs_days: float
@@ -468,6 +479,7 @@ class WatchdogKnobs:
     failing_period_s: float
     goal_period_s: float
     heartbeat_timeout_s: float
+    jumbo_period_s: float
     leases_period_s: float
     lookup_period_s: float
     measure_period_s: float
@@ -513,6 +525,7 @@ class Components:
     decisions: DecisionsKnobs
     hold: HoldKnobs
     jobgen: JobgenKnobs
+    jumbo_dog: JumboDogKnobs
     lifetime: LifetimeKnobs
     lookup: LookupKnobs
     merge: MergeKnobs
@@ -563,6 +576,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "decisions": DecisionsKnobs,
     "hold": HoldKnobs,
     "jobgen": JobgenKnobs,
+    "jumbo_dog": JumboDogKnobs,
     "lifetime": LifetimeKnobs,
     "lookup": LookupKnobs,
     "merge": MergeKnobs,

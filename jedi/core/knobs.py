@@ -552,6 +552,21 @@ _DECLARED = [
           "reached their goal", least=0.1),
     _knob("watchdog.failing_period_s", "s", 300.0, "interval between searches for tasks to pause "
           "because most of their jobs fail", least=0.1),
+    _knob("watchdog.jumbo_period_s", "s", 600.0, "interval between runs of the JumboWatchDog",
+          least=0.1),
+    _knob("jumbo_dog.max_tasks", "tasks", 1, "active tasks with jumbo jobs; the JumboWatchDog "
+          "enables no more", least=0),
+    _knob("jumbo_dog.min_events_disable", "events", 100_000, "remaining events below which a task "
+          "loses its jumbo jobs", least=0),
+    _knob("jumbo_dog.min_events_enable", "events", -1, "a task gets jumbo jobs if more events than "
+          "this remain; -1: 10 times jumbo_dog.min_events_disable", least=-1),
+    _knob("jumbo_dog.max_events", "events", -1, "remaining events of all tasks with jumbo jobs "
+          "from which no other task gets any; -1: half of jumbo_dog.max_tasks times the limit "
+          "that enables", least=-1),
+    _knob("jumbo_dog.per_task", "jobs", 1, "jumbo jobs of a task", least=1),
+    _knob("jumbo_dog.per_site", "jobs", 1, "jumbo jobs of a task at a site", least=1),
+    _knob("jumbo_dog.max_curr_prio", "priority", 500, "tasks of this priority or more get no jumbo "
+          "jobs", least=0),
     _knob("autopause.failure_percent", "%", 0.0, "part of failed jobs from which JEDI pauses a "
           "task; 0: never", 90.0, least=0.0, most=100.0),
     _knob("autopause.min_ended", "jobs", 1000, "least ended jobs of a task for that rule", least=1),

@@ -15,10 +15,10 @@ from jedi.spec.jobs.event_wire import (
     BadEntry,
     ConsumerReport,
     RangeAsks,
-    RangeKey,
     RangeResult,
     ReportedZip,
 )
+from jedi.spec.jobs.events import RangeId
 from jedi.taskbuffer.events import dispatch, reports
 from jedi.taskbuffer.events.consumers import ConsumerMemory, KnownConsumer
 from jedi.taskbuffer.events.dispatch import GivenRange, RangeFile, RangesGiven
@@ -41,9 +41,9 @@ def _given(one: RangesGiven, files: Mapping[int, RangeFile]) -> Answer:
 
 
 def _range(jedi_task_id: int, given: GivenRange, file: RangeFile) -> Answer:
-    panda_id, file_id, process_id, attempt_nr, start, end = given
+    *key, start, end = given
     return {
-        "id": f"{jedi_task_id}-{panda_id}-{file_id}-{process_id}-{attempt_nr}",
+        "id": str(RangeId(jedi_task_id, *key)),
         "lfn": file.lfn,
         "guid": file.guid,
         "scope": file.scope,
@@ -73,9 +73,9 @@ class _Book:
         self._consumers = consumers
         self._zips: list[tuple[KnownConsumer, ReportedZip]] = []
         self._details: dict[Detail, int] = {}
-        self._entries: dict[tuple[int, RangeKey], RangeEntry] = {}
-        self._running: set[tuple[int, RangeKey]] = set()
-        self._times: Counter[tuple[int, RangeKey]] = Counter()
+        self._entries: dict[tuple[int, RangeId], RangeEntry] = {}
+        self._running: set[tuple[int, RangeId]] = set()
+        self._times: Counter[tuple[int, RangeId]] = Counter()
         self._refused: dict[int, list[RefusedEntry]] = {}
         self._n: dict[int, int] = {}
 
@@ -107,11 +107,11 @@ class _Book:
         number: int | None,
         zip_file: ReportedZip | None,
     ) -> None:
-        key = RangeKey.of(entry.id)
+        key = RangeId.parse(entry.id)
         refused = self._refused[consumer.panda_id]
         if key.jedi_task_id != consumer.jedi_task_id:
             refused.append(RefusedEntry(entry.id, "other_task"))
-        elif key.owner not in (consumer.panda_id, consumer.jobset_id or key.owner):
+        elif key.panda_id not in (consumer.panda_id, consumer.jobset_id or key.panda_id):
             refused.append(RefusedEntry(entry.id, "not_yours"))
         else:
             detail = _detail(entry, number, zip_file)
@@ -140,12 +140,12 @@ class _Book:
                 self._refuse(entry, "other_zip")
             else:
                 entries.append(entry)
-        loose = [entry for entry in entries if entry.key.owner != entry.panda_id]
+        loose = [entry for entry in entries if entry.key.panda_id != entry.panda_id]
         jumbos = [one.panda_id for one in self._consumers.values() if one.jobset_id is None]
         reports.take_ranges(tx, loose, jumbos)
         for place, stands in reports.report_ranges(tx, entries, details, ziprows).items():
             entry = entries[place]
-            undispatched = entry.key.owner != entry.panda_id
+            undispatched = entry.key.panda_id != entry.panda_id
             if code := refusal_of(details[entry.detail].status, stands, undispatched):
                 self._refuse(entry, code, f"It is {stands}." if stands else "")
 

@@ -95,6 +95,9 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
     if row is None:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
     code, detail, found = _hold(tx, row, settings)
+    if code != "ended" and (jumbo := why_facts.jumbo_reason(tx, jedi_task_id)):
+        detail = f"{detail or ''} Jumbo jobs: {jumbo.sentence}".strip()
+        found = {**found, "jumbo": jumbo.code}
     decision = why_facts.last_decision(tx, jedi_task_id)
     helps = REASONS.get(row.reason_code or "") if code == "problem" else None
     times = [row.rest_over or row.next_run_at, row.next_period if code == "period" else None]

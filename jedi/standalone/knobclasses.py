@@ -41,4 +41,4 @@ def knob_values_module() -> str:
 
 
 def _named(component: str) -> str:
-    return f"{component.title()}Knobs"
+    return f"{component.title().replace('_', '')}Knobs"

@@ -14,6 +14,7 @@ from jedi.watchdog import (
     expiry,
     failing,
     goal,
+    jumbo,
     leases,
     lookup,
     measure,
@@ -39,8 +40,8 @@ DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
-        periods, statistics, progress, retries, shares, space, diskio, staging, copies, expiry,
-        purge, sweep,
+        jumbo, periods, statistics, progress, retries, shares, space, diskio, staging, copies,
+        expiry, purge, sweep,
         caps, lookup, archive, notifier, retention,
     )
 }  # fmt: skip

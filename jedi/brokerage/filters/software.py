@@ -16,11 +16,21 @@ def _release(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
     release = need.request.release
 
     def listed(words: str) -> bool:
-        return not words or "ANY" in words.split(",") or release in words.split(",")
+        return _listed(words, release)
 
     automatic = sites.spread("releases", lambda words: "AUTO" in words.split(",")) > 0
     published = sites.spread("software", listed) > 0
     return (sites.spread("releases", listed) > 0) | (automatic & published)
+
+
+def _listed(words: str, release: str) -> bool:
+    return not words or "ANY" in words.split(",") or release in words.split(",")
+
+
+def offers(releases: str, software: str, release: str) -> bool:
+    """Return True if a site with these releases and this published software has a release."""
+    automatic = "AUTO" in releases.split(",") and _listed(software, release)
+    return not release or _listed(releases, release) or automatic
 
 
 def _platform(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, WrapValidator, model_validator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
@@ -147,21 +147,3 @@ class ConsumerReports(PilotMessage):
         if len({report.panda_id for report in self.reports}) < len(self.reports):
             raise ValueError("names a consumer twice")
         return self
-
-
-class RangeKey(NamedTuple):
-    """The parts of a range's id. `owner` is the consumer, or the job set if nobody has it."""
-
-    jedi_task_id: int
-    owner: int
-    file_id: int
-    process_id: int
-    attempt_nr: int
-
-    @classmethod
-    def of(cls, written: str) -> RangeKey:
-        """The parts of an id that has the right form."""
-        return cls._make(map(int, written.split("-")))
-
-    def __str__(self) -> str:
-        return "-".join(map(str, self))

@@ -14,7 +14,8 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.jobs.event_wire import ConsumerReport, RangeKey, ReportedZip
+from jedi.spec.jobs.event_wire import ConsumerReport, ReportedZip
+from jedi.spec.jobs.events import RangeId
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.events.consumers import KnownConsumer
 from jedi.taskbuffer.events.dispatch import LIVE_CONSUMERS
@@ -26,7 +27,7 @@ class RangeEntry(NamedTuple):
     """A reported range: its consumer, its key, and the number of its detail."""
 
     panda_id: int
-    key: RangeKey
+    key: RangeId
     detail: int
 
 
@@ -204,7 +205,7 @@ def _arrays(entries: Sequence[RangeEntry]) -> dict[str, str]:
     columns: dict[str, Iterable[Any]] = {
         "ids": (one.panda_id for one in entries),
         "tasks": (one.key.jedi_task_id for one in entries),
-        "owners": (one.key.owner for one in entries),
+        "owners": (one.key.panda_id for one in entries),
         "files": (one.key.file_id for one in entries),
         "processes": (one.key.process_id for one in entries),
         "attempts": (one.key.attempt_nr for one in entries),

@@ -98,9 +98,9 @@ def facts(tx: Connection, task_id: int, unit_s: float) -> TaskFacts | None:
 _LAST_DECISION = text("""
 SELECT d.decision_id, d.broker, d.creationtime AS creation_time, d.chosen, d.need
 FROM jedi_broker_decisions d, (
-SELECT seed FROM jedi_broker_decisions WHERE jeditaskid = :task
+SELECT seed FROM jedi_broker_decisions WHERE jeditaskid = :task AND broker <> 'jumbo_dog'
 ORDER BY decision_id DESC LIMIT 1) l
-WHERE d.jeditaskid = :task AND d.seed = l.seed
+WHERE d.jeditaskid = :task AND d.seed = l.seed AND d.broker <> 'jumbo_dog'
 ORDER BY (d.outcome = 'none') DESC, d.decision_id DESC LIMIT 1
 """)
 
@@ -119,6 +119,24 @@ def last_decision(tx: Connection, task_id: int) -> LastDecision | None:
     """The last decision of a broker about a task: of several datasets the last that has no site, if
     one has none. Decisions of one claim have one seed."""
     return row_of(LastDecision, tx.execute(_LAST_DECISION, {"task": task_id}))
+
+
+_JUMBO_REASON = text("""
+SELECT need ->> 'code' AS code, need ->> 'sentence' AS sentence FROM jedi_broker_decisions
+WHERE jeditaskid = :task AND broker = 'jumbo_dog' ORDER BY decision_id DESC LIMIT 1
+""")
+
+
+class JumboReason(NamedTuple):
+    """The last decision of the JumboWatchDog about a task."""
+
+    code: str
+    sentence: str
+
+
+def jumbo_reason(tx: Connection, task_id: int) -> JumboReason | None:
+    """The last decision of the JumboWatchDog about a task; None: it made none."""
+    return row_of(JumboReason, tx.execute(_JUMBO_REASON, {"task": task_id}))
 
 
 _DECISION = text("""

@@ -118,10 +118,11 @@ def newest(
     return rows_of(DecisionSummary, tx.execute(_NEWEST, values))
 
 
-_USED = text("""
+_NO_JOBS = "('nucleus', 'jumbo_dog')"  # their decisions are not about the sites of jobs
+_USED = text(f"""
 SELECT t.id AS jedi_task_id, s.chosen AS sites FROM unnest(CAST(:ids AS bigint[])) t(id), LATERAL (
   SELECT decision_id, seed FROM jedi_broker_decisions d
-  WHERE d.jeditaskid = t.id AND d.outcome = 'chosen' AND d.broker <> 'nucleus'
+  WHERE d.jeditaskid = t.id AND d.outcome = 'chosen' AND d.broker NOT IN {_NO_JOBS}
   ORDER BY d.decision_id DESC LIMIT 1) d, LATERAL (
   SELECT array_agg(site ORDER BY decision, place) AS chosen FROM (
     SELECT site, min(e.decision_id) AS decision, min(n.place) AS place
@@ -129,7 +130,8 @@ SELECT t.id AS jedi_task_id, s.chosen AS sites FROM unnest(CAST(:ids AS bigint[]
       SELECT * FROM jedi_broker_decisions e
       WHERE e.jeditaskid = t.id AND e.decision_id <= d.decision_id
       ORDER BY e.decision_id DESC LIMIT 1000) e, unnest(e.chosen) WITH ORDINALITY n(site, place)
-    WHERE e.seed = d.seed AND e.outcome = 'chosen' AND e.broker <> 'nucleus' GROUP BY site) n) s
+    WHERE e.seed = d.seed AND e.outcome = 'chosen' AND e.broker NOT IN {_NO_JOBS}
+    GROUP BY site) n) s
 """)
 # Decisions of one claim, dataset by dataset, have one seed; only the last can be of it.
 
