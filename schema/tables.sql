@@ -156,6 +156,7 @@ CREATE TABLE jedi_consumers (
     CONSTRAINT jedi_consumers_pk PRIMARY KEY (pandaid)
 );
 CREATE INDEX jedi_consumers_jeditaskid_ix ON jedi_consumers (jeditaskid);
+CREATE INDEX jedi_consumers_jobsetid_ix ON jedi_consumers (jobsetid);
 CREATE INDEX jedi_consumers_live_ix ON jedi_consumers (jobsetid) WHERE settled_at IS NULL;
 
 -- files (or event ranges of files) and how tasks use them
@@ -300,6 +301,7 @@ CREATE TABLE jedi_event_zips (
     n_events bigint NOT NULL DEFAULT 0,                     -- events in it, as reported
     path_convention smallint,                               -- how its path is made
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when it was reported
+    problem text,                                           -- missing or broken: a merge job could not read it
     CONSTRAINT jedi_event_zips_pk PRIMARY KEY (ziprow_id),
     CONSTRAINT jedi_event_zips_pandaid_uq UNIQUE (pandaid, lfn)
 );
@@ -470,7 +472,7 @@ CREATE TABLE jedi_jobs (
     lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each dispatch; fences the pilot's writes
     pilot_id text,                                          -- the pilot that has it
     kill_code text,                                         -- reason of the kill request
-    pilot_result text,                                      -- finished, failed or cancelled, as the pilot reported
+    pilot_result text,                                      -- finished, failed or cancelled, as the pilot reported; lost: the pilot of a consumer fell silent
     exit_code integer,                                      -- the payload's exit code
     error_source text,                                      -- pilot, payload, jedi, user
     error_code text,                                        -- code that can be counted
@@ -562,7 +564,7 @@ CREATE TABLE jedi_jobs_archived (
     lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each dispatch; fences the pilot's writes
     pilot_id text,                                          -- the pilot that has it
     kill_code text,                                         -- reason of the kill request
-    pilot_result text,                                      -- finished, failed or cancelled, as the pilot reported
+    pilot_result text,                                      -- finished, failed or cancelled, as the pilot reported; lost: the pilot of a consumer fell silent
     exit_code integer,                                      -- the payload's exit code
     error_source text,                                      -- pilot, payload, jedi, user
     error_code text,                                        -- code that can be counted

@@ -19,6 +19,7 @@ AGENTS = {
         "Mover": "mover",
         "Submitter": "submitter",
         "Adder": "jobdispatcher",
+        "EventService": "eventservice",
         "PostProcessor": "postprocessor",
         "TaskCommando": "taskcommando",
         "WatchDog": "watchdog",

@@ -167,6 +167,16 @@ class DecisionsKnobs:
 
 
 @dataclass(frozen=True, slots=True)
+class EventserviceKnobs:
+    batch: int
+    merge_attempts: int
+    merge_memory_mb: int
+    merge_priority: int
+    merge_share: str
+    retry_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class HoldKnobs:
     in_pilot_s: float
     sites: str
@@ -523,6 +533,7 @@ class Components:
     core: CoreKnobs
     ddm: DdmKnobs
     decisions: DecisionsKnobs
+    eventservice: EventserviceKnobs
     hold: HoldKnobs
     jobgen: JobgenKnobs
     jumbo_dog: JumboDogKnobs
@@ -574,6 +585,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "core": CoreKnobs,
     "ddm": DdmKnobs,
     "decisions": DecisionsKnobs,
+    "eventservice": EventserviceKnobs,
     "hold": HoldKnobs,
     "jobgen": JobgenKnobs,
     "jumbo_dog": JumboDogKnobs,

@@ -423,6 +423,16 @@ _DECLARED = [
     _knob("adder.batch", "jobs", 500, "jobs whose results are stored in one transaction", least=1),
     _knob("adder.retry_s", "s", 30.0, "wait before the next try to store the results of a job",
           least=1),
+    _knob("eventservice.batch", "job sets", 100, "job sets of events whose consumers end in one "
+          "transaction", least=1),
+    _knob("eventservice.retry_s", "s", 30.0, "wait before the next try to end the consumers of a "
+          "job set", least=1),
+    _knob("eventservice.merge_attempts", "jobs", 3, "merge jobs that a job set of events may have, "
+          "one after the other", least=1),
+    _knob("eventservice.merge_priority", "", 5000, "priority of the merge jobs of job sets"),
+    _knob("eventservice.merge_share", "", "Express", "global share of the merge jobs of job sets"),
+    _knob("eventservice.merge_memory_mb", "MB", 2000, "memory of the merge jobs of job sets",
+          least=1),
     _knob("api.listen", "host:port", "", "address of the service for pilots and users; beyond "
           "loopback it needs service.crt and service.key in the home; empty: only a unix socket"),
     _knob("api.socket_group", "", "", "group whose members may use the unix socket; they need the "

@@ -184,6 +184,27 @@ JOBS: Mapping[str, str] = {
     "merge_stuck": "No pilot took the merge job: another one is made.",
     "merge_failed": "The outputs could not be merged: the inputs are tried again. Read the log of "
     "the merge job.",
+    # events that are handed out while jobs run
+    "es_retry": "The job processed some ranges of events; another job processes the others.",
+    "es_inaction": "The job processed no range of events; others do, or another one tries.",
+    "es_noevent": "The job got no range of events; another job tries those that are left.",
+    "es_wait": "No range of events is left, but other jobs of the set still have some.",
+    "es_merge": "All ranges of events are processed: a job near their pieces merges them.",
+    "es_merge_again": "The merge of the pieces failed: another job tries it.",
+    "es_merged": "The pieces of the job set are merged: the job is finished.",
+    "es_merge_failed": "The pieces could not be merged: the inputs are tried again. Read the log "
+    "of the merge job.",
+    "es_heartbeat": "The pilot fell silent before a range of events was processed.",
+    "pilot_failed": "The pilot reported an error before a range of events was processed: the "
+    "reason has it.",
+    "es_killed": "All ranges of the job set are being merged: the job is needed no longer.",
+    "es_unused": "No pilot had the job before all ranges of its job set were processed.",
+    "es_aborted": "The job set ended without success, and the job with it.",
+    "es_ranges_failed": "Ranges of events have no attempt left: check the errors of the jobs, or "
+    "allow partial results (allowPartialFinish).",
+    "es_attempts": "Ranges of events are left, but no job may follow (maxAttemptEsJob).",
+    "es_no_queue": "Ranges of events are left, but no site of the job set is online.",
+    "jc_unlock": "Another copy of the job was first.",
     # the payload's fault
     "payload_exit": "The payload ended with an exit code, or by a signal: read its log.",
     "output_missing": "The payload did not make an output: compare names with the task's.",

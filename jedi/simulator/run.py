@@ -39,8 +39,8 @@ from jedi.taskbuffer.tasks.commands import live_jobs
 from jedi.taskbuffer.users import users
 from jedi.watchdog.all_dogs import DOGS
 
-AGENTS = ("TaskCommando", "Adder", "PostProcessor", "TaskRefiner", "ContentsFeeder", "TaskBroker",
-          "JobGenerator", "Mover")  # fmt: skip
+AGENTS = ("TaskCommando", "Adder", "EventService", "PostProcessor", "TaskRefiner", "ContentsFeeder",
+          "TaskBroker", "JobGenerator", "Mover")  # fmt: skip
 """The agents in the order of a step: makers of work first. Pilots come by themselves, and the
 simulated clock runs the dogs, one process that needs no locks."""
 SIMULATED_DOGS = tuple(dog for dog in DOGS.values() if dog.name not in ("notifier", "sweep"))

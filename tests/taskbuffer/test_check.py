@@ -33,6 +33,16 @@ SELECT jeditaskid, datasetid, 'ready', 'running' FROM jedi_datasets WHERE status
 """
 
 
+_SET = (
+    "INSERT INTO jedi_jobsets (jobsetid, jeditaskid, merge_pandaid, mode, n_ranges, "
+    "n_consumers, n_merges, attempts_left, jumbo, priority, gshare, resource_type, cores, "
+    "memory_mb, walltime_s, disk_mb, command, ended_at) VALUES (:finished, :task, :finished, "
+    "'es', 1, 1, 1, 0, false, 0, '', '', 1, 0, 0, 0, '', jedi_now())"
+)
+_RANGE = (
+    "INSERT INTO jedi_events (jeditaskid, datasetid, fileid, pandaid, jobsetid, "
+    "job_processid, attemptnr, status) VALUES (:task, :input, :in_finished, "
+)
 JOBS = ("finished", "failed", "held", "queued")
 
 
@@ -62,7 +72,14 @@ def test_sound_records_pass_and_every_invariant_examines_rows(engine: Engine, ma
         found = check(tx)
     assert [one for one in found if one.violations] == []
     merging = {"merged_files", "merging_jobs"}  # these see rows in test_merging
-    assert {one.invariant for one in found if not one.examined} == merging
+    events = {
+        "merging_consumers",
+        "merged_once",
+        "owned_ranges",
+        "dead_consumers",
+        "ended_job_sets",
+    }  # these see rows in tests/eventservice
+    assert {one.invariant for one in found if not one.examined} == merging | events
     assert len({one.invariant for one in found}) == len(checks.INVARIANTS)
 
 
@@ -104,6 +121,15 @@ CORRUPTIONS = {
                      "status, outpandaid) VALUES (0, :output, :task, 'um', 'trn_output', "
                      "'finished', :held)", "0"),
     "merging_jobs": ("UPDATE jedi_jobs SET status = 'merging' WHERE pandaid = :held", "held"),
+    "merging_consumers": ("UPDATE jedi_jobs SET status = 'merging', kind = 'consumer' "
+                          "WHERE pandaid = :held; INSERT INTO jedi_consumers (pandaid, jeditaskid, "
+                          "kind, number) VALUES (:held, :task, 'consumer', 1)", "held"),
+    "merged_once": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 5)", "in_finished"),
+    "owned_ranges": (f"{_RANGE} 1, 1, 1, 1, 0)", "in_finished"),
+    "dead_consumers": (f"{_SET}; {_RANGE} :held, :finished, 1, 1, 1); INSERT INTO jedi_consumers "
+                       "(pandaid, jeditaskid, jobsetid, kind, number, settled_at) VALUES "
+                       "(:held, :task, :finished, 'consumer', 1, jedi_now())", "held"),
+    "ended_job_sets": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 0)", "finished"),
     "unique_outputs": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, "
                        "type, status) SELECT 0, datasetid, jeditaskid, lfn, type, 'failed' "
                        "FROM jedi_dataset_contents WHERE fileid = :out_failed", "0 out_failed"),

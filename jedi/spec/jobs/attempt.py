@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-PilotResult = Literal["finished", "failed", "cancelled"]
+PilotResult = Literal["finished", "failed", "cancelled", "lost"]
+"""lost: the pilot of a consumer fell silent (set by JEDI)."""
 
 
 class JobFile(NamedTuple):

@@ -25,6 +25,7 @@ from jedi.taskbuffer.db.sql_lists import (
     PRE_MERGE_TYPES,
     listed,
 )
+from jedi.taskbuffer.housekeeping import event_checks
 from jedi.taskbuffer.jobs import all_jobs
 
 SHOWN = 20
@@ -223,6 +224,16 @@ INVARIANTS = (
               _MERGED),
     Invariant("merging_jobs", "a merging job has files that are to be merged, or pieces", "job",
               _WAITING_FOR_MERGE),
+    Invariant("merging_consumers", "a merging consumer has a job set that has not ended", "job",
+              event_checks.MERGING_CONSUMERS),
+    Invariant("merged_once", "each range of events is merged once", "file",
+              event_checks.MERGED_ONCE),
+    Invariant("owned_ranges", "a range of events has its file, and its job set or a consumer",
+              "file", event_checks.OWNED),
+    Invariant("dead_consumers", "no range of events is with a consumer that has ended", "job",
+              event_checks.NOT_DEAD),
+    Invariant("ended_job_sets", "a job set that has ended has no open range of events", "job set",
+              event_checks.SETTLED_SETS),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
     Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),
     Invariant("dataset_of_file", "every file has its dataset", "file",

@@ -287,11 +287,22 @@ WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({OUTPUT_TYPES})
 """)
 
 
+_SPOILT_PIECES = text("""
+UPDATE jedi_event_zips z SET problem = b.problem
+FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
+    AS b(id, lfn, problem) JOIN jedi_jobsets s ON s.merge_pandaid = b.id
+WHERE z.lfn = b.lfn AND z.jeditaskid = s.jeditaskid AND EXISTS (
+  SELECT FROM jedi_events e WHERE e.jobsetid = s.jobsetid AND e.ziprow_id = z.ziprow_id)
+""")
+
+
 def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
-    """Note the inputs that their jobs could not use, with the reasons."""
+    """Note the inputs, and pieces of events, that their jobs could not use, with the reasons."""
     if found := [(r.pandaid, bad.lfn, bad.problem) for r in reports for bad in r.bad_inputs]:
         ids, lfns, problems = map(list, zip(*found, strict=True))
-        tx.execute(_SPOILT, {"ids": ids, "lfns": lfns, "problems": problems})
+        given = {"ids": ids, "lfns": lfns, "problems": problems}
+        tx.execute(_SPOILT, given)
+        tx.execute(_SPOILT_PIECES, given)
 
 
 # ----------------------------------------------------------------- heartbeats and live output

@@ -19,7 +19,13 @@ from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db.engine import IN_ORDER, plain, value, wake
 from jedi.taskbuffer.db.rows import dict_of
-from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
+from jedi.taskbuffer.db.sql_lists import (
+    CONSUMER_KINDS,
+    INPUT_TYPES,
+    OUTPUT_TYPES,
+    PRE_MERGE_TYPES,
+)
+from jedi.taskbuffer.events import heirs
 from jedi.taskbuffer.jobs import merging, retry_rules
 from jedi.taskbuffer.jobs.dispatch import STAGING, staging
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
@@ -140,7 +146,8 @@ def end_jobs(
     come back. Ranges of events and outputs are finished or failed with their job, the log
     of a failed job too, whether or not it can be read. When jobs fail, retry rules are obeyed.
     Other jobs are left alone: compare the result. With a merge job end those
-    whose files it had, unless the merge is tried again; such a job does not end before.
+    whose files it had, unless the merge is tried again; such a job does not end before. The merge
+    job of a job set of events may have an heir, which takes over its files.
     """
     ids = [end.panda_id for end in ends]
     tied, bound = merging.ties(tx, ids)
@@ -151,6 +158,7 @@ def end_jobs(
         through = {job.panda_id for job in ended}
         tied = {maker: merger for maker, merger in tied.items() if merger in through}
         tx.execute(_LOCK_DATASETS, {"ids": [*through, *tied]})
+        heirs.take_over(tx, ended, agent)
         if failed := [job.panda_id for job in ended if job.target == "failed"]:
             retry_rules.obey(tx, failed)
         _settle(tx, [*through])
@@ -249,16 +257,21 @@ _MAY_LIE = text(
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)
   ORDER BY j.pandaid LIMIT :limit""")
 )
+_AMONG = text(
+    _asked("""j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status = 'holding'
+    AND j.postprocessed_at IS NULL""")
+)
 _REPORTED = text(
-    _asked("""j.postprocessed_at IS NULL AND j.status = 'holding'
-    AND j.pandaid >= :first
+    _asked(f"""j.postprocessed_at IS NULL AND j.status = 'holding'
+    AND j.pandaid >= :first AND j.kind NOT IN ({CONSUMER_KINDS})
     AND (j.hold_kind IS NULL
          OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
   ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""")
 )
-_ANY_REPORTED = text(
-    "SELECT EXISTS (SELECT FROM jedi_jobs WHERE postprocessed_at IS NULL AND status = 'holding')"
-)
+_ANY_REPORTED = text(f"""
+SELECT EXISTS (SELECT FROM jedi_jobs WHERE postprocessed_at IS NULL AND status = 'holding'
+  AND kind NOT IN ({CONSUMER_KINDS}))
+""")
 
 
 def any_reported(tx: Connection) -> bool:
@@ -281,6 +294,11 @@ def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
     """
     value(tx, _CLAIMING, {})
     return _known(tx.scalar(_REPORTED, {"limit": limit, "first": first}))
+
+
+def reported_among(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
+    """Return those of these jobs whose end was reported and not yet looked at."""
+    return _known(tx.scalar(_AMONG, {"ids": list(panda_ids)}))
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:

@@ -52,6 +52,8 @@ class MovedJob(NamedTuple):
     jedi_task_id: int
     source: str
     target: str
+    kind: str
+    code: str
 
 
 _LOCK = text("""
@@ -95,15 +97,15 @@ WITH m AS (
   FROM old m WHERE j.ctid = m.tid  -- another statement has locked them
   RETURNING j.pandaid, j.jeditaskid, m.source, j.status, j.site, j.workqueue_id, j.gshare,
             j.resource_type, j.cores, j.priority, j.memory_mb, j.walltime_s, j.disk_mb,
-            j.hold_kind, m.code, m.reason
+            j.hold_kind, j.kind, m.code, m.reason
 ), came AS (
   INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
                               disk_mb)
   SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
   FROM u WHERE status = 'activated' AND source <> 'activated' AND hold_kind IS NULL
 ), {NOTE}
-SELECT pandaid AS panda_id, jeditaskid AS jedi_task_id, source, status AS target FROM u
-ORDER BY pandaid
+SELECT pandaid AS panda_id, jeditaskid AS jedi_task_id, source, status AS target, kind, code
+FROM u ORDER BY pandaid
 """)
 
 

@@ -87,7 +87,8 @@ SELECT c.outpandaid AS maker, min(m.pandaid) AS merger,
 FROM jedi_jobs m JOIN jedi_job_files f USING (pandaid) JOIN jedi_dataset_contents c USING (fileid)
 WHERE m.pandaid = ANY(CAST(:ids AS bigint[])) AND (
   m.kind = 'merge' AND f.type IN ({PRE_MERGE_TYPES}) AND c.pandaid = m.pandaid
-  OR m.status = 'merging' AND f.type IN ({OUTPUT_TYPES}) AND c.status = 'running')
+  OR m.status = 'merging' AND f.type IN ({OUTPUT_TYPES}) AND c.status = 'running'
+    AND c.type IN ({PRE_MERGE_TYPES}))
 GROUP BY c.outpandaid, m.kind = 'merge'
 """)
 

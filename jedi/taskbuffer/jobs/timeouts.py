@@ -129,7 +129,7 @@ def _when(number: int, rule: Timeout) -> str:
 _SINCE = " ".join(f"WHEN {i} THEN j.{rule.since}" for i, rule in enumerate(TIMEOUTS))
 # One look at the live jobs for all rules. What a person holds outside a pilot has no time-out.
 _OVERDUE = text(f"""
-SELECT j.pandaid AS panda_id, j.lock_seq, j.site, j.pilot_id, w.number,
+SELECT j.pandaid AS panda_id, j.lock_seq, j.site, j.pilot_id, j.kind, w.number,
   CAST(extract(epoch FROM jedi_now() -
     CASE w.number {_SINCE} END)
   AS float8) AS age_s
@@ -154,6 +154,7 @@ class OverdueJob(NamedTuple):
     lock_seq: int
     site: str
     pilot_id: str | None
+    kind: str
     number: int
     age_s: float
 

@@ -1,0 +1,107 @@
+"""EventService: ends of consumers of events and of their job sets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import Agent
+from jedi.core import clock
+from jedi.core.errors import JediError, NotFound
+from jedi.ddm import leftovers
+from jedi.ddm.interface import FileInfo, Staged
+from jedi.eventservice.agent_ends import SetEnds
+from jedi.spec.jobs.attempt import JobFile, ReportedJob
+from jedi.taskbuffer.events import consumer_ends
+from jedi.taskbuffer.jobs import job_ends
+
+
+class DueSet(NamedTuple):
+    """A job set that is due, with those of its consumers whose pilots are through."""
+
+    jobset_id: int
+    jobs: tuple[ReportedJob, ...]
+
+
+Unstored = frozenset[int]
+"""Consumers whose logs are not stored."""
+
+
+class EventService(Agent[DueSet, Unstored]):
+    """Ends consumers by the table of outcome.py, gives their ranges back, adds consumers, starts
+    merge jobs and ends job sets.
+
+    The rows decide what is due, so nothing is lost with a message or a process. Two of these agents
+    may take the same job set: the first one ends its consumers, under the lock of the set, and the
+    second one finds nothing to do.
+    """
+
+    name = "EventService"
+    wakes = frozenset({"job:holding"})
+
+    def __init__(self, *args: object, **words: object) -> None:
+        super().__init__(*args, **words)  # type: ignore[arg-type]
+        self._not_yet: dict[int, float] = {}
+
+    def waiting(self, tx: Connection) -> bool:
+        return consumer_ends.any_open(tx)
+
+    def knobs_changed(self) -> None:
+        self._not_yet.clear()
+
+    def claim(self, tx: Connection, limit: int) -> list[DueSet]:
+        now = clock.monotonic()
+        self._not_yet = {one: until for one, until in self._not_yet.items() if until > now}
+        found = consumer_ends.due(tx, limit, list(self._not_yet))
+        by_job = consumer_ends.reported(tx, found)
+        jobs: dict[int, list[ReportedJob]] = defaultdict(list)
+        for job in job_ends.reported_among(tx, list(by_job)):
+            jobs[by_job[job.panda_id]].append(job)
+        return [DueSet(one, tuple(jobs[one])) for one in found]
+
+    def work(self, item: DueSet) -> Unstored:
+        """Store the logs. A log that can't be stored is no reason to lose what was processed."""
+        return frozenset(job.panda_id for job in item.jobs if not self._store_log(job))
+
+    def apply(self, tx: Connection, results: Sequence[tuple[DueSet, Unstored]]) -> None:
+        looked_at = {job.panda_id: job for item, _ in results for job in item.jobs}
+        unstored = {panda_id for _, several in results for panda_id in several}
+        ends = SetEnds(tx, self.world.knobs, self.name)
+        ends.settle([item.jobset_id for item, _ in results], looked_at, unstored)
+
+    def tidy(self, results: Sequence[tuple[DueSet, Unstored]]) -> None:
+        for item, _ in results:
+            for job in item.jobs:
+                try:
+                    leftovers.unstage(self.world.ddm, job)
+                except (JediError, OSError) as error:  # the sweeping dog comes by
+                    self.log.warning("left behind", panda_id=job.panda_id, error=str(error))
+
+    def trouble(self, tx: Connection, item: DueSet, error: Exception) -> None:
+        wait_s = float(self.world.knobs.eventservice.retry_s)
+        self._not_yet[item.jobset_id] = clock.monotonic() + wait_s
+        for job in item.jobs:
+            job_ends.hold(tx, job.panda_id, job.lock_seq, str(error), wait_s)
+
+    def _store_log(self, job: ReportedJob) -> bool:
+        made = [file for file in job.files if file.type == "log" and file.size is not None]
+        try:
+            self._publish(job, made)
+        except JediError as error:
+            self.log.warning("log not stored", panda_id=job.panda_id, error=error.sentence)
+            return False
+        return bool(made)
+
+    def _publish(self, job: ReportedJob, files: Sequence[JobFile]) -> None:
+        staging = self.world.ddm.staging_where(job.site_endpoint, job.panda_id, job.lock_seq)
+        staged: list[Staged] = [
+            (f"{staging}/{f.lfn}", f.dataset, FileInfo(f.lfn, f.size or 0, f.adler32, f.guid))
+            for f in files
+        ]
+        try:
+            self.world.ddm.publish(job.site_endpoint, staged)
+        except (NotFound, FileNotFoundError):  # another agent has moved a file meanwhile
+            self.world.ddm.publish(job.site_endpoint, staged)

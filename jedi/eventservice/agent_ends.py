@@ -1,0 +1,313 @@
+"""Ends of the consumers of job sets, and of the sets, in one transaction: facts, verdicts of
+outcome.py, and their effects, in a constant number of statements."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from jedi.core import states
+from jedi.core.knobs import Knobs
+from jedi.eventservice import near
+from jedi.eventservice.outcome import (
+    ConsumerFacts,
+    ConsumerVerdict,
+    SetStep,
+    holds,
+    judge_consumer,
+    next_step,
+)
+from jedi.spec.jobs.attempt import ReportedJob
+from jedi.spec.jobs.events import NewConsumer
+from jedi.taskbuffer.events import consumer_ends, job_sets, set_ends
+from jedi.taskbuffer.events.consumer_ends import LockedSet, RangeOwner, SetConsumer, SetRanges
+from jedi.taskbuffer.events.set_ends import MergeStart, NearSite
+from jedi.taskbuffer.jobs import job_ends, jobs
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.jobs import JobMove
+
+_LAST_WORDS = {
+    "finished": ("es_merged", None, "Job {merge} merged the pieces of its job set."),
+    "failed": ("es_merge_failed", "es_merge_failed",
+               "The pieces of its job set are not merged: {diag}"),
+    "cancelled": ("killed", None, "Its job set was killed: {diag}"),
+    "closed": ("es_aborted", "es_aborted", "Its job set was closed: {diag}"),
+}  # fmt: skip
+"""Code, sub-status and sentence of consumers whose set ends, by the merge job's status."""
+
+
+class NextStep(NamedTuple):
+    """A step of a job set, with code and sentence; a retry follows the consumer `after`, which was
+    at `site`, made progress or not, and costs an attempt or not."""
+
+    jobset_id: int
+    step: SetStep
+    code: str
+    reason: str
+    site: str | None = None
+    after: int | None = None
+    progress: bool = False
+    cost: bool = False
+
+
+class SetEnds:
+    """The ends in one transaction."""
+
+    def __init__(self, tx: Connection, knobs: Knobs, agent: str) -> None:
+        self.tx, self.knobs, self.agent = tx, knobs, agent
+
+    def settle(
+        self,
+        jobset_ids: Sequence[int],
+        looked_at: Mapping[int, ReportedJob],
+        unstored: Collection[int],
+    ) -> None:
+        """Do all that job sets are due for. `looked_at` are the consumers whose pilots are through;
+        those of them in `unstored` have no stored log."""
+        sets = {one.jobset_id: one for one in consumer_ends.lock_sets(self.tx, jobset_ids)}
+        if not sets:
+            return
+        consumers = consumer_ends.consumers_of(self.tx, list(sets))
+        ended = [one for one in consumers if _has_ended(one, looked_at)]
+        facts = self._facts(sets, consumers, ended)
+        verdicts = [(one, judge_consumer(facts[one.panda_id])) for one in ended]
+        self._end_consumers(verdicts, looked_at, unstored)
+        steps = self._steps(sets, consumers, verdicts, facts)
+        alive = [one for one in consumers if not one.settled and one not in ended]
+        self._take(sets, steps, alive)
+        self._close(sets, [one.jobset_id for one in steps if one.step in ("fail", "cancel")], alive)
+
+    # ------------------------------------------------------------------------------- facts
+
+    def _facts(
+        self,
+        sets: Mapping[int, LockedSet],
+        consumers: Sequence[SetConsumer],
+        ended: Sequence[SetConsumer],
+    ) -> dict[int, ConsumerFacts]:
+        """Give the ranges of ended consumers back; then the facts of each, in their order."""
+        ids = [one.panda_id for one in ended]
+        held = consumer_ends.ranges_held(
+            self.tx, (sets[one.jobset_id].jedi_task_id for one in ended), ids
+        )
+        own = {one.panda_id: self._own(one, sets[one.jobset_id], held) for one in ended}
+        self._return_ranges(sets, ended, own)
+        self._near = _by_set(set_ends.near_sites(self.tx, list(sets)))
+        self._ranges = consumer_ends.ranges_of_sets(self.tx, list(sets))
+        found = {}
+        left: dict[int, int] = defaultdict(int)
+        for one in consumers:
+            left[one.jobset_id] += not one.settled
+        for one in ended:
+            left[one.jobset_id] -= 1
+            of, alive = sets[one.jobset_id], left[one.jobset_id]
+            found[one.panda_id] = self._with_set(own[one.panda_id], of, alive)
+        return found
+
+    def _own(
+        self, one: SetConsumer, of: LockedSet, held: Mapping[int, consumer_ends.ConsumerRanges]
+    ) -> ConsumerFacts:
+        ranges = held.get(one.panda_id)
+        return ConsumerFacts(
+            status=one.status, result=one.pilot_result, kill_code=one.kill_code,
+            error_code=one.error_code, error_diag=one.error_diag, dispatched=one.lock_seq > 0,
+            got=ranges.got if ranges else 0, made=ranges.made if ranges else 0,
+            merge=of.merge_status,
+        )  # fmt: skip
+
+    def _with_set(self, facts: ConsumerFacts, of: LockedSet, alive: int) -> ConsumerFacts:
+        ranges = self._ranges.get(of.jobset_id) or SetRanges(of.jobset_id, 0, 0, 0, 0)
+        return facts._replace(
+            left=ranges.left, used_up=0 if of.partial else ranges.used_up, done=ranges.done,
+            busy=ranges.busy, alive=alive, attempts=of.attempts_left,
+            online=near.next_site(self._near[of.jobset_id], None, True) is not None,
+        )  # fmt: skip
+
+    def _return_ranges(
+        self,
+        sets: Mapping[int, LockedSet],
+        ended: Sequence[SetConsumer],
+        own: Mapping[int, ConsumerFacts],
+    ) -> None:
+        back, gone, failed = [], [], []
+        for one in ended:
+            of, facts = sets[one.jobset_id], own[one.panda_id]
+            lives = of.merge_status == "waiting"
+            killed = holds("cancelled !killed", facts) and not of.keeps_events
+            if not lives or killed:
+                gone.append(RangeOwner(of.jedi_task_id, one.panda_id, lives))
+            else:
+                back.append(RangeOwner(of.jedi_task_id, one.panda_id, of.spares_attempts))
+            if lives:
+                failed.append(RangeOwner(of.jedi_task_id, one.panda_id, of.partial))
+        consumer_ends.give_back(self.tx, back)
+        consumer_ends.discard(self.tx, gone)
+        consumer_ends.retry_failed(self.tx, failed)
+
+    # ------------------------------------------------------------------------------- consumers
+
+    def _end_consumers(
+        self,
+        verdicts: Sequence[tuple[SetConsumer, ConsumerVerdict]],
+        looked_at: Mapping[int, ReportedJob],
+        unstored: Collection[int],
+    ) -> None:
+        merging, ends, without = [], [], []
+        for one, v in verdicts:
+            if v.target == "merging":
+                merging.append(JobMove(one.panda_id, v.target, v.code, v.reason, one.lock_seq))
+                if one.panda_id in unstored:
+                    logs = [f.lfn for f in looked_at[one.panda_id].files if f.type == "log"]
+                    without += [(one.panda_id, one.lock_seq, lfn) for lfn in logs]
+            elif v.target:
+                source = "user" if v.target == "cancelled" else "jedi"
+                ends.append(JobEnd(one.panda_id, v.target, v.code, v.reason, one.lock_seq, source))
+        job_ends.leave_out(self.tx, without)
+        jobs.move_jobs(self.tx, merging, self.agent, ["holding"])
+        job_ends.end_jobs(self.tx, ends, self.agent, ["holding"])
+        words = {one.panda_id: v.substatus for one, v in verdicts if v.substatus}
+        consumer_ends.note_substates(self.tx, words)
+        consumer_ends.note_settled(self.tx, [one.panda_id for one, _ in verdicts])
+
+    # ------------------------------------------------------------------------------- steps
+
+    def _steps(
+        self,
+        sets: Mapping[int, LockedSet],
+        consumers: Sequence[SetConsumer],
+        verdicts: Sequence[tuple[SetConsumer, ConsumerVerdict]],
+        facts: Mapping[int, ConsumerFacts],
+    ) -> list[NextStep]:
+        """Steps of the sets: each consumer may be followed by one; a set ends, or is merged, once,
+        as the last of its consumers says."""
+        found: list[NextStep] = []
+        for one, v in verdicts:
+            told = facts[one.panda_id]
+            cost = told.dispatched and not told.made
+            found.append(NextStep(one.jobset_id, v.step, v.step_code, v.step_reason, one.site,
+                                  one.panda_id, told.made > 0, cost))  # fmt: skip
+        served = {one.jobset_id for one in consumers if not one.settled}
+        for of in sets.values():
+            if of.jobset_id not in served and not of.ended:
+                told = ConsumerFacts(status="closed", result=None, dispatched=False,
+                                     merge=of.merge_status)  # fmt: skip
+                step = next_step(self._with_set(told, of, 0))
+                found.append(NextStep(of.jobset_id, *step, of.merge_site))
+        return _once(found)
+
+    def _take(
+        self, sets: Mapping[int, LockedSet], steps: Sequence[NextStep],
+        alive: Sequence[SetConsumer],
+    ) -> None:  # fmt: skip
+        self._add_consumers([one for one in steps if one.step == "retry"])
+        self._merge(sets, [one.jobset_id for one in steps if one.step == "merge"], alive)
+        ends = [
+            JobEnd(sets[one.jobset_id].merge_panda_id,
+                   "failed" if one.step == "fail" else "cancelled", one.code, one.reason, None,
+                   "jedi" if one.step == "fail" else "user")
+            for one in steps if one.step in ("fail", "cancel")
+        ]  # fmt: skip
+        job_ends.end_jobs(self.tx, ends, self.agent, ["waiting"])
+
+    def _add_consumers(self, steps: Sequence[NextStep]) -> None:
+        """One more consumer for each. A job set counts those that follow others; where these were
+        of use, or no pilot had them, that is no attempt used up."""
+        wanted: list[NewConsumer] = []
+        free: Counter[int] = Counter()
+        for one in steps:
+            site = near.next_site(self._near[one.jobset_id], one.site, one.progress)
+            if site:
+                wanted.append(NewConsumer(one.jobset_id, site, after=one.after))
+                free[one.jobset_id] += one.after is not None and not one.cost
+        set_ends.give_attempts(self.tx, free)
+        job_sets.add_consumers(self.tx, wanted, self.agent)
+
+    def _merge(
+        self, sets: Mapping[int, LockedSet], jobset_ids: Sequence[int],
+        alive: Sequence[SetConsumer],
+    ) -> None:  # fmt: skip
+        """Start merge jobs, and end the consumers that nobody needs."""
+        es = self.knobs.eventservice
+        starts = [
+            MergeStart(one, sets[one].merge_panda_id, *site)
+            for one in jobset_ids if (site := near.merge_site(self._near[one]))
+        ]  # fmt: skip
+        set_ends.start_merges(self.tx, starts, self.agent, es.merge_share, es.merge_priority,
+                              es.merge_memory_mb)  # fmt: skip
+        started = {one.jobset_id for one in starts}
+        self._dismiss([one for one in alive if one.jobset_id in started], "es_unused", "es_killed")
+
+    def _dismiss(self, alive: Sequence[SetConsumer], queued: str, at_site: str) -> None:
+        """End consumers that their set needs no longer: those without a pilot at once, others by
+        their pilots."""
+        waiting = [one.panda_id for one in alive if one.status in states.JOB_QUEUED]
+        ends = [JobEnd(one, "closed", queued, "Its job set needs it no longer.", None, "jedi")
+                for one in waiting]  # fmt: skip
+        job_ends.end_jobs(self.tx, ends, self.agent, states.JOB_QUEUED)
+        consumer_ends.note_substates(self.tx, dict.fromkeys(waiting, queued))
+        consumer_ends.note_settled(self.tx, waiting)
+        busy = [one.panda_id for one in alive if one.status in states.JOB_AT_SITE]
+        if busy:
+            jobs.ask_to_kill(self.tx, busy, at_site)
+
+    # ------------------------------------------------------------------------------- ends of sets
+
+    def _close(
+        self, sets: Mapping[int, LockedSet], failed: Collection[int],
+        alive: Sequence[SetConsumer],
+    ) -> None:  # fmt: skip
+        """End the sets whose merge jobs have ended."""
+        over = [of for of in sets.values() if not of.ended
+                and (of.merge_status in states.JOB.final or of.jobset_id in failed)]  # fmt: skip
+        if not over:
+            return
+        merges = {of.jobset_id: of for of in consumer_ends.lock_sets(
+            self.tx, [of.jobset_id for of in over])}  # fmt: skip
+        waiting = [one for one in consumer_ends.consumers_of(self.tx, list(merges))
+                   if one.status == "merging"]  # fmt: skip
+        ends = [self._last_words(one, merges[one.jobset_id]) for one in waiting]
+        words = {one.panda_id: _LAST_WORDS[merges[one.jobset_id].merge_status][1]
+                 for one in waiting}  # fmt: skip
+        job_ends.end_jobs(self.tx, ends, self.agent, ["merging"])
+        consumer_ends.note_substates(self.tx, words)
+        for merged, queued, at_site in ((True, "es_unused", "es_killed"),
+                                        (False, "es_aborted", "es_aborted")):  # fmt: skip
+            rest = [one for one in alive if one.jobset_id in merges
+                    and (merges[one.jobset_id].merge_status == "finished") is merged]  # fmt: skip
+            self._dismiss(rest, queued, at_site)
+        set_ends.close_sets(self.tx, {one: of.merge_status == "finished"
+                                      for one, of in merges.items()})  # fmt: skip
+
+    def _last_words(self, one: SetConsumer, of: LockedSet) -> JobEnd:
+        code, _, sentence = _LAST_WORDS[of.merge_status]
+        if of.merge_status == "cancelled":
+            code = of.merge_code or code
+        reason = sentence.format(merge=of.merge_panda_id, diag=of.merge_diag)
+        source = "user" if of.merge_status == "cancelled" else "jedi"
+        return JobEnd(one.panda_id, of.merge_status, code, reason, None, source)
+
+
+def _has_ended(one: SetConsumer, looked_at: Mapping[int, ReportedJob]) -> bool:
+    """Its end is not booked, and others ended it, or its pilot is through and its log stored."""
+    if one.settled or one.status in states.JOB.final:
+        return not one.settled
+    job = looked_at.get(one.panda_id)
+    return one.status == "holding" and job is not None and job.lock_seq == one.lock_seq
+
+
+def _by_set(sites: Iterable[NearSite]) -> dict[int, list[NearSite]]:
+    found: dict[int, list[NearSite]] = defaultdict(list)
+    for one in sites:
+        found[one.jobset_id].append(one)
+    return found
+
+
+def _once(steps: Sequence[NextStep]) -> list[NextStep]:
+    """All retries; of each set's other steps the last one, which then stands alone."""
+    last = {one.jobset_id: one for one in steps if one.step in ("merge", "fail", "cancel")}
+    return [one for one in steps if one.step == "retry" and one.jobset_id not in last] + [
+        *last.values()
+    ]

@@ -1,0 +1,48 @@
+"""The sites of a job set: one for its merge job near the pieces, one for its next consumer.
+
+Source: docs/reference/event-service.md#merging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class RankedSite(Protocol):
+    """An online site; `rank` 1 reads so many pieces, 2 the destination, 3 is the nucleus, 4 and 5
+    are where the job set was brokered."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def site(self) -> str: ...
+    @property
+    def pieces(self) -> int: ...
+
+
+_SAID = {
+    1: "{site} is nearest to its pieces.",
+    2: "{site} is nearest to the destination of its outputs.",
+    3: "{site} is its nucleus.",
+    4: "{site} was chosen for its job set.",
+    5: "{site} ran one of its consumers.",
+}
+_BROKERED = (4, 5)
+
+
+def merge_site(sites: Sequence[RankedSite]) -> tuple[str, str] | None:
+    """The site for a merge job, with the reason; None: none is online."""
+    if not sites:
+        return None
+    best = min(sites, key=lambda one: (one.rank, -one.pieces, one.site))
+    return best.site, _SAID[best.rank].format(site=best.site)
+
+
+def next_site(sites: Sequence[RankedSite], last: str | None, progress: bool) -> str | None:
+    """The site for a consumer after one at `last`: the same after progress, else another one if
+    there is one; always one that the broker chose. None: none of these is online."""
+    brokered = [one.site for one in sites if one.rank in _BROKERED]
+    if not brokered:
+        return None
+    return min(brokered, key=lambda site: ((site == last) != progress, site))

@@ -1,0 +1,347 @@
+"""Ends of consumers: the job sets that are due, their facts, and ranges that are given back.
+
+Locks are taken in one order: jobs by pandaid, job sets, then the ranges of those jobs. Handing out
+and reporting lock the job of a consumer before its ranges, too; so none gets a range of an ended
+one. Source: docs/reference/event-service.md#the-end-of-a-consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_FINAL
+from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
+
+_CODE = states.EVENT_CODES
+_READY, _SENT, _RUNNING, _FINISHED = (
+    _CODE[name] for name in ("ready", "sent", "running", "finished")
+)
+_DONE, _FAILED, _CORRUPTED = (_CODE[name] for name in ("done", "failed", "corrupted"))
+
+# ------------------------------------------------------------------------------- what is due
+
+_REPORTED = """
+j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding'
+AND (j.hold_kind IS NULL OR j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now())
+"""
+_DUE = text(f"""
+SELECT DISTINCT jobsetid FROM (
+  SELECT c.jobsetid FROM jedi_jobs j JOIN jedi_consumers c USING (pandaid)
+  WHERE {_REPORTED} AND c.settled_at IS NULL
+  UNION ALL
+  SELECT c.jobsetid FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
+  WHERE c.settled_at IS NULL AND coalesce(j.status, 'closed') IN ({JOB_FINAL})
+  UNION ALL
+  SELECT s.jobsetid FROM jedi_jobsets s LEFT JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
+  WHERE s.ended_at IS NULL AND (coalesce(m.status, 'closed') IN ({JOB_FINAL})
+    OR m.status = 'waiting' AND NOT EXISTS (SELECT FROM jedi_consumers c
+      WHERE c.jobsetid = s.jobsetid AND c.settled_at IS NULL))
+) d WHERE jobsetid IS NOT NULL AND jobsetid <> ALL(CAST(:not_yet AS bigint[]))
+ORDER BY jobsetid LIMIT :limit
+""")
+_ANY_OPEN = text("""
+SELECT EXISTS (SELECT FROM jedi_jobsets WHERE ended_at IS NULL)
+  OR EXISTS (SELECT FROM jedi_consumers WHERE settled_at IS NULL)
+""")
+
+
+def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
+    """Job sets with a consumer that ended, or whose merge job ended, or that nobody serves, but for
+    those of `not_yet`: the state of the rows decides, not a message that may be lost."""
+    return list(tx.scalars(_DUE, {"limit": limit, "not_yet": list(not_yet)}))
+
+
+def any_open(tx: Connection) -> bool:
+    """Return True if a job set, or a consumer of one, has not ended."""
+    return bool(tx.scalar(_ANY_OPEN))
+
+
+_ENDED = text(f"""
+SELECT j.pandaid AS panda_id, c.jobsetid AS jobset_id
+FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL AND {_REPORTED}
+ORDER BY j.pandaid
+""")
+
+
+def reported(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, int]:
+    """The consumers of job sets whose pilots are through, and whom nobody holds, each with its job
+    set."""
+    return dict_of(int, int, tx.execute(_ENDED, {"ids": list(jobset_ids)}))
+
+
+# ------------------------------------------------------------------------------- locks, facts
+
+_JOBS_OF = text("""
+SELECT merge_pandaid FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:ids AS bigint[]))
+UNION SELECT pandaid FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
+WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
+  AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
+""")
+_LOCK = text("""
+SELECT s.jobsetid AS jobset_id, s.jeditaskid AS jedi_task_id, s.merge_pandaid AS merge_panda_id,
+  coalesce(m.status, 'closed') AS merge_status, coalesce(m.error_code, '') AS merge_code,
+  coalesce(m.error_diag, '') AS merge_diag, m.site AS merge_site, s.mode, s.clone,
+  s.attempts_left, s.ended_at IS NOT NULL AS ended,
+  t.rules @> '{"allow_partial_finish": true}' AS partial,
+  t.rules @> '{"dec_att_on_failed_es": true}' AS spares_attempts,
+  t.rules @> '{"not_discard_events": true}' AS keeps_events
+FROM jedi_jobsets s JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
+WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND s.merge_pandaid = ANY(CAST(:locked AS bigint[]))
+ORDER BY s.jobsetid FOR NO KEY UPDATE OF s
+""")
+
+
+class LockedSet(NamedTuple):
+    """A job set under lock, with its present merge job and its task's rules. partial: the task does
+    without ranges that have no attempt left. spares_attempts: a range that came back without a
+    result keeps its attempts. keeps_events: ranges of killed consumers count."""
+
+    jobset_id: int
+    jedi_task_id: int
+    merge_panda_id: int
+    merge_status: str
+    merge_code: str
+    merge_diag: str
+    merge_site: str | None
+    mode: str
+    clone: str | None
+    attempts_left: int
+    ended: bool
+    partial: bool
+    spares_attempts: bool
+    keeps_events: bool
+
+
+def lock_sets(tx: Connection, jobset_ids: Sequence[int]) -> list[LockedSet]:
+    """Lock job sets with all their living jobs. A set whose merge job was replaced meanwhile is
+    left out: it is due again."""
+    ids = {"ids": list(jobset_ids)}
+    jobs = sorted(tx.scalars(_JOBS_OF, ids))
+    lock_jobs(tx, jobs)
+    return rows_of(LockedSet, tx.execute(_LOCK, {**ids, "locked": jobs}))
+
+
+_CONSUMERS = text("""
+SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id, c.settled_at IS NOT NULL AS settled,
+  coalesce(j.status, 'closed') AS status, j.pilot_result, j.kill_code, j.error_code, j.error_diag,
+  coalesce(j.lock_seq, 0) AS lock_seq, j.site, coalesce(q.status = 'online'
+    AND q.jobseed <> 'std', false) AS online
+FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid) LEFT JOIN jedi_sites q USING (site)
+WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
+  AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
+ORDER BY c.pandaid
+""")
+
+
+class SetConsumer(NamedTuple):
+    """A consumer of a job set that has not ended, or whose end is not booked. `lock_seq` 0: no
+    pilot had it. online: its site takes more such jobs."""
+
+    panda_id: int
+    jobset_id: int
+    settled: bool
+    status: str
+    pilot_result: str | None
+    kill_code: str | None
+    error_code: str | None
+    error_diag: str | None
+    lock_seq: int
+    site: str | None
+    online: bool
+
+
+def consumers_of(tx: Connection, jobset_ids: Sequence[int]) -> list[SetConsumer]:
+    """The consumers of job sets that still matter, in their order."""
+    return rows_of(SetConsumer, tx.execute(_CONSUMERS, {"ids": list(jobset_ids)}))
+
+
+_HELD = text(f"""
+SELECT e.pandaid AS panda_id, count(*) AS got,
+  count(*) FILTER (WHERE e.status IN ({_FINISHED}, {_DONE})) AS made
+FROM jedi_events e WHERE e.jeditaskid = ANY(CAST(:tasks AS bigint[]))
+  AND e.pandaid = ANY(CAST(:ids AS bigint[])) AND e.jobsetid IS NOT NULL
+GROUP BY e.pandaid
+""")
+
+
+class ConsumerRanges(NamedTuple):
+    """Ranges that a consumer got, and those of them that it processed."""
+
+    panda_id: int
+    got: int
+    made: int
+
+
+def ranges_held(
+    tx: Connection, task_ids: Iterable[int], panda_ids: Sequence[int]
+) -> dict[int, ConsumerRanges]:
+    """The ranges of consumers; a consumer without any has no entry."""
+    values = {"tasks": sorted({*task_ids}), "ids": list(panda_ids)}
+    return {row.panda_id: row for row in rows_of(ConsumerRanges, tx.execute(_HELD, values))}
+
+
+_COUNTS = text(f"""
+SELECT jobsetid AS jobset_id,
+  count(*) FILTER (WHERE status = {_READY} AND attemptnr > 0) AS left,
+  count(*) FILTER (WHERE status IN ({_FAILED}, {_CORRUPTED}) AND attemptnr <= 1) AS used_up,
+  count(*) FILTER (WHERE status = {_DONE}) AS done,
+  count(DISTINCT pandaid) FILTER (WHERE status IN ({_SENT}, {_RUNNING}, {_FINISHED})) AS busy
+FROM jedi_events WHERE jobsetid = ANY(CAST(:ids AS bigint[])) GROUP BY jobsetid
+""")
+
+
+class SetRanges(NamedTuple):
+    """Ranges of a job set: those that may be tried, those that failed for good, those that wait to
+    be merged; busy: consumers that hold some."""
+
+    jobset_id: int
+    left: int
+    used_up: int
+    done: int
+    busy: int
+
+
+def ranges_of_sets(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, SetRanges]:
+    """The ranges of job sets, counted."""
+    rows = rows_of(SetRanges, tx.execute(_COUNTS, {"ids": list(jobset_ids)}))
+    return {row.jobset_id: row for row in rows}
+
+
+# ------------------------------------------------------------------------------- ranges move
+
+_OF = "unnest(CAST(:tasks AS bigint[]), CAST(:ids AS bigint[]), CAST(:flags AS bool[]))"
+_COPIED = (
+    "jeditaskid, datasetid, fileid, pandaid, job_processid, def_min_eventid, def_max_eventid, "
+    "event_offset, jobsetid, status, attemptnr"
+)
+_COPY = (
+    "e.jeditaskid, e.datasetid, e.fileid, e.jobsetid, e.job_processid, e.def_min_eventid, "
+    f"e.def_max_eventid, e.event_offset, e.jobsetid, {_READY}"
+)
+_BACK = f"e.status <> {_FINISHED} AND e.attemptnr > c.cost"
+_GIVE_BACK = text(f"""
+UPDATE jedi_events e SET
+  status = CASE WHEN e.status = {_FINISHED} THEN {_DONE} WHEN {_BACK} THEN {_READY}
+                ELSE {_FAILED} END,
+  pandaid = CASE WHEN {_BACK} THEN e.jobsetid ELSE e.pandaid END,
+  attemptnr = CASE WHEN {_BACK} THEN e.attemptnr - c.cost ELSE e.attemptnr END,
+  is_jumbo = CASE WHEN {_BACK} THEN NULL ELSE e.is_jumbo END
+FROM (SELECT task, id, CASE WHEN spares THEN 0 ELSE 1 END AS cost FROM {_OF} o(task, id, spares)) c
+WHERE e.jeditaskid = c.task AND e.pandaid = c.id
+  AND e.status IN ({_SENT}, {_RUNNING}, {_FINISHED}) AND e.jobsetid IS NOT NULL
+""")
+_GIVE_UP = text(f"""
+UPDATE jedi_events e SET status = {_CODE["fatal"]}
+FROM {_OF} c(task, id, partial)
+WHERE c.partial AND e.jeditaskid = c.task AND e.pandaid = c.id
+  AND e.status = {_FAILED} AND e.attemptnr <= 1 AND e.jobsetid IS NOT NULL
+""")
+_TRY_AGAIN = text(f"""
+INSERT INTO jedi_events ({_COPIED})
+SELECT {_COPY}, e.attemptnr - 1
+FROM {_OF} c(task, id, tried) JOIN jedi_events e ON e.jeditaskid = c.task AND e.pandaid = c.id
+WHERE e.status = {_FAILED} AND e.attemptnr > 1 AND e.jobsetid IS NOT NULL
+""")
+_DISCARD = text(f"""
+WITH o AS (
+  SELECT e.ctid AS tid, c.again FROM {_OF} c(task, id, again)
+    JOIN jedi_events e ON e.jeditaskid = c.task AND e.pandaid = c.id
+  WHERE e.status IN ({_SENT}, {_RUNNING}, {_FINISHED}, {_DONE}) AND e.jobsetid IS NOT NULL
+  FOR UPDATE OF e
+), e AS (
+  UPDATE jedi_events e SET status = CASE WHEN e.status IN ({_FINISHED}, {_DONE})
+    THEN {_CODE["discarded"]} ELSE {_CODE["cancelled"]} END
+  FROM o WHERE e.ctid = o.tid RETURNING e.*, o.again
+)
+INSERT INTO jedi_events ({_COPIED}) SELECT {_COPY}, e.attemptnr FROM e WHERE e.again
+""")
+
+
+class RangeOwner(NamedTuple):
+    """A consumer whose ranges move, and a flag that says how."""
+
+    jedi_task_id: int
+    panda_id: int
+    flag: bool
+
+
+def give_back(tx: Connection, owners: Sequence[RangeOwner]) -> None:
+    """Settle the ranges of consumers that have ended. Finished ones are done. Those without a
+    result go back to their job set with one attempt less (flag: with all), or fail with the last
+    one."""
+    if owners:
+        tx.execute(_GIVE_BACK, _arrays(owners))
+
+
+def retry_failed(tx: Connection, owners: Sequence[RangeOwner]) -> None:
+    """Settle the ranges that failed with consumers that have ended: each gets a new row, ready,
+    with one attempt less. One without attempts is fatal if the task does without it (flag)."""
+    if owners:
+        tx.execute(_TRY_AGAIN, _arrays(owners))
+        tx.execute(_GIVE_UP, _arrays(owners))
+
+
+def discard(tx: Connection, owners: Sequence[RangeOwner]) -> None:
+    """Settle the ranges of killed consumers: those that they processed are discarded, others
+    cancelled. Flag: each gets a new row, ready for others, with as many attempts."""
+    if owners:
+        tx.execute(_DISCARD, _arrays(owners))
+
+
+def _arrays(owners: Sequence[RangeOwner]) -> dict[str, list[int] | list[bool]]:
+    tasks, ids, flags = map(list, zip(*owners, strict=True))
+    return {"tasks": tasks, "ids": ids, "flags": flags}
+
+
+# ------------------------------------------------------------------------------- jobs move
+
+_SUBSTATES = text("""
+UPDATE jedi_jobs j SET substatus = s.word
+FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[])) s(id, word)
+WHERE j.pandaid = s.id
+""")
+_SETTLED = text("""
+UPDATE jedi_consumers SET settled_at = jedi_now()
+WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL
+""")
+_LOSE = text(f"""
+UPDATE jedi_jobs j SET pilot_result = 'lost', error_code = l.code, error_diag = l.reason
+FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:codes AS text[]),
+  CAST(:reasons AS text[])) l(id, seq, code, reason)
+WHERE j.pandaid = l.id AND j.lock_seq = l.seq AND j.status IN ({JOB_AT_SITE})
+""")
+
+
+def note_substates(tx: Connection, words: Mapping[int, str | None]) -> None:
+    """Set the sub-statuses of jobs, which the caller has locked."""
+    if words:
+        tx.execute(_SUBSTATES, {"ids": list(words), "words": list(words.values())})
+
+
+def note_settled(tx: Connection, panda_ids: Iterable[int]) -> None:
+    """The effects of these consumers' ends on ranges are booked."""
+    tx.execute(_SETTLED, {"ids": list(panda_ids)})
+
+
+def lose(tx: Connection, moves: Sequence[JobMove], agent: str) -> list[MovedJob]:
+    """Consumers whose pilots fell silent: their end is `holding`, result lost. The EventService
+    looks at what they have processed."""
+    if not moves:
+        return []
+    lock_jobs(tx, [move.panda_id for move in moves])
+    tx.execute(
+        _LOSE,
+        {"ids": [m.panda_id for m in moves], "seqs": [m.lock_seq for m in moves],
+         "codes": [m.code for m in moves], "reasons": [m.reason for m in moves]},
+    )  # fmt: skip
+    moved = move_jobs(tx, moves, agent, states.JOB_AT_SITE)
+    wake(tx, "job:holding")
+    return moved

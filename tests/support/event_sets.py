@@ -1,0 +1,149 @@
+"""Job sets of events, and pilots that take their consumers, report ranges and end."""
+
+# Raw UPDATEs: ranges that pilots get and report, without the pilots.
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import text
+
+from jedi.agent.base import World
+from jedi.core.states import EVENT_CODES
+from jedi.eventservice.agent import EventService
+from jedi.mover.agent import Mover
+from jedi.spec.jobs.attempt import HeldJob
+from jedi.spec.jobs.wire import Report, Resources, StagedOutput
+from jedi.taskbuffer.jobs import dispatch
+from support.commanding import add_inputs
+from support.generating import document, generate, ready, rows
+
+MERGE = {"transPath": "merge.sh", "jobParameters": "${IN} ${OUTPUT0}"}
+_NAMES = {code: name for name, code in EVENT_CODES.items()}
+
+
+def events_task(world: World, events: int = 6, files: int = 1, **keys: Any) -> int:
+    """A task of one job set a file, each of ranges of two events; its first consumers wait."""
+    add_inputs(world, files)
+    said = {"nFilesPerJob": 1, "nEventsPerInputFile": events, "nEventsPerWorker": 2,
+            "site": "SITE_A", "esmergeSpec": MERGE, **keys}  # fmt: skip
+    [task] = ready(world, document(**said))
+    assert generate(world) == 1
+    return task
+
+
+def serve(world: World) -> int:
+    """All that the EventService can do now, and the Mover; how many job sets were due."""
+    agent, mover, found = EventService(world), Mover(world), 0
+    for _ in range(20):
+        now = agent.run_once()
+        found += now
+        if not mover.run_once() + now:
+            return found
+    raise AssertionError("the EventService does not come to rest")
+
+
+class EventPilot:
+    """Plays the part of a site's pilots."""
+
+    def __init__(self, world: World, site: str = "SITE_A") -> None:
+        self.world, self.site, self._asked = world, site, 0
+
+    def take(self, n: int = 1) -> list[HeldJob]:
+        """Take so many jobs, and start them."""
+        self._asked += 1
+        request = f"{self.site}-{id(self)}-{self._asked}"
+        with self.world.engine.begin() as tx:
+            found = dispatch.acquire(tx, self.site, n, Resources(cores=1), request, "p")
+        assert len(found) == n
+        for job in found:
+            self.report(job, "running")
+        return found
+
+    def ask(self, job: HeldJob, n: int) -> list[int]:
+        """Get up to `n` ranges; the numbers of their first events."""
+        query = """
+UPDATE jedi_events e SET status = 1, pandaid = :job WHERE ctid = ANY(ARRAY(
+  SELECT e.ctid FROM jedi_events e JOIN jedi_consumers c ON c.jobsetid = e.jobsetid
+  WHERE c.pandaid = :job AND e.ready AND e.attemptnr > 0
+  ORDER BY e.fileid, e.job_processid LIMIT :n)) RETURNING job_processid
+"""
+        with self.world.engine.begin() as tx:
+            found = tx.scalars(text(query), {"job": job.panda_id, "n": n})
+            return sorted(found)
+
+    def process(self, job: HeldJob, firsts: Sequence[int], status: str = "finished") -> None:
+        """Report ranges; finished ones lie in a zip file of theirs. `fatal`: for good."""
+        with self.world.engine.begin() as tx:
+            zipped = status == "finished" and tx.scalar(
+                text("INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
+                     "fsize, checksum, n_events) SELECT jeditaskid, jobsetid, pandaid, :lfn, "
+                     ":endpoint, 10, '00000001', 2 FROM jedi_consumers WHERE pandaid = :job "
+                     "RETURNING ziprow_id"),
+                {"job": job.panda_id, "lfn": f"{job.panda_id}.{firsts[0]}.zip",
+                 "endpoint": f"{self.site}_DATADISK"},
+            )  # fmt: skip
+            code = EVENT_CODES["failed" if status == "fatal" else status]
+            done = tx.execute(
+                text("UPDATE jedi_events SET status = :code, ziprow_id = :zip, attemptnr = "
+                     "CASE WHEN :fatal THEN 1 ELSE attemptnr END "
+                     "WHERE pandaid = :job AND job_processid = ANY(:firsts) AND status = 1"),
+                {"code": code, "zip": zipped or None, "fatal": status == "fatal",
+                 "job": job.panda_id, "firsts": list(firsts)},
+            ).rowcount  # fmt: skip
+        assert done == len(firsts)
+
+    def end(self, job: HeldJob, status: str = "finished", **more: Any) -> None:
+        """Report the end of a job, with its log; a merge job makes its outputs, too."""
+        kinds = ("output", "log") if status == "finished" else ("log",)
+        staging = self.world.ddm.staging_dir(job.site_endpoint, job.panda_id, job.lock_seq)
+        staging.mkdir(parents=True)
+        made = []
+        for file in job.files:
+            if file.type in kinds:
+                data = f"made by {job.panda_id}".encode()
+                (staging / file.lfn).write_bytes(data)
+                made.append(StagedOutput(lfn=file.lfn, size=len(data), guid="ab",
+                                         adler32=f"{zlib.adler32(data):08x}"))  # fmt: skip
+        self.report(job, status, outputs=made, **more)
+
+    def report(self, job: HeldJob, status: Any, **more: Any) -> None:
+        said = Report.model_validate(
+            {"pandaid": job.panda_id, "lock_seq": job.lock_seq, "status": status, **more}
+        )
+        with self.world.engine.begin() as tx:
+            assert dispatch.accept_reports(tx, self.site, [said]) == [status]
+
+
+def set_jobs(world: World, task: int, *kinds: str) -> list[tuple[str, str, str | None]]:
+    """The jobs of a task, of all kinds or these: kind, status, sub-status, in their order."""
+    query = ("SELECT kind, status, substatus FROM jedi_jobs WHERE jeditaskid = :t "
+             "AND (CAST(:k AS text[]) IS NULL OR kind = ANY(:k)) ORDER BY pandaid")  # fmt: skip
+    return [tuple(row) for row in rows(world, query, t=task, k=list(kinds) or None)]
+
+
+def ranges(world: World, task: int) -> dict[int, list[tuple[str, int]]]:
+    """The rows of each range, by its first event: status and attempts left."""
+    query = ("SELECT job_processid, status, attemptnr FROM jedi_events WHERE jeditaskid = :t "
+             "ORDER BY job_processid, attemptnr DESC, status DESC")  # fmt: skip
+    found: dict[int, list[tuple[str, int]]] = {}
+    for first, status, attempts in rows(world, query, t=task):
+        found.setdefault(first, []).append((_NAMES[status], attempts))
+    return found
+
+
+def range_counts(world: World, task: int) -> Counter[str]:
+    """Ranges of a task by status."""
+    return Counter(status for several in ranges(world, task).values() for status, _ in several)
+
+
+def reasons(world: World, task: int, kind: str = "consumer") -> list[str]:
+    """The codes that the EventService gave jobs of a kind, in the order of the jobs."""
+    query = ("SELECT l.reason_code FROM jedi_jobs_statuslog l JOIN jedi_jobs j USING (pandaid) "
+             "WHERE j.jeditaskid = :t AND j.kind = :k AND l.agent = 'EventService' "
+             "AND l.reason_code <> 'generated' "
+             "ORDER BY pandaid, log_id")  # fmt: skip
+    return [row.reason_code for row in rows(world, query, t=task, k=kind)]
