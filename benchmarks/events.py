@@ -1,5 +1,6 @@
-"""Ranges of events through the service's functions: handed out and reported, against plain UPDATEs
-of the same rows; many consumers of one job set; the same beside an open transaction."""
+"""Ranges of events: created as the JobGenerator does; handed out and reported through the
+service's functions, against plain UPDATEs of the same rows; many consumers of one job set; the same
+beside an open transaction."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import psycopg
 from sqlalchemy import Engine, text
 
@@ -18,8 +20,10 @@ from jedi.core.settings import Settings
 from jedi.service import event_ranges
 from jedi.service.pilots import Answer
 from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
+from jedi.spec.jobs.events import NewRanges
 from jedi.taskbuffer.db.engine import at_once, plan_once
 from jedi.taskbuffer.events.consumers import ConsumerMemory
+from jedi.taskbuffer.events.job_sets import write_ranges
 from jedi.taskbuffer.users.users import Identity
 
 RANGES, SMOKE = 1_000_000, 20_000
@@ -45,6 +49,7 @@ def measure(engine: Engine, ranges: int = RANGES) -> list[Result]:
     def fresh() -> None:
         _ranges(engine, [(IN_SET, 1)] * sets + [(half, CROWD)])
 
+    made, copied = _create(engine, ranges)
     fresh()
     bare = sets * IN_SET / together(CLIENTS, _bare_hand_out, url)
     bare_reports = sets * IN_SET / seconds(lambda: run(engine, _BARE_REPORT))
@@ -61,6 +66,7 @@ def measure(engine: Engine, ranges: int = RANGES) -> list[Result]:
         beside = CLIENTS * calls / together(CLIENTS, _crowd, url, 1, calls)
     _expect(engine, "status = 1", 2 * CLIENTS * calls * FEW)
     return [
+        Result(f"{ranges:,} ranges created, floor: COPY", "ranges/s", made, copied, 0.5),
         Result(f"{sets * IN_SET:,} ranges handed out, by {BULK}", "ranges/s", given, bare,
                least=20_000),
         Result(f"{sets * IN_SET:,} ranges reported, by {REPORT:,}", "ranges/s", reported,
@@ -107,6 +113,39 @@ def _ranges(engine: Engine, sets: Sequence[tuple[int, int]]) -> None:
         tx.execute(text("UPDATE jedi_jobs SET status = 'sent', lock_seq = 1"))
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM ANALYZE jedi_events, jedi_jobs, jedi_consumers"))
+
+
+_COLUMNS = (
+    "jeditaskid, datasetid, fileid, status, pandaid, job_processid, def_min_eventid, "
+    "def_max_eventid, attemptnr, event_offset, jobsetid"
+)
+
+
+def _create(engine: Engine, ranges: int) -> tuple[float, float]:
+    """Ranges a second as the JobGenerator writes them, and by COPY of the same rows."""
+    sets = max(1, ranges // IN_SET)
+    ids = np.arange(1, sets + 1)
+    nothing = np.zeros(sets, np.int64)
+    new = NewRanges(ids, ids, nothing + 1, nothing, nothing + IN_SET - 1, nothing, 1, 10)
+
+    def write() -> None:
+        with engine.begin() as tx:
+            write_ranges(tx, 1, new)
+
+    def copy() -> None:
+        into = f"COPY jedi_events ({_COLUMNS}) FROM STDIN"
+        with psycopg.connect(url) as connection, connection.cursor().copy(into) as stream:
+            for line in lines:
+                stream.write(line)
+
+    run(engine, _CLEAR)
+    made = sets * IN_SET / seconds(write)
+    url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    out = f"COPY jedi_events ({_COLUMNS}) TO STDOUT"
+    with psycopg.connect(url) as connection, connection.cursor().copy(out) as stream:
+        lines = list(map(bytes, stream))
+    run(engine, _CLEAR)
+    return made, sets * IN_SET / seconds(copy)
 
 
 def _expect(engine: Engine, condition: str, n: int) -> None:

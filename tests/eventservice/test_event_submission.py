@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.event_service import MERGE, consumers, event_task, job_sets, ranges, with_events
-from support.generating import Catalogue, catalogue, generate, ready, use
+from support.generating import Catalogue, catalogue, document, generate, ready, use
 from support.task_rows import put, row_of
 
 from jedi.agent.base import World
@@ -16,13 +16,14 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import DatasetInfo, Replica
 from jedi.service.planning import Alternative, plan_now
 from jedi.service.submission import check
+from jedi.spec.tasks import unsupported
 from jedi.spec.tasks.text import examine
 from jedi.taskrefiner.agent import TaskRefiner
 
 
-def paths_of(document: dict[str, Any]) -> list[str]:
+def paths_of(asked: dict[str, Any]) -> list[str]:
     """Where the problems of a document are."""
-    _, problems = examine(document)
+    _, problems = examine(asked)
     return [problem.path for problem in problems]
 
 
@@ -74,6 +75,15 @@ def test_keys_that_fit_and_keys_that_do_not(keys: dict[str, Any], paths: list[st
     assert paths_of(task) == paths
 
 
+def test_keys_without_their_mode_are_reported() -> None:
+    """A key is never ignored: what it needs is named."""
+    task = document(maxAttemptES=3, nEsConsumers=2)
+    assert [one.partition(" ")[0] for one in unsupported.kept(task)] == [
+        "maxAttemptES", "nEsConsumers",
+    ]  # fmt: skip
+    assert not [*unsupported.kept(event_task(maxAttemptES=3, nEsConsumers=2))]
+
+
 def test_a_task_without_input_says_how_many_events_it_has() -> None:
     out = event_task()["jobParameters"][-1]
     task = {"taskName": "t", "transPath": "x", "noInput": True, "jobParameters": [out]}
@@ -103,11 +113,11 @@ def test_part_of_the_convertible_tasks_goes_to_the_event_service(world: World) -
     catalogue(world, in_=with_events(5))
     keys = {"nEventsPerWorker": None, "esConvertible": True, "esmergeSpec": MERGE}
 
-    def asked(fraction: float, output: str) -> dict[str, Any]:
+    def convertible(fraction: float, output: str) -> dict[str, Any]:
         task = event_task(**keys, esFraction=fraction, output=output)
         return {key: value for key, value in task.items() if value is not None}
 
-    all_, none = put(world, asked(1.0, "a:all"), asked(1e-9, "a:none"))
+    all_, none = put(world, convertible(1.0, "a:all"), convertible(1e-9, "a:none"))
     assert TaskRefiner(world).run_once() == 2
     found = row_of(world, all_)
     assert (found.eventservice, found.corecount) == (1, 0)
@@ -135,14 +145,14 @@ class Known(Catalogue):
 def test_a_plan_counts_what_then_is_made(world: World) -> None:
     """Two files of 5 and 3 events, 2 a range, 2 consumers a job set: 3 + 2 ranges."""
     use(world, Known(catalogue(world, in_=with_events(5, 3)).files))
-    document = event_task(nEsConsumers=2)
+    asked = event_task(nEsConsumers=2)
     with world.engine.begin() as tx:
-        text = json.dumps(document)
+        text = json.dumps(asked)
         plan = plan_now(tx, world.ddm, "anna", text, "json", Path(), 0, Alternative()).plan
     assert plan.job_sets is not None
     assert (plan.jobs, plan.scouts) == (2, 0)
     assert (plan.job_sets.mode, plan.job_sets.consumers, plan.job_sets.ranges) == ("es", 4, 5)
-    (task,) = ready(world, document)
+    (task,) = ready(world, asked)
     generate(world)
     assert len(job_sets(world, task)) == plan.jobs
     assert len(consumers(world, task)) == plan.job_sets.consumers

@@ -64,9 +64,17 @@ ITEM_KEPT = {
 """The same in items."""
 
 
+_EVENT_MODES = ("nEventsPerWorker", "useJobCloning", "fineGrainedProc", "esConvertible")
+_OF_EVENT_MODES = ("inFilePosEvtNum", "maxAttemptES", "maxAttemptEsJob", "nEsConsumers",
+                   "nSitesPerJob")  # fmt: skip
+_NO_EVENT_MODE = f"the task has none of {', '.join(_EVENT_MODES)}"
+
+
 def kept(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield warnings about keys that are kept, but change nothing."""
     found = [(key, document[key], KEPT[key]) for key in sorted(KEPT.keys() & document.keys())]
+    if not any(map(document.get, _EVENT_MODES)):
+        found += [(key, document.get(key), _NO_EVENT_MODE) for key in _OF_EVENT_MODES]
     for item in document.get("jobParameters", ()):
         keys = sorted(ITEM_KEPT.keys() & item.keys())
         found += [(key, item[key], ITEM_KEPT[key]) for key in keys]

@@ -38,8 +38,7 @@ def write_sets(tx: Connection, batch: Sequence[tuple[TaskOrder, NewJobs]], agent
     copy_rows(tx, "jedi_jobsets", (_sets(order, new) for order, new in batch))
     for order, new in batch:
         assert new.sets is not None
-        for block in _ranges(order, new.sets.ranges):
-            copy_rows(tx, "jedi_events", [block])
+        write_ranges(tx, order.jedi_task_id, new.sets.ranges)
     tx.execute(_NOTE_SETS, {"ids": [panda_id for _, new in batch for panda_id in new.panda_ids]})
     wanted = [one for _, new in batch if new.sets for one in new.sets.consumers]
     add_consumers(tx, wanted, agent)
@@ -74,11 +73,16 @@ def _sets(order: TaskOrder, new: NewJobs) -> Block:
     }
 
 
-def _ranges(order: TaskOrder, ranges: NewRanges) -> Iterator[Block]:
-    """Rows of ranges, a block at a time."""
+def write_ranges(tx: Connection, jedi_task_id: int, ranges: NewRanges) -> None:
+    """Write the ranges of job sets of a task, a block at a time."""
+    for block in _ranges(jedi_task_id, ranges):
+        copy_rows(tx, "jedi_events", [block])
+
+
+def _ranges(jedi_task_id: int, ranges: NewRanges) -> Iterator[Block]:
     for block in ranges.blocks(RANGES_AT_ONCE):
         yield {
-            "jeditaskid": order.jedi_task_id,
+            "jeditaskid": jedi_task_id,
             "datasetid": block.dataset_ids.tolist(),
             "fileid": block.file_ids.tolist(),
             "status": states.EVENT_CODES["ready"],
