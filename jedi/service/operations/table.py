@@ -162,13 +162,15 @@ class Operation:
     @cached_property
     def arguments(self) -> type[BaseModel]:
         """The model of the named arguments. Names that it does not have are mistakes. A body has
-        JSON's types; a path and a query have texts alone."""
+        JSON's types; a path and a query have texts alone, and so do the arguments beside a raw
+        body."""
         fields: Any = {
             name: (self._hint(name), ... if one.default is one.empty else one.default)
             for name, one in self.parameters.items()
         }
         title = "".join(part.title() for part in re.split(r"[._]", self.name)) + "Arguments"
-        config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=self.method != "GET")
+        strict = self.method != "GET" and not self.raw
+        config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=strict)
         return create_model(title, __config__=config, **fields)
 
     def _hint(self, name: str) -> Any:
