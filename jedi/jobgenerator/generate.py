@@ -20,7 +20,7 @@ from jedi.spec.arrays import Ints
 from jedi.spec.datasets.chunk import Files
 from jedi.spec.jobs.demand import Demand, InputSize
 from jedi.spec.jobs.generation import (
-    Command,
+    CommandTemplate,
     EventUse,
     InputUse,
     NewJobs,
@@ -78,7 +78,7 @@ def make_jobs(m: Material) -> NewJobs:
     outputs = [_output(m, number, site, values, inputs) for number in range(len(m.task.outputs))]
     values.names = {one.output.stream: one.lfns for one in outputs}
     values.serials = outputs[0].serials if outputs else ()
-    command = Command(m.task.trans_path, m.task.params_template)
+    command = CommandTemplate(m.task.trans_path, m.task.params_template)
     commands = _render(command, values.column, len(site))
     beside = _render(m.task.beside, values.beside, len(site)) if m.task.beside else []
     ids = np.asarray(m.ids, np.int64)
@@ -114,7 +114,7 @@ def make_jobs(m: Material) -> NewJobs:
     )
 
 
-def _render(command: Command, column: Callable[[str], TextColumn], jobs: int) -> list[str]:
+def _render(command: CommandTemplate, column: Callable[[str], TextColumn], jobs: int) -> list[str]:
     """A command for each job."""
     found = Template(command.template).render(column, jobs)
     return [f"{command.trans_path} {one}" for one in found] if command.trans_path else found

@@ -49,7 +49,7 @@ class NoJobs:
 GenerationOutcome = Made | NoJobs
 
 
-Form = Callable[[Made, NewJobs, Proposal], Made]
+JobForm = Callable[[Made, NewJobs, Proposal], Made]
 
 
 def _job_sets(made: Made, jobs: NewJobs, found: Proposal) -> Made:
@@ -57,7 +57,7 @@ def _job_sets(made: Made, jobs: NewJobs, found: Proposal) -> Made:
     return replace(made, jobs=as_job_sets(made.task, jobs, found.sites, [*chosen]))
 
 
-FORMS: dict[str, Form] = {"es_merge": _job_sets}
+FORMS: dict[str, JobForm] = {"es_merge": _job_sets}
 """Forms of kinds of jobs that differ from the plan."""
 
 

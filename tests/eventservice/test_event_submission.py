@@ -28,7 +28,7 @@ def paths_of(asked: dict[str, Any]) -> list[str]:
 
 
 def test_all_reasons_are_given_at_once() -> None:
-    """Issue: event service is refused with noOutput, without counts of events, and with
+    """event service is refused with noOutput, without counts of events, and with
     pre-processing where that can't be; and mergeOutput. Reasons stand together."""
     task = event_task(
         esmergeSpec=None,
@@ -93,7 +93,7 @@ def test_a_task_without_input_says_how_many_events_it_has() -> None:
 
 
 def test_files_without_counts_are_refused_at_submission(world: World) -> None:
-    """Issue: event service with nEventsPerInputFile unknown."""
+    """event service with nEventsPerInputFile unknown."""
     use(world, Known(catalogue(world, in_=with_events(5, None)).files))
 
     def submit(**keys: Any) -> None:
@@ -109,7 +109,7 @@ def test_files_without_counts_are_refused_at_submission(world: World) -> None:
 
 
 def test_part_of_the_convertible_tasks_goes_to_the_event_service(world: World) -> None:
-    """engine.md §7: auto-conversion presets ND, XF, SC, ME, XA=1, XJ=0, coreCount 0."""
+    """PanDA: auto-conversion presets ND, XF, SC, ME, XA=1, XJ=0, coreCount 0."""
     catalogue(world, in_=with_events(5))
     keys = {"nEventsPerWorker": None, "esConvertible": True, "esmergeSpec": MERGE}
 

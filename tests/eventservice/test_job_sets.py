@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 from support.dogs import run
-from support.event_service import consumers, cuts, event_task, job_sets, ranges, with_events
+from support.event_service import (
+    consumers,
+    cuts,
+    event_task,
+    job_sets,
+    ranges,
+    waiting_jobs,
+    with_events,
+)
 from support.generate import end, jobs_of
 from support.generating import catalogue, generate, ready, rows
 from support.task_rows import row_of
@@ -32,7 +40,7 @@ def clean(world: World) -> None:
 
 
 def test_a_job_set_has_a_job_that_waits_consumers_and_ranges(world: World) -> None:
-    """engine.md §7: each master range is cut into rows of ES events; the owner column holds the
+    """PanDA: each master range is cut into rows of ES events; the owner column holds the
     job set until dispatch; attempts count down from 10; EC consumers share the pool.
     Two files of 5 and 3 events, 2 a range, numbered through all files from 1 on:
     1-2, 3-4, 5-5 and 6-7, 8-8."""
@@ -41,21 +49,20 @@ def test_a_job_set_has_a_job_that_waits_consumers_and_ranges(world: World) -> No
     row = row_of(world, task)
     assert (row.eventservice, row.splitrule) == (1, "NF=1,ES=2,EC=2,US=1")
     assert generate(world) == 1
-    sets, jobs = job_sets(world, task), jobs_of(world, task)
-    waiting = [job for job in jobs if job.kind == "es_merge"]
+    sets, waiting = job_sets(world, task), waiting_jobs(world, task)
     assert [job.status for job in waiting] == ["waiting"] * 2
-    assert [one.jobsetid for one in sets] == [job.pandaid for job in waiting]
+    assert [one.jobsetid for one in sets] == [job.panda_id for job in waiting]
     first, second = waiting
-    assert first.command == f"merge.sh File1 o.000001 {first.pandaid}"
+    assert first.command == f"merge.sh File1 o.000001 {first.panda_id}"
     assert [(s.merge_pandaid, s.mode, s.clone, s.n_ranges, s.n_consumers, s.attempts_left, s.jumbo)
-            for s in sets] == [(first.pandaid, "es", None, 3, 2, 3, False),
-                               (second.pandaid, "es", None, 2, 2, 3, False)]  # fmt: skip
+            for s in sets] == [(first.panda_id, "es", None, 3, 2, 3, False),
+                               (second.panda_id, "es", None, 2, 2, 3, False)]  # fmt: skip
     made = consumers(world, task)
     assert [(c.jobsetid, c.number, c.kind, c.status, c.unit_nr) for c in made] == [
-        (first.pandaid, 1, "consumer", "activated", 1),
-        (first.pandaid, 2, "consumer", "activated", 1),
-        (second.pandaid, 1, "consumer", "activated", 2),
-        (second.pandaid, 2, "consumer", "activated", 2),
+        (first.panda_id, 1, "consumer", "activated", 1),
+        (first.panda_id, 2, "consumer", "activated", 1),
+        (second.panda_id, 1, "consumer", "activated", 2),
+        (second.panda_id, 2, "consumer", "activated", 2),
     ]
     assert [c.command for c in made] == ["cat File1 > o.000001"] * 2 + ["cat File2 > o.000002"] * 2
     found = ranges(world, task)
@@ -63,11 +70,11 @@ def test_a_job_set_has_a_job_that_waits_consumers_and_ranges(world: World) -> No
                            ("File2", 8, 8)]  # fmt: skip
     assert [e.job_processid for e in found] == [1, 3, 5, 6, 8]
     assert [e.event_offset for e in found] == [0, 0, 0, 5, 5]
-    assert {(e.status, e.attemptnr, e.pandaid == e.jobsetid, e.ready) for e in found} == {
+    assert {(e.status, e.attemptnr, e.panda_id == e.jobsetid, e.ready) for e in found} == {
         (0, 10, True, True)
     }
-    queued = rows(world, "SELECT pandaid FROM jedi_job_ready ORDER BY pandaid")
-    assert [row.pandaid for row in queued] == sorted(c.pandaid for c in made)
+    queued = rows(world, "SELECT pandaid AS panda_id FROM jedi_job_ready ORDER BY pandaid")
+    assert [row.panda_id for row in queued] == sorted(c.panda_id for c in made)
     clean(world)
 
 
@@ -86,14 +93,14 @@ def test_a_consumer_reads_the_inputs_and_has_only_a_log_of_its_own(world: World)
     one, other = consumers(world, task)
     log = f"t.{task}.log.000001"
     for number, job in enumerate((one, other), 1):
-        files = [(r.type, r.lfn, r.user, r.status) for r in rows(world, _FILES, p=job.pandaid)]
+        files = [(r.type, r.lfn, r.user, r.status) for r in rows(world, _FILES, p=job.panda_id)]
         assert files == [
             ("input", "File1", jobset.jobsetid, "running"),
-            ("log", f"{log}.c{number}.tgz", job.pandaid, "defined"),
+            ("log", f"{log}.c{number}.tgz", job.panda_id, "defined"),
         ]
-    assert {r.jobsetid for r in rows(world, _FILES, p=one.pandaid)} == {jobset.jobsetid}
-    end(world, "closed", one.pandaid)
-    found = [(r.type, r.status) for r in rows(world, _FILES, p=one.pandaid)]
+    assert {r.jobsetid for r in rows(world, _FILES, p=one.panda_id)} == {jobset.jobsetid}
+    end(world, "closed", one.panda_id)
+    found = [(r.type, r.status) for r in rows(world, _FILES, p=one.panda_id)]
     assert found == [("input", "running"), ("log", "failed")]
     assert {e.status for e in ranges(world, task)} == {0}
     clean(world)
@@ -124,7 +131,7 @@ def test_events_have_numbers(
 
 
 def test_clones_have_one_range_an_input_and_make_the_outputs(world: World) -> None:
-    """engine.md §7: cloning defaults to 2 sites, consumers = sites; one range per job."""
+    """PanDA: cloning defaults to 2 sites, consumers = sites; one range per job."""
     catalogue(world, in_=with_events(5, None))
     keys = {"useJobCloning": "storeonce", "nEventsPerWorker": None, "esmergeSpec": None}
     (task,) = ready(world, {k: v for k, v in event_task(**keys).items() if v is not None})
@@ -137,31 +144,31 @@ def test_clones_have_one_range_an_input_and_make_the_outputs(world: World) -> No
     for first, second in (made[:2], made[2:]):
         assert first.site != second.site
         assert first.cores == second.cores
-        files = [[r.type for r in rows(world, _FILES, p=c.pandaid)] for c in (first, second)]
+        files = [[r.type for r in rows(world, _FILES, p=c.panda_id)] for c in (first, second)]
         assert files == [["input", "log", "output"]] * 2
     assert [(e.def_min_eventid, e.attemptnr) for e in ranges(world, task)] == [(1, 10)] * 2
     clean(world)
 
 
 def test_more_consumers_follow_those_that_fail(world: World) -> None:
-    """engine.md §7: a new attempt has priority +1; it uses up one of the attempts of the job
+    """PanDA: a new attempt has priority +1; it uses up one of the attempts of the job
     set (4.4: attemptNr + XJ)."""
     catalogue(world, in_=with_events(4))
     (task,) = ready(world, event_task(maxAttemptEsJob=2))
     generate(world)
     (jobset,), (one,) = job_sets(world, task), consumers(world, task)
     with world.engine.begin() as tx:
-        (added,) = add_consumers(tx, [NewConsumer(jobset.jobsetid, after=one.pandaid)], "test")
+        (added,) = add_consumers(tx, [NewConsumer(jobset.jobsetid, after=one.panda_id)], "test")
     assert (added.jobset_id, added.number, added.status) == (jobset.jobsetid, 2, "assigned")
     first, second = consumers(world, task)
-    assert (second.pandaid, second.site, second.priority) == (
+    assert (second.panda_id, second.site, second.priority) == (
         added.panda_id, first.site, first.priority + 1)  # fmt: skip
     assert second.command == first.command
     (jobset,) = job_sets(world, task)
     assert (jobset.n_consumers, jobset.attempts_left) == (2, 1)
     history = rows(world, "SELECT oldpandaid, newpandaid FROM jedi_job_retry_history "
                    "WHERE jeditaskid = :t", t=task)  # fmt: skip
-    assert [(r.oldpandaid, r.newpandaid) for r in history] == [(first.pandaid, second.pandaid)]
+    assert [(r.oldpandaid, r.newpandaid) for r in history] == [(first.panda_id, second.panda_id)]
     clean(world)
 
 
@@ -182,7 +189,7 @@ def test_a_killed_job_set_gives_its_inputs_back(world: World) -> None:
 
 
 def test_consumers_get_arguments_of_their_own(world: World) -> None:
-    """engine.md §2.3: es_only items are dropped for non-ES jobs."""
+    """PanDA: es_only items are dropped for non-ES jobs."""
     catalogue(world, in_=with_events(4))
     item = {"type": "constant", "value": "--events", "es_only": True}
     shared = {"output": "a:two", "nFilesPerJob": 1}
@@ -230,7 +237,7 @@ def test_each_event_is_in_one_range(inputs: list[tuple[int, int]], size: int, mo
 
 
 def test_range_ids_are_read_and_written() -> None:
-    """engine.md §7: range id = task-PandaID-file-process-attempt."""
+    """PanDA: range id = task-PandaID-file-process-attempt."""
     known = RangeId(12, 345, 67, 1, 10)
     assert str(known) == "12-345-67-1-10"
     assert RangeId.parse("12-345-67-1-10") == known
@@ -251,7 +258,8 @@ def test_other_texts_are_no_range_ids(word: str) -> None:
 
 @pytest.mark.parametrize(("settled", "ends"), [(False, "waiting"), (True, "closed")])
 def test_a_job_set_waits_for_its_consumers(world: World, settled: bool, ends: str) -> None:
-    """Jobs wait 30 min at most (contracts.md §13), but for those that consumers work for."""
+    """Jobs wait 30 min at most, but for those that consumers work for. JEDI document, "Timeout
+    values for production jobs"."""
     catalogue(world, in_=with_events(4))
     (task,) = ready(world, event_task())
     generate(world)
@@ -263,7 +271,7 @@ def test_a_job_set_waits_for_its_consumers(world: World, settled: bool, ends: st
         run(world, "timeouts")
     finally:
         clock.turn_to(None)
-    (waiting,) = [job for job in jobs_of(world, task) if job.kind == "es_merge"]
+    (waiting,) = waiting_jobs(world, task)
     assert waiting.status == ends
 
 

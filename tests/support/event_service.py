@@ -34,10 +34,22 @@ def consumers(world: World, task: int) -> list[Any]:
     """The consumers of a task's job sets with their jobs, in order."""
     return rows(
         world,
-        "SELECT c.jobsetid, c.number, c.settled_at, j.*, p.jobparameters AS command "
+        "SELECT c.jobsetid, c.number, c.settled_at, j.*, j.pandaid AS panda_id, "
+        "p.jobparameters AS command "
         "FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid) "
         "JOIN jedi_job_params p USING (pandaid) WHERE c.jeditaskid = :t "
         "ORDER BY c.jobsetid, c.number",
+        t=task,
+    )
+
+
+def waiting_jobs(world: World, task: int) -> list[Any]:
+    """The jobs of a task's job sets that merge, with their commands, in order."""
+    return rows(
+        world,
+        "SELECT j.*, j.pandaid AS panda_id, p.jobparameters AS command FROM jedi_jobs j "
+        "JOIN jedi_job_params p USING (pandaid) WHERE jeditaskid = :t AND kind = 'es_merge' "
+        "ORDER BY pandaid",
         t=task,
     )
 
@@ -46,7 +58,8 @@ def ranges(world: World, task: int) -> list[Any]:
     """The ranges of a task, in order."""
     return rows(
         world,
-        "SELECT e.*, c.lfn FROM jedi_events e JOIN jedi_dataset_contents c USING (fileid) "
+        "SELECT e.*, e.pandaid AS panda_id, c.lfn "
+        "FROM jedi_events e JOIN jedi_dataset_contents c USING (fileid) "
         "WHERE e.jeditaskid = :t ORDER BY e.jobsetid, e.fileid, e.job_processid, e.attemptnr DESC",
         t=task,
     )

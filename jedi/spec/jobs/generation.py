@@ -66,7 +66,7 @@ class JobOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandTemplate:
     """A command with placeholders."""
 
     trans_path: str | None
@@ -89,7 +89,7 @@ class TaskOrder:
     sites: tuple[str, ...]
     trans_path: str | None
     params_template: str
-    beside: Command | None
+    beside: CommandTemplate | None
     rules: SplitRules
     demand: Demand
     request: Request

@@ -13,7 +13,7 @@ from jedi.spec.datasets import physical
 from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.jobs.demand import Demand
 from jedi.spec.jobs.generation import (
-    Command,
+    CommandTemplate,
     Input,
     JobOutput,
     OutputDataset,
@@ -128,7 +128,7 @@ class Claimed:
         row = self.row
         rules = SplitRules.model_validate(row.rules or {})
         preparing = rules.use_pre_pro == TO_PREPROCESS
-        command = Command(row.trans_path, self.params_template)
+        command = CommandTemplate(row.trans_path, self.params_template)
         first, beside = (
             (_merge(self.merge, command), command) if rules.event_mode else (command, None)
         )
@@ -212,9 +212,11 @@ def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Output
     return _by_task(rows_of(OutputRow, tx.execute(_READ_OUTPUTS, {"ids": list(task_ids)})))
 
 
-def _merge(spec: Mapping[str, str] | None, command: Command) -> Command:
+def _merge(spec: Mapping[str, str] | None, command: CommandTemplate) -> CommandTemplate:
     """The command that merges pieces; without it the job makes what its copies make."""
-    return Command(spec.get("transPath"), spec.get("jobParameters", "")) if spec else command
+    return (
+        CommandTemplate(spec.get("transPath"), spec.get("jobParameters", "")) if spec else command
+    )
 
 
 def _priority(row: ClaimedTask, rules: SplitRules) -> int:
