@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from scenarios.real_system import System, until
 from sqlalchemy import text
+from support.adding import add_files
 
 from jedi.core.settings import caller
 from jedi.demo.__main__ import still_running
-from jedi.service import datasets, events, submission, tasks
+from jedi.service import events, submission, tasks
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -32,7 +33,7 @@ def seeds(system: System, endpoint: str) -> None:
         paths.append(system.inputs / f"seeds{i}.txt")
         paths[-1].write_text("".join(f"{n} {100_000 + n}\n" for n in numbers))
     with system.engine.begin() as tx:
-        datasets.add_files(tx, system.ddm(tx), "demo:seeds", paths, endpoint)
+        add_files(tx, system.ddm(tx), "demo:seeds", paths, endpoint)
 
 
 def submit(system: System, changes: dict[str, str] | None = None) -> int:

@@ -371,7 +371,9 @@ class SystemOverview(Value):
 @dataclass(eq=False, repr=False)
 class TaskSummary(Value):
     """A task at a glance; files are those of its master inputs, also those that wait for scouts.
-    `unit`: `files`, or `ranges` if the task cuts files into ranges of events and counts these."""
+    `unit`: `files`, or `ranges` if the task cuts files into ranges of events and counts these.
+    `n_events`, `n_events_processed`: of a task whose jobs get events while they run; None: of any
+    other."""
 
     jedi_task_id: int
     task_name: str
@@ -391,6 +393,8 @@ class TaskSummary(Value):
     n_files_failed: int
     n_jobs_running: int
     unit: str
+    n_events: int | None
+    n_events_processed: int | None
 
 
 @dataclass(eq=False, repr=False)

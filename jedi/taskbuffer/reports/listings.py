@@ -37,14 +37,19 @@ SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user
   t.statechangetime AS state_change_time, t.endtime AS end_time,
   coalesce({THROTTLED_UNTIL}, t.next_run_at) AS next_run_at,
   d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running,
-  CASE WHEN {BY_EVENTS} THEN 'ranges' ELSE 'files' END AS unit
+  CASE WHEN {BY_EVENTS} THEN 'ranges' ELSE 'files' END AS unit, d.n_events,
+  least(d.n_events, CASE WHEN t.eventservice > 0 THEN (
+    SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint)
+    FROM jedi_jobsets s JOIN jedi_event_zips z USING (jobsetid)
+    WHERE s.jeditaskid = t.jeditaskid) END) AS n_events_processed
 FROM jedi_tasks t, LATERAL (
   SELECT count(*) AS n_jobs_running FROM jedi_jobs o
   WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL AND o.status = 'running') j,
 LATERAL (
   SELECT coalesce(sum(greatest(nfiles, nfilestobeused)), 0)::bigint AS n_files,
     coalesce(sum(nfilesfinished), 0)::bigint AS n_files_finished,
-    coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed
+    coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed,
+    CASE WHEN t.eventservice > 0 THEN CAST(sum(nevents) AS bigint) END AS n_events
   FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
 """
 _FIND = f"""
@@ -63,7 +68,9 @@ ORDER BY t.jeditaskid DESC LIMIT :limit
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
     """A task at a glance; files are those of its master inputs, also those that wait for scouts.
-    `unit`: `files`, or `ranges` if the task cuts files into ranges of events and counts these."""
+    `unit`: `files`, or `ranges` if the task cuts files into ranges of events and counts these.
+    `n_events`, `n_events_processed`: of a task whose jobs get events while they run; None: of any
+    other."""
 
     jedi_task_id: int
     task_name: str
@@ -83,6 +90,8 @@ class TaskSummary:
     n_files_failed: int
     n_jobs_running: int
     unit: str
+    n_events: int | None
+    n_events_processed: int | None
 
     @property
     def percent(self) -> int | None:

@@ -116,7 +116,7 @@ def _lines(
     for last in seen:
         for task in last:
             state = (task.status, task.n_files, task.n_files_finished, task.n_files_failed,
-                     _held(task) and task.reason_code)  # fmt: skip
+                     task.n_events_processed, _held(task) and task.reason_code)  # fmt: skip
             if printed.get(task.jedi_task_id) != state:
                 printed[task.jedi_task_id] = state
                 typer.echo(line(task))
@@ -132,10 +132,18 @@ class Paces(defaultdict[int, Pace]):
 
     def look(self, task: TaskSummary) -> str:
         """The rate and the time that is left, once they are known and as long as it works."""
-        through = task.n_files_finished + task.n_files_failed
+        through, whole, unit = _progress(task)
         pace = self[task.jedi_task_id]
         pace.note(time.monotonic(), through)
-        return "" if task.status in TASK_FINAL else pace.sentence(task.n_files - through, task.unit)
+        return "" if task.status in TASK_FINAL else pace.sentence(whole - through, unit)
+
+
+def _progress(task: TaskSummary) -> tuple[int, int, str]:
+    """The finished part of a task, the whole, and their unit. Events count as they are reported,
+    files when their jobs have ended."""
+    if task.n_events and task.n_events_processed is not None:
+        return task.n_events_processed, task.n_events, "events"
+    return task.n_files_finished + task.n_files_failed, task.n_files, task.unit
 
 
 def _sentence(paces: Paces, task: TaskSummary) -> str:
@@ -156,7 +164,9 @@ def _held(task: TaskSummary) -> bool:
 
 def _files(task: TaskSummary) -> str:
     failed = f", {task.n_files_failed} failed" if task.n_files_failed else ""
-    return f"{task.n_files_finished} of {task.n_files} {task.unit}{failed}"
+    said = f"{task.n_files_finished} of {task.n_files} {task.unit}{failed}"
+    through, whole, unit = _progress(task)
+    return f"{through} of {whole} events, {said}" if unit == "events" else said
 
 
 def _bars(seen: Iterator[Sequence[TaskSummary]]) -> Sequence[TaskSummary]:
@@ -186,9 +196,10 @@ def _drawn(tasks: Sequence[TaskSummary], paces: Paces, width: int) -> Group:
     for column in (whole[1], bar, *whole[2:]):
         grid.add_column(width=column, no_wrap=True)
     for task, (number, _, files, pace) in zip(tasks, cells, strict=True):
+        through, total, _ = _progress(task)
         drawn = ProgressBar(
-            total=task.n_files or None,
-            completed=task.n_files_finished + task.n_files_failed,
+            total=total or None,
+            completed=through,
             width=bar,
             finished_style="red" if task.n_files_failed else "green",
         )
