@@ -13,7 +13,9 @@ from support.job_rows import make_jobs
 
 from jedi.core import states
 from jedi.core.errors import NotFound
-from jedi.service import events, jobs
+from jedi.service import events, jobs, tasks
+from jedi.taskbuffer.reports import changes
+from jedi.taskbuffer.reports.changes import ChangeQuestion
 
 MOST = 1_000
 
@@ -114,3 +116,28 @@ def test_other_tasks(engine: Engine, built: BuiltJobSet) -> None:
         assert events.show(tx, built.task, made.jobs[0], None, MOST).statuses == []
         with pytest.raises(NotFound):
             events.show(tx, 999_999, None, None, MOST)
+
+
+def test_watchers_see_events(engine: Engine, built: BuiltJobSet) -> None:
+    """A reported zip changes the task for its watchers: 20 of 50 events; no file has finished. A
+    task of ordinary jobs has no such numbers."""
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET nevents = 50"))
+        made = make_jobs(tx, 1)
+    with engine.begin() as tx:
+        version = changes.mark(tx)
+    asked = ChangeQuestion([built.task, made.task], frozenset(), active=False, all_fresh=False,
+                           bound=version.bound, log_id=None)  # fmt: skip
+    with engine.begin() as tx:
+        assert changes.changed(tx, asked, [], 60.0)[1] == []
+        tx.execute(
+            text("INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
+                 "n_events) VALUES (:task, :jobset, :job, 'a', 'DISK', 20)"),
+            {"task": built.task, "jobset": built.jobset, "job": built.consumers[0]},
+        )  # fmt: skip
+    with engine.begin() as tx:
+        [changed] = changes.changed(tx, asked, [], 60.0)[1]
+        other = tasks.get(tx, made.task)
+    assert (changed.task.n_events, changed.task.n_events_processed) == (50, 20)
+    assert changed.task.n_files_finished == 0
+    assert (other.n_events, other.n_events_processed) == (None, None)
