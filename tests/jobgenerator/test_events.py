@@ -212,7 +212,7 @@ ORDER BY fileid
 """
 _EVENTS = "SELECT * FROM jedi_events WHERE jeditaskid = :t ORDER BY pandaid, fileid, attemptnr"
 _JOBS = """
-SELECT pandaid, jobparameters AS command, n_events, status FROM jedi_jobs
+SELECT pandaid AS panda_id, jobparameters AS command, n_events, status FROM jedi_jobs
 JOIN jedi_job_params USING (pandaid) WHERE jeditaskid = :t ORDER BY pandaid
 """
 _FILES = "SELECT lfn, status, ranges FROM jedi_files WHERE jeditaskid = :t AND type = 'input'"
@@ -246,7 +246,7 @@ def test_ranges_become_jobs_and_end_with_them(world: World) -> None:
         ("File1 0 100 1", 100), ("File1,File2 100 100 101", 100), ("File2 50 100 201", 100),
         ("File3 0 100 301", 100),
     ]  # fmt: skip
-    first, second, third, fourth = (j.pandaid for j in jobs)
+    first, second, third, fourth = (j.panda_id for j in jobs)
     events = rows(world, _EVENTS, t=task)
     assert [
         (e.pandaid, e.fileid, e.def_min_eventid, e.def_max_eventid, e.event_offset) for e in events
@@ -281,10 +281,10 @@ def test_ranges_become_jobs_and_end_with_them(world: World) -> None:
     assert [j.command.split(" >")[0] for j in again] == [
         "File1,File2 100 100 101", "File2 50 100 201",
     ]  # fmt: skip
-    end(world, "failed", again[0].pandaid)
-    end(world, "finished", again[1].pandaid)
+    end(world, "failed", again[0].panda_id)
+    end(world, "finished", again[1].panda_id)
     found = ranges_of_jobs(world, task)
-    assert (found[again[0].pandaid], found[again[1].pandaid]) == (["fatal"] * 2, ["done"])
+    assert (found[again[0].panda_id], found[again[1].panda_id]) == (["fatal"] * 2, ["done"])
     assert {e.attemptnr for e in rows(world, _EVENTS, t=task)} == {1, 2}
     clean(world)
 
@@ -319,7 +319,7 @@ def test_events_without_input(world: World) -> None:
     generate(world)
     jobs = rows(world, _JOBS, t=task)
     assert [j.command.split(" >")[0] for j in jobs] == ["0 100 1", "100 100 101", "200 50 201"]
-    end(world, "finished", *(j.pandaid for j in jobs))
+    end(world, "finished", *(j.panda_id for j in jobs))
     assert [*ranges_of_jobs(world, task).values()] == [["done"]] * 3
     clean(world)
 

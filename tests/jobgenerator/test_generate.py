@@ -60,11 +60,11 @@ def test_ready_files_become_jobs(world: World) -> None:
     assert (one.workqueue_id, one.gshare, one.resource_type, one.taskid) == (
         1, "user", "SCORE", task,
     )  # fmt: skip
-    assert [j.originpandaid for j in jobs] == [j.pandaid for j in jobs]
+    assert [j.originpandaid for j in jobs] == [j.panda_id for j in jobs]
     assert [j.unit_nr for j in jobs] == [1, 2, 3]
 
     files = rows(world, "SELECT * FROM jedi_job_files WHERE pandaid = :j ORDER BY type, fileid",
-                 j=one.pandaid)  # fmt: skip
+                 j=one.panda_id)  # fmt: skip
     site = f"{one.site}_DATADISK"
     assert [
         (f.type, f.lfn, f.endpoint, f.fsize, f.checksum, f.guid, f.n_events) for f in files
@@ -86,7 +86,7 @@ def test_ready_files_become_jobs(world: World) -> None:
     assert len(rows(world, "SELECT * FROM jedi_job_ready")) == 3
     log = rows(world, "SELECT * FROM jedi_jobs_statuslog ORDER BY pandaid")
     assert [(x.pandaid, x.fromstatus, x.status, x.agent) for x in log] == [
-        (j.pandaid, None, "activated", "JobGenerator") for j in jobs
+        (j.panda_id, None, "activated", "JobGenerator") for j in jobs
     ]
     (delta,) = rows(world, "SELECT status, sum(jobs) AS jobs, sum(cores) AS cores "
                            "FROM job_stats_delta GROUP BY status")  # fmt: skip
@@ -270,7 +270,7 @@ def test_what_follows_the_master(world: World) -> None:
     ]  # fmt: skip
     assert counters(world, task)["demo:every"] == (2, 2, 0)
     # the use of shared files is nobody's: their end is not theirs
-    end(world, "finished", *(j.pandaid for j in jobs_of(world, task)))
+    end(world, "finished", *(j.panda_id for j in jobs_of(world, task)))
     assert counters(world, task)["demo:every"] == (2, 2, 0)
 
 
@@ -324,7 +324,7 @@ def test_an_output_never_has_the_name_of_an_input_of_its_job(world: World) -> No
     assert [j.command for j in jobs] == [f"cat o.{i:06d} > o.{i + 1:06d}" for i in range(1, 5)]
     templates = rows(world, "SELECT outtype, serialnr FROM jedi_output_template ORDER BY outtype")
     assert [tuple(t) for t in templates] == [("log", 4), ("output", 5)]
-    end(world, "failed", jobs[0].pandaid)
+    end(world, "failed", jobs[0].panda_id)
     generate(world)
     assert jobs_of(world, task)[-1].command == "cat o.000001 > o.000006"
 
@@ -354,16 +354,16 @@ def test_seeds_count_up_and_come_back(world: World) -> None:
     assert [j.command for j in jobs] == [f"{1000 + n} > o.{n:06d}" for n in (1, 2, 3)]
     assert [j.status for j in jobs] == ["activated"] * 3
     assert inputs_of(world, task, "random_seed") == {
-        j.pandaid: [str(n)] for n, j in enumerate(jobs, 1)
+        j.panda_id: [str(n)] for n, j in enumerate(jobs, 1)
     }
     assert counters(world, task)["pseudo_RNDMSEED"] == (3, 3, 3)
-    end(world, "failed", jobs[1].pandaid)
-    end(world, "finished", jobs[0].pandaid)
+    end(world, "failed", jobs[1].panda_id)
+    end(world, "finished", jobs[0].panda_id)
     assert counters(world, task)["pseudo_RNDMSEED"] == (3, 3, 2)
     generate(world)
     again = jobs_of(world, task)[-1]
     assert again.command == "1002 > o.000004"  # the seed of the failed job, a new serial number
-    assert (again.attemptnr, again.unit_nr, again.originpandaid) == (2, 2, jobs[1].pandaid)
+    assert (again.attemptnr, again.unit_nr, again.originpandaid) == (2, 2, jobs[1].panda_id)
     assert counters(world, task)["pseudo_RNDMSEED"] == (3, 3, 3)
 
 
@@ -373,7 +373,7 @@ def test_the_seed_s_example_of_a_failed_job_that_is_split(world: World) -> None:
     (task,) = ready(world, document(SEED, nFilesPerJob=2))
     generate(world)
     (first,) = jobs_of(world, task)
-    end(world, "failed", first.pandaid)
+    end(world, "failed", first.panda_id)
     with world.engine.begin() as tx:
         tx.execute(text("""UPDATE jedi_tasks SET rules = '{"n_files_per_job": 1}'"""))
     generate(world)
@@ -382,11 +382,11 @@ def test_the_seed_s_example_of_a_failed_job_that_is_split(world: World) -> None:
         "cat in000000 1001 > o.000002", "cat in000001 1002 > o.000003",
     ]  # fmt: skip
     assert (one.unit_nr, other.unit_nr) == (2, 3)
-    assert one.originpandaid == other.originpandaid == first.pandaid
+    assert one.originpandaid == other.originpandaid == first.panda_id
     history = rows(world, "SELECT * FROM jedi_job_retry_history ORDER BY newpandaid")
     assert [(h.oldpandaid, h.newpandaid, h.relationtype, h.originpandaid) for h in history] == [
-        (first.pandaid, one.pandaid, "retry", first.pandaid),
-        (first.pandaid, other.pandaid, "retry", first.pandaid),
+        (first.panda_id, one.panda_id, "retry", first.panda_id),
+        (first.panda_id, other.panda_id, "retry", first.panda_id),
     ]
 
 
@@ -397,9 +397,9 @@ def test_a_retried_unit_keeps_its_number_and_its_origin(world: World) -> None:
         assert generate(world) == 1
         job = jobs_of(world, task)[-1]
         assert (job.attemptnr, job.unit_nr) == (attempt, 2)
-        end(world, "failed", job.pandaid)
+        end(world, "failed", job.panda_id)
     first = jobs_of(world, task)[1]
-    assert {j.originpandaid for j in jobs_of(world, task)[1:]} == {first.pandaid}
+    assert {j.originpandaid for j in jobs_of(world, task)[1:]} == {first.panda_id}
     outputs = Counter(lfn for lfns in inputs_of(world, task, "output").values() for lfn in lfns)
     assert sorted(outputs) == [f"o.{n:06d}" for n in range(1, 5)]
     assert set(outputs.values()) == {1}

@@ -73,7 +73,7 @@ def test_merges_ask_for_as_much_disk_before_their_task_is_measured_as_after(
         )
     everything(world)
     [merge] = merge_jobs(world, task)
-    [asked] = rows(world, "SELECT disk_mb FROM jedi_jobs WHERE pandaid = :i", i=merge.pandaid)
+    [asked] = rows(world, "SELECT disk_mb FROM jedi_jobs WHERE pandaid = :i", i=merge.panda_id)
     assert asked.disk_mb == disk_mb
 
 
@@ -93,14 +93,14 @@ def test_jobs_wait_and_end_with_the_merge(world: World) -> None:
         5000, "activated", "SITE_A", 4,
     )  # fmt: skip
     [command] = rows(world, "SELECT jobparameters FROM jedi_job_params WHERE pandaid = :i",
-                     i=merge.pandaid)  # fmt: skip
+                     i=merge.panda_id)  # fmt: skip
     names = " ".join(f"panda.um.o.{n:06}" for n in range(1, 5))
     assert command.jobparameters == f"sort -m {names} > o.000001"
     history = rows(world, "SELECT DISTINCT newpandaid, relationtype FROM jedi_job_retry_history")
-    assert [tuple(row) for row in history] == [(merge.pandaid, "merge")]
+    assert [tuple(row) for row in history] == [(merge.panda_id, "merge")]
     assert files(world, task) == {"running": 4}
     sound(world)
-    run(world, [merge.pandaid])
+    run(world, [merge.panda_id])
     assert counts(world, task) == {"finished": 5}
     assert files(world, task) == {"finished": 4}
     assert of_type(world, task, "trn_output") == {"finished": 4}
@@ -185,13 +185,13 @@ def test_every_output_has_its_stream(world: World) -> None:
     everything(world)
     [merge] = merge_jobs(world, task)
     [row] = rows(world, "SELECT jobparameters FROM jedi_job_params WHERE pandaid = :i",
-                 i=merge.pandaid)  # fmt: skip
+                 i=merge.panda_id)  # fmt: skip
     assert row.jobparameters == (
         "m e.000001.panda.um,e.000002.panda.um:e.000001 o.000001.panda.um,o.000002.panda.um:"
         "o.000001 t.000001.log.panda.um,t.000002.log.panda.um:t.000001.log index.000001"
     )
     made = rows(world, "SELECT type, lfn FROM jedi_job_files WHERE pandaid = :i "
-                       "AND type IN ('output', 'log') ORDER BY lfn", i=merge.pandaid)  # fmt: skip
+                       "AND type IN ('output', 'log') ORDER BY lfn", i=merge.panda_id)  # fmt: skip
     assert [tuple(one) for one in made] == [
         ("output", "e.000001"), ("output", "index.000001"), ("log", "merge.000001.log"),
         ("output", "o.000001"), ("output", "t.000001.log"),
@@ -214,7 +214,7 @@ def test_three_tries_then_the_inputs_come_back(world: World) -> None:
         everything(world)
         merge = merge_jobs(world, task)[-1]
         assert kinds(world, task)["normal", "merging"] == 2
-        run(world, [merge.pandaid], "failed")
+        run(world, [merge.panda_id], "failed")
         assert files(world, task) == ({"running": 2} if left else {"ready": 2})
         sound(world)
     query = "SELECT status, substatus, error_code FROM jedi_jobs WHERE kind = 'normal'"
@@ -234,9 +234,9 @@ def test_a_merge_that_lacked_memory_gets_more(world: World) -> None:
     make(world, jobs(world, task, "activated"))
     everything(world)
     first = merge_jobs(world, task)[-1]
-    take(world, [first.pandaid])
+    take(world, [first.panda_id])
     with world.engine.begin() as tx:
-        job_ends.end_jobs(tx, [JobEnd(first.pandaid, "failed", "memory_limit", "Oh.")], "Adder")
+        job_ends.end_jobs(tx, [JobEnd(first.panda_id, "failed", "memory_limit", "Oh.")], "Adder")
     everything(world)
     second = merge_jobs(world, task)[-1]
     assert (first.memory_mb, second.memory_mb) == (2000, 3000)
@@ -264,7 +264,7 @@ def test_a_merge_job_that_is_killed(world: World, target: str) -> None:
     make(world, jobs(world, task, "activated"))
     everything(world)
     [merge] = merge_jobs(world, task)
-    run(world, [merge.pandaid], target)
+    run(world, [merge.panda_id], target)
     again = target == "closed"
     assert files(world, task) == ({"running": 2} if again else {"ready": 2})
     query = "SELECT DISTINCT status, substatus FROM jedi_jobs WHERE kind = 'normal'"
@@ -283,8 +283,8 @@ def test_a_pre_merge_file_that_is_gone(world: World) -> None:
     [merge] = merge_jobs(world, task)
     with world.engine.begin() as tx:
         tx.exec_driver_sql("UPDATE jedi_job_files SET problem = 'missing' WHERE pandaid = "
-                           f"{merge.pandaid} AND lfn = 'panda.um.o.000001'")  # fmt: skip
-    run(world, [merge.pandaid], "failed")
+                           f"{merge.panda_id} AND lfn = 'panda.um.o.000001'")  # fmt: skip
+    run(world, [merge.panda_id], "failed")
     assert kinds(world, task)["normal", "cancelled"] == 1
     assert kinds(world, task)["normal", "merging"] == 1
     assert files(world, task) == {"ready": 1, "running": 1}
@@ -346,7 +346,7 @@ def test_one_job_is_cancelled_while_merging(world: World) -> None:
         pytest.raises(Refused, match="reads the outputs of job") as refused,
     ):
         job_service.cancel(tx, OWNER, [second], None)
-    assert refused.value.facts["merge_job"] in {job.pandaid for job in merge_jobs(world, task)}
+    assert refused.value.facts["merge_job"] in {job.panda_id for job in merge_jobs(world, task)}
 
 
 def test_kill_while_merging(world: World) -> None:
@@ -354,7 +354,7 @@ def test_kill_while_merging(world: World) -> None:
     make(world, jobs(world, task, "activated"))
     everything(world)
     [merge] = merge_jobs(world, task)
-    take(world, [merge.pandaid])
+    take(world, [merge.panda_id])
     ask(world, task, "kill")
     make_due(world)
     everything(world)
@@ -414,7 +414,7 @@ def test_scouts_are_merged_before_they_are_judged(world: World) -> None:
     make(world, jobs(world, task, "activated"))
     everything(world)
     assert status(world, task) == "scouting"
-    run(world, [merge_jobs(world, task)[0].pandaid])
+    run(world, [merge_jobs(world, task)[0].panda_id])
     everything(world)
     assert status(world, task) == "running"
     assert kinds(world, task) == {
@@ -464,7 +464,7 @@ def test_many_tasks_merge_in_as_many_statements_as_one(world: World) -> None:
         before = len(statements)
         assert JobGenerator(world).run_once() == batch
         made = len(statements) - before
-        merges = [job.pandaid for task in ids for job in merge_jobs(world, task)]
+        merges = [job.panda_id for task in ids for job in merge_jobs(world, task)]
         assert len(merges) == batch
         take(world, merges)
         before = len(statements)

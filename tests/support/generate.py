@@ -22,7 +22,8 @@ def jobs_of(world: World, task_id: int) -> list[Any]:
     """The jobs of a task with their commands and the number of their ends."""
     return rows(
         world,
-        "SELECT j.*, p.jobparameters AS command FROM jedi_jobs j JOIN jedi_job_params p "
+        "SELECT j.*, pandaid AS panda_id, p.jobparameters AS command "
+        "FROM jedi_jobs j JOIN jedi_job_params p "
         "USING (pandaid) WHERE jeditaskid = :t ORDER BY pandaid",
         t=task_id,
     )

@@ -60,7 +60,10 @@ def kinds(world: World, task: int) -> Counter[tuple[str, str]]:
 
 
 def merge_jobs(world: World, task: int) -> list[Any]:
-    query = "SELECT * FROM jedi_jobs WHERE jeditaskid = :t AND kind = 'merge' ORDER BY pandaid"
+    query = (
+        "SELECT j.*, pandaid AS panda_id FROM jedi_jobs j "
+        "WHERE jeditaskid = :t AND kind = 'merge' ORDER BY pandaid"
+    )
     return rows(world, query, t=task)
 
 
@@ -72,7 +75,7 @@ def merged_at_last(world: World, task: int) -> str:
         waiting = jobs(world, task, "activated")
         if not waiting:
             return status(world, task)
-        merges = {job.pandaid for job in merge_jobs(world, task)}
+        merges = {job.panda_id for job in merge_jobs(world, task)}
         make(world, [job for job in waiting if job not in merges])
         run(world, [job for job in waiting if job in merges])
     raise AssertionError(f"task {task} does not end: {counts(world, task)}")
