@@ -107,7 +107,7 @@ def _parameters(
     operation: Operation, arguments: Mapping[str, Any], required: Collection[str]
 ) -> Iterator[dict[str, Any]]:
     for name, schema in arguments.items():
-        in_query = operation.method == "GET" or (operation.raw and name != "data")
+        in_query = operation.by_query and not (operation.raw and name == "data")
         if name in operation.in_path or in_query:
             place = "path" if name in operation.in_path else "query"
             yield {"name": name, "in": place, "required": name in required, "schema": schema}
@@ -139,7 +139,7 @@ def _request_body(
 
 def _responses(operation: Operation) -> dict[str, Any]:
     statuses = {*ALWAYS, *KNOWN, *SENT, 404}
-    statuses |= {409} if operation.changes else set()
+    statuses |= {409} if operation.method != "GET" else set()
     statuses |= {410} if operation.streams_events else set()
     error = {PROBLEM: {"schema": {"$ref": _REF.format(model="Error")}}}
     found: dict[str, Any] = {

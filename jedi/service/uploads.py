@@ -34,6 +34,9 @@ from jedi.taskbuffer.users import users
 PIECE_MAX = 8 * 2**20
 """Bytes of a piece: what an upload takes of the service's memory at a time."""
 
+NAME_MAX = 255
+"""Characters of a file's name: file systems keep no more."""
+
 FILES_MAX = 50_000
 """Files of a request."""
 
@@ -113,10 +116,29 @@ def must_own_scope(tx: Connection, who: str, dataset: str) -> None:
         )
 
 
+@contextmanager
+def _storage(to: Destination) -> Iterator[None]:
+    """Turn a failure of the storage into a refusal that its user understands."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise Refused(
+            f"{to.endpoint} {'is full' if full else 'can not be used'} "
+            f"({error.strerror or error}). Ask its operators.",
+            code="no_space" if full else "storage_failed", endpoint=to.endpoint,
+        ) from error  # fmt: skip
+
+
 def offer(ddm: DDM, knobs: Knobs, to: Destination, files: Sequence[NewFile]) -> list[Upload]:
     """The present state of each file. BadInput: bad names, or files that are too large; Refused:
     the dataset has other content under some names, or the endpoint lacks the space."""
     check(knobs, files)
+    with _storage(to):
+        return _offer(ddm, to, files)
+
+
+def _offer(ddm: DDM, to: Destination, files: Sequence[NewFile]) -> list[Upload]:
     there = _there(ddm, to.dataset)
     if other := [one.lfn for one in files if not _is(one, there.get(one.lfn, one))]:
         raise Refused(
@@ -195,10 +217,15 @@ def put_piece(ddm: DDM, to: Destination, file: NewFile, offset: int, data: bytes
     if offset + len(data) > file.size:
         rule = f"ends beyond the {file.size} bytes of {file.lfn}"
         raise BadInput([Problem("offset", offset, rule, "Send what is left")])
+    with _storage(to):
+        return _put_piece(ddm, to, file, offset, data)
+
+
+def _put_piece(ddm: DDM, to: Destination, file: NewFile, offset: int, data: bytes) -> Upload:
     place = ddm.upload_dir(to.endpoint, to.key(file))
     make_below(place)
     whole, part = place / file.lfn, place / _PART
-    with _locked(part, to) as writer:
+    with _locked(part) as writer:
         if whole.exists():
             part.unlink(missing_ok=True)
             return Upload(file.lfn, "uploaded", file.size)
@@ -217,19 +244,12 @@ def put_piece(ddm: DDM, to: Destination, file: NewFile, offset: int, data: bytes
 
 
 @contextmanager
-def _locked(part: Path, to: Destination) -> Iterator[BinaryIO]:
-    """A part, open for one writer: the same piece may come twice at a time. Refused: the storage is
-    full."""
+def _locked(part: Path) -> Iterator[BinaryIO]:
+    """A part, open for one writer: the same piece may come twice at a time."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    try:
-        with os.fdopen(os.open(part, flags, 0o600), "r+b", buffering=0) as writer:
-            fcntl.flock(writer, fcntl.LOCK_EX)
-            yield writer
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise Refused(f"{to.endpoint} is full ({error.strerror}).", code="no_space",
-                      endpoint=to.endpoint) from error  # fmt: skip
+    with os.fdopen(os.open(part, flags, 0o600), "r+b", buffering=0) as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        yield writer
 
 
 def _received(writer: BinaryIO, part: Path) -> int:
@@ -299,7 +319,8 @@ def add(
         )  # fmt: skip
     new = [one for one, had in zip(files, states, strict=True) if had.status == "uploaded"]
     if not dry_run:
-        _publish(ddm, to, new, [one for one in files if one not in new])
+        with _storage(to):
+            _publish(ddm, to, new, [one for one in files if one not in new])
         datasets.wake_consumers(tx, [to.dataset])
     added = {one.lfn for one in new}
     return [AddedFile(one.lfn, one.size, one.adler32, one.lfn in added) for one in files]

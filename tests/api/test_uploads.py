@@ -32,6 +32,7 @@ from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.users import put_user
 
 DISK = "SITE_A_DATADISK"
+SUMS = ("size", "adler32", "sha256")
 MINE = f"user.{caller()}:run7"
 
 
@@ -154,7 +155,9 @@ def test_users_add_in_their_own_scope(world: World, client: Client, tmp_path: Pa
             assert upload(bea, name, files)[0].added
 
 
-@pytest.mark.parametrize("lfn", ["../x", "..", ".part", "/etc/passwd", "a/b", "a\x00b", ""])
+@pytest.mark.parametrize(
+    "lfn", ["../x", "..", ".part", "/etc/passwd", "a/b", "a\x00b", "", "x" * 256]
+)
 def test_no_name_is_a_path(world: World, client: Client, lfn: str) -> None:
     sums: Any = {"adler32": "00790079", "sha256": hashlib.sha256(b"x").hexdigest()}
     with pytest.raises((errors.BadInput, errors.NotFound)):
@@ -192,6 +195,21 @@ def test_a_larger_piece_is_not_read(world: World, client: Client) -> None:
         assert own.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
+def test_storage_that_fails_is_a_refusal(world: World, client: Client, tmp_path: Path) -> None:
+    """A full or closed storage is no failure of the service: the user learns the reason."""
+    root = world.settings.home / "storage" / "SITE_A"
+    root.rmdir()
+    root.write_text("no directory")
+    files = local(tmp_path, one=b"1")
+    for ask in (client.dataset_offer, client.dataset_add):
+        with pytest.raises(errors.Refused) as refused:
+            ask(MINE, files=files, endpoint=DISK)
+        assert refused.value.code == "storage_failed"
+    with pytest.raises(errors.Refused, match="File exists"):
+        client.dataset_put_piece(MINE, "one", **{key: files[0][key] for key in SUMS}, data=b"1",
+                                 endpoint=DISK)  # fmt: skip
+
+
 def test_an_open_dataset_stays_open(world: World, client: Client, tmp_path: Path) -> None:
     client.dataset_create(MINE, state="open", endpoint=DISK)
     upload(client, MINE, local(tmp_path, one=b"1"))
@@ -219,7 +237,7 @@ def test_a_broken_off_request_is_completed_by_its_repetition(world: World) -> No
         known = knobs.load(tx)
         to = uploads.destination(tx, world.ddm, "me", "me:run7", DISK)
         uploads.put_piece(world.ddm, to, file, 0, b"1")
-        with pytest.raises(OSError, match="gone"):
+        with pytest.raises(Refused, match="can not be used"):
             uploads.add(tx, Interrupted(roots), known, to, [file])
         assert world.ddm.dataset("me:run7").state == "open"
         assert uploads.add(tx, world.ddm, known, to, [file])[0].added is False

@@ -217,6 +217,9 @@ def test_queues_knobs_and_users(shell: Shell, tmp_path: Path) -> None:
     assert (got["setting"]["value"], len(got["history"])) == (30.0, 1)
     assert "preset 5.0" in shell.run("config", "get", "pilot.idle_s")
     assert "preset ''" in shell.run("config", "get", "hold.sites")
+    tried = shell.run("config", "set", "pilot.idle_s", "31", "--dry-run")
+    assert tried == "pilot.idle_s = 31.0\nDry run: nothing changed.\n"
+    assert "pilot.idle_s = 31" not in shell.run("config", "get", "pilot.idle_s")
     shell.run("config", "preset", "current")
     assert shell.json("config", "unset", "pilot.idle_s")["value"] == 5.0
     assert "Did you mean" in shell.run("config", "set", "pilot.idles", "3", code=2)

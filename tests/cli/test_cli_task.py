@@ -521,6 +521,11 @@ def test_a_task_just_told_to_retry_is_waited_for(run: Run, made: Made, engine: E
 def test_commands_are_noted_and_refusals_told_one_by_one(
     run: Run, made: Made, engine: Engine
 ) -> None:
+    tried = run("kill", 4711, made.task, "--dry-run")
+    assert (tried.code, f"Task {made.task}: kill is possible." in tried.out) == (1, True)
+    assert tried.err == "Dry run: nothing changed.\n"
+    with engine.begin() as tx:
+        assert commands.next_commands(tx, [made.task]) == {}
     answer = run("kill", 4711, made.task, "--comment", "wrong input", "--json")
     assert (answer.code, [one["accepted"] for one in answer.value]) == (1, [False, True])
     with engine.begin() as tx:

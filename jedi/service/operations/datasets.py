@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from jedi.core import names
 from jedi.service import datasets, uploads
 from jedi.service.operations.arguments import FILE_MAX, NameText, Sha256
 from jedi.service.operations.table import ANYBODY, OWNER, SCOPE_OWNER, Call, operation
 
-Lfn = Annotated[str, Field(min_length=1, max_length=names.LFN_MAX)]
+Lfn = Annotated[str, Field(min_length=1, max_length=uploads.NAME_MAX)]
 FileBytes = Annotated[int, Field(ge=0, le=2**62)]
 Adler32 = Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
 

@@ -147,6 +147,11 @@ class Operation:
         """The arguments that the path holds."""
         return tuple(re.findall(r"{(\w+)}", self.path))
 
+    @property
+    def by_query(self) -> bool:
+        """Return True if arguments stand in the query; else the body has them."""
+        return self.method == "GET" or self.raw
+
     @cached_property
     def hints(self) -> dict[str, Any]:
         more = {"dry_run": bool} if self.dry_run else {}
@@ -169,8 +174,7 @@ class Operation:
             for name, one in self.parameters.items()
         }
         title = "".join(part.title() for part in re.split(r"[._]", self.name)) + "Arguments"
-        strict = self.method != "GET" and not self.raw
-        config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=strict)
+        config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=not self.by_query)
         return create_model(title, __config__=config, **fields)
 
     def _hint(self, name: str) -> Any:
