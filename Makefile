@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 STRESS_S ?= 1800
+FUZZ ?= 20000
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-all test-slurm stress lint generate verify docs lock bench clean
+.PHONY: help demo test test-all test-slurm stress fuzz lint generate verify docs lock bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -42,6 +43,9 @@ test-slurm: $(STAMP) ## 1,000 jobs through a real Slurm while things die (root, 
 
 stress: $(STAMP) ## live through what may happen, other things each time, twice STRESS_S seconds
 	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/whole/test_life.py tests/scenarios/test_chaos.py
+
+fuzz: $(STAMP) ## FUZZ generated requests to the service, checked against its OpenAPI document
+	@JEDI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -rP tests/api/test_document.py
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check .

@@ -28,6 +28,9 @@ STRANGER_MAX = 2 * 2**20
 """Bytes that the service discards before a refusal. A sender of more may not get the answer:
 closing while data arrive resets the connection."""
 
+KNOWN_MAX = 16 * 2**20
+"""The same for a known caller's request that is longer than its route takes."""
+
 LARGE = 64 * 2**10
 """Bytes of a body that becomes, in Python, as much as 15 times what it was."""
 
@@ -55,7 +58,7 @@ class Bodies:
     async def taken(self, request: Request, most: int) -> AsyncIterator[bytearray]:
         """The body, of at most so many bytes, which count until the end. TooLarge; Busy."""
         if _length(request) > most:
-            await _spill(request)
+            await _spill(request, KNOWN_MAX)
             raise _too_large(request, most)
         body, counted = bytearray(), 0
         try:
@@ -86,19 +89,19 @@ def _too_large(request: Request, most: int) -> TooLarge:
 
 async def refuse(request: Request, why: Exception) -> NoReturn:
     """Raise after discarding a part of the body, so that the sender gets the refusal."""
-    await _spill(request)
+    await _spill(request, STRANGER_MAX)
     raise why
 
 
-async def _spill(request: Request) -> None:
+async def _spill(request: Request, most: int) -> None:
     request.state.unread = True
-    if _length(request) > STRANGER_MAX:
+    if _length(request) > most:
         return
     seen = 0
     async with aclosing(request.stream()) as pieces:
         async for piece in pieces:
             seen += len(piece)
-            if seen > STRANGER_MAX:
+            if seen > most:
                 return
     request.state.unread = False
 

@@ -98,12 +98,11 @@ def handle_errors(app: FastAPI, log: Any) -> None:
 
 def _methods(app: FastAPI, request: Request) -> set[str]:
     """The methods of all routes with the request's path; Starlette names those of one."""
-    return {
-        method
-        for route in app.routes
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
-        for method in route.methods or ()
-    }
+    routes = [one for one in app.routes if isinstance(one, Route)]
+    fitting = [one for one in routes if one.path == request.url.path] or [
+        one for one in routes if one.matches(request.scope)[0] is not Match.NONE
+    ]
+    return {method for one in fitting for method in one.methods or ()}
 
 
 def _status(error: JediError) -> int:

@@ -12,6 +12,7 @@ import re
 import types
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Union, get_args, get_origin
 from urllib.parse import unquote_to_bytes
 
@@ -20,6 +21,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -68,6 +70,18 @@ class Surroundings:
     world: World
     home: Home
     release: ReleaseSchema
+
+
+def _literal_paths() -> dict[str, set[str]]:
+    """The methods of each path without arguments."""
+    found: dict[str, set[str]] = {}
+    for one in OPERATIONS:
+        if not one.in_path:
+            found.setdefault(one.path, set()).add(one.method)
+    return found
+
+
+_LITERAL = _literal_paths()
 
 
 def add_operations(
@@ -129,6 +143,8 @@ def _endpoint(
     knobs: CurrentKnobs,
 ) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
+        if operation.method not in _LITERAL.get(request.scope["path"], (operation.method,)):
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)  # GET /v1/tasks/kill names no task
         caller = await let_in(request)
         origin = _origin(request, operation)
         async with bodies.taken(request, _body_max(operation, knobs())) as body:

@@ -128,6 +128,8 @@ NUMBERS = {
     "limit": Bad("GET", f"/v1/tasks?limit={LONG.decode()}"),
     "id": Bad("GET", f"/v1/tasks/{LONG.decode()}"),
     "id not a number": Bad("GET", "/v1/tasks/nan"),
+    "time": Bad("POST", "/v1/pilot/report", b'{"reports":[{"pandaid":1,"lock_seq":1,"status":'
+                b'"failed","ended_at":0}]}', pilot=True, rule="a time is a text such as"),
     "beats": Bad("POST", "/v1/pilot/heartbeat",
                  b'{"beats":[{"pandaid":1,"lock_seq":1,"measures":{"cpu_s":1e999}}]}', pilot=True),
 }  # fmt: skip
@@ -190,6 +192,30 @@ def test_bad_input_is_refused_by_name(service: Listening, name: str) -> None:
     if answer.status_code == 422:
         assert said["code"] == "bad_input"
         assert bad.rule in said["facts"]["problems"][0]["rule"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("GET", "/v1/tasks/kill", "POST"), ("PUT", "/v1/retry-rules/test", "GET"),
+     ("OPTIONS", "/v1/config/agent.poll_s", "DELETE, GET, PUT"), ("DELETE", "/v1/me", "GET"),
+     ("PATCH", "/v1/tasks", "GET, POST"), ("GET", "/v1/pilot/report", "POST")],
+)  # fmt: skip
+def test_unknown_methods_get_the_known_ones(
+    service: Listening, method: str, path: str, allowed: str
+) -> None:
+    """RFC 9110: 405 has the header Allow with all methods of the path. A word such as kill is no id
+    of a task."""
+    with service.client(service.operator) as client:
+        answer = client.request(method, path)
+    assert (answer.status_code, answer.headers.get("allow")) == (405, allowed)
+    assert answer.json()["code"] == "http_405"
+
+
+def test_a_long_request_of_a_known_caller_gets_its_refusal(service: Listening) -> None:
+    """10 MB where 1 MB is taken: 413, and the connection is not reset."""
+    with service.client(service.operator) as client:
+        answer = client.post("/v1/tasks/kill", content=b" " * 10_000_000)
+    assert (answer.status_code, answer.json()["code"]) == (413, "http_413")
 
 
 def test_nothing_failed(service: Listening) -> None:

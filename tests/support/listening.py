@@ -90,7 +90,7 @@ def headers_of(tx: Connection) -> tuple[dict[str, str], dict[str, str]]:
     """Headers of the operator olga, and of a pilot."""
     users.put_user(tx, "olga", "operator")
     made = (
-        access.put_user_token(tx, "olga", None, "all", 6000.0),
+        access.put_user_token(tx, "olga", None, "all", 60_000.0),
         users.put_token(tx, "pilot", site="SITE_A"),
     )
     operator, pilot = ({"Authorization": f"Bearer {one}"} for one in made)

@@ -24,7 +24,7 @@ Comment = Annotated[str, Field(max_length=1_000, pattern=_TEXT)] | None
 """The reason for a change, for the history."""
 
 SettingText = Annotated[str, Field(max_length=10_000, pattern=_TEXT)]
-SettingTexts = Annotated[list[SettingText], Field(min_length=1, max_length=1_000)]
+SettingTexts = Annotated[list[SettingText], Field(min_length=1, max_length=100)]
 """NAME=VALUE, values as in a file."""
 
 RowId = Annotated[int, Field(ge=0, le=2**31 - 1)]

@@ -38,9 +38,20 @@ Small = Annotated[int, Field(ge=0, lt=2**31)]
 Seconds = Annotated[float, Field(ge=0, lt=2**36)]
 Bytes = Annotated[int, Field(ge=0, lt=2**60)]
 KB = Annotated[int, Field(ge=0, lt=2**40)]
+
+
+def _text_alone(value: Any) -> Any:
+    """A number would count as seconds since 1970; the document has a text."""
+    if isinstance(value, bool | int | float):
+        raise ValueError("a time is a text such as 2026-01-01T10:00:00+00:00")
+    return value
+
+
 # What Python can read from any time zone.
 _FIRST, _LAST = datetime(1969, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-Instant = Annotated[AwareDatetime, Field(strict=False, ge=_FIRST, lt=_LAST)]
+Instant = Annotated[
+    AwareDatetime, Field(strict=False, ge=_FIRST, lt=_LAST), BeforeValidator(_text_alone)
+]
 Name = Annotated[str, Field(min_length=1, max_length=256), BeforeValidator(_storable)]
 # It names the file of what the pilot printed.
 PilotId = Annotated[str, Field(pattern=r"^[^/\x00-\x1f\x7f]{1,256}$"), BeforeValidator(_storable)]
