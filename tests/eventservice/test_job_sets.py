@@ -172,6 +172,18 @@ def test_more_consumers_follow_those_that_fail(world: World) -> None:
     clean(world)
 
 
+def test_consumers_share_the_time_of_a_job_set(world: World) -> None:
+    """PanDA: wall += cpuTime * events / (cores * corePower * efficiency * consumers).
+    SITE_A and SITE_B have corepower 10 (unknown): 100 events of 3600 HS06 s at 100 % take
+    3600 * 100 / 10 = 36000 s, half of that for each of two consumers; + 60 s."""
+    catalogue(world, in_=with_events(100))
+    asked = {"cpuTime": 3600, "cpuEfficiency": 100, "baseWalltime": 60}
+    for consumers_, seconds in ((1, 36_060), (2, 18_060)):
+        (task,) = ready(world, event_task(nEsConsumers=consumers_, output=f"a:{seconds}", **asked))
+        generate(world)
+        assert {one.walltime_s for one in consumers(world, task)} == {seconds}
+
+
 def test_a_killed_job_set_gives_its_inputs_back(world: World) -> None:
     """The end of the job that waits settles its inputs like that of any job; the retry is the
     same unit of work."""

@@ -70,6 +70,14 @@ class Demand:
         """With so much more room for work, where the task says what it needs."""
         return replace(self, work_mb=self.work_mb + mb) if self.work_mb else self
 
+    def shared(self, jobs: int) -> Demand:
+        """For each of so many jobs that share the events: they take that part of the time.
+        Source: docs/reference/event-service.md#time-of-consumers."""
+        if jobs == 1:
+            return self
+        event, mb = self.hs06_s_per_event, self.s_per_mb
+        return replace(self, hs06_s_per_event=event and event / jobs, s_per_mb=mb and mb / jobs)
+
     @property
     def timed(self) -> bool:
         """Return True if the duration of jobs is known."""

@@ -104,7 +104,7 @@ class ParameterItem(_CamelModel):
     value: _Text
     padding: bool = True
     hidden: bool = False
-    es_only: bool = Field(default=False, alias="es_only")
+    es_only: Flag = Field(default=None, alias="es_only")
 
 
 class ConstantItem(ParameterItem):

@@ -18,7 +18,6 @@ TASK_KEYS = {
 }
 """Task parameters that are refused, and what to do instead."""
 
-_EVENT_SERVICE = "consumers of the event service do without it"
 _ITS_JOBS = "a job gets its events when it is made, unless the task has nEventsPerWorker"
 _SEARCH = "there are no searches of hyper-parameters: the task is an ordinary one"
 _POLLED = "agents look at the database and need no messages"
@@ -28,9 +27,10 @@ _SANDBOX = "jobs get the local files that sandbox names, nothing else"
 _PLACED = "other keys choose the sites: architecture, transUses, cloud, site"
 
 _KEPT_BECAUSE = {
-    _EVENT_SERVICE: """
-        mergeEsOnOS allowPartialFinish decAttOnFailedES notDiscardEvents resurrectConsumers
-        switchEStoNormal registerEsFiles nJumboJobs maxJumboPerSite""",
+    "merge jobs run near the pieces, wherever these are": "mergeEsOnOS",
+    "a new consumer takes the place of a closed one": "resurrectConsumers",
+    "every job set has consumers, the last one, too": "switchEStoNormal",
+    "pieces are no files of datasets": "registerEsFiles",
     _ITS_JOBS: "maxEventsPerJob dynamicNumEvents",
     _SEARCH: "hpoWorkflow totNumJobs maxNumJobs segmentedWork",
     _POLLED: "messageDriven pushStatusChanges pushJob",
@@ -65,8 +65,10 @@ ITEM_KEPT = {
 
 
 _EVENT_MODES = ("nEventsPerWorker", "useJobCloning", "fineGrainedProc", "esConvertible")
-_OF_EVENT_MODES = ("inFilePosEvtNum", "maxAttemptES", "maxAttemptEsJob", "nEsConsumers",
-                   "nSitesPerJob")  # fmt: skip
+_OF_EVENT_MODES = (
+    "allowPartialFinish", "decAttOnFailedES", "inFilePosEvtNum", "maxAttemptES", "maxAttemptEsJob",
+    "maxJumboPerSite", "nEsConsumers", "nSitesPerJob", "notDiscardEvents",
+)  # fmt: skip
 _NO_EVENT_MODE = f"the task has none of {', '.join(_EVENT_MODES)}"
 
 

@@ -144,7 +144,7 @@ class Claimed:
             params_template=first.template,
             beside=beside,
             rules=rules.of_scouts() if rules.scouting else rules,
-            demand=Demand.of(row, rules.max_walltime_h),
+            demand=Demand.of(row, rules.max_walltime_h).shared(rules.sharers),
             request=Request.of(row),
             inputs=tuple(map(_input, self.inputs)),
             paths={one.lfn: one.path for one in physical.files(self.pfns)},
