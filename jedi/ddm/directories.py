@@ -141,9 +141,18 @@ class Directories(ABC):
     def pieces_where(self, endpoint: str, jedi_task_id: int, jobset_id: int | None) -> str:
         return f"{self._storage(endpoint).pieces}/{jedi_task_id:d}/{jobset_id or 0:d}"
 
-    def drop_pieces(self, endpoint: str, jedi_task_id: int) -> None:
+    def pieces(self, endpoint: str) -> list[tuple[int, int]]:
+        found = self._storage(endpoint).pieces.glob("*/*")
+        parts = ((place.parent.name, place.name) for place in found)
+        return [(int(task), int(jobset)) for task, jobset in parts
+                if task.isdigit() and jobset.isdigit()]  # fmt: skip
+
+    def drop_pieces(self, endpoint: str, jedi_task_id: int, jobset_id: int) -> None:
+        place = Path(self.pieces_where(endpoint, jedi_task_id, jobset_id))
         with suppress(FileNotFoundError):
-            shutil.rmtree(self._storage(endpoint).pieces / f"{jedi_task_id:d}")
+            shutil.rmtree(place)
+        with suppress(OSError):  # others are there
+            place.parent.rmdir()
 
     def upload_dir(self, endpoint: str, key: str) -> Path:
         return self._storage(endpoint).upload(key)

@@ -155,8 +155,11 @@ class DDM(Protocol):
         """Return the directory of zip files with processed events of a job set (None: of several):
         pilots put them there, and those of merge jobs read them."""
 
-    def drop_pieces(self, endpoint: str, jedi_task_id: int) -> None:
-        """Throw the zip files of a task away."""
+    def pieces(self, endpoint: str) -> list[tuple[int, int]]:
+        """The job sets (jedi_task_id, jobset_id; 0: several) of which an endpoint has zip files."""
+
+    def drop_pieces(self, endpoint: str, jedi_task_id: int, jobset_id: int) -> None:
+        """Throw the zip files of a job set away."""
 
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         """Move staged files into open datasets.

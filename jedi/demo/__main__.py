@@ -33,6 +33,9 @@ FLAKY = {"good1.txt": 0, "good2.txt": 0, "good3.txt": 0, "later.txt": 2, "never.
 MANY = 14
 """Files, a job each, of the task that begins with ten scouts."""
 
+SEEDS = 60
+"""Events of each file of the task of the event service."""
+
 console = Console(highlight=False)
 
 
@@ -118,6 +121,10 @@ class Demo:
         self.inputs.mkdir(parents=True)
         for name, fails in FLAKY.items():
             (self.inputs / name).write_text(f"{fails}\n")
+        seeds = [self.inputs / f"seeds{i}.txt" for i in range(4)]
+        for file, text in zip(seeds, truth.seeds(len(seeds), SEEDS), strict=True):
+            file.write_text(text)
+        self.call("jedi", "dataset", "add", "demo:seeds", *map(str, seeds))
         many = truth.texts()[:MANY]
         self.call("jedi", "dataset", "add", "demo:many", *map(str, many))
         self.call(
@@ -130,8 +137,9 @@ class Demo:
         names = ("wordcount", "merge", "scouts", "pi", "flaky")
         words, merge, scouts, pi, flaky = (self.submit(f"{name}.yaml") for name in names)
         self.watch(words, merge, scouts, pi, flaky)
-        total = self.submit("sum.yaml")
-        self.watch(total)
+        total, simulated = self.submit("sum.yaml"), self.submit("eventservice.yaml")
+        self.watch(total, simulated)
+        self.call("jedi-task", "events", str(simulated), show=True)
 
         counted = truth.count_words(truth.texts())
         parts = truth.read_counts(self.outputs(words, "wordcount"))
@@ -160,6 +168,11 @@ class Demo:
                 pi, "pi", "done",
                 f"{estimate:.4f}" if sorted(darts) == thrown else "other darts were thrown",
                 f"{truth.estimate_pi(thrown):.4f}",
+            ),
+            self.line(
+                simulated, f"eventservice ({self.kinds(simulated)})", "done",
+                truth.simulated_events(self.outputs(simulated, "eventservice"), SEEDS),
+                f"{4 * SEEDS} events, each once, in order",
             ),
             self.line(flaky, "flaky", "finished", f"{survivors} files", f"{len(FLAKY) - 1} files"),
         ]  # fmt: skip

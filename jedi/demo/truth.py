@@ -40,6 +40,23 @@ def sorted_lines(files: Iterable[Path]) -> list[bytes]:
     return sorted(line for file in files for line in file.read_bytes().splitlines())
 
 
+def seeds(files: int, events: int) -> list[str]:
+    """The text of each file of seeds: an event a line, its number and its seed."""
+    numbers = (range(i * events + 1, (i + 1) * events + 1) for i in range(files))
+    return ["".join(f"{n} {100_000 + n}\n" for n in some) for some in numbers]
+
+
+def simulated_events(files: Iterable[Path], events: int) -> str:
+    """The number of events in outputs, whether each is there once, and whether those of each input
+    file stand in their order."""
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    every = [int(line.split()[0]) for line in lines]
+    parts = [every[i : i + events] for i in range(0, len(every), events)]
+    once = "each once" if len(set(every)) == len(every) else "some twice"
+    order = "in order" if all(part == sorted(part) for part in parts) else "in no order"
+    return f"{len(set(every))} events, {once}, {order}"
+
+
 def throw_darts(program: Path, seeds: Iterable[int]) -> list[str]:
     """The output of the pi task's payload for these seeds, run directly; sorted."""
     return sorted(

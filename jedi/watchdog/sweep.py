@@ -1,4 +1,4 @@
-"""Sweep removes the leftovers of attempts and of uploads from storage endpoints."""
+"""Sweep removes the leftovers of attempts, job sets and uploads from storage endpoints."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from jedi.watchdog.dog import Counts, Dog, later
 
 
 def run(world: World) -> Counts:
-    """Remove staged files of ended attempts, uploads that nobody goes on with, and published files
-    of jobs that another process ended before it crashed."""
+    """Remove staged files of ended attempts, zip files of ended job sets, uploads that nobody goes
+    on with, and published files of jobs that another process ended before it crashed."""
     counts = Counts()
     with world.engine.begin() as tx:
         endpoints = list(sites.roots(tx))
     for endpoint in endpoints:
         with later(world, "not swept", endpoint=endpoint):
-            counts += _staged(world, endpoint) + _uploads(world, endpoint)
+            counts += _staged(world, endpoint) + _pieces(world, endpoint)
+            counts += _uploads(world, endpoint)
     return counts + _published(world)
 
 
@@ -35,6 +36,19 @@ def _staged(world: World, endpoint: str) -> Counts:
             with later(world, "not removed", endpoint=endpoint, attempt=attempt):
                 world.ddm.drop_staging(endpoint, *attempt)
                 counts["staging"] += 1
+    return counts
+
+
+def _pieces(world: World, endpoint: str) -> Counts:
+    """A pilot that publishes after the end of its job set leaves a zip file for the next time."""
+    stored, counts = world.ddm.pieces(endpoint), Counts()
+    with world.engine.begin() as tx:
+        open_sets = dogs.open_sets(tx, stored)
+    for jobset in stored:
+        if jobset not in open_sets:
+            with later(world, "not removed", endpoint=endpoint, jobset=jobset):
+                world.ddm.drop_pieces(endpoint, *jobset)
+                counts["pieces"] += 1
     return counts
 
 

@@ -65,12 +65,13 @@ def test_a_merge_job_gets_its_pieces(world: World) -> None:
     assert order["texts"] == {} and "events" not in order
 
 
-def test_pieces_of_a_task_are_thrown_away(world: World) -> None:
-    """Those of another task stay; a second call finds the work done."""
+def test_pieces_of_a_job_set_are_thrown_away(world: World) -> None:
+    """Those of another one stay; a second call finds the work done."""
     for task in (5, 6):
         place = Path(world.ddm.pieces_where("SITE_A_DATADISK", task, 9))
         place.mkdir(parents=True)
         (place / "9.7.1.000001.zip").touch()
+    assert sorted(world.ddm.pieces("SITE_A_DATADISK")) == [(5, 9), (6, 9)]
     for _ in range(2):
-        world.ddm.drop_pieces("SITE_A_DATADISK", 5)
-    assert [p.name for p in place.parent.parent.iterdir()] == ["6"]
+        world.ddm.drop_pieces("SITE_A_DATADISK", 5, 9)
+    assert world.ddm.pieces("SITE_A_DATADISK") == [(6, 9)]

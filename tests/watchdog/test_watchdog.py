@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Row, text
 from structlog.testing import capture_logs
 from support.adder import Pilot, claimed
 from support.dogs import START, run
+from support.event_rows import make_job_set
 from support.job_rows import make_jobs
 from support.situations import end_leases, lead
 from typer.testing import CliRunner
@@ -390,6 +391,25 @@ def test_only_what_nobody_needs_is_swept(world: World) -> None:
     (places[0].parent / "part-1.2").touch()
     assert run(world, "sweep") == Counts(staging=3)
     assert [place.exists() for place in places] == [True, True, False, False, False]
+
+
+def test_pieces_of_ended_job_sets_are_swept(world: World) -> None:
+    """Zip files stay while their job set is open; those of several sets while the task lives."""
+    with world.engine.begin() as tx:
+        first, second = (make_job_set(tx, 1) for _ in range(2))
+        other = make_job_set(tx, 1, task=first.task)
+        sets = text("UPDATE jedi_jobsets SET ended_at = jedi_now() WHERE jobsetid = :id")
+        tx.execute(sets, {"id": other.jobset})
+        tx.execute(sets, {"id": second.jobset})
+    known = [(first.task, first.jobset), (first.task, 0), (first.task, other.jobset),
+             (second.task, second.jobset), (999_999, 1)]  # fmt: skip
+    places = [Path(world.ddm.pieces_where("SITE_A_DATADISK", *one)) for one in known]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "a.zip").touch()
+    assert run(world, "sweep") == Counts(pieces=3)
+    assert [place.exists() for place in places] == [True, True, False, False, False]
+    assert [one.name for one in places[0].parent.parent.iterdir()] == [str(first.task)]
 
 
 def test_uploads_that_nobody_goes_on_with_are_swept(world: World) -> None:

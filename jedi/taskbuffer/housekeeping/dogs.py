@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
-from jedi.taskbuffer.db.sql_lists import FILE_TYPES, JOB_LIVE
+from jedi.taskbuffer.db.sql_lists import FILE_TYPES, JOB_LIVE, TASK_FINAL
 from jedi.taskbuffer.tasks import tasks
 
 _KILLERS = text("""
@@ -112,6 +112,31 @@ def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int
     pairs = list(attempts)
     wanted = {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]}
     return {*rows_of(LiveAttempt, tx.execute(_LIVING, wanted))}
+
+
+_OPEN_SETS = text(f"""
+SELECT w.task AS jedi_task_id, w.jobset AS jobset_id
+FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset)
+  JOIN jedi_tasks t ON t.jeditaskid = w.task
+  LEFT JOIN jedi_jobsets s ON s.jobsetid = w.jobset AND s.jeditaskid = w.task
+WHERE t.status NOT IN ({TASK_FINAL})
+  AND (w.jobset = 0 OR s.jobsetid IS NOT NULL AND s.ended_at IS NULL)
+""")
+
+
+class OpenJobSet(NamedTuple):
+    """A job set that has not ended; 0: those of a task."""
+
+    jedi_task_id: int
+    jobset_id: int
+
+
+def open_sets(tx: Connection, jobsets: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Those of job sets (jedi_task_id, jobset_id) that have not ended; 0 stands for several, as
+    long as the task lives."""
+    pairs = list(jobsets)
+    wanted = {"tasks": [p[0] for p in pairs], "jobsets": [p[1] for p in pairs]}
+    return {*rows_of(OpenJobSet, tx.execute(_OPEN_SETS, wanted))}
 
 
 _AWAITING = text(f"""
