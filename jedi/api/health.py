@@ -95,7 +95,7 @@ class DatabaseWatch:
 
     def __init__(self, world: World, release: ReleaseSchema) -> None:
         url = world.engine.url.render_as_string(hide_password=False)
-        own = connect(url, "jedi api look", pool_size=1)
+        self._own = own = connect(url, "jedi api look", pool_size=1)
         self._sessions = [SessionsInUse(engine) for engine in (world.engine, own)]
         self._log = world.log
         self._silent = 0
@@ -117,6 +117,10 @@ class DatabaseWatch:
                     one.cut()
         else:
             self._silent = 0
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._own.dispose()
 
     def must_answer(self) -> None:
         """Unreachable: the database hangs."""

@@ -140,6 +140,7 @@ class Server(uvicorn.Server):
         self.server_state.default_headers = [*self.server_state.default_headers, last]
         await self._linger()
         await super().shutdown(sockets)
+        app.state.database.close()
 
     async def _linger(self) -> None:
         """Wait until kept connections have ended with their next answer, for a moment."""
