@@ -98,6 +98,9 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
     if code != "ended" and (jumbo := why_facts.jumbo_reason(tx, jedi_task_id)):
         detail = f"{detail or ''} Jumbo jobs: {jumbo.sentence}".strip()
         found = {**found, "jumbo": jumbo.code}
+    if code != "ended" and row.event_service and (end := why_facts.last_end(tx, jedi_task_id)):
+        detail = f"{detail or ''} Consumer {end.panda_id}: {end.sentence}".strip()
+        found = {**found, "consumer": end.panda_id, "consumer_end": end.code}
     decision = why_facts.last_decision(tx, jedi_task_id)
     helps = REASONS.get(row.reason_code or "") if code == "problem" else None
     times = [row.rest_over or row.next_run_at, row.next_period if code == "period" else None]

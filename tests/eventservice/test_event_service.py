@@ -32,6 +32,7 @@ from support.situations import make_due, pilots_ask, set_sites
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
+from jedi.service.why import why
 from jedi.spec.jobs.event_texts import PIECES
 
 
@@ -122,6 +123,12 @@ def test_ranges_that_are_left_go_to_another_consumer(world: World) -> None:
     assert set_jobs(world, task, "consumer") == [
         ("consumer", "merging", "es_retry"), ("consumer", "activated", None)]  # fmt: skip
     assert ranges(world, task) == {1: [("done", 10)], 3: [("ready", 9)], 5: [("ready", 10)]}
+    with world.engine.begin() as tx:
+        hold = why(tx, task)
+    assert hold.facts["consumer_end"] == "es_retry"
+    assert hold.detail.endswith(
+        f"Consumer {job.panda_id}: It processed 1 ranges; another job tries the 2 that are left."
+    )
     first, second = rows(world, "SELECT priority FROM jedi_jobs WHERE kind = 'consumer' "
                          "ORDER BY pandaid")  # fmt: skip
     assert second.priority == first.priority + 1

@@ -95,6 +95,27 @@ def facts(tx: Connection, task_id: int, unit_s: float) -> TaskFacts | None:
     return row_of(TaskFacts, tx.execute(_TASK, {"task": task_id, "unit_s": unit_s}))
 
 
+_LAST_END = text("""
+SELECT c.pandaid AS panda_id, l.reason_code AS code, l.reason AS sentence
+FROM jedi_consumers c JOIN jedi_jobs_statuslog l USING (pandaid)
+WHERE c.jeditaskid = :task AND l.agent = 'EventService' AND l.reason_code <> 'generated'
+ORDER BY l.log_id DESC LIMIT 1
+""")
+
+
+class LastConsumerEnd(NamedTuple):
+    """The last consumer of events that the EventService ended, with its reason."""
+
+    panda_id: int
+    code: str
+    sentence: str
+
+
+def last_end(tx: Connection, task_id: int) -> LastConsumerEnd | None:
+    """The last end of a consumer of the task's events; None: none has ended."""
+    return row_of(LastConsumerEnd, tx.execute(_LAST_END, {"task": task_id}))
+
+
 _LAST_DECISION = text("""
 SELECT d.decision_id, d.broker, d.creationtime AS creation_time, d.chosen, d.need
 FROM jedi_broker_decisions d, (
