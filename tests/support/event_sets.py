@@ -1,23 +1,23 @@
 """Job sets of events, and pilots that take their consumers, report ranges and end."""
 
-# Raw UPDATEs: ranges that pilots get and report, without the pilots.
-
 from __future__ import annotations
 
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
-
-from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.core.states import EVENT_CODES
 from jedi.eventservice.agent import EventService
 from jedi.mover.agent import Mover
+from jedi.service import event_ranges
 from jedi.spec.jobs.attempt import HeldJob
+from jedi.spec.jobs.event_wire import ConsumerReport, RangeAsks
 from jedi.spec.jobs.wire import Report, Resources, StagedOutput
+from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.users.users import Identity
 from support.commanding import add_inputs
 from support.generating import document, generate, ready, rows
 
@@ -51,11 +51,14 @@ class EventPilot:
 
     def __init__(self, world: World, site: str = "SITE_A") -> None:
         self.world, self.site, self._asked = world, site, 0
+        self._me, self._memory = f"{site}-{id(self)}", ConsumerMemory()
+        self._who = Identity("pilot", site, "p")
+        self._ids: dict[int, dict[int, str]] = defaultdict(dict)
 
     def take(self, n: int = 1) -> list[HeldJob]:
         """Take so many jobs, and start them."""
         self._asked += 1
-        request = f"{self.site}-{id(self)}-{self._asked}"
+        request = f"{self._me}-{self._asked}"
         with self.world.engine.begin() as tx:
             found = dispatch.acquire(tx, self.site, n, Resources(cores=1), request, "p")
         assert len(found) == n
@@ -65,36 +68,35 @@ class EventPilot:
 
     def ask(self, job: HeldJob, n: int) -> list[int]:
         """Get up to `n` ranges; the numbers of their first events."""
-        query = """
-UPDATE jedi_events e SET status = 1, pandaid = :job WHERE ctid = ANY(ARRAY(
-  SELECT e.ctid FROM jedi_events e JOIN jedi_consumers c ON c.jobsetid = e.jobsetid
-  WHERE c.pandaid = :job AND e.ready AND e.attemptnr > 0
-  ORDER BY e.fileid, e.job_processid LIMIT :n)) RETURNING job_processid
-"""
+        if not n:
+            return []
+        self._asked += 1
+        one = {"panda_id": job.panda_id, "lock_seq": job.lock_seq, "n": n}
+        request = RangeAsks.model_validate(
+            {"request_id": f"{self._me}-{self._asked}", "asks": [one]}
+        )
         with self.world.engine.begin() as tx:
-            found = tx.scalars(text(query), {"job": job.panda_id, "n": n})
-            return sorted(found)
+            [answer] = event_ranges.acquire(tx, self._who, request, self._memory)["answers"]
+        assert answer["status"] == "ok"
+        found = {int(given["id"].split("-")[3]): given["id"] for given in answer["ranges"]}
+        self._ids[job.panda_id].update(found)
+        return sorted(found)
 
     def process(self, job: HeldJob, firsts: Sequence[int], status: str = "finished") -> None:
         """Report ranges; finished ones lie in a zip file of theirs. `fatal`: for good."""
+        ids = [self._ids[job.panda_id][first] for first in firsts]
+        results = [{"id": one, "status": status} for one in ids]
+        said: dict[str, Any] = {"panda_id": job.panda_id, "lock_seq": job.lock_seq}
+        if status == "finished":
+            lfn = f"{job.panda_id}.{firsts[0]}.zip"
+            said["zips"] = [{"lfn": lfn, "endpoint": f"{self.site}_DATADISK", "fsize": 10,
+                             "adler32": "00000001", "n_events": 2, "ranges": results}]  # fmt: skip
+        else:
+            said["ranges"] = results
+        report = ConsumerReport.model_validate(said)
         with self.world.engine.begin() as tx:
-            zipped = status == "finished" and tx.scalar(
-                text("INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
-                     "fsize, checksum, n_events) SELECT jeditaskid, jobsetid, pandaid, :lfn, "
-                     ":endpoint, 10, '00000001', 2 FROM jedi_consumers WHERE pandaid = :job "
-                     "RETURNING ziprow_id"),
-                {"job": job.panda_id, "lfn": f"{job.panda_id}.{firsts[0]}.zip",
-                 "endpoint": f"{self.site}_DATADISK"},
-            )  # fmt: skip
-            code = EVENT_CODES["failed" if status == "fatal" else status]
-            done = tx.execute(
-                text("UPDATE jedi_events SET status = :code, ziprow_id = :zip, attemptnr = "
-                     "CASE WHEN :fatal THEN 1 ELSE attemptnr END "
-                     "WHERE pandaid = :job AND job_processid = ANY(:firsts) AND status = 1"),
-                {"code": code, "zip": zipped or None, "fatal": status == "fatal",
-                 "job": job.panda_id, "firsts": list(firsts)},
-            ).rowcount  # fmt: skip
-        assert done == len(firsts)
+            [answer] = event_ranges.report(tx, self._who, [report], self._memory)["answers"]
+        assert answer["refused"] == []
 
     def end(self, job: HeldJob, status: str = "finished", **more: Any) -> None:
         """Report the end of a job, with its log; a merge job makes its outputs, too."""
