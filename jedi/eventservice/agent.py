@@ -14,23 +14,30 @@ from jedi.core.errors import JediError, NotFound
 from jedi.ddm import leftovers
 from jedi.ddm.interface import FileInfo, Staged
 from jedi.eventservice.agent_ends import SetEnds
+from jedi.jobdispatcher.outcome import judge, logs
 from jedi.spec.jobs.attempt import JobFile, ReportedJob
-from jedi.taskbuffer.events import consumer_ends
+from jedi.taskbuffer.events import clones, consumer_ends
 from jedi.taskbuffer.jobs import job_ends
 
 
 class DueSet(NamedTuple):
-    """A job set that is due, with those of its consumers whose pilots are through."""
+    """A job set that is due, with those of its consumers whose pilots are through. `copy`: of
+    copies of a job, the one that may store its outputs, 0: any; None: none may."""
 
     jobset_id: int
     jobs: tuple[ReportedJob, ...]
+    copy: int | None = None
 
 
-Unstored = frozenset[int]
-"""Consumers whose logs are not stored."""
+class StoredFiles(NamedTuple):
+    """Files of ended consumers: those without a stored log, and the copy of a job whose outputs are
+    stored."""
+
+    unstored: frozenset[int]
+    copy: int | None = None
 
 
-class EventService(Agent[DueSet, Unstored]):
+class EventService(Agent[DueSet, StoredFiles]):
     """Ends consumers by the table of outcome.py, gives their ranges back, adds consumers, starts
     merge jobs and ends job sets.
 
@@ -60,19 +67,28 @@ class EventService(Agent[DueSet, Unstored]):
         jobs: dict[int, list[ReportedJob]] = defaultdict(list)
         for job in job_ends.reported_among(tx, list(by_job)):
             jobs[by_job[job.panda_id]].append(job)
-        return [DueSet(one, tuple(jobs[one])) for one in found]
+        copies = clones.owners(tx, found)
+        return [DueSet(one, tuple(jobs[one]), copies.get(one)) for one in found]
 
-    def work(self, item: DueSet) -> Unstored:
-        """Store the logs. A log that can't be stored is no reason to lose what was processed."""
-        return frozenset(job.panda_id for job in item.jobs if not self._store_log(job))
+    def work(self, item: DueSet) -> StoredFiles:
+        """Store the logs, and the outputs of the first good copy of a job. A log that can't be
+        stored is no reason to lose what was processed."""
+        unstored, copy = set(), None
+        for job in item.jobs:
+            if copy is None and item.copy in (0, job.panda_id) and judge(job).target == "finished":
+                copy = job.panda_id if self._store(job, job.made) else None
+            if copy != job.panda_id and not self._store(job, logs(job)):
+                unstored.add(job.panda_id)
+        return StoredFiles(frozenset(unstored), copy)
 
-    def apply(self, tx: Connection, results: Sequence[tuple[DueSet, Unstored]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[DueSet, StoredFiles]]) -> None:
         looked_at = {job.panda_id: job for item, _ in results for job in item.jobs}
-        unstored = {panda_id for _, several in results for panda_id in several}
+        unstored = {panda_id for _, files in results for panda_id in files.unstored}
+        copies = [files.copy for _, files in results if files.copy is not None]
         ends = SetEnds(tx, self.world.knobs, self.name)
-        ends.settle([item.jobset_id for item, _ in results], looked_at, unstored)
+        ends.settle([item.jobset_id for item, _ in results], looked_at, unstored, copies)
 
-    def tidy(self, results: Sequence[tuple[DueSet, Unstored]]) -> None:
+    def tidy(self, results: Sequence[tuple[DueSet, StoredFiles]]) -> None:
         for item, _ in results:
             for job in item.jobs:
                 try:
@@ -86,14 +102,14 @@ class EventService(Agent[DueSet, Unstored]):
         for job in item.jobs:
             job_ends.hold(tx, job.panda_id, job.lock_seq, str(error), wait_s)
 
-    def _store_log(self, job: ReportedJob) -> bool:
-        made = [file for file in job.files if file.type == "log" and file.size is not None]
+    def _store(self, job: ReportedJob, files: Sequence[JobFile]) -> bool:
+        """Return True if there are such files and they are stored."""
         try:
-            self._publish(job, made)
+            self._publish(job, files)
         except JediError as error:
-            self.log.warning("log not stored", panda_id=job.panda_id, error=error.sentence)
+            self.log.warning("files not stored", panda_id=job.panda_id, error=error.sentence)
             return False
-        return bool(made)
+        return bool(files)
 
     def _publish(self, job: ReportedJob, files: Sequence[JobFile]) -> None:
         staging = self.world.ddm.staging_where(job.site_endpoint, job.panda_id, job.lock_seq)

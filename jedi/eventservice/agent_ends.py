@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.eventservice import near
+from jedi.eventservice.agent_clones import settle_copies
 from jedi.eventservice.outcome import (
     ConsumerFacts,
     ConsumerVerdict,
@@ -58,19 +59,26 @@ class SetEnds:
 
     def __init__(self, tx: Connection, knobs: Knobs, agent: str) -> None:
         self.tx, self.knobs, self.agent = tx, knobs, agent
+        self._counting: Mapping[int, int] = {}
 
     def settle(
         self,
         jobset_ids: Sequence[int],
         looked_at: Mapping[int, ReportedJob],
         unstored: Collection[int],
+        copies: Collection[int] = (),
     ) -> None:
         """Do all that job sets are due for. `looked_at` are the consumers whose pilots are through;
-        those of them in `unstored` have no stored log."""
+        those of them in `unstored` have no stored log. `copies` of jobs have stored outputs."""
         sets = {one.jobset_id: one for one in consumer_ends.lock_sets(self.tx, jobset_ids)}
         if not sets:
             return
         consumers = consumer_ends.consumers_of(self.tx, list(sets))
+        if any(of.clone for of in sets.values()):
+            good = {one: looked_at[one] for one in copies}
+            self._settle_copies(sets, consumers, good)
+            sets = {one.jobset_id: one for one in consumer_ends.lock_sets(self.tx, jobset_ids)}
+            consumers = consumer_ends.consumers_of(self.tx, list(sets))
         ended = [one for one in consumers if _has_ended(one, looked_at)]
         facts = self._facts(sets, consumers, ended)
         verdicts = [(one, judge_consumer(facts[one.panda_id])) for one in ended]
@@ -79,6 +87,16 @@ class SetEnds:
         alive = [one for one in consumers if not one.settled and one not in ended]
         self._take(sets, steps, alive)
         self._close(sets, [one.jobset_id for one in steps if one.step in ("fail", "cancel")], alive)
+
+    def _settle_copies(
+        self, sets: Mapping[int, LockedSet], consumers: Sequence[SetConsumer],
+        good: Mapping[int, ReportedJob],
+    ) -> None:  # fmt: skip
+        """Let a copy of each job count, and end the others."""
+        self._counting = settle_copies(self.tx, self.agent, [*sets.values()], consumers, good)
+        rest = [one for one in consumers if not one.settled
+                and self._counting.get(one.jobset_id, one.panda_id) != one.panda_id]  # fmt: skip
+        self._dismiss(rest, "jc_unlock", "jc_unlock")
 
     # ------------------------------------------------------------------------------- facts
 
@@ -111,12 +129,21 @@ class SetEnds:
         self, one: SetConsumer, of: LockedSet, held: Mapping[int, consumer_ends.ConsumerRanges]
     ) -> ConsumerFacts:
         ranges = held.get(one.panda_id)
-        return ConsumerFacts(
+        facts = ConsumerFacts(
             status=one.status, result=one.pilot_result, kill_code=one.kill_code,
             error_code=one.error_code, error_diag=one.error_diag, dispatched=one.lock_seq > 0,
             got=ranges.got if ranges else 0, made=ranges.made if ranges else 0,
             merge=of.merge_status,
         )  # fmt: skip
+        if not of.clone:
+            return facts
+        late = of.merge_status not in ("waiting", "failed", "cancelled")
+        if late or self._counting.get(of.jobset_id, one.panda_id) != one.panda_id:
+            return facts._replace(kill_code=facts.kill_code or "jc_unlock")
+        if facts.result == "finished":
+            diag = "Its outputs could not be stored."
+            return facts._replace(result="failed", error_code="stageout_failed", error_diag=diag)
+        return facts
 
     def _with_set(self, facts: ConsumerFacts, of: LockedSet, alive: int) -> ConsumerFacts:
         ranges = self._ranges.get(of.jobset_id) or SetRanges(of.jobset_id, 0, 0, 0, 0)
@@ -187,15 +214,18 @@ class SetEnds:
         for one, v in verdicts:
             told = facts[one.panda_id]
             cost = told.dispatched and not told.made
-            found.append(NextStep(one.jobset_id, v.step, v.step_code, v.step_reason, one.site,
+            others = sets[one.jobset_id].clone and told.alive  # they are tries enough
+            step: SetStep = "none" if others and v.step == "retry" else v.step
+            found.append(NextStep(one.jobset_id, step, v.step_code, v.step_reason, one.site,
                                   one.panda_id, told.made > 0, cost))  # fmt: skip
         served = {one.jobset_id for one in consumers if not one.settled}
         for of in sets.values():
             if of.jobset_id not in served and not of.ended:
                 told = ConsumerFacts(status="closed", result=None, dispatched=False,
                                      merge=of.merge_status)  # fmt: skip
-                step = next_step(self._with_set(told, of, 0))
-                found.append(NextStep(of.jobset_id, *step, of.merge_site))
+                found.append(
+                    NextStep(of.jobset_id, *next_step(self._with_set(told, of, 0)), of.merge_site)
+                )
         return _once(found)
 
     def _take(
@@ -211,6 +241,12 @@ class SetEnds:
             for one in steps if one.step in ("fail", "cancel")
         ]  # fmt: skip
         job_ends.end_jobs(self.tx, ends, self.agent, ["waiting"])
+        self._dismiss([one for one in alive if self._is_unused(one)], "es_unused", "es_unused")
+
+    def _is_unused(self, one: SetConsumer) -> bool:
+        """No pilot has the consumer, and no range is left for it."""
+        ranges = self._ranges.get(one.jobset_id)
+        return one.status in states.JOB_QUEUED and (ranges is None or not ranges.left)
 
     def _add_consumers(self, steps: Sequence[NextStep]) -> None:
         """One more consumer for each. A job set counts those that follow others; where these were

@@ -35,6 +35,16 @@ def events_task(world: World, events: int = 6, files: int = 1, **keys: Any) -> i
     return task
 
 
+def copies_task(world: World, mode: str, copies: int = 3, **keys: Any) -> int:
+    """A task of one job in so many copies, of which one counts."""
+    add_inputs(world, 1)
+    said = {"nFilesPerJob": 1, "useJobCloning": mode, "nEsConsumers": copies, "nSitesPerJob": 1,
+            "site": "SITE_A", **keys}  # fmt: skip
+    [task] = ready(world, document(**said))
+    assert generate(world) == 1
+    return task
+
+
 def serve(world: World) -> int:
     """All that the EventService can do now, and the Mover; how many job sets were due."""
     agent, mover, found = EventService(world), Mover(world), 0

@@ -8,6 +8,7 @@ one. Source: docs/reference/event-service.md#the-end-of-a-consumer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import Connection, text
@@ -42,6 +43,13 @@ SELECT DISTINCT jobsetid FROM (
   WHERE s.ended_at IS NULL AND (coalesce(m.status, 'closed') IN ({JOB_FINAL})
     OR m.status = 'waiting' AND NOT EXISTS (SELECT FROM jedi_consumers c
       WHERE c.jobsetid = s.jobsetid AND c.settled_at IS NULL))
+  UNION ALL  -- the first copy has started
+  SELECT s.jobsetid FROM jedi_jobsets s
+  WHERE s.ended_at IS NULL AND s.clone = 'runonce' AND EXISTS (SELECT FROM jedi_events e
+    WHERE e.jeditaskid = s.jeditaskid AND e.jobsetid = s.jobsetid AND e.ready AND e.attemptnr > 0)
+    AND EXISTS (SELECT FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+      WHERE c.jobsetid = s.jobsetid AND c.settled_at IS NULL AND j.kill_code IS NULL
+        AND j.status IN ('starting', 'running'))
 ) d WHERE jobsetid IS NOT NULL AND jobsetid <> ALL(CAST(:not_yet AS bigint[]))
 ORDER BY jobsetid LIMIT :limit
 """)
@@ -132,9 +140,8 @@ def lock_sets(tx: Connection, jobset_ids: Sequence[int]) -> list[LockedSet]:
 _CONSUMERS = text("""
 SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id, c.settled_at IS NOT NULL AS settled,
   coalesce(j.status, 'closed') AS status, j.pilot_result, j.kill_code, j.error_code, j.error_diag,
-  coalesce(j.lock_seq, 0) AS lock_seq, j.site, coalesce(q.status = 'online'
-    AND q.jobseed <> 'std', false) AS online
-FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid) LEFT JOIN jedi_sites q USING (site)
+  coalesce(j.lock_seq, 0) AS lock_seq, j.site, j.starttime AS start_time
+FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
   AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
 ORDER BY c.pandaid
@@ -143,7 +150,7 @@ ORDER BY c.pandaid
 
 class SetConsumer(NamedTuple):
     """A consumer of a job set that has not ended, or whose end is not booked. `lock_seq` 0: no
-    pilot had it. online: its site takes more such jobs."""
+    pilot had it."""
 
     panda_id: int
     jobset_id: int
@@ -155,7 +162,7 @@ class SetConsumer(NamedTuple):
     error_diag: str | None
     lock_seq: int
     site: str | None
-    online: bool
+    start_time: datetime | None
 
 
 def consumers_of(tx: Connection, jobset_ids: Sequence[int]) -> list[SetConsumer]:

@@ -1,0 +1,78 @@
+"""Copies of a job, of which one counts: the first to start (runonce) or to store (storeonce).
+
+The copy that counts owns the ranges of its job set. When its outputs are stored it takes over the
+inputs and outputs, and with them the part of the job set's merge job.
+Source: docs/reference/event-service.md#job-cloning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.taskbuffer.db.rows import dict_of
+
+_CODE = states.EVENT_CODES
+_READY, _SENT, _RUNNING, _FINISHED = (
+    _CODE[name] for name in ("ready", "sent", "running", "finished")
+)
+
+_OWNERS = text(f"""
+SELECT s.jobsetid AS jobset_id, coalesce((
+  SELECT min(e.pandaid) FROM jedi_events e
+  WHERE e.jobsetid = s.jobsetid AND e.status IN ({_SENT}, {_RUNNING}, {_FINISHED})), 0) AS owner
+FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
+WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND s.clone IS NOT NULL AND m.status = 'waiting'
+""")
+
+
+def owners(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, int]:
+    """The copies that count, 0 for none yet, of those job sets of copies that wait for one."""
+    return dict_of(int, int, tx.execute(_OWNERS, {"ids": list(jobset_ids)}))
+
+
+_W = "unnest(CAST(:sets AS bigint[]), CAST(:jobs AS bigint[])) w(jobset, job)"
+_HAND = text(f"""
+UPDATE jedi_events e SET status = {_SENT}, pandaid = w.job FROM {_W}
+WHERE e.jobsetid = w.jobset AND e.status = {_READY} AND e.attemptnr > 0
+""")
+
+
+def let_count(tx: Connection, copies: Mapping[int, int]) -> None:
+    """Hand all ranges of job sets, which the caller has locked, to these copies."""
+    if copies:
+        tx.execute(_HAND, _arrays(copies))
+
+
+_FINISH = text(f"""
+UPDATE jedi_events e SET status = {_FINISHED}, processed_upto_eventid = e.def_max_eventid
+FROM {_W} WHERE e.jobsetid = w.jobset AND e.pandaid = w.job AND e.status IN ({_SENT}, {_RUNNING})
+""")
+_DONE = text(f"""
+UPDATE jedi_events e SET status = {_CODE["done"]}
+FROM {_W} WHERE e.jobsetid = w.jobset AND e.pandaid = w.job AND e.status = {_FINISHED}
+""")
+_TAKE_FILES = text(f"""
+UPDATE jedi_dataset_contents c SET pandaid = w.job,
+  outpandaid = CASE WHEN c.outpandaid = s.merge_pandaid THEN w.job ELSE c.outpandaid END
+FROM {_W} JOIN jedi_jobsets s ON s.jobsetid = w.jobset
+  JOIN jedi_job_files f ON f.pandaid = s.merge_pandaid
+WHERE c.fileid = f.fileid AND c.pandaid = s.merge_pandaid AND f.type <> 'log'
+""")
+_REPLACE = text(f"""
+UPDATE jedi_jobsets s SET merge_pandaid = w.job FROM {_W} WHERE s.jobsetid = w.jobset
+""")
+
+
+def take_over(tx: Connection, copies: Mapping[int, int]) -> None:
+    """Let copies whose outputs are stored have the inputs and outputs of the jobs that wait, which
+    the caller has locked; their ranges are done."""
+    if copies:
+        for statement in (_FINISH, _DONE, _TAKE_FILES, _REPLACE):
+            tx.execute(statement, _arrays(copies))
+
+
+def _arrays(copies: Mapping[int, int]) -> dict[str, list[int]]:
+    return {"sets": list(copies), "jobs": list(copies.values())}

@@ -1,0 +1,136 @@
+"""Job cloning: one of several copies of a job counts.
+
+Source: docs/reference/event-service.md#job-cloning. Expected: "first to lock (runonce) or finish
+(storeonce) wins; others closed/jc_unlock".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.commanding import files, sound
+from support.event_sets import EventPilot, copies_task, range_counts, reasons, serve, set_jobs
+from support.generating import rows
+
+from jedi.agent.base import World
+from jedi.spec.jobs.attempt import HeldJob
+
+
+def kill_code(world: World, job: HeldJob) -> str | None:
+    [row] = rows(world, "SELECT kill_code FROM jedi_jobs WHERE pandaid = :j", j=job.panda_id)
+    code: str | None = row.kill_code
+    return code
+
+
+def outputs(world: World) -> list[Any]:
+    """The jobs and statuses of outputs."""
+    query = "SELECT outpandaid, status FROM jedi_dataset_contents WHERE type = 'output'"
+    return [tuple(row) for row in rows(world, query)]
+
+
+def test_runonce_counts_the_first_that_starts(world: World) -> None:
+    """The first copy that starts counts: one without a pilot is closed, one that runs is killed.
+    It makes the outputs, and the input is finished with it."""
+    task = copies_task(world, "runonce")
+    pilot = EventPilot(world)
+    [first] = pilot.take()
+    [second] = pilot.take()
+    serve(world)
+    assert set_jobs(world, task) == [
+        ("es_merge", "waiting", None),
+        ("clone", "running", None),
+        ("clone", "running", None),
+        ("clone", "closed", "jc_unlock"),
+    ]
+    assert (kill_code(world, first), kill_code(world, second)) == (None, "jc_unlock")
+    assert range_counts(world, task) == {"sent": 1}
+    sound(world)
+    pilot.end(second)  # too late
+    serve(world)
+    assert set_jobs(world, task)[2] == ("clone", "closed", "jc_unlock")
+    pilot.end(first)
+    serve(world)
+    assert set_jobs(world, task)[:2] == [
+        ("es_merge", "closed", "jc_unlock"),
+        ("clone", "finished", None),
+    ]
+    assert outputs(world) == [(first.panda_id, "finished")]
+    assert (files(world, task), range_counts(world, task)) == ({"finished": 1}, {"merged": 1})
+    assert "jc_unlock" in reasons(world, task, "clone")
+    sound(world)
+
+
+def test_storeonce_counts_the_first_that_stores(world: World) -> None:
+    """All copies run until one has stored its outputs; the others are killed or closed then."""
+    task = copies_task(world, "storeonce")
+    pilot = EventPilot(world)
+    first, second = pilot.take(2)
+    serve(world)
+    assert [state for _, state, _ in set_jobs(world, task, "clone")] == [
+        "running", "running", "activated"]  # fmt: skip
+    pilot.end(second)
+    serve(world)
+    assert kill_code(world, first) == "jc_unlock"
+    assert outputs(world) == [(second.panda_id, "finished")]
+    pilot.end(first, "cancelled")
+    serve(world)
+    assert set_jobs(world, task) == [
+        ("es_merge", "closed", "jc_unlock"),
+        ("clone", "closed", "jc_unlock"),
+        ("clone", "finished", None),
+        ("clone", "closed", "jc_unlock"),
+    ]
+    assert (files(world, task), range_counts(world, task)) == ({"finished": 1}, {"merged": 1})
+    sound(world)
+
+
+def test_of_two_that_store_at_once_one_counts(world: World) -> None:
+    """Two good copies in one look: the outputs exist once, and the second copy is closed."""
+    task = copies_task(world, "storeonce", 2)
+    pilot = EventPilot(world)
+    for job in pilot.take(2):
+        pilot.end(job)
+    serve(world)
+    assert set_jobs(world, task, "clone") == [
+        ("clone", "finished", None), ("clone", "closed", "jc_unlock")]  # fmt: skip
+    assert [state for _, state in outputs(world)] == ["finished"]
+    assert files(world, task) == {"finished": 1}
+    sound(world)
+
+
+def test_when_the_copy_that_counts_fails_another_follows(world: World) -> None:
+    """The others are gone by then: a new copy starts, and counts."""
+    task = copies_task(world, "runonce", 2)
+    pilot = EventPilot(world)
+    [first] = pilot.take()
+    serve(world)
+    pilot.end(first, "failed", error_code="payload_exit", error_diag="It crashed.")
+    serve(world)
+    assert set_jobs(world, task, "clone") == [
+        ("clone", "failed", "pilot_failed"),
+        ("clone", "closed", "jc_unlock"),
+        ("clone", "activated", None),
+    ]
+    sound(world)
+    [third] = pilot.take()
+    serve(world)
+    pilot.end(third)
+    serve(world)
+    assert outputs(world) == [(third.panda_id, "finished")]
+    assert files(world, task) == {"finished": 1}
+    sound(world)
+
+
+def test_a_failed_copy_leaves_it_to_the_others(world: World) -> None:
+    """Other copies of storeonce still run: none follows the one that failed."""
+    task = copies_task(world, "storeonce", 2)
+    pilot = EventPilot(world)
+    first, second = pilot.take(2)
+    pilot.end(first, "failed", error_code="payload_exit", error_diag="It crashed.")
+    serve(world)
+    assert set_jobs(world, task, "clone") == [
+        ("clone", "failed", "pilot_failed"), ("clone", "running", None)]  # fmt: skip
+    pilot.end(second)
+    serve(world)
+    assert outputs(world) == [(second.panda_id, "finished")]
+    sound(world)
