@@ -203,8 +203,8 @@ def test_the_laptop_has_nothing_of_the_server(trial: Trial) -> None:
 
 @pytest.mark.timeout(600)
 def test_somebody_elsewhere_works_with_jedi(trial: Trial) -> None:
-    """Log in with a token, submit local files, watch, get verified results; be refused somebody
-    else's task; after the revocation, be refused altogether."""
+    """Log in with a token, submit local files, watch, get verified results, add files to a dataset;
+    be refused somebody else's task and scope; after the revocation, be refused altogether."""
     foreign = json.loads(trial.own("submit", "examples/hello.yaml", "--json"))["jedi_task_id"]
     token = first_token(trial)
     log_in(trial, token)
@@ -217,6 +217,14 @@ def test_somebody_elsewhere_works_with_jedi(trial: Trial) -> None:
     assert "Files copied to results: 3; every adler32 is right." in fetched.stdout, fetched.stderr
     results = sorted((trial.laptop.directory / "results").iterdir())
     assert [file.read_text() for file in results] == ["Hello, Ana\nHello, Bo\n"] * 3
+    added = trial.task("dataset", "add", "user.nobody:names", "names.txt")
+    assert added.stdout == "Files put into user.nobody:names: 1.\n", added.stderr
+    [there] = json.loads(trial.task("dataset", "list", "user.nobody:names", "--json").stdout)[
+        "files"
+    ]
+    assert (there["lfn"], there["size"]) == ("names.txt", 7)
+    strange = trial.task("dataset", "add", "user.root:names", "names.txt")
+    assert (strange.returncode, "only to datasets of" in strange.stderr) == (1, True)
     refused = trial.task("kill", str(foreign))
     assert (refused.returncode, "belongs to" in refused.stdout + refused.stderr) == (1, True)
     assert json.loads(trial.own("show", str(foreign), "--json"))["task"]["status"] != "aborted"
@@ -227,7 +235,7 @@ def test_somebody_elsewhere_works_with_jedi(trial: Trial) -> None:
     audit = json.loads(trial.jedi("audit", "list", "--user", "nobody", "--json"))
     assert [(one["operation"], one["way"]) for one in reversed(audit)] == [
         ("token.create", "socket"), ("sandbox.put", "token"), ("task.submit", "token"),
-        ("task.kill", "token"), ("token.revoke", "token"),
+        ("dataset.add", "token"), ("task.kill", "token"), ("token.revoke", "token"),
     ]  # fmt: skip
     places = {one["address"].partition(":")[0] for one in audit if one["way"] == "token"}
     assert places == {LAPTOP_IP}
