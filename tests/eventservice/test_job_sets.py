@@ -24,6 +24,7 @@ from support.event_service import (
 )
 from support.generate import end, jobs_of
 from support.generating import catalogue, generate, ready, rows
+from support.job_rows import watch
 from support.task_rows import row_of
 
 from jedi.agent.base import World
@@ -209,6 +210,23 @@ def test_consumers_get_arguments_of_their_own(world: World) -> None:
     generate(world)
     assert [c.command for c in consumers(world, task)] == ["cat File1 --events > o.000001"]
     assert [job.command for job in jobs_of(world, other)] == ["cat File1 > o.000001"]
+
+
+def test_statements_do_not_grow_with_job_sets(world: World) -> None:
+    """Rule 4 of the house: no statement per job set, consumer or range."""
+    catalogue(world, in_=with_events(*[6] * 40))
+    seen = watch(world.engine)
+
+    def count(**keys: Any) -> int:
+        (task,) = ready(world, event_task(**keys))
+        seen.clear()
+        generate(world)
+        sets = len(job_sets(world, task))
+        assert len(consumers(world, task)) == sets * keys.get("nEsConsumers", 1)
+        return len(seen)
+
+    few = count(nFilesPerJob=20)
+    assert count(nEventsPerWorker=1, nEsConsumers=3, output="a:two") == few
 
 
 def _ordinary(keys: dict[str, Any]) -> dict[str, Any]:
