@@ -113,7 +113,7 @@ tasks = Table(
     words("countrygroup:country_group", "the user's country group", _SUBMIT),
     col("parent_tid", BigInteger, "the parent task; the task itself if none", _SUBMIT),
     col("eventservice:event_service", SmallInteger, "1 if the task uses the event service",
-        _LATER),
+        _REFINE),
     words("ticketid:ticket_id", "ticket to keep track of the task", _REFINE),
     words("ticketsystemtype:ticket_system_type", "the ticket system", _REFINE),
     stamp("statechangetime:state_change_time", "when the status changed", f"{_SUBMIT} {_MOVE}"),
@@ -331,7 +331,8 @@ contents = Table(
     col("maxfailure:max_failure", SmallInteger, "how often the file can fail",
         f"{_FEED} commands.revive {_MERGE}"),
     words("is_waiting", "Y if it waits for a real co-jumbo job", _LATER),
-    col("jobsetid:jobset_id", BigInteger, "the job set that uses the file", _LATER),
+    col("jobsetid:jobset_id", BigInteger, "the job set that uses the file",
+        "job_sets.write_sets job_sets.add_consumers"),
     words("proc_status", "the status as users see it",
           f"{_FEED} {_MARK} {_GEN} {_END} {_RETRY}"),
     # ours

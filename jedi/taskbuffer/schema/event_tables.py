@@ -32,7 +32,7 @@ from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, wor
 
 ziprow_id_seq = Sequence("jedi_ziprow_id_seq", metadata=metadata)
 
-_GEN = "generation.write_jobs"
+_GEN = "generation.write_jobs job_sets.write_sets"
 _END = "job_ends.end_jobs"
 _SETS = "job_sets.write_sets"
 _MORE = "job_sets.add_consumers"

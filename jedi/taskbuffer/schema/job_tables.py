@@ -26,7 +26,7 @@ from jedi.taskbuffer.schema.document_tables import (
     one_of,
 )
 
-_GEN = "generation.write_jobs"
+_GEN = "generation.write_jobs job_sets.add_consumers"
 _MOVE = "jobs.move_jobs"
 _REPORT = "dispatch.accept_reports"
 _END = "job_ends.end_jobs"

@@ -15,7 +15,7 @@ from sqlalchemy import (
 
 from jedi.taskbuffer.schema.columns import col, key, metadata, stamp, words
 
-_GEN = "generation.write_jobs"
+_GEN = "generation.write_jobs job_sets.add_consumers"
 _MOVE = "jobs.move_jobs"
 
 
