@@ -195,9 +195,10 @@ class PilotJob:
             raise failure
 
     def _consumer(self, run: Path) -> EventConsumer | None:
-        """The channel for events of a job that gets them while it runs, at work."""
+        """The channel for events of a job that gets them while it runs, at work. A copy of a job
+        processes all its events, as an ordinary job does."""
         events = self._order.get("events")
-        if not events:
+        if not events or events["mode"] == "cloning":
             return None
         places = ConsumerPlaces(run, self._attempt / "events", self._staging, Path(events["store"]))
         node = self._node

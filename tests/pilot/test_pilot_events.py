@@ -297,6 +297,12 @@ def test_ordinary_payloads_have_no_such_descriptors(world: World) -> None:
     assert printed.endswith("0 1 2 3 ")  # 3 is the directory that ls reads
 
 
+def test_copies_of_a_job_have_no_channel(world: World) -> None:
+    """A copy processes its events as an ordinary job does (useJobCloning)."""
+    world.run("env", events=events(world, mode="cloning", clone="runonce"))
+    assert "JEDI_EVENTS" not in world.log()["payload.stdout"].decode()
+
+
 @pytest.mark.parametrize("command", ["python3 simulate.py", "sh simulate.sh"])
 def test_the_examples(world: World, command: str) -> None:
     """Both payloads simulate each of 24 events of two files once; the numbers are in the zips."""

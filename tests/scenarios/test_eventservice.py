@@ -27,7 +27,8 @@ KILLS = 4
 SLEEP = "        time.sleep(0.15)\n"
 
 
-def seeds(system: System, endpoint: str) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def seeds(system: System) -> None:
     """Files with EVENTS lines each: the number of an event and its seed."""
     paths = []
     for i in range(FILES):
@@ -35,7 +36,7 @@ def seeds(system: System, endpoint: str) -> None:
         paths.append(system.inputs / f"seeds{i}.txt")
         paths[-1].write_text("".join(f"{n} {100_000 + n}\n" for n in numbers))
     with system.engine.begin() as tx:
-        add_files(tx, system.ddm(tx), "demo:seeds", paths, endpoint)
+        add_files(tx, system.ddm(tx), "demo:seeds", paths, "DISK_A")
 
 
 def submit(system: System, examples: Path, dataset: str = "demo:simulated") -> int:
@@ -85,7 +86,6 @@ def merged_once(system: System, task: int) -> None:
 
 def test_example(system: System) -> None:
     """Nobody dies: every file's events stand together, in their order."""
-    seeds(system, "DISK_A")
     task = submit(system, packaged("examples"))
     assert system.settle(task) == ["done"]
     merged_once(system, task)
@@ -113,6 +113,28 @@ def test_pilots_die(system: System, tmp_path: Path) -> None:
     with system.engine.begin() as tx:
         ends = {(job.kind, job.error_code) for job in tasks.jobs(tx, task)}
     assert ("consumer", "lost_pilot") in ends, ends
+
+
+@pytest.mark.timeout(300)
+def test_damaged_piece(system: System, tmp_path: Path) -> None:
+    """A reported zip is damaged before it is merged. The merge job fails and names it; just its
+    ranges are processed again, and another merge job ends well."""
+    before = {*system.home.path.glob("storage/*/.eventservice/*/*/*.zip")}
+    task = submit(system, slowed(packaged("examples"), tmp_path), "demo:mended")
+
+    def fresh() -> set[Path]:
+        return {*system.home.path.glob("storage/*/.eventservice/*/*/*.zip")} - before
+
+    until(fresh, "a zip is published")
+    piece = min(fresh())
+    piece.write_bytes(b"x" * piece.stat().st_size)
+    assert system.settle(task) == ["done"]
+    merged_once(system, task)
+    with system.engine.begin() as tx:
+        merges = [job.error_code for job in tasks.jobs(tx, task) if job.kind == "es_merge"]
+        ranges = events.show(tx, task, None, ["corrupted"], 1000).ranges
+    assert "stagein_checksum" in merges
+    assert {one.zip_lfn for one in ranges} == {piece.name}
 
 
 def _until_more_zips(system: System, task: int, before: int) -> None:
