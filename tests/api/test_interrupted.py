@@ -27,7 +27,7 @@ from jedi.core.settings import caller
 from jedi.host.home import Home
 from jedi.taskbuffer.users import audit
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 POINTS = {
     f"api:{operation}.{at}"
     for operation, at in product(

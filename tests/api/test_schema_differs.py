@@ -26,7 +26,7 @@ from jedi.host.home import Home
 from jedi.taskbuffer.schema import migrate
 
 PACKAGE = Path(jedi.__file__).parent
-ENDS_S = 30.0
+ENDS_S = 60.0
 
 
 def set_revision(engine: Engine, revision: str) -> None:

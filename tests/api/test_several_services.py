@@ -40,7 +40,7 @@ NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 HOSTS = ("one", "two")
 NEIGHBOURS = (*HOSTS, "laptop")
 NET = "10.84.{}.{}"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 NOTICED_S = 1.5
 """After fail_timeout nginx uses a service again."""
 
