@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import Engine, text
 from support.event_rows import end_job, make_consumers, make_job_set, ranges_of
+from support.races import blocked
 
 from jedi.agent.base import World
 from jedi.service import event_ranges
@@ -49,7 +50,12 @@ def tell(
     who: Identity = PILOT_A,
 ) -> dict[str, Any]:
     """The answer to a report of a consumer."""
-    told = {"panda_id": job, "lock_seq": lock_seq, "ranges": [*entries], "zips": [*zips]}
+    told: dict[str, Any] = {
+        "panda_id": job,
+        "lock_seq": lock_seq,
+        "ranges": [*entries],
+        "zips": [*zips],
+    }
     read = ConsumerReports.model_validate({"reports": [told]})
     with engine.begin() as tx:
         answer: dict[str, Any]
@@ -323,3 +329,46 @@ def test_of_many_ranges_one_is_bad(engine: Engine) -> None:
     assert (answer["accepted"], codes(answer)) == (20_000, [(bad, "unknown_range")])
     assert len(seen) == 4  # its consumer, its lock, the report, and the search for the bad one
     assert {one[4] for one in ranges_of(engine, made.task)} == {FINISHED}
+
+
+def test_a_report_that_was_rolled_back_left_nothing(engine: Engine) -> None:
+    """The service dies before its commit: the pilot reports again."""
+    with engine.begin() as tx:
+        made = make_job_set(tx, 2)
+    job = made.consumers[0]
+    a, b = take(engine, job, 2)
+    before = ranges_of(engine, made.task)
+    told: dict[str, Any] = {"panda_id": job, "lock_seq": 1, "zips": [{**ZIP, "ranges": [said(a)]}],
+            "ranges": [said(b, "fatal")]}  # fmt: skip
+    read = ConsumerReports.model_validate({"reports": [told]})
+    with engine.connect() as tx:
+        event_ranges.report(tx, PILOT_A, read.reports, ConsumerMemory())
+        tx.rollback()
+    with engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_event_zips")) == 0
+    assert ranges_of(engine, made.task) == before
+    assert tell(engine, job, said(b, "fatal"), zips=tuple(told["zips"]))["accepted"] == 2
+
+
+@pytest.mark.parametrize("call", ["ask", "report"])
+def test_a_call_waits_for_the_end_of_its_consumer(engine: Engine, call: str) -> None:
+    """The end locks the job first and looks for its ranges then: a call of the consumer that comes
+    meanwhile waits, and is stale afterwards. So no ended consumer has a range in `sent`."""
+    with engine.begin() as tx:
+        made = make_job_set(tx, 2)
+    job = made.consumers[0]
+    (a,) = take(engine, job, 1)
+    got: list[Any] = []
+
+    def late(_tx: object) -> None:
+        got.append(take(engine, job, 1, "2") if call == "ask" else tell(engine, job, said(a)))
+
+    with engine.connect() as ender:
+        ender.execute(_HOLD, {"id": job})
+        with blocked(engine, late):
+            ender.commit()
+    assert got == [[]] if call == "ask" else codes(got[0]) == [(a, "stale_consumer")]
+    assert [one[4] for one in ranges_of(engine, made.task)] == [SENT, READY]
+
+
+_HOLD = text("UPDATE jedi_jobs SET status = 'holding' WHERE pandaid = :id")
