@@ -31,6 +31,7 @@ from support.generating import rows
 from support.situations import make_due, pilots_ask, set_sites
 
 from jedi.agent.base import World
+from jedi.eventservice.agent import EventService
 from jedi.jobdispatcher.agent import Adder
 from jedi.service.why import why
 from jedi.spec.jobs.event_texts import PIECES
@@ -514,3 +515,27 @@ def crashed(world: World, point: str) -> int:
                    "JEDI_CRASH": f"eventservice:{point}"}  # fmt: skip
     command = [sys.executable, "-m", "jedi", "agent", "run", "EventService", "--once"]
     return subprocess.run(command, env=environment, check=False, timeout=120).returncode
+
+
+def test_two_agents_at_the_same_job_set_do_its_work_once(world: World) -> None:
+    """Both have claimed the ends of the same consumers: the second one finds nothing to do."""
+    task = events_task(world, nEsConsumers=2)
+    pilot = EventPilot(world)
+    for job in pilot.take(2):
+        pilot.process(job, pilot.ask(job, 1))
+        pilot.end(job)
+    agents = [EventService(world), EventService(world)]
+    claimed = []
+    for agent in agents:
+        agent.world.refresh()
+        with world.engine.begin() as tx:
+            items = agent.claim(tx, 10)
+        claimed.append([(item, agent.work(item)) for item in items])
+    for agent, results in zip(agents, claimed, strict=True):
+        assert len(results) == 1
+        with world.engine.begin() as tx:
+            agent.apply(tx, results)
+    assert [detail for _, _, detail in set_jobs(world, task, "consumer")] == [
+        "es_retry", "es_retry", None, None]  # fmt: skip
+    assert ranges(world, task) == {1: [("done", 10)], 3: [("done", 10)], 5: [("ready", 10)]}
+    sound(world)
