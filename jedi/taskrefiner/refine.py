@@ -256,6 +256,7 @@ class Refiner:
                 "first_event": params.first_event or None,
                 "pfn_list": True if params.pfn_list else None,
                 "use_build": True if params.build_spec else None,
+                "allow_partial_finish": params.fine_grained_proc or params.allow_partial_finish,
                 "input_pre_staging": params.pre_stages,
             },
             n_events_per_input=params.n_events_per_input_file,

@@ -151,6 +151,20 @@ def test_clones_have_one_range_an_input_and_make_the_outputs(world: World) -> No
     clean(world)
 
 
+def test_fine_grained_jobs_succeed_in_part(world: World) -> None:
+    """PanDA: fine-grained processing is partial success. Without nEventsPerWorker an input is one
+    range, whatever is in it."""
+    catalogue(world, in_=with_events(None, None))
+    keys = {"fineGrainedProc": True, "nEventsPerWorker": None, "nFilesPerJob": 2}
+    (task,) = ready(world, {k: v for k, v in event_task(**keys).items() if v is not None})
+    row = row_of(world, task)
+    assert (row.eventservice, row.splitrule) == (3, "NF=2,AP=1,FP=1,US=1")
+    generate(world)
+    assert [c.kind for c in consumers(world, task)] == ["fine"]
+    assert [(e.lfn, e.job_processid) for e in ranges(world, task)] == [("File1", 1), ("File2", 1)]
+    clean(world)
+
+
 def test_more_consumers_follow_those_that_fail(world: World) -> None:
     """PanDA: a new attempt has priority +1; it uses up one of the attempts of the job
     set (4.4: attemptNr + XJ)."""

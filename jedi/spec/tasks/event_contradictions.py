@@ -37,7 +37,7 @@ def event_contradictions(params: TaskParams) -> Iterator[Problem]:
     ):  # fmt: skip
         rule = "consumers at other sites would lack the software that buildSpec makes"
         yield Problem("nSitesPerJob", params.n_sites_per_job, rule, "Set nSitesPerJob: 1")
-    if code == EVENT_CODES["es"]:
+    if code != EVENT_CODES["cloning"]:
         yield from _pieces(params, key, value)
     if params.n_events_per_worker and code != EVENT_CODES["cloning"]:
         yield from _unknown_events(params)
