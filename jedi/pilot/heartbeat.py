@@ -31,11 +31,11 @@ class HeartbeatThread(threading.Thread):
         self._closing = False
         self._measures: dict[str, float] = {}
         self._tails: list[str] | None = None  # not yet sent
-        self.untold: deque[ReportFields] = deque()  # reports the service has not answered
+        self.unanswered: deque[ReportFields] = deque()  # reports the service has not answered
 
     def tell(self, report: ReportFields) -> None:
         """Send a report at once, or as soon as the service answers."""
-        self.untold.append(report)
+        self.unanswered.append(report)
         self._wake.set()
 
     def note(self, line: dict[str, Any]) -> None:
@@ -65,12 +65,12 @@ class HeartbeatThread(threading.Thread):
                 due = time.monotonic() + self._interval_s
 
     def _deliver(self) -> None:
-        while self.untold and self._stop_job.why is None and not self._closing:
-            report = self.untold.popleft()
+        while self.unanswered and self._stop_job.why is None and not self._closing:
+            report = self.unanswered.popleft()
             try:
                 answer = self._wire.ask("report", {"reports": [report]})
             except ServiceUnreachable:
-                self.untold.appendleft(report)
+                self.unanswered.appendleft(report)
                 raise
             if verdict(answer) == STALE:
                 self._stop_job.ask(

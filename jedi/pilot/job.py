@@ -244,7 +244,7 @@ class PilotJob:
         stop = self._node.stop
         stale = stop.why is not None and stop.why.code == STALE
         stop.clear()
-        for report in (*self._heart.untold, self._last_report(failure)):
+        for report in (*self._heart.unanswered, self._last_report(failure)):
             if stale:
                 break
             try:

@@ -186,12 +186,12 @@ def _pfn_rules(params: TaskParams, texts: Sequence[str]) -> Iterator[Problem]:
         if size is not None:
             rule = "the sizes of the files in pfnList are unknown"
             yield Problem(key, size, rule, "Use nFilesPerJob")
-    untold = [file.path for file in files if file.nevents is None]
+    uncounted = [file.path for file in files if file.nevents is None]
     counted = params.n_events or _cuts_files(params)
-    if counted and untold and params.n_events_per_input_file is None:
+    if counted and uncounted and params.n_events_per_input_file is None:
         rule = "the task counts events, but the number of events of this file is unknown"
-        remedy = f"Write {untold[0]}^500 if it has 500 events, or give nEventsPerInputFile"
-        yield Problem("pfnList", untold[0], rule, remedy)
+        remedy = f"Write {uncounted[0]}^500 if it has 500 events, or give nEventsPerInputFile"
+        yield Problem("pfnList", uncounted[0], rule, remedy)
 
 
 def item_contradictions(params: TaskParams) -> Iterator[Problem]:

@@ -108,10 +108,10 @@ def _unknown_events(params: TaskParams) -> Iterator[Problem]:
     if params.n_events_per_input_file:
         return
     if params.pfn_list:
-        untold = [f.path for f in physical.files(params.pfn_list) if f.nevents is None]
-        if untold:
-            rule = f"nEventsPerInputFile is unknown, and so are the events of {untold[0]}"
-            remedy = f"Write {untold[0]}^500 if it has 500 events, or give nEventsPerInputFile"
+        uncounted = [f.path for f in physical.files(params.pfn_list) if f.nevents is None]
+        if uncounted:
+            rule = f"nEventsPerInputFile is unknown, and so are the events of {uncounted[0]}"
+            remedy = f"Write {uncounted[0]}^500 if it has 500 events, or give nEventsPerInputFile"
             yield Problem("nEventsPerWorker", size, rule, remedy)
         return
     if params.prepro_spec and any(

@@ -19,7 +19,7 @@ from jedi.taskbuffer.sites import pilots
 AHEAD = 1_000_000
 """More numbers of a kind than are given between two backups."""
 
-_UNTOLD = (*states.JOB_QUEUED, *states.JOB_AT_SITE, "holding")
+_UNKNOWN_FATE = (*states.JOB_QUEUED, *states.JOB_AT_SITE, "holding")
 """Statuses of jobs whose fate after the backup is unknown."""
 
 
@@ -51,7 +51,7 @@ _MADE = text("""
 SELECT d.datasetname AS dataset_name, c.lfn FROM jedi_datasets d
   JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
   LEFT JOIN jedi_jobs j ON j.pandaid = c.outpandaid
-WHERE d.datasetname = ANY(:names) AND coalesce(j.status <> ALL(:untold), true)
+WHERE d.datasetname = ANY(:names) AND coalesce(j.status <> ALL(:unknown), true)
 """)
 
 
@@ -64,7 +64,7 @@ class MadeFile(NamedTuple):
 
 def made(tx: Connection, names: Collection[str]) -> set[tuple[str, str]]:
     """Files (dataset, LFN) of these datasets that their jobs had reported before the backup."""
-    wanted = {"names": list(names), "untold": list(_UNTOLD)}
+    wanted = {"names": list(names), "unknown": list(_UNKNOWN_FATE)}
     return {*rows_of(MadeFile, tx.execute(_MADE, wanted))}
 
 
