@@ -59,14 +59,12 @@ class ScenarioSite(Entry):
 
     site: _Word = Field(description="the site's name; several get the endings _1, _2, ...")
     count: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="number of equal sites")
-    slots: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        description="number of slots: jobs at once"
-    )
+    slots: Annotated[int, Field(ge=0, le=1_000_000)] = Field(description="slots: jobs at once")
     speed: Annotated[float, Field(gt=0, le=1000)] = Field(
         1.0, description="speed of its slots; jobs take 1/speed of their time"
     )
     endpoints: Annotated[list[_Word], Field(min_length=1)] = Field(
-        description="names of its endpoints, at least one: SITE_NAME"
+        description="at least one name; the endpoint is called SITE_NAME"
     )
     attributes: dict[str, JsonValue] = Field({}, description="attributes, as in a site file")
     failures: list[ScenarioFailure] = Field([], description="failures of jobs at this site")

@@ -91,11 +91,11 @@ commands:
         "scenario.knobs.jobgen.bach": ("there is no such knob", "Did you mean jobgen.batch?"),
         "scenario.knobs.agent.poll_s": ("agent.poll_s is a number [s]", "give a value like 2.0"),
         "scenario.sites[0].slots": (
-            "input should be greater than or equal to 0", "It means: jobs at once"),
+            "input should be greater than or equal to 0", "It means: slots: jobs at once"),
         "scenario.sites[1].endpoints": ("is mandatory", "Add it"),
         "scenario.sites[2].endpoints": (
             "list should have at least 1 item after validation, not 0",
-            "It means: at least one; the storage is called SITE_NAME"),
+            "It means: at least one name; the endpoint is called SITE_NAME"),
         "scenario.sites[3].attributes.teir": ("no such key", "Did you mean tier?"),
         "scenario.sites[4]": ("scenario.sites[3] has this site too", "Rename one"),
         "scenario.sites[4].failures": (
@@ -107,10 +107,10 @@ commands:
         "scenario.commands[1].command": (
             "input should be 'kill', 'finish', 'retry', 'pause', 'resume', 'avalanche', 'hold' or "
             "'release'",
-            "It means: to the tasks; hold and release to those of their jobs that have not run"),
+            "It means: the command; hold and release go to jobs of the tasks that have not run"),
         "scenario.tasks[2].files": (
             "input should be greater than or equal to 1",
-            "It means: input files, or without `at` jobs"),
+            "It means: input files; without `at`: jobs"),
         "scenario.tasks[3].name": ("several tasks have it", "Rename them"),
         "scenario.outages[0].site": ("no site here has this name", "There are A, B, C, GREEN"),
     }  # fmt: skip
