@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -148,3 +149,18 @@ def _zips(system: System) -> int:
 
 def _ended(system: System, task: int) -> bool:
     return system.show(task).task.status in ("done", "finished", "failed")
+
+
+@pytest.mark.parametrize("clone", ["runonce", "storeonce"])
+def test_copies_of_jobs(system: System, clone: str) -> None:
+    """Each job has two copies, and one counts: every line is in the outputs once. The others
+    are closed (docs/reference/event-service.md#job-cloning)."""
+    task = system.copying("demo:seeds", nFilesPerJob=1, useJobCloning=clone, nEsConsumers=2)
+    assert system.settle(task) == ["done"]
+    numbers = sorted(int(line.split()[0]) for line in system.lines(task))
+    assert numbers == list(range(1, FILES * EVENTS + 1))
+    with system.engine.begin() as tx:
+        ends = Counter((j.kind, j.status, j.substatus) for j in tasks.jobs(tx, task))
+    assert ends["clone", "finished", None] == FILES
+    assert ends["clone", "closed", "jc_unlock"] == FILES
+    system.check()
