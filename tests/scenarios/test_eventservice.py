@@ -1,5 +1,5 @@
 """The event service end to end: a real system runs a Monte-Carlo whose events are numbered, while
-pilots die: each event is merged exactly once. Source: docs/payload-events.md#zips."""
+pilots die: each event is merged exactly once. See docs/payload-events.md#zips."""
 
 from __future__ import annotations
 

@@ -132,8 +132,8 @@ class OpenJobSet(NamedTuple):
 
 
 def open_sets(tx: Connection, jobsets: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Those of job sets (jedi_task_id, jobset_id) that have not ended; 0 stands for several, as
-    long as the task lives."""
+    """The job sets among these (jedi_task_id, jobset_id) that have not ended; 0 stands for
+    several, as long as the task lives."""
     pairs = list(jobsets)
     wanted = {"tasks": [p[0] for p in pairs], "jobsets": [p[1] for p in pairs]}
     return {*rows_of(OpenJobSet, tx.execute(_OPEN_SETS, wanted))}
