@@ -50,7 +50,7 @@ class ConsumerFacts(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A row of the table. target None: the job has ended already and keeps its status."""
+    """A row of the table. target None: the job has ended already, and keeps its status and code."""
 
     when: str
     target: str | None
@@ -108,11 +108,11 @@ _FAILS = (
 
 _ELSEWHERE = "Other jobs of the set still run."
 OUTCOMES = (
-    Outcome("ended unprepared", None, "es_badstatus", "es_badstatus",
+    Outcome("ended unprepared", None, "es_badstatus", "",
             "It ended before it was prepared."),
-    Outcome("ended !dispatched !cancelled", None, "es_unused", "es_unused",
+    Outcome("ended !dispatched !cancelled", None, "es_unused", "",
             "It ended before a pilot took it."),
-    Outcome("ended", None, None, "ended", "It had ended already."),
+    Outcome("ended", None, None, "", "It had ended already."),
     Outcome("killed", "closed", "{kill_code}", "{kill_code}", "Its job set needs it no longer."),
     Outcome("reassigned", "closed", None, "reassigned", "Its task was reassigned."),
     Outcome("cancelled", "cancelled", None, "{cancelled}", "{error_diag}"),
