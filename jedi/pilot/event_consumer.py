@@ -242,7 +242,6 @@ def _failed(request: RangeFailed) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "id": request.range_id,
         "status": "fatal" if request.fatal else "failed",
-        "error_code": "payload_range",
     }
     if request.why:
         entry["error_diag"] = request.why
