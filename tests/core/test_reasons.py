@@ -30,11 +30,10 @@ ONLY_TOLD = {
     "no_plugin", "not_our_container", "not_staged", "outside_root", "payload_range",
     "schema_differs",
     "source_missing",
-    "ended", "es_badstatus",
 }  # fmt: skip
 """Codes of errors whose catchers put them into a reason of their own, and one that JEDI's own
-plug-ins leave no room for. Outcomes of consumers that have ended already end nothing, and a range
-has error codes of its own."""
+plug-ins leave no room for. A range of events has
+error codes of its own."""
 
 OTHER = {"__init__", "Filter", "TransferResult"}
 """What takes codes of another kind."""
