@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import settings
 from sqlalchemy import Engine
 from support.databases import drop_database, leave, new_database
 from support.dogs import START
@@ -37,6 +38,9 @@ from jedi.taskbuffer.users.users import put_user
 
 # Else each process that a test starts compiles all of JEDI anew, in 0.4 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Speed is shown by benchmarks: a busy machine breaks no rule.
+settings.register_profile("jedi", deadline=None)
+settings.load_profile("jedi")
 
 
 @pytest.fixture(scope="session")

@@ -456,7 +456,7 @@ def built(rows: list[dict[str, Any]], labels: list[str]) -> Snapshot:
                  links={"production_queued": queued}, **columns)  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(site_rows, asked_rows, st.randoms())
 def test_the_order_of_filters_and_sites_does_not_matter(
     rows: list[dict[str, Any]], asked: Requirements, random: Any
@@ -475,7 +475,7 @@ def test_the_order_of_filters_and_sites_does_not_matter(
     assert survivors(order, filters) == first
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     site_rows,
     asked_rows,
@@ -495,7 +495,7 @@ def test_raising_a_limit_never_removes_a_site(
     assert (after | ~before).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(site_rows, asked_rows)
 def test_a_weight_is_the_product_of_its_factors(
     rows: list[dict[str, Any]], asked: Requirements
