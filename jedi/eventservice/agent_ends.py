@@ -330,7 +330,7 @@ def _has_ended(one: SetConsumer, looked_at: Mapping[int, ReportedJob]) -> bool:
     """Its end is not booked, and others ended it, or its pilot is through and its log stored."""
     if one.settled or one.status in states.JOB.final:
         return not one.settled
-    job = looked_at.get(one.panda_id)
+    job = None if one.held else looked_at.get(one.panda_id)
     return one.status == "holding" and job is not None and job.lock_seq == one.lock_seq
 
 

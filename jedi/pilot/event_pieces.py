@@ -82,7 +82,7 @@ def _stage_one(
     except FileNotFoundError:
         said = f"Piece {lfn} is not at {piece['path']}."
         raise PayloadFailure("stagein_missing", said) from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, RuntimeError) as error:
         said = f"Piece {lfn} is damaged: {error}."
         raise PayloadFailure("stagein_checksum", said) from error
     except (OSError, ValueError) as error:
@@ -125,8 +125,10 @@ def _extract(
 ) -> Iterator[tuple[int, str]]:
     """Lay down the outputs of ranges; their numbers and paths. KeyError: the zip lacks a range."""
     inside: dict[str, list[str]] = {}
-    for entry in archive.namelist():
-        range_id, _, name = entry.partition("/")
+    for entry in archive.infolist():
+        if entry.compress_type != zipfile.ZIP_STORED:  # it could be of any size
+            raise zipfile.BadZipFile(f"{entry.filename} is compressed")
+        range_id, _, name = entry.filename.partition("/")
         inside.setdefault(range_id, []).extend([name] if name else [])
     for range_id in members:
         if range_id not in inside:
@@ -134,17 +136,20 @@ def _extract(
         directory = f"{DIRECTORY}/{numbers[range_id]:08}"
         _make(run / directory)
         for name in inside[range_id]:
-            check()
-            _copy(archive, f"{range_id}/{name}", run / directory / component(name), user)
+            target = run / directory / component(name)
+            _copy(archive, f"{range_id}/{name}", target, user, check)
             yield numbers[range_id], f"{directory}/{name}"
 
 
-def _copy(archive: zipfile.ZipFile, entry: str, target: Path, user: PayloadAccount | None) -> None:
+def _copy(
+    archive: zipfile.ZipFile, entry: str, target: Path, user: PayloadAccount | None, check: Check
+) -> None:
     with archive.open(entry) as reading, target.open("xb") as writing:
         os.fchmod(writing.fileno(), 0o444)
         if user:
             os.fchown(writing.fileno(), user.uid, user.gid)
         while chunk := reading.read(_CHUNK):
+            check()
             writing.write(chunk)
 
 

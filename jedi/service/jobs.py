@@ -4,14 +4,14 @@ PandaID, and never touches later attempts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.core.errors import Forbidden, NotFound, Refused
+from jedi.core.errors import Forbidden, JediError, NotFound, Refused
 from jedi.core.knobs import words
 from jedi.ddm import leftovers
 from jedi.ddm.content import adler32
@@ -34,6 +34,17 @@ AGENT = "jedi-job"
 CANCELLED = "cancelled_by_user"
 TOLD = 10
 """Number of wrong files that a refusal names."""
+
+
+HOLD_AFTER = "hold after"
+POSSIBLE: Mapping[str, Sequence[str]] = {
+    "cancel": states.JOB_LIVE,
+    "hold": (*one_job.HOLDABLE, *states.JOB_AT_SITE, *one_job.STORED),
+    HOLD_AFTER: (*states.JOB_QUEUED, *states.JOB_AT_SITE),
+    "release": states.JOB_LIVE,
+    "purge": states.JOB_FINAL,
+}
+"""The statuses of jobs that a verb accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +141,7 @@ def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | No
 
     NotFound, Forbidden; Refused: a job has ended, or a merge job has its outputs.
     """
-    jobs = _held_fast(tx, who, panda_ids, "cancel", states.JOB_LIVE)
+    jobs = _held_fast(tx, who, panda_ids, "cancel")
     for maker, merger in merging.merge_jobs(tx, panda_ids).items():
         raise Refused(
             f"Merge job {merger} reads the outputs of job {maker}: cancel the merge job instead.",
@@ -166,9 +177,7 @@ def hold(
     NotFound, Forbidden; Refused: a job has ended or is merging, or a pilot has it at a site that
     does not allow holds (knob hold.sites).
     """
-    going = (*states.JOB_QUEUED, *states.JOB_AT_SITE)
-    possible = (*one_job.HOLDABLE, *states.JOB_AT_SITE, *one_job.STORED)
-    jobs = _held_fast(tx, who, panda_ids, "hold", going if after else possible)
+    jobs = _held_fast(tx, who, panda_ids, HOLD_AFTER if after else "hold")
     if after:
         one_job.plan_hold(tx, panda_ids, "user_request")
         return get(tx, panda_ids)
@@ -231,7 +240,7 @@ def release(
 
     NotFound, Forbidden; Refused: a job has ended.
     """
-    _held_fast(tx, who, panda_ids, "release", states.JOB_LIVE)
+    _held_fast(tx, who, panda_ids, "release")
     now = one_job.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
     one_job.plan_hold(tx, [job for job in panda_ids if job not in now], None)
     return get(tx, panda_ids)
@@ -246,7 +255,7 @@ def purge(
     NotFound, Forbidden; Refused: a job, or its task, has not ended, another task needs them, or
     JEDI is removing them already.
     """
-    jobs = _held_fast(tx, who, panda_ids, "purge", sorted(states.JOB.final))
+    jobs = _held_fast(tx, who, panda_ids, "purge")
     if keep_days:
         cleaning.must_stay(job.panda_id for job in jobs if job.purged_at)
     of_tasks = sorted({job.jedi_task_id for job in jobs})
@@ -258,31 +267,48 @@ def purge(
     return get(tx, panda_ids)
 
 
-def _held_fast(
-    tx: Connection, who: str, panda_ids: Sequence[int], verb: str, possible: Sequence[str]
-) -> list[OneJob]:
-    """Return the jobs, locked to the transaction's end. Raise Forbidden or Refused unless `who` may
-    do that to all of them now."""
+def refusals(tx: Connection, who: str, panda_ids: Sequence[int], verb: str) -> dict[int, JediError]:
+    """Lock jobs to the transaction's end, in one order; those that `who` may not `verb` now (a key
+    of POSSIBLE), each with the reason: NotFound, Forbidden or Refused."""
     job_ends.lock(tx, panda_ids)
-    jobs = get(tx, panda_ids)
+    found = {job.panda_id: job for job in one_job.find_jobs(tx, panda_ids)}
     operator = users.role(tx, who) == "operator"
-    for job in jobs:
-        if who != job.user_name and not operator:
-            raise Forbidden(
-                f"Job {job.panda_id} belongs to {job.user_name}: only its owner and operators may "
-                f"{verb} it.",
-                panda_id=job.panda_id,
-                owner=job.user_name,
-            )
-        if job.status not in possible:
-            raise Refused(
-                f"Job {job.panda_id} is {job.status}: {verb} accepts only jobs that are "
-                f"{', '.join(possible)}.",
-                code="wrong_status",
-                panda_id=job.panda_id,
-                status=job.status,
-            )
-    return jobs
+    reasons = {
+        panda_id: _refusal(found.get(panda_id), panda_id, who, verb, operator=operator)
+        for panda_id in panda_ids
+    }
+    return {panda_id: error for panda_id, error in reasons.items() if error}
+
+
+def _refusal(
+    job: OneJob | None, panda_id: int, who: str, verb: str, *, operator: bool
+) -> JediError | None:
+    if job is None:
+        return NotFound(f"There is no job {panda_id}.", panda_id=panda_id)
+    shown = verb.partition(" ")[0]
+    if who != job.user_name and not operator:
+        return Forbidden(
+            f"Job {panda_id} belongs to {job.user_name}: only its owner and operators may "
+            f"{shown} it.",
+            panda_id=panda_id,
+            owner=job.user_name,
+        )
+    if job.status not in POSSIBLE[verb]:
+        return Refused(
+            f"Job {panda_id} is {job.status}: {shown} accepts only jobs that are "
+            f"{', '.join(POSSIBLE[verb])}.",
+            code="wrong_status",
+            panda_id=panda_id,
+            status=job.status,
+        )
+    return None
+
+
+def _held_fast(tx: Connection, who: str, panda_ids: Sequence[int], verb: str) -> list[OneJob]:
+    """Return the jobs, locked to the transaction's end. Raise the first of `refusals`."""
+    for error in refusals(tx, who, panda_ids, verb).values():
+        raise error
+    return get(tx, panda_ids)
 
 
 def _sentence(done: str, who: str, comment: str | None) -> str:

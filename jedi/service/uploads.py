@@ -318,18 +318,18 @@ def add(
             code="upload_missing", files=missing,
         )  # fmt: skip
     new = [one for one, had in zip(files, states, strict=True) if had.status == "uploaded"]
+    added = {one.lfn for one in new}
     if not dry_run:
         with _storage(to):
-            _publish(ddm, to, new, [one for one in files if one not in new])
+            _publish(ddm, to, new, [one for one in files if one.lfn not in added])
         datasets.wake_consumers(tx, [to.dataset])
-    added = {one.lfn for one in new}
     return [AddedFile(one.lfn, one.size, one.adler32, one.lfn in added) for one in files]
 
 
 def _publish(ddm: DDM, to: Destination, new: Sequence[NewFile], known: Sequence[NewFile]) -> None:
     """Publish new files. A request that repeats one which broke off closes the dataset for it."""
     places = {one.lfn: ddm.upload_dir(to.endpoint, to.key(one)) for one in (*known, *new)}
-    closes = any((places[one.lfn] / _CLOSES).exists() for one in known)
+    closes = any((place / _CLOSES).exists() for place in places.values())
     if new:
         closes = closes or not _is_open(ddm, to.dataset)
         for one in new:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -92,6 +93,14 @@ def test_adding_again_adds_nothing(world: World, client: Client, tmp_path: Path)
             ask(MINE, files=other, endpoint=DISK)
         assert (refused.value.code, refused.value.facts["files"]) == ("target_differs", ["one"])
     assert [one.lfn for one in lying(world, MINE)] == ["one", "two"]
+
+
+def test_a_file_that_becomes_shorter_ends_its_upload(client: Client, tmp_path: Path) -> None:
+    [file] = local(tmp_path, big=b"a" * 10)
+    os.truncate(file.path, 4)
+    with pytest.raises(errors.Refused, match="big became shorter while it was uploaded") as error:
+        send(client, MINE, [file], DISK)
+    assert error.value.code == "upload_changed"
 
 
 def test_an_upload_goes_on_where_it_broke_off(world: World, client: Client, tmp_path: Path) -> None:

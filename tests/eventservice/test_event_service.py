@@ -33,6 +33,7 @@ from support.situations import make_due, pilots_ask, set_sites
 from jedi.agent.base import World
 from jedi.eventservice.agent import EventService
 from jedi.jobdispatcher.agent import Adder
+from jedi.service import jobs
 from jedi.service.why import why
 from jedi.spec.jobs.event_texts import PIECES
 
@@ -311,6 +312,26 @@ def test_a_lost_consumer_is_judged_by_what_it_processed(
         ("consumer", "activated", None),
     ]
     assert ranges(world, task) == {1: [("done", 10)], 3: [("ready", 9)], 5: [("ready", 10)]}
+    sound(world)
+
+
+def test_the_end_of_a_held_consumer_waits(world: World) -> None:
+    """A person holds it after its pilot reported: it is judged after its release, and followed
+    once."""
+    task = events_task(world)
+    pilot = EventPilot(world)
+    [job] = pilot.take()
+    pilot.process(job, pilot.ask(job, 1))
+    pilot.end(job)
+    with world.engine.begin() as tx:
+        jobs.hold(tx, "anna", [job.panda_id], None)
+    serve(world)
+    assert set_jobs(world, task, "consumer") == [("consumer", "holding", None)]
+    with world.engine.begin() as tx:
+        jobs.release(tx, "anna", [job.panda_id], None)
+    serve(world)
+    assert set_jobs(world, task, "consumer") == [
+        ("consumer", "merging", "es_retry"), ("consumer", "activated", None)]  # fmt: skip
     sound(world)
 
 

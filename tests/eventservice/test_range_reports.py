@@ -254,7 +254,8 @@ def test_ranges_that_were_ended_meanwhile(engine: Engine) -> None:
 
 
 def test_a_zip_file_with_another_checksum(engine: Engine) -> None:
-    """Its ranges do not count; a checksum that is none is a mistake of this file alone."""
+    """Its ranges do not count; a checksum that is none, or a name that is a path, is a mistake of
+    this file alone."""
     with engine.begin() as tx:
         made = make_job_set(tx, 3)
     job = made.consumers[0]
@@ -263,9 +264,12 @@ def test_a_zip_file_with_another_checksum(engine: Engine) -> None:
     answer = tell(
         engine, job, said(c),
         zips=({**ZIP, "adler32": "0000abce", "ranges": [said(b)]},
-              {**ZIP, "lfn": "bad.zip", "adler32": "XYZ", "ranges": [said(c)]}),
+              {**ZIP, "lfn": "bad.zip", "adler32": "XYZ", "ranges": [said(c)]},
+              {**ZIP, "lfn": "../../etc", "ranges": [said(c)]}),
     )  # fmt: skip
-    assert {*codes(answer)} == {(b, "other_zip"), ("bad.zip", "bad_entry")}
+    assert {*codes(answer)} == {
+        (b, "other_zip"), ("bad.zip", "bad_entry"), ("../../etc", "bad_entry"),
+    }  # fmt: skip
     assert [one[4] for one in ranges_of(engine, made.task)] == [FINISHED, SENT, FINISHED]
 
 

@@ -398,6 +398,18 @@ def test_a_zip_that_lacks_a_range_is_damaged(world: World, tmp_path: Path) -> No
     assert error.value.bad_inputs == {"a.zip": "broken"}
 
 
+def test_a_compressed_zip_is_damaged(world: World, tmp_path: Path) -> None:
+    """Its members could be of any size: pilots store them as they are."""
+    one = piece(world, "a.zip", {"5-9-1-1-10": {"out": b"x"}})
+    with zipfile.ZipFile(one["path"], "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("5-9-1-1-10/out", b"0" * 10_000)
+    content = Path(one["path"]).read_bytes()
+    one |= {"fsize": len(content), "adler32": f"{zlib.adler32(content):08x}"}
+    with pytest.raises(PayloadFailure, match="out is compressed") as error:
+        event_pieces.stage_pieces([one], tmp_path, None, lambda: None)
+    assert error.value.bad_inputs == {"a.zip": "broken"}
+
+
 def test_members_of_zips_stay_in_their_directory(world: World, tmp_path: Path) -> None:
     """A zip with a path that leads elsewhere is refused."""
     one = piece(world, "a.zip", {"5-9-1-1-10": {"../../escaped": b"x"}})

@@ -77,7 +77,7 @@ def test_a_server_in_recovery_mode_is_not_yet_there(server: Embedded) -> None:
     server goes on."""
     first = server.pid()
     recovering = crash(server)
-    with pytest.raises(NotYet, match=f"process {first}.* recovering"):
+    with pytest.raises(NotYet, match=f"process {first}.* recovers"):
         server.start(0.2)
     with pytest.raises(NotYet, match="recovering"), reachable(connect(server.url())) as _:
         connect(server.url()).connect()
@@ -125,7 +125,7 @@ def test_jedi_comes_up_over_a_recovering_database_and_outlives_its_smart_shutdow
         os.kill(recovering, signal.SIGCONT)
         said = up.communicate(timeout=DEADLINE_S)[0]
         assert up.returncode == 0 and "JEDI is up" in said, said
-        assert "recovering" in said.splitlines()[0]
+        assert "recovers" in said.splitlines()[0]
         keeper, first = supervisor(home), server.pid()
         os.kill(first or 0, signal.SIGTERM)
         wait_for(lambda: server.pid() not in (None, first) and server.running(), "it is healed")

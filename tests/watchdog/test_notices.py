@@ -251,7 +251,7 @@ def test_a_sealed_secret_needs_the_key_and_the_user() -> None:
     seals = [webhookkey.seal(key, OWNER, clear) for _ in range(2)]
     assert seals[0].rpartition("_")[2] != seals[1].rpartition("_")[2]
     assert [webhookkey.secret(key, OWNER, one) for one in seals] == [clear, clear]
-    with pytest.raises(NotFound, match="has not"):
+    with pytest.raises(NotFound, match="that this home lacks"):
         webhookkey.secret(b"other", OWNER, seals[0])
 
 

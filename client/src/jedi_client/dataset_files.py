@@ -85,10 +85,16 @@ def _pieces(
     with file.path.open("rb") as content:
         while True:
             content.seek(received)
+            piece = content.read(PIECE)
+            if not piece and received < file["size"]:
+                raise Refused(
+                    f"{file.path} became shorter while it was uploaded: add it anew.",
+                    code="upload_changed",
+                )
             try:
                 had = jedi.dataset_put_piece(
                     dataset, file["lfn"], **facts, offset=received, endpoint=endpoint,
-                    data=content.read(PIECE),
+                    data=piece,
                 )  # fmt: skip
             except Refused as error:
                 if error.code != "piece_missing" or not tries:

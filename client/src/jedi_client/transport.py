@@ -148,7 +148,11 @@ class Transport:
             body = json.dumps(given).encode()
             headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
         with self.request(method, place, body or None, headers) as response:
-            found: T = typed(answer, json.loads(response.read() or b"null"))
+            try:
+                content = response.read()
+            except _LOST as error:
+                raise self._away(error, unsure=method != "GET") from error
+        found: T = typed(answer, json.loads(content or b"null"))
         return found
 
     def stream(

@@ -93,7 +93,7 @@ def put_piece(
     file = uploads.NewFile(lfn, size, adler32, sha256)
     uploads.check(call.knobs, [file])
     ddm = call.ddm
-    call.tx.rollback()  # no transaction waits for the storage
+    call.tx.close()  # neither a transaction nor a connection waits for the storage
     return uploads.put_piece(ddm, to, file, offset, data)
 
 

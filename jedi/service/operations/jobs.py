@@ -83,11 +83,22 @@ JobVerb = Callable[[Sequence[int]], list[OneJob]]
 """A change of jobs, all or none."""
 
 
-def _each(call: Call, name: str, panda_ids: Sequence[int], act: JobVerb) -> list[AnsweredJob]:
-    """Answer for each job. A refusal does not stop the others."""
+def _each(call: Call, verb: str, panda_ids: Sequence[int], act: JobVerb) -> list[AnsweredJob]:
+    """Answer for each job. A refusal does not stop the others; all jobs are locked first, in one
+    order with agents that end jobs."""
     call.subject = f"job {', '.join(map(str, panda_ids))}"[:200]
-    found = {one.panda_id: one for one in _answers(call, name, sorted({*panda_ids}), act)}
+    ids = sorted({*panda_ids})
+    refused = jobs.refusals(call.tx, call.who, ids, verb)
+    found = {one: _refused(one, error) for one, error in refused.items()}
+    rest = [one for one in ids if one not in refused]
+    if rest:
+        done = _answers(call, verb.partition(" ")[0], rest, act)
+        found |= {one.panda_id: one for one in done}
     return [found[one] for one in dict.fromkeys(panda_ids)]
+
+
+def _refused(panda_id: int, error: JediError) -> AnsweredJob:
+    return AnsweredJob(panda_id, False, error.sentence, error=error.code)
 
 
 def _answers(
@@ -101,7 +112,7 @@ def _answers(
         raise
     except JediError as error:
         if len(panda_ids) == 1:
-            yield AnsweredJob(panda_ids[0], False, error.sentence, error=error.code)
+            yield _refused(panda_ids[0], error)
             return
         middle = len(panda_ids) // 2
         yield from _answers(call, name, panda_ids[:middle], act)
@@ -127,7 +138,7 @@ def hold(
     call: Call, panda_ids: PandaIds, after: bool = False, comment: str | None = None
 ) -> list[AnsweredJob]:
     """Hold jobs; `after`: when they have run, before outputs are stored."""
-    return _each(call, "hold", panda_ids,
+    return _each(call, jobs.HOLD_AFTER if after else "hold", panda_ids,
                  lambda some: jobs.hold(call.tx, call.who, some, comment, after=after))  # fmt: skip
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, WrapValidator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, WrapValidator, model_validator
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
+from jedi.core import names
 from jedi.spec.jobs.wire import (
     BATCH_MAX,
     Bytes,
@@ -106,7 +107,7 @@ RangeResults = Annotated[
 class ReportedZip(PilotMessage):
     """A zip file with the outputs of ranges."""
 
-    lfn: Name
+    lfn: Annotated[str, Field(max_length=names.LFN_MAX), AfterValidator(names.lfn)]
     endpoint: Name
     fsize: Bytes
     adler32: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]

@@ -27,9 +27,11 @@ _DONE, _FAILED, _CORRUPTED = (_CODE[name] for name in ("done", "failed", "corrup
 
 # ------------------------------------------------------------------------------- what is due
 
-_REPORTED = """
-j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding'
-AND (j.hold_kind IS NULL OR j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now())
+_FREE = """
+(j.hold_kind IS NULL OR j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now())
+"""
+_REPORTED = f"""
+j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding' AND {_FREE}
 """
 _DUE = text(f"""
 SELECT DISTINCT jobsetid FROM (
@@ -137,10 +139,11 @@ def lock_sets(tx: Connection, jobset_ids: Sequence[int]) -> list[LockedSet]:
     return rows_of(LockedSet, tx.execute(_LOCK, {**ids, "locked": jobs}))
 
 
-_CONSUMERS = text("""
+_CONSUMERS = text(f"""
 SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id, c.settled_at IS NOT NULL AS settled,
   coalesce(j.status, 'closed') AS status, j.pilot_result, j.kill_code, j.error_code, j.error_diag,
-  coalesce(j.lock_seq, 0) AS lock_seq, j.site, j.starttime AS start_time
+  coalesce(j.lock_seq, 0) AS lock_seq, j.site, j.starttime AS start_time,
+  ({_FREE}) IS NOT TRUE AS held
 FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
   AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
@@ -150,7 +153,7 @@ ORDER BY c.pandaid
 
 class SetConsumer(NamedTuple):
     """A consumer of a job set that has not ended, or whose end is not booked. `lock_seq` 0: no
-    pilot had it."""
+    pilot had it. `held`: its end waits, as a person or a lack of storage wants."""
 
     panda_id: int
     jobset_id: int
@@ -163,6 +166,7 @@ class SetConsumer(NamedTuple):
     lock_seq: int
     site: str | None
     start_time: datetime | None
+    held: bool
 
 
 def consumers_of(tx: Connection, jobset_ids: Sequence[int]) -> list[SetConsumer]:

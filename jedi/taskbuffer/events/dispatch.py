@@ -82,7 +82,8 @@ _FILES = """
 """
 
 # Rows of one xmin are those of one statement: a repeated request finds its ranges by that of the
-# consumer's row, which nothing else writes while its job is at the site. The row of a pool after
+# consumer's row, which nothing else writes while its job is at the site. That row is locked, so
+# that a request that waited for the first one knows that it repeats it. The row of a pool after
 # the last one that is handed out is only locked: it says that there are more.
 _HAND_OUT = plain(" ".join(f"""
 WITH a AS (
@@ -92,7 +93,7 @@ WITH a AS (
   SELECT a.pandaid, a.n, a.pool, k.killed, c.again
   FROM a, {LIVE_CONSUMERS},
     LATERAL (SELECT (request_id = :request) IS TRUE AS again FROM jedi_consumers
-             WHERE pandaid = a.pandaid OFFSET 0) c
+             WHERE pandaid = a.pandaid OFFSET 0 FOR NO KEY UPDATE) c
 ), d AS (
   SELECT pandaid, pool, n, sum(n) OVER (PARTITION BY pool ORDER BY pandaid) AS upto
   FROM j WHERE NOT killed AND NOT again
