@@ -15,7 +15,7 @@ import pytest
 import structlog
 from hypothesis import settings
 from sqlalchemy import Engine
-from support.databases import drop_database, leave, new_database
+from support.databases import drop_database, leave, new_database, tablespace_in_memory
 from support.dogs import START
 from support.helpers import make_world
 from support.seen import (  # noqa: F401 - pytest finds its hooks here
@@ -83,10 +83,20 @@ def template(server: str) -> Iterator[str]:
     drop_database(server, url)
 
 
+@pytest.fixture(scope="session")
+def tablespace(server: str) -> Iterator[str | None]:
+    """Where copies of the template lie, if not in the server's own directory."""
+    if os.environ.get("JEDI_TEST_DATABASE_URL"):
+        yield None
+        return
+    with tablespace_in_memory(server) as name:
+        yield name
+
+
 @pytest.fixture
-def database_url(server: str, template: str) -> Iterator[str]:
+def database_url(server: str, template: str, tablespace: str | None) -> Iterator[str]:
     """The URL of a migrated database with no rows of tasks, sites or queues."""
-    url = new_database(server, template)
+    url = new_database(server, template, tablespace)
     yield url
     note(url)
     drop_database(server, url)

@@ -3,22 +3,59 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
+from pathlib import Path
 
 from sqlalchemy import Engine, make_url, text
 
 from jedi.taskbuffer.db.engine import connect
 
+MEMORY = Path("/dev/shm")
+MEMORY_LEFT = 2**30
+_PREFIX = "jedi-tests-"
 _numbers = count()
 
 
-def new_database(server: str, template: str | None = None) -> str:
+def new_database(server: str, template: str | None = None, tablespace: str | None = None) -> str:
     """Create a database, as a copy of another if wanted, and return its URL."""
     name = f"jedi_test_{os.getpid()}_{next(_numbers)}"
     copied = f" TEMPLATE {make_url(template).database}" if template else ""
-    on_server(server, f"CREATE DATABASE {name}{copied}")
+    placed = f" TABLESPACE {tablespace}" if tablespace else ""
+    on_server(server, f"CREATE DATABASE {name}{copied}{placed}")
     return make_url(server).set(database=name).render_as_string(hide_password=False)
+
+
+@contextmanager
+def tablespace_in_memory(server: str) -> Iterator[str | None]:
+    """A tablespace of a server of ours in memory; None where the machine has too little. A copy of
+    a database has 640 files: on a disk they can take half a second to make."""
+    _remove_leftovers()
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MEMORY_LEFT:
+        yield None
+        return
+    directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=MEMORY))
+    try:
+        with _sessions(server).connect() as connection:
+            data = Path(connection.scalar(text("SHOW data_directory")))
+        owner = data.stat()
+        os.chown(directory, owner.st_uid, owner.st_gid)
+        on_server(server, f"CREATE TABLESPACE in_memory LOCATION '{directory}'")
+        yield "in_memory"
+        on_server(server, "DROP TABLESPACE in_memory")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _remove_leftovers() -> None:
+    """Remove directories of test processes that were killed."""
+    for leftover in MEMORY.glob(f"{_PREFIX}*"):
+        if not Path(f"/proc/{leftover.name.removeprefix(_PREFIX).partition('-')[0]}").exists():
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def on_server(server: str, statement: str) -> None:
