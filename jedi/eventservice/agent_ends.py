@@ -17,6 +17,7 @@ from jedi.eventservice.outcome import (
     ConsumerFacts,
     ConsumerVerdict,
     SetStep,
+    costs_attempt,
     holds,
     judge_consumer,
     next_step,
@@ -213,7 +214,7 @@ class SetEnds:
         found: list[NextStep] = []
         for one, v in verdicts:
             told = facts[one.panda_id]
-            cost = told.dispatched and not told.made
+            cost = costs_attempt(told)
             others = sets[one.jobset_id].clone and told.alive  # they are tries enough
             step: SetStep = "none" if others and v.step == "retry" else v.step
             found.append(NextStep(one.jobset_id, step, v.step_code, v.step_reason, one.site,

@@ -71,6 +71,12 @@ class ConsumerVerdict(NamedTuple):
     step_reason: str = ""
 
 
+def costs_attempt(facts: ConsumerFacts) -> bool:
+    """Return True if a consumer that follows uses up an attempt of the job set: this one processed
+    no range though a pilot had it, or failed before, as without its input."""
+    return not facts.made and (facts.dispatched or facts.status == "failed")
+
+
 CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
     "ended": lambda f: f.status in _FINAL,
     "unprepared": lambda f: f.error_code in _UNPREPARED,
@@ -92,7 +98,8 @@ CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
     "done": lambda f: f.done > 0,
     "busy": lambda f: f.busy > 0,
     "alive": lambda f: f.alive > 0,
-    "attempts": lambda f: f.attempts > 0 or f.made > 0 or not f.dispatched,
+    "early": lambda f: f.status == "failed" and not f.dispatched,
+    "attempts": lambda f: f.attempts > 0 or not costs_attempt(f),
     "online": lambda f: f.online,
 }
 
@@ -110,6 +117,7 @@ _ELSEWHERE = "Other jobs of the set still run."
 OUTCOMES = (
     Outcome("ended unprepared", None, "es_badstatus", "",
             "It ended before it was prepared."),
+    Outcome("early", None, None, "", "It failed before a pilot took it."),
     Outcome("ended !dispatched !cancelled", None, "es_unused", "",
             "It ended before a pilot took it."),
     Outcome("ended", None, None, "", "It had ended already."),

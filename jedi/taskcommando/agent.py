@@ -210,8 +210,8 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         """End the jobs of tasks; the tasks that wait for none any more.
 
         Queued jobs end at once (a batch a cycle). Pilots end their jobs on request. The others are
-        about to end by themselves. A soft command kills no job that a pilot has, and lets what is
-        made be merged. What waits for a merge is kept when a task is sent elsewhere.
+        about to end by themselves. A soft command kills neither jobs in pilots nor merges of
+        finished outputs. A task that moves to another site keeps the outputs that await a merge.
         """
         options = self._arguments(tx, orders)
         mild = {i for i, arguments in options.items() if arguments.get("soft")}

@@ -236,8 +236,8 @@ class Interrupted(FileSystemDDM):
 
 
 def test_a_broken_off_request_is_completed_by_its_repetition(world: World) -> None:
-    """Whoever dies between the files and the end of the dataset leaves it open: tasks would wait
-    for ever. The repeated request closes it."""
+    """A service that dies between the publication of files and the end of the dataset leaves the
+    dataset open, and tasks would wait for ever. The repeated request closes it."""
     roots = {DISK: world.settings.home / "storage" / "SITE_A"}
     file = NewFile("one", 1, "00320032", hashlib.sha256(b"1").hexdigest())
     with world.engine.begin() as tx:

@@ -36,6 +36,8 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.service import jobs
 from jedi.service.why import why
 from jedi.spec.jobs.event_texts import PIECES
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
 
 
 def adder(world: World) -> None:
@@ -349,6 +351,24 @@ def test_an_unused_consumer_is_tried_elsewhere(world: World, at: Callable[[float
         ("consumer", "closed", "es_unused"),
         ("consumer", "activated", None),
     ]
+    sound(world)
+
+
+def test_consumers_whose_input_never_comes_use_up_attempts(world: World) -> None:
+    """An input that is lost fails each consumer before a pilot has it: after the attempts of
+    maxAttemptEsJob the set fails, and its input goes back to the broker."""
+    task = events_task(world, maxAttemptEsJob=1)
+    for n in range(1, 3):
+        [job] = rows(world, "SELECT pandaid FROM jedi_jobs WHERE kind = 'consumer' "
+                     "AND status = 'activated'")  # fmt: skip
+        lacking = JobEnd(job.pandaid, "failed", "transfer_failed", "It is lost.", None, "jedi")
+        with world.engine.begin() as tx:
+            job_ends.end_jobs(tx, [lacking], "Mover")
+        serve(world)
+        merge = ("es_merge", "waiting" if n == 1 else "failed", None)
+        rest = [("consumer", "activated", None)] if n == 1 else []
+        assert set_jobs(world, task) == [merge, *[("consumer", "failed", None)] * n, *rest]
+    assert files(world, task) == {"ready": 1}
     sound(world)
 
 

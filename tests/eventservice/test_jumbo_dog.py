@@ -223,7 +223,7 @@ def test_it_looks_only_at_active_tasks_of_the_event_service(
 
 
 def test_releases_sites_and_positions(world: World, make: Callable[..., int]) -> None:
-    """R1 is listed, R7 is published where AUTO is said; nobody has R9."""
+    """A site lists R1, a site with AUTO publishes R7, no site has R9."""
     put(world, min_events_disable=10, max_tasks=9, max_events=10**9)
     listed, published, none = make(101), make(101, release="R7"), make(101, release="R9")
     named, across = make(101, site="SITE_A"), make(101, n_files_per_job=2)

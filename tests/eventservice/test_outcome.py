@@ -94,6 +94,11 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str]] = [
     # somebody else ended it
     ({"status": "failed", "error_code": "holding_timeout", "made": 2, "left": 3}, None, None,
      "retry"),
+    # it failed before a pilot took it: no kill, hence no es_unused, and an attempt used up
+    ({"status": "failed", "error_code": "transfer_failed", "dispatched": False, "left": 5,
+      "attempts": 1}, None, None, "retry"),
+    ({"status": "failed", "error_code": "transfer_failed", "dispatched": False, "left": 5},
+     None, None, "fail"),
     # job cloning: "others closed/jc_unlock"
     ({"kill_code": "jc_unlock", "busy": 1, "alive": 1}, "closed", "jc_unlock", "none"),
 ]  # fmt: skip
