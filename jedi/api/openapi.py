@@ -28,7 +28,8 @@ _SAID = {
     429: "The caller asks too often or has too many streams, or the address sends too many wrong "
     "tokens; Retry-After, if there is one, gives the wait (too_many_calls, …)",
     500: "The service failed; its log has the reason (internal)",
-    503: "Later: the database does not answer, or the service is busy (unreachable, busy)",
+    503: "Later: the database does not answer, or the service is busy (unreachable, busy); a "
+    "change may be done (outcome_unknown)",
 }
 ALWAYS = (500, 503)
 KNOWN = (400, 401, 403, 429)

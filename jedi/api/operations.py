@@ -38,7 +38,7 @@ from jedi.core.knobs import Knobs
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.service.operations.table import Call, EventStream, FileContent, KnownCaller, Operation
-from jedi.taskbuffer.db.engine import name_transaction
+from jedi.taskbuffer.db.engine import confirmed, name_transaction
 from jedi.taskbuffer.users import audit
 
 UPLOADS_MAX = 512 * 2**20
@@ -213,7 +213,7 @@ def _change(
     digest = _digest(operation, arguments)
     who = caller.user_name
     crash.point("api", f"{operation.name}.received")
-    with here.world.engine.begin() as tx:
+    with confirmed(here.world.engine) as tx:
         _begin(tx, here.release, origin)
         if origin.key and (known := audit.begin(tx, who, origin.key, digest)) is not None:
             return known.encode()

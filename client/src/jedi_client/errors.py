@@ -50,6 +50,12 @@ class Unreachable(JediError):
     code = "unreachable"
 
 
+class OutcomeUnknown(Unreachable):
+    """The service lost its database while it stored a change: the change may be done."""
+
+    code = "outcome_unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One mistake in an input: its place, its value, the rule, and the remedy."""

@@ -1,30 +1,32 @@
 """Requests over the unix socket, HTTP or HTTPS, on one kept connection, and their errors.
 
-A change carries an Idempotency-Key of its own: if its answer is lost, it is repeated for REPEAT_S,
-and happens once all the same. A question is repeated once.
+The client connects before it sends. A request that was sent may have arrived, whatever follows. If
+its answer is lost, or the service does not know its outcome, a question is repeated once, and a
+change with an Idempotency-Key for REPEAT_S: it happens once all the same. `call` gives each change
+a key. A change without one is never repeated.
 """
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
 import secrets
-import socket
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+from urllib.parse import quote, urlencode
 
+from jedi_client.connections import connection_to
 from jedi_client.errors import (
     BadInput,
     Forbidden,
     JediError,
     NotFound,
+    OutcomeUnknown,
     Problem,
     Refused,
     Unreachable,
@@ -33,7 +35,12 @@ from jedi_client.errors import (
 from jedi_client.profiles import Profile
 from jedi_client.typed import typed
 
+CONNECT_S = 30.0
+"""Seconds to connect, TLS included."""
+
 ANSWER_S = 120.0
+"""Seconds of silence after which an answer counts as lost."""
+
 PATIENCE_S = 60
 """Longest wait of a caller who asks more often than the service lets him."""
 
@@ -55,7 +62,13 @@ _KINDS: Mapping[int, type[JediError]] = {
     503: Unreachable,
 }  # fmt: skip
 _PROXYS = (502, 503, 504)
-_LOST = (http.client.HTTPException, ConnectionError, TimeoutError, OSError)
+NO_SERVICE = "no_service"
+"""A proxy answers that it has lost the service, or has none."""
+
+_LOST = (http.client.HTTPException, OSError)
+_CLOSING = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, BlockingIOError,
+            ssl.SSLEOFError)  # fmt: skip
+"""Errors while connecting to a service that ends, or that has a full queue: another try helps."""
 
 Response = AbstractContextManager[http.client.HTTPResponse]
 """A response that is read within a `with` block."""
@@ -71,38 +84,31 @@ class Event(Generic[T]):
     data: T | None
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
+class _Request(NamedTuple):
+    """A request; `whole`: its answer is read at once, not in pieces by the caller."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__("jedi", timeout=ANSWER_S)
-        self._path = path
+    method: str
+    place: str
+    body: bytes | None
+    headers: Mapping[str, str]
+    whole: bool
 
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+    @property
+    def changes(self) -> bool:
+        return self.method != "GET"
+
+    @property
+    def repeatable(self) -> bool:
+        """True if the request may arrive twice."""
+        return not self.changes or "Idempotency-Key" in self.headers
 
 
-class _PinnedConnection(http.client.HTTPSConnection):
-    """HTTPS with a server that has one certificate and no other."""
+class _Answer(NamedTuple):
+    """A response, its content if that was read, and the error that it stands for."""
 
-    def __init__(self, host: str, port: int | None, pin: str) -> None:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # the pin says more than a chain of signatures
-        super().__init__(host, port, timeout=ANSWER_S, context=context)
-        self._pin = pin.replace(":", "").lower()
-
-    def connect(self) -> None:
-        super().connect()
-        shown = self.sock.getpeercert(binary_form=True) or b""
-        if not secrets.compare_digest(hashlib.sha256(shown).hexdigest(), self._pin):
-            self.close()
-            raise Forbidden(
-                f"{self.host} shows another certificate than the pinned one: do not trust it, or "
-                "log in again with --pin.", code="wrong_certificate",
-            )  # fmt: skip
+    response: http.client.HTTPResponse
+    content: bytes
+    error: JediError | None
 
 
 class Transport:
@@ -147,11 +153,7 @@ class Transport:
         else:
             body = json.dumps(given).encode()
             headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
-        with self.request(method, place, body or None, headers) as response:
-            try:
-                content = response.read()
-            except _LOST as error:
-                raise self._away(error, unsure=method != "GET") from error
+        content = self._asked(method, place, body or None, headers, whole=True).content
         found: T = typed(answer, json.loads(content or b"null"))
         return found
 
@@ -198,73 +200,104 @@ class Transport:
     ) -> Iterator[http.client.HTTPResponse]:  # fmt: skip
         """The response to a request, to be read within the block. Any JediError that the service
         answers; Unreachable."""
-        known = {"Accept": "application/json", **(headers or {})}
+        response = self._asked(method, place, body, headers or {}, whole=False).response
+        try:
+            yield response
+        finally:
+            if not response.isclosed() or response.will_close:
+                self.close()
+
+    def _asked(
+        self, method: str, place: str, body: bytes | None, headers: Mapping[str, str], *,
+        whole: bool,
+    ) -> _Answer:  # fmt: skip
+        known = {"Accept": "application/json", **headers}
         if self.profile.session:
             from jedi_client.device import renewed
 
             self.profile = renewed(self.profile)
         if self.profile.token:
             known["Authorization"] = f"Bearer {self.profile.token}"
-        response = self._allowed(method, place, body, known)
-        try:
-            if response.status >= 400:
-                raise error_of(response.status, response.read(), self.profile.url)
-            yield response
-        finally:
-            if not response.isclosed() or response.will_close:
-                self.close()
+        answer = self._allowed(_Request(method, place, body, known, whole))
+        if answer.error:
+            raise answer.error
+        return answer
 
-    def _allowed(
-        self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> http.client.HTTPResponse:
-        """The response once this caller has calls left; for PATIENCE_S the client waits for it."""
+    def _allowed(self, asked: _Request) -> _Answer:
+        """The answer once this caller has calls left; for PATIENCE_S the client waits for it."""
         waited_s = 0
         while True:
-            response = self._repeated(method, place, body, headers)
-            pause = response.getheader("Retry-After", "")
-            if response.status != 429 or not pause.isdecimal() or waited_s >= PATIENCE_S:
-                return response
-            response.read()
-            if response.will_close:
-                self.close()
+            answer = self._repeated(asked)
+            pause = answer.response.getheader("Retry-After", "")
+            limited = answer.response.status == 429 and pause.isdecimal()
+            if not limited or waited_s >= PATIENCE_S:
+                return answer
             time.sleep(max(1, int(pause)))
             waited_s += max(1, int(pause))
 
-    def _repeated(
-        self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> http.client.HTTPResponse:
-        """The response; where none comes to a request that may have arrived, that to the same
-        request again. Unreachable."""
-        end, pause_s = time.monotonic() + (REPEAT_S if method != "GET" else 0.0), SHORTEST_S
+    def _repeated(self, asked: _Request) -> _Answer:
+        """The answer; if it is lost, that to the same request again. Unreachable."""
+        end, pause_s = time.monotonic() + (REPEAT_S if asked.changes else 0.0), SHORTEST_S
         lost: Exception | None = None
+        unsure = False
         while True:
             last = lost is not None and time.monotonic() >= end
-            fresh = self._connection is None
+            fresh, sent = True, False
             try:
-                response = self._once(method, place, body, headers)
-                if last or not _from_proxy(response):
-                    return response
-                lost = error_of(response.status, response.read(), self.profile.url)
+                fresh = self._connect()
+                sent = True
+                answer = self._once(asked)
+                if not _is_lost(answer, again=unsure):
+                    return answer
+                lost, again = answer.error, asked.repeatable
             except ssl.SSLCertVerificationError as error:
                 raise self._untrusted(error) from error
             except _LOST as error:
-                if last or (lost is None and not _may_have_arrived(error, fresh)):
-                    self.close()
-                    raise self._away(error, unsure=method != "GET" and lost is not None) from error
                 lost = error
+                again = asked.repeatable and (asked.changes or not _is_silent(error, fresh))
+                if not sent:
+                    again = unsure or isinstance(error, _CLOSING)
             self.close()
-            if not fresh:
-                continue  # a kept connection had ended: no pause
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_S)
+            unsure = unsure or sent
+            if last or not again:
+                raise self._failure(lost, unsure=unsure and asked.changes) from lost
+            if fresh:  # else a kept connection had ended: no pause
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_S)
 
-    def _once(
-        self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> http.client.HTTPResponse:
-        if self._connection is None:
-            self._connection = _connection(self.profile)
-        self._connection.request(method, place, body, dict(headers))
-        return self._connection.getresponse()
+    def _connect(self) -> bool:
+        """Open the connection unless it is open. Return True if it is new."""
+        if self._connection is not None and self._connection.sock is not None:
+            return False
+        connection = connection_to(self.profile, CONNECT_S)
+        connection.connect()
+        connection.sock.settimeout(ANSWER_S)
+        self._connection = connection
+        return True
+
+    def _once(self, asked: _Request) -> _Answer:
+        assert self._connection is not None
+        self._connection.request(asked.method, asked.place, asked.body, dict(asked.headers))
+        response = self._connection.getresponse()
+        wrong = response.status >= 400
+        content = response.read() if wrong or asked.whole else b""
+        error = error_of(response.status, content, self.profile.url) if wrong else None
+        if (wrong or asked.whole) and response.will_close:
+            self.close()
+        return _Answer(response, content, error)
+
+    def _failure(self, lost: Exception | None, *, unsure: bool) -> JediError:
+        """The error that a caller sees in place of an answer."""
+        url = self.profile.url
+        if unsure:
+            why = f" ({lost.sentence.rstrip('.')})" if isinstance(lost, JediError) else ""
+            return Unreachable(
+                f"JEDI at {url} did not confirm a change{why}. It may have done the work: check "
+                "that before you repeat the request.", code="answer_lost",
+            )  # fmt: skip
+        if isinstance(lost, JediError):
+            return lost
+        return self._away(lost)
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> Unreachable:
         return Unreachable(
@@ -273,14 +306,8 @@ class Transport:
             code="bad_certificate",
         )
 
-    def _away(self, error: Exception, *, unsure: bool = False) -> Unreachable:
+    def _away(self, error: Exception | None) -> Unreachable:
         url = self.profile.url
-        if unsure:
-            return Unreachable(
-                f"The connection to JEDI at {url} broke during a request, and JEDI does not "
-                "answer. It may have done the work: check that before you repeat the request.",
-                code="answer_lost",
-            )
         if isinstance(error, PermissionError):
             return Unreachable(
                 f"You may not open {url.removeprefix('unix:')}: ask its owner (knob "
@@ -293,18 +320,18 @@ class Transport:
         return Unreachable(f"JEDI does not answer at {url} ({why}). {remedy}.")
 
 
-def _may_have_arrived(error: Exception, fresh: bool) -> bool:
-    """Return True if the service may have seen a request that ended so; `fresh`: its connection was
-    opened for it."""
-    if isinstance(error, FileNotFoundError | ConnectionRefusedError | PermissionError):
-        return False
-    return not fresh or isinstance(error, ConnectionError | http.client.HTTPException)
+def _is_silent(error: Exception, fresh: bool) -> bool:
+    """Return True if a service that was just reached does not answer: it would keep a question
+    waiting once more."""
+    return fresh and isinstance(error, TimeoutError)
 
 
-def _from_proxy(response: http.client.HTTPResponse) -> bool:
-    """Return True if a proxy answers that it has lost the service, or has none."""
-    ours = "json" in (response.getheader("Content-Type") or "")
-    return response.status in _PROXYS and not ours
+def _is_lost(answer: _Answer, *, again: bool) -> bool:
+    """Return True if a proxy or the service does not know the outcome of a request, or, `again`,
+    can't say it now."""
+    error = answer.error
+    unknown = isinstance(error, OutcomeUnknown) or (error and error.code == NO_SERVICE)
+    return bool(unknown) or (again and isinstance(error, Unreachable))
 
 
 def _place(path: str, names: Mapping[str, object]) -> str:
@@ -348,19 +375,6 @@ def _in_query(value: Any) -> Any:
             return value
 
 
-def _connection(profile: Profile) -> http.client.HTTPConnection:
-    if profile.url.startswith("unix:"):
-        return _UnixConnection(profile.url.removeprefix("unix:"))
-    url = urlsplit(profile.url)
-    host = url.hostname or ""
-    if url.scheme == "http":
-        return http.client.HTTPConnection(host, url.port, timeout=ANSWER_S)
-    if profile.pin:
-        return _PinnedConnection(host, url.port, profile.pin)
-    context = ssl.create_default_context(cafile=profile.ca)
-    return http.client.HTTPSConnection(host, url.port, timeout=ANSWER_S, context=context)
-
-
 def error_of(status: int, body: bytes, url: str) -> JediError:
     """The error that an answer stands for."""
     try:
@@ -370,7 +384,7 @@ def error_of(status: int, body: bytes, url: str) -> JediError:
         if status in _PROXYS:
             return Unreachable(
                 f"The proxy at {url} reaches no service of JEDI (status {status}). Ask its "
-                "operators, or try again.", code="no_service", status=status,
+                "operators, or try again.", code=NO_SERVICE, status=status,
             )  # fmt: skip
         return Unreachable(
             f"{url} answers with status {status} and not as JEDI does: is it the right server?",
@@ -380,4 +394,5 @@ def error_of(status: int, body: bytes, url: str) -> JediError:
         return BadInput([Problem(p["path"], p["value"], p["rule"], p.get("remedy", ""))
                          for p in problems])  # fmt: skip
     facts = {key: value for key, value in facts.items() if key not in ("code", "sentence")}
-    return _KINDS.get(status, JediError)(sentence, code=code, **facts)
+    kind = OutcomeUnknown if code == OutcomeUnknown.code else _KINDS.get(status, JediError)
+    return kind(sentence, code=code, **facts)

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, ProgrammingError
 
 from jedi.core import clock
-from jedi.core.errors import JediError, NotYet, Unreachable
+from jedi.core.errors import JediError, NotYet, OutcomeUnknown, Unreachable
 
 CHANNEL = "jedi"
 _PING_S = 5
@@ -176,6 +176,23 @@ def at_once(engine: Engine) -> Iterator[Connection]:
                 driver.autocommit = False
             except psycopg.Error:  # it is lost: nobody may get it as it is
                 connection.invalidate()
+
+
+@contextmanager
+def confirmed(engine: Engine) -> Iterator[Connection]:
+    """A transaction. OutcomeUnknown: the database was lost during COMMIT."""
+    committing = False
+    try:
+        with engine.begin() as tx:
+            yield tx
+            committing = True
+    except DBAPIError as error:
+        if not (committing and is_away(error)):
+            raise
+        raise OutcomeUnknown(
+            "JEDI lost its database while it stored this change: the change may be done. Repeat "
+            "the request with the same Idempotency-Key; without one, check first."
+        ) from error
 
 
 def plain(sql: str) -> str:
