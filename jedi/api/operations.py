@@ -30,7 +30,7 @@ from jedi.api.bodies import Bodies, problems_of, read, refuse
 from jedi.api.health import ReleaseSchema
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
-from jedi.api.rates import Rates, TooManyCalls
+from jedi.api.rates import Rates, TooManyCalls, caller_address
 from jedi.api.watching import Watchers
 from jedi.core import crash
 from jedi.core.errors import BadInput, JediError, Problem
@@ -146,7 +146,7 @@ def _endpoint(
         if operation.method not in _LITERAL.get(request.scope["path"], (operation.method,)):
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)  # GET /v1/tasks/kill names no task
         caller = await let_in(request)
-        origin = _origin(request, operation)
+        origin = _origin(request, operation, knobs().api.proxies)
         async with bodies.taken(request, _body_max(operation, knobs())) as body:
             answer = await to_thread.run_sync(_run, operation, here, caller, origin, request, body)
         if isinstance(answer, EventStream):
@@ -163,18 +163,19 @@ def _body_max(operation: Operation, knobs: Knobs) -> int:
     return min(operation.body_max, knobs.sandbox.max_mb * 2**20 + SANDBOX_ROOM)
 
 
-def _origin(request: Request, operation: Operation) -> Origin:
+def _origin(request: Request, operation: Operation, proxies: str) -> Origin:
     key = request.headers.get("idempotency-key") if operation.changes else None
     if key is not None and not _KEY.fullmatch(key):
         rule = "has 1 to 200 printable characters without blanks"
         raise BadInput([Problem("Idempotency-Key", key[:80], rule, "Choose another one")])
-    return Origin(request.state.request_id, address_of(request), key)
+    return Origin(request.state.request_id, _address(request, proxies), key)
 
 
-def address_of(request: Request) -> str | None:
-    """The address of the peer; its uid on the unix socket."""
+def _address(request: Request, proxies: str) -> str | None:
+    """The address of the caller: as a proxy of ours forwards it, else that of the peer with its
+    port, or its uid on the unix socket."""
     client = request.client
-    return f"{client.host}:{client.port}" if client else None
+    return caller_address(request, proxies) or (f"{client.host}:{client.port}" if client else None)
 
 
 def _run(

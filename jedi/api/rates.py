@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from jedi.api.connections import UNIX
 from jedi.core import clock
+from jedi.core.addresses import forwarded_for, network_of, networks_of
 from jedi.core.errors import Forbidden, JediError
 from jedi.core.knobs import Knobs
 from jedi.taskbuffer.users.users import token_hash
@@ -75,6 +76,14 @@ class Rates:
         self._calls.take(caller, per_s, burst)
 
 
+def caller_address(request: Request, proxies: str) -> str | None:
+    """The address that `proxies` (knob api.proxies) forward; None: the peer is the caller."""
+    if request.client is None or not proxies:
+        return None
+    header = ",".join(request.headers.getlist("x-forwarded-for"))
+    return forwarded_for(request.client.host, header, networks_of(proxies))
+
+
 class WrongTokens:
     """The wrong tokens that each address may still send. Beyond them the service looks no unknown
     token up. A token that was good here before is never refused unseen: strangers lock nobody out
@@ -94,13 +103,14 @@ class WrongTokens:
         address has sent too many wrong tokens."""
         api = self._knobs().api
         peer = request.client.host if request.client else ""
+        address = network_of(caller_address(request, api.proxies) or peer)
         if peer == UNIX or api.wrong_tokens_per_s <= 0:
             return await identify()
         rate, known = (api.wrong_tokens_per_s, float(api.wrong_tokens_burst)), token_hash(token)
-        wait_s = self._tries.wait_s(peer, *rate)
+        wait_s = self._tries.wait_s(address, *rate)
         if wait_s and known not in self._good:
             raise TooManyCalls(
-                f"{peer} sends too many wrong tokens. Correct the token and try again in "
+                f"{address} sends too many wrong tokens. Correct the token and try again in "
                 f"{wait_s:g} s.", code="too_many_wrong_tokens", retry_after_s=wait_s,
             )  # fmt: skip
         try:
@@ -108,7 +118,7 @@ class WrongTokens:
         except Forbidden as error:
             if error.code == "bad_token":
                 self._good.pop(known, None)
-                self._tries.take(peer, *rate)
+                self._tries.take(address, *rate)
             raise
         if len(self._good) >= GOOD_MOST:
             self._good.clear()

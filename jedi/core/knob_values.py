@@ -46,6 +46,7 @@ class ApiKnobs:
     listen: str
     metrics_open: str
     peer_connections: int
+    proxies: str
     socket_group: str
     watch_poll_s: float
     wrong_tokens_burst: int

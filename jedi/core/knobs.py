@@ -440,6 +440,8 @@ _DECLARED = [
     _knob("api.peer_connections", "connections", 512, "most connections of one address, or of one "
           "process at the unix socket; a new one replaces the one that has kept the service "
           "waiting longest", least=1),
+    _knob("api.proxies", "addresses", "", "addresses or networks, separated by blanks, of proxies "
+          "whose X-Forwarded-For names the caller; empty: none"),
     _knob("api.headers_s", "s", 10.0, "time-out for the headers of a request", least=0.1),
     _knob("api.body_s", "s", 60.0, "time-out for the body of a request", least=0.1),
     _knob("api.watch_poll_s", "s", 0.5, "shortest interval between looks for changes of watched "

@@ -32,6 +32,7 @@ from jedi.taskbuffer.users import access
 GB = 2**30
 PIECE = b" " * 2**16
 BURST, STREAMS, PEER = 5, 2, 512
+PROXY = "127.0.3.1"
 SANDBOX = f"/v1/sandboxes/{'0' * 64}"
 
 
@@ -43,7 +44,7 @@ def service(
     with listening(
         server, template, place, api_body_s=1.0, api_peer_connections=PEER, api_headers_s=60.0,
         sandbox_max_mb=1, api_wrong_tokens_burst=BURST, api_wrong_tokens_per_s=0.2,
-        api_caller_streams=STREAMS,
+        api_caller_streams=STREAMS, api_proxies=PROXY,
     ) as found:  # fmt: skip
         yield found
 
@@ -242,6 +243,24 @@ def test_wrong_tokens_of_an_address_are_limited(service: Listening) -> None:
         assert client.get("/v1/me", headers=wrong[0]).status_code == 401
         said = {beside.get("/v1/me", headers=one).status_code for one in wrong * 2}
         assert said == {401}
+
+
+def test_wrong_tokens_behind_a_proxy_are_limited_by_caller(service: Listening) -> None:
+    """A proxy of knob api.proxies names its callers: whoever sends wrong tokens through it locks
+    out nobody else, whatever X-Forwarded-For he sends himself. A peer that is no such proxy has one
+    limit, whomever it names."""
+
+    def statuses(source: str, *forwarded: str) -> list[int]:
+        transport = httpx.HTTPTransport(local_address=source)
+        with httpx.Client(transport=transport, base_url=service.url) as client:
+            return [client.get("/v1/me", headers={**bearer("wrong"), "X-Forwarded-For": one})
+                    .status_code for one in forwarded]  # fmt: skip
+
+    forged = [f"203.0.113.{number}, 198.51.100.7" for number in range(BURST)]
+    assert statuses(PROXY, *forged, "198.51.100.7") == [401] * BURST + [429]
+    assert statuses(PROXY, "198.51.100.8") == [401]
+    named = [f"198.51.100.{number}" for number in range(9, 9 + BURST + 1)]
+    assert statuses("127.0.4.1", *named) == [401] * BURST + [429]
 
 
 def test_a_revoked_token_is_a_wrong_one() -> None:

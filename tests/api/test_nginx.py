@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
+import httpx
 import pytest
 import trustme
 from jedi_client.errors import Forbidden
@@ -21,7 +23,7 @@ from support.service_process import running
 from jedi.agent.base import World
 from jedi.core.settings import caller
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.users import access
+from jedi.taskbuffer.users import access, audit
 
 PAGE = Path(__file__).parents[2] / "docs" / "access.md"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/opt/homebrew/bin")
@@ -69,7 +71,8 @@ def nginx(place: Path, service: int, front: int) -> Iterator[None]:
 
 @pytest.mark.skipif(NGINX is None, reason="needs nginx")
 def test_the_configuration_of_the_page_works(world: World, tmp_path: Path) -> None:
-    """Tokens, a body of 3 MB and their answers pass; without a token nobody is anybody."""
+    """Tokens, a body of 3 MB and their answers pass; without a token nobody is anybody. The audit
+    has the address of the caller, which nobody can forge."""
     service, front = free_port(), free_port()
     authority = trustme.CA()
     shown = authority.issue_cert("localhost")
@@ -78,6 +81,7 @@ def test_the_configuration_of_the_page_works(world: World, tmp_path: Path) -> No
     authority.cert_pem.write_to_path(str(tmp_path / "ca"))
     with world.engine.begin() as tx:
         knobs.put(tx, "api.listen", f"127.0.0.1:{service}", caller())
+        knobs.put(tx, "api.proxies", "127.0.0.1", caller())
         token = access.put_user_token(tx, "anna", None, "all", 600.0)
     url, ca = f"https://localhost:{front}", str(tmp_path / "ca")
     with running(world), nginx(tmp_path, service, front):
@@ -88,3 +92,12 @@ def test_the_configuration_of_the_page_works(world: World, tmp_path: Path) -> No
             assert anna.task_needs(texts=[{"name": "x", "text": text, "format": "yaml"}]) == [[]]
         with Client(Profile(url, None, ca)) as stranger, pytest.raises(Forbidden):
             stranger.me_show()
+        source = httpx.HTTPTransport(verify=ssl.create_default_context(cafile=ca),
+                                     local_address="127.0.0.9")  # fmt: skip
+        with httpx.Client(transport=source, base_url=url) as elsewhere:
+            headers = {"Authorization": f"Bearer {token}", "X-Forwarded-For": "203.0.113.1"}
+            made = elsewhere.post("/v1/tokens", json={"name": "x", "days": 1}, headers=headers)
+            assert made.status_code == 200
+    with world.engine.begin() as tx:
+        [entry] = audit.entries(tx, None, None, None, None, 100)
+    assert (entry.operation, entry.address) == ("token.create", "127.0.0.9")
