@@ -104,12 +104,12 @@ CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
 }
 
 _FAILS = (
-    ("used_up !alive", "es_ranges_failed", "{used_up} ranges have no attempt left."),
+    ("used_up !alive", "es_ranges_failed", "Ranges without an attempt: {used_up}."),
     ("!left !busy !done !used_up", "es_ranges_failed", "All ranges failed."),
     ("left !online !alive", "es_no_queue",
-     "{left} ranges are left, and no queue for them is online."),
+     "Ranges left: {left}; no queue for them is online."),
     ("left !attempts !alive", "es_attempts",
-     "{left} ranges are left, and the attempts of jobs are used up."),
+     "Ranges left: {left}; the attempts of jobs are used up."),
 )  # fmt: skip
 """Ends of the whole job set: conditions, code and sentence."""
 
@@ -140,13 +140,13 @@ OUTCOMES = (
     Outcome("left !attempts", "merging", "es_inaction", "es_inaction",
             f"It processed no range. {_ELSEWHERE}"),
     Outcome("left made", "merging", "es_retry", "es_retry",
-            "It processed {made} ranges; another job tries the {left} that are left."),
+            "Ranges processed: {made}; left for another job: {left}."),
     Outcome("left got", "merging", "es_inaction", "es_inaction",
             "It processed no range; another job tries the {left} that are left."),
     Outcome("left", "closed", "es_noevent", "es_noevent",
             "It got no range; another job tries the {left} that are left."),
     Outcome("busy made", "merging", "es_wait", "es_wait",
-            "It processed {made} ranges, and none is left; {busy} other jobs still have some."),
+            "Ranges processed: {made}, none is left; other jobs with ranges: {busy}."),
     Outcome("busy", "merging", "es_inaction", "es_inaction",
             "It processed no range, and none is left; {busy} other jobs still have some."),
     Outcome("made", "merging", "es_merge", "es_merge",
@@ -189,7 +189,7 @@ def next_step(facts: ConsumerFacts) -> tuple[SetStep, str, str]:
         if holds(when, facts):
             return "fail", code, sentence.format_map(facts._asdict())
     if holds("left online attempts !used_up", facts):
-        return "retry", "es_retry", f"{facts.left} ranges are left."
+        return "retry", "es_retry", f"Ranges left: {facts.left}."
     if holds("!left !busy done !used_up", facts):
-        return "merge", "es_merge", f"{facts.done} ranges are processed."
+        return "merge", "es_merge", f"Ranges processed: {facts.done}."
     return "none", "", ""

@@ -99,7 +99,7 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
         detail = f"{detail or ''} Jumbo jobs: {jumbo.sentence}".strip()
         found = {**found, "jumbo": jumbo.code}
     if code != "ended" and row.event_service and (end := why_facts.last_end(tx, jedi_task_id)):
-        detail = f"{detail or ''} Consumer {end.panda_id}: {end.sentence}".strip()
+        detail = f"{detail or ''} Consumer {end.panda_id} ({end.code}): {end.sentence}".strip()
         found = {**found, "consumer": end.panda_id, "consumer_end": end.code}
     decision = why_facts.last_decision(tx, jedi_task_id)
     helps = REASONS.get(row.reason_code or "") if code == "problem" else None

@@ -17,6 +17,7 @@ from jedi_client.terminal import harmless
 from sqlalchemy import Engine, text
 from support.commanding import OWNER, ask, cycle, everything, files, running
 from support.commanding import jobs as command_jobs
+from support.event_sets import events_task
 from support.helpers import Run, script, unguard
 from support.job_rows import Made, make_jobs
 
@@ -387,3 +388,19 @@ def test_jobs_are_completed(made: Made, run: Run) -> None:
     assert [name for name, _ in job_ids("")] == [str(one) for one in reversed(made.jobs)]
     assert [name for name, _ in job_ids(str(made.jobs[1]))] == [str(made.jobs[1])]
     assert job_ids("999") == []
+
+
+def test_jobs_of_a_job_set_are_shown_with_it(world: World, run: Run) -> None:
+    """A consumer and its merge job name their kind, their job set and its ranges; `list` has the
+    kinds. Of an ordinary job there is no job set."""
+    events_task(world)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobs SET username = :me"), {"me": caller()})
+        found = tx.execute(text("SELECT kind, pandaid FROM jedi_jobs"))
+        ids = {row.kind: row.pandaid for row in found}
+    for kind in ("consumer", "es_merge"):
+        shown = run("show", ids[kind], "--json").value
+        assert (shown["job"]["kind"], shown["job"]["jobset_id"]) == (kind, ids["es_merge"])
+        assert f"kind       {kind}" in run("show", ids[kind]).out
+        assert kind in run("list").out
+    assert [one["n_events"] for one in shown["ranges"]] == [6]

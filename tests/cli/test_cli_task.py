@@ -621,9 +621,22 @@ def test_events(world: World, run: Run) -> None:
     with world.engine.begin() as tx:
         built = make_job_set(tx, 4, 1, each=5)
     said = run("events", built.task).out
-    assert "0 of 20 events processed" in said
+    assert "0 of 20 events processed\n" in said
     assert "in." in said and "ready" in said
     one = run("events", built.task, "--status", "ready", "--json").value
     assert [r["status"] for r in one["ranges"]] == ["ready"] * 4
+    listed = run("events", built.task, "--status", "ready").out
+    assert "processed" not in listed.splitlines()[0]  # of the ranges of one status it says nothing
     assert run("events", built.task, "--status", "red").code == 2
     assert "no such ranges" in run("events", built.task, "--job", 999_999).out
+    assert {"consumer", "es_merge"} <= set(run("jobs", built.task).out.split())
+
+
+def test_events_that_failed_for_good_are_counted(world: World, run: Run) -> None:
+    """A fatal range is neither processed nor left."""
+    with world.engine.begin() as tx:
+        built = make_job_set(tx, 4, 1, each=5)
+        unguard(tx)
+        tx.execute(text("UPDATE jedi_events SET status = 8 WHERE job_processid = 1"))
+    said = run("events", built.task).out
+    assert said.startswith("0 of 20 events processed; 5 failed for good\n")

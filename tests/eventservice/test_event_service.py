@@ -131,7 +131,7 @@ def test_ranges_that_are_left_go_to_another_consumer(world: World) -> None:
         hold = why(tx, task)
     assert hold.facts["consumer_end"] == "es_retry"
     assert hold.detail.endswith(
-        f"Consumer {job.panda_id}: It processed 1 ranges; another job tries the 2 that are left."
+        f"Consumer {job.panda_id} (es_retry): Ranges processed: 1; left for another job: 2."
     )
     first, second = rows(world, "SELECT priority FROM jedi_jobs WHERE kind = 'consumer' "
                          "ORDER BY pandaid")  # fmt: skip

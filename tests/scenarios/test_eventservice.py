@@ -26,6 +26,10 @@ pytestmark = pytest.mark.long
 FILES, EVENTS = 4, 60
 KILLS = 4
 SLEEP = "        time.sleep(0.15)\n"
+KILLER = """\
+        if one["lfn"].startswith("fine1") and one["start"] == 21:
+            os.kill(os.getpid(), 9)
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,14 +54,29 @@ def submit(system: System, examples: Path, dataset: str = "demo:simulated") -> i
 
 def slowed(examples: Path, target: Path) -> Path:
     """The examples with a payload that works for a while on each range."""
+    return changed(examples, target, SLEEP)
+
+
+def changed(examples: Path, target: Path, step: str) -> Path:
+    """The examples with a payload that first takes this step for each range."""
     shutil.copytree(examples / "events", target / "events")
     shutil.copy(examples / "eventservice.yaml", target)
     payload = target / "events" / "simulate.py"
     before = "    for one in ranges:\n"
     code = payload.read_text()
     assert before in code
-    payload.write_text(f"import time\n{code.replace(before, before + SLEEP)}")
+    payload.write_text(f"import time\n{code.replace(before, before + step)}")
     return target
+
+
+def rewritten(directory: Path, changes: dict[str, str]) -> None:
+    """The example of a directory, with other texts."""
+    document = directory / "eventservice.yaml"
+    written = document.read_text()
+    for before, after in changes.items():
+        assert before in written
+        written = written.replace(before, after)
+    document.write_text(written)
 
 
 def numbers_of(paths: list[Path]) -> list[list[int]]:
@@ -93,6 +112,48 @@ def test_example(system: System) -> None:
     for numbers in numbers_of(system.outputs(task)):
         halves = [numbers[:EVENTS], numbers[EVENTS:]]
         assert all(half == sorted(half) for half in halves)
+
+
+def test_shell(system: System, tmp_path: Path) -> None:
+    """The payload in shell asks for one range at a time (docs/payload-events.md#requests)."""
+    examples = tmp_path / "examples"
+    shutil.copytree(packaged("examples"), examples)
+    rewritten(examples, {"[events/simulate.py]": "[events/simulate.sh, events/simulate.awk]",
+                         "python3 simulate.py": "sh simulate.sh"})  # fmt: skip
+    task = submit(system, examples, "demo:shell")
+    assert system.settle(task) == ["done"]
+    merged_once(system, task)
+
+
+@pytest.mark.timeout(300)
+def test_fine_grained(system: System, tmp_path: Path) -> None:
+    """An event that cannot be read, and one that kills its payload, use up the attempts of just
+    their ranges: these are fatal, and each other event is in the outputs exactly once
+    (docs/reference/event-service.md#fine-grained-processing)."""
+    paths = [system.inputs / f"fine{i}.txt" for i in range(2)]
+    for i, path in enumerate(paths):
+        path.write_text("".join(f"{60 * i + n} {n}\n" for n in range(1, EVENTS + 1)))
+    paths[0].write_text(paths[0].read_text().replace("\n8 8\n", "\n8 8 8\n"))
+    with system.engine.begin() as tx:
+        add_files(tx, system.ddm(tx), "demo:fine_seeds", paths, "DISK_A")
+    examples = changed(packaged("examples"), tmp_path, KILLER)
+    rewritten(examples, {"nEventsPerWorker: 5": "nEventsPerWorker: 5\nfineGrainedProc: true\n"
+                         "maxAttemptES: 2", "nFilesPerJob: 2": "nFilesPerJob: 1",
+                         "nEsConsumers: 2": "nEsConsumers: 1",
+                         "demo:seeds": "demo:fine_seeds"})  # fmt: skip
+    task = submit(system, examples, "demo:fine")
+    assert system.settle(task) == ["done"]
+    lost = {*range(6, 11), *range(81, 86)}
+    outputs = numbers_of(system.outputs(task))
+    assert sorted(n for one in outputs for n in one) == [
+        n for n in range(1, 2 * EVENTS + 1) if n not in lost
+    ]
+    with system.engine.begin() as tx:
+        found = events.show(tx, task, None, None, 1)
+    counted = {one.status: one.n_events for one in found.statuses}
+    assert counted["fatal"] == len(lost)
+    assert counted["merged"] == 2 * EVENTS - len(lost)
+    system.check()
 
 
 @pytest.mark.timeout(300)

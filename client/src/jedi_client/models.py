@@ -127,6 +127,7 @@ class OwnedJob(Value):
     panda_id: int
     jedi_task_id: int
     task_name: str
+    kind: str
     attempt_nr: int
     status: str
     site: str
@@ -139,14 +140,18 @@ class OwnedJob(Value):
 
 @dataclass(eq=False, repr=False)
 class OneJob(Value):
-    """A job (one attempt) with its PGI state."""
+    """A job (one attempt) with its PGI state. `jobset_id`: the job set that it processes or
+    merges."""
 
     panda_id: int
     origin_panda_id: int
     jedi_task_id: int
+    kind: str
+    jobset_id: int | None
     user_name: str | None
     attempt_nr: int
     status: str
+    substatus: str | None
     pgi_state: str
     pgi_substate: str | None
     site: str

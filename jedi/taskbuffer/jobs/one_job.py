@@ -32,17 +32,20 @@ _HOLDABLE, _QUEUED, _AT_SITE, _STORED = (
     listed(some) for some in (HOLDABLE, states.JOB_QUEUED, states.JOB_AT_SITE, STORED)
 )
 _TOLD = (
-    "pandaid, site, priority, pilot_id, kill_code, hold_kind, hold_reason, hold_since, "
-    "hold_deadline, hold_next, delegation_kind, delegation_queue, delegation_id, exit_code, "
-    "error_code, error_diag, retention, purged_at"
+    "pandaid, kind, substatus, site, priority, pilot_id, kill_code, hold_kind, hold_reason, "
+    "hold_since, hold_deadline, hold_next, delegation_kind, delegation_queue, delegation_id, "
+    "exit_code, error_code, error_diag, retention, purged_at"
 )
 _ONE = text(f"""
 SELECT s.pandaid AS panda_id, s.originpandaid AS origin_panda_id, s.jeditaskid AS jedi_task_id,
-  t.username AS user_name, s.attemptnr AS attempt_nr, s.status, s.pgi_state, s.pgi_substate,
+  j.kind, coalesce(c.jobsetid, m.jobsetid) AS jobset_id, t.username AS user_name,
+  s.attemptnr AS attempt_nr, s.status, j.substatus, s.pgi_state, s.pgi_substate,
   j.site, j.priority, j.pilot_id, j.kill_code, j.hold_kind, j.hold_reason, j.hold_since,
   j.hold_deadline, j.hold_next, j.delegation_kind, j.delegation_queue, j.delegation_id,
   j.exit_code, j.error_code, j.error_diag, nullif(j.retention, {GOING}) AS retention, j.purged_at
 FROM jedi_job_states s JOIN {all_jobs(_TOLD)} j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_consumers c ON c.pandaid = j.pandaid
+  LEFT JOIN jedi_jobsets m ON m.jeditaskid = t.jeditaskid AND m.merge_pandaid = j.pandaid
 WHERE s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY s.pandaid
 """)
@@ -72,7 +75,7 @@ JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE f.pandaid = :id ORDER BY f.type, f.fileid
 """)
 _OWNED = f"""
-SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, t.taskname AS task_name,
+SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, t.taskname AS task_name, j.kind,
   j.attemptnr AS attempt_nr, j.status, j.site, j.creationtime AS creation_time,
   j.starttime AS start_time, j.wall_s, j.exit_code, j.error_code
 FROM {
@@ -149,14 +152,18 @@ WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND status IN ({_QUEUED}, {_AT_SITE}
 
 @dataclass(frozen=True, slots=True)
 class OneJob:
-    """A job (one attempt) with its PGI state."""
+    """A job (one attempt) with its PGI state. `jobset_id`: the job set that it processes or
+    merges."""
 
     panda_id: int
     origin_panda_id: int
     jedi_task_id: int
+    kind: str
+    jobset_id: int | None
     user_name: str | None
     attempt_nr: int
     status: str
+    substatus: str | None
     pgi_state: str
     pgi_substate: str | None
     site: str
@@ -219,6 +226,7 @@ class OwnedJob:
     panda_id: int
     jedi_task_id: int
     task_name: str
+    kind: str
     attempt_nr: int
     status: str
     site: str

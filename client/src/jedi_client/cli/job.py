@@ -72,9 +72,12 @@ def _show(found: JobDetails) -> None:
         "job": job.panda_id,
         "attempt": f"{job.attempt_nr}, the first was {job.origin_panda_id}",
         "later attempts": [one for one in found.latest if one != job.panda_id] or None,
+        "kind": job.kind,
+        "job set": job.jobset_id,
         "task": job.jedi_task_id,
         "owner": job.user_name,
         "status": job.status,
+        "sub-status": job.substatus,
         "PGI state": place,
         "held": job.hold_reason,
         "held since": job.hold_since,
@@ -134,6 +137,7 @@ def list_jobs(
         "job",
         "task",
         "name",
+        "kind",
         "attempt",
         "status",
         "site",
@@ -143,11 +147,11 @@ def list_jobs(
         "error",
     ]
     rows = [
-        [j.panda_id, j.jedi_task_id, j.task_name, j.attempt_nr, j.status, j.site,
+        [j.panda_id, j.jedi_task_id, j.task_name, j.kind, j.attempt_nr, j.status, j.site,
          j.start_time or j.creation_time, j.wall_s, j.exit_code, j.error_code]
         for j in found
     ]  # fmt: skip
-    spare, short = ("attempt", "wall s", "exit", "since", "site"), ("name", "error")
+    spare, short = ("attempt", "wall s", "exit", "kind", "since", "site"), ("name", "error")
     show(found, as_json, lambda: table(headers, rows, spare=spare, short=short))
 
 

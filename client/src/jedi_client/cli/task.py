@@ -312,15 +312,16 @@ def jobs(
 
 def _show_jobs(found: list[JobSummary]) -> None:
     table(
-        ["job", "after", "unit", "attempt", "status", "site", "inputs", "wall s", "cpu s", "MB",
-         "exit", "error"],
+        ["job", "after", "unit", "kind", "attempt", "status", "site", "inputs", "wall s",
+         "cpu s", "MB", "exit", "error"],
         [
-            [j.panda_id, j.predecessors, j.unit_nr, j.attempt_nr, j.status, j.site, j.n_inputs,
-             j.wall_s, j.cpu_s,
+            [j.panda_id, j.predecessors, j.unit_nr, j.kind, j.attempt_nr, j.status, j.site,
+             j.n_inputs, j.wall_s, j.cpu_s,
              None if j.max_rss_kb is None else j.max_rss_kb // 1024, j.exit_code, j.error_code]
             for j in found
         ],
-        spare=("after", "unit", "cpu s", "MB", "inputs", "exit", "wall s"), short=("error",),
+        spare=("after", "unit", "cpu s", "MB", "inputs", "kind", "exit", "wall s"),
+        short=("error",),
     )  # fmt: skip
 
 

@@ -47,29 +47,36 @@ def events(
         found = jedi.task_events(
             task, panda_id=job, status=status, limit=limit or (_ALL if as_json else ROWS)
         )
-    show(found, as_json, lambda: _show(found))
+    show(found, as_json, lambda: _show(found, whole=status is None, now=job is None))
 
 
-def _show(found: TaskEvents) -> None:
+def _show(found: TaskEvents, *, whole: bool, now: bool) -> None:
+    """Print the tables; `whole`: of ranges in all statuses, `now`: of all jobs."""
     print_line = console().print
     if not found.statuses:
         print_line(f"Task {found.jedi_task_id} has no such ranges of events.")
         return
-    pace = pace_sentence(found.rate_per_s, found.n_left, "events")
-    whole = found.n_processed + found.n_left
-    print_line("; ".join(filter(None, (f"{found.n_processed} of {whole} events processed", pace))))
+    if whole:
+        lost = sum(one.n_events for one in found.statuses if one.status == "fatal")
+        n_events = found.n_processed + found.n_left + lost
+        parts = [
+            f"{found.n_processed} of {n_events} events processed",
+            f"{lost} failed for good" if lost else "",
+            pace_sentence(found.rate_per_s, found.n_left, "events") if now and found.n_left else "",
+        ]
+        print_line("; ".join(filter(None, parts)))
     rows = [[one.status, one.n_ranges, one.n_events] for one in found.statuses]
     table(["status", "ranges", "events"], rows)
     table(
-        ["file", "ranges", "events", "processed", "left"],
-        [[one.lfn, one.n_ranges, one.n_events, one.n_processed, one.n_left]
+        ["file", "events", "ranges", "processed", "left"],
+        [[one.lfn, one.n_events, one.n_ranges, one.n_processed, one.n_left]
          for one in found.files],
         spare=("events",), short=("file",),
     )  # fmt: skip
     table(
-        ["job", "kind", "status", "sub-status", "site", "ranges", "events", "processed", "left"],
-        [[one.panda_id, one.kind, one.status, one.substatus, one.site, one.n_ranges,
-          one.n_events, one.n_processed, one.n_left] for one in found.consumers],
+        ["job", "kind", "status", "sub-status", "site", "events", "ranges", "processed", "left"],
+        [[one.panda_id, one.kind, one.status, one.substatus, one.site, one.n_events,
+          one.n_ranges, one.n_processed, one.n_left] for one in found.consumers],
         spare=("kind", "site", "events"),
     )  # fmt: skip
     if found.ranges:
