@@ -5,6 +5,7 @@ beside an open transaction."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,9 +20,10 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.service import event_ranges
 from jedi.service.pilots import Answer
+from jedi.service.range_desk import RangeDesk
 from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
 from jedi.spec.jobs.events import NewRanges
-from jedi.taskbuffer.db.engine import at_once, plan_once
+from jedi.taskbuffer.db.engine import plan_once
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.events.job_sets import write_ranges
 from jedi.taskbuffer.users.users import Identity
@@ -31,7 +33,8 @@ IN_SET = 1_000
 """Ranges of a job set; it has one consumer."""
 CROWD = 1_000
 """Consumers of one job set."""
-CLIENTS = 4
+CLIENTS, THREADS = 4, 10
+"""Processes of the service, and requests of a crowd that each has at a time."""
 BULK, FEW = 100, 10
 REPORT = 1_000
 WHO = Identity("pilot", "BENCH0", None)
@@ -169,6 +172,7 @@ class _Service:
         self.world: World = make_world(Settings(Path(), url), "benchmark")
         plan_once(self.world.engine, in_order=True)
         self.memory = ConsumerMemory()
+        self.desk = RangeDesk(self.world.engine, self.memory)
         with self.world.engine.begin() as tx:
             given = {"clients": CLIENTS, "number": number, "crowd": crowd}
             self.consumers = list(tx.scalars(_CONSUMERS, given))
@@ -176,9 +180,7 @@ class _Service:
     def ask(self, panda_id: int, n: int, request: str) -> list[Answer]:
         asks = [{"panda_id": panda_id, "lock_seq": 1, "n": n}]
         asked = RangeAsks.model_validate({"request_id": request, "asks": asks})
-        with at_once(self.world.engine) as tx:
-            answer = event_ranges.acquire(tx, WHO, asked, self.memory)["answers"][0]
-        ranges: list[Answer] = answer["ranges"]
+        ranges: list[Answer] = self.desk.acquire(WHO, asked)["answers"][0]["ranges"]
         if len(ranges) != n:
             raise JediError(f"{len(ranges)} ranges instead of {n}.", code="benchmark_failed")
         return ranges
@@ -226,9 +228,13 @@ def _crowd(number: int, url: str, part: int, calls: int) -> Work:
     service = _Service(number, url, crowd=True)
     jobs = service.consumers
 
-    def work() -> None:
-        for i in range(calls):
+    def consume(thread: int) -> None:
+        for i in range(thread, calls, THREADS):
             service.ask(jobs[i % len(jobs)], FEW, f"{part}.{i}")
+
+    def work() -> None:
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(consume, range(THREADS)))
 
     return work
 

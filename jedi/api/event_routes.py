@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
@@ -12,8 +10,8 @@ from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, says
 from jedi.service import event_ranges
 from jedi.service.pilots import Answer
+from jedi.service.range_desk import RangeDesk
 from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
-from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 
 ASKS_MAX = 2**18
@@ -23,14 +21,14 @@ REPORTS_MAX = 24 * 2**20
 
 def add_event_routes(app: FastAPI, world: World, door: PilotAuthentication) -> None:
     """Add the routes of consumers."""
-    once, memory = partial(at_once, world.engine), ConsumerMemory()
+    memory = ConsumerMemory()
+    desk = RangeDesk(world.engine, memory)
     sent = (*ALWAYS, *KNOWN, *SENT)
 
     @app.post("/v1/pilot/event_ranges", name="pilot event_ranges", **says(*sent, body=RangeAsks))
     async def ranges(request: Request) -> Response:
         def give(caller: Caller, asked: RangeAsks) -> Answer:
-            with once() as tx:
-                return event_ranges.acquire(tx, caller.confirm(tx), asked, memory)
+            return desk.acquire(caller.confirm_in(world.engine), asked)
 
         return await door.answer(request, RangeAsks, ASKS_MAX, give)
 

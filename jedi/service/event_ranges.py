@@ -4,7 +4,7 @@ pilot's token. Answers have the form of the wire. Source: docs/reference/event-s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -21,7 +21,7 @@ from jedi.spec.jobs.event_wire import (
 from jedi.spec.jobs.events import RangeId
 from jedi.taskbuffer.events import dispatch, reports
 from jedi.taskbuffer.events.consumers import ConsumerMemory, KnownConsumer
-from jedi.taskbuffer.events.dispatch import GivenRange, RangeFile, RangesGiven
+from jedi.taskbuffer.events.dispatch import GivenRange, RangeFile, RangesGiven, SiteAsk
 from jedi.taskbuffer.events.reports import Detail, RangeEntry
 from jedi.taskbuffer.users.users import Identity
 
@@ -29,9 +29,18 @@ from jedi.taskbuffer.users.users import Identity
 def acquire(tx: Connection, who: Identity, request: RangeAsks, memory: ConsumerMemory) -> Answer:
     """Return ranges for consumers. `last`: there are no others for the consumer now. A consumer
     whose attempt has ended is `stale`; one that must end is `killed`. Neither gets any."""
-    given, files = dispatch.acquire_ranges(
-        tx, pilot_site(who), request.request_id, request.asks, memory
-    )
+    return answer(*dispatch.acquire_ranges(tx, asks_of(who, request), memory))
+
+
+def asks_of(who: Identity, request: RangeAsks) -> list[SiteAsk]:
+    """The asks of a request of a pilot."""
+    site = pilot_site(who)
+    return [SiteAsk(site, request.request_id, one.panda_id, one.lock_seq, one.n)
+            for one in request.asks]  # fmt: skip
+
+
+def answer(given: Iterable[RangesGiven], files: Mapping[int, RangeFile]) -> Answer:
+    """The answer to a request whose consumers got these ranges, of these files."""
     return {"answers": [_given(one, files) for one in given]}
 
 

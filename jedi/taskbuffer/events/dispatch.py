@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.event_wire import RangeAsk
 from jedi.taskbuffer.db.engine import plain, value
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
 from jedi.taskbuffer.events.consumers import ConsumerMemory, KnownConsumer
@@ -32,6 +31,16 @@ class GivenRange(NamedTuple):
     attempt_nr: int
     start: int | None
     end: int | None
+
+
+class SiteAsk(NamedTuple):
+    """A consumer's ask for up to `n` ranges, in a request of a pilot of its site."""
+
+    site: str
+    request_id: str
+    panda_id: int
+    lock_seq: int
+    n: int
 
 
 class RangeFile(NamedTuple):
@@ -55,7 +64,7 @@ class RangesGiven(NamedTuple):
 
 LIVE_CONSUMERS = f"""
 LATERAL (SELECT j.pandaid, j.kill_code IS NOT NULL AS killed FROM jedi_jobs j
-  WHERE j.pandaid = a.pandaid AND j.lock_seq = a.lock_seq AND j.site = :site
+  WHERE j.pandaid = a.pandaid AND j.lock_seq = a.lock_seq AND j.site = a.site
     AND j.status IN ({JOB_AT_SITE}) FOR NO KEY UPDATE) k
 """
 """SQL: the jobs of consumers `a`, in their order, that a pilot of the site has; they are locked, so
@@ -84,18 +93,21 @@ _FILES = """
 # Rows of one xmin are those of one statement: a repeated request finds its ranges by that of the
 # consumer's row, which nothing else writes while its job is at the site. That row is locked, so
 # that a request that waited for the first one knows that it repeats it. The row of a pool after
-# the last one that is handed out is only locked: it says that there are more.
+# the last one that is handed out is only locked: it says that there are more. A commit that is
+# lost with the database's host leaves ranges ready, and reports on them are refused: that is worth
+# no wait for the disk.
 _HAND_OUT = plain(" ".join(f"""
 WITH a AS (
-  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:ns AS int[]),
-    CAST(:in_pools AS int[])) a(pandaid, lock_seq, n, pool) ORDER BY pandaid
+  SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:requests AS text[]), CAST(:ids AS bigint[]),
+    CAST(:seqs AS bigint[]), CAST(:ns AS int[]), CAST(:in_pools AS int[]))
+    a(site, request, pandaid, lock_seq, n, pool) ORDER BY pandaid
 ), j AS MATERIALIZED (
-  SELECT a.pandaid, a.n, a.pool, k.killed, c.again
+  SELECT a.pandaid, a.request, a.n, a.pool, k.killed, c.again
   FROM a, {LIVE_CONSUMERS},
-    LATERAL (SELECT (request_id = :request) IS TRUE AS again FROM jedi_consumers
+    LATERAL (SELECT (request_id = a.request) IS TRUE AS again FROM jedi_consumers
              WHERE pandaid = a.pandaid OFFSET 0 FOR NO KEY UPDATE) c
 ), d AS (
-  SELECT pandaid, pool, n, sum(n) OVER (PARTITION BY pool ORDER BY pandaid) AS upto
+  SELECT pandaid, request, pool, n, sum(n) OVER (PARTITION BY pool ORDER BY pandaid) AS upto
   FROM j WHERE NOT killed AND NOT again
 ), p AS (
   SELECT b.*, d.n FROM (SELECT pool, max(upto) AS n FROM d GROUP BY pool) d
@@ -120,14 +132,16 @@ WITH a AS (
   RETURNING e.pandaid, e.jobsetid, e.fileid, e.job_processid, e.attemptnr, e.def_min_eventid,
     e.def_max_eventid
 ), noted AS (
-  UPDATE jedi_consumers c SET request_id = :request FROM d WHERE c.pandaid = d.pandaid
+  UPDATE jedi_consumers c SET request_id = d.request FROM d WHERE c.pandaid = d.pandaid
 )
 SELECT json_build_array(
   (SELECT json_agg(json_build_array(pandaid, killed, again, pool)) FROM j),
   (SELECT {_RANGES} FROM r), {_FILES.format(ranges="r")},
   (SELECT json_agg(json_build_array(pool, nr > n, jobsetid, fileid, job_processid) ORDER BY nr)
    FROM x WHERE nr >= least(n, got)))
+FROM set_config('synchronous_commit', 'off', true)
 """.split()))  # fmt: skip
+_HAND_OUT_FREE = _HAND_OUT.replace("FOR NO KEY UPDATE", "FOR NO KEY UPDATE SKIP LOCKED")
 _MORE = plain("""
 SELECT json_agg(p.pool) FROM unnest(CAST(:pools AS int[]), CAST(:tasks AS bigint[]),
   CAST(:lows AS bigint[]), CAST(:highs AS bigint[])) p(pool, task, low, high)
@@ -146,14 +160,15 @@ SELECT json_build_array((SELECT {_RANGES} FROM r), {_FILES.format(ranges="r")})
 
 
 def acquire_ranges(
-    tx: Connection, site: str, request_id: str, asks: Sequence[RangeAsk], memory: ConsumerMemory
+    tx: Connection, asks: Sequence[SiteAsk], memory: ConsumerMemory, *, wait: bool = True
 ) -> tuple[list[RangesGiven], dict[int, RangeFile]]:
-    """Hand ready ranges to consumers of a site, up to as many as each asks; one answer an ask, and
-    the files of all ranges by their ids.
+    """Hand ready ranges to different consumers, up to as many as each asks; one answer an ask, and
+    the files of all ranges by their ids. The commit does not wait for the disk.
 
     A consumer gets ranges of its job set, a jumbo job those of its task, in the order of files and
     events, beginning behind the last ones. Those that came back ready are handed out after the
     others. A repeated request gets the ranges that the first one got and that are not reported.
+    Without `wait`, a consumer whose job somebody else has locked is answered as if it were stale.
     """
     known = memory.consumers(tx, (ask.panda_id for ask in asks))
     found = _Found()
@@ -161,7 +176,7 @@ def acquire_ranges(
         some = [ask for ask in asks if ask.panda_id in known
                 and (known[ask.panda_id].jobset_id is None) is jumbo]  # fmt: skip
         if some:
-            _hand_out(tx, site, request_id, some, known, memory, found, jumbo)
+            _hand_out(tx, some, known, memory, found, jumbo, wait)
     if found.again:
         found.add(*value(tx, _AGAIN, {"ids": _array(found.again)}))
     return [found.answer(ask, known.get(ask.panda_id)) for ask in asks], found.files
@@ -182,7 +197,7 @@ class _Found:
             self._ranges[one.panda_id].append(one)
         self.files.update((one[0], RangeFile._make(one)) for one in files or ())
 
-    def answer(self, ask: RangeAsk, consumer: KnownConsumer | None) -> RangesGiven:
+    def answer(self, ask: SiteAsk, consumer: KnownConsumer | None) -> RangesGiven:
         panda_id = ask.panda_id
         if consumer is None or panda_id not in self.killed:
             return RangesGiven(panda_id, 0, "stale", [], True)
@@ -194,13 +209,12 @@ class _Found:
 
 def _hand_out(
     tx: Connection,
-    site: str,
-    request_id: str,
-    asks: Sequence[RangeAsk],
+    asks: Sequence[SiteAsk],
     known: dict[int, KnownConsumer],
     memory: ConsumerMemory,
     found: _Found,
     jumbo: bool,
+    wait: bool,
 ) -> None:
     """Hand ranges to consumers whose pools have no range in common, but where they are the same."""
     pools = list(dict.fromkeys(known[ask.panda_id].pool for ask in asks))
@@ -220,8 +234,9 @@ def _hand_out(
         "processes": (place[2] for place in places),
     }
     values = {name: _array(numbers) for name, numbers in arrays.items()}
-    given = {**values, "site": site, "request": request_id, "jumbo": jumbo}
-    asked, ranges, files, ends = value(tx, _HAND_OUT, given)
+    names = {"sites": [ask.site for ask in asks], "requests": [ask.request_id for ask in asks]}
+    statement = _HAND_OUT if wait else _HAND_OUT_FREE
+    asked, ranges, files, ends = value(tx, statement, {**values, **names, "jumbo": jumbo})
     found.add(ranges, files)
     more = _note_places(pools, ends, memory)
     left = {pool for _, _, again, pool in asked or () if not again} - more

@@ -46,7 +46,8 @@ class Detail(NamedTuple):
 
 _LIVE = text(f"""
 SELECT k.pandaid AS panda_id FROM (
-  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(pandaid, lock_seq)
+  SELECT *, :site AS site
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(pandaid, lock_seq)
   ORDER BY pandaid) a, {LIVE_CONSUMERS}
 """)
 
