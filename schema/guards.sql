@@ -43,8 +43,9 @@ CREATE TRIGGER guard_output_dataset AFTER UPDATE OF status ON jedi_datasets FOR 
 
 CREATE TRIGGER guard_event_range AFTER UPDATE OF status ON jedi_events FOR EACH ROW WHEN (old.status
     <> new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['0>6', '0>1', '1>3', '3>6',
-    '6>9', '10>4', '6>10', '6>5', '7>4', '7>8', '3>5', '0>4', '0>7', '0>8', '0>3', '2>4', '2>7',
-    '2>3', '2>0', '1>4', '1>7', '1>0', '1>2']))) EXECUTE FUNCTION jedi_refuse_move('event range');
+    '6>9', '10>4', '10>8', '6>10', '6>5', '7>4', '7>8', '3>5', '0>4', '0>7', '0>8', '0>3', '2>4',
+    '2>7', '2>3', '2>0', '1>4', '1>7', '1>0', '1>2']))) EXECUTE FUNCTION
+    jedi_refuse_move('event range');
 
 CREATE TRIGGER guard_job AFTER UPDATE OF status ON jedi_jobs FOR EACH ROW WHEN (old.status <>
     new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['activated>sent',

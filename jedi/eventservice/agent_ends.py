@@ -115,7 +115,8 @@ class SetEnds:
         own = {one.panda_id: self._own(one, sets[one.jobset_id], held) for one in ended}
         self._return_ranges(sets, ended, own)
         self._near = _by_set(set_ends.near_sites(self.tx, list(sets)))
-        self._ranges = consumer_ends.ranges_of_sets(self.tx, list(sets))
+        live = [one.panda_id for one in consumers if not one.settled and one.panda_id not in own]
+        self._ranges = consumer_ends.ranges_of_sets(self.tx, list(sets), live)
         found = {}
         left: dict[int, int] = defaultdict(int)
         for one in consumers:
@@ -123,7 +124,7 @@ class SetEnds:
         for one in ended:
             left[one.jobset_id] -= 1
             of, alive = sets[one.jobset_id], left[one.jobset_id]
-            found[one.panda_id] = self._with_set(own[one.panda_id], of, alive)
+            found[one.panda_id] = self._with_set(own[one.panda_id], of, alive, one.panda_id)
         return found
 
     def _own(
@@ -146,10 +147,13 @@ class SetEnds:
             return facts._replace(result="failed", error_code="stageout_failed", error_diag=diag)
         return facts
 
-    def _with_set(self, facts: ConsumerFacts, of: LockedSet, alive: int) -> ConsumerFacts:
-        ranges = self._ranges.get(of.jobset_id) or SetRanges(of.jobset_id, 0, 0, 0, 0)
+    def _with_set(
+        self, facts: ConsumerFacts, of: LockedSet, alive: int, panda_id: int = 0
+    ) -> ConsumerFacts:
+        ranges = self._ranges.get(of.jobset_id) or SetRanges(of.jobset_id, 0, 0, None, 0, 0)
         return facts._replace(
             left=ranges.left, used_up=0 if of.partial else ranges.used_up, done=ranges.done,
+            spent=panda_id in (ranges.last_tried_by or ()),
             busy=ranges.busy, alive=alive, attempts=of.attempts_left,
             online=near.next_site(self._near[of.jobset_id], None, True) is not None,
         )  # fmt: skip
@@ -196,7 +200,7 @@ class SetEnds:
         job_ends.leave_out(self.tx, without)
         jobs.move_jobs(self.tx, merging, self.agent, ["holding"])
         job_ends.end_jobs(self.tx, ends, self.agent, ["holding"])
-        words = {one.panda_id: v.substatus for one, v in verdicts if v.substatus}
+        words = {one.panda_id: v.substatus for one, v in verdicts}
         consumer_ends.note_substates(self.tx, words)
         consumer_ends.note_settled(self.tx, [one.panda_id for one, _ in verdicts])
 

@@ -41,6 +41,7 @@ class ConsumerFacts(NamedTuple):
     made: int = 0
     left: int = 0
     used_up: int = 0
+    spent: bool = False
     done: int = 0
     busy: int = 0
     alive: int = 0
@@ -95,6 +96,7 @@ CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
     "made": lambda f: f.made > 0,
     "left": lambda f: f.left > 0,
     "used_up": lambda f: f.used_up > 0,
+    "spent": lambda f: f.spent,
     "done": lambda f: f.done > 0,
     "busy": lambda f: f.busy > 0,
     "alive": lambda f: f.alive > 0,
@@ -103,9 +105,9 @@ CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
     "online": lambda f: f.online,
 }
 
+_USED_UP = ("used_up", "es_ranges_failed", "Ranges without an attempt: {used_up}.")
 _FAILS = (
-    ("used_up !alive", "es_ranges_failed", "Ranges without an attempt: {used_up}."),
-    ("!left !busy !done !used_up", "es_ranges_failed", "All ranges failed."),
+    ("!left !busy !done", "es_ranges_failed", "All ranges failed."),
     ("left !online !alive", "es_no_queue",
      "Ranges left: {left}; no queue for them is online."),
     ("left !attempts !alive", "es_attempts",
@@ -114,6 +116,8 @@ _FAILS = (
 """Ends of the whole job set: conditions, code and sentence."""
 
 _ELSEWHERE = "Other jobs of the set still run."
+_INACTION = Outcome("", "closed", "es_inaction", "es_inaction",
+                    f"It processed no range, and none follows it. {_ELSEWHERE}")  # fmt: skip
 OUTCOMES = (
     Outcome("ended unprepared", None, "es_badstatus", "",
             "It ended before it was prepared."),
@@ -130,15 +134,13 @@ OUTCOMES = (
     Outcome("lost !made", "failed", "es_heartbeat", "es_heartbeat",
             "Its pilot fell silent before a range was processed: {error_diag}"),
     Outcome("failed !made", "failed", "pilot_failed", "pilot_failed", "{error_code}: {error_diag}"),
+    Outcome("used_up spent", "failed", None, *_USED_UP[1:]),
+    Outcome("used_up", "closed", "es_aborted", "es_aborted",
+            "Ranges of other jobs of its set have no attempt left."),
     *(Outcome(when, "failed", None, code, sentence) for when, code, sentence in _FAILS),
-    Outcome("used_up made", "merging", "es_wait", "es_wait", _ELSEWHERE),
-    Outcome("used_up", "merging", "es_inaction", "es_inaction",
-            f"It processed no range. {_ELSEWHERE}"),
     Outcome("left !online made", "merging", "es_wait", "es_wait", _ELSEWHERE),
-    Outcome("left !online", "merging", "es_inaction", "es_inaction",
-            f"It processed no range. {_ELSEWHERE}"),
-    Outcome("left !attempts", "merging", "es_inaction", "es_inaction",
-            f"It processed no range. {_ELSEWHERE}"),
+    _INACTION._replace(when="left !online"),
+    _INACTION._replace(when="left !attempts"),
     Outcome("left made", "merging", "es_retry", "es_retry",
             "Ranges processed: {made}; left for another job: {left}."),
     Outcome("left got", "merging", "es_inaction", "es_inaction",
@@ -147,15 +149,14 @@ OUTCOMES = (
             "It got no range; another job tries the {left} that are left."),
     Outcome("busy made", "merging", "es_wait", "es_wait",
             "Ranges processed: {made}, none is left; other jobs with ranges: {busy}."),
-    Outcome("busy", "merging", "es_inaction", "es_inaction",
-            "It processed no range, and none is left; {busy} other jobs still have some."),
+    _INACTION._replace(when="busy"),
     Outcome("made", "merging", "es_merge", "es_merge",
             "All ranges of its job set are processed: they are being merged."),
     Outcome("", "closed", "es_merge", "es_merge",
             "It processed no range, and all of its job set are processed: they are being merged."),
 )  # fmt: skip
-"""The document's states win over those of PanDA: `es_inaction` is merging, and a consumer that
-processed ranges is merging or failed, never closed while its job set lives."""
+"""The document's states win over those of PanDA: `es_inaction` is merging if another job follows,
+and a consumer that processed ranges is merging or failed while its job set lives."""
 
 
 def holds(when: str, facts: ConsumerFacts) -> bool:
@@ -181,15 +182,15 @@ def next_step(facts: ConsumerFacts) -> tuple[SetStep, str, str]:
     """The next step of the job set of a consumer that has ended, with code and sentence."""
     if holds("set_merges", facts):
         return "none", "", ""
-    if holds("left cancelled !killed", facts):
-        if facts.alive:
-            return "none", "", ""
+    if holds("left cancelled !killed alive", facts):
+        return "none", "", ""
+    if holds("left cancelled !killed !done", facts):
         return "cancel", "cancelled_by_user", "The last of its consumers was cancelled."
-    for when, code, sentence in _FAILS:
+    for when, code, sentence in (_USED_UP, *_FAILS):
         if holds(when, facts):
             return "fail", code, sentence.format_map(facts._asdict())
-    if holds("left online attempts !used_up", facts):
+    if holds("left online attempts", facts):
         return "retry", "es_retry", f"Ranges left: {facts.left}."
-    if holds("!left !busy done !used_up", facts):
+    if holds("!left !busy done", facts):
         return "merge", "es_merge", f"Ranges processed: {facts.done}."
     return "none", "", ""

@@ -42,15 +42,19 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str]] = [
     # "they didn't process any event ranges but were retried since the num of attempts didn't reach
     # the limit (jobsubstatus=es_inaction)": merging, though PanDA closes it
     ({"got": 5, "left": 5, "attempts": 1}, "merging", "es_inaction", "retry"),
-    ({"got": 5, "done": 5, "busy": 1, "alive": 1}, "merging", "es_inaction", "none"),
-    ({"got": 5, "left": 5, "alive": 1}, "merging", "es_inaction", "none"),
+    # … if nobody follows, the document is silent: "none left, others running: closed / es_inaction
+    # without progress"; "job attempts used up: failed if last consumer, else closed / es_inaction"
+    ({"got": 5, "done": 5, "busy": 1, "alive": 1}, "closed", "es_inaction", "none"),
+    ({"got": 5, "left": 5, "alive": 1}, "closed", "es_inaction", "none"),
     # the document is silent on a job that never got a range: "closed / es_noevent, new attempt"
     ({"left": 5, "attempts": 1}, "closed", "es_noevent", "retry"),
     # "ES jobs have status=failed when the number of attempts for some event ranges reached the
     # limit"
-    ({"got": 5, "made": 3, "done": 3, "used_up": 2}, "failed", None, "fail"),
-    ({"got": 5, "made": 3, "done": 3, "used_up": 2, "alive": 1}, "merging", "es_wait", "none"),
-    ({"got": 5, "done": 3, "used_up": 2, "alive": 1}, "merging", "es_inaction", "none"),
+    ({"got": 5, "made": 3, "done": 3, "used_up": 2, "spent": True}, "failed", None, "fail"),
+    # … at once, whoever else lives; "they were killed since associated ES jobs failed (es_aborted)"
+    ({"got": 5, "made": 3, "done": 3, "used_up": 2, "spent": True, "busy": 1, "alive": 1},
+     "failed", None, "fail"),
+    ({"got": 5, "made": 3, "done": 3, "used_up": 2}, "closed", "es_aborted", "fail"),
     # "all ranges failed: failed"
     ({"got": 5}, "failed", None, "fail"),
     # "job attempts used up: failed if last consumer"
@@ -58,7 +62,7 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str]] = [
     # "no ES queue online: failed"; while others live, they take the ranges
     ({"got": 5, "made": 3, "left": 2, "online": False}, "failed", None, "fail"),
     ({"got": 5, "made": 3, "left": 2, "online": False, "alive": 1}, "merging", "es_wait", "none"),
-    ({"got": 5, "left": 2, "online": False, "alive": 1}, "merging", "es_inaction", "none"),
+    ({"got": 5, "left": 2, "online": False, "alive": 1}, "closed", "es_inaction", "none"),
     # "the pilot reported errors with jobsubstatus=pilot_failed (jobsubstatus=pilot_failed)"
     ({"result": "failed", "got": 5, "left": 5, "attempts": 1}, "failed", "pilot_failed", "retry"),
     ({"result": "failed", "got": 5, "left": 5}, "failed", "pilot_failed", "fail"),
@@ -86,6 +90,9 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str]] = [
     ({"kill_code": "cancelled_by_user", "got": 5, "left": 5}, "cancelled", None, "cancel"),
     ({"kill_code": "cancelled_by_user", "left": 5, "alive": 1}, "cancelled", None, "none"),
     ({"status": "cancelled", "kill_code": "killed", "left": 5}, None, None, "cancel"),
+    # … which leaves the work of others alone
+    ({"status": "cancelled", "kill_code": "killed", "made": 2, "left": 2, "done": 3}, None, None,
+     "retry"),
     ({"status": "cancelled", "kill_code": "killed", "merge": "cancelled"}, None, None, "none"),
     ({"kill_code": "reassigned", "merge": "closed"}, "closed", None, "none"),
     # "still defined/pending: closed / es_badstatus"
@@ -122,8 +129,8 @@ def test_every_row_has_its_case() -> None:
 
 def test_sub_statuses_stand_beside_their_status() -> None:
     """A row gives no sub-status that jobs do not have, and the document's ones beside the
-    document's status; only a job that did nothing is closed when its set is merged."""
-    closed_too = {("closed", "es_merge"), ("closed", "{kill_code}")}
+    document's status; only a job that did nothing is closed where others end the work."""
+    closed_too = {("closed", "es_merge"), ("closed", "es_inaction"), ("closed", "{kill_code}")}
     for row in OUTCOMES:
         if row.substatus and row.target and (row.target, row.substatus) not in closed_too:
             assert states.JOB_SUBSTATES[row.substatus][0] == row.target, row
@@ -141,6 +148,7 @@ _FACTS = st.builds(
     made=_COUNT,
     left=_COUNT,
     used_up=_COUNT,
+    spent=st.booleans(),
     done=_COUNT,
     busy=_COUNT,
     alive=_COUNT,

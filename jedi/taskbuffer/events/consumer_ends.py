@@ -199,30 +199,38 @@ def ranges_held(
     return {row.panda_id: row for row in rows_of(ConsumerRanges, tx.execute(_HELD, values))}
 
 
+_ALIVE = "pandaid = ANY(CAST(:alive AS bigint[]))"
+_USED_UP = f"status IN ({_FAILED}, {_CORRUPTED}) AND attemptnr <= 1 AND NOT {_ALIVE}"
 _COUNTS = text(f"""
 SELECT jobsetid AS jobset_id,
   count(*) FILTER (WHERE status = {_READY} AND attemptnr > 0) AS left,
-  count(*) FILTER (WHERE status IN ({_FAILED}, {_CORRUPTED}) AND attemptnr <= 1) AS used_up,
+  count(*) FILTER (WHERE {_USED_UP}) AS used_up,
+  array_agg(DISTINCT pandaid) FILTER (WHERE {_USED_UP}) AS last_tried_by,
   count(*) FILTER (WHERE status = {_DONE}) AS done,
-  count(DISTINCT pandaid) FILTER (WHERE status IN ({_SENT}, {_RUNNING}, {_FINISHED})) AS busy
+  count(DISTINCT pandaid) FILTER (WHERE status IN ({_SENT}, {_RUNNING}, {_FINISHED})
+    OR status = {_FAILED} AND {_ALIVE}) AS busy
 FROM jedi_events WHERE jobsetid = ANY(CAST(:ids AS bigint[])) GROUP BY jobsetid
 """)
 
 
 class SetRanges(NamedTuple):
-    """Ranges of a job set: those that may be tried, those that failed for good, those that wait to
-    be merged; busy: consumers that hold some."""
+    """Ranges of a job set: those that may be tried, those that failed for good, and the consumers
+    that tried these last; those that wait to be merged; busy: consumers that hold some, or failed
+    ones that are tried again later."""
 
     jobset_id: int
     left: int
     used_up: int
+    last_tried_by: list[int] | None
     done: int
     busy: int
 
 
-def ranges_of_sets(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, SetRanges]:
-    """The ranges of job sets, counted."""
-    rows = rows_of(SetRanges, tx.execute(_COUNTS, {"ids": list(jobset_ids)}))
+def ranges_of_sets(
+    tx: Connection, jobset_ids: Sequence[int], alive: Sequence[int]
+) -> dict[int, SetRanges]:
+    """The ranges of job sets, counted; `alive`: consumers whose ranges have not come back."""
+    rows = rows_of(SetRanges, tx.execute(_COUNTS, {"ids": list(jobset_ids), "alive": list(alive)}))
     return {row.jobset_id: row for row in rows}
 
 
@@ -323,6 +331,11 @@ _SETTLED = text("""
 UPDATE jedi_consumers SET settled_at = jedi_now()
 WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL
 """)
+_REOPEN = text("""
+UPDATE jedi_consumers c SET settled_at = NULL
+FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
+WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND s.jobsetid = c.jobsetid AND m.status = 'waiting'
+""")
 _LOSE = text(f"""
 UPDATE jedi_jobs j SET pilot_result = 'lost', error_code = l.code, error_diag = l.reason
 FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:codes AS text[]),
@@ -340,6 +353,14 @@ def note_substates(tx: Connection, words: Mapping[int, str | None]) -> None:
 def note_settled(tx: Connection, panda_ids: Iterable[int]) -> None:
     """The effects of these consumers' ends on ranges are booked."""
     tx.execute(_SETTLED, {"ids": list(panda_ids)})
+
+
+def reopen(tx: Connection, ended: Sequence[MovedJob]) -> None:
+    """Consumers that were killed while their pieces waited to be merged: the EventService is to
+    discard what they processed."""
+    ids = [job.panda_id for job in ended if (job.source, job.target) == ("merging", "cancelled")]
+    if ids:
+        tx.execute(_REOPEN, {"ids": ids})
 
 
 def lose(tx: Connection, moves: Sequence[JobMove], agent: str) -> list[MovedJob]:

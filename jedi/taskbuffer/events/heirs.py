@@ -114,12 +114,23 @@ SELECT jeditaskid, datasetid, fileid, jobsetid, job_processid, def_min_eventid, 
   event_offset, jobsetid, {_CODE["ready"]}, attemptnr - 1
 FROM u WHERE attemptnr > 1
 """)
+_GIVE_UP = text(f"""
+UPDATE jedi_events e SET status = {_CODE["fatal"]} FROM {_H}, jedi_tasks t
+WHERE e.jobsetid = h.jobset AND e.status = {_CODE["corrupted"]} AND e.attemptnr <= 1
+  AND t.jeditaskid = e.jeditaskid AND t.rules @> '{{"allow_partial_finish": true}}'
+""")
+_FORGET = text(f"""
+UPDATE jedi_event_zips z SET problem = NULL FROM {_H}
+WHERE z.problem IS NOT NULL AND z.ziprow_id IN (
+  SELECT e.ziprow_id FROM jedi_events e WHERE e.jobsetid = h.jobset)
+""")
 
 
 def take_over(tx: Connection, ended: Sequence[MovedJob], agent: str) -> None:
     """Give merge jobs of job sets that failed an heir, up to the limit of merges: it waits, with
     the inputs and the outputs. Ranges whose pieces the failed one could not read are corrupted and
-    ready once more; all others stay done. Jobs and their datasets are locked."""
+    ready once more, or fatal without attempts where the task does without them; all others stay
+    done. What the failed one said of zip files counts once. Jobs and their datasets are locked."""
     lost = [job for job in ended if job.kind == "es_merge" and job.source != "waiting"
             and job.target in ("failed", "closed") and job.code not in _NOT_AGAIN]  # fmt: skip
     if not lost:
@@ -134,4 +145,5 @@ def take_over(tx: Connection, ended: Sequence[MovedJob], agent: str) -> None:
     tx.execute(_JOBS, {**given, "agent": agent})
     tx.execute(_FILES, given)
     tx.execute(_LOGS, given)
-    tx.execute(_CORRUPT, given)
+    for statement in (_CORRUPT, _GIVE_UP, _FORGET):
+        tx.execute(statement, given)

@@ -25,7 +25,7 @@ from jedi.taskbuffer.db.sql_lists import (
     OUTPUT_TYPES,
     PRE_MERGE_TYPES,
 )
-from jedi.taskbuffer.events import heirs
+from jedi.taskbuffer.events import consumer_ends, heirs
 from jedi.taskbuffer.jobs import merging, retry_rules
 from jedi.taskbuffer.jobs.dispatch import STAGING, staging
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
@@ -147,7 +147,8 @@ def end_jobs(
     of a failed job too, whether or not it can be read. When jobs fail, retry rules are obeyed.
     Other jobs are left alone: compare the result. With a merge job end those
     whose files it had, unless the merge is tried again; such a job does not end before. The merge
-    job of a job set of events may have an heir, which takes over its files.
+    job of a job set of events may have an heir, which takes over its files; a consumer that is
+    killed in merging loses its pieces.
     """
     ids = [end.panda_id for end in ends]
     tied, bound = merging.ties(tx, ids)
@@ -159,6 +160,7 @@ def end_jobs(
         tied = {maker: merger for maker, merger in tied.items() if merger in through}
         tx.execute(_LOCK_DATASETS, {"ids": [*through, *tied]})
         heirs.take_over(tx, ended, agent)
+        consumer_ends.reopen(tx, ended)
         if failed := [job.panda_id for job in ended if job.target == "failed"]:
             retry_rules.obey(tx, failed)
         _settle(tx, [*through])

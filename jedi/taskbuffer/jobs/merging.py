@@ -98,7 +98,13 @@ SELECT c.outpandaid AS maker, min(c.pandaid) AS merger
 FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
 WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({OUTPUT_TYPES})
   AND c.outpandaid = f.pandaid AND c.type IN ({PRE_MERGE_TYPES}) AND c.status = 'running'
-GROUP BY c.outpandaid ORDER BY c.outpandaid
+GROUP BY c.outpandaid
+UNION ALL  -- its pieces of events
+SELECT j.pandaid, m.pandaid FROM jedi_jobs j JOIN jedi_consumers c USING (pandaid)
+  JOIN jedi_jobsets s USING (jobsetid) JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
+WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status = 'merging'
+  AND m.status NOT IN ('waiting', 'failed', 'cancelled', 'closed')
+ORDER BY maker
 """)
 
 
