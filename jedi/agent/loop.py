@@ -14,6 +14,7 @@ from jedi.agent.base import Agent
 from jedi.core import clock
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.housekeeping import agents
+from jedi.taskbuffer.schema.release import SchemaDiffers, revision_of, this_release
 
 
 class Loop:
@@ -25,6 +26,7 @@ class Loop:
         self.cycles = self.items = 0
         self.last_error: str | None = None
         self._beat_at = 0.0
+        self._release = this_release()
         self._ready = ready or (lambda: None)
 
     def install_signals(self) -> None:
@@ -34,13 +36,17 @@ class Loop:
 
     def run(self) -> None:
         """Cycle until the process is asked to stop. From error to error the pause doubles, up to 30
-        s."""
+        s. SchemaDiffers: another release has migrated the database."""
         pause = 0.0
         while not self.stopping.is_set():
             before = self.cycles
             try:
+                self._release.must_fit_database(self.agent.world.engine)
                 with WakeUp(self.agent) as wake_up:
                     self._serve(wake_up)
+            except SchemaDiffers as error:
+                self.agent.log.error("the agent ends", why=error.sentence)
+                raise
             except Exception as error:
                 message = str(error)[:2000]
                 self.last_error = f"{clock.now().isoformat(timespec='seconds')} {message}"
@@ -67,6 +73,7 @@ class Loop:
         if self._beat_at and clock.monotonic() - self._beat_at < every:
             return
         with engine.at_once(self.agent.world.engine) as tx:
+            self._release.must_fit(revision_of(tx))
             agents.beat(tx, self.agent.name, self.agent.world.me, self.cycles, self.items,
                         self.last_error, resident_kb())  # fmt: skip
         if not self._beat_at:

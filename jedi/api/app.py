@@ -18,7 +18,7 @@ from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.errors import handle_errors
 from jedi.api.event_routes import add_event_routes
-from jedi.api.health import DatabaseWatch, SharedQuestion, readiness, this_release
+from jedi.api.health import DatabaseWatch, SharedQuestion, readiness
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.metrics import Metrics, is_local
@@ -35,6 +35,7 @@ from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
 from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.schema.release import this_release
 
 REFRESH_S = 5.0
 """Knobs and endpoints are at most this old."""

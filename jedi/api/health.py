@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -19,9 +18,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from jedi.agent.base import World
 from jedi.api.errors import AWAY
 from jedi.core.errors import Unreachable
-from jedi.taskbuffer.db.engine import at_once, connect
+from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.db.sessions import SessionsInUse
-from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.schema.release import ReleaseSchema, SchemaDiffers
 
 ANSWER_S = 5.0
 SILENT_LOOKS = 2
@@ -48,42 +47,6 @@ class SharedQuestion(Generic[Answer]):
         return await self._asking
 
 
-SCHEMA_DIFFERS = "schema_differs"
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseSchema:
-    """The schema that this release works with."""
-
-    revision: str
-
-    def must_fit(self, found: str | None) -> None:
-        """Unreachable: the database has another revision."""
-        if found == self.revision:
-            return
-        remedy = "A newer release has migrated the database: install that one here, too."
-        if found is None or migrate.known(found):
-            remedy = "An operator upgrades the database: jedi db upgrade."
-        shown = found or "none"
-        raise Unreachable(
-            f"The database has schema {shown}; this release has {self.revision}. {remedy}",
-            code=SCHEMA_DIFFERS,
-            found=found,
-            wanted=self.revision,
-        )
-
-    def must_fit_database(self, engine: Engine) -> None:
-        """The same of a database as it is now; the database's error, if it does not answer."""
-        with at_once(engine) as tx:
-            found = migrate.revision(tx)
-        self.must_fit(found)
-
-
-def this_release() -> ReleaseSchema:
-    """The release that runs."""
-    return ReleaseSchema(migrate.head())
-
-
 def readiness(engine: Engine, release: ReleaseSchema) -> SharedQuestion[None]:
     """Check that the database answers, and has the schema of this release."""
     return SharedQuestion(lambda: release.must_fit_database(engine))
@@ -102,14 +65,14 @@ class DatabaseWatch:
         self._ask = SharedQuestion(lambda: release.must_fit_database(own))
 
     async def look(self) -> None:
-        """Look once. Unreachable: the schema is that of another release."""
+        """Look once. SchemaDiffers: the schema is that of another release."""
         try:
             await self._ask()
         except SQLAlchemyError:  # it refuses, and so do the requests
             return
-        except Unreachable as error:
-            if error.code == SCHEMA_DIFFERS:
-                raise
+        except SchemaDiffers:
+            raise
+        except Unreachable:
             self._silent += 1
             if self._silent >= SILENT_LOOKS:
                 self._log.error("the database hangs: its sessions are cut")

@@ -27,7 +27,6 @@ from starlette.responses import FileResponse, Response
 
 from jedi.agent.base import World
 from jedi.api.bodies import Bodies, problems_of, read, refuse
-from jedi.api.health import ReleaseSchema
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.rates import Rates, TooManyCalls, caller_address
@@ -39,6 +38,7 @@ from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.service.operations.table import Call, EventStream, FileContent, KnownCaller, Operation
 from jedi.taskbuffer.db.engine import confirmed, name_transaction
+from jedi.taskbuffer.schema.release import ReleaseSchema
 from jedi.taskbuffer.users import audit
 
 UPLOADS_MAX = 512 * 2**20

@@ -10,12 +10,16 @@ import shutil
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
+from jedi.agent import child
+from jedi.agent.base import World
+from jedi.agent.supervisor import LONGEST_PAUSE_S
 from jedi.agent.world import make_world
 from jedi.api.app import create_app
 from jedi.api.connections import (
@@ -27,13 +31,14 @@ from jedi.api.connections import (
     protocol,
     raise_descriptors,
 )
-from jedi.api.health import this_release
 from jedi.core import clock
+from jedi.core.backoff import Backoff
 from jedi.core.errors import BadInput, Problem, Refused, Unreachable
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.host.home import Home
 from jedi.taskbuffer.db.engine import plan_once, reachable
+from jedi.taskbuffer.schema.release import SchemaDiffers, this_release
 
 _GRACE_S = 7
 """Seconds for requests in hand after SIGTERM; the supervisor waits for GRACE_S (10)."""
@@ -54,14 +59,12 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     """Answer requests at the home's unix socket, and at the address of JEDI_LISTEN or knob
     api.listen, until SIGTERM or SIGINT; `ready` is called once connections are accepted.
 
-    Refused if another service listens at the same place. Unreachable, at the start or later: the
+    Refused if another service listens at the same place. SchemaDiffers, at the start or later: the
     database has the schema of another release.
     """
     world = make_world(settings, "api")
     plan_once(world.engine, in_order=True)
-    with reachable(world.engine):
-        this_release().must_fit_database(world.engine)
-        world.refresh()
+    _wait_for_database(world)
     home, address = Home(settings.home), settings.listen or world.knobs.api.listen
     home.prepare()
     secure = bool(address) and home.certificate.exists()
@@ -97,6 +100,25 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         raise server.misfit
 
 
+def _wait_for_database(world: World) -> None:
+    """Read the world as soon as the database answers, with growing pauses. SchemaDiffers."""
+    backoff = Backoff(LONGEST_PAUSE_S)
+    while True:
+        try:
+            with reachable(world.engine):
+                this_release().must_fit_database(world.engine)
+                world.refresh()
+                return
+        except SchemaDiffers:
+            raise
+        except Unreachable as error:
+            backoff.failed(clock.monotonic())
+            child.wait_for(error.sentence)
+            world.log.warning("waiting for the database", why=error.sentence,
+                              again_in_s=backoff.wait_s)  # fmt: skip
+        time.sleep(backoff.wait_s)
+
+
 class Server(uvicorn.Server):
     """Speaks TLS behind TCP alone: the kernel itself vouches for the peers of a unix socket.
 
@@ -106,7 +128,7 @@ class Server(uvicorn.Server):
     """
 
     linger_s = LINGER_S
-    misfit: Unreachable | None = None
+    misfit: SchemaDiffers | None = None
     _look: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -128,7 +150,7 @@ class Server(uvicorn.Server):
         app: Any = self.config.app
         try:
             await app.state.database.look()
-        except Unreachable as error:
+        except SchemaDiffers as error:
             self.misfit, self.should_exit = error, True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

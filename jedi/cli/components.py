@@ -45,6 +45,7 @@ def agent_run(
     from jedi.agent.world import make_world
     from jedi.standalone.installation import Installation
     from jedi.taskbuffer.db.engine import plan_once, reachable
+    from jedi.taskbuffer.schema.release import this_release
 
     if leashed:
         child.follow()
@@ -54,6 +55,7 @@ def agent_run(
         plan_once(agent.world.engine)
     if once:
         with reachable(agent.world.engine):
+            this_release().must_fit_database(agent.world.engine)
             while agent.run_once():
                 pass
         return
@@ -93,7 +95,7 @@ def db_url() -> None:
 
 @db_app.command("upgrade")
 def db_upgrade(as_json: Json = False) -> None:
-    """Bring the schema to the version of this release.
+    """Bring the schema to the version of this release. Stop all agents first; services may run.
 
     Example: `jedi db upgrade`
     """
@@ -122,6 +124,8 @@ def _migrate(direction: Literal["upgrade", "downgrade"], revision: str, as_json:
         if before is not None:
             with engine.begin() as tx:
                 steering.may_migrate(tx, caller())
+                if direction == "downgrade" or before != migrate.head():
+                    steering.must_run_no_agents(tx)
         if direction == "upgrade":
             migrate.upgrade(engine, revision, Installation.current().seal)
         else:

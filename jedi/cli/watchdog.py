@@ -67,6 +67,7 @@ def _keep_running(name: str, as_json: bool) -> None:
     from jedi.agent.world import make_world
     from jedi.standalone.installation import Installation
     from jedi.taskbuffer.db.engine import reachable
+    from jedi.taskbuffer.schema.release import this_release
     from jedi.watchdog.all_dogs import find
     from jedi.watchdog.dog import walk
 
@@ -74,6 +75,7 @@ def _keep_running(name: str, as_json: bool) -> None:
     dog, world = find(name), make_world(Installation.current().settings, "WatchDog")
     while True:
         with reachable(world.engine):
+            this_release().must_fit_database(world.engine)
             world.refresh()
             counts = walk(world, dog)
         show(counts, as_json, partial(_tell, dict(counts)))

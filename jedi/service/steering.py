@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.core.errors import Forbidden, Refused
+from jedi.taskbuffer.housekeeping import agents
 from jedi.taskbuffer.users import users
 
 
@@ -35,6 +36,22 @@ def may_migrate(tx: Connection, who: str) -> None:
     """Raise Forbidden unless `who` is an operator, or there is none yet."""
     if users.operators(tx):
         must_be_operator(tx, who)
+
+
+def must_run_no_agents(tx: Connection) -> None:
+    """Raise Refused, with their names, while agents run: a migration would change the tables under
+    them. Services need no stop: they refuse requests until their release fits."""
+    hosts: dict[str, list[str]] = {}
+    for agent, address in agents.connected(tx):
+        hosts.setdefault(f"at {address}" if address else "on the database's host", []).append(agent)
+    if hosts:
+        shown = "; ".join(f"{', '.join(names)} {host}" for host, names in hosts.items())
+        raise Refused(
+            f"Agents still run: {shown}. Stop them there (`jedi down`, or `systemctl stop "
+            "jedi-agents.target jedi-dogs.target`), then try again.",
+            code="agents_run",
+            hosts=hosts,
+        )
 
 
 def must_leave_one(tx: Connection, user_name: str) -> None:

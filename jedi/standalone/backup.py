@@ -25,6 +25,7 @@ from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.schema.release import VERSION_TABLE
 from jedi.taskbuffer.users import users
 
 _ENDPOINTS = re.compile(
@@ -117,7 +118,7 @@ def _fill(installation: Installation, engine: Engine, source: Path) -> None:
             code="database_not_empty",
         )
     major = _major(engine)
-    tables = [f"--table={name}" for name in (migrate.VERSION_TABLE, "jedi_ddm_endpoints")]
+    tables = [f"--table={name}" for name in (VERSION_TABLE, "jedi_ddm_endpoints")]
     output = _call(
         installation, major, "pg_restore", "--data-only", *tables, "--file=-", str(source)
     )

@@ -259,6 +259,9 @@ def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervi
 def _prepare(engine: Engine, installation: Installation, site_file: str | None) -> Notes:
     """The present schema; in an empty database our own sites, queues and knobs. What was not as
     it should be."""
+    if migrate.current(engine) not in (None, migrate.head()):
+        with engine.begin() as tx:
+            steering.must_run_no_agents(tx)
     before, after = migrate.upgrade(engine, seal=installation.seal)
     changed = before not in (None, after)
     notes = [f"JEDI migrated the schema from {before} to {after}."] if changed else []

@@ -1,37 +1,24 @@
 """A stale service: `two services and a stale one`. It refuses a database that another release has
 migrated, at its start and later, and ends by itself."""
 
-# Raw UPDATEs: the revision of the schema, as another release leaves it.
-
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from support.helpers import make_world
+from support.releases import NEW, older_release, part, set_revision
 from support.service_process import over
 
-import jedi
 from jedi.agent.base import World
 from jedi.host.home import Home
 from jedi.taskbuffer.schema import migrate
 
-PACKAGE = Path(jedi.__file__).parent
 ENDS_S = 60.0
-
-
-def set_revision(engine: Engine, revision: str) -> None:
-    with engine.begin() as tx:
-        tx.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = :r"), {"r": revision})
 
 
 def test_a_running_service_refuses_a_migrated_database(world: World, service: None) -> None:
@@ -51,38 +38,9 @@ def test_a_running_service_refuses_a_migrated_database(world: World, service: No
         assert client.get("/v1/me").status_code == 200
 
 
-def older_release(place: Path) -> str:
-    """A copy of JEDI without its last migration; the revision that it has."""
-    shutil.copytree(PACKAGE, place / "jedi", ignore=shutil.ignore_patterns("__pycache__"))
-    scripts = place / "migrations"
-    shutil.copytree(migrate.scripts(), scripts, ignore=shutil.ignore_patterns("__pycache__"))
-    *_, before, last = sorted((scripts / "versions").glob("[0-9]*.py"))
-    last.unlink()
-    return before.name.partition("_")[0]
-
-
-@contextmanager
-def release(code: Path, home: Path, url: str) -> Iterator[subprocess.Popen[str]]:
-    """`jedi api` of the release at `code`."""
-    environment = {**os.environ, "PYTHONPATH": str(code), "JEDI_HOME": str(home),
-                   "JEDI_DATABASE_URL": url}  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-m", "jedi", "api"], env=environment, text=True, cwd=code,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
-        Home(home).discard()
-
-
 def refusal(code: Path, home: Path, url: str) -> str:
     """The output of a service that refuses to start."""
-    with release(code, home, url) as process:
+    with part(code, home, url, "api") as process:
         said = process.communicate(timeout=ENDS_S)[0]
         assert process.returncode == 3, said
         return said
@@ -106,17 +64,17 @@ def test_an_older_release_makes_room_for_a_newer_one(engine: Engine, tmp_path: P
     """An older service works with its own schema; when a newer release migrates the database, it
     refuses at once, and ends; neither release starts with the schema of the other."""
     world, url = make_world(engine, tmp_path / "world"), engine.url.render_as_string(False)
-    old, new = tmp_path / "old", PACKAGE.parent
+    old = tmp_path / "old"
     revision = older_release(old)
     migrate.downgrade(world.engine, revision)
-    assert f"schema {revision}" in (said := refusal(new, tmp_path / "a", url))
+    assert f"schema {revision}" in (said := refusal(NEW, tmp_path / "a", url))
     assert "jedi db upgrade" in said
-    with release(old, tmp_path / "b", url) as older:
+    with part(old, tmp_path / "b", url, "api") as older:
         assert asked(older, tmp_path / "b").status_code == 200
         migrate.upgrade(world.engine)
         stale = asked(older, tmp_path / "b")
         assert (stale.status_code, stale.json()["code"]) == (503, "schema_differs")
-        with release(new, tmp_path / "c", url) as newer:
+        with part(NEW, tmp_path / "c", url, "api") as newer:
             assert asked(newer, tmp_path / "c").status_code == 200
             assert "A newer release has migrated" in older.communicate(timeout=ENDS_S)[0]
             assert older.returncode == 3

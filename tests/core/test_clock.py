@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 
 import jedi
 from jedi.core import clock
-from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.schema.release import scripts
 
 PACKAGE = Path(jedi.__file__).parent
 PYTHON_CLOCKS = {
@@ -62,7 +62,7 @@ def _sql(literal: str, said: str) -> Iterator[str]:
 
 
 def sources() -> list[Path]:
-    mine = [*PACKAGE.rglob("*.py"), *(migrate.scripts() / "versions").glob("*.py")]
+    mine = [*PACKAGE.rglob("*.py"), *(scripts() / "versions").glob("*.py")]
     pilot, exempt = PACKAGE / "pilot", PACKAGE / "core/clock.py"
     return [path for path in mine if pilot not in path.parents and path != exempt]
 

@@ -21,6 +21,7 @@ from jedi.core.errors import Refused
 from jedi.standalone import docs
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.schema import ddl, migrate, picture
+from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts, this_release
 from jedi.taskbuffer.schema.tables import metadata
 
 # The definition lists of the JEDI document, typed from it: n = NUMBER, d = DATE, t = VARCHAR2, CHAR
@@ -272,7 +273,7 @@ def test_revisions_that_this_release_does_not_have_are_refused(empty: Engine) ->
     with pytest.raises(Refused, match="'nonsense'"):
         migrate.downgrade(empty, "nonsense")
     with empty.begin() as tx:
-        tx.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '9999'"))
+        tx.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
     with pytest.raises(Refused, match=f"jedi db downgrade {migrate.head()}"):
         migrate.upgrade(empty)
     assert migrate.current(empty) == "9999"
@@ -284,8 +285,15 @@ def test_upgrades_that_race_wait_for_each_other(empty: Engine) -> None:
     assert migrate.current(empty) == migrate.head()
 
 
+def test_names_of_migrations_are_their_revisions() -> None:
+    """So a process knows the schema of its release without Alembic."""
+    release = this_release()
+    assert release.head == migrate.head()
+    assert all(migrate.known(one) for one in release.revisions)
+
+
 def test_migrations_do_not_import_what_goes_on_changing() -> None:
-    for path in (migrate.scripts() / "versions").glob("*.py"):
+    for path in (scripts() / "versions").glob("*.py"):
         assert "jedi." not in re.sub(r"'jedi\.now'", "", path.read_text()), path.name
 
 

@@ -42,6 +42,26 @@ def beat(
     )
 
 
+_CONNECTED = text("""
+SELECT DISTINCT substr(application_name, 6) AS agent, host(client_addr) AS address
+FROM pg_stat_activity
+WHERE datname = current_database() AND application_name ~ '^jedi [A-Z]' ORDER BY 2 NULLS FIRST, 1
+""")
+
+
+class ConnectedAgent(NamedTuple):
+    """An agent with a session in the database now; no address: on its own host."""
+
+    agent: str
+    address: str | None
+
+
+def connected(tx: Connection) -> list[ConnectedAgent]:
+    """The agents that run: names of their sessions begin with a capital, unlike those of services
+    and commands."""
+    return rows_of(ConnectedAgent, tx.execute(_CONNECTED))
+
+
 _ALL_AGENTS = text("""
 SELECT agent, process, heartbeat_at, cycles, items, last_error, rss_kb,
   extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS age_s

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from alembic import command
@@ -20,20 +19,11 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
 
-import jedi
 from jedi.core.errors import Refused
+from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts
 from jedi.taskbuffer.schema.tables import metadata
 
-VERSION_TABLE = "jedi_schema_version"
 _LOCK = 0x6A656469  # "jedi"
-
-
-def scripts() -> Path:
-    """Return the directory of the migrations: inside the installed package, else beside it in a
-    checkout."""
-    package = Path(jedi.__file__).parent
-    installed = package / "_migrations"
-    return installed if installed.is_dir() else package.parent / "migrations"
 
 
 def head() -> str:
@@ -59,16 +49,6 @@ def current(engine: Engine) -> str | None:
     """The revision of a database; None if it has never been migrated."""
     with engine.connect() as connection:
         return _context(connection).get_current_revision()
-
-
-_HAS_REVISION = text("SELECT to_regclass(:name) IS NOT NULL")
-_REVISION = text(f"SELECT version_num FROM {VERSION_TABLE}")
-
-
-def revision(tx: Connection) -> str | None:
-    """The same, by two plain statements."""
-    found = tx.scalar(_HAS_REVISION, {"name": VERSION_TABLE})
-    return tx.scalar(_REVISION) if found else None
 
 
 Seal = Callable[[str, str], str]

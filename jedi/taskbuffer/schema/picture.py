@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import dict_of, rows_of
-from jedi.taskbuffer.schema.migrate import VERSION_TABLE
+from jedi.taskbuffer.schema.release import VERSION_TABLE
 
 WIDTH = 100
 MEANING_AT = 54

@@ -1,0 +1,59 @@
+"""Releases: this one, and an older one without the last migration."""
+
+# Raw UPDATEs: the revision of the schema, as another release leaves it.
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine, text
+
+import jedi
+from jedi.host.home import Home
+from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts
+
+PACKAGE = Path(jedi.__file__).parent
+NEW = PACKAGE.parent
+"""The code of this release."""
+
+
+def set_revision(engine: Engine, revision: str) -> None:
+    """As another release leaves the database."""
+    with engine.begin() as tx:
+        tx.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :r"), {"r": revision})
+
+
+def older_release(place: Path) -> str:
+    """A copy of JEDI without its last migration; the revision that it has."""
+    shutil.copytree(PACKAGE, place / "jedi", ignore=shutil.ignore_patterns("__pycache__"))
+    copied = place / "migrations"
+    shutil.copytree(scripts(), copied, ignore=shutil.ignore_patterns("__pycache__"))
+    *_, before, last = sorted((copied / "versions").glob("[0-9]*.py"))
+    last.unlink()
+    return before.name.partition("_")[0]
+
+
+@contextmanager
+def part(
+    code: Path, home: Path, url: str, *words: str, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """`jedi WORDS` of the release at `code`, which ends with the block."""
+    known = {"PYTHONPATH": str(code), "JEDI_HOME": str(home), "JEDI_DATABASE_URL": url}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jedi", *words], env={**os.environ, **known, **environment},
+        text=True, cwd=code, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+        Home(home).discard()
