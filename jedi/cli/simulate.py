@@ -157,6 +157,14 @@ def _tell(outcome: SimulationOutcome) -> None:
             for s in outcome.sites[:_MOST]
         ],
     )
+    if outcome.events:
+        table(
+            ["task", "events", "merged", "events/s", "ranges", "redone", "waste %"],
+            [
+                [e.task, e.events, e.merged, e.per_s, e.ranges, e.redone, _percent(e.waste)]
+                for e in outcome.events
+            ],
+        )
     if len(outcome.sites) > _MOST:
         print_line(f"... and {len(outcome.sites) - _MOST} more sites.")
     for what in (*outcome.wrong, *(f"{n} times {say}" for say, n in outcome.troubles.items())):

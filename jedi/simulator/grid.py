@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jedi.simulator.consumers import EventWork
 from jedi.simulator.random_streams import RandomStreams, around
 from jedi.simulator.scenario import ScenarioFailure, ScenarioSite, ScenarioTask
 
@@ -21,7 +22,8 @@ JobOrder = Mapping[str, Any]
 
 @dataclass(slots=True)
 class SimulatedJob:
-    """A job in a pilot's hands: how and when it ends (None: it does not end by itself)."""
+    """A job in a pilot's hands: how and when it ends (None: it does not end by itself). A consumer
+    has its work on events, which decides when it ends."""
 
     order: JobOrder
     failure: ScenarioFailure | None
@@ -30,6 +32,7 @@ class SimulatedJob:
     output_bytes: int
     rests: datetime | None = None
     """Since when its payload has been held."""
+    work: EventWork | None = None
 
     @property
     def attempt(self) -> dict[str, Any]:
@@ -43,8 +46,9 @@ class SimulatedJob:
 
 @dataclass(slots=True)
 class SimulatedSite:
-    """A site: its jobs by PandaID, those that have just been taken, when jobs end, and when each
-    left its slot."""
+    """A site: its jobs by PandaID, those that have just been taken, when jobs end, when consumers
+    need something, and when each job left its slot. `kept`: the part of a consumer's work until
+    then is reported."""
 
     site: ScenarioSite
     up: bool = True
@@ -52,7 +56,9 @@ class SimulatedSite:
     jobs: dict[int, SimulatedJob] = field(default_factory=dict)
     taken: list[SimulatedJob] = field(default_factory=list)
     ends: list[tuple[datetime, int]] = field(default_factory=list)
+    wakes: list[tuple[datetime, int]] = field(default_factory=list)
     left: dict[int, datetime] = field(default_factory=dict)
+    kept: dict[int, datetime] = field(default_factory=dict)
 
     @property
     def free(self) -> int:
@@ -72,7 +78,29 @@ class SimulatedSite:
         """Jobs that were taken before now and start."""
         jobs = [job for job in self.taken if job.order["pandaid"] in self.jobs]
         self.taken = []
+        for job in jobs:
+            self.sleep(job)
         return jobs
+
+    def sleep(self, job: SimulatedJob) -> None:
+        """A consumer that has not ended needs nothing for a while."""
+        if job.work and job.ends is None:
+            heapq.heappush(self.wakes, (job.work.wakes(), job.order["pandaid"]))
+
+    def woken(self, now: datetime) -> list[tuple[SimulatedJob, EventWork]]:
+        """Consumers that need something now."""
+        found = {}
+        while self.wakes and self.wakes[0][0] <= now:
+            at, panda_id = heapq.heappop(self.wakes)
+            job = self.jobs.get(panda_id)
+            if job and job.work and not job.rests and job.ends is None and job.work.wakes() == at:
+                found[panda_id] = (job, job.work)
+        return [*found.values()]
+
+    def finish(self, job: SimulatedJob, at: datetime) -> None:
+        """A consumer ends, at the latest now."""
+        job.ends = at
+        heapq.heappush(self.ends, (at, job.order["pandaid"]))
 
     def end(self, now: datetime) -> list[SimulatedJob]:
         """Jobs that have ended, and keep their slots no longer; of those that fall silent nobody
@@ -95,10 +123,13 @@ class SimulatedSite:
             if panda_id in panda_ids:
                 job.rests = job.rests or now
             elif job.rests:
-                if job.ends:
-                    job.ends += now - job.rests
-                    heapq.heappush(self.ends, (job.ends, panda_id))
+                pause = now - job.rests
                 job.rests = None
+                if job.ends:
+                    self.finish(job, job.ends + pause)
+                elif job.work:
+                    job.work.rest(pause)
+                    self.sleep(job)
 
     def drop(self, panda_ids: Iterable[int], now: datetime) -> list[SimulatedJob]:
         """Jobs that are to be killed leave their slots."""
@@ -112,24 +143,36 @@ class SimulatedSite:
         self.drop(list(self.jobs), now)
         self.taken.clear()
         self.ends.clear()
+        self.wakes.clear()
 
     def next_end(self) -> Sequence[datetime]:
-        """When the next job ends, if one does."""
-        return [self.ends[0][0]] if self.ends else []
+        """When the next job ends or needs events, if one does."""
+        return [heap[0][0] for heap in (self.ends, self.wakes) if heap]
 
 
 def fate(
     order: JobOrder, site: ScenarioSite, task: ScenarioTask, now: datetime, streams: RandomStreams
 ) -> SimulatedJob:
-    """Draw the fate of a job that a pilot takes now."""
+    """Draw the fate of a job that a pilot takes now. A copy of a job processes its events like an
+    ordinary job."""
     own = streams.stream("job", order["pandaid"])
     failure = _failure(own, [*site.failures, *task.failures])
-    run_s = around(own, task.run_s, task.spread) / site.speed
-    if failure and failure.kind in ("error", "falls_silent"):
+    mean_s = task.merge_s if "pieces" in order else task.run_s
+    run_s = around(own, mean_s, task.spread) / site.speed
+    fails = failure is not None and failure.kind in ("error", "falls_silent")
+    if fails:
         run_s *= own.random()
     endless = failure is not None and failure.kind == "never_ends"
     ends = None if endless else now + timedelta(seconds=run_s)
-    return SimulatedJob(order, failure, now, ends, task.output_mb * 10**6)
+    job = SimulatedJob(order, failure, now, ends, task.output_mb * 10**6)
+    events = order.get("events")
+    if events and events["mode"] != "cloning":
+        job.ends = None
+        job.work = EventWork(
+            events, order["pandaid"], task.event_s / site.speed, task.spread, streams, now,
+            dies=ends if fails else None, stuck=endless,
+        )  # fmt: skip
+    return job
 
 
 def next_event(places: Iterable[SimulatedSite], others: Iterable[datetime]) -> datetime:

@@ -15,12 +15,15 @@ from jedi.spec.arrays import Bools, Numbers
 
 BOOSTED = ", boosted"
 """Behind the name of a share: its jobs and tasks since the dog `boost` made them urgent."""
+CONSUMERS = ("consumer", "fine", "jumbo", "co_jumbo")
+"""Kinds of jobs that get ranges of events while they run."""
 _LIVE = ("activated", "assigned", "sent", "starting", "running")
 
 
 class JobTimes:
     """Jobs in the order of their PandaIDs, with times in hours after the start; what has not come
-    yet comes never (NaN, of ends infinity)."""
+    yet comes never (NaN, of ends infinity). A job that merges events waits for its consumers, so it
+    counts from its start on."""
 
     def __init__(self, record: Record) -> None:
         rows, start = record.jobs, record.scenario.start
@@ -31,12 +34,16 @@ class JobTimes:
         def words(of: Callable[[Any], Any]) -> NDArray[np.object_]:
             return np.array([of(row) for row in rows], dtype=object)
 
+        self.panda_ids = np.array([row.panda_id for row in rows], dtype=np.int64)
+        self.tasks = np.array([row.jedi_task_id for row in rows], dtype=np.int64)
+        self.kinds = words(lambda row: row.kind)
         self.end_h = 24 * record.scenario.days
         self.sites, self.status = words(lambda row: row.site), words(lambda row: row.status)
         self.shares, self.queues = words(lambda row: row.share), words(lambda row: row.queue)
         self.cores = np.array([row.cores for row in rows], dtype=np.float64)
-        self.made = column(lambda row: row.creation_time)
         self.begins = column(lambda row: row.start_time)
+        created = column(lambda row: row.creation_time)
+        self.made = np.where(self.kinds == "es_merge", self.begins, created)
         ended, moved = column(lambda row: row.end_time), column(lambda row: row.state_change_time)
         live = np.isin(self.status, _LIVE)
         gone = np.where(np.isnan(ended), moved, ended)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from jedi.core.holds import BY_REASON
+from jedi.simulator.event_use import EventUse, event_use, events_by_site
 from jedi.simulator.job_times import JobTimes, ShareJobs, hours_after
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import ScenarioSite
@@ -77,13 +78,15 @@ class Curves:
     """Cores in use as a part of the cores of the slots of all sites and of each (a mean); and by
     share, each from its first job to the end of its last: jobs that wait, cores in use as a part
     of those of all shares (a mean), what it is allocated of them while it has work. `waits` are
-    how long the jobs that started had waited, sorted."""
+    how long the jobs that started had waited, sorted. Events a second of each site that
+    processed some, and of all (a mean)."""
 
     utilisation: dict[str, Curve]
     waiting: dict[str, Curve]
     usage: dict[str, Curve]
     allocation: dict[str, Curve]
     waits: dict[str, list[float]]
+    events: dict[str, Curve] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class SimulationOutcome:
     troubles: dict[str, int]
     wrong: list[str]
     curves: Curves
+    events: list[EventUse] = field(default_factory=list)
 
     @property
     def utilisation(self) -> float:
@@ -145,7 +149,12 @@ def measure(record: Record) -> SimulationOutcome:
             usage=usage,
             allocation=allocation,
             waits={name: _rounded(part.waits()) for name, part in parts.items()},
+            events={
+                name: _curve(grid[1:], rates)
+                for name, rates in events_by_site(record, grid).items()
+            },
         ),
+        events=event_use(record, lives),
     )
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from jedi.core.knobs import Knobs
 from jedi.service import pilots
+from jedi.simulator.event_pilots import EventPilots
 from jedi.simulator.grid import SimulatedJob, SimulatedSite, fate
 from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.scenario import ScenarioTask
@@ -40,6 +41,7 @@ class Pilots:
     ) -> None:  # fmt: skip
         self.engine, self.ddm, self.knobs, self.places = engine, ddm, knobs, places
         self.tasks: dict[int, ScenarioTask] = {}
+        self.consumers = EventPilots(engine, self.tasks)
         self._streams = streams
         self._requests = count(1)
 
@@ -61,20 +63,23 @@ class Pilots:
         return len(orders)
 
     def report(self, now: datetime) -> int:
-        """Say which jobs have started and which have ended; how many."""
-        sent = 0
+        """Report which jobs have started and which have ended, and the results of consumers; the
+        number of messages."""
+        total = 0
         for name, place in self.places.items():
             started = [
                 Report(**job.attempt, status="running", started_at=job.begins)
                 for job in place.begin()
             ]
+            sent, to_kill = self.consumers.step(name, place, now)
+            self._kill(name, place, to_kill, now)
             ended = [_ending(job, now) for job in place.end(now)]
-            sent += len(started) + len(ended)
+            total += sent + len(started) + len(ended)
             if {one.pandaid for one in started}.intersection(one.pandaid for one in ended):
                 self._report(name, started)  # of what is said at once the furthest counts
                 started = []
             self._report(name, started + ended)
-        return sent
+        return total
 
     def beat(self, now: datetime) -> None:
         """Say which jobs are alive; those that are to be killed end, those to be held rest."""
@@ -84,11 +89,16 @@ class Pilots:
             answered = [one for answer in answers for one in answer["commands"]]
             commands = {one["pandaid"]: one["command"] for one in answered}
             place.hold({job for job, command in commands.items() if command == "hold"}, now)
-            to_kill = (job for job, command in commands.items() if command == "kill")
-            killed = place.drop(to_kill, now)
-            self._report(name, [
-                Report(**job.attempt, status="cancelled", error_code="killed") for job in killed
-            ])  # fmt: skip
+            to_kill = [job for job, command in commands.items() if command == "kill"]
+            self._kill(name, place, to_kill, now)
+
+    def _kill(
+        self, name: str, place: SimulatedSite, panda_ids: Sequence[int], now: datetime
+    ) -> None:
+        killed = place.drop(panda_ids, now)
+        self._report(name, [
+            Report(**job.attempt, status="cancelled", error_code="killed") for job in killed
+        ])  # fmt: skip
 
     def _report(self, name: str, reports: Sequence[Report]) -> None:
         self._say(name, reports, pilots.report)

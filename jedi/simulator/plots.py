@@ -131,6 +131,19 @@ def _completion(axes: Axes, outcomes: Outcomes) -> None:
     axes.set_xlim(left=0)
 
 
+def _events(axes: Axes, outcomes: Outcomes) -> None:
+    for run, outcome, style in _runs(outcomes):
+        curves = outcome.curves.events
+        if "all" in curves:
+            axes.plot(curves["all"].hours, _broken(curves["all"]), style, color="black",
+                      linewidth=2, label=run("all sites"))  # fmt: skip
+        sites = [one.site for one in outcome.sites if one.site in curves][:_SITES]
+        for number, site in enumerate(sites if len(sites) > 1 else []):
+            axes.plot(curves[site].hours, _broken(curves[site]), style, color=f"C{number}",
+                      alpha=0.6, linewidth=1, label=run(site))  # fmt: skip
+    axes.set_ylim(bottom=0)
+
+
 _HOUR = "hours after the start"
 _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] = {
     "utilisation": ("Cores in use", _HOUR, "% of the cores of the slots", _utilisation),
@@ -140,6 +153,7 @@ _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] 
                 "% of the jobs waited no longer", _waiting),
     "completion": ("From submission to the end", "hours", "% of the tasks took no longer",
                    _completion),
+    "events": ("Events that consumers processed", _HOUR, "events/s", _events),
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jedi.simulator.scenario import Scenario
 from jedi.taskbuffer.housekeeping.simulation import JobLife, TaskLife
@@ -19,17 +20,35 @@ class Sample:
     active: bool
 
 
+class ProcessedEvents(NamedTuple):
+    """Events that consumers of a kind of task reported at a site, so many hours after the start."""
+
+    task: str
+    site: str
+    at_h: float
+    n_events: int
+
+
 @dataclass(slots=True)
 class Record:
     """All that a simulation leaves: rows of jobs and tasks, samples of the shares, when jobs left
     their slots and tasks were boosted (by id, in hours after the start), what agents had trouble
-    with, and what `jedi check` found wrong."""
+    with, and what `jedi check` found wrong.
+
+    `kept`: until when the work of a consumer is reported. By the tasks' name: `ranges` that were
+    handed out, and how often some were `redone`. `merged`: merged events by task id.
+    """
 
     scenario: Scenario
     jobs: list[JobLife] = field(default_factory=list)
     tasks: list[TaskLife] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     left: dict[int, float] = field(default_factory=dict)
+    kept: dict[int, float] = field(default_factory=dict)
+    ranges: Counter[str] = field(default_factory=Counter)
+    redone: Counter[str] = field(default_factory=Counter)
+    processed: list[ProcessedEvents] = field(default_factory=list)
+    merged: dict[int, int] = field(default_factory=dict)
     boosted: dict[int, float] = field(default_factory=dict)
     troubles: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

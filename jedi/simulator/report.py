@@ -8,9 +8,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from jedi.simulator.event_use import EventUse
 from jedi.simulator.measure import Curve, Curves, ShareUse, SimulationOutcome, SiteUse, TaskEnd
 
-_TABLES: dict[str, type[Any]] = {"sites": SiteUse, "shares": ShareUse, "tasks": TaskEnd}
+_TABLES: dict[str, type[Any]] = {
+    "sites": SiteUse, "shares": ShareUse, "tasks": TaskEnd, "events": EventUse,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ def write_tables(outcome: SimulationOutcome, directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Sequence[Any]] = {
         "sites": outcome.sites, "shares": outcome.shares, "tasks": outcome.task_ends,
+        "events": outcome.events,
     }  # fmt: skip
     found = [
         _write(directory / f"{name}.csv", [field.name for field in fields(kind)],
@@ -72,11 +76,17 @@ def _figures(outcome: SimulationOutcome) -> dict[str, float | None]:
             f"median wait of {share.share} in h": share.wait_median_h,
             f"longest queue of {share.share}": share.longest_queue,
         }
+    for one in outcome.events:
+        found |= {
+            f"events/s of {one.task}": one.per_s,
+            f"waste of {one.task}": one.waste,
+            f"ranges of {one.task} redone": one.redone,
+        }
     return found
 
 
 def _points(curves: Curves) -> Iterator[list[Any]]:
-    for curve in ("utilisation", "waiting", "usage", "allocation"):
+    for curve in ("utilisation", "waiting", "usage", "allocation", "events"):
         line: Curve
         for name, line in getattr(curves, curve).items():
             points = zip(line.hours, line.values, strict=True)

@@ -25,7 +25,7 @@ from jedi.service import check, commands, jobs, queues, sites, submission
 from jedi.simulator.grid import SimulatedSite, next_event
 from jedi.simulator.pilots import Pilots
 from jedi.simulator.random_streams import RandomStreams
-from jedi.simulator.record import Record, Sample
+from jedi.simulator.record import ProcessedEvents, Record, Sample
 from jedi.simulator.scenario import USER, Scenario, ScenarioCommand, ScenarioTask
 from jedi.simulator.storage import SimulatedDDM
 from jedi.spec.jobs.wire import BATCH_MAX
@@ -139,12 +139,19 @@ class Simulation:
         with self.engine.begin() as tx:
             self.record.jobs = simulation.jobs(tx)
             self.record.tasks = simulation.tasks(tx)
+            self.record.merged = simulation.merged_events(tx)
             self.record.wrong = [
                 f"{one.invariant}: {one.violations}" for one in check.check(tx) if one.violations
             ]
-        self.record.left = {
-            job: self._hours(at) for place in self.places.values() for job, at in place.left.items()
-        }
+        for place in self.places.values():
+            self.record.left |= {job: self._hours(at) for job, at in place.left.items()}
+            self.record.kept |= {job: self._hours(at) for job, at in place.kept.items()}
+        book = self.pilots.consumers.book
+        self.record.ranges, self.record.redone = book.ranges, book.redone
+        self.record.processed = [
+            ProcessedEvents(task, site, self._hours(at), n)
+            for (task, site, at), n in book.processed.items()
+        ]
         self.pilots.engine.dispose()
         progress(1.0)
 

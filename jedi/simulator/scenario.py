@@ -112,6 +112,14 @@ class ScenarioTask(Entry):
     output_mb: _MB = Field(100, description="size of an output file")
     run_s: _Seconds = Field(description="mean duration of a job at speed 1, in s")
     spread: _Spread = Field(0.3, description="sigma of the logarithm of that duration")
+    event_s: _Seconds = Field(
+        10.0,
+        description="mean time of an event at speed 1, in s, for consumers; a consumer that"
+        " fails does so within run_s",
+    )
+    merge_s: _Seconds = Field(
+        600.0, description="mean duration of a job at speed 1 that merges events, in s"
+    )
     failures: list[ScenarioFailure] = Field([], description="failures of jobs of these tasks")
     left: Literal["pending", "waiting", "defined"] | None = Field(
         None, description="status in which its new jobs stay, as after a crash of their agent"
@@ -137,6 +145,8 @@ class ScenarioTask(Entry):
         if self.at:
             known |= {"jobParameters": [source, output]}
             known = {key: value for key, value in known.items() if key not in pseudo}
+        if {"nEventsPerWorker", "fineGrainedProc"} & {*self.parameters}:
+            known["esmergeSpec"] = {"transPath": "merge", "jobParameters": "${OUTPUT0}"}
         return {**known, **self.parameters}
 
 

@@ -284,7 +284,7 @@ def test_two_runs_with_one_seed_are_equal_and_another_seed_differs(tmp_path: Pat
     ]
     assert runs[0] == runs[1]
     assert tables[0] == tables[1]
-    assert tables[0].keys() == {"sites.csv", "shares.csv", "tasks.csv", "curves.csv"}
+    assert tables[0].keys() == {"sites.csv", "shares.csv", "tasks.csv", "events.csv", "curves.csv"}
     assert tables[0] != tables[2]
     assert runs[0].jobs["finished"] >= 12
     assert [d for d in differences(runs[0], runs[1]) if d.change] == []
@@ -325,7 +325,7 @@ def lived(panda_id: int, made: float, begins: float | None, ends: float, **other
         "panda_id": panda_id, "jedi_task_id": 1, "site": "GREEN", "queue": "large",
         "share": "large", "gshare": "large", "status": "finished", "error_code": None, "cores": 1,
         "creation_time": at(made), "start_time": at(begins), "end_time": at(ends),
-        "state_change_time": at(ends),
+        "state_change_time": at(ends), "kind": "normal",
     }  # fmt: skip
     return JobLife(**{**row, **other})
 
@@ -485,14 +485,14 @@ def test_an_empty_picture_is_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Sites are in use, and no work queue has a share: two pictures have a curve (utilisation, the
-    waits of jobs without a share), three have none. Those of an earlier run go."""
+    waits of jobs without a share), the others have none. Those of an earlier run go."""
     used, idle = Curve([0.0, 1.0], [0.5, 1.0]), Curve([0.0, 1.0], [None, None])
     curves = Curves({"all": used}, {}, {"none": idle}, {}, {"none": [0.5, 1.0]})
     outcome = SimulationOutcome("", 0.1, {}, {}, {}, {}, [], [], [], {}, [], curves)
     (tmp_path / "shares.png").write_bytes(b"old")
     empty = cli._write({"": outcome}, tmp_path, plots=True)
     assert empty == ["Shares: cores in use and allocated", "Jobs that wait for their start",
-                     "From submission to the end"]  # fmt: skip
+                     "From submission to the end", "Events that consumers processed"]  # fmt: skip
     assert {file.name for file in tmp_path.glob("*.png")} == {"utilisation.png", "waiting.png"}
     cli._show({"": outcome}, as_json=False)
     cli._tell_files(tmp_path, empty, plots=True)

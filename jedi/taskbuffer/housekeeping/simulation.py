@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.core.states import EVENT_CODES
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 
 _COLUMNS = (
-    "pandaid, jeditaskid, site, gshare, status, error_code, cores, creationtime, starttime, "
+    "pandaid, jeditaskid, kind, site, gshare, status, error_code, cores, creationtime, starttime, "
     "endtime, statechangetime"
 )
 _LEAVE = text("""
@@ -34,7 +35,7 @@ FROM u, LATERAL (VALUES ('activated', -1), (u.status, 1)) s(status, n)
 
 
 _JOBS = text(f"""
-SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, j.site, j.gshare, j.status,
+SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, j.kind, j.site, j.gshare, j.status,
   j.error_code, j.cores, j.creationtime AS creation_time, j.starttime AS start_time,
   j.endtime AS end_time, j.statechangetime AS state_change_time, q.queue_name AS queue,
   {OWN_SHARE} AS share
@@ -48,6 +49,7 @@ class JobLife(NamedTuple):
 
     panda_id: int
     jedi_task_id: int
+    kind: str
     site: str
     gshare: str
     status: str
@@ -89,6 +91,17 @@ class TaskLife(NamedTuple):
 def tasks(tx: Connection) -> list[TaskLife]:
     """All tasks by id, the share that they came with, and when they came and ended."""
     return rows_of(TaskLife, tx.execute(_TASKS))
+
+
+_MERGED = text(f"""
+SELECT jeditaskid, CAST(sum(def_max_eventid - def_min_eventid + 1) AS bigint) FROM jedi_events
+WHERE status = {EVENT_CODES["merged"]} GROUP BY jeditaskid ORDER BY jeditaskid
+""")
+
+
+def merged_events(tx: Connection) -> dict[int, int]:
+    """The merged events of each task that has some."""
+    return dict_of(int, int, tx.execute(_MERGED))
 
 
 _BOOSTED = text(f"SELECT jeditaskid FROM jedi_tasks t WHERE gshare <> {OWN_SHARE}")
