@@ -21,6 +21,7 @@ from jedi.core.errors import (
     BadInput,
     Forbidden,
     JediError,
+    NoSpace,
     NotFound,
     Refused,
     Unreachable,
@@ -45,6 +46,7 @@ _STATUS = {
     BadInput: 422,
     Forbidden: 403,
     NotFound: 404,
+    NoSpace: 507,  # before Refused, whose kind it is
     Refused: 409,
     VersionTooOld: 410,
     TooLarge: 413,

@@ -30,6 +30,7 @@ _SAID = {
     500: "The service failed; its log has the reason (internal)",
     503: "Later: the database does not answer, or the service is busy (unreachable, busy); a "
     "change may be done (outcome_unknown)",
+    507: "The storage has no room, or uploads reach a limit (no_space, too_many_uploads)",
 }
 ALWAYS = (500, 503)
 KNOWN = (400, 401, 403, 429)
@@ -141,6 +142,7 @@ def _request_body(
 def _responses(operation: Operation) -> dict[str, Any]:
     statuses = {*ALWAYS, *KNOWN, *SENT, 404}
     statuses |= {409} if operation.method != "GET" else set()
+    statuses |= {507} if operation.stores else set()
     statuses |= {410} if operation.streams_events else set()
     error = {PROBLEM: {"schema": {"$ref": _REF.format(model="Error")}}}
     found: dict[str, Any] = {

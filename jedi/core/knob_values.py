@@ -474,6 +474,8 @@ class TimeoutKnobs:
 class UploadKnobs:
     keep_days: float
     max_gb: float
+    open_files: int
+    open_gb: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -656,8 +656,12 @@ _DECLARED = [
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
     _knob("upload.max_gb", "GB", 20.0, "largest file that people upload into a dataset",
           least=0.0),
-    _knob("upload.keep_days", "d", 2.0, "life of uploads that nobody has added to a dataset",
-          least=0.0),
+    _knob("upload.keep_days", "d", 2.0, "life of uploads that nobody has added to a dataset, from "
+          "the last change of the user's uploads to it", least=0.0),
+    _knob("upload.open_gb", "GB", 500.0, "largest sum of a user's open uploads at an endpoint, as "
+          "announced", least=0.0),
+    _knob("upload.open_files", "files", 100_000, "most open uploads of a user at an endpoint",
+          least=0),
     _knob("ddm.catalogue", "name", "filesystem", "catalogue of data management: filesystem "
           "(datasets are the files in the directories) or sql (in the database)",
           among=("filesystem", "sql")),

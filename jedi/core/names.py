@@ -5,6 +5,7 @@ Every function returns the accepted name or raises ValueError with the rule that
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 LFN_MAX = 256
@@ -33,6 +34,20 @@ def lfn(text: str) -> str:
 def scope(text: str) -> str:
     """The scope of a dataset: one path component, at most 30 characters."""
     return _part(text, "a scope", SCOPE_MAX)
+
+
+def user_scope(user: str) -> str:
+    """The scope of a user's own datasets, `user.NAME`: no other user has it, and no experiment."""
+    return scope(f"user.{user}")
+
+
+def task_scope(user: str) -> str:
+    """The scope of datasets that JEDI names for a task: the user's own. A name that fits no scope
+    gives its checksum."""
+    try:
+        return user_scope(user)
+    except ValueError:
+        return f"user._{hashlib.sha256(user.encode()).hexdigest()[:20]}"
 
 
 def dataset(text: str) -> tuple[str, str]:

@@ -26,7 +26,8 @@ from types import MappingProxyType
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.ddm.content import adler32, copy_verified, count_events, sweep
 from jedi.ddm.interface import DatasetInfo, FileInfo, Space, Staged, TemporaryCopy, TransferResult
-from jedi.ddm.storage import Storage, make_below, valid_dataset, valid_lfn
+from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
+from jedi.ddm.uploads import Admit, Uploads
 from jedi.spec.datasets.dataset import FileKey
 
 _GUIDS = uuid.UUID("6f0d6b0e-6b57-5a39-9a0c-0c8e1d2f7a41")  # namespace of GUIDs made from names
@@ -118,9 +119,9 @@ class Directories(ABC):
         return Path(self.where(endpoint, name, lfn))
 
     def space(self, endpoint: str) -> Space:
-        root = self._storage(endpoint).root
-        root.mkdir(parents=True, exist_ok=True)
-        usage = shutil.disk_usage(root)
+        storage = self._storage(endpoint)
+        storage.make(storage.root)  # which only fails
+        usage = shutil.disk_usage(storage.root)
         return Space(free_gb=usage.free / 2**30, total_gb=usage.total / 2**30)
 
     def staging_where(self, endpoint: str, panda_id: int, lock_seq: int) -> str:
@@ -155,14 +156,22 @@ class Directories(ABC):
             place.parent.rmdir()
 
     def upload_dir(self, endpoint: str, key: str) -> Path:
-        return self._storage(endpoint).upload(key)
+        return self._uploads(endpoint).place(key)
+
+    def begin_upload(self, endpoint: str, key: str, admit: Admit) -> Path:
+        return self._uploads(endpoint).begin(key, admit)
+
+    def open_uploads(self, endpoint: str, owner: str) -> list[int]:
+        return self._uploads(endpoint).open(owner)
 
     def drop_upload(self, endpoint: str, key: str) -> None:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self.upload_dir(endpoint, key))
+        self._uploads(endpoint).drop(key)
 
     def old_uploads(self, endpoint: str, before: datetime) -> list[str]:
-        return self._storage(endpoint).old_uploads(before)
+        return self._uploads(endpoint).old(before)
+
+    def _uploads(self, endpoint: str) -> Uploads:
+        return Uploads(self._storage(endpoint))
 
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         storage = self._storage(endpoint)
@@ -181,7 +190,7 @@ class Directories(ABC):
                 raise other_content(target)
             lying.setdefault(target, place)
         for target, place in lying.items():
-            make_below(target.parent)
+            storage.make(target.parent)
             place.rename(target)  # onto itself where it is published already
         self._arrived(storage, {n: _with_guids(n, some.values()) for n, some in published.items()})
 
@@ -368,8 +377,8 @@ def _copied(file: FileInfo, origin: Path, home: Path, target: Storage) -> FileIn
         if there.st_size != file.size or adler32(copy) != expected:
             raise other_content(copy)
         return replace(file, adler32=expected)
-    make_below(target.staging)
-    make_below(home)
+    target.make(target.staging)
+    target.make(home)
     return replace(file, adler32=copy_verified(source, copy, target.staging, file.adler32))
 
 

@@ -20,7 +20,7 @@ from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import sidecar
 from jedi.ddm.directories import Directories, guid, must_be_plain
 from jedi.ddm.interface import DatasetInfo, FileInfo, OpenOrClosed, Replica, TemporaryCopy, flatten
-from jedi.ddm.storage import FileStats, Storage, make_below, valid_dataset, valid_lfn
+from jedi.ddm.storage import FileStats, Storage, valid_dataset, valid_lfn
 from jedi.spec.datasets.dataset import FileKey
 
 
@@ -93,8 +93,8 @@ class FileSystemDDM(Directories):
     def create(
         self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
     ) -> None:
-        home = self._storage(endpoint).home(name)
-        homes = self._homes(name)
+        storage = self._storage(endpoint)
+        home, homes = storage.home(name), self._homes(name)
         if any(any(other.iterdir()) for _, other in homes):
             info = self.dataset(name)
             ours = any(sidecar.is_ours(other) for _, other in homes)
@@ -107,7 +107,7 @@ class FileSystemDDM(Directories):
                 )
             if not ours:
                 return
-        make_below(home)
+        storage.make(home)
         sidecar.declare_state(home, state, () if container else None)
         self._insist(name, state)
 

@@ -176,14 +176,22 @@ class DDM(Protocol):
         """Throw an attempt's staged files away."""
 
     def upload_dir(self, endpoint: str, key: str) -> Path:
-        """Return the directory where people's file lies until it is published; `key` names it in
-        hex digits."""
+        """Return the directory where people's file lies until it is published; `key` is of
+        `jedi.ddm.uploads.key_of`."""
+
+    def begin_upload(self, endpoint: str, key: str, admit: Callable[[int, int], None]) -> Path:
+        """The same, made unless it is there: `admit` gets the files and bytes of all open uploads
+        of the owner there, this one included, and raises NoSpace if they are too many."""
+
+    def open_uploads(self, endpoint: str, owner: str) -> list[int]:
+        """The announced bytes of each open upload of an owner at an endpoint."""
 
     def drop_upload(self, endpoint: str, key: str) -> None:
         """Throw an uploaded file away."""
 
     def old_uploads(self, endpoint: str, before: datetime) -> list[str]:
-        """The keys of uploads that nobody has written to since then."""
+        """The keys of uploads that nobody has written to since then, nor to others of the same
+        owner for the same dataset."""
 
     def transfer(
         self,
@@ -220,7 +228,7 @@ class DDM(Protocol):
         """Remove a dataset with its files from every endpoint; a container's members stay."""
 
     def space(self, endpoint: str) -> Space:
-        """The free space of an endpoint."""
+        """The free space of an endpoint. OSError: its storage is not there."""
 
 
 def exists(ddm: DDM, name: str) -> bool:

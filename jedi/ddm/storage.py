@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from jedi.core import names
 from jedi.core.errors import BadInput, Problem, Refused
 
 FileStats = dict[str, os.stat_result]
-_UPLOAD = re.compile("upload-([0-9a-f]+)")
 
 
 def canonical(dataset: str) -> str:
@@ -41,17 +38,6 @@ def _valid(what: str, rule: Callable[[str], str], text: str) -> str:
         raise BadInput([Problem(what, text, str(error), "Correct the name")]) from error
 
 
-def make_below(directory: Path) -> None:
-    """Make a directory, and those above it that are missing, for no more accounts than the one
-    above it: who owns a storage says by its mode who reads the datasets in it."""
-    if not directory.is_dir():
-        make_below(directory.parent)
-        directory.mkdir(exist_ok=True)
-        mode, above = directory.stat().st_mode, directory.parent.stat().st_mode
-        if mode & 0o077 & ~above:
-            directory.chmod(stat.S_IMODE(mode) & (above | 0o7700))
-
-
 def _directories(place: Path) -> list[Path]:
     try:
         return [one for one in place.iterdir() if one.name[0] != "." and one.is_dir()]
@@ -61,7 +47,8 @@ def _directories(place: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Storage:
-    """The storage of an endpoint; `root` is a real path (no symlinks), which need not exist yet."""
+    """The storage of an endpoint; `root` is a real path (no symlinks), which is missing while the
+    storage is not mounted."""
 
     endpoint: str
     root: Path
@@ -76,21 +63,27 @@ class Storage:
         """The directory of zip files with processed events, which belong to no dataset."""
         return self.root / ".eventservice"
 
-    def upload(self, key: str) -> Path:
-        """The directory of an upload, there or not. BadInput."""
-        if not _UPLOAD.fullmatch(name := f"upload-{key}"):
-            raise BadInput([Problem("key", key, "has hex digits alone", "Correct it")])
-        return self.staging / name
+    def make(self, directory: Path) -> None:
+        """Make a directory below the root, and those above it that are missing, for no more
+        accounts than the one above it: who owns a storage says by its mode who reads the datasets
+        in it. FileNotFoundError: the root is missing. Only an import of the endpoint makes it."""
+        if directory.is_dir():
+            return
+        if directory == self.root and not os.path.lexists(directory):
+            raise self.missing()
+        if directory != self.root:
+            self.make(directory.parent)
+        directory.mkdir(exist_ok=True)
+        mode, above = directory.stat().st_mode, directory.parent.stat().st_mode
+        if mode & 0o077 & ~above:
+            directory.chmod(stat.S_IMODE(mode) & (above | 0o7700))
 
-    def old_uploads(self, before: datetime) -> list[str]:
-        """The keys of uploads of which nothing has changed since then."""
-        found = []
-        for place in self.staging.glob("upload-*"):
-            with suppress(FileNotFoundError):  # it is published at this moment
-                times = [one.lstat().st_mtime for one in (place, *place.iterdir())]
-                if max(times) < before.timestamp() and (match := _UPLOAD.fullmatch(place.name)):
-                    found.append(match[1])
-        return found
+    def missing(self) -> FileNotFoundError:
+        """The error of a storage whose root is missing."""
+        return FileNotFoundError(
+            f"{self.endpoint} has no directory {self.root}: mount its storage, or make the "
+            "directory if the storage is new"
+        )
 
     def datasets(self) -> Iterator[str]:
         """The names of all datasets that have a directory here."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, Forbidden, Problem
+from jedi.core import names
+from jedi.core.errors import BadInput, Forbidden, NoSpace, Problem, Refused
 from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, OpenOrClosed, Replica
+from jedi.ddm.storage import valid_dataset
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.users import users
@@ -79,29 +84,62 @@ def summary(ddm: DDM, name: str) -> StoredDataset:
 def put_dataset(
     tx: Connection, ddm: DDM, who: str, name: str, endpoint: str | None, state: OpenOrClosed
 ) -> NamedDataset:
-    """Create an empty dataset, or open or close one. Forbidden: a task of another user makes it."""
-    must_be_free(tx, who, name)
-    made = create_dataset(tx, ddm, name, endpoint, is_open=state == "open")
+    """Create an empty dataset, or open or close one. Forbidden: `who` does not own it."""
+    must_own(tx, who, name)
+    place = endpoint or _only_endpoint(tx)
+    with storage_of(place):
+        made = create_dataset(tx, ddm, name, place, is_open=state == "open")
     return NamedDataset(made.name, made.state)
 
 
 def close_own(tx: Connection, ddm: DDM, who: str, name: str) -> NamedDataset:
     """Close a dataset. Forbidden as above."""
-    must_be_free(tx, who, name)
+    must_own(tx, who, name)
     closed = close_dataset(tx, ddm, name)
     return NamedDataset(closed.name, closed.state)
 
 
-def must_be_free(tx: Connection, who: str, name: str) -> None:
-    """Forbidden: the dataset is made by tasks of others, and `who` is no operator. Every known user
-    may handle datasets that no task makes."""
-    owners = datasets.makers(tx, name)
-    if owners and who not in owners and users.role(tx, who) != "operator":
+@contextmanager
+def storage_of(endpoint: str) -> Iterator[None]:
+    """Turn a failure of an endpoint's storage into a refusal that its user understands."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        kind, code = (NoSpace, "no_space") if full else (Refused, "storage_failed")
+        raise kind(
+            f"{endpoint} {'is full' if full else 'can not be used'} "
+            f"({error.strerror or error}). Ask its operators.", code=code, endpoint=endpoint,
+        ) from error  # fmt: skip
+
+
+def must_own(tx: Connection, who: str, name: str) -> str:
+    """The canonical name of a dataset that `who` may change. Operators change all. Users change
+    those that their tasks make; of those that no task makes, those of their scope. Forbidden."""
+    dataset = valid_dataset(name)
+    makers = datasets.makers(tx, dataset)
+    if who in makers or users.role(tx, who) == "operator":
+        return dataset
+    if makers:
         raise Forbidden(
-            f"{name} is made by a task of {owners[0]}: only its owner and operators may change it.",
-            dataset=name,
-            owner=owners[0],
-        )
+            f"{dataset} is made by a task of {makers[0]}: only its owner and operators may change "
+            "it.", dataset=dataset, owner=makers[0],
+        )  # fmt: skip
+    scope, title = names.dataset(dataset)
+    try:
+        own = names.user_scope(who)
+    except ValueError as error:
+        raise Forbidden(
+            f"{who!a} has no scope, since user.NAME is none for this name ({error}): only "
+            f"operators may change {dataset}. Ask one.", dataset=dataset, scope=scope,
+        ) from None  # fmt: skip
+    if scope != own:
+        raise Forbidden(
+            f"{dataset} has the scope {scope}: {who} may change datasets of the scope {own}, and "
+            f"operators all. Name it {own}:{title}, or ask an operator.",
+            dataset=dataset, scope=scope, own_scope=own,
+        )  # fmt: skip
+    return dataset
 
 
 def _only_endpoint(tx: Connection) -> str:

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
+from jedi.core import names
+
 _SEVERAL = re.compile(r"[;&|\n]")
 """A line with these is several commands."""
 _INPUT = "${IN"
@@ -35,9 +37,8 @@ def task_of(
     source: dict[str, Any] = {"type": "constant", "value": line}
     if dataset:
         source = {"type": "template", "param_type": "input", "value": line, "dataset": dataset}
-    scope = f"user.{re.sub(r'[^A-Za-z0-9_]+', '_', who)}"[:30]
     printed = {"type": "template", "param_type": "output", "value": "> printed.${SN}.txt",
-               "dataset": f"{scope}:exec.$JEDITASKID"}  # fmt: skip
+               "dataset": f"{names.task_scope(who)}:exec.$JEDITASKID"}  # fmt: skip
     many = {"nFilesPerJob": per_job} if dataset else {"noInput": True, "nFiles": 1}
     return {"taskName": name, **many, **({"sandbox": [*files]} if files else {}),
             "jobParameters": [source, printed]}  # fmt: skip

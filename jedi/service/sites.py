@@ -84,6 +84,14 @@ def import_endpoints(
     return changes
 
 
+def make_roots(changes: Sequence[AttributeChange]) -> None:
+    """Make the root directories that an import gave to endpoints. Nothing else makes them: a root
+    that is missing later is a storage that is not mounted. OSError."""
+    for change in changes:
+        if change.attribute.endswith(".path") and change.new:
+            Path(change.new).mkdir(parents=True, exist_ok=True)
+
+
 def import_links(tx: Connection, who: str, text: str) -> int:
     """Insert or update the link measurements of a file, or of a dump of network metrics, with the
     present time. Return their number. BadInput holds every mistake; then nothing is stored."""

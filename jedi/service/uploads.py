@@ -7,7 +7,6 @@ docs/decisions/uploads.md.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import os
@@ -21,15 +20,14 @@ from typing import BinaryIO, Literal
 from sqlalchemy import Connection
 
 from jedi.core import names
-from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
+from jedi.core.errors import BadInput, NoSpace, NotFound, Problem, Refused
 from jedi.core.knobs import Knobs
 from jedi.ddm.directories import must_be_plain
 from jedi.ddm.interface import DDM, FileInfo
-from jedi.ddm.storage import make_below, valid_dataset
-from jedi.service.datasets import must_be_free
+from jedi.ddm.uploads import Admit, key_of
+from jedi.service.datasets import must_own, storage_of
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
-from jedi.taskbuffer.users import users
 
 PIECE_MAX = 8 * 2**20
 """Bytes of a piece: what an upload takes of the service's memory at a time."""
@@ -80,18 +78,25 @@ class Destination:
     dataset: str
     endpoint: str
 
+    @property
+    def owner(self) -> str:
+        """The user as uploads name him."""
+        return _digest(self.who)[:16]
+
     def key(self, file: NewFile) -> str:
         """The name of an upload. Other users, names and contents have others."""
         words = (self.who, self.dataset, file.lfn, str(file.size), file.sha256)
-        return hashlib.sha256("\n".join(words).encode()).hexdigest()[:40]
+        return key_of(self.owner, _digest(self.dataset)[:16], file.size, _digest(*words)[:40])
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
 def destination(tx: Connection, ddm: DDM, who: str, name: str, endpoint: str | None) -> Destination:
-    """The place to which `who` may add files. Forbidden: neither is the dataset's scope his own,
-    nor is he an operator, or tasks of others make it; Refused: it is a container; BadInput."""
-    dataset = valid_dataset(name)
-    must_own_scope(tx, who, dataset)
-    must_be_free(tx, who, dataset)
+    """The place to which `who` may add files. Forbidden: `who` does not own the dataset; Refused:
+    it is a container; BadInput."""
+    dataset = must_own(tx, who, name)
     with suppress(NotFound):  # it will be made
         must_be_plain(ddm.dataset(dataset))
     known = list(sites.roots(tx))
@@ -105,40 +110,15 @@ def destination(tx: Connection, ddm: DDM, who: str, name: str, endpoint: str | N
     return Destination(who, dataset, endpoint)
 
 
-def must_own_scope(tx: Connection, who: str, dataset: str) -> None:
-    """Forbidden: the scope of a dataset is neither `who` nor `user.who`, who is no operator."""
-    scope, _ = names.dataset(dataset)
-    if scope not in (who, f"user.{who}") and users.role(tx, who) != "operator":
-        raise Forbidden(
-            f"{who} adds files only to datasets of the scopes {who} and user.{who}; operators add "
-            "them anywhere.",
-            dataset=dataset,
-        )
-
-
-@contextmanager
-def _storage(to: Destination) -> Iterator[None]:
-    """Turn a failure of the storage into a refusal that its user understands."""
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise Refused(
-            f"{to.endpoint} {'is full' if full else 'can not be used'} "
-            f"({error.strerror or error}). Ask its operators.",
-            code="no_space" if full else "storage_failed", endpoint=to.endpoint,
-        ) from error  # fmt: skip
-
-
 def offer(ddm: DDM, knobs: Knobs, to: Destination, files: Sequence[NewFile]) -> list[Upload]:
     """The present state of each file. BadInput: bad names, or files that are too large; Refused:
     the dataset has other content under some names, or the endpoint lacks the space."""
     check(knobs, files)
-    with _storage(to):
-        return _offer(ddm, to, files)
+    with storage_of(to.endpoint):
+        return _offer(ddm, knobs, to, files)
 
 
-def _offer(ddm: DDM, to: Destination, files: Sequence[NewFile]) -> list[Upload]:
+def _offer(ddm: DDM, knobs: Knobs, to: Destination, files: Sequence[NewFile]) -> list[Upload]:
     there = _there(ddm, to.dataset)
     if other := [one.lfn for one in files if not _is(one, there.get(one.lfn, one))]:
         raise Refused(
@@ -148,13 +128,50 @@ def _offer(ddm: DDM, to: Destination, files: Sequence[NewFile]) -> list[Upload]:
             files=other,
         )
     found = [_state(ddm, to, one, one.lfn in there) for one in files]
-    missing = sum(one.size - had.received for one, had in zip(files, found, strict=True)
-                  if had.status == "wanted")  # fmt: skip
-    free = ddm.space(to.endpoint).free_gb * 2**30
-    if missing > free:
-        raise Refused(f"{to.endpoint} has {free:.0f} bytes left, and {missing} are to come.",
-                      code="no_space", endpoint=to.endpoint, bytes=missing)  # fmt: skip
+    wanted = [(one, had.received) for one, had in zip(files, found, strict=True)
+              if had.status == "wanted"]  # fmt: skip
+    _must_have_room(ddm, to, "files", sum(one.size - received for one, received in wanted))
+    new = [one.size for one, _ in wanted if not ddm.upload_dir(to.endpoint, to.key(one)).exists()]
+    lying = ddm.open_uploads(to.endpoint, to.owner)
+    _admission(knobs, to, "files")(len(new) + len(lying), sum(new) + sum(lying))
     return found
+
+
+def _must_have_room(ddm: DDM, to: Destination, field: str, coming: int) -> None:
+    """NoSpace: the endpoint has fewer bytes left than are to come."""
+    free = int(ddm.space(to.endpoint).free_gb * 2**30)
+    if coming > free:
+        rule = f"{to.endpoint} has {free} bytes left, and {coming} are to come"
+        remedy = "Choose another endpoint, or ask its operators to make room"
+        raise _no_space("no_space", Problem(field, coming, rule, remedy), to)
+
+
+def _admission(knobs: Knobs, to: Destination, field: str) -> Admit:
+    """The limits of a user's open uploads at an endpoint. NoSpace."""
+    limits = knobs.upload
+
+    def admit(files: int, size: int) -> None:
+        for value, unit, most, limit, name in (
+            (files, "files", limits.open_files, f"{limits.open_files:g}", "open_files"),
+            (size, "bytes", limits.open_gb * 2**30, f"{limits.open_gb:g} GB", "open_gb"),
+        ):
+            if value > most:
+                rule = (
+                    f"{to.who} would have open uploads of {value} {unit} at {to.endpoint}, more "
+                    f"than {limit} (knob upload.{name})"
+                )
+                remedy = (
+                    "Add uploaded files to their datasets first, in several requests; JEDI removes "
+                    f"uploads after {limits.keep_days:g} days (knob upload.keep_days)"
+                )
+                raise _no_space("too_many_uploads", Problem(field, value, rule, remedy), to)
+
+    return admit
+
+
+def _no_space(code: str, why: Problem, to: Destination) -> NoSpace:
+    return NoSpace(str(why), code=code, endpoint=to.endpoint, path=why.path, value=why.value,
+                   rule=why.rule, remedy=why.remedy)  # fmt: skip
 
 
 def _some(lfns: Sequence[str]) -> str:
@@ -210,20 +227,28 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def put_piece(ddm: DDM, to: Destination, file: NewFile, offset: int, data: bytes) -> Upload:
+def put_piece(
+    ddm: DDM, knobs: Knobs, to: Destination, file: NewFile, offset: int, data: bytes
+) -> Upload:
     """Write a piece of a file from byte `offset` on; the last one completes and verifies it. A
     piece may come again. Refused: the bytes before it are missing, or the content is not as
-    announced, and then all of it is thrown away."""
+    announced, and then all of it is thrown away. NoSpace: the endpoint lacks the bytes that are
+    to come, or a new file is more than a user may upload at a time."""
+    check(knobs, [file])
     if offset + len(data) > file.size:
         rule = f"ends beyond the {file.size} bytes of {file.lfn}"
         raise BadInput([Problem("offset", offset, rule, "Send what is left")])
-    with _storage(to):
-        return _put_piece(ddm, to, file, offset, data)
+    with storage_of(to.endpoint):
+        return _put_piece(ddm, knobs, to, file, offset, data)
 
 
-def _put_piece(ddm: DDM, to: Destination, file: NewFile, offset: int, data: bytes) -> Upload:
+def _put_piece(
+    ddm: DDM, knobs: Knobs, to: Destination, file: NewFile, offset: int, data: bytes
+) -> Upload:
     place = ddm.upload_dir(to.endpoint, to.key(file))
-    make_below(place)
+    if not (place / file.lfn).exists():
+        _must_have_room(ddm, to, "size", file.size - (_size(place / _PART) or 0))
+    ddm.begin_upload(to.endpoint, to.key(file), _admission(knobs, to, "size"))
     whole, part = place / file.lfn, place / _PART
     with _locked(part) as writer:
         if whole.exists():
@@ -320,7 +345,7 @@ def add(
     new = [one for one, had in zip(files, states, strict=True) if had.status == "uploaded"]
     added = {one.lfn for one in new}
     if not dry_run:
-        with _storage(to):
+        with storage_of(to.endpoint):
             _publish(ddm, to, new, [one for one in files if one.lfn not in added])
         datasets.wake_consumers(tx, [to.dataset])
     return [AddedFile(one.lfn, one.size, one.adler32, one.lfn in added) for one in files]
@@ -333,7 +358,7 @@ def _publish(ddm: DDM, to: Destination, new: Sequence[NewFile], known: Sequence[
     if new:
         closes = closes or not _is_open(ddm, to.dataset)
         for one in new:
-            make_below(places[one.lfn])
+            ddm.begin_upload(to.endpoint, to.key(one), lambda *_: None)  # it may be published
             if closes:
                 (places[one.lfn] / _CLOSES).touch()
         ddm.create(to.dataset, to.endpoint)

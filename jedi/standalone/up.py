@@ -26,7 +26,7 @@ from jedi.host.home import writable
 from jedi.host.processes import Process
 from jedi.service import config, steering
 from jedi.service.queues import import_queues
-from jedi.service.sites import import_sites
+from jedi.service.sites import import_sites, make_roots
 from jedi.standalone.down import DRAIN_S, end_pilots, part, remaining_work
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.installation import DATABASE, Installation, packaged
@@ -35,6 +35,7 @@ from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.schema import migrate
 from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.sites.sites import AttributeChange
 
 Notes = Sequence[str]
 """Sentences about the start."""
@@ -269,15 +270,19 @@ def _prepare(engine: Engine, installation: Installation, site_file: str | None) 
     creator = installation.creator
     with engine.begin() as tx:
         steering.make_first_operator(tx, creator)
+        changes: list[AttributeChange] = []
         if site_file is not None:
-            import_sites(tx, caller(), site_file, installation.home.path)
+            changes = import_sites(tx, caller(), site_file, installation.home.path)
         elif not sites.all_sites(tx):
-            import_sites(tx, creator, (defaults / "sites.yaml").read_text(), installation.home.path)
+            ours = (defaults / "sites.yaml").read_text()
+            changes = import_sites(tx, creator, ours, installation.home.path)
             for name, value in strictyaml.load((defaults / "knobs.yaml").read_text()).items():
                 config.put(tx, creator, name, str(value))
         if not queues.all_queues(tx):
             import_queues(tx, creator, (defaults / "queues.yaml").read_text())
         roots = sites.roots(tx)
+    with suppress(OSError):  # the last note names those that can't be written
+        make_roots(changes)
     return [*notes, *_unwritable(roots)]
 
 

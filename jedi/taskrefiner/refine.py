@@ -121,7 +121,7 @@ class Refiner:
         params = submission.params
         assert params.prepro_spec is not None
         spec, rules = params.prepro_spec, self.rules(params)
-        user = _as_name(submission.user_name, names.SCOPE_MAX)
+        user = names.task_scope(submission.user_name)
         name = f"{_as_name(params.task_name)}.{submission.jedi_task_id}.pp.log"
         placed = rules.model_dump(include={"included_site", "excluded_site", "limited_sites"})
         return Refined(
@@ -241,7 +241,7 @@ class Refiner:
             template = split_output(params.log.value)[1]
             return fill_task_id(params.log.dataset, task), fill_task_id(template, task)
         name = _as_name(params.task_name)
-        user = _as_name(submission.user_name, names.SCOPE_MAX)
+        user = names.task_scope(submission.user_name)
         dataset = outputs[0].name if outputs else f"{user}:{name}.{task}"
         return f"{dataset}.log", f"{name}.{task}.log.${{SN}}.tgz"
 
@@ -358,7 +358,7 @@ def _with_builds(
     templates: Sequence[OutputTemplate],
 ) -> tuple[list[NewDataset], tuple[OutputTemplate, ...]]:
     """With a pseudo dataset that has a file for each build, and the dataset of what is built."""
-    user = _as_name(submission.user_name, names.SCOPE_MAX)
+    user = names.task_scope(submission.user_name)
     name = f"{_as_name(submission.params.task_name)}.{submission.jedi_task_id}"
     shared = Attributes(nosplit=True, repeat=True).render()
     libraries = n_inputs + len(datasets) + 1
@@ -409,6 +409,6 @@ def _input(
 
 
 def _as_name(text: str, longest: int = 150) -> str:
-    """A text as a piece of a file name or scope."""
+    """A text as a piece of a file name."""
     word = re.sub(r"[^A-Za-z0-9._-]|\.(?=\.)", "_", text)[:longest].rstrip(".")
     return names.lfn(word if word[:1].isalnum() else f"_{word}"[:longest])

@@ -67,7 +67,7 @@ enabled = false
 
 [checks.positive_data_acceptance]
 # The document can't say which texts are tasks, sites or conditions, nor the bytes of all together.
-expected-statuses = ["2xx", "304", "401", "403", "404", "409", "410", "413", "422"]
+expected-statuses = ["2xx", "304", "401", "403", "404", "409", "410", "413", "422", "507"]
 
 [[operations]]
 include-operation-id = ["config.set", "config.unset"]

@@ -36,7 +36,7 @@ MAY = {
     "own": {*ROLES},  # each caller's own things
     "operator": {"operator"},
     "owner": {"owner", "operator"},
-    "scope_owner": {"owner", "operator"},
+    "dataset_owner": {"owner", "operator"},
     "owner_or_production": {"owner", "production", "operator"},
 }
 """Users who may, by rule: anna is the owner, and the named user."""

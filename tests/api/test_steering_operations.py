@@ -122,7 +122,7 @@ def _system(client: Client) -> None:
 
 
 def test_datasets_that_a_task_makes_are_its_owners(world: World) -> None:
-    """Others may not open or close them; datasets that no task makes are everybody's."""
+    """Others may not open or close them; datasets that no task makes are those of a scope."""
     [task] = put(world, good())
     put_file_dataset(world, "a:out", {"f": b"abc"}, "SITE_A_DATADISK")
     with world.engine.begin() as tx:
@@ -132,7 +132,7 @@ def test_datasets_that_a_task_makes_are_its_owners(world: World) -> None:
         with pytest.raises(Forbidden, match="made by a task of anna"):
             datasets.close_own(tx, world.ddm, "bea", "a:out")
         assert datasets.close_own(tx, world.ddm, "anna", "a:out").state == "closed"
-        made = datasets.put_dataset(tx, world.ddm, "bea", "b:new", "SITE_A_DATADISK", "open")
+        made = datasets.put_dataset(tx, world.ddm, "bea", "user.bea:new", "SITE_A_DATADISK", "open")
         assert made.state == "open"
 
 

@@ -33,6 +33,7 @@ def dog(world: World) -> dict[str, int]:
 @pytest.fixture
 def tape(world: World) -> World:
     """The same world; SITE_A has a tape beside its disk."""
+    (world.settings.home / "storage" / TAPE).mkdir()
     with world.engine.begin() as tx:
         tx.execute(
             text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path, is_tape) "

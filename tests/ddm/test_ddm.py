@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.ddm_steps import COUNTER, adler, publish, put, refused, stage, swap
+from support.ddm_steps import COUNTER, adler, endpoint_roots, publish, put, refused, stage, swap
 
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import DDM, FileInfo, TemporaryCopy
@@ -41,7 +41,7 @@ Roots = dict[str, Path]
 
 @pytest.fixture
 def roots(tmp_path: Path) -> Roots:
-    return {"A": tmp_path / "a", "B": tmp_path / "b"}
+    return endpoint_roots(tmp_path)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from support.ddm_steps import COUNTER, adler, put, refused, stage, swap
+from support.ddm_steps import COUNTER, adler, endpoint_roots, put, refused, stage, swap
 
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput
@@ -22,7 +22,7 @@ from jedi.ddm.interface import FileInfo
 
 @pytest.fixture
 def fs(tmp_path: Path) -> FileSystemDDM:
-    return FileSystemDDM({"A": tmp_path / "a", "B": tmp_path / "b"})
+    return FileSystemDDM(endpoint_roots(tmp_path))
 
 
 def lay(root: Path, name: str, files: dict[str, str]) -> Path:
@@ -232,7 +232,6 @@ def test_datasets_are_no_more_readable_than_their_storage(
 ) -> None:
     """Copied and created ones: the mode of the endpoint's directory is its owner's wish."""
     lay(tmp_path / "a", "s:d", {"f": "abc"})
-    (tmp_path / "b").mkdir()
     (tmp_path / "b").chmod(given)
     fs.create("s:new", "B")
     (end,) = fs.transfer([("s:d", "f")], "A", "B", "test")

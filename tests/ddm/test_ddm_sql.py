@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, text
 from support.adding import add_files
-from support.ddm_steps import adler, publish, put, refused, stage, swap
+from support.ddm_steps import adler, endpoint_roots, publish, put, refused, stage, swap
 from support.helpers import add_site
 
 from jedi.core.errors import BadInput, JediError
@@ -24,7 +24,7 @@ from jedi.taskbuffer.inputs import catalogue
 
 @pytest.fixture
 def ddm(engine: Engine, tmp_path: Path) -> SqlCatalogueDDM:
-    return SqlCatalogueDDM(engine, {"A": tmp_path / "a", "B": tmp_path / "b"})
+    return SqlCatalogueDDM(engine, endpoint_roots(tmp_path))
 
 
 @contextmanager
@@ -216,6 +216,7 @@ def test_a_knob_says_where_the_catalogue_is(engine: Engine, tmp_path: Path) -> N
     file = tmp_path / "f.txt"
     file.write_text("f")
     with engine.begin() as tx:
+        (tmp_path / "alpha").mkdir()
         add_site(tx, "ALPHA", "ALPHA_DISK", tmp_path / "alpha")
         with pytest.raises(BadInput, match="filesystem, sql"):
             config.put(tx, "me", "ddm.catalogue", "rucio")

@@ -123,7 +123,7 @@ def test_what_was_built_is_used_again_for_a_week(world: World) -> None:
 def test_what_was_lost_is_built_again(world: World) -> None:
     start(world)
     again(world)
-    world.ddm.remove_files("anna:t.1.lib", ["t.1.000001.lib.tgz"])
+    world.ddm.remove_files("user.anna:t.1.lib", ["t.1.000001.lib.tgz"])
     again(world, target="failed")
     assert [one[0] for one in jobs(world)] == ["build", "normal", "build"]
 

@@ -409,8 +409,9 @@ def test_an_output_goes_where_it_is_told(world: World) -> None:
 @pytest.mark.parametrize(("token", "endpoint"), [("T", "SITE_A_SCRATCH"), ("U", "SITE_A_DATADISK")])
 def test_an_output_goes_to_the_space_of_its_token(world: World, token: str, endpoint: str) -> None:
     catalogue(world, in_=1)
+    (scratch := world.settings.home / "scratch").mkdir()
     rows(world, "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, site, path, token) "
-                "VALUES ('SITE_A_SCRATCH', 'SITE_A', '/scratch', 'T') RETURNING 1")  # fmt: skip
+                f"VALUES ('SITE_A_SCRATCH', 'SITE_A', '{scratch}', 'T') RETURNING 1")  # fmt: skip
     rows(world, "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, default_write) "
                 "VALUES ('SITE_A', 'SITE_A_SCRATCH', false) RETURNING 1")  # fmt: skip
     task = document(site="SITE_A")

@@ -70,14 +70,14 @@ def test_open(system: System) -> None:
     examples = packaged("examples")
     with system.engine.begin() as tx:
         ddm = system.ddm(tx)
-        datasets.create_dataset(tx, ddm, "me:run7", "DISK_A", is_open=True)
+        datasets.create_dataset(tx, ddm, "user.me:run7", "DISK_A", is_open=True)
         text = (examples / "open.yaml").read_text()
         task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
     for path in paths:
         with system.engine.begin() as tx:
-            add_files(tx, ddm, "me:run7", [path], "DISK_A")
+            add_files(tx, ddm, "user.me:run7", [path], "DISK_A")
     with system.engine.begin() as tx:
-        datasets.close_dataset(tx, ddm, "me:run7")
+        datasets.close_dataset(tx, ddm, "user.me:run7")
     assert system.settle(task) == ["done"]
     words = sorted(map(int, system.lines(task)))
     with system.engine.begin() as tx:

@@ -11,18 +11,21 @@ from sqlalchemy import Connection
 from jedi.ddm.interface import DDM
 from jedi.service import uploads
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.users.users import put_user
 
 
 def add_files(
     tx: Connection, ddm: DDM, name: str, paths: Sequence[Path], endpoint: str | None = None
 ) -> list[uploads.AddedFile]:
-    """Upload files and add them to a dataset, as the user of its scope."""
-    who = name.partition(":")[0].removeprefix("user.")
+    """Upload files and add them to a dataset, as the user of its scope, or an operator."""
+    scope = name.partition(":")[0]
+    if (who := scope.removeprefix("user.")) == scope:
+        put_user(tx, who, "operator")
     to, known = uploads.destination(tx, ddm, who, name, endpoint), knobs.load(tx)
     local = measure(paths)
     files = [uploads.NewFile(**one) for one in local]
     states = uploads.offer(ddm, known, to, files)
     for one, file, had in zip(local, files, states, strict=True):
         if had.status == "wanted":
-            uploads.put_piece(ddm, to, file, 0, one.path.read_bytes())
+            uploads.put_piece(ddm, known, to, file, 0, one.path.read_bytes())
     return uploads.add(tx, ddm, known, to, files)

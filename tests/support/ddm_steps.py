@@ -16,6 +16,14 @@ COUNTER = "import sys; print(len(open(sys.argv[1]).read().split()))"
 """A program for `event_count_command`: as many events as words."""
 
 
+def endpoint_roots(directory: Path) -> dict[str, Path]:
+    """The roots of two new endpoints."""
+    roots = {"A": directory / "a", "B": directory / "b"}
+    for root in roots.values():
+        root.mkdir(exist_ok=True)
+    return roots
+
+
 def adler(data: bytes) -> str:
     return f"{zlib.adler32(data):08x}"
 

@@ -204,6 +204,7 @@ class Life(RuleBasedStateMachine):
         clock.turn_to(self.time)
         self.world = type(self).begin()
         self.world.log = self.log
+        (self.world.settings.home / TAPE).mkdir()
         with self.world.engine.begin() as tx:
             users.put_user(tx, OWNER, "operator")
             for name, value in KNOBS.items():

@@ -37,7 +37,7 @@ LINKS = "- {src: SITE_A, dst: SITE_B, closeness: 3}"
 QUEUES = "- {queue_id: 7, queue_name: seventh, queue_type: user, vo: other, queue_order: 7}"
 RULES = "- {rule_id: 1, error_code: memory_limit, action: increase_memory}"
 SHA256 = "0" * 64
-MADE = "anna:made"
+MADE = "user.anna:made"
 """An output of a task of anna's, in her own scope."""
 
 NEW = {"lfn": "new", "size": 1, "adler32": "00790079", "sha256": sha256(b"x").hexdigest()}
@@ -50,17 +50,25 @@ ROWS: dict[str, Row] = {
     "config.set": changes("operator", name="agent.poll_s", value=3),
     "config.show": reads(name="agent.poll_s"),
     "config.unset": changes("operator", name="agent.poll_s"),
-    "dataset.close": changes("owner", scope="submit", name=MADE),
-    "dataset.create": changes("owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK"),
+    "dataset.close": changes("dataset_owner", scope="submit", name=MADE),
+    "dataset.create": changes(
+        "dataset_owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK"
+    ),
     "dataset.add": changes(
-        "scope_owner", 200, 409, scope="submit", name=MADE, endpoint="SITE_A_DATADISK", files=[NEW]
+        "dataset_owner",
+        200,
+        409,
+        scope="submit",
+        name=MADE,
+        endpoint="SITE_A_DATADISK",
+        files=[NEW],
     ),
     "dataset.list": reads(pattern="anna:*"),
     "dataset.offer": changes(
-        "scope_owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK", files=[NEW]
+        "dataset_owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK", files=[NEW]
     ),
     "dataset.put_piece": changes(
-        "scope_owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK", data="x", **NEW
+        "dataset_owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK", data="x", **NEW
     ),
     "dataset.show": reads(name=MADE),
     "decision.list": reads(),

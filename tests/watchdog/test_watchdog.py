@@ -430,6 +430,23 @@ def test_uploads_that_nobody_goes_on_with_are_swept(world: World) -> None:
     ]  # fmt: skip
 
 
+def test_an_upload_that_travels_keeps_all_its_files(world: World) -> None:
+    """The files of an upload go together: one that came whole on the first of many days stays until
+    the last one is there. Other datasets and other users have their own time."""
+    ddm = world.ddm
+    for key, days in (
+        ("a-1-10-f", 9.0), ("a-1-10-e", 1.0), ("a-2-10-f", 9.0), ("b-1-10-f", 9.0), ("a-1-f", 9.0)
+    ):  # fmt: skip
+        place = ddm.upload_dir("SITE_A_DATADISK", key)
+        place.mkdir(parents=True)
+        then = time.time() - 86_400 * days
+        os.utime(place, (then, then))
+    assert run(world, "sweep") == Counts(uploads=2)
+    assert sorted(one.name for one in place.parent.iterdir()) == [
+        "upload-a-1-10-e", "upload-a-1-10-f", "upload-a-1-f"
+    ]  # fmt: skip
+
+
 def test_what_cannot_be_swept_keeps_nothing_else(world: World, tmp_path: Path) -> None:
     place = world.ddm.staging_dir("SITE_A_DATADISK", 998, 1)
     place.parent.mkdir(parents=True)

@@ -38,6 +38,12 @@ class Refused(JediError):
     code = "refused"
 
 
+class NoSpace(Refused):
+    """The storage, or the caller's part of it, has no room left."""
+
+    code = "no_space"
+
+
 class VersionTooOld(JediError):
     """The changes since a version can't be given: list again."""
 

@@ -25,6 +25,7 @@ from jedi_client.errors import (
     BadInput,
     Forbidden,
     JediError,
+    NoSpace,
     NotFound,
     OutcomeUnknown,
     Problem,
@@ -59,7 +60,7 @@ PIECE = 2**18
 
 _KINDS: Mapping[int, type[JediError]] = {
     401: Forbidden, 403: Forbidden, 404: NotFound, 409: Refused, 410: VersionTooOld,
-    503: Unreachable,
+    503: Unreachable, 507: NoSpace,
 }  # fmt: skip
 _PROXYS = (502, 503, 504)
 NO_SERVICE = "no_service"

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from jedi.service import datasets, uploads
 from jedi.service.operations.arguments import FILE_MAX, NameText, Sha256
-from jedi.service.operations.table import ANYBODY, OWNER, SCOPE_OWNER, Call, operation
+from jedi.service.operations.table import ANYBODY, DATASET_OWNER, Call, operation
 
 Lfn = Annotated[str, Field(min_length=1, max_length=uploads.NAME_MAX)]
 FileBytes = Annotated[int, Field(ge=0, le=2**62)]
@@ -43,7 +43,8 @@ def show(call: Call, name: NameText) -> datasets.StoredDataset:
     return datasets.summary(call.ddm, name)
 
 
-@operation("dataset.create", "PUT", "/v1/datasets/{name}", OWNER, scope="submit")
+@operation("dataset.create", "PUT", "/v1/datasets/{name}", DATASET_OWNER, scope="submit",
+           stores=True)  # fmt: skip
 def create(
     call: Call,
     name: NameText,
@@ -56,15 +57,15 @@ def create(
     return datasets.put_dataset(call.tx, call.ddm, call.who, name, endpoint, state)
 
 
-@operation("dataset.close", "POST", "/v1/datasets/{name}/close", OWNER, scope="submit")
+@operation("dataset.close", "POST", "/v1/datasets/{name}/close", DATASET_OWNER, scope="submit")
 def close(call: Call, name: NameText) -> datasets.NamedDataset:
     """Close a dataset: no more files come, and its tasks can end."""
     call.subject = f"dataset {name}"
     return datasets.close_own(call.tx, call.ddm, call.who, name)
 
 
-@operation("dataset.offer", "POST", "/v1/datasets/{name}/offer", SCOPE_OWNER, scope="submit",
-           body_max=FILE_MAX, question=True)  # fmt: skip
+@operation("dataset.offer", "POST", "/v1/datasets/{name}/offer", DATASET_OWNER, scope="submit",
+           body_max=FILE_MAX, question=True, stores=True)  # fmt: skip
 def offer(
     call: Call, name: NameText, files: OfferedFiles, endpoint: NameText | None = None
 ) -> list[uploads.Upload]:
@@ -74,8 +75,9 @@ def offer(
     return uploads.offer(call.ddm, call.knobs, to, [one.value() for one in files])
 
 
-@operation("dataset.put_piece", "PUT", "/v1/datasets/{name}/uploads/{lfn}", SCOPE_OWNER,
-           scope="submit", raw=True, body_max=uploads.PIECE_MAX, question=True)  # fmt: skip
+@operation("dataset.put_piece", "PUT", "/v1/datasets/{name}/uploads/{lfn}", DATASET_OWNER,
+           scope="submit", raw=True, body_max=uploads.PIECE_MAX, question=True,
+           stores=True)  # fmt: skip
 def put_piece(
     call: Call,
     name: NameText,
@@ -91,14 +93,13 @@ def put_piece(
     file and verifies it. Nobody sees it before dataset.add."""
     to = uploads.destination(call.tx, call.ddm, call.who, name, endpoint)
     file = uploads.NewFile(lfn, size, adler32, sha256)
-    uploads.check(call.knobs, [file])
-    ddm = call.ddm
+    ddm, knobs = call.ddm, call.knobs
     call.tx.close()  # neither a transaction nor a connection waits for the storage
-    return uploads.put_piece(ddm, to, file, offset, data)
+    return uploads.put_piece(ddm, knobs, to, file, offset, data)
 
 
-@operation("dataset.add", "POST", "/v1/datasets/{name}/files", SCOPE_OWNER, scope="submit",
-           body_max=FILE_MAX, dry_run=True)  # fmt: skip
+@operation("dataset.add", "POST", "/v1/datasets/{name}/files", DATASET_OWNER, scope="submit",
+           body_max=FILE_MAX, dry_run=True, stores=True)  # fmt: skip
 def add(
     call: Call, name: NameText, files: OfferedFiles, endpoint: NameText | None = None
 ) -> list[uploads.AddedFile]:

@@ -34,6 +34,7 @@ def attributes(call: Call) -> list[site_reports.SiteAttribute]:
 def put_file(call: Call, text: FileText, comment: Comment = None) -> list[AttributeChange]:
     """Insert or update the sites of a file's text, YAML or a JSON dump of CRIC."""
     changes = sites.import_sites(call.tx, call.who, text, call.home.path, comment)
+    call.afterwards.append(lambda _tx: sites.make_roots(changes))
     call.subject = _named("site", [one.site for one in changes])
     return changes
 
@@ -75,6 +76,7 @@ def endpoints(call: Call) -> list[site_reports.EndpointSummary]:
 def put_endpoints(call: Call, text: FileText, comment: Comment = None) -> list[AttributeChange]:
     """Insert or update the endpoints of a file's text, YAML or a JSON dump of CRIC."""
     changes = sites.import_endpoints(call.tx, call.who, text, call.home.path, comment)
+    call.afterwards.append(lambda _tx: sites.make_roots(changes))
     call.subject = _named("endpoint", [one.attribute.partition(".")[0] for one in changes])
     return changes
 

@@ -102,7 +102,10 @@ OWNER_OR_PRODUCTION = Policy(
     "owner_or_production", "the owner, users of role production, and operators"
 )
 SELF = Policy("self", "the user himself, and operators")
-SCOPE_OWNER = Policy("scope_owner", "the user whose name the dataset's scope is, and operators")
+DATASET_OWNER = Policy(
+    "dataset_owner",
+    "the user whose task makes the dataset, or else user NAME of scope user.NAME, and operators",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,8 @@ class Operation:
     """A row of the table. `changes`: it writes, and the audit notes it; `raw`: its argument `data`
     is the request's body, byte for byte, and the others stand in the path or the query; `secret`:
     its answer holds one, and is kept nowhere; `body_max`: bytes of its request; `dry_run`: it takes
-    this argument, and then answers as if it had been done."""
+    this argument, and then answers as if it had been done; `stores`: it writes to an endpoint,
+    which may have no room (status 507)."""
 
     name: str
     method: Method
@@ -141,6 +145,7 @@ class Operation:
     secret: bool
     body_max: int
     dry_run: bool
+    stores: bool
 
     @cached_property
     def in_path(self) -> tuple[str, ...]:
@@ -246,6 +251,7 @@ def operation(
     body_max: int = BODY_MAX,
     question: bool = False,
     dry_run: bool = False,
+    stores: bool = False,
 ) -> Callable[[_F], _F]:
     """Enter a function into the table. GET reads; all other methods change something, unless it is
     a `question` that is too long for a query, or brings what only another operation uses.
@@ -257,7 +263,7 @@ def operation(
         changes = method != "GET" and not question
         needed: Scope = scope or ("all" if changes else "read")
         TABLE[name] = Operation(name, method, path, policy, run, needed, changes, raw, secret,
-                                body_max, dry_run)  # fmt: skip
+                                body_max, dry_run, stores)  # fmt: skip
         return run
 
     return enter
