@@ -305,6 +305,7 @@ CREATE TABLE jedi_event_zips (
     CONSTRAINT jedi_event_zips_pk PRIMARY KEY (ziprow_id),
     CONSTRAINT jedi_event_zips_pandaid_uq UNIQUE (pandaid, lfn)
 );
+CREATE INDEX jedi_event_zips_jeditaskid_lfn_ix ON jedi_event_zips (jeditaskid, lfn);
 CREATE INDEX jedi_event_zips_jobsetid_ix ON jedi_event_zips (jobsetid);
 
 -- progress of jobs in events
@@ -499,6 +500,13 @@ CREATE TABLE jedi_jobs (
     metadata jsonb,                                         -- metadata that the payload reports
     hold_next text,                                         -- the hold that begins when the payload succeeds
     moving boolean GENERATED ALWAYS AS (status = ANY (ARRAY['assigned', 'transferring'])) STORED,  -- its files are on their way: assigned or transferring
+    booked text,                                            -- the part of its life that its job set of events knows: started, ended
+    to_book boolean GENERATED ALWAYS AS (((kind = ANY (ARRAY['consumer', 'co_jumbo', 'clone',
+        'fine'])) AND (status = ANY (ARRAY['holding', 'finished', 'failed', 'cancelled', 'closed']))
+        AND (booked IS DISTINCT FROM 'ended')) OR ((kind = 'es_merge') AND (status = ANY
+        (ARRAY['finished', 'failed', 'cancelled', 'closed'])) AND (booked IS DISTINCT FROM 'ended'))
+        OR ((kind = 'clone') AND (status = ANY (ARRAY['starting', 'running'])) AND (booked IS
+        NULL))) STORED,  -- its job set of events has to look at it
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_finished_ck CHECK (status <> 'finished' OR postprocessed_at IS NOT NULL),
     CONSTRAINT jedi_jobs_held_ck CHECK (hold_kind IS NULL OR CASE     WHEN hold_kind =
@@ -525,9 +533,11 @@ CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
 CREATE INDEX jedi_jobs_moving_ix ON jedi_jobs (pandaid) WHERE moving;
 CREATE INDEX jedi_jobs_reported_ix ON jedi_jobs (pandaid) WHERE pilot_result IS NOT NULL AND
-    postprocessed_at IS NULL;
+    postprocessed_at IS NULL AND (kind <> ALL (ARRAY['consumer', 'co_jumbo', 'jumbo', 'clone',
+    'fine']));
 CREATE INDEX jedi_jobs_retention_ix ON jedi_jobs (retention) WHERE retention IS NOT NULL AND
     purged_at IS NULL;
+CREATE INDEX jedi_jobs_to_book_ix ON jedi_jobs (pandaid) WHERE to_book;
 
 -- ended jobs, moved here in batches
 CREATE TABLE jedi_jobs_archived (
@@ -590,6 +600,7 @@ CREATE TABLE jedi_jobs_archived (
     retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- metadata that the payload reports
     hold_next text,                                         -- the hold that begins when the payload succeeds
+    booked text,                                            -- the part of its life that its job set of events knows: started, ended
     CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_archived_finished_ck CHECK (status <> 'finished' OR postprocessed_at IS NOT
         NULL),
@@ -647,12 +658,16 @@ CREATE TABLE jedi_jobsets (
     texts jsonb,                                           -- files that consumers find, with their text, by name
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was made
     ended_at timestamptz,                                  -- when its merge job ended for good
+    next_look_at timestamptz,                              -- when the EventService looks at it unasked: nobody serves it, and it waits
+    wait_code text,                                        -- why its merge can't start
+    wait_reason text,                                      -- the same in words
     CONSTRAINT jedi_jobsets_pk PRIMARY KEY (jobsetid),
     CONSTRAINT jedi_jobsets_clone_ck CHECK (clone = ANY (ARRAY['runonce', 'storeonce'])),
     CONSTRAINT jedi_jobsets_mode_ck CHECK (mode = ANY (ARRAY['es', 'cloning', 'fine']))
 );
 CREATE INDEX jedi_jobsets_jeditaskid_ix ON jedi_jobsets (jeditaskid);
 CREATE INDEX jedi_jobsets_live_ix ON jedi_jobsets (jobsetid) WHERE ended_at IS NULL;
+CREATE INDEX jedi_jobsets_look_ix ON jedi_jobsets (next_look_at) WHERE next_look_at IS NOT NULL;
 CREATE INDEX jedi_jobsets_merge_pandaid_ix ON jedi_jobsets (merge_pandaid);
 
 -- settings that differ from the preset; the preset is knob core.preset

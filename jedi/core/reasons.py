@@ -204,6 +204,8 @@ JOBS: Mapping[str, str] = {
     "allow partial results (allowPartialFinish).",
     "es_attempts": "Ranges of events are left, but no job may follow (maxAttemptEsJob).",
     "es_no_queue": "Ranges of events are left, but no site of the job set is online.",
+    "es_no_merge_site": "No site that is online reads all pieces of the job set: set one online, "
+    "or let one read their endpoints.",
     "jc_unlock": "Another copy of the job was first.",
     # the payload's fault
     "payload_exit": "The payload ended with an exit code, or by a signal: read its log.",

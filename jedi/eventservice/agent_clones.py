@@ -42,6 +42,8 @@ def settle_copies(
             winners.setdefault(one.jobset_id, job)
         elif of.clone == "runonce" and one.status in _STARTED:
             begun.setdefault(one.jobset_id, one.panda_id)
+    started = [one.panda_id for one in consumers if one.status in _STARTED and not one.settled]
+    consumer_ends.note_started(tx, started)
     begun = {one: begun[one] for one in begun if one not in counting and one not in winners}
     ended = {one: job.panda_id for one, job in winners.items()}
     clones.let_count(tx, {**begun, **ended})
@@ -76,3 +78,4 @@ def _end(
     ]  # fmt: skip
     job_ends.end_jobs(tx, waited, agent, ["waiting"])
     consumer_ends.note_substates(tx, {end.panda_id: "jc_unlock" for end in waited})
+    consumer_ends.note_ended(tx, [end.panda_id for end in waited])

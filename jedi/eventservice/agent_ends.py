@@ -24,9 +24,9 @@ from jedi.eventservice.outcome import (
 )
 from jedi.spec.jobs.attempt import ReportedJob
 from jedi.spec.jobs.events import NewConsumer
-from jedi.taskbuffer.events import consumer_ends, job_sets, set_ends
+from jedi.taskbuffer.events import consumer_ends, heirs, job_sets, set_ends
 from jedi.taskbuffer.events.consumer_ends import LockedSet, RangeOwner, SetConsumer, SetRanges
-from jedi.taskbuffer.events.set_ends import MergeStart, NearSite
+from jedi.taskbuffer.events.set_ends import MergeStart, NearSite, SetLook
 from jedi.taskbuffer.jobs import job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove
@@ -38,7 +38,7 @@ _LAST_WORDS = {
     "cancelled": ("killed", None, "Its job set was killed: {diag}"),
     "closed": ("es_aborted", "es_aborted", "Its job set was closed: {diag}"),
 }  # fmt: skip
-"""Code, sub-status and sentence of consumers whose set ends, by the merge job's status."""
+"""Code, sub-status and sentence of consumers whose set ends, by the end of the merge."""
 
 
 class NextStep(NamedTuple):
@@ -61,6 +61,8 @@ class SetEnds:
     def __init__(self, tx: Connection, knobs: Knobs, agent: str) -> None:
         self.tx, self.knobs, self.agent = tx, knobs, agent
         self._counting: Mapping[int, int] = {}
+        self._dismissed: list[SetConsumer] = []
+        self._waits: dict[int, tuple[str, str]] = {}
 
     def settle(
         self,
@@ -88,6 +90,9 @@ class SetEnds:
         alive = [one for one in consumers if not one.settled and one not in ended]
         self._take(sets, steps, alive)
         self._close(sets, [one.jobset_id for one in steps if one.step in ("fail", "cancel")], alive)
+        changed = {one.jobset_id for one in (*ended, *self._dismissed)}
+        looks = [SetLook(one, one in changed, *self._waits.get(one, ())) for one in sets]
+        set_ends.look_again(self.tx, looks, float(self.knobs.eventservice.retry_s))
 
     def _settle_copies(
         self, sets: Mapping[int, LockedSet], consumers: Sequence[SetConsumer],
@@ -114,7 +119,7 @@ class SetEnds:
         )
         own = {one.panda_id: self._own(one, sets[one.jobset_id], held) for one in ended}
         self._return_ranges(sets, ended, own)
-        self._near = _by_set(set_ends.near_sites(self.tx, list(sets)))
+        self._near = _by_set(set_ends.brokered_sites(self.tx, list(sets)))
         live = [one.panda_id for one in consumers if not one.settled and one.panda_id not in own]
         self._ranges = consumer_ends.ranges_of_sets(self.tx, list(sets), live)
         found = {}
@@ -270,20 +275,35 @@ class SetEnds:
         self, sets: Mapping[int, LockedSet], jobset_ids: Sequence[int],
         alive: Sequence[SetConsumer],
     ) -> None:  # fmt: skip
-        """Start merge jobs, and end the consumers that nobody needs."""
+        """Start merge jobs where all pieces can be read, else note the reason; end the consumers
+        that nobody needs."""
+        if not jobset_ids:
+            return
         es = self.knobs.eventservice
+        found = _by_set(set_ends.merge_sites(self.tx, jobset_ids))
         starts = [
             MergeStart(one, sets[one].merge_panda_id, *site)
-            for one in jobset_ids if (site := near.merge_site(self._near[one]))
+            for one in jobset_ids if (site := near.merge_site(found[one]))
         ]  # fmt: skip
         set_ends.start_merges(self.tx, starts, self.agent, es.merge_share, es.merge_priority,
                               es.merge_memory_mb)  # fmt: skip
         started = {one.jobset_id for one in starts}
+        if waiting := [one for one in jobset_ids if one not in started]:
+            places = set_ends.places_of_pieces(self.tx, waiting)
+            self._waits = {
+                one: (
+                    "es_no_merge_site",
+                    f"No site that is online reads its pieces at "
+                    f"{places.get(one) or 'no endpoint'}.",
+                )
+                for one in waiting
+            }
         self._dismiss([one for one in alive if one.jobset_id in started], "es_unused", "es_killed")
 
     def _dismiss(self, alive: Sequence[SetConsumer], queued: str, at_site: str) -> None:
         """End consumers that their set needs no longer: those without a pilot at once, others by
         their pilots."""
+        self._dismissed += alive
         waiting = [one.panda_id for one in alive if one.status in states.JOB_QUEUED]
         ends = [JobEnd(one, "closed", queued, "Its job set needs it no longer.", None, "jedi")
                 for one in waiting]  # fmt: skip
@@ -310,7 +330,7 @@ class SetEnds:
         waiting = [one for one in consumer_ends.consumers_of(self.tx, list(merges))
                    if one.status == "merging"]  # fmt: skip
         ends = [self._last_words(one, merges[one.jobset_id]) for one in waiting]
-        words = {one.panda_id: _LAST_WORDS[merges[one.jobset_id].merge_status][1]
+        words = {one.panda_id: _LAST_WORDS[_merge_end(merges[one.jobset_id])][1]
                  for one in waiting}  # fmt: skip
         job_ends.end_jobs(self.tx, ends, self.agent, ["merging"])
         consumer_ends.note_substates(self.tx, words)
@@ -323,12 +343,20 @@ class SetEnds:
                                       for one, of in merges.items()})  # fmt: skip
 
     def _last_words(self, one: SetConsumer, of: LockedSet) -> JobEnd:
-        code, _, sentence = _LAST_WORDS[of.merge_status]
-        if of.merge_status == "cancelled":
+        end = _merge_end(of)
+        code, _, sentence = _LAST_WORDS[end]
+        if end == "cancelled":
             code = of.merge_code or code
         reason = sentence.format(merge=of.merge_panda_id, diag=of.merge_diag)
-        source = "user" if of.merge_status == "cancelled" else "jedi"
-        return JobEnd(one.panda_id, of.merge_status, code, reason, None, source)
+        source = "user" if end == "cancelled" else "jedi"
+        return JobEnd(one.panda_id, end, code, reason, None, source)
+
+
+def _merge_end(of: LockedSet) -> str:
+    """The end of a set's last merge job: one that JEDI closed for itself has failed, one that it
+    closed with its task has not."""
+    closed = of.merge_status == "closed" and of.merge_code not in heirs.NOT_AGAIN
+    return "failed" if closed else of.merge_status
 
 
 def _has_ended(one: SetConsumer, looked_at: Mapping[int, ReportedJob]) -> bool:

@@ -80,6 +80,4 @@ def _consumer(
 ) -> NewConsumer:
     """The first consumers take the sites in turn."""
     at = places[number % len(places)]
-    if at == places[0]:
-        return NewConsumer(jobset_id, sites.sites[at], None, status == "activated")
-    return NewConsumer(jobset_id, sites.sites[at], sites.endpoint[at])
+    return NewConsumer(jobset_id, sites.sites[at], at == places[0] and status == "activated")

@@ -10,8 +10,8 @@ from typing import Protocol
 
 
 class RankedSite(Protocol):
-    """An online site; `rank` 1 reads so many pieces, 2 the destination, 3 is the nucleus, 4 and 5
-    are where the job set was brokered."""
+    """An online site; `rank` 1 has so many pieces, 2 reads the destination, 3 is the nucleus, 4 and
+    5 are where the job set was brokered, 6 reads so many pieces from afar."""
 
     @property
     def rank(self) -> int: ...
@@ -27,12 +27,14 @@ _SAID = {
     3: "{site} is its nucleus.",
     4: "{site} was chosen for its job set.",
     5: "{site} ran one of its consumers.",
+    6: "{site} reads its pieces from afar.",
 }
 _BROKERED = (4, 5)
 
 
 def merge_site(sites: Sequence[RankedSite]) -> tuple[str, str] | None:
-    """The site for a merge job, with the reason; None: none is online."""
+    """The site for a merge job, of those that can read all that it needs, with the reason; None:
+    there is none."""
     if not sites:
         return None
     best = min(sites, key=lambda one: (one.rank, -one.pieces, one.site))

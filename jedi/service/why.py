@@ -101,6 +101,9 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
     if code != "ended" and row.event_service and (end := why_facts.last_end(tx, jedi_task_id)):
         detail = f"{detail or ''} Consumer {end.panda_id} ({end.code}): {end.sentence}".strip()
         found = {**found, "consumer": end.panda_id, "consumer_end": end.code}
+    if code != "ended" and row.event_service and (s := why_facts.waiting_set(tx, jedi_task_id)):
+        detail = f"{detail or ''} Job set {s.jobset_id}: {s.sentence}".strip()
+        found = {**found, "jobset": s.jobset_id, "jobset_waits": s.code}
     decision = why_facts.last_decision(tx, jedi_task_id)
     helps = REASONS.get(row.reason_code or "") if code == "problem" else None
     times = [row.rest_over or row.next_run_at, row.next_period if code == "period" else None]

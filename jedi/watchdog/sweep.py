@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+
+from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.core import clock
@@ -28,27 +31,31 @@ def run(world: World) -> Counts:
 
 def _staged(world: World, endpoint: str) -> Counts:
     """Staged files are looked at before the jobs: a new attempt gets its number first."""
-    staged, counts = world.ddm.staged(endpoint), Counts()
-    with world.engine.begin() as tx:
-        living = dogs.living(tx, staged)
-    for attempt in staged:
-        if attempt not in living:
-            with later(world, "not removed", endpoint=endpoint, attempt=attempt):
-                world.ddm.drop_staging(endpoint, *attempt)
-                counts["staging"] += 1
-    return counts
+    return _dead(world, endpoint, "staging", world.ddm.staged, dogs.living, world.ddm.drop_staging)
 
 
 def _pieces(world: World, endpoint: str) -> Counts:
     """A pilot that publishes after the end of its job set leaves a zip file for the next time."""
-    stored, counts = world.ddm.pieces(endpoint), Counts()
+    return _dead(world, endpoint, "pieces", world.ddm.pieces, dogs.open_sets, world.ddm.drop_pieces)
+
+
+def _dead(
+    world: World,
+    endpoint: str,
+    name: str,
+    there: Callable[[str], list[tuple[int, int]]],
+    living: Callable[[Connection, list[tuple[int, int]]], set[tuple[int, int]]],
+    drop: Callable[[str, int, int], None],
+) -> Counts:
+    """Drop the places at an endpoint whose owners do not live; the places are read first."""
+    places, counts = there(endpoint), Counts()
     with world.engine.begin() as tx:
-        open_sets = dogs.open_sets(tx, stored)
-    for jobset in stored:
-        if jobset not in open_sets:
-            with later(world, "not removed", endpoint=endpoint, jobset=jobset):
-                world.ddm.drop_pieces(endpoint, *jobset)
-                counts["pieces"] += 1
+        kept = living(tx, places)
+    for place in places:
+        if place not in kept:
+            with later(world, "not removed", endpoint=endpoint, kind=name, place=place):
+                drop(endpoint, *place)
+                counts[name] += 1
     return counts
 
 

@@ -112,14 +112,12 @@ class NewRanges:
 
 
 class NewConsumer(NamedTuple):
-    """One more consumer of a job set: where; at a site without the inputs, the endpoint that they
-    are brought to. None: where the consumer before it was. `local`: the inputs lie there. It
-    follows an unsuccessful one (`after`), which uses up a retry of the job set, or None. `kind`:
-    unless it follows from the job set's mode."""
+    """One more consumer of a job set, at a site; None: where the consumer before it was. `local`:
+    the inputs lie there. It follows an unsuccessful one (`after`), which uses up a retry of the job
+    set, or None. `kind`: unless it follows from the job set's mode."""
 
     jobset_id: int
     site: str | None = None
-    endpoint: str | None = None
     local: bool = False
     after: int | None = None
     kind: str | None = None

@@ -1,6 +1,7 @@
 """Ends of consumers: the job sets that are due, their facts, and ranges that are given back.
 
-Locks are taken in one order: jobs by pandaid, job sets, then the ranges of those jobs. Handing out
+Locks are taken in one order: jobs by pandaid, job sets, datasets, then the ranges of those jobs;
+each kind at once, for whoever ends jobs locks their datasets at once. Handing out
 and reporting lock the job of a consumer before its ranges, too; so none gets a range of an ended
 one. Source: docs/reference/event-service.md#the-end-of-a-consumer.
 """
@@ -16,7 +17,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
-from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_FINAL
+from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
 
 _CODE = states.EVENT_CODES
@@ -33,25 +34,16 @@ _FREE = """
 _REPORTED = f"""
 j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding' AND {_FREE}
 """
+# jedi_jobs.to_book and next_look_at have the due ones alone: neither the living jobs nor the
+# waiting sets are read. Looked up one by one, so that no plan for all comes of it.
 _DUE = text(f"""
 SELECT DISTINCT jobsetid FROM (
-  SELECT c.jobsetid FROM jedi_jobs j JOIN jedi_consumers c USING (pandaid)
-  WHERE {_REPORTED} AND c.settled_at IS NULL
+  SELECT s.jobsetid FROM jedi_jobs j, LATERAL (
+    SELECT jobsetid FROM jedi_consumers c WHERE c.pandaid = j.pandaid
+    UNION ALL SELECT jobsetid FROM jedi_jobsets m WHERE m.merge_pandaid = j.pandaid OFFSET 0) s
+  WHERE j.to_book AND (j.status <> 'holding' OR {_REPORTED})
   UNION ALL
-  SELECT c.jobsetid FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
-  WHERE c.settled_at IS NULL AND coalesce(j.status, 'closed') IN ({JOB_FINAL})
-  UNION ALL
-  SELECT s.jobsetid FROM jedi_jobsets s LEFT JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
-  WHERE s.ended_at IS NULL AND (coalesce(m.status, 'closed') IN ({JOB_FINAL})
-    OR m.status = 'waiting' AND NOT EXISTS (SELECT FROM jedi_consumers c
-      WHERE c.jobsetid = s.jobsetid AND c.settled_at IS NULL))
-  UNION ALL  -- the first copy has started
-  SELECT s.jobsetid FROM jedi_jobsets s
-  WHERE s.ended_at IS NULL AND s.clone = 'runonce' AND EXISTS (SELECT FROM jedi_events e
-    WHERE e.jeditaskid = s.jeditaskid AND e.jobsetid = s.jobsetid AND e.ready AND e.attemptnr > 0)
-    AND EXISTS (SELECT FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
-      WHERE c.jobsetid = s.jobsetid AND c.settled_at IS NULL AND j.kill_code IS NULL
-        AND j.status IN ('starting', 'running'))
+  SELECT jobsetid FROM jedi_jobsets WHERE next_look_at <= jedi_now()
 ) d WHERE jobsetid IS NOT NULL AND jobsetid <> ALL(CAST(:not_yet AS bigint[]))
 ORDER BY jobsetid LIMIT :limit
 """)
@@ -62,8 +54,9 @@ SELECT EXISTS (SELECT FROM jedi_jobsets WHERE ended_at IS NULL)
 
 
 def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
-    """Job sets with a consumer that ended, or whose merge job ended, or that nobody serves, but for
-    those of `not_yet`: the state of the rows decides, not a message that may be lost."""
+    """Job sets with a consumer that ended, a copy that started, a merge job that ended, or whose
+    time has come, but for those of `not_yet`: the state of the rows decides, not a message that
+    may be lost."""
     return list(tx.scalars(_DUE, {"limit": limit, "not_yet": list(not_yet)}))
 
 
@@ -107,6 +100,11 @@ FROM jedi_jobsets s JOIN jedi_tasks t USING (jeditaskid)
 WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND s.merge_pandaid = ANY(CAST(:locked AS bigint[]))
 ORDER BY s.jobsetid FOR NO KEY UPDATE OF s
 """)
+_LOCK_DATASETS = text("""
+SELECT FROM jedi_datasets WHERE datasetid IN (
+  SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:locked AS bigint[])))
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
 
 
 class LockedSet(NamedTuple):
@@ -131,12 +129,14 @@ class LockedSet(NamedTuple):
 
 
 def lock_sets(tx: Connection, jobset_ids: Sequence[int]) -> list[LockedSet]:
-    """Lock job sets with all their living jobs. A set whose merge job was replaced meanwhile is
-    left out: it is due again."""
+    """Lock job sets with all their living jobs, and the datasets of these, all at once. A set
+    whose merge job was replaced meanwhile is left out: it is due again."""
     ids = {"ids": list(jobset_ids)}
     jobs = sorted(tx.scalars(_JOBS_OF, ids))
     lock_jobs(tx, jobs)
-    return rows_of(LockedSet, tx.execute(_LOCK, {**ids, "locked": jobs}))
+    sets = rows_of(LockedSet, tx.execute(_LOCK, {**ids, "locked": jobs}))
+    tx.execute(_LOCK_DATASETS, {"locked": jobs})
+    return sets
 
 
 _CONSUMERS = text(f"""
@@ -200,16 +200,22 @@ def ranges_held(
 
 
 _ALIVE = "pandaid = ANY(CAST(:alive AS bigint[]))"
-_USED_UP = f"status IN ({_FAILED}, {_CORRUPTED}) AND attemptnr <= 1 AND NOT {_ALIVE}"
+# Owner by owner: a count of distinct owners would sort all ranges.
 _COUNTS = text(f"""
-SELECT jobsetid AS jobset_id,
-  count(*) FILTER (WHERE status = {_READY} AND attemptnr > 0) AS left,
-  count(*) FILTER (WHERE {_USED_UP}) AS used_up,
-  array_agg(DISTINCT pandaid) FILTER (WHERE {_USED_UP}) AS last_tried_by,
-  count(*) FILTER (WHERE status = {_DONE}) AS done,
-  count(DISTINCT pandaid) FILTER (WHERE status IN ({_SENT}, {_RUNNING}, {_FINISHED})
-    OR status = {_FAILED} AND {_ALIVE}) AS busy
-FROM jedi_events WHERE jobsetid = ANY(CAST(:ids AS bigint[])) GROUP BY jobsetid
+SELECT jobsetid AS jobset_id, CAST(sum(n_left) AS bigint) AS left,
+  coalesce(CAST(sum(spent) FILTER (WHERE NOT {_ALIVE}) AS bigint), 0) AS used_up,
+  array_agg(pandaid) FILTER (WHERE spent > 0 AND NOT {_ALIVE}) AS last_tried_by,
+  CAST(sum(n_done) AS bigint) AS done,
+  count(*) FILTER (WHERE held > 0 OR n_failed > 0 AND {_ALIVE}) AS busy
+FROM (
+  SELECT jobsetid, pandaid,
+    count(*) FILTER (WHERE status = {_READY} AND attemptnr > 0) AS n_left,
+    count(*) FILTER (WHERE status IN ({_FAILED}, {_CORRUPTED}) AND attemptnr <= 1) AS spent,
+    count(*) FILTER (WHERE status = {_DONE}) AS n_done,
+    count(*) FILTER (WHERE status IN ({_SENT}, {_RUNNING}, {_FINISHED})) AS held,
+    count(*) FILTER (WHERE status = {_FAILED}) AS n_failed
+  FROM jedi_events WHERE jobsetid = ANY(CAST(:ids AS bigint[])) GROUP BY jobsetid, pandaid) owner
+GROUP BY jobsetid
 """)
 
 
@@ -327,14 +333,31 @@ UPDATE jedi_jobs j SET substatus = s.word
 FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[])) s(id, word)
 WHERE j.pandaid = s.id
 """)
+# A copy that counts has the part of the merge job: its own end is still to come.
 _SETTLED = text("""
-UPDATE jedi_consumers SET settled_at = jedi_now()
-WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL
+WITH c AS (
+  UPDATE jedi_consumers SET settled_at = jedi_now()
+  WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL RETURNING pandaid
+)
+UPDATE jedi_jobs j SET booked = 'ended' FROM c
+WHERE j.pandaid = c.pandaid AND NOT EXISTS (SELECT FROM jedi_jobsets s
+  WHERE s.merge_pandaid = c.pandaid AND s.ended_at IS NULL)
+""")
+_ENDED_FOR_ALL = text("""
+UPDATE jedi_jobs SET booked = 'ended' WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+""")
+_STARTED = text("""
+UPDATE jedi_jobs SET booked = 'started'
+WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND booked IS NULL
 """)
 _REOPEN = text("""
-UPDATE jedi_consumers c SET settled_at = NULL
-FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
-WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND s.jobsetid = c.jobsetid AND m.status = 'waiting'
+WITH c AS (
+  UPDATE jedi_consumers c SET settled_at = NULL
+  FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
+  WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND s.jobsetid = c.jobsetid AND m.status = 'waiting'
+  RETURNING c.pandaid
+)
+UPDATE jedi_jobs j SET booked = NULL FROM c WHERE j.pandaid = c.pandaid
 """)
 _LOSE = text(f"""
 UPDATE jedi_jobs j SET pilot_result = 'lost', error_code = l.code, error_diag = l.reason
@@ -361,6 +384,16 @@ def reopen(tx: Connection, ended: Sequence[MovedJob]) -> None:
     ids = [job.panda_id for job in ended if (job.source, job.target) == ("merging", "cancelled")]
     if ids:
         tx.execute(_REOPEN, {"ids": ids})
+
+
+def note_ended(tx: Connection, panda_ids: Iterable[int]) -> None:
+    """The effects of the ends of these merge jobs are booked."""
+    tx.execute(_ENDED_FOR_ALL, {"ids": list(panda_ids)})
+
+
+def note_started(tx: Connection, panda_ids: Iterable[int]) -> None:
+    """Their job sets know that these copies have started."""
+    tx.execute(_STARTED, {"ids": list(panda_ids)})
 
 
 def lose(tx: Connection, moves: Sequence[JobMove], agent: str) -> list[MovedJob]:

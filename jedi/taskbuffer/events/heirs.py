@@ -16,7 +16,7 @@ from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.jobs import MovedJob
 
 _CODE = states.EVENT_CODES
-_NOT_AGAIN = ("killed", "cancelled_by_user", "reassigned", "restored", "shut_down")
+NOT_AGAIN = ("killed", "cancelled_by_user", "reassigned", "restored", "shut_down")
 """Ends by which the whole task, or the system, ends its jobs."""
 
 _HEIRS = text("""
@@ -27,7 +27,8 @@ WITH old AS (
       'toreassign', 'reassigning', 'tobroken')
   ORDER BY s.jobsetid FOR NO KEY UPDATE OF s
 )
-UPDATE jedi_jobsets s SET merge_pandaid = nextval('jedi_panda_id_seq'), n_merges = s.n_merges + 1
+UPDATE jedi_jobsets s SET merge_pandaid = nextval('jedi_panda_id_seq'), n_merges = s.n_merges + 1,
+  next_look_at = jedi_now()
 FROM old WHERE s.jobsetid = old.jobsetid
 RETURNING s.jobsetid, old.old, s.merge_pandaid AS new
 """)
@@ -45,6 +46,8 @@ WITH n AS (
   INSERT INTO jedi_jobs (pandaid, status, attemptnr, {_KEPT})
   SELECT h.new, 'waiting', j.attemptnr + 1, {_KEPT} FROM {_H} JOIN jedi_jobs j ON j.pandaid = h.old
   RETURNING *
+), b AS (  -- the set knows its heir
+  UPDATE jedi_jobs j SET booked = 'ended' FROM {_H} WHERE j.pandaid = h.old
 ), p AS (
   INSERT INTO jedi_job_params (pandaid, jobparameters, texts)
   SELECT h.new, jobparameters, texts FROM {_H} JOIN jedi_job_params p ON p.pandaid = h.old
@@ -132,7 +135,7 @@ def take_over(tx: Connection, ended: Sequence[MovedJob], agent: str) -> None:
     ready once more, or fatal without attempts where the task does without them; all others stay
     done. What the failed one said of zip files counts once. Jobs and their datasets are locked."""
     lost = [job for job in ended if job.kind == "es_merge" and job.source != "waiting"
-            and job.target in ("failed", "closed") and job.code not in _NOT_AGAIN]  # fmt: skip
+            and job.target in ("failed", "closed") and job.code not in NOT_AGAIN]  # fmt: skip
     if not lost:
         return
     tries = knobs.load(tx)["eventservice.merge_attempts"]

@@ -20,6 +20,7 @@ from jedi.taskbuffer.db.copying import Block, copy_rows
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES
+from jedi.taskbuffer.sites.sites import OUTPUT_PLACE, READ_PLACE
 
 RANGES_AT_ONCE = 50_000
 
@@ -102,19 +103,20 @@ SELECT FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:ids AS bigint[]))
 ORDER BY jobsetid FOR NO KEY UPDATE
 """)
 # The job that waits says whose work it is; the job set, what a consumer needs. Where nothing is
-# said of the site, it is that of the consumer before. A clone makes the outputs itself.
+# said of the site, it is that of the consumer before. A clone makes the outputs itself. Files
+# are at endpoints of the consumer's own site, unless their dataset has a destination.
 _ADD = text(f"""
 WITH w AS MATERIALIZED (
   SELECT t.*, n.after, coalesce(n.kind, CASE t.mode {_KIND} END) AS kind,
-    coalesce(n.site, before.site, m.site) AS at_site, n.endpoint, m.pandaid AS m,
+    coalesce(n.site, before.site, m.site) AS at_site, m.pandaid AS m,
     m.taskid, m.originpandaid, m.unit_nr, m.attemptnr, m.prodsourcelabel, m.processingtype,
     m.username, m.vo, m.nucleus, m.workqueue_id, m.n_inputs, m.n_events,
     CASE WHEN n.local THEN 'activated' ELSE 'assigned' END AS status,
     nextval('jedi_panda_id_seq') AS pandaid,
     t.n_consumers + row_number() OVER (PARTITION BY t.jobsetid ORDER BY n.place) AS number
-  FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:endpoints AS text[]),
-      CAST(:local AS bool[]), CAST(:after AS bigint[]), CAST(:kinds AS text[]))
-      WITH ORDINALITY n(id, site, endpoint, local, after, kind, place)
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:local AS bool[]),
+      CAST(:after AS bigint[]), CAST(:kinds AS text[]))
+      WITH ORDINALITY n(id, site, local, after, kind, place)
     JOIN jedi_jobsets t ON t.jobsetid = n.id JOIN jedi_jobs m ON m.pandaid = t.merge_pandaid
     LEFT JOIN LATERAL (
       SELECT j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
@@ -137,9 +139,13 @@ WITH w AS MATERIALIZED (
   INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number)
   SELECT pandaid, jeditaskid, jobsetid, kind, number FROM w
 ), files AS (
-  SELECT w.pandaid, w.kind, w.number, w.endpoint AS brought, f.fileid, f.jeditaskid, f.datasetid,
-    f.type, f.lfn, f.source_name, f.endpoint, f.fsize, f.checksum, f.guid, f.n_events,
-    f.start_event, f.end_event, w.attemptnr
+  SELECT w.pandaid, w.kind, w.number, f.fileid, f.jeditaskid, f.datasetid, f.type, f.lfn,
+    f.source_name, f.fsize, f.checksum, f.guid, f.n_events, f.start_event, f.end_event, w.attemptnr,
+    CASE WHEN f.endpoint IS NULL THEN NULL
+      WHEN f.type IN ({INPUT_TYPES})
+      THEN {READ_PLACE.format(site="w.at_site", endpoint="f.endpoint")}
+      ELSE coalesce((SELECT {OUTPUT_PLACE.format(site="w.at_site")} FROM jedi_datasets d
+        WHERE d.datasetid = f.datasetid), f.endpoint) END AS endpoint
   FROM w, LATERAL (SELECT * FROM jedi_job_files f WHERE f.pandaid = w.m OFFSET 0) f
 ), logs AS (
   INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, type, scope, status,
@@ -154,9 +160,7 @@ WITH w AS MATERIALIZED (
   INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, source_name,
     endpoint, fsize, checksum, guid, n_events, start_event, end_event)
   SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn, source_name,
-    CASE WHEN type IN ({INPUT_TYPES}) AND endpoint IS NOT NULL THEN coalesce(brought, endpoint)
-      ELSE endpoint END,
-    fsize, checksum, guid, n_events, start_event, end_event
+    endpoint, fsize, checksum, guid, n_events, start_event, end_event
   FROM files WHERE type IN ({INPUT_TYPES}) OR type = 'output' AND kind = 'clone'
   UNION ALL
   SELECT l.pandaid, l.fileid, l.jeditaskid, l.datasetid, 'log', l.lfn, NULL, f.endpoint, NULL,
@@ -220,7 +224,6 @@ def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> 
     found = {
         "ids": [one.jobset_id for one in wanted],
         "sites": [one.site for one in wanted],
-        "endpoints": [one.endpoint for one in wanted],
         "local": [one.local for one in wanted],
         "after": [one.after for one in wanted],
         "kinds": [one.kind for one in wanted],

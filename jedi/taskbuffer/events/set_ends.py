@@ -12,47 +12,73 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.jobs.event_texts import PIECES
-from jedi.taskbuffer.db.rows import rows_of
-from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
+from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
+from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
 
 _CODE = states.EVENT_CODES
 _DONE = _CODE["done"]
 
 # --------------------------------------------------------------------------- where to merge
 
-_NEAR = text(f"""
+_BROKERED = text("""
+SELECT jobsetid AS jobset_id, min(rank) AS rank, site, CAST(0 AS bigint) AS pieces FROM (
+  SELECT s.jobsetid, 4 AS rank, j.site
+  FROM jedi_jobsets s JOIN jedi_jobs j ON j.pandaid = s.merge_pandaid
+  WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
+  UNION ALL
+  SELECT c.jobsetid, 5, j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+  WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))) f JOIN jedi_sites q USING (site)
+WHERE q.status = 'online'
+GROUP BY jobsetid, site ORDER BY jobsetid, rank, site
+""")
+# Zip by zip first: memory does not grow with the ranges.
+_PLACES = f"""
 WITH s AS (
   SELECT s.jobsetid, s.merge_pandaid, j.site, j.nucleus
   FROM jedi_jobsets s JOIN jedi_jobs j ON j.pandaid = s.merge_pandaid
   WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
-), p AS (  -- 1: pieces; 2: the destination of the outputs
-  SELECT e.jobsetid, 1 AS rank, coalesce(z.endpoint, e.endpoint) AS endpoint, count(*) AS n
-  FROM jedi_events e LEFT JOIN jedi_event_zips z USING (ziprow_id)
-  WHERE e.jobsetid = ANY(CAST(:ids AS bigint[])) AND e.status = {_DONE}
+), p AS MATERIALIZED (
+  SELECT e.jobsetid, coalesce(z.endpoint, e.endpoint) AS endpoint, sum(e.n) AS n
+  FROM (SELECT jobsetid, ziprow_id, endpoint, count(*) AS n FROM jedi_events
+        WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND status = {_DONE}
+        GROUP BY jobsetid, ziprow_id, endpoint) e LEFT JOIN jedi_event_zips z USING (ziprow_id)
+  WHERE coalesce(z.endpoint, e.endpoint) IS NOT NULL
   GROUP BY e.jobsetid, coalesce(z.endpoint, e.endpoint)
-  UNION ALL
-  SELECT s.jobsetid, 2, f.endpoint, 1 FROM s JOIN jedi_job_files f ON f.pandaid = s.merge_pandaid
-  WHERE f.type IN ({OUTPUT_TYPES})
-), found AS (
-  SELECT p.jobsetid, p.rank, x.site, p.n
+)
+"""
+_NEAR = text(f"""
+{_PLACES}, found AS (  -- 1, 6: pieces at, or far from, the site; 2: the destination of the outputs
+  SELECT p.jobsetid, CASE WHEN x.is_local THEN 1 ELSE 6 END AS rank, x.site, p.n
   FROM p JOIN jedi_site_endpoints x ON x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%'
-  UNION ALL SELECT jobsetid, 3, nucleus, 1 FROM s
-  UNION ALL SELECT jobsetid, 4, site, 1 FROM s
-  UNION ALL SELECT c.jobsetid, 5, j.site, 1
+  UNION ALL
+  SELECT s.jobsetid, 2, x.site, 0 FROM s JOIN jedi_job_files f ON f.pandaid = s.merge_pandaid
+    JOIN jedi_site_endpoints x ON x.ddm_endpoint = f.endpoint AND x.roles LIKE '%read%'
+  WHERE f.type IN ({OUTPUT_TYPES})
+  UNION ALL SELECT jobsetid, 3, nucleus, 0 FROM s
+  UNION ALL SELECT jobsetid, 4, site, 0 FROM s
+  UNION ALL SELECT c.jobsetid, 5, j.site, 0
   FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
   WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
 )
 SELECT jobsetid AS jobset_id, rank, site, CAST(sum(n) AS bigint) AS pieces
-FROM found JOIN jedi_sites q USING (site) WHERE q.status = 'online'
+FROM found f JOIN jedi_sites q USING (site)
+WHERE q.status = 'online' AND {WRITE_PLACE.format(site="q.site")} IS NOT NULL
+  AND NOT EXISTS (SELECT FROM p WHERE p.jobsetid = f.jobsetid AND NOT EXISTS (
+    SELECT FROM jedi_site_endpoints x
+    WHERE x.site = f.site AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%'))
 GROUP BY jobsetid, rank, site ORDER BY jobsetid, rank, site
+""")
+_AT = text(f"""
+{_PLACES} SELECT jobsetid, string_agg(endpoint, ', ' ORDER BY endpoint) FROM p GROUP BY jobsetid
 """)
 
 
 class NearSite(NamedTuple):
-    """An online site for the merge job of a job set. rank: 1 it reads so many pieces, 2 it reads
+    """An online site for a job of a job set. rank: 1 so many of its pieces are there, 2 it reads
     the destination of outputs, 3 it is the nucleus, 4 the job set was brokered there, 5 one of its
-    consumers was there."""
+    consumers was there, 6 it reads pieces from afar."""
 
     jobset_id: int
     rank: int
@@ -60,9 +86,20 @@ class NearSite(NamedTuple):
     pieces: int
 
 
-def near_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[NearSite]:
-    """The sites where merge jobs of job sets may run."""
+def brokered_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[NearSite]:
+    """The sites where next consumers of job sets may run."""
+    return rows_of(NearSite, tx.execute(_BROKERED, {"ids": list(jobset_ids)}))
+
+
+def merge_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[NearSite]:
+    """The sites where merge jobs of job sets may run: each reads all pieces, and has storage of its
+    own, to which the Mover brings inputs."""
     return rows_of(NearSite, tx.execute(_NEAR, {"ids": list(jobset_ids)}))
+
+
+def places_of_pieces(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, str]:
+    """The endpoints with pieces of job sets, in words."""
+    return dict_of(int, str, tx.execute(_AT, {"ids": list(jobset_ids)}))
 
 
 # --------------------------------------------------------------------------- the merge job
@@ -84,6 +121,11 @@ SELECT s.site, u.workqueue_id, s.gshare, u.resource_type, 'waiting', sum(s.n), s
 FROM u, LATERAL (VALUES (u.old_site, u.old_gshare, -1), (u.site, u.gshare, 1)) s(site, gshare, n)
 GROUP BY s.site, u.workqueue_id, s.gshare, u.resource_type HAVING sum(s.n) <> 0
 """)
+_READ_INPUTS = text(f"""
+UPDATE jedi_job_files f SET endpoint = {READ_PLACE.format(site="w.site", endpoint="f.endpoint")}
+FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[])) w(id, site)
+WHERE f.pandaid = w.id AND f.type IN ({INPUT_TYPES}) AND f.endpoint IS NOT NULL
+""")
 _PIECES = text(f"""
 UPDATE jedi_job_params p SET texts = coalesce(p.texts, '{{}}') || jsonb_build_object(
   CAST(:name AS text), CAST(coalesce(f.pieces, '[]') AS text))
@@ -101,6 +143,7 @@ FROM jedi_jobsets s LEFT JOIN (
         ORDER BY e.fileid, e.job_processid) AS members
     FROM jedi_events e LEFT JOIN jedi_event_zips z USING (ziprow_id)
     WHERE e.jobsetid = ANY(CAST(:ids AS bigint[])) AND e.status = {_DONE}
+      AND coalesce(z.endpoint, e.endpoint) IS NOT NULL
     -- without a zip file each range is a piece of its own
     GROUP BY e.jobsetid, z.ziprow_id, coalesce(z.endpoint, e.endpoint), z.lfn, z.fsize, z.checksum,
       coalesce(z.path_convention, e.path_convention),
@@ -124,17 +167,16 @@ def start_merges(
     tx: Connection, starts: Sequence[MergeStart], agent: str, gshare: str, priority: int,
     memory_mb: int,
 ) -> list[MovedJob]:  # fmt: skip
-    """waiting → activated: merge jobs, which the caller has locked, get their pieces, a site, a
-    share, a priority and a memory of their own."""
+    """waiting → assigned: merge jobs, which the caller has locked, get their pieces, a site, a
+    share, a priority and a memory of their own. The Mover sees to their inputs."""
     if not starts:
         return []
-    tx.execute(
-        _PLACE,
-        {"ids": [one.panda_id for one in starts], "sites": [one.site for one in starts],
-         "gshare": gshare, "priority": priority, "memory_mb": memory_mb},
-    )  # fmt: skip
+    where = {"ids": [one.panda_id for one in starts], "sites": [one.site for one in starts]}
+    own = {"gshare": gshare, "priority": priority, "memory_mb": memory_mb}
+    tx.execute(_PLACE, {**where, **own})
+    tx.execute(_READ_INPUTS, where)
     tx.execute(_PIECES, {"ids": [one.jobset_id for one in starts], "name": PIECES})
-    moves = [JobMove(one.panda_id, "activated", "es_merge", one.reason) for one in starts]
+    moves = [JobMove(one.panda_id, "assigned", "es_merge", one.reason) for one in starts]
     return move_jobs(tx, moves, agent, ["waiting"])
 
 
@@ -142,9 +184,12 @@ def start_merges(
 
 _CLOSE = text(f"""
 WITH s AS (
-  UPDATE jedi_jobsets s SET ended_at = jedi_now()
+  UPDATE jedi_jobsets s SET ended_at = jedi_now(), next_look_at = NULL, wait_code = NULL,
+    wait_reason = NULL
   FROM unnest(CAST(:ids AS bigint[]), CAST(:merged AS bool[])) o(id, merged)
-  WHERE s.jobsetid = o.id AND s.ended_at IS NULL RETURNING s.jobsetid, o.merged
+  WHERE s.jobsetid = o.id AND s.ended_at IS NULL RETURNING s.jobsetid, s.merge_pandaid, o.merged
+), b AS (
+  UPDATE jedi_jobs j SET booked = 'ended' FROM s WHERE j.pandaid = s.merge_pandaid
 )
 UPDATE jedi_events e SET status = CASE WHEN e.status = {_DONE} AND s.merged THEN {_CODE["merged"]}
   WHEN e.status IN ({_DONE}, {_CODE["finished"]}) THEN {_CODE["discarded"]}
@@ -159,6 +204,40 @@ def close_sets(tx: Connection, sets: Mapping[int, bool]) -> None:
     discarded; those that nobody processed are cancelled."""
     if sets:
         tx.execute(_CLOSE, {"ids": list(sets), "merged": list(sets.values())})
+
+
+# At once after a change, which may lead to the next one; after a pause where nothing changed.
+_LOOK_AGAIN = text("""
+UPDATE jedi_jobsets s SET next_look_at = n.at, wait_code = n.code, wait_reason = n.reason
+FROM (
+  SELECT o.id, o.code, o.reason, CASE WHEN m.status = 'waiting' AND NOT EXISTS (
+      SELECT FROM jedi_consumers c WHERE c.jobsetid = t.jobsetid AND c.settled_at IS NULL)
+    THEN jedi_now() + make_interval(secs => CASE WHEN o.changed THEN 0 ELSE :wait_s END) END AS at
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:changed AS bool[]), CAST(:codes AS text[]),
+    CAST(:reasons AS text[])) o(id, changed, code, reason)
+    JOIN jedi_jobsets t ON t.jobsetid = o.id JOIN jedi_jobs m ON m.pandaid = t.merge_pandaid) n
+WHERE s.jobsetid = n.id AND s.ended_at IS NULL
+  AND (s.next_look_at, s.wait_code, s.wait_reason) IS DISTINCT FROM (n.at, n.code, n.reason)
+""")
+
+
+class SetLook(NamedTuple):
+    """A job set that was looked at: something `changed` or not, and the reason why its merge has to
+    wait, if it has."""
+
+    jobset_id: int
+    changed: bool
+    code: str | None = None
+    reason: str | None = None
+
+
+def look_again(tx: Connection, looks: Sequence[SetLook], wait_s: float) -> None:
+    """Note when to look at job sets again that wait and that no consumer serves; others are due by
+    their jobs alone. The caller has locked them."""
+    if looks:
+        ids, changed, codes, reasons = map(list, zip(*looks, strict=True))
+        tx.execute(_LOOK_AGAIN, {"ids": ids, "changed": changed, "codes": codes,
+                                 "reasons": reasons, "wait_s": wait_s})  # fmt: skip
 
 
 _GIVE_ATTEMPTS = text("""

@@ -1,7 +1,8 @@
 """Ended jobs move to tables of their own, so that those of live jobs stay small.
 
 Queries about jobs that may have ended read both (all_jobs.py). Parameters, output and log of a job
-stay where they are, until they are forgotten.
+stay where they are, until they are forgotten. The end of a job of the event service is booked by
+its job set first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _ARCHIVE = text(f"""
 WITH old AS (
   SELECT pandaid FROM jedi_jobs
   WHERE postprocessed_at < jedi_now() - make_interval(secs => :age_s) AND pandaid > :after
+    AND NOT to_book
   ORDER BY pandaid LIMIT :limit FOR UPDATE SKIP LOCKED
 ), j AS (
   DELETE FROM jedi_jobs WHERE pandaid = ANY(ARRAY(SELECT pandaid FROM old)) RETURNING *

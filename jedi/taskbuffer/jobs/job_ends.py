@@ -271,8 +271,8 @@ _REPORTED = text(
   ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""")
 )
 _ANY_REPORTED = text(f"""
-SELECT EXISTS (SELECT FROM jedi_jobs WHERE postprocessed_at IS NULL AND status = 'holding'
-  AND kind NOT IN ({CONSUMER_KINDS}))
+SELECT EXISTS (SELECT FROM jedi_jobs WHERE pilot_result IS NOT NULL AND postprocessed_at IS NULL
+  AND status = 'holding' AND kind NOT IN ({CONSUMER_KINDS}))
 """)
 
 

@@ -19,7 +19,7 @@ from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, listed
 @dataclass(frozen=True, slots=True)
 class Timeout:
     """Jobs in one of `statuses` that meet `condition` end as `target` when more time than `limit`
-    has passed since `since`.
+    has passed since `since` (SQL about the job).
 
     `limit` is a knob in seconds, or an attribute of the site in days; empty where `since` is itself
     the deadline. `sentence` about the job continues
@@ -34,7 +34,7 @@ class Timeout:
     sentence: str
     condition: str = "true"
     meant: str = ""
-    since: str = "statechangetime"
+    since: str = "j.statechangetime"
 
     @property
     def per_site(self) -> bool:
@@ -43,12 +43,13 @@ class Timeout:
 
 
 def _closed(statuses: str, limit: str, code: str, sentence: str, condition: str = "true",
-            meant: str = "") -> Timeout:  # fmt: skip
-    return Timeout(tuple(statuses.split()), limit, "closed", code, sentence, condition, meant)
+            meant: str = "", since: str = "j.statechangetime") -> Timeout:  # fmt: skip
+    names = tuple(statuses.split())
+    return Timeout(names, limit, "closed", code, sentence, condition, meant, since)
 
 
 def _failed(statuses: str, limit: str, code: str, sentence: str, condition: str = "true",
-            meant: str = "", since: str = "statechangetime") -> Timeout:  # fmt: skip
+            meant: str = "", since: str = "j.statechangetime") -> Timeout:  # fmt: skip
     names = tuple(statuses.split())
     return Timeout(names, limit, "failed", code, sentence, condition, meant, since)
 
@@ -56,15 +57,19 @@ def _failed(statuses: str, limit: str, code: str, sentence: str, condition: str 
 _SHORT = "j.status = 'activated' AND j.processingtype IN ('evgen', 'simul')"
 _IDLE = "NOT coalesce(s.laststart >= jedi_now() - make_interval(secs => :idle_s), false)"
 
-_HAS_CONSUMERS = """EXISTS (
-  SELECT FROM jedi_jobsets t JOIN jedi_consumers c USING (jobsetid)
+_CONSUMERS = "jedi_jobsets t JOIN jedi_consumers c USING (jobsetid)"
+_HAS_CONSUMERS = f"""EXISTS (SELECT FROM {_CONSUMERS}
   WHERE t.merge_pandaid = j.pandaid AND c.settled_at IS NULL)"""
+_LAST_SETTLED = f"""greatest(j.statechangetime, (SELECT max(c.settled_at) FROM {_CONSUMERS}
+  WHERE t.merge_pandaid = j.pandaid))"""
 
 TIMEOUTS = (
     _closed("waiting", "timeout.waiting_s", "waiting_timeout", "It waited for others",
-            f"CASE j.kind WHEN 'co_jumbo' THEN false WHEN 'es_merge' THEN NOT {_HAS_CONSUMERS} "
-            "ELSE true END",
-            "but for event-service merges that have consumers, and for placeholders"),
+            "j.kind NOT IN ('co_jumbo', 'es_merge')",
+            "but for event-service merges, and for placeholders"),
+    _closed("waiting", "timeout.waiting_s", "waiting_timeout", "No job serves its job set",
+            f"j.kind = 'es_merge' AND NOT {_HAS_CONSUMERS}",
+            "event-service merges whose last consumer ended so long ago", since=_LAST_SETTLED),
     _closed("pending", "timeout.pending_s", "setup_timeout", "It was not set up"),
     _closed("defined", "timeout.defined_s", "defined_timeout", "It was not prepared"),
     _closed("assigned", "timeout.assigned_s", "assigned_timeout",
@@ -87,11 +92,11 @@ TIMEOUTS = (
             "It did not start at {site}"),
     _closed("throttled", "timeout.throttled_s", "throttled_timeout", "It was kept from pilots"),
     _failed("sent starting running", "", "hold_timeout", "Its slot was held beyond the deadline",
-            "j.hold_kind IS NOT NULL", "held ones", since="hold_deadline"),
+            "j.hold_kind IS NOT NULL", "held ones", since="j.hold_deadline"),
     _failed("sent", "watchdog.sent_timeout_s", "sent_timeout",
             "Pilot {pilot_id} had it and did not start it"),
     _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_heartbeat",
-            "Pilot {pilot_id} was not heard of", since="heartbeat_at"),
+            "Pilot {pilot_id} was not heard of", since="j.heartbeat_at"),
     _failed("running", "timeout.running_s", "running_timeout", "It ran"),
     _failed("holding", "timeout.holding_s", "holding_timeout", "Its results could not be added"),
     _failed("transferring", "transtimehi", "transfer_timeout", "Its outputs did not arrive",
@@ -122,11 +127,11 @@ def _when(number: int, rule: Timeout) -> str:
     among = listed(rule.statuses)
     return (
         f"WHEN j.status IN ({among}) AND {rule.condition} "
-        f"AND j.{rule.since} < jedi_now() - make_interval(secs => {_limit(rule)}) THEN {number}"
+        f"AND {rule.since} < jedi_now() - make_interval(secs => {_limit(rule)}) THEN {number}"
     )
 
 
-_SINCE = " ".join(f"WHEN {i} THEN j.{rule.since}" for i, rule in enumerate(TIMEOUTS))
+_SINCE = " ".join(f"WHEN {i} THEN {rule.since}" for i, rule in enumerate(TIMEOUTS))
 # One look at the live jobs for all rules. What a person holds outside a pilot has no time-out.
 _OVERDUE = text(f"""
 SELECT j.pandaid AS panda_id, j.lock_seq, j.site, j.pilot_id, j.kind, w.number,

@@ -116,6 +116,25 @@ def last_end(tx: Connection, task_id: int) -> LastConsumerEnd | None:
     return row_of(LastConsumerEnd, tx.execute(_LAST_END, {"task": task_id}))
 
 
+_WAITING_SET = text("""
+SELECT jobsetid AS jobset_id, wait_code AS code, wait_reason AS sentence FROM jedi_jobsets
+WHERE jeditaskid = :task AND ended_at IS NULL AND wait_code IS NOT NULL ORDER BY jobsetid LIMIT 1
+""")
+
+
+class WaitingSet(NamedTuple):
+    """A job set of events whose merge has to wait, with the reason."""
+
+    jobset_id: int
+    code: str
+    sentence: str
+
+
+def waiting_set(tx: Connection, task_id: int) -> WaitingSet | None:
+    """The first job set of a task whose merge has to wait; None: there is none."""
+    return row_of(WaitingSet, tx.execute(_WAITING_SET, {"task": task_id}))
+
+
 _LAST_DECISION = text("""
 SELECT d.decision_id, d.broker, d.creationtime AS creation_time, d.chosen, d.need
 FROM jedi_broker_decisions d, (

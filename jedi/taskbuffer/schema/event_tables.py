@@ -41,6 +41,7 @@ _DISPATCH = "dispatch.acquire_ranges"
 _REPORT = "reports.report_ranges"
 _TAKE = "reports.take_ranges"
 _ZIPS = "reports.store_zips"
+_LOOK = "set_ends.look_again"
 
 
 def _seed_columns() -> list[Column[Any]]:
@@ -129,12 +130,18 @@ jobsets = Table(
     col("texts", JSONB, "files that consumers find, with their text, by name", _SETS),
     stamp("creationtime:creation_time", "when it was made", _SETS, now=True),
     stamp("ended_at", "when its merge job ended for good", "set_ends.close_sets"),
+    stamp("next_look_at", "when the EventService looks at it unasked: nobody serves it, and it "
+          "waits", f"{_LOOK} heirs.take_over"),
+    words("wait_code", "why its merge can't start", _LOOK),
+    words("wait_reason", "the same in words", _LOOK),
     PrimaryKeyConstraint("jobset_id"),
     CheckConstraint(f"mode IN ({listed(states.JOBSET_MODES)})", name="mode"),
     CheckConstraint("clone IN ('runonce', 'storeonce')", name="clone"),
     Index(None, "jedi_task_id"),
     Index(None, "merge_panda_id"),
     Index("jedi_jobsets_live_ix", "jobset_id", postgresql_where=text("ended_at IS NULL")),
+    Index("jedi_jobsets_look_ix", "next_look_at",
+          postgresql_where=text("next_look_at IS NOT NULL")),
     comment="units of work that consumers share and one job merges",
 )  # fmt: skip
 
@@ -177,5 +184,6 @@ event_zips = Table(
     PrimaryKeyConstraint("ziprow_id"),
     UniqueConstraint("panda_id", "lfn"),
     Index(None, "jobset_id"),
+    Index(None, "jedi_task_id", "lfn"),
     comment="zip files with pieces: what consumers made of ranges",
 )

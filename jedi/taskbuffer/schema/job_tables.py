@@ -20,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import CONSUMER_KINDS, listed
 from jedi.taskbuffer.schema import pgi_views
 from jedi.taskbuffer.schema.columns import col, count, key, metadata, number, stamp, words
 from jedi.taskbuffer.schema.document_tables import (
@@ -127,7 +128,30 @@ def _seen_columns() -> list[Column[Any]]:
     ]  # fmt: skip
 
 
+def _booked() -> Column[Any]:
+    return words("booked", "the part of its life that its job set of events knows: started, ended",
+                 "consumer_ends.note_started consumer_ends.note_settled consumer_ends.note_ended "
+                 "consumer_ends.reopen "
+                 "set_ends.close_sets heirs.take_over")  # fmt: skip
+
+
 _KEPT = text("retention IS NOT NULL AND purged_at IS NULL")
+
+
+def _among(column: str, *words: str) -> str:
+    """The condition as PostgreSQL writes it, so that both can be compared."""
+    return f"({column} = ANY (ARRAY[{listed(words).replace(',', '::text,')}::text]))"
+
+
+_SERVED = ("consumer", "co_jumbo", "clone", "fine")
+_ENDED = ("finished", "failed", "cancelled", "closed")
+_NOT_BOOKED = "(booked IS DISTINCT FROM 'ended'::text)"
+_TO_BOOK = f"""
+({_among("kind", *_SERVED)} AND {_among("status", "holding", *_ENDED)} AND {_NOT_BOOKED})
+OR ((kind = 'es_merge'::text) AND {_among("status", *_ENDED)} AND {_NOT_BOOKED})
+OR ((kind = 'clone'::text) AND {_among("status", "starting", "running")} AND (booked IS NULL))"""
+"""The end of a job of the event service, or the start of a copy, that its job set does not know."""
+
 
 jobs = Table(
     "jedi_jobs",
@@ -136,6 +160,9 @@ jobs = Table(
     col("moving", Boolean, "its files are on their way: assigned or transferring", "migration",
         server_default=Computed("status = ANY (ARRAY['assigned'::text, 'transferring'::text])",
                                 persisted=True)),
+    _booked(),
+    col("to_book", Boolean, "its job set of events has to look at it", "migration",
+        server_default=Computed(_TO_BOOK, persisted=True)),
     PrimaryKeyConstraint("panda_id"),
     one_of("status", states.JOB.states),
     one_of("substatus", states.JOB_SUBSTATES, "substatus"),
@@ -146,7 +173,9 @@ jobs = Table(
           postgresql_where=text("postprocessed_at IS NULL")),
     # Not on status: an update of an indexed column can't be HOT.
     Index("jedi_jobs_reported_ix", "panda_id",
-          postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL")),
+          postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL "
+                                f"AND kind NOT IN ({CONSUMER_KINDS})")),
+    Index("jedi_jobs_to_book_ix", "panda_id", postgresql_where=text("to_book")),
     Index("jedi_jobs_moving_ix", "panda_id", postgresql_where=text("moving")),
     Index(None, "retention", postgresql_where=_KEPT),
     comment="jobs that are alive or not yet archived",
@@ -157,6 +186,7 @@ jobs_archived = Table(
     "jedi_jobs_archived",
     metadata,
     *_job_columns(),
+    _booked(),
     PrimaryKeyConstraint("panda_id"),
     *_job_checks(),
     Index(None, "jedi_task_id", "unit_nr"),

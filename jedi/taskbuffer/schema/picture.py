@@ -190,7 +190,9 @@ def _lined_up(body: list[tuple[str, str]]) -> str:
     ]
     width = min(MEANING_AT, max((len(what) for what, say in plain if say), default=0))
     return "\n".join(
-        f"    {what:{width}}  -- {say}" if say else _wrap(what, "    ") for what, say in plain
+        (_wrap(what, "    ") if not say or len(what) > WIDTH else f"    {what:{width}}")
+        + (f"  -- {say}" if say else "")
+        for what, say in plain
     )
 
 

@@ -25,6 +25,26 @@ SPACES = """(
 )"""
 """The endpoints with the storage token of a dataset `d`, by site."""
 
+WRITE_PLACE = """(
+  SELECT e.ddm_endpoint FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints USING (ddm_endpoint)
+  WHERE e.site = {site} AND e.roles LIKE '%write%'
+  ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint LIMIT 1)"""
+"""The endpoint where a site writes; NULL: nowhere."""
+
+READ_PLACE = f"""CASE WHEN EXISTS (
+    SELECT FROM jedi_site_endpoints e WHERE e.site = {{site}} AND e.ddm_endpoint = {{endpoint}}
+      AND e.is_local AND e.roles LIKE '%read%')
+  THEN {{endpoint}} ELSE coalesce({WRITE_PLACE}, {{endpoint}}) END"""
+"""The endpoint where jobs of a site read a file that other jobs read at `endpoint`: the same if it
+is the site's, else where the Mover brings it."""
+
+OUTPUT_PLACE = f"""coalesce(d.destination, (
+    SELECT e.ddm_endpoint FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints p USING (ddm_endpoint)
+    WHERE e.site = {{site}} AND p.token = d.storagetoken AND e.roles LIKE '%write%'
+    ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint LIMIT 1),
+  {WRITE_PLACE})"""
+"""The endpoint where files of a dataset `d` go that jobs of a site make."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeChange:

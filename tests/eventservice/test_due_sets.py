@@ -1,0 +1,141 @@
+"""Job sets that are due: the price of a look, and the order of locks.
+
+Expected: a look reads the due sets alone, however many live; agents that end jobs lock their
+datasets in one order.
+"""
+
+# Raw UPDATEs: live sets and zipped ranges, many at once; no pilot makes them.
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+from support.event_rows import make_job_set
+from support.event_sets import EventPilot, events_task, set_jobs
+from support.races import blocked
+
+from jedi.agent.base import World
+from jedi.eventservice.agent import EventService
+from jedi.taskbuffer.events import consumer_ends, set_ends
+from jedi.taskbuffer.jobs import job_ends
+
+_LIVE = text("""
+WITH ids AS (
+  SELECT nextval('jedi_panda_id_seq') AS one, nextval('jedi_panda_id_seq') AS other
+  FROM generate_series(1, :n)
+), jobs AS (
+  INSERT INTO jedi_jobs (pandaid, jeditaskid, taskid, originpandaid, unit_nr, attemptnr, kind,
+    status, site, priority, cores, memory_mb, walltime_s, disk_mb, pilot_result, booked)
+  SELECT id, 0, 1, 1, 1, 1, kind, status, 'SITE_A', 0, 1, 0, 0, 0, result, booked
+  FROM ids, LATERAL (VALUES (one, 'es_merge', 'waiting', NULL, NULL),
+    (other, 'consumer', 'merging', 'finished', 'ended')) j(id, kind, status, result, booked)
+), consumers AS (
+  INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number, settled_at)
+  SELECT other, 0, one, 'consumer', 1, jedi_now() FROM ids
+)
+INSERT INTO jedi_jobsets (jobsetid, jeditaskid, merge_pandaid, mode, n_ranges, n_consumers,
+  n_merges, attempts_left, jumbo, priority, gshare, resource_type, cores, memory_mb, walltime_s,
+  disk_mb, command)
+SELECT one, 0, one, 'es', 1, 1, 1, 3, false, 0, '', '', 1, 0, 0, 0, '' FROM ids
+""")
+
+
+def buffers(engine: Engine, statement: Any, **values: Any) -> int:
+    """Pages that a statement touches; the second time, when the catalogue is known."""
+    explain = text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.text}")
+    with engine.begin() as tx:
+        for _ in range(2):
+            found = tx.scalar(explain, values)
+    plan = (found if isinstance(found, list) else json.loads(found))[0]["Plan"]
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+def add_live(engine: Engine, n: int) -> None:
+    with engine.begin() as tx:
+        tx.execute(_LIVE, {"n": n})
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
+        tx.exec_driver_sql("VACUUM ANALYZE")
+
+
+def test_a_look_costs_with_the_due_sets_alone(world: World) -> None:
+    """One set is due. Beside 200 live ones, whose consumers wait for the merge, and beside 2000
+    the looks of the EventService and of the Adder touch as many pages; 4 more may be upper levels
+    of indexes."""
+    task = events_task(world)
+    [job] = (pilot := EventPilot(world)).take()
+    pilot.end(job)
+    looks: list[tuple[Any, dict[str, Any]]] = [(consumer_ends._DUE, {"limit": 100, "not_yet": []}),
+             (consumer_ends._ANY_OPEN, {}),
+             (job_ends._REPORTED, {"limit": 100, "first": 0}),
+             (job_ends._ANY_REPORTED, {})]  # fmt: skip
+    add_live(world.engine, 200)
+    few = [buffers(world.engine, look, **values) for look, values in looks]
+    add_live(world.engine, 1800)
+    many = [buffers(world.engine, look, **values) for look, values in looks]
+    assert all(now <= before + 4 for before, now in zip(few, many, strict=True)), (few, many)
+    with world.engine.begin() as tx:
+        [due] = consumer_ends.due(tx, 100)
+    assert EventService(world).run_once() == 1
+    assert set_jobs(world, task, "consumer")[0] == ("consumer", "closed", "es_noevent")
+    assert due > 0
+
+
+def sorted_rows(plan: dict[str, Any]) -> float:
+    """The most rows that a part of a plan sorts or keeps."""
+    here = plan["Actual Rows"] if plan["Node Type"] in ("Sort", "Aggregate", "Materialize") else 0
+    return max([here, *(sorted_rows(part) for part in plan.get("Plans", ()))])
+
+
+def test_facts_of_a_set_keep_no_ranges(engine: Engine) -> None:
+    """100 zip files of a consumer, each of 2 ranges or of 20: counts and places are grouped by
+    owner and by zip file, so nothing sorts or keeps more rows than there are zip files."""
+    with engine.begin() as tx:
+        sets = [make_job_set(tx, n).jobset for n in (200, 2000)]
+        tx.execute(text(
+            "UPDATE jedi_events e SET status = 6, ziprow_id = 1 + job_processid % 100 "
+            "WHERE jobsetid = ANY(:sets)"), {"sets": sets})  # fmt: skip
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
+        tx.exec_driver_sql("VACUUM ANALYZE")
+    with engine.begin() as tx:
+        for statement in (consumer_ends._COUNTS, set_ends._NEAR, set_ends._AT):
+            explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}")
+            for jobset in sets:
+                [found] = tx.scalar(explain, {"ids": [jobset], "alive": []}) or [{}]
+                assert sorted_rows(found["Plan"]) <= 100
+
+
+_LOCK = text("SELECT FROM jedi_datasets WHERE datasetid = :id FOR NO KEY UPDATE")
+_DATASETS = text("SELECT datasetid FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid")
+
+
+def test_ends_of_sets_and_of_jobs_lock_datasets_in_one_order(world: World) -> None:
+    """Expected: no deadlock. Two sets of two tasks: the first one fails (its merge job's outputs
+    are in the first task's datasets), the other one has a consumer that ended. Another agent ends
+    jobs of both tasks: it has the first task's output dataset, and comes to the second task's log
+    when the EventService works on both."""
+    first = events_task(world, maxAttemptEsJob=0)
+    second = events_task(world, output="a:second", taskName="second")
+    pilot = EventPilot(world)
+    for job in pilot.take(2):
+        pilot.end(job, "failed", error_code="payload_exit", error_diag="It crashed.")
+    agent = EventService(world)
+    world.refresh()
+    with world.engine.begin() as tx:
+        results = [(item, agent.work(item)) for item in agent.claim(tx, 10)]
+        output, *_ = tx.scalars(text(
+            "SELECT datasetid FROM jedi_datasets WHERE jeditaskid = :task AND type = 'output'"),
+            {"task": first}).all()  # fmt: skip
+        last = max(tx.scalars(_DATASETS, {"task": second}))
+    assert len(results) == 2
+
+    def ends(tx: Connection) -> None:
+        agent.apply(tx, results)
+
+    with world.engine.connect() as adder:
+        adder.execute(_LOCK, {"id": output})
+        with blocked(world.engine, ends):
+            adder.execute(_LOCK, {"id": last})
+            adder.commit()
+    assert set_jobs(world, first)[0] == ("es_merge", "failed", None)
