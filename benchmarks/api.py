@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from typing import Any, cast
 
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
-from benchmarks.common import Result, Work, make_world, seconds, together
+from benchmarks.common import Result, Work, make_world, seconds_of, spans
 from benchmarks.jobs_world import Shape, activated_jobs, place, site
 from jedi.agent.base import World
+from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.core.settings import caller
 from jedi.ddm.interface import DDM
@@ -57,6 +59,7 @@ class _Service:
     home: Home
     process: subprocess.Popen[str]
     token: str
+    postmaster: int
 
     @property
     def url(self) -> str:
@@ -64,44 +67,87 @@ class _Service:
 
     def cpu_s(self) -> float:
         """Processor time of the process so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(_ticks(self.process.pid)[:2])
+
+    def database_cpu_s(self) -> float:
+        """Processor time of all processes of the database's server so far."""
+        live = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()]
+        children = sum(sum(_ticks(one)[:2]) for one in live if _parent(one) == self.postmaster)
+        return children + sum(_ticks(self.postmaster))
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return ["?"] * 20
+
+
+def _parent(pid: int) -> int:
+    found = _stat(pid)[1]
+    return int(found) if found.isdecimal() else 0
+
+
+def _ticks(pid: int) -> list[float]:
+    """Seconds of a process: its own, its system's, and both of its ended children."""
+    found = [int(one) if one.isdecimal() else 0 for one in _stat(pid)[11:15]]
+    return [one / os.sysconf("SC_CLK_TCK") for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Requests a second, milliseconds of processor time for each, and waits of clients in ms."""
+
+    per_s: float
+    service_ms: float
+    database_ms: float
+    client_ms: float
+    waits_ms: list[float]
+
+    @property
+    def p99_ms(self) -> float:
+        """The 99th percentile of the waits."""
+        return sorted(self.waits_ms)[int(0.99 * (len(self.waits_ms) - 1))]
+
+    def note(self, bare_ms: float | None = None) -> str:
+        """The costs of a request; `bare_ms`: those of its function without HTTP."""
+        said = (f"ms of processor time: service {self.service_ms:.2f}, database "
+                f"{self.database_ms:.2f}, client {self.client_ms:.2f}")  # fmt: skip
+        if bare_ms is None:
+            return said
+        added = self.service_ms - bare_ms
+        kept = "" if added <= HTTP_MS else " GOAL MISSED"
+        return f"{said}; bare {bare_ms:.2f}: HTTP adds {added:.2f}{kept}"
 
 
 def measure(engine: Engine, requests: int = REQUESTS) -> list[Result]:
-    """Heartbeats, single acquires and small reads a second by two clients; processor time that
-    HTTP adds to each, of a submission, and of `jedi-task list` in a fresh process."""
+    """Heartbeats, single acquires and small reads a second by two clients; processor time of the
+    service, the database and the clients for each, and of HTTP; processor time of a submission,
+    and of `jedi-task list` in a fresh process."""
     place(engine, 1, 1)
     activated_jobs(engine, Shape(2 * requests, sites=1, shares=1))
     world = make_world(engine, cast(DDM, None))
     with engine.begin() as tx:
         put_user(tx, caller(), "operator")
     with _service(world) as service:
-        beats = _rate(service, _beats, requests)
-        gives = _rate(service, _acquires, requests // 4)
-        reads, p99 = _reads(service, requests // 2)
+        beats = _load(service, _beats, requests)
+        gives = _load(service, _acquires, requests // 4)
+        reads = _load(service, _reads, requests)
         bare_beat = _cpu(lambda: _bare_beat(world), requests // 2)
         bare_read = _cpu(lambda: _bare_read(world), requests // 4)
         submit_ms = _submissions(service, max(requests // 20, 2))
         list_s = _list_cpu(service)
+    slow = "" if reads.p99_ms <= READ_P99_MS else " GOAL MISSED"
+    said = f"{reads.note(bare_read)}; p99 {reads.p99_ms:.1f} ms of {READ_P99_MS:.0f}{slow}"
     return [
-        Result("heartbeats over HTTP", "1/s", beats[0], least=1_000, note=_note(beats, bare_beat)),
-        Result("acquires over HTTP, one by one", "1/s", gives[0], least=300, note=_note(gives)),
-        Result("small reads over HTTP", "1/s", reads[0], least=500,
-               note=f"{_note(reads, bare_read)}, p99 {p99:.1f} ms of {READ_P99_MS:.0f}"),
+        Result("heartbeats over HTTP", "1/s", beats.per_s, least=1_000, note=beats.note(bare_beat)),
+        Result("acquires over HTTP, one by one", "1/s", gives.per_s, least=300, note=gives.note()),
+        Result("small reads over HTTP", "1/s", reads.per_s, least=500, note=said),
         Result("submissions a second of processor time", "1/s", 1_000 / submit_ms,
                least=1_000 / SUBMIT_MS, note=f"{submit_ms:.1f} ms each"),
         Result("`jedi-task list` a second of processor time", "1/s", 1 / list_s, least=1 / LIST_S,
                note=f"{list_s:.2f} s each"),
     ]  # fmt: skip
-
-
-def _note(found: tuple[float, float], bare_ms: float | None = None) -> str:
-    ms = found[1]
-    if bare_ms is None:
-        return f"{ms:.2f} ms of the service's processor time"
-    kept = "" if ms - bare_ms <= HTTP_MS else " GOAL MISSED"
-    return f"{ms:.2f} ms of processor time, bare {bare_ms:.2f}: HTTP adds {ms - bare_ms:.2f}{kept}"
 
 
 @contextmanager
@@ -111,6 +157,7 @@ def _service(world: World) -> Iterator[_Service]:
         with world.engine.begin() as tx:
             token = users.put_token(tx, "pilot", site=site(0))
             knobs.put(tx, "api.calls_per_s", 0.0, caller())  # all clients are one user
+            postmaster = _parent(tx.scalar(text("SELECT pg_backend_pid()")) or 0)
         process = subprocess.Popen(
             [sys.executable, "-c", _SERVE, directory, world.settings.database_url or ""],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -119,78 +166,98 @@ def _service(world: World) -> Iterator[_Service]:
             assert process.stdout
             if process.stdout.readline() != "ready\n":
                 raise JediError("The service did not start.", code="benchmark_failed")
-            yield _Service(home, process, token)
+            yield _Service(home, process, token, postmaster)
         finally:
             process.terminate()
             process.wait()
 
 
-def _rate(service: _Service, client: Callable[..., Work], requests: int) -> tuple[float, float]:
-    """Requests a second of all clients, and ms of the service's processor time for each."""
+def _load(service: _Service, client: Callable[..., Work], requests: int) -> _Load:
+    """The requests of all clients together."""
     each = requests // CLIENTS
-    before = service.cpu_s()
-    took = together(CLIENTS, client, service.url, service.token, each)
-    return CLIENTS * each / took, 1_000 * (service.cpu_s() - before) / (CLIENTS * each)
+    before = service.cpu_s(), service.database_cpu_s()
+    found = spans(CLIENTS, client, str(service.home.api_socket), service.token, each)
+    after = service.cpu_s(), service.database_cpu_s()
+    sent = CLIENTS * each
+    ours, database = (1_000 * (b - a) / sent for a, b in zip(before, after, strict=True))
+    client_ms = 1_000 * sum(one.cpu_s for one in found) / sent
+    waits = [1_000 * wait for one in found for wait in one.found]
+    return _Load(sent / seconds_of(found), ours, database, client_ms, waits)
 
 
-def _asker(url: str, token: str) -> Callable[[str, Any], Any]:
-    client = Client(Profile(url, token))
+class _Wire:
+    """Requests on a kept connection: the bytes that jedi-client sends, without its cost, which
+    would be a third of all."""
 
-    def ask(path: str, body: Any) -> Any:
-        sent = {"Content-Type": "application/json"}
-        with client.request("POST", path, json.dumps(body).encode(), sent) as response:
-            return json.loads(response.read())
+    def __init__(self, path: str, token: str = "") -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(path)
+        self._who = f"Authorization: Bearer {token}\r\n" if token else ""
 
-    return ask
+    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """A request as its bytes."""
+        sent = f"Content-Length: {len(body)}\r\n" if body else ""
+        kind = "Content-Type: application/json\r\n" if body else ""
+        return (f"{method} {path} HTTP/1.1\r\nHost: jedi\r\nAccept-Encoding: identity\r\n{sent}"
+                f"Accept: application/json\r\n{kind}{self._who}\r\n").encode() + body  # fmt: skip
+
+    def ask(self, request: bytes) -> bytes:
+        """The body of the answer, which must be 200."""
+        self._socket.sendall(request)
+        said = self._socket.recv(65_536)
+        while not (end := said.find(b"\r\n\r\n") + 4) > 3:
+            said += self._socket.recv(65_536)
+        head = said[:end].lower()
+        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while len(said) < end + length:
+            said += self._socket.recv(65_536)
+        if not said.startswith(b"HTTP/1.1 200 "):
+            raise JediError(said.decode(), code="benchmark_failed")
+        return said[end:]
+
+    def ask_for(self, path: str, value: Any) -> Any:
+        """The answer to a value in JSON."""
+        return json.loads(self.ask(self.request("POST", path, json.dumps(value).encode())))
 
 
-def _beats(number: int, url: str, token: str, times: int) -> Work:
+def _waits(times: int, ask: Callable[[int], object]) -> list[float]:
+    """Seconds that each of so many calls takes."""
+    found = []
+    for number in range(times):
+        begin = clock.monotonic()
+        ask(number)
+        found.append(clock.monotonic() - begin)
+    return found
+
+
+def _beats(number: int, path: str, token: str, times: int) -> Work:
     """A pilot that beats for a job that it has."""
-    ask = _asker(url, token)
-    [job] = ask("/v1/pilot/acquire", _request(f"b{number}", 0))["jobs"]
+    wire = _Wire(path, token)
+    [job] = wire.ask_for("/v1/pilot/acquire", _request(f"b{number}", 0))["jobs"]
     beat = {"beats": [{"pandaid": job["pandaid"], "lock_seq": job["lock_seq"]}]}
-
-    def work() -> None:
-        for _ in range(times):
-            ask("/v1/pilot/heartbeat", beat)
-
-    return work
+    request = wire.request("POST", "/v1/pilot/heartbeat", json.dumps(beat).encode())
+    return lambda: _waits(times, lambda _: wire.ask(request))
 
 
-def _acquires(number: int, url: str, token: str, times: int) -> Work:
-    ask = _asker(url, token)
+def _acquires(number: int, path: str, token: str, times: int) -> Work:
+    wire = _Wire(path, token)
 
-    def work() -> None:
-        for i in range(times):
-            if len(ask("/v1/pilot/acquire", _request(f"a{number}", i))["jobs"]) != 1:
-                raise JediError("There was no job.", code="benchmark_failed")
+    def take(i: int) -> None:
+        if len(wire.ask_for("/v1/pilot/acquire", _request(f"a{number}", i))["jobs"]) != 1:
+            raise JediError("There was no job.", code="benchmark_failed")
 
-    return work
+    return lambda: _waits(times, take)
+
+
+def _reads(_number: int, path: str, _token: str, times: int) -> Work:
+    wire = _Wire(path)
+    request = wire.request("GET", "/v1/tasks?limit=1")
+    return lambda: _waits(times, lambda _: wire.ask(request))
 
 
 def _request(pilot: str, number: int) -> dict[str, Any]:
     return {"request_id": f"{pilot}.{number}", "pilot_id": pilot, "site": site(0), "n": 1,
             "resources": SLOT}  # fmt: skip
-
-
-def _reader(_number: int, url: str, _token: str, times: int) -> Work:
-    client = Client(Profile(url))
-
-    def work() -> None:
-        for _ in range(times):
-            client.task_list(limit=1)
-
-    return work
-
-
-def _reads(service: _Service, requests: int) -> tuple[tuple[float, float], float]:
-    """Rate and processor time of small reads, and the 99th percentile of a client's waits in ms."""
-    found = _rate(service, _reader, requests)
-    with Client(Profile(service.url)) as client:
-        waits = sorted(
-            seconds(lambda: client.task_list(limit=1)) for _ in range(max(requests // 4, 10))
-        )
-    return found, 1_000 * waits[int(0.99 * (len(waits) - 1))]
 
 
 def _cpu(work: Callable[[], object], times: int) -> float:

@@ -93,23 +93,42 @@ def seconds(work: Callable[[], object]) -> float:
 Work = Callable[[], object]
 
 
-def together(clients: int, client: Callable[..., Work], *args: object) -> float:
-    """Seconds that clients, each a process of its own, take from their common start to the end of
-    the last one. `client(number, *args)` makes ready and returns the work to be timed."""
+@dataclass(frozen=True, slots=True)
+class ClientSpan:
+    """The work of a client: its begin, its end, its processor time, and its result."""
+
+    begin: float
+    end: float
+    cpu_s: float
+    found: Any
+
+
+def spans(clients: int, client: Callable[..., Work], *args: object) -> list[ClientSpan]:
+    """The works of clients, each a process of its own, from their common start. `client(number,
+    *args)` makes ready and returns the work to be timed."""
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(clients, context) as pool:
         ready = manager.Barrier(clients)
-        spans = [pool.submit(_span, ready, client, number, *args) for number in range(clients)]
-        begins, ends = zip(*(span.result() for span in spans), strict=True)
-    return float(max(ends) - min(begins))
+        works = [pool.submit(_span, ready, client, n, *args) for n in range(clients)]
+        return [one.result() for one in works]
 
 
-def _span(ready: Barrier, client: Callable[..., Work], *args: object) -> tuple[float, float]:
+def seconds_of(found: list[ClientSpan]) -> float:
+    """Seconds from the common start of clients to the end of the last one."""
+    return max(one.end for one in found) - min(one.begin for one in found)
+
+
+def together(clients: int, client: Callable[..., Work], *args: object) -> float:
+    """Seconds that clients take; see `spans`."""
+    return seconds_of(spans(clients, client, *args))
+
+
+def _span(ready: Barrier, client: Callable[..., Work], *args: object) -> ClientSpan:
     work = client(*args)
     ready.wait()
-    begin = clock.monotonic()
-    work()
-    return begin, clock.monotonic()
+    begin, cpu = clock.monotonic(), sum(os.times()[:2])
+    found = work()
+    return ClientSpan(begin, clock.monotonic(), sum(os.times()[:2]) - cpu, found)
 
 
 @contextmanager

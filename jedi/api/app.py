@@ -8,22 +8,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 
 from anyio import to_thread
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from jedi.agent.base import World
+from jedi.api.application import Application
 from jedi.api.authentication import Caller, PilotAuthentication
-from jedi.api.errors import handle_errors
 from jedi.api.event_routes import add_event_routes
 from jedi.api.health import DatabaseWatch, SharedQuestion, readiness
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.metrics import Metrics, is_local
 from jedi.api.observation import Observation
-from jedi.api.openapi import ALWAYS, KNOWN, SENT, describe, says
+from jedi.api.openapi import ALWAYS, KNOWN, SENT, document, says
 from jedi.api.operations import add_operations
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
@@ -71,37 +71,41 @@ class CurrentContext:
         return self().ddm
 
 
-def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> FastAPI:
+def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Application:
     """The application over a database and the data management it configures; `connections` counts
     those that are open."""
-    app = FastAPI(title="JEDI", docs_url=None, redoc_url=None)
     fresh, knobs, release = CurrentContext(world), CurrentKnobs(world), this_release()
+    metrics = Metrics(world.engine, connections)
+    app = Application(Observation(metrics, knobs, world.log), world.log)
     app.state.database = database = DatabaseWatch(world, release)
 
     def provider() -> OidcKnobs:
         return fresh().knobs.oidc
 
-    @app.get("/v1/login", name="login", **says(*ALWAYS, token=False))
-    async def ways_to_log_in() -> Response:
+    @app.route("GET", "/v1/login", "login", says(*ALWAYS, token=False))
+    async def ways_to_log_in(_request: Request) -> Response:
         facts = oidc.login_facts(await to_thread.run_sync(provider))
         return JSONResponse(asdict(facts), headers={"Cache-Control": "no-cache"})
 
     wrong_tokens = WrongTokens(knobs)
     authentication = CallerAuthentication(world.engine, provider, wrong_tokens, world.log)
-    metrics = Metrics(world.engine, connections)
     _itself(app, readiness(world.engine, release), metrics, knobs, authentication)
     door = PilotAuthentication(world.engine, database.must_answer, wrong_tokens)
     _pilots(app, world, door, fresh)
     add_event_routes(app, world, door)
     add_operations(app, world, authentication, knobs, release, database.must_answer)
-    describe(app, (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports))
-    handle_errors(app, world.log)
-    app.add_middleware(Observation, metrics=metrics, knobs=knobs, log=world.log)
+    bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports)
+    described = cache(lambda: document(app.routes, bodies))  # to make it takes a third of a second
+
+    @app.route("GET", "/openapi.json", "document")
+    async def openapi(_request: Request) -> Response:
+        return JSONResponse(described())
+
     return app
 
 
 def _itself(
-    app: FastAPI,
+    app: Application,
     ready: SharedQuestion[None],
     metrics: Metrics,
     knobs: CurrentKnobs,
@@ -110,16 +114,16 @@ def _itself(
     """Add the routes that show the state of the service itself."""
     ok = b'{"status":"ok"}'
 
-    @app.get("/health", **says(500, token=False))
-    async def health() -> Response:
+    @app.route("GET", "/health", "health", says(500, token=False))
+    async def health(_request: Request) -> Response:
         return Response(ok, media_type="application/json")
 
-    @app.get("/ready", name="ready", **says(*ALWAYS, token=False))
-    async def is_ready() -> Response:
+    @app.route("GET", "/ready", "ready", says(*ALWAYS, token=False))
+    async def is_ready(_request: Request) -> Response:
         await ready()
         return Response(ok, media_type="application/json")
 
-    @app.get("/metrics", name="metrics", **says(*ALWAYS, *KNOWN, token=None, answer="text/plain"))
+    @app.route("GET", "/metrics", "metrics", says(*ALWAYS, *KNOWN, token=None, answer="text/plain"))
     async def figures(request: Request) -> Response:
         known = "authorization" in request.headers
         if known or not (is_local(request) or knobs().api.metrics_open == "on"):
@@ -127,11 +131,13 @@ def _itself(
         return await metrics.answer()
 
 
-def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: CurrentContext) -> None:
+def _pilots(
+    app: Application, world: World, door: PilotAuthentication, fresh: CurrentContext
+) -> None:
     once, first_waiting = partial(at_once, world.engine), FirstWaiting()
     sent = (*ALWAYS, *KNOWN, *SENT)
 
-    @app.post("/v1/pilot/acquire", name="pilot acquire", **says(*sent, 409, body=AcquireRequest))
+    @app.route("POST", "/v1/pilot/acquire", "pilot acquire", says(*sent, 409, body=AcquireRequest))
     async def acquire(request: Request) -> Response:
         def give(caller: Caller, asked: AcquireRequest) -> Answer:
             who = caller.confirm_in(world.engine)
@@ -144,7 +150,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, AcquireRequest, ACQUIRE_MAX, give)
 
-    @app.post("/v1/pilot/report", name="pilot report", **says(*sent, body=Reports))
+    @app.route("POST", "/v1/pilot/report", "pilot report", says(*sent, body=Reports))
     async def report(request: Request) -> Response:
         def note(caller: Caller, message: Reports) -> Answer:
             with world.engine.begin() as tx:  # all of it or nothing
@@ -152,7 +158,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, Reports, BODY_MAX, note)
 
-    @app.post("/v1/pilot/heartbeat", name="pilot heartbeat", **says(*sent, body=Beats))
+    @app.route("POST", "/v1/pilot/heartbeat", "pilot heartbeat", says(*sent, body=Beats))
     async def heartbeat(request: Request) -> Response:
         def note(caller: Caller, message: Beats) -> Answer:
             with once() as tx:
@@ -160,7 +166,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, Beats, HEARTBEAT_MAX, note)
 
-    @app.post("/v1/pilot/log", name="pilot log", **says(*sent, body=LogEntries))
+    @app.route("POST", "/v1/pilot/log", "pilot log", says(*sent, body=LogEntries))
     async def log(request: Request) -> Response:
         def keep(caller: Caller, message: LogEntries) -> Answer:
             with once() as tx:
@@ -170,9 +176,9 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
     archive = says(*ALWAYS, *KNOWN, 404, answer="application/gzip")
 
-    @app.get("/v1/sandbox/{sha256}", name="pilot sandbox", **archive)
-    async def sandbox(request: Request, sha256: str) -> Response:
-        caller = await door.who(request)
+    @app.route("GET", "/v1/sandbox/{sha256}", "pilot sandbox", archive)
+    async def sandbox(request: Request) -> Response:
+        caller, sha256 = await door.who(request), request.path_params["sha256"]
 
         def get() -> bytes:
             with once() as tx:

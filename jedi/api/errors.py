@@ -6,14 +6,12 @@ from http import HTTPStatus
 from math import ceil
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.encoders import jsonable_encoder
-from fastapi.responses import JSONResponse
+from pydantic_core import to_json
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.routing import Match, Route
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from jedi.api.problems import PROBLEM, problem
 from jedi.api.rates import TooManyCalls
@@ -58,53 +56,40 @@ _UNKNOWN_CALLER = ("no_token", "bad_token")
 AWAY = "JEDI's database does not answer at the moment. Try again."
 
 
-def handle_errors(app: FastAPI, log: Any) -> None:
-    """Answer every error in the one form."""
-
-    @app.exception_handler(JediError)
-    async def refuse(request: Request, error: JediError) -> JSONResponse:
-        return _answer(request, _status(error), error)
-
-    @app.exception_handler(HTTPException)
-    async def decline(request: Request, error: HTTPException) -> JSONResponse:
-        sentence = f"{request.method} {request.url.path}: {error.detail}."
-        said = JediError(sentence, code=f"http_{error.status_code}")
-        answer = _answer(request, error.status_code, said)
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            answer.headers["Allow"] = ", ".join(sorted(_methods(app, request)))
-        return answer
-
-    @app.exception_handler(ClientDisconnect)
-    async def gone(request: Request, _error: ClientDisconnect) -> JSONResponse:
-        return _answer(request, 400, JediError("The request ended early.", code="cut_off"))
-
-    @app.exception_handler(NoConnection)
-    @app.exception_handler(DBAPIError)
-    async def away(request: Request, error: DBAPIError | NoConnection) -> JSONResponse:
-        if isinstance(error, DBAPIError) and not is_away(error):
-            raise error  # `broken` takes it
-        why = str(getattr(error, "orig", error))[:500]
-        known = request.state.request_id
-        log.error("database away", path=request.url.path, request_id=known, error=why)
-        return _answer(request, 503, Unreachable(AWAY))
-
-    @app.exception_handler(Exception)
-    async def broken(request: Request, error: Exception) -> JSONResponse:
-        known = request.state.request_id
-        log.error("request failed", path=request.url.path, request_id=known, exc_info=error)
-        said = f"The service failed; its log has the reason, at request {known}. Try again."
-        answer = _answer(request, 500, JediError(said, code="internal"))
-        answer.headers["X-Request-Id"] = known  # this answer passes nothing that would add it
-        return answer
+def answer_of(request: Request, error: Exception, log: Any) -> Response | None:
+    """The answer to an error in the one form; None: nobody foresaw it."""
+    match error:
+        case JediError():
+            return _answer(request, _status(error), error)
+        case HTTPException():
+            sentence = f"{request.method} {request.url.path}: {error.detail}."
+            said = JediError(sentence, code=f"http_{error.status_code}")
+            answer = _answer(request, error.status_code, said)
+            answer.headers.update(error.headers or {})
+            return answer
+        case ClientDisconnect():
+            return _answer(request, 400, JediError("The request ended early.", code="cut_off"))
+        case NoConnection():
+            return _away(request, error, log)
+        case DBAPIError() if is_away(error):
+            return _away(request, error, log)
+    return None
 
 
-def _methods(app: FastAPI, request: Request) -> set[str]:
-    """The methods of all routes with the request's path; Starlette names those of one."""
-    routes = [one for one in app.routes if isinstance(one, Route)]
-    fitting = [one for one in routes if one.path == request.url.path] or [
-        one for one in routes if one.matches(request.scope)[0] is not Match.NONE
-    ]
-    return {method for one in fitting for method in one.methods or ()}
+def failure(request: Request, error: Exception, log: Any) -> Response:
+    """The answer to an error that nobody foresaw; the log has its reason."""
+    known = request.state.request_id
+    log.error("request failed", path=request.url.path, request_id=known, exc_info=error)
+    said = f"The service failed; its log has the reason, at request {known}. Try again."
+    return _answer(request, 500, JediError(said, code="internal"))
+
+
+def _away(request: Request, error: Exception, log: Any) -> Response:
+    why = str(getattr(error, "orig", error))[:500]
+    log.error(
+        "database away", path=request.url.path, request_id=request.state.request_id, error=why
+    )
+    return _answer(request, 503, Unreachable(AWAY))
 
 
 def _status(error: JediError) -> int:
@@ -113,7 +98,7 @@ def _status(error: JediError) -> int:
     return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
 
 
-def _answer(request: Request, status: int, error: JediError) -> JSONResponse:
+def _answer(request: Request, status: int, error: JediError) -> Response:
     """Return the answer to an error. The connection ends if a part of the request was not read: no
     request can follow that part."""
     request.state.code = error.code
@@ -125,4 +110,6 @@ def _answer(request: Request, status: int, error: JediError) -> JSONResponse:
         headers["Retry-After"] = "1"
     if "retry_after_s" in error.facts:
         headers["Retry-After"] = str(ceil(error.facts["retry_after_s"]))
-    return JSONResponse(jsonable_encoder(body), status, headers, PROBLEM)
+    return Response(
+        to_json(body, inf_nan_mode="null", serialize_unknown=True), status, headers, PROBLEM
+    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from jedi.agent.base import World
+from jedi.api.application import Application
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, says
 from jedi.service import event_ranges
@@ -19,22 +20,22 @@ REPORTS_MAX = 24 * 2**20
 """Maximum bytes of reports: 100,000 ranges, each with its endpoint, have 15 MB."""
 
 
-def add_event_routes(app: FastAPI, world: World, door: PilotAuthentication) -> None:
+def add_event_routes(app: Application, world: World, door: PilotAuthentication) -> None:
     """Add the routes of consumers."""
     memory = ConsumerMemory()
     desk = RangeDesk(world.engine, memory)
     sent = (*ALWAYS, *KNOWN, *SENT)
 
-    @app.post("/v1/pilot/event_ranges", name="pilot event_ranges", **says(*sent, body=RangeAsks))
+    @app.route("POST", "/v1/pilot/event_ranges", "pilot event_ranges",
+               says(*sent, body=RangeAsks))  # fmt: skip
     async def ranges(request: Request) -> Response:
         def give(caller: Caller, asked: RangeAsks) -> Answer:
             return desk.acquire(caller.confirm_in(world.engine), asked)
 
         return await door.answer(request, RangeAsks, ASKS_MAX, give)
 
-    @app.post(
-        "/v1/pilot/event_reports", name="pilot event_reports", **says(*sent, body=ConsumerReports)
-    )
+    @app.route("POST", "/v1/pilot/event_reports", "pilot event_reports",
+               says(*sent, body=ConsumerReports))  # fmt: skip
     async def report(request: Request) -> Response:
         def note(caller: Caller, said: ConsumerReports) -> Answer:
             with world.engine.begin() as tx:

@@ -6,7 +6,7 @@ import re
 import secrets
 from typing import Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Scope, Send
 
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.metrics import AnsweredRequest, Metrics
@@ -18,31 +18,26 @@ UNKNOWN = "unknown"
 
 
 class Observation:
-    """Wraps the routes. The answer has the request's id as X-Request-Id."""
+    """Counts, times and logs requests. Their answers have the request's id as X-Request-Id."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, knobs: CurrentKnobs, log: Any) -> None:
-        self._app = app
+    def __init__(self, metrics: Metrics, knobs: CurrentKnobs, log: Any) -> None:
         self._metrics = metrics
         self._knobs = knobs
         self._log = log
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    def begin(self, scope: Scope, send: Send) -> SeenAnswer:
+        """Begin with a request; its answer goes through `send` of the returned value."""
         state = scope.setdefault("state", {})
         state["request_id"] = _request_id(scope)
-        seen = _Seen(state["request_id"], send)
-        began = clock.monotonic()
-        with self._metrics.in_hand.track_inprogress():
-            try:
-                await self._app(scope, receive, seen.send)
-            finally:
-                self._note(scope, seen, clock.monotonic() - began)
+        self._metrics.in_hand.inc()
+        return SeenAnswer(state["request_id"], send)
 
-    def _note(self, scope: Scope, seen: _Seen, seconds: float) -> None:
+    def end(self, scope: Scope, seen: SeenAnswer) -> None:
+        """Count and log a request."""
+        self._metrics.in_hand.dec()
+        seconds = clock.monotonic() - seen.since
         state, route = scope["state"], scope.get("route")
-        code = state.get("code") or ("internal" if seen.status == 500 else None)
+        code = state.get("code")
         operation = getattr(route, "name", UNKNOWN)
         self._metrics.note(
             AnsweredRequest(operation, seen.status, seconds, seen.length, code, seen.streamed)
@@ -57,23 +52,24 @@ class Observation:
         self._log.info("request", **(line | {"code": code} if code else line))
 
 
-class _Seen:
+class SeenAnswer:
     """The answer on its way."""
 
     def __init__(self, request_id: str, send: Send) -> None:
         self._request_id = request_id.encode()
         self._send = send
-        self.status = 500  # an error that no handler took ends in one
+        self.since = clock.monotonic()
+        self.began = False
+        self.status = 500  # if none is on its way at the end
         self.length = 0
         self.streamed = False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = [*message.get("headers", ())]
-            self.streamed = (b"content-type", b"text/event-stream") in (
-                (name, value.partition(b";")[0]) for name, value in headers
-            )
+            self.began, self.status = True, message["status"]
+            headers = message.get("headers", ())
+            self.streamed = any(name == b"content-type" and value.startswith(b"text/event-stream")
+                                for name, value in headers)  # fmt: skip
             message["headers"] = [*headers, (b"x-request-id", self._request_id)]
         elif message["type"] == "http.response.body":
             self.length += len(message.get("body", b""))
@@ -82,5 +78,7 @@ class _Seen:
 
 def _request_id(scope: Scope) -> str:
     """The caller's own, if it is in order."""
-    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(given := value.decode("latin-1")):
+            return str(given)
+    return secrets.token_hex(8)

@@ -12,24 +12,25 @@ import re
 import types
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from http import HTTPStatus
+from functools import partial
 from typing import Any, Union, get_args, get_origin
 from urllib.parse import unquote_to_bytes
 
 from anyio import to_thread
-from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from jedi.agent.base import World
+from jedi.api.application import Application
 from jedi.api.bodies import Bodies, problems_of, read, refuse
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
+from jedi.api.openapi import describe_operation
 from jedi.api.rates import Rates, TooManyCalls, caller_address
+from jedi.api.routing import HttpRoute, RouteFunction
 from jedi.api.watching import Watchers
 from jedi.core import crash
 from jedi.core.errors import BadInput, JediError, Problem
@@ -72,20 +73,8 @@ class Surroundings:
     release: ReleaseSchema
 
 
-def _literal_paths() -> dict[str, set[str]]:
-    """The methods of each path without arguments."""
-    found: dict[str, set[str]] = {}
-    for one in OPERATIONS:
-        if not one.in_path:
-            found.setdefault(one.path, set()).add(one.method)
-    return found
-
-
-_LITERAL = _literal_paths()
-
-
 def add_operations(
-    app: FastAPI,
+    app: Application,
     world: World,
     authentication: CallerAuthentication,
     knobs: CurrentKnobs,
@@ -98,14 +87,9 @@ def add_operations(
     here = Surroundings(world, Home(world.settings.home), release)
     app.state.watchers = watchers = Watchers(world, authentication, knobs)
     for one in OPERATIONS:
-        app.add_api_route(
-            one.path,
-            _endpoint(one, here, let_in, uploads if one.raw else bodies, watchers, knobs),
-            methods=[one.method],
-            name=one.name,
-            response_model=None,
-            include_in_schema=False,  # jedi/api/openapi.py describes it
-        )
+        endpoint = _endpoint(one, here, let_in, uploads if one.raw else bodies, watchers, knobs)
+        entry = partial(describe_operation, one)
+        app.routes.add(HttpRoute(one.name, one.method, one.path, endpoint, entry))
 
 
 LetIn = Callable[[Request], Awaitable[KnownCaller]]
@@ -141,10 +125,8 @@ def _endpoint(
     bodies: Bodies,
     watchers: Watchers,
     knobs: CurrentKnobs,
-) -> Callable[[Request], Any]:
+) -> RouteFunction:
     async def endpoint(request: Request) -> Response:
-        if operation.method not in _LITERAL.get(request.scope["path"], (operation.method,)):
-            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)  # GET /v1/tasks/kill names no task
         caller = await let_in(request)
         origin = _origin(request, operation, knobs().api.proxies)
         async with bodies.taken(request, _body_max(operation, knobs())) as body:

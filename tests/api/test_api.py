@@ -23,8 +23,8 @@ from typing import Any
 import httpx
 import pytest
 import trustme
-from fastapi.testclient import TestClient
 from sqlalchemy import Engine, create_engine, event, text
+from starlette.testclient import TestClient
 from support.databases import on_server
 from support.helpers import put_file_dataset
 from support.job_rows import make_jobs

@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi.testclient import TestClient
 from sqlalchemy import create_engine
+from starlette.testclient import TestClient
 from support.service_process import over, running
 
 from jedi.agent.base import World

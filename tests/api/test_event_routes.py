@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
+from starlette.testclient import TestClient
 from support.event_rows import make_job_set, ranges_of
 
 from jedi.agent.base import World

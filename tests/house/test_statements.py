@@ -17,7 +17,7 @@ BUILT = {
     "jobs/generation.py:_use_inputs",
     "jobs/one_job.py:owned",
     "reports/job_listings.py:jobs",
-    "reports/listings.py:tasks",
+    "reports/listings.py:_find",
     "scheduling/queues.py:match",
     "scheduling/queues.py:match_all",
     "scheduling/queues.py:mistake",

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 from sqlalchemy import text
+from starlette.testclient import TestClient
 from support.helpers import put_file_dataset
 from support.job_rows import Made, make_jobs
 from support.statuses import statuses

@@ -16,11 +16,11 @@ from pathlib import Path
 import httpx
 import structlog
 import uvicorn
-from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from jedi.agent.base import World
 from jedi.api.app import create_app
+from jedi.api.application import Application
 from jedi.api.connections import ConnectionLimits, Listener, PeerLimits, protocol
 from jedi.api.server import Server, listen_unix
 from jedi.core.settings import Settings
@@ -63,7 +63,9 @@ def bare_world(engine: Engine, home: Path) -> World:
 
 
 @contextmanager
-def served(world: World, app: FastAPI | None = None, *listening: socket.socket) -> Iterator[None]:
+def served(
+    world: World, app: Application | None = None, *listening: socket.socket
+) -> Iterator[None]:
     """The service in a thread of this process, at the unix socket of the world's home and at these
     sockets: quicker to start than a process, for tests of its clients. Its log stays out of what
     they print."""

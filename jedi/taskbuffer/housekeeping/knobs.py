@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
@@ -31,7 +32,13 @@ class KnobSetting(NamedTuple):
 
 def load(tx: Connection) -> Knobs:
     """All knobs as they are in force."""
-    return Knobs({row.name: row.value for row in overrides(tx)})
+    return _built(json.dumps({row.name: row.value for row in overrides(tx)}))
+
+
+@lru_cache(maxsize=4)
+def _built(overrides: str) -> Knobs:
+    """Frozen knobs are shared: to build them takes 0.3 ms, half of a small read."""
+    return Knobs(json.loads(overrides))
 
 
 _FORGET = text("DELETE FROM jedi_knobs WHERE component = :c AND key = :k")

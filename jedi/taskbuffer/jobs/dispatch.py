@@ -307,7 +307,7 @@ def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
 
 # ----------------------------------------------------------------- heartbeats and live output
 
-_BEAT = text(f"""
+_BEAT = plain(f"""
 WITH s AS (
   SELECT DISTINCT ON (pandaid, lock_seq) *
   FROM jsonb_to_recordset(CAST(:beats AS jsonb))
@@ -319,11 +319,11 @@ WITH s AS (
   UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
   FROM old s WHERE j.pandaid = s.pandaid AND s.status IN ({JOB_AT_SITE})
 ), {_noted()}
-SELECT pandaid, lock_seq, CASE
+SELECT json_agg(json_build_array(pandaid, lock_seq, CASE
   WHEN pilot_result IS NOT NULL THEN NULL
   WHEN status NOT IN ({JOB_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')
-  ELSE 'The job is to be killed: ' || kill_code || '.' END AS why,
-  hold_kind IS NOT NULL AND pilot_result IS NULL AS held
+  ELSE 'The job is to be killed: ' || kill_code || '.' END,
+  hold_kind IS NOT NULL AND pilot_result IS NULL))
 FROM old, set_config('synchronous_commit', 'off', true)
 """)
 
@@ -332,7 +332,7 @@ def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[tuple[str, st
     """Note that jobs are alive, with their measurements. Return for each the command to its pilot
     (kill, hold or none) and the reason of a kill. The commit does not wait for the disk: a living
     pilot repeats its heartbeat."""
-    rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site}).all()
+    rows = value(tx, _BEAT, {"beats": _json(beats), "site": site}) or ()
     answers = {
         (panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)
         for panda_id, lock_seq, why, held in rows

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from jedi.core import states
 from jedi.spec.conditions import Condition
@@ -123,7 +124,12 @@ def tasks(
     values = {"limit": limit, "user_name": user_name, "name": name and like(name),
               "statuses": statuses, "ids": ids and list(ids), "begins": begins,
               "unit_s": unit_s, "before": before, **given}  # fmt: skip
-    return rows_of(TaskSummary, tx.execute(text(_FIND.format(conditions=more)), values))
+    return rows_of(TaskSummary, tx.execute(_find(more), values))
+
+
+@lru_cache(maxsize=256)
+def _find(conditions: str) -> TextClause:
+    return text(_FIND.format(conditions=conditions))
 
 
 _DATASETS = text("""

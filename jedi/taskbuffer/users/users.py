@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.engine import plain, value
 from jedi.taskbuffer.db.rows import row_of
 
 
@@ -173,15 +174,16 @@ def put_token(
     return token
 
 
-_CHECK_TOKEN = text("""
-SELECT kind, site, username AS user_name FROM jedi_tokens WHERE token_hash = :hash
-  AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())
+_CHECK_TOKEN = plain("""
+SELECT (SELECT json_build_array(kind, site, username) FROM jedi_tokens WHERE token_hash = :hash
+  AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now()))
 """)
 
 
 def check_token(tx: Connection, token: str) -> Identity | None:
     """The holder of a token; None if it is unknown, has expired or was taken back."""
-    return row_of(Identity, tx.execute(_CHECK_TOKEN, {"hash": token_hash(token)}))
+    found = value(tx, _CHECK_TOKEN, {"hash": token_hash(token)})
+    return found and Identity(*found)
 
 
 _REVOKE_TOKEN = text("""

@@ -1,0 +1,65 @@
+"""The application: a request passes from its route to its answer, or to the answer of its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.datastructures import State
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from jedi.api.errors import answer_of, failure
+from jedi.api.observation import Observation, SeenAnswer
+from jedi.api.routing import HttpRoute, RouteFunction, RouteTable
+
+
+class Application:
+    """The service for ASGI: HTTP without a lifespan."""
+
+    def __init__(self, observation: Observation, log: Any) -> None:
+        self.state = State()
+        self.routes = RouteTable()
+        self._observation = observation
+        self._log = log
+
+    def route(
+        self, method: str, path: str, name: str, entry: dict[str, Any] | None = None
+    ) -> Callable[[RouteFunction], RouteFunction]:
+        """Make a function the endpoint of a route; `entry`: its part of the OpenAPI document."""
+
+        def add(endpoint: RouteFunction) -> RouteFunction:
+            described = None if entry is None else lambda: entry
+            self.routes.add(HttpRoute(name, method, path, endpoint, described))
+            return endpoint
+
+        return add
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"The service speaks HTTP alone, not {scope['type']}.")
+        seen = self._observation.begin(scope, send)
+        request = Request(scope, receive, seen.send)
+        try:
+            await self._answer(request, seen)
+        except Exception as error:
+            answer = failure(request, error, self._log)
+            self._observation.end(scope, seen)
+            if not seen.began:
+                await answer(scope, receive, seen.send)
+            raise  # the server ends the connection
+        self._observation.end(scope, seen)
+
+    async def _answer(self, request: Request, seen: SeenAnswer) -> None:
+        """Send the answer to a request, or to an error that somebody foresaw."""
+        scope, receive = request.scope, request.receive
+        try:
+            found, scope["path_params"] = self.routes.find(scope["method"], scope["path"])
+            scope["route"] = found
+            response = await found.endpoint(request)
+            await response(scope, receive, seen.send)
+        except Exception as error:
+            answer = None if seen.began else answer_of(request, error, self._log)
+            if answer is None:
+                raise
+            await answer(scope, receive, seen.send)
