@@ -101,7 +101,7 @@ class JobGenerator(Claiming):
         if room <= 0:
             reason = f"Other tasks took the {gate.jobs} jobs that the work queue gets at once."
             return NoJobs("queue_served", reason, task.status, self.poll_s)
-        allowed = jobs_allowed(task.outputs, room)
+        allowed = jobs_allowed(task.outputs, max(room // task.rules.jobs_per_unit, 1))
         chunks = self._making.read(task, item.n_files)
         if not chunks:
             # another generator had them; they may come back at any moment
@@ -129,9 +129,10 @@ class JobGenerator(Claiming):
         if isinstance(outcome, Made):
             outcome = formed(outcome, found)
         if isinstance(outcome, Made) and outcome.jobs:
-            item.room[pair] = room - len(outcome.jobs)
-            made.update(outcome.jobs.sites)
-            item.crowds[owner] = item.crowds.get(owner, 0) + len(outcome.jobs)
+            places = outcome.jobs.places
+            item.room[pair] = room - len(places)
+            made.update(places)
+            item.crowds[owner] = item.crowds.get(owner, 0) + len(places)
         return outcome
 
     def apply(

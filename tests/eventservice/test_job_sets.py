@@ -22,7 +22,7 @@ from support.event_service import (
     waiting_jobs,
     with_events,
 )
-from support.generate import end, jobs_of
+from support.generate import end, jobs_of, turn
 from support.generating import catalogue, generate, ready, rows
 from support.job_rows import watch
 from support.task_rows import row_of
@@ -224,6 +224,18 @@ def test_consumers_get_arguments_of_their_own(world: World) -> None:
     generate(world)
     assert [c.command for c in consumers(world, task)] == ["cat File1 --events > o.000001"]
     assert [job.command for job in jobs_of(world, other)] == ["cat File1 > o.000001"]
+
+
+@pytest.mark.parametrize(("limit", "sets"), [(7, 2), (2, 1)])
+def test_a_limit_of_jobs_counts_consumers(world: World, limit: int, sets: int) -> None:
+    """JEDI document, "Job throttling": so many jobs at once. Expected: of 7, two job sets of 3
+    consumers, which pilots get; the seventh is too few for another one. One job set is made even
+    if its consumers are more than the limit, or its task would never begin."""
+    catalogue(world, in_=with_events(4, 4, 4, 4))
+    turn(world, throttler__queue_cap=limit)
+    (task,) = ready(world, event_task(nEsConsumers=3))
+    generate(world)
+    assert len(job_sets(world, task)) == sets
 
 
 def test_statements_do_not_grow_with_job_sets(world: World) -> None:

@@ -236,3 +236,10 @@ class NewJobs:
 
     def __len__(self) -> int:
         return len(self.panda_ids)
+
+    @property
+    def places(self) -> list[str]:
+        """The site of each job that pilots get: those of consumers, if the jobs wait for these."""
+        if self.sets is None:
+            return list(self.sites)
+        return [one.site or "" for one in self.sets.consumers]

@@ -135,6 +135,11 @@ class SplitRules(Rules):
         return self.n_es_consumers or (self.sites_per_set if self.use_job_cloning else 1)
 
     @property
+    def jobs_per_unit(self) -> int:
+        """Jobs for pilots that a unit of work begins with."""
+        return self.consumers_per_set if self.job_kind == "es_merge" else 1
+
+    @property
     def sharers(self) -> int:
         """Jobs that process the events of one job together."""
         return self.consumers_per_set if self.event_mode in ("es", "fine") else 1
