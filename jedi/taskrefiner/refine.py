@@ -308,11 +308,11 @@ class Refiner:
 
 
 def converted(submission: Submission) -> Submission:
-    """With the event service, if the lot falls on the task: of tasks with esConvertible the part
-    esFraction. The lot is the task's own, so that a task refined again gets the same.
+    """With the event service, if the lot falls on the task: esFraction is the chance. The lot is
+    the task's own, so that a task refined again gets the same.
     Source: docs/reference/event-service.md#conversion."""
     params = submission.params
-    if not (params.es_convertible and params.es_fraction) or params.event_service:
+    if not params.es_fraction or params.event_service:
         return submission
     if random.Random(submission.jedi_task_id).random() >= params.es_fraction:
         return submission

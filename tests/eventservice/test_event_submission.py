@@ -19,6 +19,7 @@ from jedi.service.submission import check
 from jedi.spec.tasks import unsupported
 from jedi.spec.tasks.text import examine
 from jedi.taskrefiner.agent import TaskRefiner
+from jedi.taskrefiner.refine import Submission, converted
 
 
 def paths_of(asked: dict[str, Any]) -> list[str]:
@@ -69,7 +70,9 @@ def test_all_reasons_are_given_at_once() -> None:
         ({"nEventsPerWorker": None, "nJumboJobs": 1}, ["nJumboJobs", "esmergeSpec"]),
         ({"nEventsPerWorker": None, "esConvertible": True, "esFraction": 0.5}, []),
         ({"nEventsPerWorker": None, "esConvertible": True, "esFraction": 0.5, "esmergeSpec": None},
-         ["esConvertible"]),
+         ["esFraction"]),
+        ({"nEventsPerWorker": None, "esFraction": 0.5, "esmergeSpec": None}, ["esFraction"]),
+        ({"nEventsPerWorker": None, "esFraction": 0.5}, []),
     ],
 )  # fmt: skip
 def test_keys_that_fit_and_keys_that_do_not(keys: dict[str, Any], paths: list[str]) -> None:
@@ -127,6 +130,38 @@ def test_part_of_the_convertible_tasks_goes_to_the_event_service(world: World) -
         found.splitrule.split(",")
     )
     assert (row_of(world, none).eventservice, row_of(world, none).corecount) == (None, 1)
+
+
+def test_the_fraction_is_one_of_tasks() -> None:
+    """PanDA: esFraction is compared with a random number, whether or not esConvertible is set. Of
+    10,000 tasks with 0.25 that is 2,500, give or take three standard deviations of 43; a task that
+    is refined again is converted again, or not."""
+    task = {**event_task(esFraction=0.25), "nEventsPerWorker": None}
+    params, _ = examine({key: value for key, value in task.items() if value is not None})
+    assert params is not None
+
+    def lots() -> list[bool]:
+        found = (converted(Submission(i, "anna", params, {}, ())) for i in range(1, 10_001))
+        return [one.params.n_events_per_worker == 1 for one in found]
+
+    assert 2370 <= sum(lots()) <= 2630
+    assert lots() == lots()
+
+
+def test_a_converted_task_is_one_of_the_event_service(world: World) -> None:
+    """Expected: es_only arguments are for its consumers alone; ranges of one event; cores as the
+    queue has them; one attempt of a range, and no consumer that follows."""
+    catalogue(world, in_=with_events(3))
+    keys = {"nEventsPerWorker": None, "esFraction": 1.0}
+    asked = {k: v for k, v in event_task(**keys).items() if v is not None}
+    first, *rest = asked["jobParameters"]
+    item = {"type": "constant", "value": "--events", "es_only": True}
+    (task,) = ready(world, {**asked, "jobParameters": [first, item, *rest]})
+    generate(world)
+    assert [one.command for one in consumers(world, task)] == ["cat File1 --events > o.000001"]
+    assert [(e.def_min_eventid, e.attemptnr) for e in ranges(world, task)] == [
+        (1, 1), (2, 1), (3, 1)]  # fmt: skip
+    assert [one.attempts_left for one in job_sets(world, task)] == [0]
 
 
 class Known(Catalogue):

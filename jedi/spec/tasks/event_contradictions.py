@@ -55,11 +55,11 @@ def _without_mode(params: TaskParams) -> Iterator[Problem]:
     if params.n_jumbo_jobs:
         rule = "jumbo jobs process ranges of the event service"
         yield Problem("nJumboJobs", params.n_jumbo_jobs, rule, "Give nEventsPerWorker")
-    if params.esmerge_spec and not params.es_convertible:
+    if params.esmerge_spec and not (params.es_convertible or params.es_fraction):
         rule = "only tasks of the event service have pieces to merge"
         yield Problem("esmergeSpec", {}, rule, "Give nEventsPerWorker, or use mergeSpec")
-    if params.es_convertible and params.es_fraction:
-        yield from _pieces(params, "esConvertible", True)
+    if params.es_fraction:
+        yield from _pieces(params, "esFraction", params.es_fraction)
         yield from _unknown_events(params)
 
 

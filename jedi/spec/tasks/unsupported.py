@@ -64,10 +64,11 @@ ITEM_KEPT = {
 """The same in items."""
 
 
-_EVENT_MODES = ("nEventsPerWorker", "useJobCloning", "fineGrainedProc", "esConvertible")
+_EVENT_MODES = ("nEventsPerWorker", "useJobCloning", "fineGrainedProc", "esFraction")
 _OF_EVENT_MODES = (
-    "allowPartialFinish", "decAttOnFailedES", "inFilePosEvtNum", "maxAttemptES", "maxAttemptEsJob",
-    "maxJumboPerSite", "nEsConsumers", "nSitesPerJob", "notDiscardEvents",
+    "allowPartialFinish", "decAttOnFailedES", "esConvertible", "inFilePosEvtNum",
+    "maxAttemptES", "maxAttemptEsJob", "maxJumboPerSite", "nEsConsumers", "nSitesPerJob",
+    "notDiscardEvents",
 )  # fmt: skip
 _NO_EVENT_MODE = f"the task has none of {', '.join(_EVENT_MODES)}"
 
