@@ -41,8 +41,9 @@ test-all: $(STAMP) ## run all tests, about half an hour on two cores
 test-slurm: $(STAMP) ## 1,000 jobs through a real Slurm while things die (root, Debian's slurmd)
 	@JEDI_SLURM_JOBS=1000 $(BIN)/python -m pytest tests/slurm
 
-stress: $(STAMP) ## live through what may happen, other things each time, twice STRESS_S seconds
-	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/whole/test_life.py tests/scenarios/test_chaos.py
+stress: $(STAMP) ## live through what may happen, other things each time, three times STRESS_S seconds
+	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/whole/test_life.py tests/scenarios/test_chaos.py \
+	  tests/scenarios/test_event_chaos.py
 
 fuzz: $(STAMP) ## FUZZ generated requests to the service, checked against its OpenAPI document
 	@JEDI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -rP tests/api/test_document.py

@@ -1,12 +1,14 @@
 """Ranges of events: created as the JobGenerator does; handed out and reported through the
 service's functions, against plain UPDATEs of the same rows; many consumers of one job set; the same
-beside an open transaction."""
+beside an open transaction, at its beginning, in its middle and at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from sqlalchemy import Engine, text
 from benchmarks.common import Result, Work, run, seconds, together
 from jedi.agent.base import World
 from jedi.agent.world import make_world
+from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.service import event_ranges
@@ -37,13 +40,18 @@ CLIENTS, THREADS = 4, 10
 """Processes of the service, and requests of a crowd that each has at a time."""
 BULK, FEW = 100, 10
 REPORT = 1_000
+HOLD_S = 120
+"""Age of the open transaction at the end; less for fewer ranges."""
+BURSTS = 3
+MOST_MEMORY = 1.1
 WHO = Identity("pilot", "BENCH0", None)
 
 
-def measure(engine: Engine, ranges: int = RANGES) -> list[Result]:
+def measure(engine: Engine, ranges: int = RANGES, hold: int | None = None) -> list[Result]:
     """One task: half of its ranges in job sets of a thousand, handed out by a hundred to one
     consumer each, then reported by a thousand; half of them in one job set with a crowd of
-    consumers, which ask for ten, first alone and then beside an open transaction."""
+    consumers, which ask for ten, first alone and then beside a transaction that is open for `hold`
+    seconds."""
     url = engine.url.render_as_string(hide_password=False)
     half = ranges // 2
     sets = max(CLIENTS, half // IN_SET)
@@ -52,6 +60,7 @@ def measure(engine: Engine, ranges: int = RANGES) -> list[Result]:
     def fresh() -> None:
         _ranges(engine, [(IN_SET, 1)] * sets + [(half, CROWD)])
 
+    few, many = _memory(engine, ranges // 100), _memory(engine, ranges // 10)
     made, copied = _create(engine, ranges)
     fresh()
     bare = sets * IN_SET / together(CLIENTS, _bare_hand_out, url)
@@ -61,23 +70,44 @@ def measure(engine: Engine, ranges: int = RANGES) -> list[Result]:
     _expect(engine, "status = 1", sets * IN_SET)
     reported = sets * IN_SET / together(CLIENTS, _report, url)
     _expect(engine, "status = 3", sets * IN_SET)
-    calls = half // FEW // 2 // CLIENTS * 9 // 10  # the last ones would find others' locks
-    alone = CLIENTS * calls / together(CLIENTS, _crowd, url, 0, calls)
-    with ExitStack() as stack:
-        old = stack.enter_context(engine.connect())
-        old.execution_options(isolation_level="REPEATABLE READ").execute(text("SELECT 1"))
-        beside = CLIENTS * calls / together(CLIENTS, _crowd, url, 1, calls)
-    _expect(engine, "status = 1", 2 * CLIENTS * calls * FEW)
+    calls = half // FEW // (1 + BURSTS) // CLIENTS * 9 // 10  # the last would find others' locks
+
+    def burst(part: int) -> float:
+        """Calls a second of the crowd, by new processes."""
+        return CLIENTS * calls / together(CLIENTS, _crowd, url, part, calls)
+
+    alone = burst(0)
+    beside = _beside(engine, burst, HOLD_S * ranges / RANGES if hold is None else hold)
+    _expect(engine, "status = 1", (1 + BURSTS) * CLIENTS * calls * FEW)
     return [
+        Result(f"memory: {ranges // 100:,} ranges, floor: {ranges // 10:,}", "MB",
+               few, many, 1 / MOST_MEMORY),
         Result(f"{ranges:,} ranges created, floor: COPY", "ranges/s", made, copied, 0.5),
         Result(f"{sets * IN_SET:,} ranges handed out, by {BULK}", "ranges/s", given, bare,
                least=20_000),
         Result(f"{sets * IN_SET:,} ranges reported, by {REPORT:,}", "ranges/s", reported,
                bare_reports, least=20_000),
         Result(f"{CROWD:,} consumers of one job set, by {FEW}", "calls/s", alone, least=2_000),
-        Result("the same beside a transaction, floor: alone", "calls/s", beside, alone, 0.8,
-               least=2_000),
+        *(Result(f"beside a transaction of {age:.0f} s, floor: alone", "calls/s", rate, alone, 0.8,
+                 least=2_000) for age, rate in beside),
     ]  # fmt: skip
+
+
+def _beside(
+    engine: Engine, burst: Callable[[int], float], hold: float
+) -> list[tuple[float, float]]:
+    """Bursts beside a transaction that keeps everything from being vacuumed: its age, and
+    calls a second."""
+    found = []
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as old:
+        old.execute(text("SELECT 1"))
+        begin = clock.monotonic()
+        for number in range(BURSTS):
+            time.sleep(max(0.0, begin + hold * number / (BURSTS - 1) - clock.monotonic()))
+            age = clock.monotonic() - begin
+            found.append((age, burst(1 + number)))
+            old.execute(text("SELECT 1"))  # an idle one would be ended
+    return found
 
 
 _CLEAR = "TRUNCATE jedi_tasks, jedi_jobs, jedi_consumers, jedi_events, jedi_dataset_contents"
@@ -151,6 +181,40 @@ def _create(engine: Engine, ranges: int) -> tuple[float, float]:
     return made, sets * IN_SET / seconds(copy)
 
 
+def _memory(engine: Engine, ranges: int) -> float:
+    """MB that a new process takes at most which creates so many ranges, hands them out and takes
+    their reports."""
+    run(engine, _CLEAR)
+    sets = max(1, ranges // IN_SET)
+    with engine.begin() as tx:
+        tx.execute(_SETS, {"ranges": [0] * sets, "consumers": [1] * sets})
+        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', lock_seq = 1"))
+    url = engine.url.render_as_string(hide_password=False)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_lives_of_ranges, url).result()
+
+
+_FILES = text("""
+SELECT j.originpandaid, c.fileid
+FROM (SELECT DISTINCT originpandaid, unit_nr FROM jedi_jobs) j
+  JOIN jedi_dataset_contents c ON c.lfn = 'in' || j.unit_nr ORDER BY 1
+""")
+
+
+def _lives_of_ranges(url: str) -> float:
+    service = _Service(0, url, crowd=False, clients=1)
+    with service.world.engine.begin() as tx:
+        jobsets, files = (np.array(one) for one in zip(*tx.execute(_FILES), strict=True))
+        zero = np.zeros(len(jobsets), np.int64)
+        last = zero + IN_SET - 1
+        write_ranges(tx, 1, NewRanges(jobsets, files, zero + 1, zero, last, zero, 1, 10))
+    for panda_id in service.consumers:
+        for turn in range(IN_SET // BULK):
+            ranges = service.ask(panda_id, BULK, str(turn))
+            service.report(panda_id, [_finished(one["id"]) for one in ranges])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def _expect(engine: Engine, condition: str, n: int) -> None:
     with engine.begin() as tx:
         found = tx.scalar(text(f"SELECT count(*) FROM jedi_events WHERE {condition}"))
@@ -168,13 +232,13 @@ SELECT pandaid FROM jedi_consumers WHERE (jobsetid IN (
 class _Service:
     """A process of the service, with a part of the consumers."""
 
-    def __init__(self, number: int, url: str, crowd: bool) -> None:
+    def __init__(self, number: int, url: str, crowd: bool, clients: int = CLIENTS) -> None:
         self.world: World = make_world(Settings(Path(), url), "benchmark")
         plan_once(self.world.engine, in_order=True)
         self.memory = ConsumerMemory()
         self.desk = RangeDesk(self.world.engine, self.memory)
         with self.world.engine.begin() as tx:
-            given = {"clients": CLIENTS, "number": number, "crowd": crowd}
+            given = {"clients": clients, "number": number, "crowd": crowd}
             self.consumers = list(tx.scalars(_CONSUMERS, given))
 
     def ask(self, panda_id: int, n: int, request: str) -> list[Answer]:
@@ -184,6 +248,14 @@ class _Service:
         if len(ranges) != n:
             raise JediError(f"{len(ranges)} ranges instead of {n}.", code="benchmark_failed")
         return ranges
+
+    def report(self, panda_id: int, entries: Sequence[dict[str, str]]) -> None:
+        one = {"panda_id": panda_id, "lock_seq": 1, "ranges": entries}
+        read = ConsumerReports.model_validate({"reports": [one]})
+        with self.world.engine.begin() as tx:
+            (answer,) = event_ranges.report(tx, WHO, read.reports, self.memory)["answers"]
+        if answer["accepted"] != len(entries):
+            raise JediError(f"{answer} at a report.", code="benchmark_failed")
 
 
 def _hand_out(number: int, url: str) -> Work:
@@ -205,23 +277,19 @@ WHERE jeditaskid = 1 AND pandaid = :job
 
 def _report(number: int, url: str) -> Work:
     service = _Service(number, url, crowd=False)
-    engine = service.world.engine
-    reports = []
-    with engine.begin() as tx:
-        for panda_id in service.consumers:
-            entries = [{"id": one, "status": "finished", "endpoint": "BENCH_DATADISK"}
-                       for one in tx.scalars(_HELD, {"job": panda_id})]  # fmt: skip
-            reports.append({"panda_id": panda_id, "lock_seq": 1, "ranges": entries})
+    with service.world.engine.begin() as tx:
+        reports = [(panda_id, [_finished(one) for one in tx.scalars(_HELD, {"job": panda_id})])
+                   for panda_id in service.consumers]  # fmt: skip
 
     def work() -> None:
-        for one in reports:
-            read = ConsumerReports.model_validate({"reports": [one]})
-            with engine.begin() as tx:
-                (answer,) = event_ranges.report(tx, WHO, read.reports, service.memory)["answers"]
-            if answer["accepted"] != IN_SET:
-                raise JediError(f"{answer} at a report.", code="benchmark_failed")
+        for panda_id, entries in reports:
+            service.report(panda_id, entries)
 
     return work
+
+
+def _finished(range_id: str) -> dict[str, str]:
+    return {"id": range_id, "status": "finished", "endpoint": "BENCH_DATADISK"}
 
 
 def _crowd(number: int, url: str, part: int, calls: int) -> Work:
