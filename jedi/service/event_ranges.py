@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from jedi.service.pilots import Answer, pilot_site
 from jedi.spec.jobs.event_refusals import RefusedEntry, refusal_of
 from jedi.spec.jobs.event_wire import (
+    ASK_MAX,
     BadEntry,
     ConsumerReport,
     RangeAsks,
@@ -33,9 +34,9 @@ def acquire(tx: Connection, who: Identity, request: RangeAsks, memory: ConsumerM
 
 
 def asks_of(who: Identity, request: RangeAsks) -> list[SiteAsk]:
-    """The asks of a request of a pilot."""
+    """The asks of a request of a pilot, each for not more than ASK_MAX ranges."""
     site = pilot_site(who)
-    return [SiteAsk(site, request.request_id, one.panda_id, one.lock_seq, one.n)
+    return [SiteAsk(site, request.request_id, one.panda_id, one.lock_seq, min(one.n, ASK_MAX))
             for one in request.asks]  # fmt: skip
 
 
@@ -68,7 +69,8 @@ def report(
     entry by its name. A repeated report is accepted as the first one was."""
     known = memory.consumers(tx, (one.panda_id for one in given))
     live = reports.live_consumers(tx, pilot_site(who), given)
-    book = _Book({panda_id: one for panda_id, one in known.items() if panda_id in live})
+    consumers = {panda_id: one for panda_id, one in known.items() if panda_id in live}
+    book = _Book(consumers, {one.panda_id: one.endpoints for one in live.values()})
     for one in given:
         book.read(one)
     book.write(tx)
@@ -78,8 +80,10 @@ def report(
 class _Book:
     """The entries of a call: those that are sound by themselves, and the refused ones."""
 
-    def __init__(self, consumers: Mapping[int, KnownConsumer]) -> None:
-        self._consumers = consumers
+    def __init__(
+        self, consumers: Mapping[int, KnownConsumer], endpoints: Mapping[int, Sequence[str]]
+    ) -> None:
+        self._consumers, self._endpoints = consumers, endpoints
         self._zips: list[tuple[KnownConsumer, ReportedZip]] = []
         self._details: dict[Detail, int] = {}
         self._entries: dict[tuple[int, RangeId], RangeEntry] = {}
@@ -100,6 +104,10 @@ class _Book:
                 refused.append(RefusedEntry(entry.id, "bad_entry", entry.mistake))
             elif consumer is None:
                 refused.append(RefusedEntry(entry.id, "stale_consumer"))
+            elif (at := (zip_file or entry).endpoint) and at not in self._endpoints[
+                report.panda_id
+            ]:
+                refused.append(RefusedEntry(entry.id, "bad_endpoint", f"It is {at}."))
             else:
                 number = None
                 if zip_file is not None:

@@ -38,7 +38,7 @@ def test_ranges_over_the_wire(client: TestClient, world: World) -> None:
     zips = [
         {
             "lfn": "1.zip",
-            "endpoint": "STORE",
+            "endpoint": "SITE_A_DATADISK",
             "fsize": 1,
             "adler32": "00000001",
             "n_events": 10,

@@ -19,7 +19,7 @@ from support.races import blocked
 from jedi.agent.base import World
 from jedi.eventservice.agent import EventService
 from jedi.taskbuffer.events import consumer_ends, set_ends
-from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs import dispatch, job_ends
 
 _LIVE = text("""
 WITH ids AS (
@@ -80,6 +80,28 @@ def test_a_look_costs_with_the_due_sets_alone(world: World) -> None:
     assert EventService(world).run_once() == 1
     assert set_jobs(world, task, "consumer")[0] == ("consumer", "closed", "es_noevent")
     assert due > 0
+
+
+_ZIPS = text("""
+INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint)
+SELECT :task, :jobset, :jobset, :n || '.' || g, 'SITE_A_DATADISK' FROM generate_series(1, :n) g
+""")
+
+
+def test_a_spoilt_zip_is_found_by_its_name(engine: Engine) -> None:
+    """A merge reports a zip file of its job set: beside 200 others of the set and beside 2000 the
+    statement touches as many pages."""
+    with engine.begin() as tx:
+        made = make_job_set(tx, 1)
+    touched = []
+    given = {"ids": [made.jobset], "lfns": ["200.7"], "problems": ["broken"]}
+    for n in (200, 2000):
+        with engine.begin() as tx:
+            tx.execute(_ZIPS, {"task": made.task, "jobset": made.jobset, "n": n})
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
+            tx.exec_driver_sql("VACUUM ANALYZE")
+        touched.append(buffers(engine, dispatch._SPOILT_PIECES, **given))
+    assert touched[1] <= touched[0] + 2, touched
 
 
 def sorted_rows(plan: dict[str, Any]) -> float:

@@ -182,15 +182,17 @@ def test_a_failure_is_that_of_one_request(engine: Engine, desk: Desk) -> None:
 
 def test_large_requests_go_alone(engine: Engine, desk: Desk) -> None:
     """A request for more than TOGETHER ranges does not wait, and nobody waits for it."""
-    built = made(engine, TOGETHER + 10, 2)
-    large, small = built.consumers
+    built = made(engine, TOGETHER + 10, 3)
+    *several, small = built.consumers
+    asks = [_asked(job, TOGETHER // 2 + 1, "1")["asks"][0] for job in several]
+    large = RangeAsks.model_validate({"request_id": "1", "asks": asks})
     with nobody_gets_ranges(engine) as look:
-        one = desk.later(large, TOGETHER + 1, "1")
+        one = desk.pool.submit(desk.desk.acquire, PILOT_A, large)
         desk.blocked(look)
         assert desk.desk._open
         other = desk.later(small, 5, "1")
-    answers = [one.result(DEADLINE_S), other.result(DEADLINE_S)]
-    once_each(engine, built.task, answers, TOGETHER + 6)
+    answers = [*one.result(DEADLINE_S)["answers"], other.result(DEADLINE_S)]
+    once_each(engine, built.task, answers, TOGETHER + 7)
 
 
 def test_the_commit_does_not_wait_for_the_disk(engine: Engine) -> None:

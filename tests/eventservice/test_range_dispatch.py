@@ -51,6 +51,17 @@ def ids(answer: dict[str, Any]) -> list[str]:
     return [one["id"] for one in answer["ranges"]]
 
 
+def test_an_ask_gets_at_most_a_thousand_ranges(engine: Engine) -> None:
+    """Of 1500 ranges the first ask for 100,000 gets 1000, and there are others; the next one gets
+    500, the last ones. Source: docs/reference/event-service.md#dispatch."""
+    with engine.begin() as tx:
+        made = make_job_set(tx, 1_500)
+    memory = ConsumerMemory()
+    for request, n, last in (("1", 1_000, False), ("2", 500, True)):
+        (answer,) = ask(engine, (made.consumers[0], 100_000), request=request, memory=memory)
+        assert (len(answer["ranges"]), answer["last"]) == (n, last)
+
+
 def test_a_consumer_gets_ranges_of_its_job_set_until_there_are_no_more(engine: Engine) -> None:
     """Take n + 1 ready rows of the job set, return the extra one; fewer than n + 1: no more work.
     The id is task-PandaID-file-process-attempt.

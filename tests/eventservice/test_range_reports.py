@@ -23,7 +23,13 @@ from jedi.taskbuffer.users.users import Identity
 
 PILOT_A = Identity("pilot", "SITE_A", None)
 READY, SENT, RUNNING, FINISHED, CANCELLED, DONE, FAILED = 0, 1, 2, 3, 4, 6, 7
-ZIP = {"lfn": "1.zip", "endpoint": "STORE", "fsize": 10, "adler32": "0000abcd", "n_events": 10}
+ZIP = {
+    "lfn": "1.zip",
+    "endpoint": "SITE_A_DATADISK",
+    "fsize": 10,
+    "adler32": "0000abcd",
+    "n_events": 10,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +97,7 @@ def test_results_of_ranges(engine: Engine) -> None:
     good, bad, fatal, busy = take(engine, job, 4)
     answer = tell(
         engine, job,
-        said(good, endpoint="STORE", path_convention=3),
+        said(good, endpoint="SITE_A_DATADISK", path_convention=3),
         said(bad, "failed", error_code=1305, error_diag="no memory"),
         said(fatal, "fatal", error_code="payload_range", error_diag="bad geometry"),
         said(busy, "running"),
@@ -99,7 +105,7 @@ def test_results_of_ranges(engine: Engine) -> None:
     assert answer == {"panda_id": job, "status": "ok", "accepted": 4, "refused": []}
     row = columns(engine, good)
     assert (row.status, row.endpoint, row.path_convention, row.processed_upto_eventid) == (
-        FINISHED, "STORE", 3, row.def_max_eventid)  # fmt: skip
+        FINISHED, "SITE_A_DATADISK", 3, row.def_max_eventid)  # fmt: skip
     assert (row.attemptnr, row.file_not_deleted, row.ziprow_id) == (10, "Y", None)
     row = columns(engine, bad)
     assert (row.status, row.attemptnr, row.error_code, row.error_diag) == (
@@ -131,7 +137,7 @@ def test_zip_files(engine: Engine) -> None:
     assert [one.lfn for one in stored] == ["1.zip", "2.zip"]
     one = stored[0]
     zip_row = (rows[0].ziprow_id, made.task, made.jobset, job)
-    assert tuple(one)[:9] == (*zip_row, "1.zip", "STORE", 10, "0000abcd", 10)
+    assert tuple(one)[:9] == (*zip_row, "1.zip", "SITE_A_DATADISK", 10, "0000abcd", 10)
 
 
 def test_a_repeated_report_is_accepted_as_the_first_one(engine: Engine) -> None:
@@ -160,6 +166,28 @@ def test_contradictions_do_not_count(engine: Engine) -> None:
     assert codes(answer) == [(one, "contradiction") for one in (a, b, c)]
     assert answer["refused"][0]["sentence"] == f"{REFUSALS['contradiction']} It is finished."
     assert [one[4] for one in ranges_of(engine, made.task)] == [FINISHED, FAILED, FAILED]
+
+
+def test_pieces_lie_where_pilots_of_the_site_write(engine: Engine) -> None:
+    """A merge reads each piece at its endpoint: one that is unknown, of another site or only read
+    here is refused with the reason, and its ranges stay with the consumer. Nothing of it is
+    stored."""
+    with engine.begin() as tx:
+        made = make_job_set(tx, 5)
+        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, roles) "
+                        "VALUES ('SITE_A', 'SITE_B_DATADISK', 'read')"))  # fmt: skip
+    job = made.consumers[0]
+    a, b, c, d, e = take(engine, job, 5)
+    zips = tuple({**ZIP, "lfn": f"{n}.zip", "endpoint": where, "ranges": [said(one)]}
+                 for n, (where, one) in enumerate(
+                     [("NOWHERE", a), ("SITE_B_DATADISK", b), ("SITE_A_DATADISK", c)]))  # fmt: skip
+    answer = tell(engine, job, said(d, endpoint="NOWHERE"), said(e), zips=zips)
+    assert codes(answer) == [(one, "bad_endpoint") for one in (a, b, d)]
+    assert answer["refused"][0]["sentence"] == f"{REFUSALS['bad_endpoint']} It is NOWHERE."
+    assert [columns(engine, one).status for one in (a, b, c, d, e)] == [
+        SENT, SENT, FINISHED, SENT, FINISHED]  # fmt: skip
+    with engine.begin() as tx:
+        assert tx.scalars(text("SELECT lfn FROM jedi_event_zips")).all() == ["2.zip"]
 
 
 def test_ranges_that_are_not_the_consumers(engine: Engine) -> None:
@@ -324,11 +352,11 @@ def test_of_many_ranges_one_is_bad(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_job_set(tx, 20_000)
     job = made.consumers[0]
-    got = take(engine, job, 20_000)
+    got = [one for n in range(20) for one in take(engine, job, 1_000, str(n))]
     seen: list[float] = []
     time_statements(engine, seen.append)
     bad = f"{made.task}-{job}-{made.file}-100002-10"
-    told = [said(one, endpoint="STORE") for one in got]
+    told = [said(one, endpoint="SITE_A_DATADISK") for one in got]
     answer = tell(engine, job, *told[:12_345], said(bad), *told[12_345:])
     assert (answer["accepted"], codes(answer)) == (20_000, [(bad, "unknown_range")])
     assert len(seen) == 4  # its consumer, its lock, the report, and the search for the bad one

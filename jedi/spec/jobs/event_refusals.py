@@ -16,6 +16,7 @@ REFUSALS: Mapping[str, str] = {
     "range_taken": "Another job has the range, or it was ended.",
     "contradiction": "The range was reported with another result before.",
     "not_wanted": "The range was cancelled or is processed again elsewhere.",
+    "bad_endpoint": "Pilots of its site may not write to the endpoint.",
     "other_zip": "A file of this name was reported with another size, checksum or endpoint.",
 }
 """Reasons why an entry of a report does not count."""

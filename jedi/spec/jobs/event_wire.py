@@ -29,6 +29,9 @@ from jedi.spec.jobs.wire import (
 RANGES_MAX = 100_000
 """Ranges of one call."""
 
+ASK_MAX = 1_000
+"""Ranges that one consumer gets by one ask; it asks again for more."""
+
 Convention = Annotated[int, Field(ge=0, lt=100)]
 ErrorNumber = Annotated[int, Field(gt=-(2**31), lt=2**31)]
 
@@ -41,7 +44,7 @@ class ConsumerAttempt(PilotMessage):
 
 
 class RangeAsk(ConsumerAttempt):
-    """A consumer's ask for up to `n` ranges."""
+    """A consumer's ask for up to `n` ranges, of which it gets ASK_MAX at most."""
 
     n: Annotated[int, Field(ge=1, le=RANGES_MAX)] = 8
 

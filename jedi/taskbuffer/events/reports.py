@@ -45,18 +45,31 @@ class Detail(NamedTuple):
 
 
 _LIVE = text(f"""
-SELECT k.pandaid AS panda_id FROM (
+SELECT k.pandaid AS panda_id, ARRAY(
+  SELECT e.ddm_endpoint FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints USING (ddm_endpoint)
+  WHERE e.site = :site AND e.roles LIKE '%write%') AS endpoints
+FROM (
   SELECT *, :site AS site
   FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(pandaid, lock_seq)
   ORDER BY pandaid) a, {LIVE_CONSUMERS}
 """)
 
 
-def live_consumers(tx: Connection, site: str, reports: Sequence[ConsumerReport]) -> set[int]:
+class LiveConsumer(NamedTuple):
+    """A consumer that a pilot has, and the endpoints of its site that pilots write to."""
+
+    panda_id: int
+    endpoints: list[str]
+
+
+def live_consumers(
+    tx: Connection, site: str, reports: Sequence[ConsumerReport]
+) -> dict[int, LiveConsumer]:
     """The jobs of reports that a pilot of the site has in just these attempts; they are locked."""
     ids = [report.panda_id for report in reports]
     seqs = [report.lock_seq for report in reports]
-    return set(tx.scalars(_LIVE, {"ids": ids, "seqs": seqs, "site": site}))
+    found = rows_of(LiveConsumer, tx.execute(_LIVE, {"ids": ids, "seqs": seqs, "site": site}))
+    return {one.panda_id: one for one in found}
 
 
 _PUT_ZIPS = text("""
