@@ -13,7 +13,7 @@ from dataclasses import asdict
 from sqlalchemy import Connection
 
 from jedi.agent.base import Agent, World
-from jedi.core import clock
+from jedi.core import clock, states
 from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError
 from jedi.host.home import Home
@@ -278,14 +278,17 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         return self._pools.setdefault(name, ThreadPoolExecutor(AT_ONCE, name))
 
     def _end_jobs(self, tx: Connection, gone: dict[str, PilotEnd]) -> set[str]:
-        """Fail the jobs of dead pilots; the pilots that had any."""
+        """Fail the jobs of dead pilots, but for consumers, which may have processed events; the
+        pilots that had any."""
         jobs = pilots.lock_jobs(tx, list(gone))
         ends = []
         for job in jobs:
             reason = f"Pilot {job.pilot_id} {gone[job.pilot_id].how} while it had this job."
             self.log.warning("pilot lost", panda_id=job.panda_id, reason=reason)
-            ends.append(job_ends.JobEnd(job.panda_id, "failed", LOST, reason, error_source="pilot"))
-        job_ends.end_jobs(tx, ends, self.name)
+            end = job_ends.JobEnd(job.panda_id, "failed", LOST, reason, job.lock_seq, "pilot")
+            ends.append(end)
+        consumers = {job.panda_id for job in jobs if job.kind in states.CONSUMER_KINDS}
+        job_ends.end_lost(tx, ends, consumers, self.name)
         return {job.pilot_id for job in jobs}
 
     def _judge(

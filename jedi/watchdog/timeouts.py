@@ -10,10 +10,8 @@ from jedi.agent.base import World
 from jedi.core import states
 from jedi.core.knobs import Knobs, words
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
-from jedi.taskbuffer.events import consumer_ends
 from jedi.taskbuffer.jobs import job_ends, timeouts
 from jedi.taskbuffer.jobs.job_ends import JobEnd
-from jedi.taskbuffer.jobs.jobs import JobMove
 from jedi.taskbuffer.jobs.timeouts import OverdueJob, Timeout
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
@@ -26,13 +24,8 @@ def run(world: World) -> Counts:
     def step(tx: Connection, limit: int) -> Counts:
         found = timeouts.overdue(tx, world.knobs, given, limit)
         all_ends = {job.panda_id: _end(rule, job) for rule, job in found}
-        lost = [_loss(all_ends[job.panda_id]) for rule, job in found if _is_loss(rule, job)]
-        silent = {move.panda_id for move in lost}
-        ends = [end for end in all_ends.values() if end.panda_id not in silent]
-        if lost:
-            job_ends.lock(tx, [*all_ends])
-        ended = job_ends.end_jobs(tx, ends, "WatchDog")
-        ended += consumer_ends.lose(tx, lost, "WatchDog")
+        lost = {job.panda_id for rule, job in found if _is_loss(rule, job)}
+        ended = job_ends.end_lost(tx, [*all_ends.values()], lost, "WatchDog")
         return Counts(all_ends[job.panda_id].code for job in ended)
 
     return in_batches(world, step)
@@ -52,10 +45,6 @@ def _is_loss(rule: Timeout, job: OverdueJob) -> bool:
     """A pilot has, or had, a consumer of events, and it counts as failed."""
     at_site = set(rule.statuses) <= set(states.JOB_AT_SITE)
     return at_site and rule.target == "failed" and job.kind in states.CONSUMER_KINDS
-
-
-def _loss(end: JobEnd) -> JobMove:
-    return JobMove(end.panda_id, "holding", end.code, end.reason, end.lock_seq)
 
 
 def _end(rule: Timeout, job: OverdueJob) -> JobEnd:

@@ -317,6 +317,30 @@ def test_a_lost_consumer_is_judged_by_what_it_processed(
     sound(world)
 
 
+def test_a_consumer_whose_pilot_died_is_judged_by_what_it_processed(world: World) -> None:
+    """Expected: "merging: they processed some event ranges and were retried to run unprocessed ones
+    (jobsubstatus=es_retry)", "heartbeat was lost without successful event ranges
+    (jobsubstatus=es_heartbeat)": it does not matter who notices the death."""
+    task = events_task(world, nEsConsumers=2)
+    pilot = EventPilot(world)
+    first, second = pilot.take(2)
+    pilot.process(first, pilot.ask(first, 1))
+    pilot.ask(second, 1)
+    ends = [JobEnd(job.panda_id, "failed", "lost_pilot", "It was killed.", job.lock_seq, "pilot")
+            for job in (first, second)]  # fmt: skip
+    with world.engine.begin() as tx:
+        job_ends.end_lost(tx, ends, [end.panda_id for end in ends], "Submitter")
+    serve(world)
+    assert set_jobs(world, task, "consumer") == [
+        ("consumer", "merging", "es_retry"),
+        ("consumer", "failed", "es_heartbeat"),
+        ("consumer", "activated", None),
+        ("consumer", "activated", None),
+    ]
+    assert ranges(world, task) == {1: [("done", 10)], 3: [("ready", 9)], 5: [("ready", 10)]}
+    sound(world)
+
+
 def test_the_end_of_a_held_consumer_waits(world: World) -> None:
     """A person holds it after its pilot reported: it is judged after its release, and followed
     once."""

@@ -100,6 +100,8 @@ def merged_once(system: System, task: int) -> None:
         kinds = {(job.kind, job.status) for job in tasks.jobs(tx, task)}
     assert {one.status: one.n_events for one in found.statuses}["merged"] == FILES * EVENTS
     assert found.n_left == 0
+    # "they processed some event ranges" (merging) and "finished": however their pilots ended
+    assert {one.status for one in found.consumers if one.n_processed} == {"finished"}
     assert ("es_merge", "finished") in kinds
     system.check()
 

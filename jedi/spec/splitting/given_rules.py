@@ -174,12 +174,12 @@ class Rules(BaseModel):
     cloud_as_vo: Flag = rule("CV", "the cloud is the virtual organisation's", "cloudAsVO")
 
     # event service
-    n_events_per_worker: Count = rule("ES", "events of a worker")
-    n_es_consumers: Count = rule("EC", "consumers of the same events", "nEsConsumers")
-    n_sites_per_job: Count = rule("NS", "sites of the same job")
+    n_events_per_worker: Count = rule("ES", "events of a range that a job gets while it runs")
+    n_es_consumers: Count = rule("EC", "consumers or copies of each job", "nEsConsumers")
+    n_sites_per_job: Count = rule("NS", "sites of these consumers or copies")
     max_attempt_es: Count = rule("XA", "attempts of events", "maxAttemptES")
     max_attempt_es_job: WholeNumber = rule(
-        "XJ", "attempts of jobs of events beyond that", "maxAttemptEsJob"
+        "XJ", "consumers that may follow those that fail", "maxAttemptEsJob"
     )
     dec_att_on_failed_es: Flag = rule("XF", "events of a failed job lose no attempt",
                                       "decAttOnFailedES")  # fmt: skip
@@ -188,12 +188,13 @@ class Rules(BaseModel):
     switch_es_to_normal: Flag = rule("SE", "the last jobs are ordinary ones", "switchEStoNormal")
     register_es_files: Flag = rule("RE", "pieces are registered", "registerEsFiles")
     use_job_cloning: Literal["runonce", "storeonce"] | None = rule(
-        "UC", "copies of a job race", words={"runonce": 1, "storeonce": 2})  # fmt: skip
+        "UC", "of the copies of a job the first to start or to store counts",
+        words={"runonce": 1, "storeonce": 2})  # fmt: skip
     use_zip_to_pin: Flag = rule("UZ", "inputs are pinned by archives")
     use_prefetcher: Flag = rule("UT", "inputs are fetched ahead")
     n_jumbo_jobs: Count = rule("NJ", "jumbo jobs of the task")
     max_jumbo_per_site: Count = rule("MJ", "jumbo jobs of the task at a site")
-    fine_grained_proc: Flag = rule("FP", "fine-grained processing")
+    fine_grained_proc: Flag = rule("FP", "ranges of events fail by themselves")
     hpo_workflow: Flag = rule("HO", "hyper-parameters are searched")
 
     # messages and payload

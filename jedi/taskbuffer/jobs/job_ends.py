@@ -10,7 +10,7 @@ while tables were empty read all files of the task for each of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -167,6 +167,19 @@ def end_jobs(
         _settle(tx, [job.panda_id for job in
                      move_jobs(tx, merging.outcomes(tx, tied), agent, ["merging"])])  # fmt: skip
     return ended
+
+
+def end_lost(
+    tx: Connection, ends: Sequence[JobEnd], consumers: Collection[int], agent: str
+) -> list[MovedJob]:
+    """End jobs, of which these are consumers whose pilots are gone: they are `holding`, and the
+    EventService looks at what they have processed."""
+    lost = [JobMove(end.panda_id, "holding", end.code, end.reason, end.lock_seq)
+            for end in ends if end.panda_id in consumers]  # fmt: skip
+    if lost:
+        lock(tx, [end.panda_id for end in ends])
+    ended = end_jobs(tx, [end for end in ends if end.panda_id not in consumers], agent)
+    return ended + consumer_ends.lose(tx, lost, agent)
 
 
 def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:

@@ -96,15 +96,16 @@ def facts(tx: Connection, task_id: int, unit_s: float) -> TaskFacts | None:
 
 
 _LAST_END = text("""
-SELECT c.pandaid AS panda_id, l.reason_code AS code, l.reason AS sentence
+SELECT c.pandaid AS panda_id, l.reason_code AS code, coalesce(l.reason, '') AS sentence
 FROM jedi_consumers c JOIN jedi_jobs_statuslog l USING (pandaid)
-WHERE c.jeditaskid = :task AND l.agent = 'EventService' AND l.reason_code <> 'generated'
+WHERE c.jeditaskid = :task AND l.reason_code <> 'generated'
+  AND (l.agent = 'EventService' OR l.status = 'failed')
 ORDER BY l.log_id DESC LIMIT 1
 """)
 
 
 class LastConsumerEnd(NamedTuple):
-    """The last consumer of events that the EventService ended, with its reason."""
+    """The last consumer of events that failed or that the EventService ended, with its reason."""
 
     panda_id: int
     code: str

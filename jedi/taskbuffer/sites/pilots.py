@@ -271,7 +271,7 @@ def have_worked(tx: Connection, pilot_ids: Sequence[str]) -> set[str]:
 
 
 _LOCK_JOBS = text("""
-SELECT pandaid AS panda_id, pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)
+SELECT pandaid AS panda_id, pilot_id, lock_seq, kind FROM jedi_jobs WHERE pilot_id = ANY(:ids)
   AND status = ANY(:statuses) AND postprocessed_at IS NULL
 ORDER BY pandaid FOR NO KEY UPDATE
 """)
@@ -282,6 +282,8 @@ class PilotHeldJob(NamedTuple):
 
     panda_id: int
     pilot_id: str
+    lock_seq: int
+    kind: str
 
 
 def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[PilotHeldJob]:

@@ -150,7 +150,7 @@ def _sentence(paces: Paces, task: TaskSummary) -> str:
     parts = [
         f"{datetime.now().astimezone():%H:%M:%S} task {task.jedi_task_id} {task.task_name}: "
         f"{task.status}, {_files(task)}",
-        f"{task.n_jobs_running} jobs run" if task.n_jobs_running else "",
+        f"jobs running: {task.n_jobs_running}" if task.n_jobs_running else "",
         paces.look(task),
         (task.reason or task.reason_code or "") if _held(task) or task.status in TASK_FINAL else "",
     ]
