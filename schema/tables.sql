@@ -661,6 +661,7 @@ CREATE TABLE jedi_jobsets (
     next_look_at timestamptz,                              -- when the EventService looks at it unasked: nobody serves it, and it waits
     wait_code text,                                        -- why its merge can't start
     wait_reason text,                                      -- the same in words
+    sites jsonb,                                           -- sites for its consumers, best first; NULL: those where it has some
     CONSTRAINT jedi_jobsets_pk PRIMARY KEY (jobsetid),
     CONSTRAINT jedi_jobsets_clone_ck CHECK (clone = ANY (ARRAY['runonce', 'storeonce'])),
     CONSTRAINT jedi_jobsets_mode_ck CHECK (mode = ANY (ARRAY['es', 'cloning', 'fine']))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
@@ -26,7 +26,7 @@ from jedi.spec.jobs.attempt import ReportedJob
 from jedi.spec.jobs.events import NewConsumer
 from jedi.taskbuffer.events import consumer_ends, heirs, job_sets, set_ends
 from jedi.taskbuffer.events.consumer_ends import LockedSet, RangeOwner, SetConsumer, SetRanges
-from jedi.taskbuffer.events.set_ends import MergeStart, NearSite, SetLook
+from jedi.taskbuffer.events.set_ends import ConsumerSite, MergeStart, NearSite, SetLook
 from jedi.taskbuffer.jobs import job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove
@@ -39,6 +39,8 @@ _LAST_WORDS = {
     "closed": ("es_aborted", "es_aborted", "Its job set was closed: {diag}"),
 }  # fmt: skip
 """Code, sub-status and sentence of consumers whose set ends, by the end of the merge."""
+
+_Site = TypeVar("_Site", NearSite, ConsumerSite)
 
 
 class NextStep(NamedTuple):
@@ -233,9 +235,7 @@ class SetEnds:
             if of.jobset_id not in served and not of.ended:
                 told = ConsumerFacts(status="closed", result=None, dispatched=False,
                                      merge=of.merge_status)  # fmt: skip
-                found.append(
-                    NextStep(of.jobset_id, *next_step(self._with_set(told, of, 0)), of.merge_site)
-                )
+                found.append(NextStep(of.jobset_id, *next_step(self._with_set(told, of, 0))))
         return _once(found)
 
     def _take(
@@ -262,9 +262,14 @@ class SetEnds:
         """One more consumer for each. A job set counts those that follow others; where these were
         of use, or no pilot had them, that is no attempt used up."""
         wanted: list[NewConsumer] = []
+        failing: dict[int, list[str]] = defaultdict(list)
+        for one in steps:
+            if one.site and not one.progress:
+                failing[one.jobset_id].append(one.site)
         free: Counter[int] = Counter()
         for one in steps:
-            site = near.next_site(self._near[one.jobset_id], one.site, one.progress)
+            lost = failing[one.jobset_id]
+            site = near.next_site(self._near[one.jobset_id], one.site, one.progress, lost)
             if site:
                 wanted.append(NewConsumer(one.jobset_id, site, after=one.after))
                 free[one.jobset_id] += one.after is not None and not one.cost
@@ -367,8 +372,8 @@ def _has_ended(one: SetConsumer, looked_at: Mapping[int, ReportedJob]) -> bool:
     return one.status == "holding" and job is not None and job.lock_seq == one.lock_seq
 
 
-def _by_set(sites: Iterable[NearSite]) -> dict[int, list[NearSite]]:
-    found: dict[int, list[NearSite]] = defaultdict(list)
+def _by_set(sites: Iterable[_Site]) -> dict[int, list[_Site]]:
+    found: dict[int, list[_Site]] = defaultdict(list)
     for one in sites:
         found[one.jobset_id].append(one)
     return found

@@ -16,6 +16,9 @@ from jedi.spec.jobs.generation import EventUse, NewJobs, TaskOrder
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.spec.splitting.split_rules import SplitRules
 
+MOST_SITES = 10
+"""Sites that a job set remembers for its consumers. Software that is built is at one of them."""
+
 
 def as_job_sets(
     task: TaskOrder, jobs: NewJobs, sites: Snapshot, candidates: Sequence[int]
@@ -24,10 +27,11 @@ def as_job_sets(
     `candidates`: positions of the sites that may have consumers, best first."""
     rules, mode = task.rules, task.rules.event_mode
     assert mode is not None
-    places = {name: spread(sites, candidates, at, rules.sites_per_set)
+    most = 1 if rules.use_build else MOST_SITES
+    places = {name: spread(sites, candidates, at, max(most, rules.sites_per_set))
               for at, name in enumerate(sites.sites) if name in set(jobs.sites)}  # fmt: skip
     consumers = [
-        _consumer(job, status, places[site], sites, number)
+        _consumer(job, status, places[site][: rules.sites_per_set], sites, number)
         for job, site, status in zip(jobs.panda_ids, jobs.sites, jobs.statuses, strict=True)
         for number in range(rules.consumers_per_set)
     ]
@@ -39,6 +43,7 @@ def as_job_sets(
             mode=mode,
             clone=rules.use_job_cloning,
             retries=rules.consumer_retries,
+            places={site: [sites.sites[at] for at in found] for site, found in places.items()},
             jumbo=bool(rules.n_jumbo_jobs) and not task.sites,
             ranges=ranges_of(rules, jobs.events),
             consumers=consumers,

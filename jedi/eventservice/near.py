@@ -29,7 +29,18 @@ _SAID = {
     5: "{site} ran one of its consumers.",
     6: "{site} reads its pieces from afar.",
 }
-_BROKERED = (4, 5)
+
+
+class BrokeredSite(Protocol):
+    """An online site that the broker found for consumers of a job set, as the so-and-so best one;
+    consumers processed nothing there so many times."""
+
+    @property
+    def place(self) -> int: ...
+    @property
+    def site(self) -> str: ...
+    @property
+    def failures(self) -> int: ...
 
 
 def merge_site(sites: Sequence[RankedSite]) -> tuple[str, str] | None:
@@ -41,10 +52,12 @@ def merge_site(sites: Sequence[RankedSite]) -> tuple[str, str] | None:
     return best.site, _SAID[best.rank].format(site=best.site)
 
 
-def next_site(sites: Sequence[RankedSite], last: str | None, progress: bool) -> str | None:
-    """The site for a consumer after one at `last`: the same after progress, else another one if
-    there is one; always one that the broker chose. None: none of these is online."""
-    brokered = [one.site for one in sites if one.rank in _BROKERED]
-    if not brokered:
-        return None
-    return min(brokered, key=lambda site: ((site == last) != progress, site))
+def next_site(
+    sites: Sequence[BrokeredSite], last: str | None, progress: bool, failing: Sequence[str] = ()
+) -> str | None:
+    """The site for a consumer after one at `last`: the same after progress, else where fewest have
+    failed, `failing` ones just now, and of these the best one. None: none is online."""
+    if progress and any(one.site == last for one in sites):
+        return last
+    ranked = [(one.failures + failing.count(one.site), one.place, one.site) for one in sites]
+    return min(ranked)[2] if ranked else None

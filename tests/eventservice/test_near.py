@@ -10,7 +10,10 @@ from support.situations import set_sites
 
 from jedi.agent.base import World
 from jedi.eventservice.near import merge_site, next_site
-from jedi.taskbuffer.events.set_ends import NearSite
+from jedi.taskbuffer.events.set_ends import ConsumerSite, NearSite
+
+FOUND = [ConsumerSite(1, "A", 1, 0), ConsumerSite(1, "B", 2, 0), ConsumerSite(1, "C", 3, 0)]
+SITES = "SELECT site FROM jedi_jobs WHERE jeditaskid = :t AND kind = 'consumer' ORDER BY pandaid"
 
 
 def sites(*ranked: tuple[int, str, int]) -> list[NearSite]:
@@ -38,18 +41,58 @@ def test_merges_run_where_most_pieces_are(
 
 @pytest.mark.parametrize(
     ("last", "progress", "site"),
-    [("A", True, "A"), ("A", False, "B"), ("B", True, "B"), (None, True, "A"), ("C", True, "A")],
+    [("A", True, "A"), ("A", False, "B"), ("B", True, "B"), (None, True, "A"), ("D", True, "A")],
 )
 def test_the_next_consumer_goes_where_the_broker_chose(
     last: str | None, progress: bool, site: str
 ) -> None:
     """After progress at the same site, else at another one; never where only pieces are."""
-    assert next_site(sites((1, "Z", 9), (4, "A", 1), (5, "B", 1)), last, progress) == site
+    assert next_site(FOUND, last, progress, [last or ""] * (not progress)) == site
 
 
 def test_without_another_site_the_same_one_is_tried_again() -> None:
-    assert next_site(sites((4, "A", 1)), "A", False) == "A"
-    assert next_site(sites((1, "Z", 9)), "Z", True) is None
+    assert next_site(FOUND[:1], "A", False, ["A"]) == "A"
+    assert next_site([], "Z", True) is None
+
+
+@pytest.mark.parametrize(
+    ("failures", "failing", "site"),
+    [
+        ((0, 0, 0), ["A"], "B"),
+        ((0, 0, 0), ["A", "B"], "C"),
+        ((1, 0, 0), ["B"], "C"),
+        ((1, 1, 1), [], "A"),
+        ((2, 1, 1), ["C"], "B"),
+    ],
+)
+def test_a_failing_site_is_avoided(
+    failures: tuple[int, int, int], failing: list[str], site: str
+) -> None:
+    """Expected: where fewest consumers of the job set failed, and of these the site that the broker
+    ranked first."""
+    found = [one._replace(failures=n) for one, n in zip(FOUND, failures, strict=True)]
+    assert next_site(found, "A", False, failing) == site
+
+
+def test_the_next_consumer_goes_to_a_site_that_the_broker_also_found(world: World) -> None:
+    """One consumer at a time, at SITE_A; both SITE_A and SITE_B can do the task. It fails at
+    SITE_A: the next one is at SITE_B, where its input is brought. That one makes progress: the
+    third one stays there."""
+    set_sites(world, "SITE_B", corecount=1)
+    task = events_task(world, site="SITE_A,SITE_B")
+    [first] = rows(world, SITES, t=task)
+    other = {"SITE_A": "SITE_B", "SITE_B": "SITE_A"}[first.site]
+    pilot = EventPilot(world, first.site)
+    [job] = pilot.take()
+    pilot.end(job, "failed", error_code="payload_exit", error_diag="It crashed.")
+    serve(world)
+    assert [one.site for one in rows(world, SITES, t=task)] == [first.site, other]
+    pilot = EventPilot(world, other)
+    [job] = pilot.take()
+    pilot.process(job, pilot.ask(job, 1))
+    pilot.end(job)
+    serve(world)
+    assert [one.site for one in rows(world, SITES, t=task)] == [first.site, other, other]
 
 
 def test_the_merge_job_moves_to_the_pieces_that_can_be_read(world: World) -> None:

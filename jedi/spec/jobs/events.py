@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -125,12 +125,13 @@ class NewConsumer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NewJobSets:
-    """Job sets of new jobs, which wait: `retries` consumers may follow the first ones; jumbo jobs
-    may have their ranges, too."""
+    """Job sets of new jobs, which wait: `retries` consumers may follow the first ones, at `places`
+    of the job's site, best first; jumbo jobs may have their ranges, too."""
 
     mode: EventMode
     clone: str | None
     retries: int
+    places: Mapping[str, Sequence[str]]
     jumbo: bool
     ranges: NewRanges
     consumers: Sequence[NewConsumer]

@@ -90,7 +90,7 @@ WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
 _LOCK = text("""
 SELECT s.jobsetid AS jobset_id, s.jeditaskid AS jedi_task_id, s.merge_pandaid AS merge_panda_id,
   coalesce(m.status, 'closed') AS merge_status, coalesce(m.error_code, '') AS merge_code,
-  coalesce(m.error_diag, '') AS merge_diag, m.site AS merge_site, s.mode, s.clone,
+  coalesce(m.error_diag, '') AS merge_diag, s.mode, s.clone,
   s.attempts_left, s.ended_at IS NOT NULL AS ended,
   t.rules @> '{"allow_partial_finish": true}' AS partial,
   t.rules @> '{"dec_att_on_failed_es": true}' AS spares_attempts,
@@ -118,7 +118,6 @@ class LockedSet(NamedTuple):
     merge_status: str
     merge_code: str
     merge_diag: str
-    merge_site: str | None
     mode: str
     clone: str | None
     attempts_left: int

@@ -61,6 +61,7 @@ def _sets(order: TaskOrder, new: NewJobs) -> Block:
         "n_consumers": 0,
         "n_merges": 1,
         "attempts_left": sets.retries,
+        "sites": [json.dumps(sets.places[site]) for site in new.sites],
         "jumbo": sets.jumbo,
         "priority": list(new.priorities),
         "gshare": order.columns["gshare"],

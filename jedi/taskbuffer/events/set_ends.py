@@ -23,15 +23,19 @@ _DONE = _CODE["done"]
 # --------------------------------------------------------------------------- where to merge
 
 _BROKERED = text("""
-SELECT jobsetid AS jobset_id, min(rank) AS rank, site, CAST(0 AS bigint) AS pieces FROM (
-  SELECT s.jobsetid, 4 AS rank, j.site
-  FROM jedi_jobsets s JOIN jedi_jobs j ON j.pandaid = s.merge_pandaid
+SELECT f.jobsetid AS jobset_id, f.site, CAST(min(f.place) AS int) AS place,
+  CAST(sum(f.failed) AS int) AS failures
+FROM (
+  SELECT s.jobsetid, o.site, o.place, 0 AS failed
+  FROM jedi_jobsets s, jsonb_array_elements_text(s.sites) WITH ORDINALITY o(site, place)
   WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
   UNION ALL
-  SELECT c.jobsetid, 5, j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+  SELECT c.jobsetid, j.site, c.number + 1000, CAST(c.settled_at IS NOT NULL AND
+    (j.status = 'failed' OR j.substatus IN ('es_inaction', 'es_noevent')) AS int)
+  FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
   WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))) f JOIN jedi_sites q USING (site)
 WHERE q.status = 'online'
-GROUP BY jobsetid, site ORDER BY jobsetid, rank, site
+GROUP BY f.jobsetid, f.site ORDER BY f.jobsetid, place
 """)
 # Zip by zip first: memory does not grow with the ranges.
 _PLACES = f"""
@@ -86,9 +90,20 @@ class NearSite(NamedTuple):
     pieces: int
 
 
-def brokered_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[NearSite]:
-    """The sites where next consumers of job sets may run."""
-    return rows_of(NearSite, tx.execute(_BROKERED, {"ids": list(jobset_ids)}))
+class ConsumerSite(NamedTuple):
+    """An online site for consumers of a job set: its place in the order of the broker's choice, and
+    the number of consumers that failed or processed nothing there."""
+
+    jobset_id: int
+    site: str
+    place: int
+    failures: int
+
+
+def brokered_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[ConsumerSite]:
+    """The sites where next consumers of job sets may run: those that the broker found, and those
+    where consumers were."""
+    return rows_of(ConsumerSite, tx.execute(_BROKERED, {"ids": list(jobset_ids)}))
 
 
 def merge_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[NearSite]:

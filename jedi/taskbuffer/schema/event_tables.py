@@ -134,6 +134,8 @@ jobsets = Table(
           "waits", f"{_LOOK} heirs.take_over"),
     words("wait_code", "why its merge can't start", _LOOK),
     words("wait_reason", "the same in words", _LOOK),
+    col("sites", JSONB, "sites for its consumers, best first; NULL: those where it has some",
+        _SETS),
     PrimaryKeyConstraint("jobset_id"),
     CheckConstraint(f"mode IN ({listed(states.JOBSET_MODES)})", name="mode"),
     CheckConstraint("clone IN ('runonce', 'storeonce')", name="clone"),
