@@ -137,14 +137,14 @@ def read(model: type[Model], body: bytearray) -> Model:
     """Parse a body; BadInput has its first MISTAKES_MAX mistakes."""
     if len(body) > LARGE and body.count(b"[") + body.count(b"{") > NESTED_MAX:
         rule = f"has more than {NESTED_MAX} lists and objects"
-        raise BadInput([Problem("", f"{len(body)} bytes", rule, "Send fewer at once")])
+        raise BadInput([Problem("body", f"{len(body)} bytes", rule, "Send fewer at once")])
     try:
         found = _large(body) if len(body) > LARGE else _JSON.decode(body.decode())
         if body.count(b"[") + body.count(b"{") > DEPTH_MAX and is_deeper(found, DEPTH_MAX):
             raise ValueError(f"more than {DEPTH_MAX} lists and objects lie within each other")
     except (ValueError, RecursionError) as error:
         said = _shown(bytes(body[:_SHOWN]).decode("utf-8", "replace"))
-        raise BadInput([Problem("", said, f"is no JSON ({error})", _REMEDY)]) from None
+        raise BadInput([Problem("body", said, f"is no JSON ({error})", _REMEDY)]) from None
     try:
         return model.model_validate(found)
     except ValidationError as error:
@@ -172,12 +172,20 @@ _REMEDY = "Correct the request"
 
 def _problem(error: dict[str, Any]) -> Problem:
     """Return pydantic's problem in ASCII: the input may hold characters that UTF-8 can't."""
-    path = ".".join(_shown(part).strip("'") for part in error["loc"])
+    path = ".".join(str(_shown(part)) for part in error["loc"]) or "body"
     return Problem(path, _shown(error.get("input")), error["msg"][:_SHOWN], _REMEDY)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any) -> str | int | None:
     """Return the beginning of the value; showing all of it would take as long as reading it."""
-    if isinstance(value, dict | list):
-        return f"{len(value)} {'fields' if isinstance(value, dict) else 'values'}"
-    return ascii(value[:_SHOWN] if isinstance(value, str) else value)[:_SHOWN]
+    match value:
+        case None:
+            return None
+        case int() if abs(value) < 2**63:
+            return value
+        case dict() | list():
+            return f"{len(value)} {'fields' if isinstance(value, dict) else 'values'}"
+        case str():
+            return value[:_SHOWN].encode("ascii", "backslashreplace").decode()[:_SHOWN]
+        case _:
+            return ascii(value)[:_SHOWN]

@@ -25,10 +25,10 @@ def list_entries(
     """
     with service() as jedi:
         found = jedi.audit_list(user=user, operation=operation, subject=subject, limit=limit)
-    headers = ["time", "user", "way", "operation", "subject", "arguments", "from"]
+    headers = ["time", "user", "way", "from", "operation", "subject", "arguments"]
     rows = [
-        [one.time, one.user_name, one.way, one.operation, one.subject,
-         json.dumps(one.arguments), one.address]
+        [one.time, one.user_name, one.way, one.address, one.operation, one.subject,
+         json.dumps(one.arguments)]
         for one in found
     ]  # fmt: skip
     spare, short = ("from", "way", "arguments"), ("arguments", "subject")

@@ -433,10 +433,11 @@ _DECLARED = [
     _knob("eventservice.merge_share", "", "Express", "global share of the merge jobs of job sets"),
     _knob("eventservice.merge_memory_mb", "MB", 2000, "memory of the merge jobs of job sets",
           least=1),
-    _knob("api.listen", "host:port", "", "address of the service for pilots and users; beyond "
-          "loopback it needs service.crt and service.key in the home; empty: only a unix socket"),
-    _knob("api.socket_group", "", "", "group whose members may use the unix socket; they need the "
-          "right to enter its directory, too"),
+    _knob("api.listen", "host:port", "", "address of the service for pilots and users, from its "
+          "next start on; beyond loopback it needs service.crt and service.key in the home; empty: "
+          "only a unix socket"),
+    _knob("api.socket_group", "", "", "group whose members may use the unix socket, from the next "
+          "start of the service on; they need the right to enter its directory, too"),
     _knob("api.peer_connections", "connections", 512, "most connections of one address, or of one "
           "process at the unix socket; a new one replaces the one that has kept the service "
           "waiting longest", least=1),

@@ -195,6 +195,23 @@ def test_bad_input_is_refused_by_name(service: Listening, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "body", "begin"),
+    [("/v1/tasks/abc", None, "jedi_task_id: 'abc': Input should be"),
+     ("/v1/tasks?limit=-1", None, "limit: '-1': Input should be"),
+     ("/v1/tasks/kill", b'{"jedi_task_ids": [1], "bogus": 7}', "bogus: 7: Extra inputs"),
+     ("/v1/tasks/kill", b"[", "body: '[': is no JSON"),
+     ("/v1/tasks/kill", b"[1]", "body: '1 values': Input should be")],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place_and_value(
+    service: Listening, path: str, body: bytes | None, begin: str
+) -> None:
+    """The value as the caller wrote it."""
+    with service.client(service.operator) as client:
+        answer = client.request("POST" if body else "GET", path, content=body)
+    assert answer.json()["sentence"].startswith(begin)
+
+
+@pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [("GET", "/v1/tasks/kill", "POST"), ("PUT", "/v1/retry-rules/test", "GET"),
      ("OPTIONS", "/v1/config/agent.poll_s", "DELETE, GET, PUT"), ("DELETE", "/v1/me", "GET"),

@@ -42,6 +42,6 @@ def recover(
     comment: str | None = None,
 ) -> recovery.Recovered:
     """Make lost outputs of tasks, or of a dataset, again, and their inputs if these are lost."""
-    call.subject = dataset or f"task {', '.join(map(str, jedi_task_ids or ()))}"[:200]
+    call.name_objects(*(("dataset", [dataset]) if dataset else ("task", jedi_task_ids or ())))
     return recovery.recover(call.tx, call.ddm, call.who, jedi_task_ids or (), dataset, files or (),
                             sole=sole, comment=comment)  # fmt: skip

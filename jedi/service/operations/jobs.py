@@ -86,7 +86,6 @@ JobVerb = Callable[[Sequence[int]], list[OneJob]]
 def _each(call: Call, verb: str, panda_ids: Sequence[int], act: JobVerb) -> list[AnsweredJob]:
     """Answer for each job. A refusal does not stop the others; all jobs are locked first, in one
     order with agents that end jobs."""
-    call.subject = f"job {', '.join(map(str, panda_ids))}"[:200]
     ids = sorted({*panda_ids})
     refused = jobs.refusals(call.tx, call.who, ids, verb)
     found = {one: _refused(one, error) for one, error in refused.items()}
@@ -94,6 +93,8 @@ def _each(call: Call, verb: str, panda_ids: Sequence[int], act: JobVerb) -> list
     if rest:
         done = _answers(call, verb.partition(" ")[0], rest, act)
         found |= {one.panda_id: one for one in done}
+    call.name_objects("job", *([one for one in ids if found[one].accepted is accepted]
+                               for accepted in (True, False)))  # fmt: skip
     return [found[one] for one in dict.fromkeys(panda_ids)]
 
 

@@ -19,7 +19,7 @@ def put_file(call: Call, text: FileText) -> list[queues.WorkQueueSummary]:
     """Insert or replace the work queues of a file's text, by queue_id."""
     written = queues.import_queues(call.tx, call.who, text)
     names = [one.queue_name for one in written]
-    call.subject = f"queue {', '.join(names)}"[:200]
+    call.name_objects("queue", names)
     return [one for one in queues.queue_summaries(call.tx) if one.queue_name in names]
 
 

@@ -21,7 +21,7 @@ def find(call: Call) -> list[retryrules.RuleSummary]:
 def put_file(call: Call, text: FileText) -> list[retryrules.RuleSummary]:
     """Insert or replace the retry rules of a file's text, by rule_id."""
     written = retryrules.import_rules(call.tx, call.who, text)
-    call.subject = f"retry rule {', '.join(str(one.rule_id) for one in written)}"[:200]
+    call.name_objects("retry rule", [one.rule_id for one in written])
     return retryrules.summaries(written)
 
 

@@ -35,7 +35,7 @@ def put_file(call: Call, text: FileText, comment: Comment = None) -> list[Attrib
     """Insert or update the sites of a file's text, YAML or a JSON dump of CRIC."""
     changes = sites.import_sites(call.tx, call.who, text, call.home.path, comment)
     call.afterwards.append(lambda _tx: sites.make_roots(changes))
-    call.subject = _named("site", [one.site for one in changes])
+    call.name_objects("site", [one.site for one in changes])
     return changes
 
 
@@ -77,7 +77,7 @@ def put_endpoints(call: Call, text: FileText, comment: Comment = None) -> list[A
     """Insert or update the endpoints of a file's text, YAML or a JSON dump of CRIC."""
     changes = sites.import_endpoints(call.tx, call.who, text, call.home.path, comment)
     call.afterwards.append(lambda _tx: sites.make_roots(changes))
-    call.subject = _named("endpoint", [one.attribute.partition(".")[0] for one in changes])
+    call.name_objects("endpoint", [one.attribute.partition(".")[0] for one in changes])
     return changes
 
 
@@ -91,8 +91,3 @@ def links(call: Call, place: NameText | None = None) -> list[site_reports.LinkSu
 def put_links(call: Call, text: FileText) -> int:
     """Insert or update the link figures of a file's text, and count them."""
     return sites.import_links(call.tx, call.who, text)
-
-
-def _named(kind: str, names: list[str]) -> str | None:
-    """The subject of a change of many, as the audit names it."""
-    return f"{kind} {', '.join(dict.fromkeys(names))}"[:200] if names else None

@@ -88,7 +88,7 @@ def submit(
     task the sha256 of its local files; `key`: the same key gives the same tasks again."""
     documents = _documents(call, texts, sandboxes)
     done = collection.submit_all(call.tx, call.ddm, call.who, documents, key, validate=call.dry_run)
-    call.subject = f"task {', '.join(str(one.jedi_task_id) for one in done)}"[:200]
+    call.name_objects("task", [one.jedi_task_id for one in done])
     return done
 
 

@@ -72,6 +72,15 @@ class Call:
     def role(self) -> str:
         return users.role(self.tx, self.who)
 
+    def name_objects(
+        self, kind: str, changed: Iterable[object], refused: Iterable[object] = ()
+    ) -> None:
+        """Name the objects of a change of many: `task 3, 4; refused: task 7`."""
+        lists = ((f"{kind} ", changed), (f"refused: {kind} ", refused))
+        found = [begin + ", ".join(dict.fromkeys(map(str, names))) for begin, names in lists]
+        named = [one for one, (begin, _) in zip(found, lists, strict=True) if one != begin]
+        self.subject = "; ".join(named) or None
+
     @cached_property
     def knobs(self) -> Knobs:
         return knobs.load(self.tx)

@@ -188,8 +188,10 @@ def _command(
 ) -> list[Answered]:
     """Command each task; a refusal does not stop the others. Wrong arguments stop all."""
     given = {key: value for key, value in arguments.items() if value}
-    call.subject = f"task {', '.join(map(str, ids))}"[:200]
-    return [*_answers(call, name, dict.fromkeys(ids), given, comment)]
+    found = [*_answers(call, name, dict.fromkeys(ids), given, comment)]
+    call.name_objects("task", *([one.jedi_task_id for one in found if one.accepted is accepted]
+                                for accepted in (True, False)))  # fmt: skip
+    return found
 
 
 def _answers(

@@ -3,6 +3,7 @@ answered."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,7 +59,7 @@ SELECT audit_id, creationtime AS time, username AS user_name, way, operation, su
 FROM jedi_audit
 WHERE (CAST(:user AS text) IS NULL OR username = :user)
   AND (CAST(:operation AS text) IS NULL OR operation = :operation)
-  AND (CAST(:subject AS text) IS NULL OR subject = :subject)
+  AND (CAST(:subject AS text) IS NULL OR subject = :subject OR subject ~ :among)
   AND (CAST(:before AS bigint) IS NULL OR audit_id < :before)
 ORDER BY audit_id DESC LIMIT :limit
 """)
@@ -72,9 +73,11 @@ def entries(
     before: int | None,
     limit: int,
 ) -> Sequence[AuditEntry]:
-    """Changes, the newest first; None: of all. `before`: older than this entry."""
+    """Changes, the newest first; None: of all. `before`: older than this entry. `subject`: also as
+    one of many that a request changed."""
+    kind, _, name = map(re.escape, (subject or "").rpartition(" "))
     values = {"user": user_name, "operation": operation, "subject": subject, "before": before,
-              "limit": limit}  # fmt: skip
+              "among": f"^{kind} ([^;]*, )?{name}(,|;|$)", "limit": limit}  # fmt: skip
     return rows_of(AuditEntry, tx.execute(_ENTRIES, values))
 
 
