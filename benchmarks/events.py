@@ -55,7 +55,7 @@ def measure(engine: Engine, ranges: int = RANGES, hold: int | None = None) -> li
     url = engine.url.render_as_string(hide_password=False)
     half = ranges // 2
     sets = max(CLIENTS, half // IN_SET)
-    run(engine, "INSERT INTO jedi_sites (site, lastpilot) VALUES ('BENCH0', jedi_now())")
+    run(engine, *_SITE)
 
     def fresh() -> None:
         _ranges(engine, [(IN_SET, 1)] * sets + [(half, CROWD)])
@@ -110,6 +110,11 @@ def _beside(
     return found
 
 
+_SITE = (
+    "INSERT INTO jedi_sites (site, lastpilot) VALUES ('BENCH0', jedi_now())",
+    "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path) VALUES ('BENCH_DATADISK', '/nowhere')",
+    "INSERT INTO jedi_site_endpoints (site, ddm_endpoint) VALUES ('BENCH0', 'BENCH_DATADISK')",
+)
 _CLEAR = "TRUNCATE jedi_tasks, jedi_jobs, jedi_consumers, jedi_events, jedi_dataset_contents"
 _SETS = text("""
 WITH s AS (
