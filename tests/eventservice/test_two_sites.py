@@ -149,6 +149,8 @@ def test_a_waiting_merge_times_out_after_its_last_consumer(
         ("es_merge", "closed", None), ("consumer", "failed", "es_merge_failed")]  # fmt: skip
     assert files(world, task) == {"ready": 1}
     assert range_counts(world, task) == {"discarded": 3}
+    [left] = rows(world, "SELECT wait_code FROM jedi_jobsets")
+    assert left.wait_code == "es_no_merge_site"
     sound(world)
 
 

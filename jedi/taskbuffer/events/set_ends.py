@@ -199,8 +199,7 @@ def start_merges(
 
 _CLOSE = text(f"""
 WITH s AS (
-  UPDATE jedi_jobsets s SET ended_at = jedi_now(), next_look_at = NULL, wait_code = NULL,
-    wait_reason = NULL
+  UPDATE jedi_jobsets s SET ended_at = jedi_now(), next_look_at = NULL
   FROM unnest(CAST(:ids AS bigint[]), CAST(:merged AS bool[])) o(id, merged)
   WHERE s.jobsetid = o.id AND s.ended_at IS NULL RETURNING s.jobsetid, s.merge_pandaid, o.merged
 ), b AS (
