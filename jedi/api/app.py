@@ -90,7 +90,7 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     wrong_tokens = WrongTokens(knobs)
     authentication = CallerAuthentication(world.engine, provider, wrong_tokens, world.log)
     _itself(app, readiness(world.engine, release), metrics, knobs, authentication)
-    door = PilotAuthentication(world.engine, database.must_answer, wrong_tokens)
+    door = PilotAuthentication(world.engine, release, database.must_answer, wrong_tokens)
     _pilots(app, world, door, fresh)
     add_event_routes(app, world, door)
     add_operations(app, world, authentication, knobs, release, database.must_answer)

@@ -29,6 +29,7 @@ from jedi.core.errors import Forbidden, JediError
 from jedi.service import pilots
 from jedi.service.pilots import Answer
 from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.schema.release import ReleaseSchema
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
 
@@ -46,10 +47,12 @@ class Caller:
 
     token: str
     identity: Identity | None
+    release: ReleaseSchema
 
     def confirm(self, tx: Connection) -> Identity:
-        """The present identity behind the token. Forbidden: it has none any more."""
-        return self.identity or pilots.identify(tx, self.token)
+        """The present identity behind the token. Forbidden: it has none any more. SchemaDiffers:
+        another release has migrated the database."""
+        return self.identity or pilots.identify(tx, self.token, self.release)
 
     def confirm_in(self, engine: Engine) -> Identity:
         """The same, in a connection of its own if it takes one."""
@@ -63,9 +66,14 @@ class PilotAuthentication:
     """Lets pilots in, unless `must_answer` raises."""
 
     def __init__(
-        self, engine: Engine, must_answer: Callable[[], None], wrong_tokens: WrongTokens
+        self,
+        engine: Engine,
+        release: ReleaseSchema,
+        must_answer: Callable[[], None],
+        wrong_tokens: WrongTokens,
     ) -> None:
         self._engine = engine
+        self._release = release
         self._must_answer = must_answer
         self._wrong_tokens = wrong_tokens
         self._trusted: dict[str, tuple[float, str]] = {}
@@ -87,7 +95,7 @@ class PilotAuthentication:
         until, site = self._trusted.get(users.token_hash(token), (0.0, ""))
         if until > clock.monotonic():
             request.state.caller = f"pilot of {site}"
-            return Caller(token, None)
+            return Caller(token, None, self._release)
         try:
             identity = await self._wrong_tokens.identify(
                 request, token, partial(to_thread.run_sync, self._identify, token)
@@ -95,7 +103,7 @@ class PilotAuthentication:
         except JediError as error:
             await refuse(request, error)
         request.state.caller = f"pilot of {identity.site}"
-        return Caller(token, identity)
+        return Caller(token, identity, self._release)
 
     async def answer(
         self,
@@ -113,7 +121,7 @@ class PilotAuthentication:
 
     def _identify(self, token: str) -> Identity:
         with at_once(self._engine) as tx:
-            who = pilots.identify(tx, token)
+            who = pilots.identify(tx, token, self._release)
         if len(self._trusted) >= TRUSTED_MOST:
             self._trusted.clear()
         self._trusted[users.token_hash(token)] = (clock.monotonic() + TRUSTED_S, who.site or "")

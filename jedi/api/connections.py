@@ -17,11 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
-from jedi.api.problems import NO_HTTP, PROBLEM
-
 QUEUE = 2_048
 """Connections that the kernel keeps for us until we take them."""
 
@@ -32,12 +27,9 @@ _RESERVE = 3 * AT_ONCE
 """Descriptors for those, the database, storage and the log."""
 
 _ENOUGH = 65_536
-LINGER_S = 1.0
-LINGER_MAX = 2**20
-"""Seconds and bytes of what follows a request that is no HTTP: closing while data arrive resets the
-connection, and its sender does not get the answer."""
+HEADERS, BODY, NOTHING = "headers", "body", "nothing"
+"""Parts of a request that a connection waits for."""
 
-_HEADERS, _BODY, _NOTHING = "headers", "body", "nothing"
 UNIX = "unix"
 """The host of a peer on the unix socket; its port is its uid. No peer can say so itself."""
 
@@ -67,7 +59,7 @@ class PeerSocket(socket.socket):
 
     gate: ConnectionLimits | None = None
     peer: Any = None
-    awaited = _NOTHING
+    awaited = NOTHING
     timer: asyncio.TimerHandle | None = None
     transport: asyncio.Transport | None = None
 
@@ -80,7 +72,7 @@ class PeerSocket(socket.socket):
         if self.timer:
             self.timer.cancel()
             self.timer = None
-        if what != _NOTHING:
+        if what != NOTHING:
             self.timer = asyncio.get_running_loop().call_later(seconds, self.cut)
 
     def cut(self) -> None:
@@ -94,7 +86,7 @@ class PeerSocket(socket.socket):
 
     def leave(self) -> None:
         """It counts no more."""
-        self.expect(_NOTHING, 0)
+        self.expect(NOTHING, 0)
         if self.gate:
             self.gate.forget(self)
             self.gate = None
@@ -123,7 +115,7 @@ class ConnectionLimits:
         self._visits[number] = visit
         self._peers.setdefault(peer, {})[number] = visit
         visit.gate, visit.peer = self, peer
-        visit.expect(_HEADERS, bounds.headers_s)
+        visit.expect(HEADERS, bounds.headers_s)
         return True
 
     def count(self) -> int:
@@ -143,7 +135,7 @@ class ConnectionLimits:
 
 
 def _make_room(visits: dict[int, PeerSocket]) -> bool:
-    slow = next((visit for visit in visits.values() if visit.awaited != _NOTHING), None)
+    slow = next((visit for visit in visits.values() if visit.awaited != NOTHING), None)
     if slow:
         slow.cut()
     return slow is not None
@@ -197,61 +189,3 @@ def peer_uid(peer: socket.socket) -> int:
     found = peer.getsockopt(sol_local, local_peercred, 128)
     uid: int = struct.unpack_from("2I", found)[1]
     return uid
-
-
-def protocol(gate: ConnectionLimits) -> type[H11Protocol]:
-    """HTTP for uvicorn, with the gate's patience."""
-
-    class Punctual(H11Protocol):
-        visit: PeerSocket | None = None
-        refused_bytes: int | None = None
-        """Bytes after a request that was no HTTP."""
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            found = transport.get_extra_info("socket")
-            self.visit = gate.visit(found.fileno()) if found else None
-            if self.visit:
-                self.visit.transport = transport
-            if found and found.family == socket.AF_UNIX:
-                self.client = (UNIX, peer_uid(found))
-
-        def data_received(self, data: bytes) -> None:
-            if self.refused_bytes is not None:
-                self.refused_bytes += len(data)
-                if self.refused_bytes > LINGER_MAX:
-                    self.transport.close()
-                return
-            super().data_received(data)
-            self._watch()
-
-        def send_400_response(self, msg: str) -> None:
-            """Answer in the one form of errors; end the connection a little later."""
-            length = str(len(NO_HTTP)).encode()
-            headers = [(b"content-type", PROBLEM.encode()), (b"content-length", length),
-                       (b"connection", b"close")]  # fmt: skip
-            for event in (
-                h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-                h11.Data(data=NO_HTTP),
-                h11.EndOfMessage(),
-            ):
-                self.transport.write(self.conn.send(event) or b"")
-            self.refused_bytes = 0
-            self.loop.call_later(LINGER_S, self.transport.close)
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._watch()
-
-        def _watch(self) -> None:
-            if self.visit is None or self.visit.gate is None:
-                return
-            bounds, state = gate.bounds(), self.conn.their_state
-            if state is h11.IDLE:
-                self.visit.expect(_HEADERS, bounds.headers_s)
-            elif state is h11.SEND_BODY:
-                self.visit.expect(_BODY, bounds.body_s)
-            else:
-                self.visit.expect(_NOTHING, 0)
-
-    return Punctual

@@ -25,6 +25,9 @@ from jedi.service.oidc import SigningKey
 from jedi.service.operations.table import KnownCaller
 from jedi.taskbuffer.db.engine import at_once
 
+ACCOUNT_S = 5.0
+"""Seconds for which the name of an account holds."""
+
 _BEARER = re.compile(r"bearer +(\S{1,8192}) *", re.IGNORECASE)
 
 
@@ -43,6 +46,8 @@ class CallerAuthentication:
         self._knobs = knobs
         self._log = log
         self._issuer = Issuer("", log)
+        self._accounts: dict[int, tuple[str, float]] = {}
+        """Names of accounts by uid, and until when they hold."""
 
     async def __call__(self, request: Request) -> KnownCaller:
         """The caller. Forbidden, TooManyCalls, the body unread."""
@@ -75,10 +80,18 @@ class CallerAuthentication:
         if found:
             return await to_thread.run_sync(self._by_token, found[1])
         if header is None and request.client and request.client.host == UNIX:
-            return await to_thread.run_sync(_by_account, request.client.port)
+            return await self._by_account(request.client.port)
         raise Forbidden(
             "Send a token: Authorization: Bearer TOKEN (jedi-task login).", code="no_token"
         )
+
+    async def _by_account(self, uid: int) -> KnownCaller:
+        """Names of accounts may come from a directory service: a thread asks for them."""
+        name, until = self._accounts.get(uid, ("", 0.0))
+        if clock.monotonic() >= until:
+            name = await to_thread.run_sync(account_name, uid)
+            self._accounts[uid] = (name, clock.monotonic() + ACCOUNT_S)
+        return KnownCaller(name, "socket")
 
     def _by_token(self, token: str) -> KnownCaller:
         with at_once(self._engine) as tx:
@@ -104,7 +117,3 @@ class CallerAuthentication:
             with self._engine.begin() as tx:
                 oidc.admit(tx, person, bool(knobs.shared_accounts))
         return oidc.caller_of(person)
-
-
-def _by_account(uid: int) -> KnownCaller:
-    return KnownCaller(account_name(uid), "socket")

@@ -28,9 +28,9 @@ from jedi.api.connections import (
     ConnectionLimits,
     Listener,
     PeerLimits,
-    protocol,
     raise_descriptors,
 )
+from jedi.api.protocol import protocol
 from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.errors import BadInput, Problem, Refused, Unreachable
@@ -78,6 +78,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         create_app(world, gate.count),
         loop="asyncio",  # uvloop, where somebody installed it, passes the gate by
         http=protocol(gate),
+        ws="none",
         backlog=AT_ONCE,
         ssl_certfile=home.certificate if secure else None,
         ssl_keyfile=home.private_key if secure else None,

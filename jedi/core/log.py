@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
@@ -15,6 +16,9 @@ from jedi.core import clock
 
 def _stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     return {"at": clock.now().isoformat(timespec="milliseconds"), **event}
+
+
+_JSON = json.JSONEncoder(default=str)
 
 
 class _Lines:
@@ -38,7 +42,7 @@ def setup(component: str, level: str = "info") -> structlog.stdlib.BoundLogger:
     renderer: Any = (
         structlog.dev.ConsoleRenderer(timestamp_key="at")
         if terminal
-        else structlog.processors.JSONRenderer(default=str)
+        else structlog.processors.JSONRenderer(lambda event, **_words: _JSON.encode(event))
     )
     structlog.configure(
         processors=[
@@ -53,4 +57,4 @@ def setup(component: str, level: str = "info") -> structlog.stdlib.BoundLogger:
         cache_logger_on_first_use=False,
     )
     logger: structlog.stdlib.BoundLogger = structlog.get_logger(component=component)
-    return logger
+    return logger.bind()  # else each line would make a logger

@@ -21,6 +21,7 @@ from jedi.spec.jobs.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.schema.release import ReleaseSchema
 from jedi.taskbuffer.sites import pilots as pilot_rows
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
@@ -30,9 +31,11 @@ _PSEUDO = ("pseudo_input", "pp_input", "random_seed")
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
-def identify(tx: Connection, token: str) -> Identity:
-    """Return the owner of a token; Forbidden if it is unknown."""
-    who = users.check_token(tx, token)
+def identify(tx: Connection, token: str, release: ReleaseSchema) -> Identity:
+    """Return the owner of a token; Forbidden if it is unknown. SchemaDiffers: another release has
+    migrated the database."""
+    who, revision = users.holder_and_revision(tx, token)
+    release.must_fit(revision)
     if who is None:
         raise Forbidden("The token is unknown, expired or revoked.", code="bad_token")
     return who

@@ -17,18 +17,26 @@ from support.service_process import over
 from jedi.agent.base import World
 from jedi.host.home import Home
 from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.users import users
 
 ENDS_S = 60.0
 
 
 def test_a_running_service_refuses_a_migrated_database(world: World, service: None) -> None:
-    """Operations and /ready say so at once; /health asks nobody."""
+    """Operations, pilots' verbs and /ready say so at once; /health asks nobody. A pilot's token is
+    trusted for 5 s, but not the schema."""
+    with world.engine.begin() as tx:
+        pilot = {"Authorization": f"Bearer {users.put_token(tx, 'pilot', site='SITE_A')}"}
+
+    def beat(client: httpx.Client) -> httpx.Response:
+        return client.post("/v1/pilot/heartbeat", json={"beats": []}, headers=pilot)
+
     with over(Home(world.settings.home)) as client:
-        assert client.get("/v1/me").status_code == 200
+        assert client.get("/v1/me").status_code == beat(client).status_code == 200
         for revision, remedy in (("9999", "install that one"), ("0001", "jedi db upgrade")):
             set_revision(world.engine, revision)
             change = client.post("/v1/tasks/pause", json={"jedi_task_ids": [1]})
-            for answer in (client.get("/v1/me"), change, client.get("/ready")):
+            for answer in (client.get("/v1/me"), change, client.get("/ready"), beat(client)):
                 assert answer.status_code == 503 and answer.headers["retry-after"]
                 said = answer.json()
                 assert said["code"] == "schema_differs"

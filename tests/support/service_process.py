@@ -21,7 +21,8 @@ from sqlalchemy import Engine
 from jedi.agent.base import World
 from jedi.api.app import create_app
 from jedi.api.application import Application
-from jedi.api.connections import ConnectionLimits, Listener, PeerLimits, protocol
+from jedi.api.connections import ConnectionLimits, Listener, PeerLimits
+from jedi.api.protocol import protocol
 from jedi.api.server import Server, listen_unix
 from jedi.core.settings import Settings
 from jedi.ddm import factory
@@ -76,7 +77,7 @@ def served(
     config = uvicorn.Config(
         app or create_app(world, limits.count), http=protocol(limits), log_config=None,
         log_level="critical", access_log=False, proxy_headers=False, lifespan="off",
-        timeout_graceful_shutdown=1,
+        timeout_graceful_shutdown=1, ws="none",
     )  # fmt: skip
     server = Server(config)
     server.linger_s = 0.0

@@ -175,15 +175,22 @@ def put_token(
 
 
 _CHECK_TOKEN = plain("""
-SELECT (SELECT json_build_array(kind, site, username) FROM jedi_tokens WHERE token_hash = :hash
-  AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now()))
+SELECT json_build_array((SELECT version_num FROM jedi_schema_version), (
+  SELECT json_build_array(kind, site, username) FROM jedi_tokens WHERE token_hash = :hash
+    AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())))
 """)
 
 
 def check_token(tx: Connection, token: str) -> Identity | None:
     """The holder of a token; None if it is unknown, has expired or was taken back."""
-    found = value(tx, _CHECK_TOKEN, {"hash": token_hash(token)})
-    return found and Identity(*found)
+    return holder_and_revision(tx, token)[0]
+
+
+def holder_and_revision(tx: Connection, token: str) -> tuple[Identity | None, str | None]:
+    """The holder of a token, None if it is not valid now, and the revision of the schema: both by
+    one way to the database."""
+    revision, found = value(tx, _CHECK_TOKEN, {"hash": token_hash(token)})
+    return found and Identity(*found), revision
 
 
 _REVOKE_TOKEN = text("""
