@@ -15,7 +15,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.contentsfeeder.feed import FeedTask, InputDataset
 from jedi.contentsfeeder.feed import Listing as Listed
 from jedi.contentsfeeder.rows import new_rows, render
-from jedi.ddm.interface import DatasetInfo, FileInfo
+from jedi.ddm.interface import DatasetInfo, FileInfo, Growth
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.tasks import new_tasks
@@ -40,6 +40,10 @@ class Listing:
     def dataset(self, name: str) -> DatasetInfo:
         """A closed dataset, whatever its name."""
         return DatasetInfo(name, "closed")
+
+    def growth(self, name: str) -> Growth:
+        """The same."""
+        return Growth(self.dataset(name).state)
 
     def list_files(self, _name: str) -> list[FileInfo]:
         """All files."""

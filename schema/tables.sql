@@ -159,7 +159,7 @@ CREATE INDEX jedi_consumers_jeditaskid_ix ON jedi_consumers (jeditaskid);
 CREATE INDEX jedi_consumers_jobsetid_ix ON jedi_consumers (jobsetid);
 CREATE INDEX jedi_consumers_live_ix ON jedi_consumers (jobsetid) WHERE settled_at IS NULL;
 
--- files (or event ranges of files) and how tasks use them
+-- files (or event ranges of files) and their use by tasks
 CREATE TABLE jedi_dataset_contents (
     fileid bigint NOT NULL DEFAULT nextval('jedi_file_id_seq'),  -- the file's identifier, from a sequence
     datasetid bigint NOT NULL,                              -- the dataset
@@ -173,8 +173,8 @@ CREATE TABLE jedi_dataset_contents (
     checksum text,                                          -- adler32, 8 hex digits
     scope text,                                             -- the scope
     status text NOT NULL,                                   -- the file's status
-    attemptnr smallint NOT NULL DEFAULT 0,                  -- how often the file was tried
-    maxattempt smallint,                                    -- how often the file can be tried
+    attemptnr smallint NOT NULL DEFAULT 0,                  -- number of attempts
+    maxattempt smallint,                                    -- largest number of attempts
     nevents bigint,                                         -- events in the file
     keeptrack smallint,                                     -- 1 if the file's use is kept track of
     startevent bigint,                                      -- first event of the range in the file
@@ -182,10 +182,10 @@ CREATE TABLE jedi_dataset_contents (
     firstevent bigint,                                      -- number given to the first event
     boundaryid bigint,                                      -- splitting respects this id
     pandaid bigint,                                         -- the job that uses the file
-    failedattempt smallint NOT NULL DEFAULT 0,              -- how often the file failed
+    failedattempt smallint NOT NULL DEFAULT 0,              -- number of failed attempts
     lumiblocknr integer,                                    -- lumi block in the file
     outpandaid bigint,                                      -- the job that made the file
-    maxfailure smallint,                                    -- how often the file can fail
+    maxfailure smallint,                                    -- largest number of failed attempts
     is_waiting text,                                        -- Y if it waits for a real co-jumbo job
     jobsetid bigint,                                        -- the job set that uses the file
     proc_status text,                                       -- the status as users see it
@@ -225,7 +225,7 @@ CREATE TABLE jedi_datasets (
     nevents bigint,                                         -- events in the dataset; NULL unless needed
     neventstobeused bigint,                                 -- events released
     neventsused bigint,                                     -- events finished
-    status text NOT NULL,                                   -- how the dataset is being used
+    status text NOT NULL,                                   -- use of the dataset by its task
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when the record was inserted
     modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the record was updated
     frozentime timestamptz,                                 -- when the dataset was frozen
@@ -235,9 +235,9 @@ CREATE TABLE jedi_datasets (
     site text,                                              -- the site whose jobs fill it; NULL: any
     lockedby text,                                          -- the process that takes care of the record
     lockedtime timestamptz,                                 -- when the record was locked
-    attributes text,                                        -- how the dataset is split: ratio, nosplit, repeat, ...
+    attributes text,                                        -- attributes for splitting: ratio, nosplit, repeat, ...
     streamname text,                                        -- its placeholder in the job parameters
-    storagetoken text,                                      -- where files are while the task runs
+    storagetoken text,                                      -- storage of the files while the task runs
     destination text,                                       -- the endpoint where outputs go
     templateid bigint,                                      -- the container it was made for
     nfileswaiting bigint NOT NULL DEFAULT 0,                -- files waiting for real co-jumbo jobs
@@ -288,18 +288,18 @@ CREATE TABLE jedi_ddm_endpoints (
     CONSTRAINT jedi_ddm_endpoints_pk PRIMARY KEY (ddm_endpoint)
 );
 
--- zip files with pieces: what consumers made of ranges
+-- zip files with pieces, the outputs of ranges
 CREATE TABLE jedi_event_zips (
     ziprow_id bigint NOT NULL DEFAULT nextval('jedi_ziprow_id_seq'),  -- the zip file
     jeditaskid bigint NOT NULL,                             -- the task
     jobsetid bigint,                                        -- its job set; NULL: of several (jumbo)
     pandaid bigint NOT NULL,                                -- the consumer that made it
     lfn text NOT NULL,                                      -- its name
-    endpoint text NOT NULL,                                 -- where it lies
+    endpoint text NOT NULL,                                 -- endpoint of the file
     fsize bigint,                                           -- size in bytes
     checksum text,                                          -- adler32
     n_events bigint NOT NULL DEFAULT 0,                     -- events in it, as reported
-    path_convention smallint,                               -- how its path is made
+    path_convention smallint,                               -- rule for its path
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when it was reported
     problem text,                                           -- missing or broken: a merge job could not read it
     CONSTRAINT jedi_event_zips_pk PRIMARY KEY (ziprow_id),
@@ -326,7 +326,7 @@ CREATE TABLE jedi_events (
     ziprow_id bigint,                                       -- the zip file (jedi_event_zips) with its piece; NULL: it is not zipped
     file_not_deleted text,                                  -- Y if its piece can be deleted
     error_code integer,                                     -- error of the range
-    path_convention smallint,                               -- how the path of its piece is made
+    path_convention smallint,                               -- rule for the path of its piece
     jobsetid bigint,                                        -- the job set of the range; NULL: an ordinary job's
     endpoint text,                                          -- the endpoint of its piece; NULL: it is in a zip file, or not made
     error_diag text,                                        -- error of the range in words
@@ -364,7 +364,7 @@ CREATE TABLE jedi_job_files (
     n_events bigint,             -- events
     start_event bigint,          -- first event of the range
     end_event bigint,            -- last event of the range
-    problem text,                -- missing or broken: why an input could not be used
+    problem text,                -- missing or broken: the fault of an input
     CONSTRAINT jedi_job_files_pk PRIMARY KEY (pandaid, fileid, jeditaskid)
 ) WITH (fillfactor=45);
 
@@ -384,7 +384,7 @@ CREATE TABLE jedi_job_files_archived (
     n_events bigint,             -- events
     start_event bigint,          -- first event of the range
     end_event bigint,            -- last event of the range
-    problem text,                -- missing or broken: why an input could not be used
+    problem text,                -- missing or broken: the fault of an input
     CONSTRAINT jedi_job_files_archived_pk PRIMARY KEY (pandaid, fileid, jeditaskid)
 );
 
@@ -431,10 +431,10 @@ CREATE TABLE jedi_job_tail (
     CONSTRAINT jedi_job_tail_pk PRIMARY KEY (pandaid)
 );
 
--- how the job parameters of each task are made
+-- templates of the job parameters of each task
 CREATE TABLE jedi_jobparams_template (
     jeditaskid bigint NOT NULL,  -- the task
-    jobparamstemplate text,      -- how job parameters are made
+    jobparamstemplate text,      -- template of job parameters
     CONSTRAINT jedi_jobparams_template_pk PRIMARY KEY (jeditaskid)
 );
 
@@ -488,7 +488,7 @@ CREATE TABLE jedi_jobs (
     input_bytes bigint,                                     -- size of its inputs
     output_bytes bigint,                                    -- size of its outputs
     hold_kind text,                                         -- PGI hold
-    hold_reason text,                                       -- why it is held
+    hold_reason text,                                       -- reason for the hold
     hold_since timestamptz,                                 -- when the hold began
     hold_deadline timestamptz,                              -- when the hold ends by itself
     delegation_kind text,                                   -- the batch engine it was handed to
@@ -589,7 +589,7 @@ CREATE TABLE jedi_jobs_archived (
     input_bytes bigint,                                     -- size of its inputs
     output_bytes bigint,                                    -- size of its outputs
     hold_kind text,                                         -- PGI hold
-    hold_reason text,                                       -- why it is held
+    hold_reason text,                                       -- reason for the hold
     hold_since timestamptz,                                 -- when the hold began
     hold_deadline timestamptz,                              -- when the hold ends by itself
     delegation_kind text,                                   -- the batch engine it was handed to
@@ -733,12 +733,12 @@ CREATE TABLE jedi_outbox (
 );
 CREATE INDEX jedi_outbox_open_ix ON jedi_outbox (message_id) WHERE sent_at IS NULL;
 
--- how the file names of each output dataset are made
+-- templates of the file names of each output dataset
 CREATE TABLE jedi_output_template (
     outtempid bigint NOT NULL DEFAULT nextval('jedi_out_temp_id_seq'),  -- the template's identifier
     jeditaskid bigint NOT NULL,                             -- the task
     datasetid bigint NOT NULL,                              -- the output dataset
-    filenametemplate text NOT NULL,                         -- how output names are made
+    filenametemplate text NOT NULL,                         -- template of output names
     sourcename text,                                        -- the payload's own name of the file, if another
     serialnr integer NOT NULL DEFAULT 0,                    -- the last serial number used
     maxserialnr integer,                                    -- the largest serial number allowed
@@ -774,7 +774,7 @@ CREATE TABLE jedi_process_lock (
     cloud text NOT NULL DEFAULT '',                      -- the cloud
     lockedby text NOT NULL,                              -- the process that holds the lock
     lockedtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was taken
-    component text NOT NULL DEFAULT '',                  -- what the lock protects
+    component text NOT NULL DEFAULT '',                  -- object that the lock protects
     lease_until timestamptz,                             -- the lock ends here, in real time
     CONSTRAINT jedi_process_lock_pk PRIMARY KEY (prodsourcelabel, vo, workqueue_id, cloud,
         component)
@@ -1017,7 +1017,7 @@ CREATE TABLE jedi_tasks (
     mergewalltime bigint,                                   -- walltime of merge jobs
     mergewalltimeunit text,                                 -- unit of mergewalltime
     throttledtime timestamptz,                              -- when the task was throttled last
-    numthrottled smallint,                                  -- how often the task was throttled
+    numthrottled smallint,                                  -- number of times the task was throttled
     mergecorecount integer,                                 -- cores per merge job
     goal smallint,                                          -- goal in percent multiplied by 10
     assessmenttime timestamptz,                             -- when statistics were updated
@@ -1037,7 +1037,7 @@ CREATE TABLE jedi_tasks (
     resource_type text,                                     -- the shape of the task's jobs
     rules jsonb,                                            -- the typed split rules
     attemptnr integer NOT NULL DEFAULT 1,                   -- the task's attempt, raised by retry
-    reason_code text,                                       -- why the task is where it is
+    reason_code text,                                       -- code of the reason for the status
     reason_facts jsonb,                                     -- the facts behind reason_code
     next_run_at timestamptz,                                -- time before which no agent takes the task
     lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each claim; fences the claimant's writes

@@ -34,6 +34,12 @@ class TooLarge(JediError):
     code = "http_413"
 
 
+class OutOfRange(JediError):
+    """A file has none of the bytes that a request names."""
+
+    code = "out_of_range"
+
+
 class Busy(JediError):
     """The service has as much in hand as it may hold: later."""
 
@@ -48,6 +54,7 @@ _STATUS = {
     Refused: 409,
     VersionTooOld: 410,
     TooLarge: 413,
+    OutOfRange: 416,
     TooManyCalls: 429,
     Unreachable: 503,
     Busy: 503,
@@ -108,6 +115,8 @@ def _answer(request: Request, status: int, error: JediError) -> Response:
         headers["WWW-Authenticate"] = 'Bearer realm="jedi"'
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = "1"
+    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        headers["Content-Range"] = f"bytes */{error.facts['size']}"
     if "retry_after_s" in error.facts:
         headers["Retry-After"] = str(ceil(error.facts["retry_after_s"]))
     return Response(

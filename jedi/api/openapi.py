@@ -24,7 +24,7 @@ _SAID = {
     410: "The version is too old: list again (version_too_old)",
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
-    416: "The file does not have this range",
+    416: "The file has none of the bytes of the header Range (out_of_range)",
     429: "The caller asks too often or has too many streams, or the address sends too many wrong "
     "tokens; Retry-After, if there is one, gives the wait (too_many_calls, …)",
     500: "The service failed; its log has the reason (internal)",
@@ -147,7 +147,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     if operation.streams:
         found["206"] = {"description": "The ranges that the header Range names",
                         "content": {"*/*": {"schema": _BINARY}}}  # fmt: skip
-        found["416"] = {"description": _SAID[416]}
+        found["416"] = {"description": _SAID[416], "content": error}
     elif operation.method == "GET" and not operation.streams_events:
         found["304"] = {"description": "Unchanged since the ETag of If-None-Match"}
     return found

@@ -21,11 +21,12 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.bodies import Bodies, problems_of, read, refuse
+from jedi.api.files import RangedFile
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.openapi import describe_operation
@@ -371,7 +372,7 @@ def _respond(request: Request, operation: Operation, answer: bytes | FileContent
     if isinstance(answer, FileContent):
         if answer.adler32:
             headers["X-Adler32"] = answer.adler32
-        return FileResponse(answer.path, headers=headers, filename=answer.name)
+        return RangedFile(answer.path, headers=headers, filename=answer.name)
     if operation.method == "GET":
         headers["ETag"] = f'"{hashlib.sha256(answer).hexdigest()[:32]}"'
         headers["Cache-Control"] = "private, no-cache"

@@ -9,7 +9,7 @@ from jedi.contentsfeeder.feed import InputDataset, Listed, Listing
 from jedi.core.errors import NotFound
 
 
-class _Stated(Protocol):
+class _Growing(Protocol):
     @property
     def state(self) -> str: ...
 
@@ -17,7 +17,7 @@ class _Stated(Protocol):
 class ListingCatalogue(Protocol):
     """The methods of data management that listings use."""
 
-    def dataset(self, name: str) -> _Stated: ...
+    def growth(self, name: str) -> _Growing: ...
     def list_files(self, name: str) -> Sequence[Listed]: ...
 
 
@@ -27,15 +27,20 @@ TapeFiles = Callable[[str], Iterable[str]]
 
 def look_up(data: ListingCatalogue, dataset: InputDataset, on_tape: TapeFiles | None) -> Listing:
     """The listing of a dataset, or the files that the task itself names. A dataset that waits for
-    its release is not listed. `on_tape` None: jobs may read tapes themselves."""
+    its release is not listed. `on_tape` None: jobs may read tapes themselves.
+
+    A dataset that was opened or closed during its listing counts as open: files may have come after
+    the listing had passed their place."""
     if dataset.type != "input":
         return Listing(dataset, "closed", dataset.pseudo_files)
     name = dataset.name
     try:
-        state = data.dataset(name).state
+        before = data.growth(name)
         if dataset.waits:
-            return Listing(dataset, state)
+            return Listing(dataset, before.state)
         taped = None if on_tape is None else frozenset(on_tape(name))
-        return Listing(dataset, state, data.list_files(name), taped)
+        files = data.list_files(name)
+        state = before.state if data.growth(name) == before else "open"
+        return Listing(dataset, state, files, taped)
     except NotFound:
         return Listing(dataset, None)

@@ -19,7 +19,15 @@ from pathlib import Path
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import sidecar
 from jedi.ddm.directories import Directories, guid, must_be_plain
-from jedi.ddm.interface import DatasetInfo, FileInfo, OpenOrClosed, Replica, TemporaryCopy, flatten
+from jedi.ddm.interface import (
+    DatasetInfo,
+    FileInfo,
+    Growth,
+    OpenOrClosed,
+    Replica,
+    TemporaryCopy,
+    flatten,
+)
 from jedi.ddm.storage import FileStats, Storage, valid_dataset, valid_lfn
 from jedi.spec.datasets.dataset import FileKey
 
@@ -44,6 +52,13 @@ class FileSystemDDM(Directories):
             members=tuple(dict.fromkeys(member for some in members for member in some)),
             is_container=bool(members),
         )
+
+    def growth(self, name: str) -> Growth:
+        names = dict.fromkeys([valid_dataset(name), *self.constituents(name)])
+        homes = [home for one in names for _, home in self._homes(one)]
+        version = "".join(f"{sidecar.length(home)} " for home in homes)
+        is_open = any(self.dataset(one).state == "open" for one in names)
+        return Growth("open" if is_open else "closed", version)
 
     def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
         plain = pattern.replace("[", "[[]").replace("?", "[?]")

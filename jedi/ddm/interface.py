@@ -50,6 +50,15 @@ class DatasetInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """The state of a dataset while files come: open while it is, or one below a container is;
+    `version` is another one after each change of a state."""
+
+    state: OpenOrClosed
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Replica:
     """The replica of a dataset at an endpoint: number of files, bytes, complete or not."""
 
@@ -107,6 +116,10 @@ class DDM(Protocol):
 
     def dataset(self, name: str) -> DatasetInfo:
         """The state of a dataset and, for a container, its members as declared."""
+
+    def growth(self, name: str) -> Growth:
+        """The state of a dataset, with those below it. If it is closed, and equal before and after
+        `list_files`, the list is complete."""
 
     def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
         """The names of datasets and containers that fit, sorted, with their states (None: what is

@@ -131,6 +131,14 @@ def is_ours(home: Path) -> bool:
     return (home / _DATASET_JOURNAL).exists()
 
 
+def length(home: Path) -> int:
+    """The bytes of JEDI's own words about a dataset here: more after each change of its state."""
+    try:
+        return (home / _DATASET_JOURNAL).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def declare_state(home: Path, state: OpenOrClosed, members: tuple[str, ...] | None = None) -> None:
     """Set JEDI's own state of a dataset and add members (even none make a container)."""
     more, present = DatasetState(state, members), _own_state(home)

@@ -23,6 +23,7 @@ from jedi.ddm.directories import Directories, must_be_plain, other_content
 from jedi.ddm.interface import (
     DatasetInfo,
     FileInfo,
+    Growth,
     OpenOrClosed,
     Replica,
     Staged,
@@ -58,6 +59,14 @@ class SqlCatalogueDDM(Directories):
     def dataset(self, name: str) -> DatasetInfo:
         with self._engine.begin() as tx:
             return _one(_tree(tx, [name]), name)
+
+    def growth(self, name: str) -> Growth:
+        """Files of a publication come in one statement, so a listing has all of them or none."""
+        with self._engine.begin() as tx:
+            known = _tree(tx, [name])
+        _one(known, name)
+        is_open = any(one.state == "open" for one in known.values())
+        return Growth("open" if is_open else "closed")
 
     def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
         with self._engine.begin() as tx:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs import KNOBS, Knobs
-from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, Space, flatten
+from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, Replica, Space, flatten
 from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.spec.sites.decision import Pledge
 from jedi.spec.sites.snapshot import KINDS, Snapshot
@@ -32,6 +32,7 @@ class PlanCatalogue(Protocol):
     """The questions that a plan asks data management."""
 
     def dataset(self, name: str) -> DatasetInfo: ...
+    def growth(self, name: str) -> Growth: ...
     def constituents(self, name: str) -> list[str]: ...
     def list_files(self, name: str) -> list[FileInfo]: ...
     def replicas(self, name: str) -> list[Replica]: ...
@@ -199,6 +200,12 @@ class Recorded:
         if name not in self._infos:
             raise NotFound(f"The snapshot has no dataset {name}.", dataset=name)
         return self._infos[name]
+
+    def growth(self, name: str) -> Growth:
+        """The state of a dataset, with those below it."""
+        names = [name, *self.constituents(name)]
+        is_open = any(self.dataset(one).state == "open" for one in names)
+        return Growth("open" if is_open else "closed")
 
     def constituents(self, name: str) -> list[str]:
         """The plain datasets below a container."""

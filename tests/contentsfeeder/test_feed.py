@@ -25,7 +25,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listing, new_files
 from jedi.contentsfeeder.rows import new_rows, render
 from jedi.core.errors import Unreachable
-from jedi.ddm.interface import DatasetInfo, FileInfo
+from jedi.ddm.interface import DatasetInfo, FileInfo, Growth
 from jedi.service import tasks as service
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
@@ -44,6 +44,9 @@ class Listings:
 
     def dataset(self, name: str) -> DatasetInfo:
         return DatasetInfo(name, "closed")
+
+    def growth(self, name: str) -> Growth:
+        return Growth(self.dataset(name).state)
 
     def list_files(self, name: str) -> list[FileInfo]:
         self.before()

@@ -20,9 +20,12 @@ from support.working import ENDPOINT, cycle, end_jobs
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import Unreachable
+from jedi.ddm.filesystem import FileSystemDDM
+from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service import commands, datasets, why
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.inputs.datasets import wake_consumers
 from jedi.taskrefiner.agent import TaskRefiner
 
 
@@ -256,7 +259,7 @@ def test_trouble_with_storage_does_not_stop_a_task_at_work(world: World) -> None
     assert JobGenerator(world).run_once() == 1
 
     class Away:
-        def dataset(self, name: str) -> None:
+        def growth(self, name: str) -> None:
             raise Unreachable("Storage is away.")
 
     there, away = world.load_ddm, Away()
@@ -363,3 +366,52 @@ def test_scouts_take_whole_jobs_of_an_open_dataset(world: World) -> None:
     grow(world, *"defgh")
     cycle(world, jobs_end_too=False)
     assert (released(world), row_of(world, task_id).splitrule) == ((8, 5, 5), "NF=5,US=2")
+
+
+class Growing(FileSystemDDM):
+    """Storage of a dataset to which somebody adds b and c while it is listed for the first time:
+    b lies there when the listing is made, and c comes after it."""
+
+    def __init__(self, world: World) -> None:
+        root = world.settings.home / "storage" / "SITE_A"
+        super().__init__({ENDPOINT: root})
+        self._world = world
+        self._steps = [True, False]
+
+    def list_files(self, name: str) -> list[FileInfo]:
+        self._step("b", first=True)
+        found = super().list_files(name)
+        self._step("c", first=False)
+        return found
+
+    def _step(self, lfn: str, *, first: bool) -> None:
+        if self._steps and self._steps[0] == first:
+            self._steps.pop(0)
+            put_file_dataset(self._world, "demo:part", {lfn: b"x"}, ENDPOINT, closed=not first)
+
+
+@pytest.mark.parametrize("container", [False, True])
+def test_files_that_come_while_a_closed_dataset_is_listed(world: World, container: bool) -> None:
+    """A request adds b and c to the closed dataset with a: it opens the dataset, moves the files
+    and closes it again. The task may see {a, b} at first, but not as all there is: it gets c."""
+    put_file_dataset(world, "demo:part", {"a": b"a"}, ENDPOINT)
+    if container:
+        world.ddm.create("demo:all", ENDPOINT, "closed", container=True)
+        world.ddm.add_members("demo:all", ["demo:part"])
+    name = "demo:all" if container else "demo:part"
+    ddm = Growing(world)
+    world.load_ddm = lambda _tx, _knobs: ddm
+    world.refresh()
+    task = good(site="SITE_A", skipScout=True)
+    task["jobParameters"] = [{**INPUT, "dataset": name}, OUTPUT]
+    (task_id,) = put(world, task)
+    assert TaskRefiner(world).run_once() == 1
+    assert ContentsFeeder(world).run_once() == 1
+    assert (master(world).status, master(world).state, master(world).nfiles) == (
+        "running", "open", 2,
+    )  # fmt: skip
+    with world.engine.begin() as tx:
+        wake_consumers(tx, ["demo:all", "demo:part"])
+    assert ContentsFeeder(world).run_once() == 1
+    assert (master(world).status, master(world).state) == ("ready", "closed")
+    assert set(input_statuses(world, task_id)) == {"a", "b", "c"}

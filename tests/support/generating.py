@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.ddm.interface import DatasetInfo, FileInfo, Space
+from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, Space
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.taskrefiner.agent import TaskRefiner
 from support.task_rows import INPUT, OUTPUT, put
@@ -29,6 +29,9 @@ class Catalogue:
 
     def dataset(self, name: str) -> DatasetInfo:
         return DatasetInfo(name, "closed")
+
+    def growth(self, name: str) -> Growth:
+        return Growth(self.dataset(name).state)
 
     def list_files(self, name: str) -> list[FileInfo]:
         return list(self.files[name])

@@ -129,7 +129,7 @@ def test_a_task_without_anything_new_ends_again(world: World) -> None:
 
 def test_new_input_that_can_not_be_looked_up_is_tried_again(world: World) -> None:
     class Away:
-        def dataset(self, name: str) -> None:
+        def growth(self, name: str) -> None:
             raise Unreachable("The storage does not answer.")
 
     task = running(world, 2)

@@ -70,7 +70,7 @@ def _seed_columns() -> list[Column[Any]]:
             "not zipped", _REPORT),
         words("file_not_deleted", "Y if its piece can be deleted", _REPORT),
         col("error_code", Integer, "error of the range", _REPORT),
-        col("path_convention", SmallInteger, "how the path of its piece is made", _REPORT),
+        col("path_convention", SmallInteger, "rule for the path of its piece", _REPORT),
     ]  # fmt: skip
 
 
@@ -176,16 +176,16 @@ event_zips = Table(
     col("jobsetid:jobset_id", BigInteger, "its job set; NULL: of several (jumbo)", _ZIPS),
     key("pandaid:panda_id", "the consumer that made it", _ZIPS),
     words("lfn", "its name", _ZIPS, nullable=False),
-    words("endpoint", "where it lies", _ZIPS, nullable=False),
+    words("endpoint", "endpoint of the file", _ZIPS, nullable=False),
     col("fsize", BigInteger, "size in bytes", _ZIPS),
     words("checksum", "adler32", _ZIPS),
     count("n_events", "events in it, as reported", _ZIPS),
-    col("path_convention", SmallInteger, "how its path is made", _ZIPS),
+    col("path_convention", SmallInteger, "rule for its path", _ZIPS),
     stamp("creationtime:creation_time", "when it was reported", _ZIPS, now=True),
     words("problem", "missing or broken: a merge job could not read it", "dispatch.accept_reports"),
     PrimaryKeyConstraint("ziprow_id"),
     UniqueConstraint("panda_id", "lfn"),
     Index(None, "jobset_id"),
     Index(None, "jedi_task_id", "lfn"),
-    comment="zip files with pieces: what consumers made of ranges",
+    comment="zip files with pieces, the outputs of ranges",
 )

@@ -113,7 +113,7 @@ def _seen_columns() -> list[Column[Any]]:
         col("input_bytes", BigInteger, "size of its inputs", _REPORT),
         col("output_bytes", BigInteger, "size of its outputs", _REPORT),
         words("hold_kind", "PGI hold", _HOLD),
-        words("hold_reason", "why it is held", _HOLD),
+        words("hold_reason", "reason for the hold", _HOLD),
         stamp("hold_since", "when the hold began", _HOLD),
         stamp("hold_deadline", "when the hold ends by itself", _HOLD),
         words("delegation_kind", "the batch engine it was handed to", _TAKEN),
@@ -213,7 +213,7 @@ def _job_file_columns() -> list[Column[Any]]:
         col("end_event", BigInteger, "last event of the range", _GEN),
         words(
             "problem",
-            "missing or broken: why an input could not be used",
+            "missing or broken: the fault of an input",
             f"{_REPORT} job_ends.acquit",
         ),
     ]
