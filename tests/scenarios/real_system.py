@@ -65,14 +65,14 @@ KNOBS = {
 }
 
 
-def until(condition: Callable[[], object], what: str) -> None:
+def until(condition: Callable[[], object], what: str, within_s: float = DEADLINE_S) -> None:
     """Wait for a condition, which does not hold while the database is away."""
-    deadline = clock.monotonic() + DEADLINE_S
+    deadline = clock.monotonic() + within_s
     while True:
         with suppress(OperationalError):
             if condition():
                 return
-        assert clock.monotonic() < deadline, f"not within {DEADLINE_S:.0f} s: {what}"
+        assert clock.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
         time.sleep(0.1)
 
 
@@ -184,7 +184,7 @@ class System:
         with self.engine.begin() as tx:
             commands.command(tx, caller(), task, command)
 
-    def settle(self, *ids: int) -> list[str]:
+    def settle(self, *ids: int, within_s: float = DEADLINE_S) -> list[str]:
         """Wait until tasks have come to their ends; their statuses."""
         seen: list[waiting.Watched] = []
 
@@ -194,7 +194,7 @@ class System:
             return all(one.settled for one in seen)
 
         try:
-            until(settled, f"tasks {ids} end")
+            until(settled, f"tasks {ids} end", within_s)
         except AssertionError as error:
             raise AssertionError(f"{error}: {[one.task for one in seen]}") from None
         return [one.task.status for one in seen]

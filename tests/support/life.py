@@ -39,6 +39,7 @@ from jedi.taskbuffer.users.users import Identity
 from jedi.taskcommando.commands import COMMANDS
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
+from support import life_events
 from support import life_truths as truths
 from support.helpers import put_file_dataset
 from support.situations import end_leases
@@ -88,10 +89,11 @@ TASKS: dict[str, dict[str, Any]] = {
         "skipScout": True,
         "buildSpec": {"transPath": "make", "jobParameters": "${OUT}"},
     },
+    **life_events.TASKS,
 }
 FIRST = {
     "scouts": 5, "fragile": 3, "built": 1, "preprocessed": 1, "staged": 2, "merging": 1,
-    "periodical": 2,
+    "periodical": 2, "events": 1, "fine": 2, "runonce": 1,
 }  # fmt: skip
 """What there is from the beginning, and of how many files."""
 
@@ -195,6 +197,7 @@ class Life(RuleBasedStateMachine):
         self.numbers = count(1)
         self.time = BEGINNING
         self.log = Log()
+        self.resting = False
 
     # --------------------------------------------------------------------------------- the system
 
@@ -214,6 +217,7 @@ class Life(RuleBasedStateMachine):
                        {"name": TAPE, "path": str(self.world.settings.home / TAPE)})  # fmt: skip
             tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) "
                             "VALUES ('SITE_A', :name)"), {"name": TAPE})  # fmt: skip
+        self.ranges = life_events.RangePilots(self.world.engine, self.tally)
         self.world.load_ddm = factory.load
         self.world.refresh()
         for kind, files in FIRST.items():
@@ -426,6 +430,7 @@ class Life(RuleBasedStateMachine):
     def start(self) -> None:
         for job in self.held:
             self.report(job, {"status": "running"})
+            self.ranges.work(job.order, self.dice, wholly=False)
 
     def end(self) -> None:
         for _ in self.held[: len(ENDS)]:
@@ -455,13 +460,16 @@ class Life(RuleBasedStateMachine):
 
     def say_it_again(self) -> None:
         """An answer was lost: the pilot repeats what it said, however old that is."""
+        self.ranges.say_it_again(self.dice)
         if self.said:
             self.say(*self.dice.choice(self.said))
 
     def end_job(self, job: Held, how: str) -> None:
         self.held.remove(job)
+        wholly = self.resting or (how == "finished" and self.dice.random() < 0.5)
+        self.ranges.work(job.order, self.dice, wholly=wholly)
         outputs = [] if how == "output_forgotten" else self.staged(job)
-        inputs = job.order["inputs"]
+        inputs = job.order.get("pieces") or job.order["inputs"]
         problem = {"input_missing": "missing", "input_broken": "broken"}.get(how)
         bad = [{"lfn": one["lfn"], "problem": problem} for one in inputs[:1] if problem]
         self.report(job, {**ENDS[how], "outputs": outputs, "bad_inputs": bad})
@@ -521,6 +529,7 @@ class Life(RuleBasedStateMachine):
                 none([one for one in check.check(tx, self.world.ddm) if one.violations])
             none(self.rows(truths.WRONG_END))
             none(self.rows(truths.WITHOUT_ANSWER))
+            none(self.rows(life_events.LOST_EVENTS))
             none([*self.left_over()])
             self.count()
             self.world.engine.dispose()
@@ -528,6 +537,7 @@ class Life(RuleBasedStateMachine):
 
     def come_to_rest(self) -> None:
         self.workers.clear()
+        self.resting = True
         for _ in range(60):
             self.leases_end()
             self.wait(2)
@@ -565,6 +575,6 @@ class Life(RuleBasedStateMachine):
 
     def count(self) -> None:
         """What happened."""
-        for what, query in truths.HAPPENED.items():
+        for what, query in {**truths.HAPPENED, **life_events.HAPPENED}.items():
             for name, number in self.rows(query):
                 self.tally[f"{what} {name}"] += number

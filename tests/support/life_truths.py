@@ -8,7 +8,8 @@ _INPUTS = "c.type IN ('input', 'pseudo_input') AND d.masterid IS NULL"
 TWICE = """
 SELECT f.fileid FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid)
   JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.type = 'input'
-WHERE j.status = 'finished' AND f.type = 'input' GROUP BY f.fileid HAVING count(*) > 1
+WHERE j.status = 'finished' AND f.type = 'input' AND j.kind NOT IN ('consumer', 'fine')
+GROUP BY f.fileid HAVING count(*) > 1
 """
 WRONG_END = f"""
 SELECT * FROM (

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
+from support import life_events
 from support.databases import drop_database, new_database
 from support.helpers import make_world
 from support.life import ENDS, Life
@@ -44,6 +45,7 @@ EXPECTED = {
     *("task staging", "periodical job", "person held", "person released"),
     *("because cancelled_by_user", "because lost_heartbeat", "because output_not_reported"),
     *("crash", "refused", "stale report"),
+    *life_events.EXPECTED,
 }
 
 
