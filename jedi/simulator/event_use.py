@@ -12,7 +12,7 @@ from jedi.spec.arrays import Bools, Numbers
 
 
 @dataclass(frozen=True, slots=True)
-class EventUse:
+class EventTotals:
     """Events of tasks of one name: those that consumers processed, and those that were merged;
     events a second, from the start of the first consumer to the last report; ranges that were
     handed out, and how often one was handed out again; the part of the consumers' core-hours (0 to
@@ -27,7 +27,7 @@ class EventUse:
     waste: float | None
 
 
-def event_use(record: Record, lives: JobTimes) -> list[EventUse]:
+def event_use(record: Record, lives: JobTimes) -> list[EventTotals]:
     """The events of each kind of task that has some."""
     return [_use(task, record, lives) for task in sorted(record.ranges)]
 
@@ -48,7 +48,7 @@ def _rates(record: Record, grid: Numbers, site: str) -> Numbers:
     return rates
 
 
-def _use(task: str, record: Record, lives: JobTimes) -> EventUse:
+def _use(task: str, record: Record, lives: JobTimes) -> EventTotals:
     ids = [one.jedi_task_id for one in record.tasks if one.task_name.rpartition(".")[0] == task]
     ours = [one for one in record.processed if one.task == task]
     events = sum(one.n_events for one in ours)
@@ -57,7 +57,7 @@ def _use(task: str, record: Record, lives: JobTimes) -> EventUse:
     if ours:
         took_h = max(one.at_h for one in ours) - float(lives.begins[which].min())
         per_s = round(events / (3600 * took_h), 4) if took_h > 0 else None
-    return EventUse(
+    return EventTotals(
         task, events, sum(record.merged.get(one, 0) for one in ids), per_s,
         record.ranges[task], record.redone[task], _waste(record, lives, which),
     )  # fmt: skip

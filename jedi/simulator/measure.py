@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jedi.core.holds import BY_REASON
-from jedi.simulator.event_use import EventUse, event_use, events_by_site
+from jedi.simulator.event_use import EventTotals, event_use, events_by_site
 from jedi.simulator.job_times import JobTimes, ShareJobs, hours_after
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import ScenarioSite
@@ -107,7 +107,7 @@ class SimulationOutcome:
     troubles: dict[str, int]
     wrong: list[str]
     curves: Curves
-    events: list[EventUse] = field(default_factory=list)
+    events: list[EventTotals] = field(default_factory=list)
 
     @property
     def utilisation(self) -> float:

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from jedi.simulator.event_use import EventUse
+from jedi.simulator.event_use import EventTotals
 from jedi.simulator.measure import Curve, Curves, ShareUse, SimulationOutcome, SiteUse, TaskEnd
 
 _TABLES: dict[str, type[Any]] = {
-    "sites": SiteUse, "shares": ShareUse, "tasks": TaskEnd, "events": EventUse,
+    "sites": SiteUse, "shares": ShareUse, "tasks": TaskEnd, "events": EventTotals,
 }  # fmt: skip
 
 

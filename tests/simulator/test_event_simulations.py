@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jedi.simulator.consumers import EventBook, EventWork
-from jedi.simulator.event_use import EventUse, event_use, events_by_site
+from jedi.simulator.event_use import EventTotals, event_use, events_by_site
 from jedi.simulator.job_times import JobTimes
 from jedi.simulator.measure import measure
 from jedi.simulator.random_streams import RandomStreams
@@ -107,7 +107,7 @@ def test_waste_is_the_time_after_the_last_report() -> None:
     record.ranges["mc"], record.redone["mc"], record.merged = 10, 2, {1: 7000}
     record.processed = [ProcessedEvents("mc", "A", 3.5, 3600), ProcessedEvents("mc", "A", 6, 3600)]
     lives = JobTimes(record)
-    assert event_use(record, lives) == [EventUse("mc", 7200, 7000, 0.4, 10, 2, 0.1)]
+    assert event_use(record, lives) == [EventTotals("mc", 7200, 7000, 0.4, 10, 2, 0.1)]
     assert lives.made.tolist() == [8, 0, 0]
     rates = events_by_site(record, np.array([0.0, 2.0, 4.0, 8.0]))
     assert rates["A"].tolist() == rates["all"].tolist() == [0, 0.5, 0.25]
