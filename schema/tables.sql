@@ -89,7 +89,7 @@ CREATE TABLE jedi_audit (
     operation text NOT NULL,                               -- the operation's name
     subject text,                                          -- the object, such as task 17
     arguments jsonb NOT NULL,                              -- the arguments, long texts cut
-    address text,                                          -- the peer's address; a process id on the unix socket
+    address text,                                          -- the caller's address; unix:UID on the unix socket
     request_id text,                                       -- the request, as the access log names it
     CONSTRAINT jedi_audit_pk PRIMARY KEY (audit_id)
 );

@@ -30,7 +30,7 @@ COMMENT ON COLUMN jedi_audit.way IS 'socket, token or oidc';
 COMMENT ON COLUMN jedi_audit.operation IS 'the operation''s name';
 COMMENT ON COLUMN jedi_audit.subject IS 'the object, such as task 17';
 COMMENT ON COLUMN jedi_audit.arguments IS 'the arguments, long texts cut';
-COMMENT ON COLUMN jedi_audit.address IS 'the peer''s address; a process id on the unix socket';
+COMMENT ON COLUMN jedi_audit.address IS 'the caller''s address; unix:UID on the unix socket';
 COMMENT ON COLUMN jedi_audit.request_id IS 'the request, as the access log names it';
 
 CREATE TABLE jedi_requests (

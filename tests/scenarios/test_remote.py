@@ -224,7 +224,7 @@ def test_somebody_elsewhere_works_with_jedi(trial: Trial) -> None:
     ]
     assert (there["lfn"], there["size"]) == ("names.txt", 7)
     strange = trial.task("dataset", "add", "user.root:names", "names.txt")
-    assert (strange.returncode, "only to datasets of" in strange.stderr) == (1, True)
+    assert (strange.returncode, "may change datasets of the scope" in strange.stderr) == (1, True)
     refused = trial.task("kill", str(foreign))
     assert (refused.returncode, "belongs to" in refused.stdout + refused.stderr) == (1, True)
     assert json.loads(trial.own("show", str(foreign), "--json"))["task"]["status"] != "aborted"

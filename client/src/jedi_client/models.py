@@ -15,7 +15,7 @@ from jedi_client.typed import Value
 @dataclass(eq=False, repr=False)
 class AuditEntry(Value):
     """A change: when, the user, the way by which he was known, the operation, its object and
-    arguments, and the peer's address."""
+    arguments, and the address of the caller."""
 
     audit_id: int
     time: datetime

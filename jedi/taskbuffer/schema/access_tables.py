@@ -178,7 +178,7 @@ audit = Table(
     words("operation", "the operation's name", "audit.note", nullable=False),
     words("subject", "the object, such as task 17", "audit.note"),
     col("arguments", JSONB, "the arguments, long texts cut", "audit.note", nullable=False),
-    words("address", "the peer's address; a process id on the unix socket", "audit.note"),
+    words("address", "the caller's address; unix:UID on the unix socket", "audit.note"),
     words("request_id", "the request, as the access log names it", "audit.note"),
     PrimaryKeyConstraint("audit_id"),
     Index("jedi_audit_time_ix", "creation_time"),

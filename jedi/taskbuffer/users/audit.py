@@ -18,7 +18,7 @@ from jedi.taskbuffer.db.rows import rows_of
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
     """A change: when, the user, the way by which he was known, the operation, its object and
-    arguments, and the peer's address."""
+    arguments, and the address of the caller."""
 
     audit_id: int
     time: datetime
