@@ -4,25 +4,53 @@ input is tried again, and all records agree."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from support.commanding import files, sound
-from support.event_sets import EventPilot, events_task, ranges, serve
+from support.event_sets import EventPilot, events_task, ranges, serve, set_jobs
 from support.generating import rows
+from support.situations import set_sites
 
 from jedi.agent.base import World
 from jedi.core import states
+from jedi.eventservice import agent_ends
+from jedi.eventservice.agent import EventService
+from jedi.eventservice.outcome import (
+    OUTCOMES,
+    ConsumerFacts,
+    ConsumerVerdict,
+    holds,
+    judge_consumer,
+)
 from jedi.jobdispatcher.agent import Adder
+from jedi.service import jobs
 from jedi.spec.jobs.attempt import HeldJob
 from jedi.taskbuffer.events import consumer_ends
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs import jobs as job_rows
+from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove
 
 STEPS = 80
+SETS = 40
+_LIVE = text("""
+SELECT pandaid, kind, status FROM jedi_jobs
+WHERE kind = 'consumer' AND status IN ('activated', 'running') AND kill_code IS NULL
+  OR kind = 'es_merge' AND status = 'waiting'
+ORDER BY pandaid
+""")
+_QUEUED_ENDS = (("failed", "transfer_failed"), ("closed", "activated_timeout"),
+                ("closed", "defined_timeout"))  # fmt: skip
 
 
 class RandomHistory:
     """One job set, and pilots that do anything with its consumers and its merge jobs."""
+
+    weights: tuple[int, ...] = (70, 8, 2, 20)
+    ends: tuple[str, ...] = ("finished", "failed", "lost", "killed")
 
     def __init__(self, world: World, seed: int) -> None:
         self.world, self.random = world, random.Random(seed)
@@ -48,8 +76,8 @@ class RandomHistory:
     def step(self) -> None:
         """A pilot takes a job, gets and reports ranges, or ends; now and then JEDI comes."""
         waiting = rows(self.world, "SELECT pandaid FROM jedi_jobs WHERE status = 'activated'")
-        if waiting and self.random.random() < 0.5:
-            [job] = self.pilot.take()
+        wanted = sum(self.random.random() < 0.5 for _ in waiting)
+        for job in self.pilot.take(wanted) if wanted else []:
             self.held[job.panda_id] = job, []
         for job, has in list(self.held.values()):
             if self.random.random() < 0.7:
@@ -71,13 +99,13 @@ class RandomHistory:
         else:
             has += self.pilot.ask(job, self.random.randint(0, 4))
             for first in list(has):
-                how = self.random.choices(("finished", "failed", "fatal", ""), (70, 8, 2, 20))[0]
+                how = self.random.choices(("finished", "failed", "fatal", ""), self.weights)[0]
                 if how:
                     self.pilot.process(job, [first], how)
                     has.remove(first)
 
     def end(self, job: HeldJob, killed: bool) -> None:
-        how = "killed" if killed else self.random.choice(("finished", "failed", "lost", "killed"))
+        how = "killed" if killed else self.random.choice(self.ends)
         del self.held[job.panda_id]
         if how == "lost":
             with self.world.engine.begin() as tx:
@@ -95,7 +123,9 @@ class RandomHistory:
             self.pilot.end(job)
             return
         zips = rows(self.world, "SELECT DISTINCT z.lfn FROM jedi_event_zips z JOIN jedi_events e "
-                    "USING (ziprow_id) WHERE e.status = 6 ORDER BY 1")  # fmt: skip
+                    "USING (ziprow_id) JOIN jedi_jobsets s ON s.jobsetid = e.jobsetid "
+                    "WHERE e.status = 6 AND s.merge_pandaid = :j ORDER BY 1",
+                    j=job.panda_id)  # fmt: skip
         bad: list[dict[str, Any]] = [{"lfn": zips[0].lfn, "problem": "broken"}]
         self.pilot.end(job, "failed", error_code="stagein_checksum", bad_inputs=bad)
 
@@ -119,4 +149,107 @@ def test_each_event_is_merged_once_or_its_input_tried_again(world: World, seed: 
     else:
         assert set(merged.values()) == {0}
         assert files(world, history.task).keys() <= {"ready", "failed"}
+    sound(world)
+
+
+class TroubledHistory(RandomHistory):
+    """Many job sets, of a task that does without ranges and of one that does not. People, dogs and
+    a site that goes offline end consumers, too."""
+
+    weights = (50, 10, 20, 20)
+    ends = (*["finished"] * 6, "failed", "lost", "killed")
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self.random = world, random.Random(seed)
+        for partial in (True, False):
+            self.task = events_task(
+                world, 6, files=SETS, nEsConsumers=3, maxAttemptES=2, maxAttemptEsJob=1,
+                allowPartialFinish=partial, output=f"a:{partial}",
+            )  # fmt: skip
+        self.pilot = EventPilot(world)
+        self.held = {}
+
+    def trouble(self) -> None:
+        """Somebody ends a consumer that waits or runs, or a merge job that waits."""
+        with self.world.engine.begin() as tx:
+            for job in tx.execute(_LIVE).all():
+                if self.random.random() > (0.1 if job.status == "activated" else 0.03):
+                    continue
+                if job.kind == "es_merge" or self.random.random() < 0.3:
+                    jobs.cancel(tx, "anna", [job.pandaid], None)
+                elif job.status == "activated":
+                    end = self.random.choice(_QUEUED_ENDS)
+                    job_ends.end_jobs(tx, [JobEnd(job.pandaid, *end, "Late.", None)], "WatchDog")
+                elif self.random.random() < 0.75:
+                    job_rows.ask_to_kill(tx, [job.pandaid], "reassigned")
+                else:
+                    lost = JobEnd(job.pandaid, "failed", "holding_timeout", "Late.", None)
+                    job_ends.end_jobs(tx, [lost], "WatchDog")
+
+    def meanwhile(self) -> None:
+        """While an EventService thinks, consumers end."""
+        agent = EventService(self.world)
+        agent.world.refresh()
+        with self.world.engine.begin() as tx:
+            claimed = agent.claim(tx, 100)
+        results = [(item, agent.work(item)) for item in claimed]
+        for job, _ in list(self.held.values()):
+            [row] = rows(self.world, "SELECT kind, status FROM jedi_jobs WHERE pandaid = :j",
+                         j=job.panda_id)  # fmt: skip
+            works = row.kind == "consumer" and row.status == "running"
+            if works and self.random.random() < 0.5:
+                self.end(job, killed=False)
+        with self.world.engine.begin() as tx:
+            agent.apply(tx, results)
+
+
+def late_end(world: World) -> None:
+    """A consumer without ranges ends while the merge job of its set starts. Chance does that
+    rarely."""
+    task = events_task(world, nEsConsumers=2, output="a:late")
+    pilot = EventPilot(world)
+    works, idle = pilot.take(2)
+    pilot.process(works, pilot.ask(works, 9))
+    pilot.end(works)
+    agent = EventService(world)
+    agent.world.refresh()
+    with world.engine.begin() as tx:
+        claimed = agent.claim(tx, 100)
+    results = [(item, agent.work(item)) for item in claimed]
+    pilot.end(idle)
+    with world.engine.begin() as tx:
+        agent.apply(tx, results)
+    serve(world)
+    assert set_jobs(world, task, "consumer")[1] == ("consumer", "closed", "es_killed")
+    [merge] = pilot.take()
+    pilot.end(merge)
+    Adder(world).run_once()
+    serve(world)
+
+
+def test_every_row_of_the_table_is_reached(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expected: random histories of ranges and consumers reach every row of the table of consumers'
+    ends; the rows that none reached are named."""
+    reached: Counter[str] = Counter()
+
+    def counted(facts: ConsumerFacts) -> ConsumerVerdict:
+        reached[next(row.when for row in OUTCOMES if holds(row.when, facts))] += 1
+        return judge_consumer(facts)
+
+    monkeypatch.setattr(agent_ends, "judge_consumer", counted)
+    late_end(world)
+    history = TroubledHistory(world, 2)
+    unreached = {row.when for row in OUTCOMES}
+    for n in range(STEPS):
+        history.trouble()
+        history.step()
+        if n % 4 == 2:
+            set_sites(world, "SITE_A", status="offline")
+            serve(world)
+            set_sites(world, "SITE_A", status="online")
+        history.meanwhile()
+        unreached -= reached.keys()
+        if not unreached:
+            break
+    assert not unreached, sorted(unreached)
     sound(world)
