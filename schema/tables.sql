@@ -157,6 +157,7 @@ CREATE TABLE jedi_consumers (
 );
 CREATE INDEX jedi_consumers_jeditaskid_ix ON jedi_consumers (jeditaskid);
 CREATE INDEX jedi_consumers_jobsetid_ix ON jedi_consumers (jobsetid);
+CREATE INDEX jedi_consumers_jumbo_ix ON jedi_consumers (jeditaskid) WHERE jobsetid IS NULL;
 CREATE INDEX jedi_consumers_live_ix ON jedi_consumers (jobsetid) WHERE settled_at IS NULL;
 
 -- files (or event ranges of files) and their use by tasks

@@ -170,6 +170,7 @@ class DecisionsKnobs:
 @dataclass(frozen=True, slots=True)
 class EventserviceKnobs:
     batch: int
+    jumbo_tries: int
     merge_attempts: int
     merge_memory_mb: int
     merge_priority: int
@@ -484,6 +485,7 @@ class WatchdogKnobs:
     batch: int
     boost_period_s: float
     caps_period_s: float
+    co_jumbo_period_s: float
     copies_period_s: float
     diskio_period_s: float
     exhausted_period_s: float
@@ -492,6 +494,7 @@ class WatchdogKnobs:
     failing_period_s: float
     goal_period_s: float
     heartbeat_timeout_s: float
+    jumbo_jobs_period_s: float
     jumbo_period_s: float
     leases_period_s: float
     lookup_period_s: float

@@ -427,6 +427,8 @@ _DECLARED = [
           "transaction", least=1),
     _knob("eventservice.retry_s", "s", 30.0, "wait before the next try to end the consumers of a "
           "job set", least=1),
+    _knob("eventservice.jumbo_tries", "jobs", 3, "jumbo jobs of a task, one after the other, "
+          "that process nothing, after which JEDI makes no more", least=1),
     _knob("eventservice.merge_attempts", "jobs", 3, "merge jobs that a job set of events may have, "
           "one after the other", least=1),
     _knob("eventservice.merge_priority", "", 5000, "priority of the merge jobs of job sets"),
@@ -567,6 +569,10 @@ _DECLARED = [
           "because most of their jobs fail", least=0.1),
     _knob("watchdog.jumbo_period_s", "s", 600.0, "interval between runs of the JumboWatchDog",
           least=0.1),
+    _knob("watchdog.jumbo_jobs_period_s", "s", 60.0, "interval between checks whether tasks lack "
+          "jumbo jobs", least=0.1),
+    _knob("watchdog.co_jumbo_period_s", "s", 3600.0, "interval between searches for consumers "
+          "whose events jumbo jobs have processed", least=0.1),
     _knob("jumbo_dog.max_tasks", "tasks", 1, "active tasks with jumbo jobs; the JumboWatchDog "
           "enables no more", least=0),
     _knob("jumbo_dog.min_events_disable", "events", 100_000, "remaining events below which a task "

@@ -191,6 +191,7 @@ JOBS: Mapping[str, str] = {
     "es_wait": "No range of events is left, but other jobs of the set still have some.",
     "es_merge": "All ranges of events are processed: a job near their pieces merges them.",
     "es_merge_again": "The merge of the pieces failed: another job tries it.",
+    "es_jumbo": "The jumbo job processed ranges of events; those without a result came back.",
     "es_merged": "The pieces of the job set are merged: the job is finished.",
     "es_merge_failed": "The pieces could not be merged: the inputs are tried again. Read the log "
     "of the merge job.",

@@ -14,19 +14,22 @@ from jedi.core.errors import JediError, NotFound
 from jedi.ddm import leftovers
 from jedi.ddm.interface import FileInfo, Staged
 from jedi.eventservice.agent_ends import SetEnds
+from jedi.eventservice.agent_jumbo import settle_jumbos
 from jedi.jobdispatcher.outcome import judge, logs
 from jedi.spec.jobs.attempt import JobFile, ReportedJob
-from jedi.taskbuffer.events import clones, consumer_ends
+from jedi.taskbuffer.events import clones, consumer_ends, jumbo_jobs
 from jedi.taskbuffer.jobs import job_ends
 
 
 class DueSet(NamedTuple):
     """A job set that is due, with those of its consumers whose pilots are through. `copy`: of
-    copies of a job, the one that may store its outputs, 0: any; None: none may."""
+    copies of a job, the one that may store its outputs, 0: any; None: none may. `jumbo`: a jumbo
+    job by itself, with its own number as that of the job set."""
 
     jobset_id: int
     jobs: tuple[ReportedJob, ...]
     copy: int | None = None
+    jumbo: bool = False
 
 
 class StoredFiles(NamedTuple):
@@ -63,12 +66,14 @@ class EventService(Agent[DueSet, StoredFiles]):
         now = clock.monotonic()
         self._not_yet = {one: until for one, until in self._not_yet.items() if until > now}
         found = consumer_ends.due(tx, limit, list(self._not_yet))
-        by_job = consumer_ends.reported(tx, found)
+        jumbos = jumbo_jobs.due(tx, limit, list(self._not_yet))
+        by_job = {**consumer_ends.reported(tx, found), **{one: one for one in jumbos}}
         jobs: dict[int, list[ReportedJob]] = defaultdict(list)
         for job in job_ends.reported_among(tx, list(by_job)):
             jobs[by_job[job.panda_id]].append(job)
         copies = clones.owners(tx, found)
-        return [DueSet(one, tuple(jobs[one]), copies.get(one)) for one in found]
+        sets = [DueSet(one, tuple(jobs[one]), copies.get(one)) for one in found]
+        return sets + [DueSet(one, tuple(jobs[one]), jumbo=True) for one in jumbos]
 
     def work(self, item: DueSet) -> StoredFiles:
         """Store the logs, and the outputs of the first good copy of a job. A log that can't be
@@ -86,7 +91,10 @@ class EventService(Agent[DueSet, StoredFiles]):
         unstored = {panda_id for _, files in results for panda_id in files.unstored}
         copies = [files.copy for _, files in results if files.copy is not None]
         ends = SetEnds(tx, self.world.knobs, self.name)
-        ends.settle([item.jobset_id for item, _ in results], looked_at, unstored, copies)
+        sets = [item.jobset_id for item, _ in results if not item.jumbo]
+        jumbos = [item.jobset_id for item, _ in results if item.jumbo]
+        ends.settle(sets, looked_at, unstored, copies)
+        settle_jumbos(tx, self.name, jumbos, looked_at, unstored)
 
     def tidy(self, results: Sequence[tuple[DueSet, StoredFiles]]) -> None:
         for item, _ in results:

@@ -24,7 +24,7 @@ from jedi.eventservice.outcome import (
 )
 from jedi.spec.jobs.attempt import ReportedJob
 from jedi.spec.jobs.events import NewConsumer
-from jedi.taskbuffer.events import consumer_ends, heirs, job_sets, set_ends
+from jedi.taskbuffer.events import consumer_ends, heirs, job_sets, jumbo_jobs, set_ends
 from jedi.taskbuffer.events.consumer_ends import LockedSet, RangeOwner, SetConsumer, SetRanges
 from jedi.taskbuffer.events.set_ends import ConsumerSite, MergeStart, NearSite, SetLook
 from jedi.taskbuffer.jobs import job_ends, jobs
@@ -123,6 +123,7 @@ class SetEnds:
         self._return_ranges(sets, ended, own)
         self._near = _by_set(set_ends.brokered_sites(self.tx, list(sets)))
         live = [one.panda_id for one in consumers if not one.settled and one.panda_id not in own]
+        live += self._take_processed(sets)
         self._ranges = consumer_ends.ranges_of_sets(self.tx, list(sets), live)
         found = {}
         left: dict[int, int] = defaultdict(int)
@@ -133,6 +134,17 @@ class SetEnds:
             of, alive = sets[one.jobset_id], left[one.jobset_id]
             found[one.panda_id] = self._with_set(own[one.panda_id], of, alive, one.panda_id)
         return found
+
+    def _take_processed(self, sets: Mapping[int, LockedSet]) -> list[int]:
+        """Ranges that jumbo jobs have processed are done. Return the jumbo jobs that live."""
+        jumbos = jumbo_jobs.of_tasks(self.tx, [of.jedi_task_id for of in sets.values()])
+        tasks = {one.jedi_task_id for one in jumbos}
+        jumbo_jobs.take_processed(self.tx, [
+            of.jobset_id for of in sets.values()
+            if of.jedi_task_id in tasks and of.merge_status == "waiting" and not of.ended
+        ])  # fmt: skip
+        self._jumbos = Counter(one.jedi_task_id for one in jumbos if one.alive)
+        return [one.panda_id for one in jumbos if one.alive]
 
     def _own(
         self, one: SetConsumer, of: LockedSet, held: Mapping[int, consumer_ends.ConsumerRanges]
@@ -161,7 +173,8 @@ class SetEnds:
         return facts._replace(
             left=ranges.left, used_up=0 if of.partial else ranges.used_up, done=ranges.done,
             spent=panda_id in (ranges.last_tried_by or ()),
-            busy=ranges.busy, alive=alive, attempts=of.attempts_left,
+            busy=ranges.busy, alive=alive, jumbo=self._jumbos[of.jedi_task_id],
+            attempts=of.attempts_left,
             online=near.next_site(self._near[of.jobset_id], None, True) is not None,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ A row names conditions; the first row whose conditions all hold counts. `!` nega
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 SetStep = Literal["none", "retry", "merge", "fail", "cancel"]
@@ -28,8 +28,9 @@ class ConsumerFacts(NamedTuple):
     had it. got: ranges that it ever had; made: those that it processed. Of the set: left: ranges
     that are ready and may be tried; used_up: ranges without attempts that nobody may do without;
     done: ranges that wait to be merged; busy: other consumers that hold ranges; alive: other
-    consumers that have not ended; attempts: attempts without progress that are left; online: a
-    queue that may take one more consumer is online; merge: the status of the merge job."""
+    consumers that have not ended; jumbo: jumbo jobs of the task that have not ended; attempts:
+    attempts without progress that are left; online: a queue that may take one more consumer is
+    online; merge: the status of the merge job."""
 
     status: str = "holding"
     result: str | None = "finished"
@@ -45,6 +46,7 @@ class ConsumerFacts(NamedTuple):
     done: int = 0
     busy: int = 0
     alive: int = 0
+    jumbo: int = 0
     attempts: int = 0
     online: bool = True
     merge: str = "waiting"
@@ -100,6 +102,7 @@ CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
     "done": lambda f: f.done > 0,
     "busy": lambda f: f.busy > 0,
     "alive": lambda f: f.alive > 0,
+    "served": lambda f: f.alive + f.jumbo > 0,
     "early": lambda f: f.status == "failed" and not f.dispatched,
     "attempts": lambda f: f.attempts > 0 or not costs_attempt(f),
     "online": lambda f: f.online,
@@ -108,9 +111,9 @@ CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
 _USED_UP = ("used_up", "es_ranges_failed", "Ranges without an attempt: {used_up}.")
 _FAILS = (
     ("!left !busy !done", "es_ranges_failed", "All ranges failed."),
-    ("left !online !alive", "es_no_queue",
+    ("left !online !served", "es_no_queue",
      "Ranges left: {left}; no queue for them is online."),
-    ("left !attempts !alive", "es_attempts",
+    ("left !attempts !served", "es_attempts",
      "Ranges left: {left}; the attempts of jobs are used up."),
 )  # fmt: skip
 """Ends of the whole job set: conditions, code and sentence."""
@@ -166,7 +169,15 @@ def holds(when: str, facts: ConsumerFacts) -> bool:
 
 def judge_consumer(facts: ConsumerFacts) -> ConsumerVerdict:
     """Return the row of the table that counts, and the next step of the job set."""
-    row = next(row for row in OUTCOMES if holds(row.when, facts))
+    return verdict(OUTCOMES, facts, *next_step(facts))
+
+
+def verdict(
+    table: Sequence[Outcome], facts: ConsumerFacts, step: SetStep = "none", code: str = "",
+    reason: str = "",
+) -> ConsumerVerdict:  # fmt: skip
+    """Return the first row of a table whose conditions hold, with a step of the job set."""
+    row = next(row for row in table if holds(row.when, facts))
     words = {
         **facts._asdict(),
         "error_code": facts.error_code or "no_reason",
@@ -174,8 +185,8 @@ def judge_consumer(facts: ConsumerFacts) -> ConsumerVerdict:
         "cancelled": facts.kill_code or facts.error_code or "cancelled_by_user",
     }
     substatus = row.substatus and row.substatus.format_map(words)
-    code, reason = row.code.format_map(words), row.sentence.format_map(words)
-    return ConsumerVerdict(row.target, substatus, code, reason, *next_step(facts))
+    said = row.code.format_map(words), row.sentence.format_map(words)
+    return ConsumerVerdict(row.target, substatus, *said, step, code, reason)
 
 
 def next_step(facts: ConsumerFacts) -> tuple[SetStep, str, str]:

@@ -8,6 +8,7 @@ from jedi.watchdog import (
     archive,
     boost,
     caps,
+    co_jumbo,
     copies,
     diskio,
     exhausted,
@@ -15,6 +16,7 @@ from jedi.watchdog import (
     failing,
     goal,
     jumbo,
+    jumbo_jobs,
     leases,
     lookup,
     measure,
@@ -40,7 +42,8 @@ DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
-        jumbo, periods, statistics, progress, retries, shares, space, diskio, staging, copies,
+        jumbo, jumbo_jobs, co_jumbo, periods, statistics, progress, retries, shares, space, diskio,
+        staging, copies,
         expiry, purge, sweep,
         caps, lookup, archive, notifier, retention,
     )

@@ -26,11 +26,12 @@ _NAMES = {code: name for name, code in EVENT_CODES.items()}
 
 
 def events_task(world: World, events: int = 6, files: int = 1, **keys: Any) -> int:
-    """A task of one job set a file, each of ranges of two events; its first consumers wait."""
+    """A task of one job set a file, each of ranges of two events; its first consumers wait. None:
+    the key is left out."""
     add_inputs(world, files)
     said = {"nFilesPerJob": 1, "nEventsPerInputFile": events, "nEventsPerWorker": 2,
             "site": "SITE_A", "esmergeSpec": MERGE, **keys}  # fmt: skip
-    [task] = ready(world, document(**said))
+    [task] = ready(world, document(**{k: v for k, v in said.items() if v is not None}))
     assert generate(world) == 1
     return task
 

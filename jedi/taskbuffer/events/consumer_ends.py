@@ -24,16 +24,27 @@ _CODE = states.EVENT_CODES
 _READY, _SENT, _RUNNING, _FINISHED = (
     _CODE[name] for name in ("ready", "sent", "running", "finished")
 )
-_DONE, _FAILED, _CORRUPTED = (_CODE[name] for name in ("done", "failed", "corrupted"))
+_DONE, _FAILED, _CORRUPTED, _MERGED = (
+    _CODE[name] for name in ("done", "failed", "corrupted", "merged")
+)
 
 # ------------------------------------------------------------------------------- what is due
 
-_FREE = """
+FREE = """
 (j.hold_kind IS NULL OR j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now())
 """
-_REPORTED = f"""
-j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding' AND {_FREE}
+REPORTED = f"""
+j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding' AND {FREE}
 """
+"""SQL: the pilot of a consumer `j` is through, and nobody holds its end."""
+_JUMBOS = """
+FROM jedi_consumers c
+WHERE c.jeditaskid = s.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NULL
+"""
+IN_WORK = f"""EXISTS (SELECT FROM jedi_events e WHERE e.jobsetid = s.jobsetid
+  AND (e.status IN ({_READY}, {_SENT}, {_RUNNING})
+    OR e.status = {_FAILED} AND e.pandaid IN (SELECT c.pandaid {_JUMBOS})))"""
+"""SQL: a job set `s` has ranges that consumers, or jumbo jobs of its task, may process, or do."""
 # jedi_jobs.to_book and next_look_at have the due ones alone: neither the living jobs nor the
 # waiting sets are read. Looked up one by one, so that no plan for all comes of it.
 _DUE = text(f"""
@@ -41,7 +52,7 @@ SELECT DISTINCT jobsetid FROM (
   SELECT s.jobsetid FROM jedi_jobs j, LATERAL (
     SELECT jobsetid FROM jedi_consumers c WHERE c.pandaid = j.pandaid
     UNION ALL SELECT jobsetid FROM jedi_jobsets m WHERE m.merge_pandaid = j.pandaid OFFSET 0) s
-  WHERE j.to_book AND (j.status <> 'holding' OR {_REPORTED})
+  WHERE j.to_book AND (j.status <> 'holding' OR {REPORTED})
   UNION ALL
   SELECT jobsetid FROM jedi_jobsets WHERE next_look_at <= jedi_now()
 ) d WHERE jobsetid IS NOT NULL AND jobsetid <> ALL(CAST(:not_yet AS bigint[]))
@@ -68,7 +79,7 @@ def any_open(tx: Connection) -> bool:
 _ENDED = text(f"""
 SELECT j.pandaid AS panda_id, c.jobsetid AS jobset_id
 FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
-WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL AND {_REPORTED}
+WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL AND {REPORTED}
 ORDER BY j.pandaid
 """)
 
@@ -142,7 +153,7 @@ _CONSUMERS = text(f"""
 SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id, c.settled_at IS NOT NULL AS settled,
   coalesce(j.status, 'closed') AS status, j.pilot_result, j.kill_code, j.error_code, j.error_diag,
   coalesce(j.lock_seq, 0) AS lock_seq, j.site, j.starttime AS start_time,
-  ({_FREE}) IS NOT TRUE AS held
+  ({FREE}) IS NOT TRUE AS held
 FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
   AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
@@ -175,7 +186,7 @@ def consumers_of(tx: Connection, jobset_ids: Sequence[int]) -> list[SetConsumer]
 
 _HELD = text(f"""
 SELECT e.pandaid AS panda_id, count(*) AS got,
-  count(*) FILTER (WHERE e.status IN ({_FINISHED}, {_DONE})) AS made
+  count(*) FILTER (WHERE e.status IN ({_FINISHED}, {_DONE}, {_MERGED})) AS made
 FROM jedi_events e WHERE e.jeditaskid = ANY(CAST(:tasks AS bigint[]))
   AND e.pandaid = ANY(CAST(:ids AS bigint[])) AND e.jobsetid IS NOT NULL
 GROUP BY e.pandaid
@@ -260,7 +271,8 @@ UPDATE jedi_events e SET
   is_jumbo = CASE WHEN {_BACK} THEN NULL ELSE e.is_jumbo END
 FROM (SELECT task, id, CASE WHEN spares THEN 0 ELSE 1 END AS cost FROM {_OF} o(task, id, spares)) c
 WHERE e.jeditaskid = c.task AND e.pandaid = c.id
-  AND e.status IN ({_SENT}, {_RUNNING}, {_FINISHED}) AND e.jobsetid IS NOT NULL
+  AND (e.status IN ({_SENT}, {_RUNNING}) OR e.status = {_FINISHED} AND e.is_jumbo IS NULL)
+  AND e.jobsetid IS NOT NULL
 """)
 _GIVE_UP = text(f"""
 UPDATE jedi_events e SET status = {_CODE["fatal"]}
@@ -272,7 +284,8 @@ _TRY_AGAIN = text(f"""
 INSERT INTO jedi_events ({_COPIED})
 SELECT {_COPY}, e.attemptnr - 1
 FROM {_OF} c(task, id, tried) JOIN jedi_events e ON e.jeditaskid = c.task AND e.pandaid = c.id
-WHERE e.status = {_FAILED} AND e.attemptnr > 1 AND e.jobsetid IS NOT NULL
+  JOIN jedi_jobsets s USING (jobsetid)
+WHERE e.status = {_FAILED} AND e.attemptnr > 1 AND s.ended_at IS NULL
 """)
 _DISCARD = text(f"""
 WITH o AS (
@@ -298,8 +311,9 @@ class RangeOwner(NamedTuple):
 
 
 def give_back(tx: Connection, owners: Sequence[RangeOwner]) -> None:
-    """Settle the ranges of consumers that have ended. Finished ones are done. Those without a
-    result go back to their job set with one attempt less (flag: with all), or fail with the last
+    """Settle the ranges of consumers that have ended. Finished ones are done, but for those of
+    jumbo jobs, which are done when their job set's next consumer ends. Those without a result go
+    back to their job set with one attempt less (flag: with all), or fail with the last
     one."""
     if owners:
         tx.execute(_GIVE_BACK, _arrays(owners))

@@ -25,8 +25,9 @@ class KnownConsumer(NamedTuple):
 
     @property
     def pool(self) -> tuple[int, int]:
-        """The ranges that it takes: its task and job set, or 0 for any."""
-        return self.jedi_task_id, self.jobset_id or 0
+        """The ranges that it takes: those of its task and job set; a jumbo job, whose number is
+        negative here, takes those of the job sets before it, whose inputs it has."""
+        return self.jedi_task_id, self.jobset_id or -self.panda_id
 
 
 _CONSUMERS = text("""

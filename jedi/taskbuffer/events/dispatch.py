@@ -165,18 +165,20 @@ def acquire_ranges(
     """Hand ready ranges to different consumers, up to as many as each asks; one answer an ask, and
     the files of all ranges by their ids. The commit does not wait for the disk.
 
-    A consumer gets ranges of its job set, a jumbo job those of its task, in the order of files and
-    events, beginning behind the last ones. Those that came back ready are handed out after the
-    others. A repeated request gets the ranges that the first one got and that are not reported.
-    Without `wait`, a consumer whose job somebody else has locked is answered as if it were stale.
+    A consumer gets ranges of its job set, a jumbo job those of all job sets before it, in the order
+    of files and events, beginning behind the last ones. Those that came back ready are handed out
+    after the others. A repeated request gets the ranges that the first one got and that are not
+    reported. Without `wait`, a consumer whose job somebody else has locked is answered as if it
+    were stale.
     """
     known = memory.consumers(tx, (ask.panda_id for ask in asks))
     found = _Found()
-    for jumbo in (False, True):  # a task's pool has the ranges of its job sets, too
-        some = [ask for ask in asks if ask.panda_id in known
-                and (known[ask.panda_id].jobset_id is None) is jumbo]  # fmt: skip
+    jumbos = [ask for ask in asks if ask.panda_id in known
+              and known[ask.panda_id].jobset_id is None]  # fmt: skip
+    others = [ask for ask in asks if ask.panda_id in known and ask not in jumbos]
+    for some in (others, *([ask] for ask in jumbos)):  # no range is in two pools of a statement
         if some:
-            _hand_out(tx, some, known, memory, found, jumbo, wait)
+            _hand_out(tx, some, known, memory, found, some is not others, wait)
     if found.again:
         found.add(*value(tx, _AGAIN, {"ids": _array(found.again)}))
     return [found.answer(ask, known.get(ask.panda_id)) for ask in asks], found.files
@@ -228,7 +230,7 @@ def _hand_out(
         "pools": range(len(pools)),
         "tasks": (task for task, _ in pools),
         "lows": (jobset for _, jobset in pools),
-        "highs": (jobset or _TOP for _, jobset in pools),
+        "highs": (abs(jobset) for _, jobset in pools),
         "jobsets": (place[0] for place in places),
         "files": (place[1] for place in places),
         "processes": (place[2] for place in places),

@@ -99,6 +99,7 @@ def _ranges(jedi_task_id: int, ranges: NewRanges) -> Iterator[Block]:
 
 
 _KIND = " ".join(f"WHEN '{mode}' THEN '{kind}'" for mode, kind in states.JOBSET_MODES.items())
+_OWN_SET = "CASE WHEN kind <> 'jumbo' THEN jobsetid END"
 _LOCK = text("""
 SELECT FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:ids AS bigint[]))
 ORDER BY jobsetid FOR NO KEY UPDATE
@@ -108,7 +109,8 @@ ORDER BY jobsetid FOR NO KEY UPDATE
 # are at endpoints of the consumer's own site, unless their dataset has a destination.
 _ADD = text(f"""
 WITH w AS MATERIALIZED (
-  SELECT t.*, n.after, coalesce(n.kind, CASE t.mode {_KIND} END) AS kind,
+  SELECT t.*, n.after, coalesce(n.kind, CASE WHEN t.jumbo AND t.mode = 'es' THEN 'co_jumbo' END,
+      CASE t.mode {_KIND} END) AS kind,
     coalesce(n.site, before.site, m.site) AS at_site, m.pandaid AS m,
     m.taskid, m.originpandaid, m.unit_nr, m.attemptnr, m.prodsourcelabel, m.processingtype,
     m.username, m.vo, m.nucleus, m.workqueue_id, m.n_inputs, m.n_events,
@@ -135,10 +137,10 @@ WITH w AS MATERIALIZED (
   INSERT INTO jedi_job_params (pandaid, jobparameters, texts)
   SELECT pandaid, replace(command, '$PANDAID', CAST(pandaid AS text)),
     coalesce(texts, '{{}}') || jsonb_build_object('{EVENTS}', CAST(jsonb_build_object(
-      'jobset_id', jobsetid, 'mode', mode, 'clone', clone) AS text)) FROM w
+      'jobset_id', {_OWN_SET}, 'mode', mode, 'clone', clone) AS text)) FROM w
 ), beside AS (
   INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number)
-  SELECT pandaid, jeditaskid, jobsetid, kind, number FROM w
+  SELECT pandaid, jeditaskid, {_OWN_SET}, kind, number FROM w
 ), files AS (
   SELECT w.pandaid, w.kind, w.number, f.fileid, f.jeditaskid, f.datasetid, f.type, f.lfn,
     f.source_name, f.fsize, f.checksum, f.guid, f.n_events, f.start_event, f.end_event, w.attemptnr,

@@ -232,6 +232,8 @@ INVARIANTS = (
               "file", event_checks.OWNED),
     Invariant("dead_consumers", "no range of events is with a consumer that has ended", "job",
               event_checks.NOT_DEAD),
+    Invariant("jumbo_ranges", "ranges of events are marked as those of jumbo jobs if they are",
+              "job", event_checks.OF_JUMBOS),
     Invariant("ended_job_sets", "a job set that has ended has no open range of events", "job set",
               event_checks.SETTLED_SETS),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),

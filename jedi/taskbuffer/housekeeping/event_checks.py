@@ -49,6 +49,12 @@ WHERE e.jobsetid IS NOT NULL AND (e.status IN ({_SENT}, {_RUNNING})
   OR e.status = {_FINISHED} AND e.is_jumbo IS NULL)"""
 """No range is with a consumer that has ended."""
 
+OF_JUMBOS = """
+SELECT e.pandaid, (e.is_jumbo = 1) IS TRUE <> (o.jobsetid IS NULL)
+FROM jedi_events e JOIN jedi_consumers o USING (pandaid)
+WHERE e.jobsetid IS NOT NULL AND (e.is_jumbo = 1 OR o.jobsetid IS NULL)"""
+"""Ranges are marked as those of jumbo jobs if jumbo jobs have or had them."""
+
 SETTLED_SETS = f"""
 SELECT s.jobsetid, e.jobsetid IS NOT NULL
 FROM jedi_jobsets s LEFT JOIN (

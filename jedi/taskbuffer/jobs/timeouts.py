@@ -58,8 +58,10 @@ _SHORT = "j.status = 'activated' AND j.processingtype IN ('evgen', 'simul')"
 _IDLE = "NOT coalesce(s.laststart >= jedi_now() - make_interval(secs => :idle_s), false)"
 
 _CONSUMERS = "jedi_jobsets t JOIN jedi_consumers c USING (jobsetid)"
-_HAS_CONSUMERS = f"""EXISTS (SELECT FROM {_CONSUMERS}
-  WHERE t.merge_pandaid = j.pandaid AND c.settled_at IS NULL)"""
+_HAS_CONSUMERS = f"""(EXISTS (SELECT FROM {_CONSUMERS}
+  WHERE t.merge_pandaid = j.pandaid AND c.settled_at IS NULL) OR EXISTS (
+  SELECT FROM jedi_consumers c  -- a jumbo job
+  WHERE c.jeditaskid = j.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NULL))"""
 _LAST_SETTLED = f"""greatest(j.statechangetime, (SELECT max(c.settled_at) FROM {_CONSUMERS}
   WHERE t.merge_pandaid = j.pandaid))"""
 

@@ -84,8 +84,8 @@ SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint) AS n_events,
     secs => :window_s))) AS float8) AS within_s
 FROM (SELECT min(coalesce(j.starttime, j.creationtime)) AS since
       FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid) WHERE c.jeditaskid = :task) s
-  LEFT JOIN jedi_jobsets t ON t.jeditaskid = :task
-  LEFT JOIN jedi_event_zips z ON z.jobsetid = t.jobsetid
+  LEFT JOIN jedi_consumers c ON c.jeditaskid = :task
+  LEFT JOIN jedi_event_zips z ON z.pandaid = c.pandaid
     AND z.creationtime > jedi_now() - make_interval(secs => :window_s)
 """)
 

@@ -162,6 +162,7 @@ consumers = Table(
     ),
     words("request_id", "its last ask for ranges that was answered", _DISPATCH),
     PrimaryKeyConstraint("panda_id"),
+    Index("jedi_consumers_jumbo_ix", "jedi_task_id", postgresql_where=text("jobsetid IS NULL")),
     Index("jedi_consumers_live_ix", "jobset_id", postgresql_where=text("settled_at IS NULL")),
     Index(None, "jobset_id"),
     Index(None, "jedi_task_id"),

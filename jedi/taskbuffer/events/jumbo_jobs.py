@@ -1,0 +1,233 @@
+"""Jumbo jobs: consumers that process ranges of any job set of their task.
+
+A jumbo job is made like a consumer of the first job set that has work, and then gets the inputs of
+all of them. It takes ranges of the job sets that were there before it, by their numbers.
+Source: docs/reference/event-service.md#jumbo-jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.spec.jobs.events import NewConsumer
+from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, JOB_FINAL, JOB_QUEUED
+from jedi.taskbuffer.events import job_sets
+from jedi.taskbuffer.events.consumer_ends import FREE, IN_WORK, REPORTED
+
+_CODE = states.EVENT_CODES
+_FINISHED, _DONE, _FAILED = (_CODE[name] for name in ("finished", "done", "failed"))
+
+# ------------------------------------------------------------------------------- new ones
+
+_LOCK_TASKS = text("""
+SELECT jeditaskid FROM jedi_tasks t
+WHERE t.eventservice = 1 AND t.rules ? 'n_jumbo_jobs' AND coalesce(t.site, '') = ''
+  AND t.status IN ('ready', 'pending', 'scouting', 'running', 'throttled')
+ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED
+""")
+# A jumbo job that processed something has finished.
+_LACKING = text("""
+SELECT t.jeditaskid AS jedi_task_id, f.jobsetid AS jobset_id,
+  coalesce(nullif(t.transhome, ''), t.transuses, '') AS release,
+  CAST(t.rules ->> 'n_jumbo_jobs' AS int) AS most,
+  coalesce(CAST(t.rules ->> 'max_jumbo_per_site' AS int), 1) AS per_site,
+  ARRAY(SELECT coalesce(j.site, '') FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
+    WHERE c.jeditaskid = t.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NULL) AS living,
+  (SELECT count(*) FROM (
+    SELECT j.status = 'finished' AS good, bool_or(j.status = 'finished') OVER (
+      ORDER BY c.pandaid DESC) AS since, coalesce(j.lock_seq, 0) > 0 OR j.status = 'failed' AS tried
+    FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+    WHERE c.jeditaskid = t.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NOT NULL) c
+   WHERE c.tried AND NOT c.since) AS idle
+FROM jedi_tasks t, LATERAL (
+  SELECT e.jobsetid FROM jedi_events e
+  WHERE e.ready AND e.attemptnr > 0 AND e.jeditaskid = t.jeditaskid
+  ORDER BY e.jobsetid, e.fileid, e.job_processid LIMIT 1) f
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY t.jeditaskid
+""")
+
+
+class JumboLack(NamedTuple):
+    """A task with jumbo jobs that has ranges to process: its first job set with some, its release,
+    the numbers of jumbo jobs that it may have, the sites of the living ones, and how many of the
+    last ones processed nothing."""
+
+    jedi_task_id: int
+    jobset_id: int
+    release: str
+    most: int
+    per_site: int
+    living: list[str]
+    idle: int
+
+
+def lock_lacking(tx: Connection) -> list[JumboLack]:
+    """Tasks that may lack jumbo jobs; they are locked, so that nobody else adds some."""
+    ids = list(tx.scalars(_LOCK_TASKS))
+    return rows_of(JumboLack, tx.execute(_LACKING, {"ids": ids})) if ids else []
+
+
+_N = "unnest(CAST(:ids AS bigint[])) n(id)"
+_STAGE = text(f"""
+WITH f AS (
+  SELECT DISTINCT ON (n.id, f.lfn) n.id, f.fileid, f.jeditaskid, f.datasetid, f.type, f.lfn,
+    f.source_name, f.endpoint, f.fsize, f.checksum, f.guid, f.n_events
+  FROM {_N} JOIN jedi_jobs j ON j.pandaid = n.id
+    JOIN jedi_jobsets s ON s.jeditaskid = j.jeditaskid AND s.ended_at IS NULL AND s.jobsetid < n.id
+    JOIN jedi_job_files f ON f.pandaid = s.merge_pandaid AND f.type IN ({INPUT_TYPES})
+  WHERE NOT EXISTS (SELECT FROM jedi_job_files g WHERE g.pandaid = n.id AND g.lfn = f.lfn)
+  ORDER BY n.id, f.lfn, s.jobsetid
+), new AS (
+  INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, source_name,
+    endpoint, fsize, checksum, guid, n_events)
+  SELECT * FROM f
+)
+UPDATE jedi_jobs j SET walltime_s = q.maxtime, n_inputs = coalesce(j.n_inputs, 0) + g.files,
+  n_events = coalesce(j.n_events, 0) + g.events,
+  disk_mb = CASE WHEN j.disk_mb > 0 THEN j.disk_mb + g.mb ELSE 0 END
+FROM {_N} LEFT JOIN LATERAL (SELECT count(*) AS files, coalesce(sum(f.n_events), 0) AS events,
+    CAST(ceil(coalesce(sum(f.fsize), 0) / 1048576.0) AS int) AS mb FROM f WHERE f.id = n.id) g
+    ON true, jedi_sites q
+WHERE j.pandaid = n.id AND q.site = j.site
+""")
+_IN_USE = text("""
+UPDATE jedi_tasks t SET usejumbo = 'Y' FROM jedi_jobs j
+WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND t.jeditaskid = j.jeditaskid
+  AND t.usejumbo IS NULL
+""")
+
+
+def add_jumbos(tx: Connection, wanted: Iterable[tuple[int, str]], agent: str) -> list[int]:
+    """Add jumbo jobs at sites, each with the command of a job set, and the inputs of all open job
+    sets of its task. Return their numbers."""
+    new = [NewConsumer(jobset_id, site, kind="jumbo") for jobset_id, site in wanted]
+    ids = [one.panda_id for one in job_sets.add_consumers(tx, new, agent)]
+    if ids:
+        tx.execute(_STAGE, {"ids": ids})
+        tx.execute(_IN_USE, {"ids": ids})
+    return ids
+
+
+# ------------------------------------------------------------------------------- their ends
+
+_DUE = text(f"""
+SELECT c.pandaid AS panda_id FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
+WHERE c.jobsetid IS NULL AND c.settled_at IS NULL
+  AND (coalesce(j.status, 'closed') IN ({JOB_FINAL}) OR {REPORTED})
+  AND c.pandaid <> ALL(CAST(:not_yet AS bigint[]))
+ORDER BY c.pandaid LIMIT :limit
+""")
+
+
+def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
+    """Jumbo jobs that have ended, or whose pilots are through, but for those of `not_yet`."""
+    return list(tx.scalars(_DUE, {"limit": limit, "not_yet": list(not_yet)}))
+
+
+_LOCK_SETS = text(f"""
+SELECT FROM jedi_jobsets WHERE jobsetid IN (
+  SELECT e.jobsetid FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
+  WHERE c.pandaid = ANY(CAST(:ids AS bigint[]))
+    AND e.status IN ({_CODE["sent"]}, {_CODE["running"]}, {_FAILED}))
+ORDER BY jobsetid FOR NO KEY UPDATE
+""")
+_ENDED = text(f"""
+SELECT c.pandaid AS panda_id, c.jeditaskid AS jedi_task_id, coalesce(j.status, 'closed') AS status,
+  j.pilot_result, j.kill_code, j.error_code, j.error_diag, coalesce(j.lock_seq, 0) AS lock_seq,
+  ({FREE}) IS NOT TRUE AS held, t.rules @> '{{"allow_partial_finish": true}}' AS partial,
+  t.rules @> '{{"dec_att_on_failed_es": true}}' AS spares_attempts
+FROM jedi_consumers c JOIN jedi_tasks t USING (jeditaskid) LEFT JOIN jedi_jobs j USING (pandaid)
+WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL ORDER BY c.pandaid
+""")
+
+
+class EndedJumbo(NamedTuple):
+    """A jumbo job whose end is not booked, with its task's rules, as those of a locked job set."""
+
+    panda_id: int
+    jedi_task_id: int
+    status: str
+    pilot_result: str | None
+    kill_code: str | None
+    error_code: str | None
+    error_diag: str | None
+    lock_seq: int
+    held: bool
+    partial: bool
+    spares_attempts: bool
+
+
+def lock_ended(tx: Connection, panda_ids: Sequence[int]) -> list[EndedJumbo]:
+    """Jumbo jobs, which the caller has locked, whose ends are not booked; the job sets whose ranges
+    come back are locked, too."""
+    ids = {"ids": list(panda_ids)}
+    tx.execute(_LOCK_SETS, ids)
+    return rows_of(EndedJumbo, tx.execute(_ENDED, ids))
+
+
+# ------------------------------------------------------------------------------- job sets
+
+_OF_TASKS = text("""
+SELECT jeditaskid AS jedi_task_id, pandaid AS panda_id, settled_at IS NULL AS alive
+FROM jedi_consumers WHERE jobsetid IS NULL AND jeditaskid = ANY(CAST(:tasks AS bigint[]))
+""")
+
+
+class TaskJumbo(NamedTuple):
+    """A jumbo job of a task; it is alive until its end is booked."""
+
+    jedi_task_id: int
+    panda_id: int
+    alive: bool
+
+
+def of_tasks(tx: Connection, task_ids: Iterable[int]) -> list[TaskJumbo]:
+    """All jumbo jobs of tasks, past ones included."""
+    return rows_of(TaskJumbo, tx.execute(_OF_TASKS, {"tasks": sorted({*task_ids})}))
+
+
+_TAKE = text(f"""
+UPDATE jedi_events SET status = {_DONE}
+WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND is_jumbo = 1 AND status = {_FINISHED}
+""")
+
+
+def take_processed(tx: Connection, jobset_ids: Sequence[int]) -> None:
+    """Ranges that jumbo jobs have processed are done, finished → done, in job sets that the caller
+    has locked, and that are not merged yet."""
+    if jobset_ids:
+        tx.execute(_TAKE, {"ids": list(jobset_ids)})
+
+
+_NEEDLESS = text(f"""
+SELECT c.pandaid FROM jedi_jobsets s JOIN jedi_consumers c USING (jobsetid)
+  JOIN jedi_jobs j USING (pandaid)
+WHERE s.ended_at IS NULL AND c.settled_at IS NULL AND j.status IN ({JOB_QUEUED})
+  AND s.jeditaskid IN (SELECT jeditaskid FROM jedi_consumers WHERE jobsetid IS NULL)
+  AND EXISTS (SELECT FROM jedi_events e
+    WHERE e.jobsetid = s.jobsetid AND e.is_jumbo = 1 AND e.status IN ({_FINISHED}, {_DONE}))
+  AND NOT {IN_WORK}
+ORDER BY c.pandaid
+""")
+_IDLE = text(f"""
+SELECT c.pandaid FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+WHERE c.jobsetid IS NULL AND c.settled_at IS NULL AND j.status IN ({JOB_QUEUED})
+  AND NOT EXISTS (SELECT FROM jedi_jobsets s WHERE s.jeditaskid = c.jeditaskid
+    AND s.ended_at IS NULL AND s.jobsetid < c.pandaid AND {IN_WORK})
+ORDER BY c.pandaid
+""")
+
+
+def needless(tx: Connection) -> list[int]:
+    """Consumers that no pilot has, and whose job sets jumbo jobs have processed."""
+    return list(tx.scalars(_NEEDLESS))
+
+
+def idle(tx: Connection) -> list[int]:
+    """Jumbo jobs that no pilot has, and for which no job set has ranges."""
+    return list(tx.scalars(_IDLE))

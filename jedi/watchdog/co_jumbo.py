@@ -1,0 +1,26 @@
+"""Consumers that no pilot has are closed when jumbo jobs have processed all events of their job
+sets: the merge follows."""
+
+from __future__ import annotations
+
+from jedi.agent.base import World
+from jedi.core import states
+from jedi.taskbuffer.events import jumbo_jobs
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.watchdog.dog import Counts, Dog
+
+_REASON = "Jumbo jobs have processed all events of its job set."
+
+
+def run(world: World) -> Counts:
+    """Source: JEDI document, "Jumbo jobs and co-jumbo jobs": a cron hourly checks co-jumbo jobs in
+    waiting/assigned/activated state; docs/reference/event-service.md#jumbo-jobs."""
+    with world.engine.begin() as tx:
+        ends = [JobEnd(one, "closed", "es_unused", _REASON, None, "jedi")
+                for one in jumbo_jobs.needless(tx)]  # fmt: skip
+        return Counts(closed=len(job_ends.end_jobs(tx, ends, "WatchDog", states.JOB_QUEUED)))
+
+
+DOG = Dog("co_jumbo", "watchdog.co_jumbo_period_s", "consumers end whose events jumbo jobs have "
+          "processed", run)  # fmt: skip

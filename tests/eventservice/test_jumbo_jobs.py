@@ -1,0 +1,240 @@
+"""Jumbo jobs: ranges of all job sets of a task, beside co-jumbo jobs.
+
+Expected values: JEDI document, "Jumbo jobs and co-jumbo jobs";
+docs/reference/event-service.md#jumbo-jobs.
+"""
+
+# Raw statements: time passes; SITE_A reads pieces at SITE_B.
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from support.commanding import files, sound
+from support.dogs import run as run_dog
+from support.event_sets import (
+    EventPilot,
+    events_task,
+    range_counts,
+    serve,
+    set_jobs,
+)
+from support.generating import rows
+from support.situations import set_sites
+
+from jedi.agent.base import World
+from jedi.eventservice.jumbo_jobs import JUMBO_OUTCOMES, judge_jumbo, next_jumbos
+from jedi.eventservice.outcome import ConsumerFacts
+from jedi.jobdispatcher.agent import Adder
+from jedi.spec.jobs.attempt import HeldJob
+
+
+def jumbo_task(world: World, files: int = 2, jumbos: int = 1, **keys: Any) -> int:
+    """A task of job sets of three ranges, each with a co-jumbo job at SITE_A; jumbo jobs wait at
+    SITE_B."""
+    set_sites(world, "SITE_B", catchall={"useJumboJobs": True})
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
+                        "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"))  # fmt: skip
+    task = events_task(world, files=files, site=None, includedSite="SITE_A",
+                       inFilePosEvtNum=True, nJumboJobs=jumbos, **keys)  # fmt: skip
+    assert run_dog(world, "jumbo_jobs") == {"added": 1}
+    serve(world)
+    return task
+
+
+def ended(world: World, task: int) -> None:
+    """JEDI merges what is to be merged, at any site."""
+    for site in ("SITE_A", "SITE_B"):
+        waiting = rows(world, "SELECT pandaid FROM jedi_jobs WHERE kind = 'es_merge' "
+                       "AND status = 'activated' AND site = :s", s=site)  # fmt: skip
+        pilot = EventPilot(world, site)
+        for job in pilot.take(len(waiting)) if waiting else ():
+            pilot.end(job)
+    while Adder(world).run_once():
+        pass
+    serve(world)
+
+
+def look_again(world: World) -> None:
+    """The EventService looks at job sets that nobody serves. Raw: time does it."""
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobsets SET next_look_at = jedi_now() "
+                        "WHERE next_look_at IS NOT NULL"))  # fmt: skip
+    serve(world)
+
+
+def jumbo_at_work(world: World, task: int) -> tuple[EventPilot, HeldJob]:
+    """A pilot that has the task's jumbo job."""
+    pilot = EventPilot(world, "SITE_B")
+    [job] = pilot.take()
+    assert set_jobs(world, task, "jumbo")[-1][:2] == ("jumbo", "running")
+    return pilot, job
+
+
+def test_one_jumbo_job_a_site_from_the_jumbo_jobs_of_the_task() -> None:
+    """Expected: "one jumbo job is generated for each PQ which has useJumbo"; so many of the task
+    (nJumboJobs) and at a site (maxJumboPerSite)."""
+    assert next_jumbos(["A", "B", "C"], [], 2, 1) == ["A", "B"]
+    assert next_jumbos(["A", "B", "C"], ["A"], 2, 1) == ["B"]
+    assert next_jumbos(["A", "B", "C"], ["A", "B"], 2, 1) == []
+    assert next_jumbos(["A", "B"], [], 9, 1) == ["A", "B"]
+    assert next_jumbos(["A", "B"], ["B"], 5, 2) == ["A", "A", "B"]
+    assert next_jumbos([], [], 5, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "target", "substatus", "code"),
+    [
+        (ConsumerFacts(made=2), "finished", None, "es_jumbo"),
+        (ConsumerFacts(made=2, result="lost"), "finished", None, "es_jumbo"),
+        (ConsumerFacts(), "closed", "es_noevent", "es_noevent"),
+        (ConsumerFacts(result="lost"), "failed", "es_heartbeat", "es_heartbeat"),
+        (ConsumerFacts(result="failed"), "failed", "pilot_failed", "pilot_failed"),
+        (ConsumerFacts(kill_code="killed", made=2), "cancelled", None, "killed"),
+        (ConsumerFacts(kill_code="es_unused"), "closed", "es_unused", "es_unused"),
+        (ConsumerFacts(kill_code="reassigned"), "closed", None, "reassigned"),
+        (ConsumerFacts("closed", dispatched=False), None, "es_unused", ""),
+        (ConsumerFacts("failed"), None, None, ""),
+    ],
+)
+def test_ends(facts: ConsumerFacts, target: str, substatus: str, code: str) -> None:
+    """A row each of docs/reference/event-service.md#jumbo-jobs."""
+    assert judge_jumbo(facts)[:3] == (target, substatus, code)
+    assert len(JUMBO_OUTCOMES) == 9
+
+
+def test_a_jumbo_job_processes_ranges_of_all_job_sets(world: World) -> None:
+    """Expected: "Each jumbo job can process any events in the task across all jobsets"; "When
+    jumbo jobs process events, those events go to finished state … jumbo jobs don't change event
+    status to done when they are finished". It has the inputs of all job sets."""
+    task = jumbo_task(world)
+    assert [kind for kind, *_ in set_jobs(world, task)] == [
+        "es_merge", "es_merge", "co_jumbo", "co_jumbo", "jumbo"]  # fmt: skip
+    pilot, job = jumbo_at_work(world, task)
+    assert len([file for file in job.files if file.type == "input"]) == 2
+    pilot.process(job, pilot.ask(job, 3))
+    assert pilot.ask(job, 3) == [1, 3, 5]  # of the other file
+    assert range_counts(world, task) == {"finished": 3, "sent": 3}
+    pilot.end(job)
+    serve(world)
+    assert range_counts(world, task) == {"finished": 3, "ready": 3}
+    assert set_jobs(world, task, "jumbo") == [("jumbo", "finished", None)]
+    sound(world)
+
+
+def test_the_end_of_a_co_jumbo_job_makes_ranges_done_and_starts_the_merge(world: World) -> None:
+    """Expected: "Those events are changed to done when co-jumbo jobs are finished … Then co-jumbo
+    jobs generate merge jobs similarly as conventional event service jobs"."""
+    task = jumbo_task(world, files=1)
+    jumbo, big = jumbo_at_work(world, task)
+    small = EventPilot(world)
+    [one] = small.take()
+    jumbo.process(big, jumbo.ask(big, 2))
+    small.process(one, small.ask(one, 9))
+    small.end(one)
+    serve(world)
+    assert range_counts(world, task) == {"done": 3}
+    assert set_jobs(world, task) == [("es_merge", "activated", None),
+                                     ("co_jumbo", "merging", "es_merge"),
+                                     ("jumbo", "running", None)]  # fmt: skip
+    ended(world, task)
+    assert range_counts(world, task) == {"merged": 3}
+    assert files(world, task) == {"finished": 1}
+    jumbo.end(big)
+    serve(world)
+    assert set_jobs(world, task, "jumbo") == [("jumbo", "finished", None)]
+    sound(world)
+
+
+def test_a_job_set_waits_for_ranges_of_a_jumbo_job(world: World) -> None:
+    """The last co-jumbo job ends while the jumbo job has a range: the merge starts when the jumbo
+    job has processed it, though nobody else serves the job set."""
+    task = jumbo_task(world, files=1)
+    jumbo, big = jumbo_at_work(world, task)
+    small = EventPilot(world)
+    [one] = small.take()
+    held = jumbo.ask(big, 1)
+    small.process(one, small.ask(one, 9))
+    small.end(one)
+    serve(world)
+    assert set_jobs(world, task, "co_jumbo") == [("co_jumbo", "merging", "es_wait")]
+    assert serve(world) == 0
+    jumbo.process(big, held)
+    look_again(world)
+    assert set_jobs(world, task, "es_merge") == [("es_merge", "activated", None)]
+    assert range_counts(world, task) == {"done": 3}
+    sound(world)
+
+
+def test_ranges_of_a_dead_jumbo_job_return_to_their_job_sets(world: World) -> None:
+    """Ranges in sent or running come back ready, failed ones get a new row; a job set that nobody
+    serves gets a consumer, and the task its next jumbo job, up to three that process nothing."""
+    task = jumbo_task(world, files=1)
+    small = EventPilot(world)
+    [one] = small.take()
+    for nth in range(3):
+        jumbo, big = jumbo_at_work(world, task)
+        got = jumbo.ask(big, 3)
+        if not nth:
+            jumbo.process(big, got[:1], "failed")
+        if nth == 1:
+            small.end(one)  # it got nothing
+            serve(world)
+            assert set_jobs(world, task, "co_jumbo") == [("co_jumbo", "closed", "es_inaction")]
+        jumbo.end(big, "failed", error_code="payload_exit")
+        serve(world)
+        assert range_counts(world, task)["ready"] == 3
+        assert run_dog(world, "jumbo_jobs") == ({"added": 1} if nth < 2 else {})
+        serve(world)
+    assert set_jobs(world, task, "jumbo") == [("jumbo", "failed", "pilot_failed")] * 3
+    look_again(world)
+    assert set_jobs(world, task, "co_jumbo")[1:] == [("co_jumbo", "activated", None)]
+    sound(world)
+
+
+def test_the_sweep_ends_co_jumbo_jobs_whose_events_are_processed(world: World) -> None:
+    """Expected: "A cron hourly checks co-jumbo jobs in waiting/assigned/activated state and
+    finishes them if all events in corresponding jobsets are done. Then co-jumbo jobs generate merge
+    jobs"."""
+    task = jumbo_task(world)
+    jumbo, big = jumbo_at_work(world, task)
+    assert run_dog(world, "co_jumbo") == {}
+    jumbo.process(big, jumbo.ask(big, 3))
+    held = jumbo.ask(big, 3)
+    assert run_dog(world, "co_jumbo") == {"closed": 1}
+    jumbo.process(big, held)
+    assert run_dog(world, "co_jumbo") == {"closed": 1}
+    serve(world)
+    assert set_jobs(world, task, "co_jumbo") == [("co_jumbo", "closed", "es_unused")] * 2
+    assert range_counts(world, task) == {"done": 6}
+    ended(world, task)
+    assert files(world, task) == {"finished": 2}
+    sound(world)
+
+
+def test_a_jumbo_job_that_no_pilot_has_is_closed_when_no_events_are_left(world: World) -> None:
+    """Jumbo jobs without work use no slot; the task gets no other one."""
+    task = jumbo_task(world)
+    small = EventPilot(world)
+    for one in small.take(2):
+        small.process(one, small.ask(one, 9))
+        small.end(one)
+    serve(world)
+    assert run_dog(world, "jumbo_jobs") == {"closed": 1}
+    serve(world)
+    assert set_jobs(world, task, "jumbo") == [("jumbo", "closed", "es_unused")]
+    ended(world, task)
+    assert Counter(status for _, status, _ in set_jobs(world, task, "es_merge")) == {"finished": 2}
+    sound(world)
+
+
+def test_a_task_that_names_its_site_has_no_jumbo_jobs(world: World) -> None:
+    """Expected: "This machinery is disabled if the task sets the site parameter"."""
+    set_sites(world, "SITE_A", catchall={"useJumboJobs": True})
+    task = events_task(world, nJumboJobs=1)
+    assert run_dog(world, "jumbo_jobs") == {}
+    assert [kind for kind, *_ in set_jobs(world, task)] == ["es_merge", "consumer"]
