@@ -775,7 +775,7 @@ CREATE TABLE jedi_process_lock (
     cloud text NOT NULL DEFAULT '',                      -- the cloud
     lockedby text NOT NULL,                              -- the process that holds the lock
     lockedtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was taken
-    component text NOT NULL DEFAULT '',                  -- object that the lock protects
+    component text NOT NULL DEFAULT '',                  -- object of the lock
     lease_until timestamptz,                             -- the lock ends here, in real time
     CONSTRAINT jedi_process_lock_pk PRIMARY KEY (prodsourcelabel, vo, workqueue_id, cloud,
         component)

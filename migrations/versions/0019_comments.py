@@ -99,7 +99,7 @@ COMMENTS: tuple[tuple[str, str | None, str, str], ...] = (
         "how output names are made",
         "template of output names",
     ),
-    ("jedi_process_lock", "component", "what the lock protects", "object that the lock protects"),
+    ("jedi_process_lock", "component", "what the lock protects", "object of the lock"),
     (
         "jedi_tasks",
         "numthrottled",

@@ -439,13 +439,7 @@ process_lock = Table(
     words("lockedby:locked_by", "the process that holds the lock", "locks.take", nullable=False),
     stamp("lockedtime:locked_time", "when it was taken", "locks.take", now=True),
     # ours
-    words(
-        "component",
-        "object that the lock protects",
-        "locks.take",
-        nullable=False,
-        server_default="",
-    ),
+    words("component", "object of the lock", "locks.take", nullable=False, server_default=""),
     stamp("lease_until", "the lock ends here, in real time", "locks.take"),
     PrimaryKeyConstraint("prod_source_label", "vo", "workqueue_id", "cloud", "component"),
     comment="locks of agents and dogs",
