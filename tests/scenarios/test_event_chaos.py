@@ -43,12 +43,13 @@ REST_S = 300.0
 """For what is left when nobody dies any more."""
 FILES, EVENTS, CONSUMERS = 4, 500, 5
 """Job sets of a task, ranges of each, and consumers: 2,000 ranges and 20 consumers."""
-SLOTS = 10
-"""Of each of the two sites: all consumers run at once."""
+SLOTS = 20
+"""Of a site: all consumers run at once. No other site reads its pieces."""
 SLEEP = "        time.sleep(0.2)\n"
 DOCUMENT = {
     "nFilesPerJob": 1, "nEventsPerInputFile": EVENTS, "nEventsPerWorker": 1,
-    "nEsConsumers": CONSUMERS, "maxAttempt": 1000, "maxAttemptES": 1000, "maxAttemptEsJob": 1000,
+    "nEsConsumers": CONSUMERS, "site": "SITE_A",
+    "maxAttempt": 1000, "maxAttemptES": 1000, "maxAttemptEsJob": 1000,
 }  # fmt: skip
 
 
