@@ -77,6 +77,7 @@ def test_sound_records_pass_and_every_invariant_examines_rows(engine: Engine, ma
         "merged_once",
         "owned_ranges",
         "dead_consumers",
+        "jumbo_ranges",
         "ended_job_sets",
     }  # these see rows in tests/eventservice
     assert {one.invariant for one in found if not one.examined} == merging | events
@@ -129,6 +130,9 @@ CORRUPTIONS = {
     "dead_consumers": (f"{_SET}; {_RANGE} :held, :finished, 1, 1, 1); INSERT INTO jedi_consumers "
                        "(pandaid, jeditaskid, jobsetid, kind, number, settled_at) VALUES "
                        "(:held, :task, :finished, 'consumer', 1, jedi_now())", "held"),
+    "jumbo_ranges": (f"{_SET}; {_RANGE} :held, :finished, 1, 1, 1); INSERT INTO jedi_consumers "
+                     "(pandaid, jeditaskid, kind, number) VALUES (:held, :task, 'jumbo', 1)",
+                     "held"),
     "ended_job_sets": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 0)", "finished"),
     "unique_outputs": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, "
                        "type, status) SELECT 0, datasetid, jeditaskid, lfn, type, 'failed' "
