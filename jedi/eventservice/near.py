@@ -56,8 +56,12 @@ def next_site(
     sites: Sequence[BrokeredSite], last: str | None, progress: bool, failing: Sequence[str] = ()
 ) -> str | None:
     """The site for a consumer after one at `last`: the same after progress, else where fewest have
-    failed, `failing` ones just now, and of these the best one. None: none is online."""
+    failed, `failing` ones just now; of these the best one that is not `last`. None: none is
+    online."""
     if progress and any(one.site == last for one in sites):
         return last
-    ranked = [(one.failures + failing.count(one.site), one.place, one.site) for one in sites]
-    return min(ranked)[2] if ranked else None
+    ranked = [
+        (one.failures + failing.count(one.site), one.site == last, one.place, one.site)
+        for one in sites
+    ]
+    return min(ranked)[3] if ranked else None

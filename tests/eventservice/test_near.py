@@ -61,15 +61,15 @@ def test_without_another_site_the_same_one_is_tried_again() -> None:
         ((0, 0, 0), ["A"], "B"),
         ((0, 0, 0), ["A", "B"], "C"),
         ((1, 0, 0), ["B"], "C"),
-        ((1, 1, 1), [], "A"),
+        ((1, 1, 1), [], "B"),
         ((2, 1, 1), ["C"], "B"),
     ],
 )
 def test_a_failing_site_is_avoided(
     failures: tuple[int, int, int], failing: list[str], site: str
 ) -> None:
-    """Expected: where fewest consumers of the job set failed, and of these the site that the broker
-    ranked first."""
+    """Expected: where fewest consumers of the job set failed; of these another site than the last
+    one, and the one that the broker ranked first."""
     found = [one._replace(failures=n) for one, n in zip(FOUND, failures, strict=True)]
     assert next_site(found, "A", False, failing) == site
 

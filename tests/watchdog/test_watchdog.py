@@ -455,7 +455,7 @@ def test_what_cannot_be_swept_keeps_nothing_else(world: World, tmp_path: Path) -
     other.mkdir(parents=True)
     with capture_logs() as said:
         assert run(world, "sweep") == Counts(staging=1)
-    assert [one["attempt"] for one in said if one["event"] == "not removed"] == [(998, 1)]
+    assert [one["place"] for one in said if one["event"] == "not removed"] == [(998, 1)]
     assert place.exists() and not other.exists()
 
 
