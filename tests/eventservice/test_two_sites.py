@@ -85,6 +85,28 @@ def test_a_follower_has_its_files_at_its_own_site(world: World) -> None:
     sound(world)
 
 
+def test_next_consumers_go_where_pieces_can_be_merged(world: World) -> None:
+    """No site reads the storage of both. Two consumers at SITE_A make pieces, then one fails there:
+    the next one stays at SITE_A, though it has a failure and SITE_B has none. Before there are
+    pieces, and where SITE_B reads SITE_A's storage, the failure decides: SITE_B."""
+    task = events_task(world, site="SITE_A,SITE_B", nSitesPerJob=2)
+    pilot = EventPilot(world, "SITE_A")
+    [job] = pilot.take()
+    pilot.process(job, pilot.ask(job, 1))
+    pilot.end(job)
+    serve(world)
+    [job] = pilot.take()
+    pilot.end(job, "failed", error_code="payload_exit", error_diag="It crashed.")
+    serve(world)
+    sites = [site for site, _ in places(world, task, "consumer")]
+    assert sites == ["SITE_A", "SITE_A", "SITE_A"]
+    read_afar(world, "SITE_B", "SITE_A_DATADISK")
+    [job] = pilot.take()
+    pilot.end(job, "failed", error_code="payload_exit", error_diag="It crashed.")
+    serve(world)
+    assert [site for site, _ in places(world, task, "consumer")][-1] == "SITE_B"
+
+
 def test_a_merge_starts_only_where_all_pieces_can_be_read(
     world: World, at: Callable[[float], None]
 ) -> None:

@@ -19,10 +19,19 @@ from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
 
 _CODE = states.EVENT_CODES
 _DONE = _CODE["done"]
+_PROCESSED = f"{_CODE['finished']}, {_DONE}"
 
 # --------------------------------------------------------------------------- where to merge
 
-_BROKERED = text("""
+# A site joins the others if some site can read its pieces and theirs.
+_BROKERED = text(f"""
+WITH p AS MATERIALIZED (
+  SELECT DISTINCT e.jobsetid, coalesce(z.endpoint, e.endpoint) AS endpoint
+  FROM (SELECT DISTINCT jobsetid, ziprow_id, endpoint FROM jedi_events
+        WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND status IN ({_PROCESSED})
+  ) e LEFT JOIN jedi_event_zips z USING (ziprow_id)
+  WHERE coalesce(z.endpoint, e.endpoint) IS NOT NULL
+)
 SELECT f.jobsetid AS jobset_id, f.site, CAST(min(f.place) AS int) AS place,
   CAST(sum(f.failed) AS int) AS failures
 FROM (
@@ -34,7 +43,15 @@ FROM (
     (j.status = 'failed' OR j.substatus IN ('es_inaction', 'es_noevent')) AS int)
   FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
   WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))) f JOIN jedi_sites q USING (site)
-WHERE q.status = 'online'
+WHERE q.status = 'online' AND (
+  NOT EXISTS (SELECT FROM p WHERE p.jobsetid = f.jobsetid)
+  OR EXISTS (
+    SELECT FROM jedi_site_endpoints m JOIN jedi_sites o USING (site)
+    WHERE o.status = 'online' AND m.roles LIKE '%read%'
+      AND m.ddm_endpoint = {WRITE_PLACE.format(site="f.site")}
+      AND NOT EXISTS (SELECT FROM p WHERE p.jobsetid = f.jobsetid AND NOT EXISTS (
+        SELECT FROM jedi_site_endpoints x WHERE x.site = m.site
+          AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%'))))
 GROUP BY f.jobsetid, f.site ORDER BY f.jobsetid, place
 """)
 # Zip by zip first: memory does not grow with the ranges.
@@ -102,7 +119,7 @@ class ConsumerSite(NamedTuple):
 
 def brokered_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[ConsumerSite]:
     """The sites where next consumers of job sets may run: those that the broker found, and those
-    where consumers were."""
+    where consumers were; where there are pieces, only sites whose own can be merged with these."""
     return rows_of(ConsumerSite, tx.execute(_BROKERED, {"ids": list(jobset_ids)}))
 
 
