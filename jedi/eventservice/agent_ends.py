@@ -237,18 +237,18 @@ class SetEnds:
         as the last of its consumers says."""
         found: list[NextStep] = []
         for one, v in verdicts:
-            told = facts[one.panda_id]
-            cost = costs_attempt(told)
-            others = sets[one.jobset_id].clone and told.alive  # they are tries enough
+            known = facts[one.panda_id]
+            cost = costs_attempt(known)
+            others = sets[one.jobset_id].clone and known.alive  # they are tries enough
             step: SetStep = "none" if others and v.step == "retry" else v.step
             found.append(NextStep(one.jobset_id, step, v.step_code, v.step_reason, one.site,
-                                  one.panda_id, told.made > 0, cost))  # fmt: skip
+                                  one.panda_id, known.made > 0, cost))  # fmt: skip
         served = {one.jobset_id for one in consumers if not one.settled}
         for of in sets.values():
             if of.jobset_id not in served and not of.ended:
-                told = ConsumerFacts(status="closed", result=None, dispatched=False,
+                none = ConsumerFacts(status="closed", result=None, dispatched=False,
                                      merge=of.merge_status)  # fmt: skip
-                found.append(NextStep(of.jobset_id, *next_step(self._with_set(told, of, 0))))
+                found.append(NextStep(of.jobset_id, *next_step(self._with_set(none, of, 0))))
         return _once(found)
 
     def _take(

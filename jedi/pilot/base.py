@@ -44,7 +44,7 @@ class Stop:
         self._lock = threading.Lock()
         self.why: PayloadFailure | None = None
         self.held = False  # the payload is to be suspended
-        self.terminated_at = math.inf  # monotonic; when the pilot itself was told to end
+        self.terminated_at = math.inf  # monotonic; when the pilot itself got the order to end
 
     def fileno(self) -> int:
         return self._read

@@ -33,7 +33,7 @@ _MEASURES = {
 _TROUBLE = (OSError, ValueError, LookupError, TypeError, MemoryError, tarfile.TarError)
 """Exceptions that faulty machines and orders cause. Any other exception is a fault of ours: the
 pilot ends with it, and its sender answers for the job."""
-_LAST_WORD_S = 10.0  # a pilot told to end tries that long to say how its job ended
+_LAST_WORD_S = 10.0  # a pilot that ends tries so long to report the end of its job
 
 
 @dataclass(frozen=True)

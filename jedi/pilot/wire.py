@@ -130,7 +130,7 @@ def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HT
                 context.verify_flags |= _PARTIAL_CHAIN
             return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
 
-        connect()  # what can't be read is told at once
+        connect()  # an unreadable file fails at once
         return connect
     raise ValueError(f"{url!r} is not unix:/path/to/socket, http:// or https://host:port")
 

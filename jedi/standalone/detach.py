@@ -22,10 +22,10 @@ _LONGEST = 65_536
 def up_detached(
     installation: Installation, options: Sequence[str], say: Callable[[str], None]
 ) -> None:
-    """Return when `jedi up` with these options is up, in a session of its own. What it waits for
-    and what else there is to be said of its start is told to `say`.
+    """Return when `jedi up` with these options is up, in a session of its own. `say` gets the
+    messages of its start, such as the objects of its waits.
 
-    Raises a JediError with what it said if it could not start.
+    Raises a JediError with its own message if it could not start.
     """
     installation.mine("up")
     installation.check_storage()

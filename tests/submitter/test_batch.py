@@ -1,5 +1,5 @@
 """Batch systems that are not installed here, and ones that misbehave: their commands are played
-back, what they are told is noted."""
+back, and their calls recorded."""
 
 # Raw UPDATEs: a pilot that is not there holds the job.
 
@@ -38,7 +38,7 @@ ATTRIBUTES = {"slurm": {"qos": "long"}, "lsf": {"app": "grid"}, "pbs": {"A": "ph
 
 @dataclass(frozen=True)
 class Played:
-    """A system as its manual shows it: what its commands say, and what they are to be told."""
+    """A system as its manual shows it: the output and the expected input of its commands."""
 
     submit: tuple[str, str, str]
     """The command, what it says, the id in it."""
@@ -159,8 +159,8 @@ def test_a_pilot_is_submitted(name: str, commands: Commands, tmp_path: Path) -> 
     assert not sent.started[PILOT].running
     [call] = commands.calls()
     script = Path(call.removeprefix(f"{command} "))
-    told = script.read_text().splitlines()
-    assert [line for line in played.directives if line not in told] == []
+    lines = script.read_text().splitlines()
+    assert [line for line in played.directives if line not in lines] == []
     everything = "".join(path.read_text() for path in script.parent.iterdir())
     (code,) = (tmp_path / "batch").glob("pilot.*/pilot")  # worker nodes see no other
     assert str(code) in everything and str(local.PILOT) not in everything

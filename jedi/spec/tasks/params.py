@@ -64,7 +64,7 @@ def _term_condition(text: str) -> str:
 
 
 def _output_dataset(text: str) -> str:
-    names.dataset(placeholders.longest_name(text) + ".log")  # logs go there unless told otherwise
+    names.dataset(placeholders.longest_name(text) + ".log")  # the default of logs
     return text.removesuffix("/")
 
 

@@ -168,7 +168,7 @@ def claim(
 ) -> list[PurgedFiles]:
     """Begin to remove the outputs of up to `limit` jobs of tasks that have ended, but for tasks in
     `stuck`: of those that are not to be kept any longer, or (`age_s` > 0) that ended so long ago
-    and of which nothing was said; not while another task reads or fills outputs of theirs. A row a
+    and are not marked to be kept; not while another task reads or fills outputs of theirs. A row a
     job and dataset."""
     query, ages = (_DUE_OR_OLD, {"age_s": age_s}) if age_s else (_DUE_ALONE, {})
     due = rows_of(PurgedFiles, tx.execute(query, {"limit": limit, "stuck": list(stuck), **ages}))

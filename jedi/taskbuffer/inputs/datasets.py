@@ -323,8 +323,8 @@ _WAKE_QUIET = text(_WAKE.format(skip="SKIP LOCKED"))
 
 
 def wake_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -> None:
-    """Datasets were closed or got files: tasks that read them look at once. A task that is just
-    being told to wait is called after that.
+    """Datasets were closed or got files: tasks that read them look at once. A task that begins to
+    wait just now is woken after that.
 
     With `quiet_s` whoever looked so recently, or is busy, is left out: that is for callers that
     come often, and hold locks themselves.

@@ -1,4 +1,4 @@
-"""Task parameters: what is accepted, and that everything wrong is told at once, with a remedy."""
+"""Task parameters: what is accepted, and that all mistakes come at once, with a remedy."""
 
 from __future__ import annotations
 
@@ -358,8 +358,8 @@ RULES = {
 def test_each_rule_that_is_given_is_in_the_text(rules: SplitRules) -> None:
     every = SplitRules.model_json_schema(by_alias=False)["properties"]
     given = [every[name]["code"] for name in rules.model_dump(exclude_none=True)]
-    told = (part.partition("=") for part in render_split_rule(rules).split(","))
-    assert [code for code, sign, _ in told if sign] == given
+    parts = (part.partition("=") for part in render_split_rule(rules).split(","))
+    assert [code for code, sign, _ in parts if sign] == given
 
 
 def test_every_rule_has_two_letters_of_its_own() -> None:
@@ -370,8 +370,8 @@ def test_every_rule_has_two_letters_of_its_own() -> None:
 
 @pytest.mark.parametrize("key", sorted(unsupported.KEPT))
 def test_what_is_kept_only_is_warned_of(key: str) -> None:
-    (told,) = unsupported.kept({key: 1})
-    assert told == f"{key} is kept, but changes nothing: {unsupported.KEPT[key]}."
+    (warning,) = unsupported.kept({key: 1})
+    assert warning == f"{key} is kept, but changes nothing: {unsupported.KEPT[key]}."
     assert key in {field.alias for field in TaskParams.model_fields.values()}
 
 
