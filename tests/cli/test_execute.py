@@ -50,6 +50,16 @@ def test_odd_names_are_names_all_the_same() -> None:
     assert made("...")["taskName"].startswith("exec.it.")
     assert made("ls", name="mine")["taskName"] == "mine"
     assert made("ls", files=["a.sh"])["sandbox"] == ["a.sh"]
-    document = task_of(["ls"], "o'neil " * 9, NOW)
-    scope = document["jobParameters"][1]["dataset"].partition(":")[0]
-    assert scope == "user.o_neil_o_neil_o_neil_o_ne" and len(scope) == 30
+
+
+def test_a_user_whose_name_fits_no_scope_has_one_all_the_same() -> None:
+    """It is short enough, always the same, and no other user's."""
+
+    def scope(user: str) -> str:
+        dataset: str = task_of(["ls"], user, NOW)["jobParameters"][1]["dataset"]
+        return dataset.partition(":")[0]
+
+    odd = scope("o'neil " * 9)
+    assert odd.startswith("user.") and len(odd) <= 30
+    assert odd == scope("o'neil " * 9) != scope("o_neil " * 9)
+    assert scope("a.b") == "user.a.b"
