@@ -300,6 +300,7 @@ def read_arguments(operation: Operation, request: Request, body: bytearray) -> d
     else:
         found = read(_AnyObject, body).model_extra or {} if body else {}
         body.clear()
+    must_be_storable(found)
     if twice := found.keys() & request.path_params.keys():
         rule = "stands in the path already"
         raise BadInput([Problem(name, found[name], rule, "Leave it out") for name in sorted(twice)])

@@ -32,8 +32,8 @@ _SAID = {
 
 
 class BrokeredSite(Protocol):
-    """An online site that the broker found for consumers of a job set, as the so-and-so best one;
-    consumers processed nothing there so many times."""
+    """An online site for consumers of a job set. `place`: its rank in the broker's choice;
+    `failures`: the consumers that processed nothing there."""
 
     @property
     def place(self) -> int: ...

@@ -193,7 +193,7 @@ def next_step(facts: ConsumerFacts) -> tuple[SetStep, str, str]:
     """The next step of the job set of a consumer that has ended, with code and sentence."""
     if holds("set_merges", facts):
         return "none", "", ""
-    if holds("left cancelled !killed alive", facts):
+    if holds("left cancelled !killed served", facts):
         return "none", "", ""
     if holds("left cancelled !killed !done", facts):
         return "cancel", "cancelled_by_user", "The last of its consumers was cancelled."

@@ -131,7 +131,8 @@ class _Book:
         elif key.panda_id not in (consumer.panda_id, consumer.jobset_id or key.panda_id):
             refused.append(RefusedEntry(entry.id, "not_yours"))
         else:
-            detail = _detail(entry, number, zip_file)
+            usual = next(iter(self._endpoints[consumer.panda_id]), None)
+            detail = _detail(entry, number, zip_file, usual)
             number = self._details.setdefault(detail, len(self._details))
             self._enter(RangeEntry(consumer.panda_id, key, number), entry)
 
@@ -183,9 +184,13 @@ class _Book:
         }
 
 
-def _detail(entry: RangeResult, number: int | None, zip_file: ReportedZip | None) -> Detail:
-    """The facts of an entry; a word as error code goes into its text."""
+def _detail(
+    entry: RangeResult, number: int | None, zip_file: ReportedZip | None, usual: str | None
+) -> Detail:
+    """The facts of an entry; a word as error code goes into its text. Output lies at the `usual`
+    endpoint if the entry names no other place."""
     finished = entry.status == "finished"
+    endpoint = entry.endpoint or (usual if finished and zip_file is None else None)
     code, diag = entry.error_code, entry.error_diag
     if isinstance(code, str):
         code, diag = None, f"{code}: {diag}" if diag else code
@@ -193,7 +198,7 @@ def _detail(entry: RangeResult, number: int | None, zip_file: ReportedZip | None
     if convention is None and zip_file is not None:
         convention = zip_file.path_convention
     zipped = number if finished else None
-    return Detail(entry.status, zipped, entry.endpoint, convention, code, diag)
+    return Detail(entry.status, zipped, endpoint, convention, code, diag)
 
 
 def _shown(one: RefusedEntry) -> dict[str, Any]:

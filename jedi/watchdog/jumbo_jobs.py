@@ -18,9 +18,12 @@ def run(world: World) -> Counts:
     tries = int(world.knobs.eventservice.jumbo_tries)
     with world.engine.begin() as tx:
         sites = jumbo.jumbo_sites(tx)
+        lacking = jumbo_jobs.lock_lacking(tx)
+        joins = jumbo_jobs.mergeable(tx, [t.jobset_id for t in lacking], [s.site for s in sites])
         wanted = []
-        for task in jumbo_jobs.lock_lacking(tx):
-            fitting = [s.site for s in sites if offers(s.releases, s.software, task.release)]
+        for task in lacking:
+            fitting = [s.site for s in sites if offers(s.releases, s.software, task.release)
+                       and (task.jobset_id, s.site) in joins]  # fmt: skip
             if task.idle < tries:
                 found = next_jumbos(fitting, task.living, task.most, task.per_site)
                 wanted += [(task.jobset_id, site) for site in found]

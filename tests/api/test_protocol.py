@@ -24,6 +24,11 @@ REFUSED = {
                          b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "a folded header": b"GET /health HTTP/1.1\r\nHost: x\r\n a: b\r\n\r\n",
     "a path that is no ASCII": b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+    "another protocol and a body": b"POST /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
+                                   b"Upgrade: h2c\r\nContent-Length: 2\r\n\r\nab",
+    "a body of nothing but chunk names": b"POST /health HTTP/1.1\r\nHost: x\r\n"
+                                         b"Transfer-Encoding: chunked\r\n\r\n1;"
+                                         + b"x" * 100_000,
     "no HTTP": b"\x16\x03\x01 hello\r\n\r\n",
 }  # fmt: skip
 
@@ -103,3 +108,34 @@ def test_another_protocol_is_not_spoken(service: World) -> None:
         one.sendall(HEALTH.replace(b"\r\n\r\n", offer) + HEALTH)
         answer = said(one)
     assert answer.count(b"HTTP/1.1 200") == 1 and b"connection: close" in answer
+
+
+def test_fields_after_a_body_are_no_headers(service: World) -> None:
+    """RFC 9110, 6.5.1: a trailer must not be merged into the headers."""
+    chunked = LAST.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+    with connected(service) as one:
+        one.sendall(chunked + b"X-Request-Id: trailer\r\n\r\n")
+        answer = said(one)
+    assert answer.startswith(b"HTTP/1.1 200") and b"trailer" not in answer
+
+
+def test_endless_fields_after_a_body_end_the_connection(service: World) -> None:
+    """They are bounded as those before it."""
+    chunked = HEALTH.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+    sent = 0
+    with connected(service) as one:
+        one.sendall(chunked)
+        try:
+            while sent < 50_000_000:
+                one.sendall(b"a:\r\n" * 1000)
+                sent += 4000
+        except OSError:
+            pass
+    assert sent < 20_000_000
+
+
+def test_a_broken_request_is_no_answer_to_the_one_in_hand(service: World) -> None:
+    """The connection ends; the first request is answered first, or not at all."""
+    with connected(service) as one:
+        one.sendall(HEALTH + b"GET http://host HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 400 " not in said(one)

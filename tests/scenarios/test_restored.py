@@ -19,7 +19,7 @@ def test_what_was_restored_goes_on(home: System, tmp_path: Path) -> None:
     that were merged since are gone: their jobs are tried again."""
     home.up()
     lines = home.texts("user:kept", 20, "DISK_A")
-    merging = {"transPath": "sleep 8; cat", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
+    merging = {"transPath": "sleep 20; cat", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
     merged = home.copying("user:kept", nFilesPerJob=10, mergeOutput=True, mergeSpec=merging)
     until(lambda: home.show(merged).jobs.get("merging") == 2, "the parts are there")
     half = home.copying("user:kept", "sleep 1; cat", nFilesPerJob=1)

@@ -122,7 +122,9 @@ def test_consumers_die_and_each_event_is_merged_once(engine: Engine) -> None:
     outcome = measure(record)
     [use] = outcome.events
     assert outcome.tasks == {"done": 2}
-    assert use.events == use.merged == 2 * 4 * 2000
+    assert use.merged == 2 * 4 * 2000
+    again = sum(job.kind == "consumer" and job.status == "failed" for job in record.jobs)
+    assert use.events == use.merged + 2000 * bool(again)  # of the set whose three merges failed
     assert use.ranges == 2 * 4 * 80
     assert {"payload_exit", "lost_heartbeat"} & outcome.ends.keys()
     assert use.redone > 0

@@ -89,7 +89,8 @@ def _by_itself(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 class RangeResult(PilotMessage):
-    """The result of a range. `endpoint` has its output, if no zip file has it. A range that failed
+    """The result of a range. `endpoint` has its output, if no zip file has it; by
+    default the endpoint where the site writes. A range that failed
     for good, `fatal`, gets no other attempt. `error_code` is a number or a word."""
 
     id: Annotated[

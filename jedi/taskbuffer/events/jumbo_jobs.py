@@ -18,6 +18,7 @@ from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, JOB_FINAL, JOB_QUEUED
 from jedi.taskbuffer.events import job_sets
 from jedi.taskbuffer.events.consumer_ends import FREE, IN_WORK, REPORTED
+from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
 
 _CODE = states.EVENT_CODES
 _FINISHED, _DONE, _FAILED = (_CODE[name] for name in ("finished", "done", "failed"))
@@ -39,10 +40,11 @@ SELECT t.jeditaskid AS jedi_task_id, f.jobsetid AS jobset_id,
   ARRAY(SELECT coalesce(j.site, '') FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
     WHERE c.jeditaskid = t.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NULL) AS living,
   (SELECT count(*) FROM (
-    SELECT j.status = 'finished' AS good, bool_or(j.status = 'finished') OVER (
-      ORDER BY c.pandaid DESC) AS since, coalesce(j.lock_seq, 0) > 0 OR j.status = 'failed' AS tried
+    SELECT bool_or(j.status = 'finished') OVER (ORDER BY c.pandaid DESC) AS since,
+      j.status = 'failed' OR j.substatus = 'es_noevent' AS tried
     FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
-    WHERE c.jeditaskid = t.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NOT NULL) c
+    WHERE c.jeditaskid = t.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NOT NULL
+      AND c.pandaid > f.jobsetid) c  -- those before it could not take its ranges
    WHERE c.tried AND NOT c.since) AS idle
 FROM jedi_tasks t, LATERAL (
   SELECT e.jobsetid FROM jedi_events e
@@ -55,7 +57,7 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY t.jeditaskid
 class JumboLack(NamedTuple):
     """A task with jumbo jobs that has ranges to process: its first job set with some, its release,
     the numbers of jumbo jobs that it may have, the sites of the living ones, and how many of the
-    last ones processed nothing."""
+    last ones since this job set failed or processed nothing."""
 
     jedi_task_id: int
     jobset_id: int
@@ -72,11 +74,40 @@ def lock_lacking(tx: Connection) -> list[JumboLack]:
     return rows_of(JumboLack, tx.execute(_LACKING, {"ids": ids})) if ids else []
 
 
+_READS = "x.site = m.site AND x.roles LIKE '%read%' AND x.ddm_endpoint ="
+_MERGEABLE = text(f"""
+SELECT s.jobsetid AS jobset_id, n.site
+FROM jedi_jobsets s JOIN jedi_jobs j ON j.pandaid = s.merge_pandaid,
+  unnest(CAST(:sites AS text[])) n(site)
+WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND (n.site = j.site OR EXISTS (
+  SELECT FROM jedi_sites m WHERE m.status = 'online'
+    AND EXISTS (SELECT FROM jedi_site_endpoints x
+                WHERE {_READS} {WRITE_PLACE.format(site="n.site")})
+    AND EXISTS (SELECT FROM jedi_site_endpoints x
+                WHERE {_READS} {WRITE_PLACE.format(site="j.site")})))
+""")
+
+
+class SetSite(NamedTuple):
+    """A site, and a job set whose pieces can be merged with those of the site."""
+
+    jobset_id: int
+    site: str
+
+
+def mergeable(tx: Connection, jobset_ids: Sequence[int], sites: Sequence[str]) -> set[SetSite]:
+    """Of these job sets and sites, the pairs where some site reads the pieces of both: those of the
+    job set's own site, and those of a jumbo job at the other one."""
+    values = {"ids": list(jobset_ids), "sites": list(sites)}
+    return set(rows_of(SetSite, tx.execute(_MERGEABLE, values)))
+
+
 _N = "unnest(CAST(:ids AS bigint[])) n(id)"
 _STAGE = text(f"""
 WITH f AS (
   SELECT DISTINCT ON (n.id, f.lfn) n.id, f.fileid, f.jeditaskid, f.datasetid, f.type, f.lfn,
-    f.source_name, f.endpoint, f.fsize, f.checksum, f.guid, f.n_events
+    f.source_name, {READ_PLACE.format(site="j.site", endpoint="f.endpoint")}, f.fsize, f.checksum,
+    f.guid, f.n_events
   FROM {_N} JOIN jedi_jobs j ON j.pandaid = n.id
     JOIN jedi_jobsets s ON s.jeditaskid = j.jeditaskid AND s.ended_at IS NULL AND s.jobsetid < n.id
     JOIN jedi_job_files f ON f.pandaid = s.merge_pandaid AND f.type IN ({INPUT_TYPES})
@@ -130,11 +161,15 @@ def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
 
 
 _LOCK_SETS = text(f"""
-SELECT FROM jedi_jobsets WHERE jobsetid IN (
-  SELECT e.jobsetid FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
-  WHERE c.pandaid = ANY(CAST(:ids AS bigint[]))
-    AND e.status IN ({_CODE["sent"]}, {_CODE["running"]}, {_FAILED}))
-ORDER BY jobsetid FOR NO KEY UPDATE
+WITH s AS (
+  SELECT jobsetid FROM jedi_jobsets WHERE jobsetid IN (
+    SELECT e.jobsetid FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
+    WHERE c.pandaid = ANY(CAST(:ids AS bigint[]))
+      AND e.status IN ({_CODE["sent"]}, {_CODE["running"]}, {_FAILED}))
+  ORDER BY jobsetid FOR NO KEY UPDATE
+)
+UPDATE jedi_jobsets t SET next_look_at = jedi_now()
+FROM s WHERE t.jobsetid = s.jobsetid AND t.ended_at IS NULL
 """)
 _ENDED = text(f"""
 SELECT c.pandaid AS panda_id, c.jeditaskid AS jedi_task_id, coalesce(j.status, 'closed') AS status,
@@ -164,7 +199,7 @@ class EndedJumbo(NamedTuple):
 
 def lock_ended(tx: Connection, panda_ids: Sequence[int]) -> list[EndedJumbo]:
     """Jumbo jobs, which the caller has locked, whose ends are not booked; the job sets whose ranges
-    come back are locked, too."""
+    come back are locked, too, and due at once."""
     ids = {"ids": list(panda_ids)}
     tx.execute(_LOCK_SETS, ids)
     return rows_of(EndedJumbo, tx.execute(_ENDED, ids))

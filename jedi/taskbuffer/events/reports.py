@@ -47,7 +47,8 @@ class Detail(NamedTuple):
 _LIVE = text(f"""
 SELECT k.pandaid AS panda_id, ARRAY(
   SELECT e.ddm_endpoint FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints USING (ddm_endpoint)
-  WHERE e.site = :site AND e.roles LIKE '%write%') AS endpoints
+  WHERE e.site = :site AND e.roles LIKE '%write%'
+  ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint) AS endpoints
 FROM (
   SELECT *, :site AS site
   FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(pandaid, lock_seq)
@@ -56,7 +57,8 @@ FROM (
 
 
 class LiveConsumer(NamedTuple):
-    """A consumer that a pilot has, and the endpoints of its site that pilots write to."""
+    """A consumer that a pilot has, and the endpoints of its site that pilots write to, the usual
+    one first."""
 
     panda_id: int
     endpoints: list[str]

@@ -62,8 +62,10 @@ _HAS_CONSUMERS = f"""(EXISTS (SELECT FROM {_CONSUMERS}
   WHERE t.merge_pandaid = j.pandaid AND c.settled_at IS NULL) OR EXISTS (
   SELECT FROM jedi_consumers c  -- a jumbo job
   WHERE c.jeditaskid = j.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NULL))"""
-_LAST_SETTLED = f"""greatest(j.statechangetime, (SELECT max(c.settled_at) FROM {_CONSUMERS}
-  WHERE t.merge_pandaid = j.pandaid))"""
+_LAST_SETTLED = f"""greatest(j.statechangetime,
+  (SELECT max(c.settled_at) FROM {_CONSUMERS} WHERE t.merge_pandaid = j.pandaid),
+  (SELECT max(c.settled_at) FROM jedi_consumers c  -- a jumbo job
+   WHERE c.jeditaskid = j.jeditaskid AND c.jobsetid IS NULL))"""
 
 TIMEOUTS = (
     _closed("waiting", "timeout.waiting_s", "waiting_timeout", "It waited for others",
