@@ -193,7 +193,7 @@ class SetEnds:
                 gone.append(RangeOwner(of.jedi_task_id, one.panda_id, lives))
             else:
                 back.append(RangeOwner(of.jedi_task_id, one.panda_id, of.spares_attempts))
-            if lives:
+            if lives and not one.judged:
                 failed.append(RangeOwner(of.jedi_task_id, one.panda_id, of.partial))
         consumer_ends.give_back(self.tx, back)
         consumer_ends.discard(self.tx, gone)

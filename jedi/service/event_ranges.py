@@ -104,7 +104,7 @@ class _Book:
                 refused.append(RefusedEntry(entry.id, "bad_entry", entry.mistake))
             elif consumer is None:
                 refused.append(RefusedEntry(entry.id, "stale_consumer"))
-            elif (at := (zip_file or entry).endpoint) and at not in self._endpoints[
+            elif (at := self._place(report, zip_file or entry)) and at not in self._endpoints[
                 report.panda_id
             ]:
                 refused.append(RefusedEntry(entry.id, "bad_endpoint", f"It is {at}."))
@@ -114,8 +114,14 @@ class _Book:
                     number = numbers.setdefault(id(zip_file), len(self._zips))
                     if number == len(self._zips):
                         self._zips.append((consumer, zip_file))
-                self._note(consumer, entry, number, zip_file)
+                self._note(consumer, entry, number, zip_file, at)
         self._n[report.panda_id] = n
+
+    def _place(self, report: ConsumerReport, of: ReportedZip | RangeResult) -> str | None:
+        """The endpoint of a zip file or an output: by default where the site writes."""
+        if of.endpoint or isinstance(of, ReportedZip) or of.status != "finished":
+            return of.endpoint
+        return next(iter(self._endpoints[report.panda_id]), "no endpoint")
 
     def _note(
         self,
@@ -123,6 +129,7 @@ class _Book:
         entry: RangeResult,
         number: int | None,
         zip_file: ReportedZip | None,
+        endpoint: str | None,
     ) -> None:
         key = RangeId.parse(entry.id)
         refused = self._refused[consumer.panda_id]
@@ -131,8 +138,7 @@ class _Book:
         elif key.panda_id not in (consumer.panda_id, consumer.jobset_id or key.panda_id):
             refused.append(RefusedEntry(entry.id, "not_yours"))
         else:
-            usual = next(iter(self._endpoints[consumer.panda_id]), None)
-            detail = _detail(entry, number, zip_file, usual)
+            detail = _detail(entry, number, zip_file, endpoint)
             number = self._details.setdefault(detail, len(self._details))
             self._enter(RangeEntry(consumer.panda_id, key, number), entry)
 
@@ -185,12 +191,10 @@ class _Book:
 
 
 def _detail(
-    entry: RangeResult, number: int | None, zip_file: ReportedZip | None, usual: str | None
+    entry: RangeResult, number: int | None, zip_file: ReportedZip | None, endpoint: str | None
 ) -> Detail:
-    """The facts of an entry; a word as error code goes into its text. Output lies at the `usual`
-    endpoint if the entry names no other place."""
+    """The facts of an entry at an endpoint; a word as error code goes into its text."""
     finished = entry.status == "finished"
-    endpoint = entry.endpoint or (usual if finished and zip_file is None else None)
     code, diag = entry.error_code, entry.error_diag
     if isinstance(code, str):
         code, diag = None, f"{code}: {diag}" if diag else code
@@ -198,7 +202,8 @@ def _detail(
     if convention is None and zip_file is not None:
         convention = zip_file.path_convention
     zipped = number if finished else None
-    return Detail(entry.status, zipped, endpoint, convention, code, diag)
+    at = endpoint if zip_file is None else entry.endpoint
+    return Detail(entry.status, zipped, at, convention, code, diag)
 
 
 def _shown(one: RefusedEntry) -> dict[str, Any]:

@@ -107,6 +107,42 @@ def test_ends(facts: ConsumerFacts, target: str, substatus: str, code: str) -> N
     assert len(JUMBO_OUTCOMES) == 9
 
 
+def test_no_jumbo_job_where_its_pieces_cannot_be_merged(world: World) -> None:
+    """No site reads the storage of both: pieces at SITE_B would never be merged with those at
+    SITE_A."""
+    set_sites(world, "SITE_B", catchall={"useJumboJobs": True})
+    task = events_task(world, site=None, includedSite="SITE_A", inFilePosEvtNum=True,
+                       nJumboJobs=1)  # fmt: skip
+    assert run_dog(world, "jumbo_jobs") == {}
+    assert set_jobs(world, task, "jumbo") == []
+
+
+def test_a_job_set_waits_for_its_merge_from_the_end_of_the_jumbo_job(
+    world: World,
+) -> None:
+    """Its co-jumbo job ended an hour before the jumbo job that had its last ranges: the time-out of
+    waiting merges (30 min) begins with the end of the latter, and the EventService looks at the set
+    at once. Raw: time passes."""
+    task = jumbo_task(world, files=1)
+    jumbo, big = jumbo_at_work(world, task)
+    jumbo.ask(big, 2)
+    small = EventPilot(world)
+    [one] = small.take()
+    small.process(one, small.ask(one, 1))
+    small.end(one)
+    serve(world)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_consumers SET settled_at = settled_at - interval '1 hour'"))
+        tx.execute(text("UPDATE jedi_jobs SET statechangetime = statechangetime - interval '1 hour'"
+                        " WHERE kind = 'es_merge'"))  # fmt: skip
+    jumbo.end(big)  # without a result of its ranges
+    serve(world)
+    run_dog(world, "timeouts")
+    assert set_jobs(world, task, "es_merge") == [("es_merge", "waiting", None)]
+    assert range_counts(world, task) == {"done": 1, "ready": 2}
+    assert set_jobs(world, task, "co_jumbo")[-1][1] == "activated"
+
+
 def test_a_jumbo_job_processes_ranges_of_all_job_sets(world: World) -> None:
     """Expected: "Each jumbo job can process any events in the task across all jobsets"; "When
     jumbo jobs process events, those events go to finished state … jumbo jobs don't change event
@@ -115,7 +151,8 @@ def test_a_jumbo_job_processes_ranges_of_all_job_sets(world: World) -> None:
     assert [kind for kind, *_ in set_jobs(world, task)] == [
         "es_merge", "es_merge", "co_jumbo", "co_jumbo", "jumbo"]  # fmt: skip
     pilot, job = jumbo_at_work(world, task)
-    assert len([file for file in job.files if file.type == "input"]) == 2
+    inputs = [file for file in job.files if file.type == "input"]
+    assert [file.endpoint for file in inputs] == ["SITE_B_DATADISK"] * 2  # brought there
     pilot.process(job, pilot.ask(job, 3))
     assert pilot.ask(job, 3) == [1, 3, 5]  # of the other file
     assert range_counts(world, task) == {"finished": 3, "sent": 3}

@@ -82,6 +82,24 @@ def test_a_consumer_killed_in_merging_loses_its_pieces(world: World) -> None:
     sound(world)
 
 
+def test_failed_ranges_of_a_consumer_killed_in_merging_are_tried_again_once(world: World) -> None:
+    """It processed event 1 and failed with event 3. Others try 3 again, with nine attempts, from
+    its end on; its kill in merging does not add another such range."""
+    task = events_task(world, nEsConsumers=2)
+    pilot = EventPilot(world)
+    first, second = pilot.take(2)
+    assert pilot.ask(first, 2) == [1, 3]
+    pilot.process(first, [1])
+    pilot.process(first, [3], "failed")
+    pilot.end(first)
+    serve(world)
+    assert pilot.ask(second, 2) == [3, 5]
+    cancel(world, first)
+    serve(world)
+    assert ranges(world, task)[3] == [("failed", 10), ("sent", 9)]
+    sound(world)
+
+
 def test_another_consumer_follows_the_last_one_if_others_did_something(world: World) -> None:
     """Two consumers wait for a third one. One of them is killed, then the third one: the ranges of
     all but the other one are processed again."""

@@ -171,7 +171,7 @@ def test_contradictions_do_not_count(engine: Engine) -> None:
 def test_pieces_lie_where_pilots_of_the_site_write(engine: Engine) -> None:
     """A merge reads each piece at its endpoint: one that is unknown, of another site or only read
     here is refused with the reason, and its ranges stay with the consumer. Nothing of it is
-    stored."""
+    stored. An output whose place is not named lies where the site writes."""
     with engine.begin() as tx:
         made = make_job_set(tx, 5)
         tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, roles) "
@@ -186,6 +186,7 @@ def test_pieces_lie_where_pilots_of_the_site_write(engine: Engine) -> None:
     assert answer["refused"][0]["sentence"] == f"{REFUSALS['bad_endpoint']} It is NOWHERE."
     assert [columns(engine, one).status for one in (a, b, c, d, e)] == [
         SENT, SENT, FINISHED, SENT, FINISHED]  # fmt: skip
+    assert columns(engine, e).endpoint == "SITE_A_DATADISK"
     with engine.begin() as tx:
         assert tx.scalars(text("SELECT lfn FROM jedi_event_zips")).all() == ["2.zip"]
 
