@@ -96,7 +96,7 @@ class SetSite(NamedTuple):
 
 
 def mergeable(tx: Connection, jobset_ids: Sequence[int], sites: Sequence[str]) -> set[SetSite]:
-    """Of these job sets and sites, the pairs where some site reads the pieces of both: those of the
+    """Pairs of these job sets and sites where a third site reads the pieces of both: those of the
     job set's own site, and those of a jumbo job at the other one."""
     values = {"ids": list(jobset_ids), "sites": list(sites)}
     return set(rows_of(SetSite, tx.execute(_MERGEABLE, values)))
