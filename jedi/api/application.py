@@ -9,7 +9,7 @@ from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from jedi.api.errors import answer_of, failure
+from jedi.api.errors import FORESEEN, answer_of, failure
 from jedi.api.observation import Observation, SeenAnswer
 from jedi.api.routing import HttpRoute, RouteFunction, RouteTable
 
@@ -42,7 +42,7 @@ class Application:
         request = Request(scope, receive, seen.send)
         try:
             await self._answer(request, seen)
-        except Exception as error:
+        except Exception as error:  # the server's loop goes on with other requests
             answer = failure(request, error, self._log)
             self._observation.end(scope, seen)
             if not seen.began:
@@ -58,7 +58,7 @@ class Application:
             scope["route"] = found
             response = await found.endpoint(request)
             await response(scope, receive, seen.send)
-        except Exception as error:
+        except FORESEEN as error:
             answer = None if seen.began else answer_of(request, error, self._log)
             if answer is None:
                 raise

@@ -62,9 +62,12 @@ _STATUS = {
 _UNKNOWN_CALLER = ("no_token", "bad_token")
 AWAY = "JEDI's database does not answer at the moment. Try again."
 
+FORESEEN = (JediError, HTTPException, ClientDisconnect, NoConnection, DBAPIError)
+"""Errors that requests may end with."""
+
 
 def answer_of(request: Request, error: Exception, log: Any) -> Response | None:
-    """The answer to an error in the one form; None: nobody foresaw it."""
+    """The answer to a foreseen error in the one form; None: the database refused a statement."""
     match error:
         case JediError():
             return _answer(request, _status(error), error)

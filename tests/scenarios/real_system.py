@@ -162,6 +162,16 @@ class System:
             add_files(tx, self.ddm(tx), name, paths, endpoint)
         return lines
 
+    def seeds(self, files: int, events: int) -> None:
+        """Make a dataset of files that hold so many lines each: number of an event and its seed."""
+        paths = []
+        for i in range(files):
+            numbers = range(i * events + 1, (i + 1) * events + 1)
+            paths.append(self.inputs / f"seeds{i}.txt")
+            paths[-1].write_text("".join(f"{n} {100_000 + n}\n" for n in numbers))
+        with self.engine.begin() as tx:
+            add_files(tx, self.ddm(tx), "demo:seeds", paths, "DISK_A")
+
     def copying(self, dataset: str, command: str = "cat", **keys: Any) -> int:
         """Submit a task whose jobs write what `command` makes of their input files."""
         source = {"type": "template", "param_type": "input", "value": "${IN/S}"}

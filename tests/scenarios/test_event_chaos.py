@@ -23,7 +23,6 @@ import yaml
 from scenarios.real_system import SITES, System
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
-from support.adding import add_files
 
 from benchmarks.common import Result, host, save
 from jedi.core import clock
@@ -74,17 +73,6 @@ def submit(system: System, examples: Path) -> int:
             tx, system.ddm(tx), caller(), yaml.safe_dump(document | DOCUMENT), "yaml", examples
         )
     return done.jedi_task_id
-
-
-def put_seeds(system: System) -> None:
-    """Files with EVENTS lines each: the number of an event and its seed."""
-    paths = []
-    for i in range(FILES):
-        numbers = range(i * EVENTS + 1, (i + 1) * EVENTS + 1)
-        paths.append(system.inputs / f"seeds{i}.txt")
-        paths[-1].write_text("".join(f"{n} {100_000 + n}\n" for n in numbers))
-    with system.engine.begin() as tx:
-        add_files(tx, system.ddm(tx), "demo:seeds", paths, "DISK_A")
 
 
 _KINDS = {DATABASE: "database", SERVICE: "service"}
@@ -149,7 +137,7 @@ def test_whatever_dies_each_event_counts_once(home: System, tmp_path: Path) -> N
     home.up()
     for name, value in {"agent.max_deaths": 1000, "pilot.idle_s": 2, "pilot.zip_ranges": 5}.items():
         home.put(name, value)
-    put_seeds(home)
+    home.seeds(FILES, EVENTS)
     killed: Counter[str] = Counter()
     begin = clock.monotonic()
     tasks = live_through(home, slow_examples(tmp_path), killed)

@@ -34,14 +34,7 @@ KILLER = """\
 
 @pytest.fixture(scope="module", autouse=True)
 def seeds(system: System) -> None:
-    """Files with EVENTS lines each: the number of an event and its seed."""
-    paths = []
-    for i in range(FILES):
-        numbers = range(i * EVENTS + 1, (i + 1) * EVENTS + 1)
-        paths.append(system.inputs / f"seeds{i}.txt")
-        paths[-1].write_text("".join(f"{n} {100_000 + n}\n" for n in numbers))
-    with system.engine.begin() as tx:
-        add_files(tx, system.ddm(tx), "demo:seeds", paths, "DISK_A")
+    system.seeds(FILES, EVENTS)
 
 
 def submit(system: System, examples: Path, dataset: str = "demo:simulated") -> int:

@@ -177,7 +177,7 @@ def pilot_of(site: str) -> Identity:
 
 
 def none(found: list[Any]) -> None:
-    """There is nothing of the kind; otherwise tell what."""
+    """There is nothing of the kind; otherwise show it."""
     assert not found, found
 
 

@@ -1,4 +1,4 @@
-"""What pilots of the model do with ranges of events, and what is true of these in the end: see
+"""Pilots of the model process ranges of events, and truths hold for these in the end: see
 life.py."""
 
 from __future__ import annotations
