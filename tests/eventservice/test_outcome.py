@@ -152,6 +152,7 @@ _FACTS = st.builds(
     done=_COUNT,
     busy=_COUNT,
     alive=_COUNT,
+    jumbo=_COUNT,
     attempts=_COUNT,
     online=st.booleans(),
     merge=st.sampled_from(["waiting", "activated", "running", "finished", "failed", "cancelled"]),
@@ -159,15 +160,19 @@ _FACTS = st.builds(
 
 
 def _possible(facts: ConsumerFacts) -> bool:
-    """Busy consumers are alive, and this one's ranges are ranges of its set."""
-    return facts.busy <= facts.alive and facts.made <= facts.got and facts.made <= facts.done
+    """Busy consumers and jumbo jobs live, and this one's ranges are ranges of its set."""
+    return (
+        facts.busy <= facts.alive + facts.jumbo
+        and facts.made <= facts.got
+        and facts.made <= facts.done
+    )
 
 
 @given(_FACTS.filter(_possible))
 def test_random_ends_keep_the_rules(facts: ConsumerFacts) -> None:
     """Whatever ends and how: a set is merged only when no range is left or in work; it has a next
-    step if nobody else could do one; a set whose merge job started or ended gets none; a job that
-    has ended keeps its status."""
+    step if nobody else could do one, not even a jumbo job of its task; a set whose merge job
+    started or ended gets none; a job that has ended keeps its status."""
     verdict = judge_consumer(facts)
     complete = not (facts.left or facts.busy or facts.used_up) and facts.done > 0
     waits = facts.merge == "waiting"
@@ -175,7 +180,7 @@ def test_random_ends_keep_the_rules(facts: ConsumerFacts) -> None:
         assert complete
     if verdict.step == "retry":
         assert facts.left and facts.online and not facts.used_up
-    if waits and not facts.alive:
+    if waits and not (facts.alive or facts.jumbo):
         assert verdict.step != "none"
     if not waits:
         assert verdict.step == "none"
