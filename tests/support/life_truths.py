@@ -6,9 +6,11 @@ from jedi.core import states
 
 _INPUTS = "c.type IN ('input', 'pseudo_input') AND d.masterid IS NULL"
 TWICE = """
-SELECT f.fileid FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid)
+SELECT f.fileid, array_agg(concat_ws(' ', j.pandaid, j.kind, j.jeditaskid, j.attemptnr,
+  j.error_code) ORDER BY j.pandaid) AS jobs
+FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid)
   JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.type = 'input'
-WHERE j.status = 'finished' AND f.type = 'input' AND j.kind NOT IN ('consumer', 'fine')
+WHERE j.status = 'finished' AND f.type = 'input' AND j.kind NOT IN ('consumer', 'fine', 'co_jumbo', 'jumbo')
 GROUP BY f.fileid HAVING count(*) > 1
 """
 WRONG_END = f"""
