@@ -10,7 +10,8 @@ SELECT f.fileid, array_agg(concat_ws(' ', j.pandaid, j.kind, j.jeditaskid, j.att
   j.error_code) ORDER BY j.pandaid) AS jobs
 FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid)
   JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.type = 'input'
-WHERE j.status = 'finished' AND f.type = 'input' AND j.kind NOT IN ('consumer', 'fine', 'co_jumbo', 'jumbo')
+WHERE j.status = 'finished' AND f.type = 'input'
+  AND j.kind NOT IN ('consumer', 'fine', 'co_jumbo', 'jumbo')
 GROUP BY f.fileid HAVING count(*) > 1
 """
 WRONG_END = f"""
