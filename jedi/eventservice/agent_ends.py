@@ -154,7 +154,7 @@ class SetEnds:
             status=one.status, result=one.pilot_result, kill_code=one.kill_code,
             error_code=one.error_code, error_diag=one.error_diag, dispatched=one.lock_seq > 0,
             got=ranges.got if ranges else 0, made=ranges.made if ranges else 0,
-            merge=of.merge_status,
+            merge=of.merge_status, clone=bool(of.clone),
         )  # fmt: skip
         if not of.clone:
             return facts

@@ -30,7 +30,7 @@ class ConsumerFacts(NamedTuple):
     done: ranges that wait to be merged; busy: other consumers that hold ranges; alive: other
     consumers that have not ended; jumbo: jumbo jobs of the task that have not ended; attempts:
     attempts without progress that are left; online: a queue that may take one more consumer is
-    online; merge: the status of the merge job."""
+    online; merge: the status of the merge job; clone: its jobs are copies of one job."""
 
     status: str = "holding"
     result: str | None = "finished"
@@ -50,6 +50,7 @@ class ConsumerFacts(NamedTuple):
     attempts: int = 0
     online: bool = True
     merge: str = "waiting"
+    clone: bool = False
 
 
 class Outcome(NamedTuple):
@@ -106,6 +107,7 @@ CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
     "early": lambda f: f.status == "failed" and not f.dispatched,
     "attempts": lambda f: f.attempts > 0 or not costs_attempt(f),
     "online": lambda f: f.online,
+    "clone": lambda f: f.clone,
 }
 
 _USED_UP = ("used_up", "es_ranges_failed", "Ranges without an attempt: {used_up}.")
@@ -146,6 +148,8 @@ OUTCOMES = (
     _INACTION._replace(when="left !attempts"),
     Outcome("left made", "merging", "es_retry", "es_retry",
             "Ranges processed: {made}; left for another job: {left}."),
+    _INACTION._replace(when="left got clone",
+                       sentence="It stored no outputs; another copy follows it."),
     Outcome("left got", "merging", "es_inaction", "es_inaction",
             "It processed no range; another job tries the {left} that are left."),
     Outcome("left", "closed", "es_noevent", "es_noevent",

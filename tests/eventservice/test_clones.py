@@ -134,3 +134,24 @@ def test_a_failed_copy_leaves_it_to_the_others(world: World) -> None:
     serve(world)
     assert outputs(world) == [(second.panda_id, "finished")]
     sound(world)
+
+
+def test_a_copy_whose_pilot_was_terminated_is_closed(world: World) -> None:
+    """ "others closed": it stored nothing, so that the end of another copy must not finish it."""
+    task = copies_task(world, "runonce", 2)
+    pilot = EventPilot(world)
+    [first] = pilot.take()
+    serve(world)
+    pilot.end(first, "failed", error_code="pilot_terminated", error_diag="The batch slot ended.")
+    serve(world)
+    [third] = pilot.take()
+    serve(world)
+    pilot.end(third)
+    serve(world)
+    assert set_jobs(world, task, "clone") == [
+        ("clone", "closed", "es_inaction"),
+        ("clone", "closed", "jc_unlock"),
+        ("clone", "finished", None),
+    ]
+    assert outputs(world) == [(third.panda_id, "finished")]
+    sound(world)

@@ -42,6 +42,8 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str]] = [
     # "they didn't process any event ranges but were retried since the num of attempts didn't reach
     # the limit (jobsubstatus=es_inaction)": merging, though PanDA closes it
     ({"got": 5, "left": 5, "attempts": 1}, "merging", "es_inaction", "retry"),
+    # … a copy of a job leaves nothing to merge: "others closed" (job cloning)
+    ({"got": 1, "left": 1, "attempts": 1, "clone": True}, "closed", "es_inaction", "retry"),
     # … if nobody follows, the document is silent: "none left, others running: closed / es_inaction
     # without progress"; "job attempts used up: failed if last consumer, else closed / es_inaction"
     ({"got": 5, "done": 5, "busy": 1, "alive": 1}, "closed", "es_inaction", "none"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.commanding import files, sound
-from support.event_sets import EventPilot, events_task, ranges, serve, set_jobs
+from support.event_sets import EventPilot, copies_task, events_task, ranges, serve, set_jobs
 from support.generating import rows
 from support.situations import set_sites
 
@@ -227,6 +227,20 @@ def late_end(world: World) -> None:
     serve(world)
 
 
+def terminated_copy(world: World) -> None:
+    """The pilot of a copy that counts is terminated. Chance makes no copies here."""
+    copies_task(world, "runonce", 2)
+    pilot = EventPilot(world)
+    [copy] = pilot.take()
+    serve(world)
+    pilot.end(copy, "failed", error_code="pilot_terminated")
+    serve(world)
+    [copy] = pilot.take()
+    serve(world)
+    pilot.end(copy)
+    serve(world)
+
+
 def test_every_row_of_the_table_is_reached(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Expected: random histories of ranges and consumers reach every row of the table of consumers'
     ends; the rows that none reached are named."""
@@ -238,6 +252,7 @@ def test_every_row_of_the_table_is_reached(world: World, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(agent_ends, "judge_consumer", counted)
     late_end(world)
+    terminated_copy(world)
     history = TroubledHistory(world, 2)
     unreached = {row.when for row in OUTCOMES}
     for n in range(STEPS):
