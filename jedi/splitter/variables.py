@@ -1,0 +1,59 @@
+"""Variables in the options of a manifest: `$Name`, `${Name}`, `$$`, and DIRAC's `%s %n %(A)s %j`.
+
+One pass: what a variable stands for is not scanned again, so no value can bring in another.
+Source: docs/reference/herds.md#variables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from jedi.spec.splitting.units import OptionValue
+
+_VARIABLE = re.compile(
+    r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_][\w.]*)\}|(?P<bare>[A-Za-z_]\w*))"
+    r"|%(?:\((?P<named>[A-Za-z_]\w*)\)s|(?P<letter>[snj]))",
+    re.ASCII,
+)
+_LETTERS = {"s": "Parameter", "n": "ParameterNumber", "j": "JobID"}
+
+
+def has_variables(value: OptionValue) -> bool:
+    """Return True if a value contains the form of a variable, known or not."""
+    if isinstance(value, str):
+        return _VARIABLE.search(value) is not None
+    return any(has_variables(one) for one in value)
+
+
+def expand(value: OptionValue, known: Mapping[str, OptionValue]) -> OptionValue:
+    """Return a value with its known variables replaced; unknown ones stay as they are. A list in
+    place of a whole text makes that a list, and its elements take the place of an element."""
+    if isinstance(value, str):
+        whole = _VARIABLE.fullmatch(value)
+        if whole and not isinstance(known.get(_name(whole), ""), str):
+            return known[_name(whole)]
+        return _VARIABLE.sub(lambda found: _text(found, known), value)
+    expanded: list[OptionValue] = []
+    for one in value:
+        new = expand(one, known)
+        if isinstance(one, str) and not isinstance(new, str):
+            expanded += new
+        else:
+            expanded.append(new)
+    return expanded
+
+
+def _name(found: re.Match[str]) -> str:
+    if found["named"]:
+        return f"Parameter.{found['named']}"
+    return found["braced"] or found["bare"] or _LETTERS.get(found["letter"] or "", "")
+
+
+def _text(found: re.Match[str], known: Mapping[str, OptionValue]) -> str:
+    if found["dollar"]:
+        return "$"
+    value = known.get(_name(found))
+    if value is None:
+        return found[0]
+    return value if isinstance(value, str) else ",".join(map(str, value))
