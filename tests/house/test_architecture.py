@@ -15,7 +15,15 @@ import jedi
 PACKAGE = Path(jedi.__file__).parent
 ROOMS = {
     *("taskrefiner", "contentsfeeder", "brokerage", "throttler", "jobgenerator", "jobdispatcher"),
-    *("mover", "submitter", "eventservice", "taskcommando", "postprocessor", "watchdog"),
+    *(
+        "mover",
+        "submitter",
+        "splitter",
+        "eventservice",
+        "taskcommando",
+        "postprocessor",
+        "watchdog",
+    ),
 }
 FLOORS = {
     **{"core": 0, "host": 1, "spec": 1, "taskbuffer": 2, "ddm": 3, "agent": 4},
@@ -28,7 +36,7 @@ SEVERAL_DOORS = {"watchdog"}
 
 THIRD_PARTY = {
     "core": {"yaml", "structlog", "jedi_client"},
-    "spec": {"pydantic", "pydantic_core", "numpy", "sqlglot", "croniter"},
+    "spec": {"pydantic", "pydantic_core", "numpy", "sqlglot", "croniter", "lark"},
 }
 """What the lowest floors may use besides the standard library."""
 

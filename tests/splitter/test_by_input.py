@@ -32,8 +32,8 @@ def at(*endpoints: str) -> SplitFile:
 
 @given(replicas, st.integers(1, 9))
 def test_by_storage(held: list[set[str]], most: int) -> None:
-    """RFC #15: units have "a maximum number of Input Data files in the same SE"; dirac_and_pgi §6,
-    check 16: each file once, at most so many, a common storage, the same in two runs."""
+    """RFC #15: units have "a maximum number of Input Data files in the same SE": each
+    file once, at most so many, a common storage, the same in two runs."""
     files = [SplitFile(f"/lfn{n:03d}", 1, endpoints=tuple(sorted(s))) for n, s in enumerate(held)]
     manifest = {MAX_FILES: str(most)}
     units = list(InputDataBySE().plan(manifest, files))

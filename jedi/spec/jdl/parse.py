@@ -13,13 +13,13 @@ from typing import Any
 from lark import Lark, Token, Transformer, UnexpectedInput
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.jdl.statements import Lines, Mistake, Statement, divide
+from jedi.spec.jdl.statements import JdlStatement, Lines, Mistake, divide
 
-Value = Any
+JdlValue = Any
 """A string in quotes (Quoted), a word (str), a list of values, or the attributes in brackets
 (dict)."""
 
-Attributes = dict[str, Value]
+JdlAttributes = dict[str, JdlValue]
 
 
 class Quoted(str):
@@ -67,19 +67,19 @@ class _Build(Transformer[Token, Any]):
     def WORD(self, token: Token) -> str:
         return str(token)
 
-    def listed(self, items: list[Value]) -> list[Value]:
+    def listed(self, items: list[JdlValue]) -> list[JdlValue]:
         return items
 
     implicit = listed
 
-    def brackets(self, statements: list[tuple[Token, Value]]) -> _Brackets:
+    def brackets(self, statements: list[tuple[Token, JdlValue]]) -> _Brackets:
         return _Brackets(statements)
 
-    def statement(self, parts: list[Any]) -> tuple[Token, Value]:
+    def statement(self, parts: list[Any]) -> tuple[Token, JdlValue]:
         return parts[0], parts[1]
 
 
-class _Brackets(list[tuple[Token, Value]]):
+class _Brackets(list[tuple[Token, JdlValue]]):
     """The statements inside brackets, before their names were compared."""
 
 
@@ -89,13 +89,13 @@ def _parser() -> Lark:
                 transformer=_Build())  # fmt: skip
 
 
-def parse(text: str) -> Attributes:
+def parse(text: str) -> JdlAttributes:
     """Return the attributes of a JDL text. Their names are significant in case, as DIRAC's are.
 
     Raises BadInput with every mistake: its line and column, the expected tokens, the remedy.
     """
     statements, mistakes = divide(text)
-    found: list[tuple[Token, Value]] = []
+    found: list[tuple[Token, JdlValue]] = []
     for one in statements:
         try:
             found.append(_moved(_parser().parse(one.text), one))
@@ -110,16 +110,16 @@ def parse(text: str) -> Attributes:
     return attributes
 
 
-def _moved(read: Any, statement: Statement) -> tuple[Token, Value]:
+def _moved(read: Any, statement: JdlStatement) -> tuple[Token, JdlValue]:
     """Return name and value, the name with its offset in the whole text."""
     name, value = read
     return Token(name.type, name.value, start_pos=statement.offset + name.start_pos), value
 
 
-def _unique(found: Sequence[tuple[Token, Value]], mistakes: list[Mistake]) -> Attributes:
+def _unique(found: Sequence[tuple[Token, JdlValue]], mistakes: list[Mistake]) -> JdlAttributes:
     """Return the attributes; names that occur twice, in any case, are mistakes."""
     spelled: dict[str, str] = {}
-    attributes: Attributes = {}
+    attributes: JdlAttributes = {}
     for name, value in found:
         if (first := spelled.setdefault(name.lower(), str(name))) in attributes:
             same = "the attribute is given twice"
@@ -129,7 +129,7 @@ def _unique(found: Sequence[tuple[Token, Value]], mistakes: list[Mistake]) -> At
     return attributes
 
 
-def _plain(value: Value, mistakes: list[Mistake]) -> Value:
+def _plain(value: JdlValue, mistakes: list[Mistake]) -> JdlValue:
     if isinstance(value, _Brackets):
         return _unique(value, mistakes)
     if type(value) is list:
@@ -137,7 +137,7 @@ def _plain(value: Value, mistakes: list[Mistake]) -> Value:
     return value
 
 
-def _mistake(statement: Statement, error: UnexpectedInput) -> Mistake:
+def _mistake(statement: JdlStatement, error: UnexpectedInput) -> Mistake:
     """Return an error of the grammar in words."""
     text, at = statement.text, error.pos_in_stream or 0
     token = getattr(error, "token", None)

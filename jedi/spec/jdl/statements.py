@@ -35,7 +35,7 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class JdlStatement:
     """The text of a statement, comments blanked out, and its offset in the whole text."""
 
     offset: int
@@ -54,7 +54,7 @@ class Lines:
         return line, offset - self._starts[line - 1] + 1
 
 
-def divide(text: str) -> tuple[list[Statement], list[Mistake]]:
+def divide(text: str) -> tuple[list[JdlStatement], list[Mistake]]:
     """Return the statements of a text, without those that are empty, and the mistakes of its
     brackets, strings and comments."""
     if len(text) > MAX_CHARACTERS:
@@ -70,7 +70,7 @@ def divide(text: str) -> tuple[list[Statement], list[Mistake]]:
     begin, end = _inside(clean, marks)
     stops = [at for at, depth in marks if clean[at] == ";" and depth == (1 if begin else 0)]
     parts = zip([begin, *(at + 1 for at in stops)], [*stops, end], strict=True)
-    return [Statement(a, clean[a:b]) for a, b in parts if clean[a:b].strip()], []
+    return [JdlStatement(a, clean[a:b]) for a, b in parts if clean[a:b].strip()], []
 
 
 def _scan(text: str, mistakes: list[Mistake]) -> tuple[str, list[tuple[int, int]]]:

@@ -17,7 +17,7 @@ OptionValue = str | Sequence[Any]
 Manifest = Mapping[str, Any]
 """Options by name, as JDL or JSON has them: texts, numbers, lists."""
 
-Step = Literal["refine", "contents"]
+ChainStep = Literal["refine", "contents"]
 """The step of the chain after which a strategy can run: the task's parameters are known, or the
 files of its input."""
 
@@ -56,7 +56,7 @@ class SplitStrategy(Protocol):
     """A strategy of entry point `jedi.split_strategies`. It is pure: it uses no database, no clock
     and no random number, so that two runs agree."""
 
-    after: Step
+    after: ChainStep
 
     def consumes(self, manifest: Manifest) -> Iterable[str]:
         """Return the names of the options that children do not have."""
