@@ -13,7 +13,7 @@ CREATE TABLE ddm_datasets (
     name text NOT NULL,                                    -- scope:name
     state text NOT NULL,                                   -- open: more files may come; closed
     is_container boolean NOT NULL,                         -- it holds datasets, not files
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was made
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of creation
     CONSTRAINT ddm_datasets_pk PRIMARY KEY (dataset_id),
     CONSTRAINT ddm_datasets_name_uq UNIQUE (name),
     CONSTRAINT ddm_datasets_state_ck CHECK (state = ANY (ARRAY['open', 'closed']))
@@ -50,7 +50,7 @@ CREATE TABLE ddm_members (
 CREATE TABLE ddm_replicas (
     file_id bigint NOT NULL,  -- the file
     endpoint text NOT NULL,   -- endpoint of the replica
-    expires_at timestamptz,   -- until when a copy stays; empty: for good
+    expires_at timestamptz,   -- end of the copy's pin; empty: it stays for good
     CONSTRAINT ddm_replicas_pk PRIMARY KEY (file_id, endpoint),
     CONSTRAINT ddm_replicas_file_id_fk FOREIGN KEY (file_id) REFERENCES ddm_files(file_id) ON DELETE
         CASCADE
@@ -62,7 +62,7 @@ CREATE TABLE jedi_acquire_requests (
     request_id text NOT NULL,                              -- the pilot's own number of its request
     site text NOT NULL,                                    -- the pilot's site
     pandaids bigint[] NOT NULL,                            -- the jobs handed out
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_acquire_requests_pk PRIMARY KEY (request_id)
 );
 CREATE INDEX jedi_acquire_requests_creationtime_ix ON jedi_acquire_requests (creationtime);
@@ -71,7 +71,7 @@ CREATE INDEX jedi_acquire_requests_creationtime_ix ON jedi_acquire_requests (cre
 CREATE TABLE jedi_agents (
     agent text NOT NULL,                                -- name of the agent
     process text NOT NULL,                              -- host, pid and a number
-    starttime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it started
+    starttime timestamptz NOT NULL DEFAULT jedi_now(),  -- start
     heartbeat_at timestamptz,                           -- last heartbeat, in real time
     cycles bigint NOT NULL DEFAULT 0,                   -- cycles so far
     items bigint NOT NULL DEFAULT 0,                    -- items worked on so far
@@ -83,7 +83,7 @@ CREATE TABLE jedi_agents (
 -- changes that callers of the service made
 CREATE TABLE jedi_audit (
     audit_id bigserial,                                    -- order
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     username text NOT NULL,                                -- the caller
     way text NOT NULL,                                     -- socket, token or oidc
     operation text NOT NULL,                               -- the operation's name
@@ -107,7 +107,7 @@ CREATE TABLE jedi_broker_decisions (
     chosen text[] NOT NULL,                                -- the sites, best first
     weights double precision[] NOT NULL,                   -- their weights
     need jsonb NOT NULL,                                   -- requirements of the task
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     used text[] NOT NULL DEFAULT '{}',                     -- the sites that the task had jobs at
     CONSTRAINT jedi_broker_decisions_pk PRIMARY KEY (decision_id)
 );
@@ -134,11 +134,11 @@ CREATE TABLE jedi_commands (
     arguments jsonb NOT NULL DEFAULT '{}',                 -- the command's arguments
     username text NOT NULL,                                -- the user who commanded
     comment text,                                          -- why
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
-    acknowledged_at timestamptz,                           -- when it was taken up; NULL: not yet
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    acknowledged_at timestamptz,                           -- time of its start; NULL: not yet
     outcome text,                                          -- accepted or refused
     message text,                                          -- the outcome, for people
-    retry_at timestamptz,                                  -- when it is tried again; NULL: at once
+    retry_at timestamptz,                                  -- time of the next try; NULL: at once
     CONSTRAINT jedi_commands_pk PRIMARY KEY (command_id)
 );
 CREATE INDEX jedi_commands_jeditaskid_ix ON jedi_commands (jeditaskid);
@@ -151,7 +151,7 @@ CREATE TABLE jedi_consumers (
     jobsetid bigint,             -- its job set; NULL: any of the task (jumbo)
     kind text NOT NULL,          -- consumer, clone, co_jumbo, jumbo or fine
     number integer NOT NULL,     -- its number within the job set, from 1 on
-    settled_at timestamptz,      -- when the effects of its end on ranges were booked
+    settled_at timestamptz,      -- time at which the effects of its end on ranges were booked
     request_id text,             -- its last ask for ranges that was answered
     CONSTRAINT jedi_consumers_pk PRIMARY KEY (pandaid)
 );
@@ -165,8 +165,8 @@ CREATE TABLE jedi_dataset_contents (
     fileid bigint NOT NULL DEFAULT nextval('jedi_file_id_seq'),  -- the file's identifier, from a sequence
     datasetid bigint NOT NULL,                              -- the dataset
     jeditaskid bigint NOT NULL,                             -- the task
-    creationdate timestamptz NOT NULL DEFAULT jedi_now(),   -- when the record was inserted
-    lastattempttime timestamptz,                            -- when the file was tried
+    creationdate timestamptz NOT NULL DEFAULT jedi_now(),   -- time of the record's insertion
+    lastattempttime timestamptz,                            -- time of the last attempt
     lfn text NOT NULL,                                      -- the logical file name
     guid text,                                              -- the file's GUID
     type text NOT NULL,                                     -- the dataset's type
@@ -215,7 +215,7 @@ CREATE TABLE jedi_datasets (
     masterid bigint,                                        -- the master of a secondary dataset
     provenanceid bigint,                                    -- the input an output belongs to
     state text,                                             -- open or closed in data management, when last looked up
-    statechecktime timestamptz,                             -- when the state was looked up
+    statechecktime timestamptz,                             -- time of the last look at the state
     statecheckexpiration timestamptz,                       -- look-ups end here; NULL: none needed
     nfiles bigint NOT NULL DEFAULT 0,                       -- files in the dataset
     nfilestobeused bigint NOT NULL DEFAULT 0,               -- files released for jobs
@@ -227,15 +227,15 @@ CREATE TABLE jedi_datasets (
     neventstobeused bigint,                                 -- events released
     neventsused bigint,                                     -- events finished
     status text NOT NULL,                                   -- use of the dataset by its task
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when the record was inserted
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the record was updated
-    frozentime timestamptz,                                 -- when the dataset was frozen
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- time of the record's insertion
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the last update
+    frozentime timestamptz,                                 -- time of the dataset's freezing
     type text NOT NULL,                                     -- input, output, log, pseudo_input, random_seed, ...
     vo text,                                                -- the virtual organisation
     cloud text,                                             -- the cloud whose replica is used
     site text,                                              -- the site whose jobs fill it; NULL: any
     lockedby text,                                          -- the process that takes care of the record
-    lockedtime timestamptz,                                 -- when the record was locked
+    lockedtime timestamptz,                                 -- time of the record's lock
     attributes text,                                        -- attributes for splitting: ratio, nosplit, repeat, ...
     streamname text,                                        -- its placeholder in the job parameters
     storagetoken text,                                      -- storage of the files while the task runs
@@ -260,7 +260,7 @@ CREATE TABLE jedi_datasets_statuslog (
     log_id bigserial,                                       -- order of the rows
     fromstatus text,                                        -- before; NULL at insertion
     status text NOT NULL,                                   -- after
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     agent text,                                             -- who
     reason_code text,                                       -- why
     reason text,                                            -- why, for people
@@ -284,7 +284,7 @@ CREATE TABLE jedi_ddm_endpoints (
     space_expired double precision,               -- GB
     space_min_free double precision,              -- GB
     space_unavailable double precision,           -- GB
-    space_timestamp timestamptz,                  -- when space was measured
+    space_timestamp timestamptz,                  -- time of the measurement of space
     detailed_status jsonb NOT NULL DEFAULT '{}',  -- read_lan, write_lan, read_wan, write_wan: ON, OFF, TEST
     CONSTRAINT jedi_ddm_endpoints_pk PRIMARY KEY (ddm_endpoint)
 );
@@ -301,7 +301,7 @@ CREATE TABLE jedi_event_zips (
     checksum text,                                          -- adler32
     n_events bigint NOT NULL DEFAULT 0,                     -- events in it, as reported
     path_convention smallint,                               -- rule for its path
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when it was reported
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- time of the report
     problem text,                                           -- missing or broken: a merge job could not read it
     CONSTRAINT jedi_event_zips_pk PRIMARY KEY (ziprow_id),
     CONSTRAINT jedi_event_zips_pandaid_uq UNIQUE (pandaid, lfn)
@@ -345,7 +345,7 @@ CREATE TABLE jedi_identities (
     username text NOT NULL,                                -- the user
     issuer text NOT NULL,                                  -- the provider's URL
     subject text NOT NULL,                                 -- the provider's id of the person
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_identities_pk PRIMARY KEY (username)
 );
 
@@ -428,7 +428,7 @@ CREATE TABLE jedi_job_tail (
     pandaid bigint NOT NULL,                                -- the job
     stdout_tail text,                                       -- last lines of stdout
     stderr_tail text,                                       -- last lines of stderr
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was sent
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of sending
     CONSTRAINT jedi_job_tail_pk PRIMARY KEY (pandaid)
 );
 
@@ -466,10 +466,10 @@ CREATE TABLE jedi_jobs (
     disk_mb integer NOT NULL,                               -- disk asked in MB; 0: no limit
     n_inputs integer NOT NULL DEFAULT 0,                    -- input files
     n_events bigint,                                        -- events to process
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when it was made
-    statechangetime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the status changed
-    starttime timestamptz,                                  -- when the payload started
-    endtime timestamptz,                                    -- when the payload ended
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- time of creation
+    statechangetime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the status
+    starttime timestamptz,                                  -- start of the payload
+    endtime timestamptz,                                    -- end of the payload
     heartbeat_at timestamptz,                               -- last heartbeat of the pilot
     lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each dispatch; fences the pilot's writes
     pilot_id text,                                          -- the pilot that has it
@@ -490,13 +490,13 @@ CREATE TABLE jedi_jobs (
     output_bytes bigint,                                    -- size of its outputs
     hold_kind text,                                         -- PGI hold
     hold_reason text,                                       -- reason for the hold
-    hold_since timestamptz,                                 -- when the hold began
-    hold_deadline timestamptz,                              -- when the hold ends by itself
+    hold_since timestamptz,                                 -- start of the hold
+    hold_deadline timestamptz,                              -- end of the hold unless somebody ends it before
     delegation_kind text,                                   -- the batch engine it was handed to
     delegation_queue text,                                  -- the engine's queue
     delegation_id text,                                     -- the engine's job id
-    postprocessed_at timestamptz,                           -- when its results were added
-    purged_at timestamptz,                                  -- when its outputs were purged
+    postprocessed_at timestamptz,                           -- time at which its results were added
+    purged_at timestamptz,                                  -- time at which its outputs were purged
     retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- metadata that the payload reports
     hold_next text,                                         -- the hold that begins when the payload succeeds
@@ -567,10 +567,10 @@ CREATE TABLE jedi_jobs_archived (
     disk_mb integer NOT NULL,                               -- disk asked in MB; 0: no limit
     n_inputs integer NOT NULL DEFAULT 0,                    -- input files
     n_events bigint,                                        -- events to process
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when it was made
-    statechangetime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the status changed
-    starttime timestamptz,                                  -- when the payload started
-    endtime timestamptz,                                    -- when the payload ended
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- time of creation
+    statechangetime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the status
+    starttime timestamptz,                                  -- start of the payload
+    endtime timestamptz,                                    -- end of the payload
     heartbeat_at timestamptz,                               -- last heartbeat of the pilot
     lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each dispatch; fences the pilot's writes
     pilot_id text,                                          -- the pilot that has it
@@ -591,13 +591,13 @@ CREATE TABLE jedi_jobs_archived (
     output_bytes bigint,                                    -- size of its outputs
     hold_kind text,                                         -- PGI hold
     hold_reason text,                                       -- reason for the hold
-    hold_since timestamptz,                                 -- when the hold began
-    hold_deadline timestamptz,                              -- when the hold ends by itself
+    hold_since timestamptz,                                 -- start of the hold
+    hold_deadline timestamptz,                              -- end of the hold unless somebody ends it before
     delegation_kind text,                                   -- the batch engine it was handed to
     delegation_queue text,                                  -- the engine's queue
     delegation_id text,                                     -- the engine's job id
-    postprocessed_at timestamptz,                           -- when its results were added
-    purged_at timestamptz,                                  -- when its outputs were purged
+    postprocessed_at timestamptz,                           -- time at which its results were added
+    purged_at timestamptz,                                  -- time at which its outputs were purged
     retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- metadata that the payload reports
     hold_next text,                                         -- the hold that begins when the payload succeeds
@@ -627,7 +627,7 @@ CREATE TABLE jedi_jobs_statuslog (
     log_id bigserial,                                       -- order of the rows
     fromstatus text,                                        -- before; NULL at insertion
     status text NOT NULL,                                   -- after
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     agent text,                                             -- who
     reason_code text,                                       -- why
     reason text,                                            -- why, for people
@@ -657,9 +657,9 @@ CREATE TABLE jedi_jobsets (
     disk_mb integer NOT NULL,                              -- disk that a consumer asks in MB; 0: no limit
     command text NOT NULL,                                 -- the consumers' command; $PANDAID stands for the consumer's number
     texts jsonb,                                           -- files that consumers find, with their text, by name
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was made
-    ended_at timestamptz,                                  -- when its merge job ended for good
-    next_look_at timestamptz,                              -- when the EventService looks at it unasked: nobody serves it, and it waits
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of creation
+    ended_at timestamptz,                                  -- end of its last merge job
+    next_look_at timestamptz,                              -- time of the EventService's next look at a set that nobody serves
     wait_code text,                                        -- why its merge can't start
     wait_reason text,                                      -- the same in words
     sites jsonb,                                           -- sites for its consumers, best first; NULL: those where it has some
@@ -678,7 +678,7 @@ CREATE TABLE jedi_knobs (
     key text NOT NULL,                                      -- the knob
     value jsonb NOT NULL,                                   -- the value in force instead of the preset's
     username text,                                          -- the user who set it
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_knobs_pk PRIMARY KEY (component, key)
 );
 
@@ -689,7 +689,7 @@ CREATE TABLE jedi_knobs_history (
     key text NOT NULL,                                      -- knob
     value jsonb,                                            -- new value; NULL: back to the preset
     username text,                                          -- who
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_knobs_history_pk PRIMARY KEY (change_id)
 );
 
@@ -699,8 +699,8 @@ CREATE TABLE jedi_lost_files (
     fileid bigint NOT NULL,                                -- its contents row
     datasetname text NOT NULL,                             -- the output dataset
     lfn text NOT NULL,                                     -- the logical file name
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the loss was recorded
-    removed_at timestamptz,                                -- when it was removed from data management, if it was there; NULL: not yet
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record of the loss
+    removed_at timestamptz,                                -- time of its removal from data management, if it was there; NULL: not yet
     CONSTRAINT jedi_lost_files_pk PRIMARY KEY (jeditaskid, fileid)
 );
 CREATE INDEX jedi_lost_files_datasetname_ix ON jedi_lost_files (datasetname);
@@ -711,7 +711,7 @@ CREATE TABLE jedi_network_matrix (
     dst text NOT NULL,                           -- destination
     key text NOT NULL,                           -- closeness, production_queued, express_queued, mbps_1h, mbps_1d, mbps_1w
     value double precision,                      -- value; speeds in MB/s
-    ts timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was measured
+    ts timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the measurement
     CONSTRAINT jedi_network_matrix_pk PRIMARY KEY (src, dst, key)
 );
 CREATE INDEX jedi_network_matrix_key_dst_ix ON jedi_network_matrix (key, dst);
@@ -722,8 +722,8 @@ CREATE TABLE jedi_outbox (
     topic text NOT NULL,                                   -- subject; a user gets one message of each by each channel
     payload jsonb NOT NULL,                                -- the message
     urgent boolean NOT NULL DEFAULT false,                 -- urgent
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
-    sent_at timestamptz,                                   -- when it was delivered
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    sent_at timestamptz,                                   -- time of delivery
     attempts integer NOT NULL DEFAULT 0,                   -- deliveries tried
     username text,                                         -- the recipient
     channel text,                                          -- mail or webhook
@@ -758,8 +758,8 @@ CREATE TABLE jedi_pilots (
     process_start bigint,                                  -- start time of the process in clock ticks
     token_hash text,                                       -- its token
     status text NOT NULL,                                  -- submitted, running, ended, lost
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
-    endtime timestamptz,                                   -- when it ended
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    endtime timestamptz,                                   -- end
     engine text NOT NULL DEFAULT 'local',                  -- engine: local, slurm, ...
     batch_id text,                                         -- the batch system's id of it
     resource_type text NOT NULL DEFAULT '',                -- the shape of its slot; empty: a whole slot
@@ -774,7 +774,7 @@ CREATE TABLE jedi_process_lock (
     workqueue_id integer NOT NULL,                       -- the work queue
     cloud text NOT NULL DEFAULT '',                      -- the cloud
     lockedby text NOT NULL,                              -- the process that holds the lock
-    lockedtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was taken
+    lockedtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the lock
     component text NOT NULL DEFAULT '',                  -- object of the lock
     lease_until timestamptz,                             -- the lock ends here, in real time
     CONSTRAINT jedi_process_lock_pk PRIMARY KEY (prodsourcelabel, vo, workqueue_id, cloud,
@@ -792,7 +792,7 @@ CREATE TABLE jedi_queue_shares (
     ratio double precision,                               -- usage by allocation; NULL where nothing is allocated
     place integer NOT NULL,                               -- its place when jobs are dispatched
     turn integer NOT NULL,                                -- its place when jobs are made: that of its partition
-    computed_at timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    computed_at timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_queue_shares_pk PRIMARY KEY (queue_id)
 );
 
@@ -801,7 +801,7 @@ CREATE TABLE jedi_requests (
     request_key text NOT NULL,                             -- the caller and his key
     digest text NOT NULL,                                  -- sha256 of operation and arguments
     answer text,                                           -- the answer in JSON
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_requests_pk PRIMARY KEY (request_key)
 );
 CREATE INDEX jedi_requests_time_ix ON jedi_requests (creationtime);
@@ -822,8 +822,8 @@ CREATE TABLE jedi_retry_matches (
     rule_id integer NOT NULL,                              -- the rule that concerns it
     jeditaskid bigint NOT NULL,                            -- the task
     effect text NOT NULL,                                  -- the effect, for people
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
-    settled_at timestamptz,                                -- when the task was changed, if it had to be; NULL: not yet
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    settled_at timestamptz,                                -- time of the change of the task, if one was needed; NULL: not yet
     CONSTRAINT jedi_retry_matches_pk PRIMARY KEY (pandaid, rule_id)
 );
 CREATE INDEX jedi_retry_matches_open_ix ON jedi_retry_matches (jeditaskid) WHERE settled_at IS NULL;
@@ -845,7 +845,7 @@ CREATE TABLE jedi_retry_rules (
     attempts integer,                                       -- limit_retry: attempts of an input
     description text,                                       -- for people
     username text,                                          -- the user who wrote the rule
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_retry_rules_pk PRIMARY KEY (rule_id),
     CONSTRAINT jedi_retry_rules_message_ck CHECK (message IS NULL OR length(message) <= 256 AND (''
         ~ message) IS NOT NULL)
@@ -855,7 +855,7 @@ CREATE TABLE jedi_retry_rules (
 CREATE TABLE jedi_sandboxes (
     sha256 text NOT NULL,                                  -- sha256 of the archive
     data bytea NOT NULL,                                   -- a tar.gz whose members were checked
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_sandboxes_pk PRIMARY KEY (sha256)
 );
 
@@ -879,7 +879,7 @@ CREATE TABLE jedi_site_metrics (
     gshare text NOT NULL DEFAULT '',             -- global share; empty: all
     metric text NOT NULL,                        -- name
     value jsonb,                                 -- value
-    ts timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    ts timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_site_metrics_pk PRIMARY KEY (site, gshare, metric)
 );
 
@@ -917,10 +917,10 @@ CREATE TABLE jedi_sites (
     max_io_intensity double precision,                      -- kB/s
     maxdiskio double precision,                             -- kB/s per core
     catchall jsonb NOT NULL DEFAULT '{}',                   -- further attributes
-    laststart timestamptz,                                  -- when a job last started
-    lastpilot timestamptz,                                  -- when a pilot or its submitter was last seen
+    laststart timestamptz,                                  -- last start of a job
+    lastpilot timestamptz,                                  -- last sign of a pilot or of its submitter
     comment text,                                           -- the operator's reason for its settings
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was changed
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the last change
     queue text,                                             -- the batch system's queue or partition
     batch jsonb NOT NULL DEFAULT '{}',                      -- options of the batch system for pilots
     CONSTRAINT jedi_sites_pk PRIMARY KEY (site),
@@ -937,7 +937,7 @@ CREATE TABLE jedi_sites_history (
     newvalue text,                                          -- after
     username text,                                          -- who
     comment text,                                           -- why
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_sites_history_pk PRIMARY KEY (change_id)
 );
 CREATE INDEX jedi_sites_history_site_ix ON jedi_sites_history (site);
@@ -946,7 +946,7 @@ CREATE INDEX jedi_sites_history_site_ix ON jedi_sites_history (site);
 CREATE TABLE jedi_snapshots (
     snapshot_hash text NOT NULL,                           -- sha256 of the data
     data bytea NOT NULL,                                   -- the world as the broker saw it, compressed JSON
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_snapshots_pk PRIMARY KEY (snapshot_hash)
 );
 
@@ -963,11 +963,11 @@ CREATE TABLE jedi_taskparams (
 -- all production and analysis tasks
 CREATE TABLE jedi_tasks (
     jeditaskid bigint NOT NULL DEFAULT nextval('jedi_task_id_seq'),  -- the task's identifier, from a sequence
-    creationdate timestamptz NOT NULL DEFAULT jedi_now(),   -- when the record was inserted
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the record was updated
-    starttime timestamptz,                                  -- when the task got started
-    endtime timestamptz,                                    -- when the task reached a final status
-    frozentime timestamptz,                                 -- when the task was first put on hold
+    creationdate timestamptz NOT NULL DEFAULT jedi_now(),   -- time of the record's insertion
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the last update
+    starttime timestamptz,                                  -- start of the task
+    endtime timestamptz,                                    -- time of the task's final status
+    frozentime timestamptz,                                 -- time of the task's first hold
     prodsourcelabel text,                                   -- managed, user, prod_test, ...
     taskname text,                                          -- the task's name
     username text,                                          -- the user who owns the task
@@ -985,7 +985,7 @@ CREATE TABLE jedi_tasks (
     transhome text,                                         -- the software cache of the transformation
     transpath text,                                         -- the transformation
     lockedby text,                                          -- the process that takes care of the record
-    lockedtime timestamptz,                                 -- when the record was locked
+    lockedtime timestamptz,                                 -- time of the record's lock
     termcondition text,                                     -- termination condition of the task
     splitrule text,                                         -- rules for splitting as two-letter codes, rendered from rules
     walltime bigint,                                        -- walltime per MB of input, measured by scouts
@@ -1010,18 +1010,18 @@ CREATE TABLE jedi_tasks (
     eventservice smallint,                                  -- 1 if the task uses the event service
     ticketid text,                                          -- ticket to keep track of the task
     ticketsystemtype text,                                  -- the ticket system
-    statechangetime timestamptz,                            -- when the status changed
+    statechangetime timestamptz,                            -- time of the status
     superstatus text,                                       -- the status as the requesting system sees it
     campaign text,                                          -- the campaign
     mergeramcount bigint,                                   -- memory of merge jobs
     mergeramunit text,                                      -- unit of mergeramcount
     mergewalltime bigint,                                   -- walltime of merge jobs
     mergewalltimeunit text,                                 -- unit of mergewalltime
-    throttledtime timestamptz,                              -- when the task was throttled last
+    throttledtime timestamptz,                              -- time of the last throttling
     numthrottled smallint,                                  -- number of times the task was throttled
     mergecorecount integer,                                 -- cores per merge job
     goal smallint,                                          -- goal in percent multiplied by 10
-    assessmenttime timestamptz,                             -- when statistics were updated
+    assessmenttime timestamptz,                             -- time of the last statistics
     cputime bigint,                                         -- HS06 seconds per event
     cputimeunit text,                                       -- HS06sPerEvent or mHS06sPerEvent
     cpuefficiency smallint,                                 -- single core efficiency in percent
@@ -1029,7 +1029,7 @@ CREATE TABLE jedi_tasks (
     amiflag text,                                           -- READY when the task is done or finished
     nucleus text,                                           -- the site that collects the outputs
     baseramcount bigint,                                    -- memory in MB that does not scale with cores
-    rescuetime timestamptz,                                 -- when a dog took the task from a dead process
+    rescuetime timestamptz,                                 -- time of the last rescue from a dead process by a dog
     requesttype text,                                       -- type of the request
     usejumbo text,                                          -- Y when using jumbo jobs
     diskio bigint,                                          -- (read+written)/walltime of scouts
@@ -1045,11 +1045,11 @@ CREATE TABLE jedi_tasks (
     lease_until timestamptz,                                -- the claim ends here, in real time
     worker_deaths smallint NOT NULL DEFAULT 0,              -- claims in a row whose worker did not come back
     idempotency_key text,                                   -- the submitter's key: a repeat gives the same task
-    split_at timestamptz,                                   -- when the first job was made
+    split_at timestamptz,                                   -- creation of the first job
     origin_pandaid bigint,                                  -- the id a submitter got at once (DIRAC RFC #15)
     measured_jobs integer NOT NULL DEFAULT 0,               -- finished jobs at the last measurement
     period text,                                            -- interval between jobs of a periodical task
-    nextperiod timestamptz,                                 -- when it gets the next one
+    nextperiod timestamptz,                                 -- time of the next period
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
     CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
     CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid),
@@ -1079,7 +1079,7 @@ CREATE TABLE jedi_tasks_statuslog (
     log_id bigserial,                                       -- order of the rows
     fromstatus text,                                        -- before; NULL at insertion
     status text NOT NULL,                                   -- after
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     agent text,                                             -- who
     reason_code text,                                       -- why
     reason text,                                            -- why, for people
@@ -1096,8 +1096,8 @@ CREATE TABLE jedi_tokens (
     kind text NOT NULL,                                    -- pilot or user
     site text,                                             -- the pilot's site
     username text,                                         -- the user
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
-    expires_at timestamptz,                                -- until when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    expires_at timestamptz,                                -- end of validity; empty: none
     revoked_at timestamptz,                                -- taken back
     name text,                                             -- the user's name for it
     scope text,                                            -- its use: read, submit or all
@@ -1112,7 +1112,7 @@ CREATE TABLE jedi_users (
     role text NOT NULL DEFAULT 'user',                     -- user, production or operator
     gridpref text NOT NULL DEFAULT '',                     -- letters k, p, s, g
     email text,                                            -- address for mail about tasks
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     cap_running_jobs integer,                              -- most running analysis jobs; NULL: as the knob says, 0: no limit
     webhook text,                                          -- URL for messages about tasks
     webhook_secret text,                                   -- salt of the secret that signs them
@@ -1152,7 +1152,7 @@ CREATE TABLE job_stats (
     status text NOT NULL,          -- job status
     jobs bigint NOT NULL,          -- number of jobs (a change of it, in deltas)
     cores bigint NOT NULL,         -- their cores (a change of them, in deltas)
-    modificationtime timestamptz,  -- when jobs last came to the status, or left it
+    modificationtime timestamptz,  -- last change of the number of jobs
     CONSTRAINT job_stats_pk PRIMARY KEY (site, workqueue, gshare, resource_type, status)
 );
 
@@ -1166,7 +1166,7 @@ CREATE TABLE job_stats_delta (
     status text NOT NULL,                                   -- job status
     jobs bigint NOT NULL,                                   -- number of jobs (a change of it, in deltas)
     cores bigint NOT NULL,                                  -- their cores (a change of them, in deltas)
-    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when they came, or left
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the change
     CONSTRAINT job_stats_delta_pk PRIMARY KEY (delta_id)
 );
 

@@ -128,8 +128,8 @@ jobsets = Table(
     words("command", "the consumers' command; $PANDAID stands for the consumer's number", _SETS,
           nullable=False),
     col("texts", JSONB, "files that consumers find, with their text, by name", _SETS),
-    stamp("creationtime:creation_time", "when it was made", _SETS, now=True),
-    stamp("ended_at", "when its merge job ended for good", "set_ends.close_sets"),
+    stamp("creationtime:creation_time", "time of creation", _SETS, now=True),
+    stamp("ended_at", "end of its last merge job", "set_ends.close_sets"),
     stamp("next_look_at", "when the EventService looks at it unasked: nobody serves it, and it "
           "waits", f"{_LOOK} heirs.take_over"),
     words("wait_code", "why its merge can't start", _LOOK),
@@ -157,7 +157,7 @@ consumers = Table(
     col("number", Integer, "its number within the job set, from 1 on", _MORE, nullable=False),
     stamp(
         "settled_at",
-        "when the effects of its end on ranges were booked",
+        "time at which the effects of its end on ranges were booked",
         "consumer_ends.note_settled",
     ),
     words("request_id", "its last ask for ranges that was answered", _DISPATCH),
@@ -182,7 +182,7 @@ event_zips = Table(
     words("checksum", "adler32", _ZIPS),
     count("n_events", "events in it, as reported", _ZIPS),
     col("path_convention", SmallInteger, "rule for its path", _ZIPS),
-    stamp("creationtime:creation_time", "when it was reported", _ZIPS, now=True),
+    stamp("creationtime:creation_time", "time of the report", _ZIPS, now=True),
     words("problem", "missing or broken: a merge job could not read it", "dispatch.accept_reports"),
     PrimaryKeyConstraint("ziprow_id"),
     UniqueConstraint("panda_id", "lfn"),

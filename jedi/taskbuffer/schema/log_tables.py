@@ -24,7 +24,7 @@ def _log_columns(by: str) -> list[Column[Any]]:
         col("log_id", BigInteger, "order of the rows", by, autoincrement=True, nullable=False),
         words("fromstatus:from_status", "before; NULL at insertion", by),
         words("status", "after", by, nullable=False),
-        stamp("modificationtime:modification_time", "when", by, now=True),
+        stamp("modificationtime:modification_time", "time of the record", by, now=True),
         words("agent", "who", by),
         words("reason_code", "why", by),
         words("reason", "why, for people", by),

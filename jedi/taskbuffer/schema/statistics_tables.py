@@ -32,7 +32,7 @@ job_stats = Table(
     "job_stats",
     metadata,
     *_stat_key(),
-    stamp("modificationtime", "when jobs last came to the status, or left it", "statistics.fold"),
+    stamp("modificationtime", "last change of the number of jobs", "statistics.fold"),
     PrimaryKeyConstraint("site", "workqueue", "gshare", "resource_type", "status"),
     comment="number of jobs by place and status; add job_stats_delta for the present value",
 )
@@ -43,7 +43,7 @@ job_stats_delta = Table(
     col("delta_id", BigInteger, "order of the rows", "jobs.append_deltas", autoincrement=True,
         nullable=False),
     *_stat_key(),
-    stamp("modificationtime", "when they came, or left", "jobs.append_deltas", now=True),
+    stamp("modificationtime", "time of the change", "jobs.append_deltas", now=True),
     PrimaryKeyConstraint("delta_id"),
     comment="changes not yet folded into job_stats",
 )  # fmt: skip
