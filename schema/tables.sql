@@ -660,7 +660,7 @@ CREATE TABLE jedi_jobsets (
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of creation
     ended_at timestamptz,                                  -- end of its last merge job
     next_look_at timestamptz,                              -- time of the EventService's next look at a set that nobody serves
-    wait_code text,                                        -- why its merge can't start
+    wait_code text,                                        -- code of the reason why its merge can't start
     wait_reason text,                                      -- the same in words
     sites jsonb,                                           -- sites for its consumers, best first; NULL: those where it has some
     CONSTRAINT jedi_jobsets_pk PRIMARY KEY (jobsetid),

@@ -9,6 +9,11 @@ revision = "0021"
 down_revision = "0020"
 
 COMMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "why its merge can't start",
+        "code of the reason why its merge can't start",
+        ("jedi_jobsets.wait_code",),
+    ),
     ("until when", "end of validity; empty: none", ("jedi_tokens.expires_at",)),
     (
         "until when a copy stays; empty: for good",

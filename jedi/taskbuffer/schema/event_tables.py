@@ -130,9 +130,9 @@ jobsets = Table(
     col("texts", JSONB, "files that consumers find, with their text, by name", _SETS),
     stamp("creationtime:creation_time", "time of creation", _SETS, now=True),
     stamp("ended_at", "end of its last merge job", "set_ends.close_sets"),
-    stamp("next_look_at", "when the EventService looks at it unasked: nobody serves it, and it "
-          "waits", f"{_LOOK} heirs.take_over"),
-    words("wait_code", "why its merge can't start", _LOOK),
+    stamp("next_look_at", "time of the EventService's next look at a set that nobody serves",
+          f"{_LOOK} heirs.take_over"),
+    words("wait_code", "code of the reason why its merge can't start", _LOOK),
     words("wait_reason", "the same in words", _LOOK),
     col("sites", JSONB, "sites for its consumers, best first; NULL: those where it has some",
         _SETS),
