@@ -43,7 +43,7 @@ def url_of(engine: Engine) -> str:
 def test_an_agent_ends_when_the_schema_moves(
     world: World, tmp_path: Path, heard: Callable[[str], str]
 ) -> None:
-    """By hand: exit code 3 and the remedy, at its next heartbeat; a new start is refused at once,
+    """By hand: exit code 5 and the remedy, at its next heartbeat; a new start is refused at once,
     with `--once`, too."""
     with world.engine.begin() as tx:
         knobs.put(tx, "agent.heartbeat_s", 0.1, "olga")
@@ -53,11 +53,11 @@ def test_an_agent_ends_when_the_schema_moves(
         heard("READY=1")
         set_revision(world.engine, "9999")
         assert NEWER in process.communicate(timeout=PATIENCE_S)[0]
-        assert process.returncode == 3
+        assert process.returncode == 5
     for words in (agent, (*agent, "--once"), ("watchdog", "run", "caps")):
         with part(NEW, home, url_of(world.engine), *words) as process:
             assert NEWER in process.communicate(timeout=PATIENCE_S)[0]
-            assert process.returncode == 3
+            assert process.returncode == 5
 
 
 @pytest.mark.long
@@ -98,8 +98,7 @@ def test_no_migration_begins_while_agents_run(
 def test_a_service_waits_for_a_database_that_is_away(
     world: World, tmp_path: Path, heard: Callable[[str], str]
 ) -> None:
-    """systemd does not restart after exit code 3. So a service that starts before its database
-    waits, and gives the reason."""
+    """A service that starts before its database waits, and gives the reason."""
     place = tmp_path / "pg"
     place.mkdir()
     there = world.engine.url.set(host=None, port=None, query={"host": str(place), "port": "5432"})

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
@@ -62,6 +63,15 @@ def test_a_database_that_does_not_answer_is_told_in_a_sentence(tmp_path: Path) -
         said = nowhere.call("jedi", *words, code=1 if "--detach" in words else 3)
         assert "The database does not answer" in said and "Traceback" not in said
         assert str(tmp_path) in said
+
+
+def test_a_database_that_refuses_the_user_says_so(empty_url: str, tmp_path: Path) -> None:
+    """The reason and the remedy are not those of a database that is away."""
+    url = make_url(empty_url).set(username="nobody_of_jedi")
+    refused = Outside(tmp_path / "home", url.render_as_string(hide_password=False))
+    said = refused.call("jedi", "check", code=3)
+    assert 'role "nobody_of_jedi" does not exist' in said
+    assert "The database refuses this" in said and "JEDI_DATABASE_URL" in said
 
 
 def test_its_password_is_not_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

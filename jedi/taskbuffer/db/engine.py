@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 from psycopg.adapt import Dumper, PyFormat
-from psycopg.pq import ConnStatus
+from psycopg.pq import ConnStatus, Ping
 from psycopg.types.array import ListDumper
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, ProgrammingError
@@ -137,24 +137,29 @@ def reachable(engine: Engine) -> Iterator[None]:
         ) from error
     except OperationalError as error:
         why = str(error.orig).partition("\n")[0]
-        if error.connection_invalidated or _rejects(engine):
-            raise NotYet(
-                f"The database is starting, recovering or going down ({why}). Try again.",
-                url=engine.url.render_as_string(hide_password=True),
+        url, found = engine.url.render_as_string(hide_password=True), _ping(engine)
+        if error.connection_invalidated or found == Ping.REJECT:
+            sentence = f"The database is starting, recovering or going down ({why}). Try again."
+            raise NotYet(sentence, url=url) from error
+        if found == Ping.OK:
+            raise Unreachable(
+                f"The database refuses this ({why}). If it is the connection: check the user, "
+                "password and database of JEDI_DATABASE_URL.",
+                url=url,
             ) from error
         raise Unreachable(
             f"The database does not answer ({why}). `jedi up` starts JEDI's own; "
             "JEDI_DATABASE_URL names another.",
-            url=engine.url.render_as_string(hide_password=True),
+            url=url,
         ) from error
 
 
-def _rejects(engine: Engine) -> bool:
-    """The server is there, but takes no connections: it starts, recovers or goes down."""
+def _ping(engine: Engine) -> Ping:
+    """The server takes connections (OK), takes none now (REJECT), or is away."""
     _, words = engine.dialect.create_connect_args(engine.url)
     words.pop("context", None)  # psycopg's own; the rest is libpq's
     where = psycopg.conninfo.make_conninfo(**{"connect_timeout": _PING_S, **words})
-    return psycopg.pq.PGconn.ping(where.encode()) == psycopg.pq.Ping.REJECT
+    return Ping(psycopg.pq.PGconn.ping(where.encode()))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Common parts of the commands: output for people and for programs, errors, exit codes.
 
-Exit codes: 0 yes, 1 no, 2 wrong use or wrong input, 3 a service does not answer, 4 time-out.
+Exit codes: 0 yes, 1 no, 2 wrong use or wrong input, 3 a service does not answer, 4 time-out,
+5 the database has the schema of another release.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from jedi_client.models import TaskSummary
     from jedi_client.operations import Client
 
-NO, USAGE, UNREACHABLE, TIMEOUT = 1, 2, 3, 4
+NO, USAGE, UNREACHABLE, TIMEOUT, OTHER_RELEASE = 1, 2, 3, 4, 5
 WIDTH = 100
 """The width of help texts."""
 ENDLESS = 1_000_000
@@ -116,6 +117,8 @@ def exit_code(error: JediError) -> int:
     match error:
         case BadInput():
             return USAGE
+        case JediError(code="schema_differs"):
+            return OTHER_RELEASE
         case Unreachable():
             return UNREACHABLE
         case JediError(code="timeout"):
