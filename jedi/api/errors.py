@@ -21,6 +21,7 @@ from jedi.core.errors import (
     JediError,
     NoSpace,
     NotFound,
+    OutcomeUnknown,
     Refused,
     Unreachable,
     VersionTooOld,
@@ -69,6 +70,9 @@ FORESEEN = (JediError, HTTPException, ClientDisconnect, NoConnection, DBAPIError
 def answer_of(request: Request, error: Exception, log: Any) -> Response | None:
     """The answer to a foreseen error in the one form; None: the database refused a statement."""
     match error:
+        case OutcomeUnknown():
+            _log_away(request, error.__cause__ or error, log)
+            return _answer(request, _status(error), error)
         case JediError():
             return _answer(request, _status(error), error)
         case HTTPException():
@@ -95,11 +99,15 @@ def failure(request: Request, error: Exception, log: Any) -> Response:
 
 
 def _away(request: Request, error: Exception, log: Any) -> Response:
+    _log_away(request, error, log)
+    return _answer(request, 503, Unreachable(AWAY))
+
+
+def _log_away(request: Request, error: BaseException, log: Any) -> None:
     why = str(getattr(error, "orig", error))[:500]
     log.error(
         "database away", path=request.url.path, request_id=request.state.request_id, error=why
     )
-    return _answer(request, 503, Unreachable(AWAY))
 
 
 def _status(error: JediError) -> int:

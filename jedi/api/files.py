@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+from contextlib import suppress
+from pathlib import Path
 
 from anyio import to_thread
 from starlette.datastructures import MutableHeaders
@@ -47,12 +50,11 @@ class RangedFile(FileResponse):
     ranges; NotFound: the file has vanished."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            found = await to_thread.run_sync(os.stat, self.path)
-        except FileNotFoundError:
+        found = await to_thread.run_sync(_regular, self.path)
+        if found is None:
             raise NotFound(
                 f"{self.filename} is no longer in storage.", code="file_missing", lfn=self.filename
-            ) from None
+            )
         self.stat_result = found
         self.set_stat_headers(found)
         scope = {**scope, "headers": [*scope["headers"]]}
@@ -68,3 +70,11 @@ class RangedFile(FileResponse):
             if ranges:
                 headers["range"] = "bytes=" + ",".join(f"{first}-{last}" for first, last in ranges)
         await super().__call__(scope, receive, send)
+
+
+def _regular(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """Return the state of a regular file; a pipe would keep a thread for ever."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found = Path(path).stat()
+        return found if stat.S_ISREG(found.st_mode) else None
+    return None

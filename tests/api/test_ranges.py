@@ -3,6 +3,8 @@ is refused in the form of all errors."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from sqlalchemy import text
 from support.adder import Pilot, adder
@@ -73,6 +75,12 @@ def test_ranges_over_the_wire(world: World) -> None:
         assert beyond.json()["facts"] == {"size": len(whole)}
         changed = {"Range": f"bytes={len(whole)}-", "If-Range": '"other"'}
         assert client.get(path, headers=changed).content == whole
-        world.ddm.path("SITE_A_DATADISK", pilot.dataset("output"),
-                       pilot.published("output")[0]).unlink()  # fmt: skip
+        place = world.ddm.path("SITE_A_DATADISK", pilot.dataset("output"),
+                               pilot.published("output")[0])  # fmt: skip
+        place.unlink()
+        assert client.get(path).json()["code"] == "file_missing"
+        os.mkfifo(place)
+        assert client.get(path).json()["code"] == "file_missing"
+        place.unlink()
+        place.mkdir()
         assert client.get(path).json()["code"] == "file_missing"
