@@ -1,10 +1,16 @@
-"""A payload in Python that gets ranges of events while it runs (docs/payload-events.md)."""
+"""A payload in Python that gets ranges of events while it runs (docs/payload-events.md).
+
+Its argument, if it has one, is the time of an event in seconds: real events take longer than these.
+"""
 
 import json
 import os
 import random
+import sys
+import time
 from pathlib import Path
 
+EVENT_S = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
 requests = os.fdopen(int(os.environ["JEDI_EVENTS_OUT"]), "w")
 answers = os.fdopen(int(os.environ["JEDI_EVENTS_IN"]))
 
@@ -17,6 +23,7 @@ def ask(request):
 
 def simulate(line):
     """An event: its number, its particles, and the sum of their energies."""
+    time.sleep(EVENT_S)
     number, seed = line.split()
     dice = random.Random(seed)
     energies = [dice.expovariate(1 / 20) for _ in range(dice.randint(1, 5))]

@@ -17,6 +17,7 @@ from jedi.brokerage.filters.disk import ENDPOINT, SCRATCH, STORAGE
 from jedi.brokerage.filters.eligibility import EXCLUDED, NOT_INCLUDED, PROCESSING
 from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
 from jedi.brokerage.filters.pilots import PILOTS
+from jedi.brokerage.filters.special import JUMBO_ONLY
 from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.walltime import LITTLE_TIME, MUCH_TIME
 from jedi.brokerage.lottery import candidates
@@ -35,7 +36,7 @@ class GenericBroker:
     name: ClassVar[str] = "generic"
     filters: ClassVar[tuple[Filter, ...]] = (
         *STATUS, STANDBY, FEW_CORES, MANY_CORES, SCRATCH, ENDPOINT, STORAGE, LITTLE_TIME, MUCH_TIME,
-        LITTLE_MEMORY, MUCH_MEMORY, PILOTS, PROCESSING, NOT_INCLUDED, EXCLUDED,
+        LITTLE_MEMORY, MUCH_MEMORY, JUMBO_ONLY, PILOTS, PROCESSING, NOT_INCLUDED, EXCLUDED,
     )  # fmt: skip
     wants_data: ClassVar[bool] = False
     """True if the broker needs the places of the input."""

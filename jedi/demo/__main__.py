@@ -34,7 +34,7 @@ MANY = 14
 """Files, a job each, of the task that begins with ten scouts."""
 
 SEEDS = 60
-"""Events of each file of the task of the event service."""
+"""Events of each file of the tasks of the event service."""
 
 console = Console(highlight=False)
 
@@ -125,6 +125,8 @@ class Demo:
         for file, text in zip(seeds, truth.seeds(len(seeds), SEEDS), strict=True):
             file.write_text(text)
         self.call("jedi", "dataset", "add", "demo:seeds", *map(str, seeds))
+        self.call("jedi", "site", "import", str(EXAMPLES / "events" / "large.yaml"))
+        self.call("jedi", "config", "set", "watchdog.jumbo_jobs_period_s", "1")
         many = truth.texts()[:MANY]
         self.call("jedi", "dataset", "add", "demo:many", *map(str, many))
         self.call(
@@ -137,9 +139,10 @@ class Demo:
         names = ("wordcount", "merge", "scouts", "pi", "flaky")
         words, merge, scouts, pi, flaky = (self.submit(f"{name}.yaml") for name in names)
         self.watch(words, merge, scouts, pi, flaky)
-        total, simulated = self.submit("sum.yaml"), self.submit("eventservice.yaml")
-        self.watch(total, simulated)
-        self.call("jedi-task", "events", str(simulated), show=True)
+        second = ("sum", "eventservice", "jumbo")
+        total, simulated, jumbo = (self.submit(f"{name}.yaml") for name in second)
+        self.watch(total, simulated, jumbo)
+        self.call("jedi-task", "events", str(jumbo), show=True)
 
         counted = truth.count_words(truth.texts())
         parts = truth.read_counts(self.outputs(words, "wordcount"))
@@ -172,6 +175,11 @@ class Demo:
             self.line(
                 simulated, f"eventservice ({self.kinds(simulated)})", "done",
                 truth.simulated_events(self.outputs(simulated, "eventservice"), SEEDS),
+                f"{4 * SEEDS} events, each once, in order",
+            ),
+            self.line(
+                jumbo, f"jumbo ({self.kinds(jumbo)})", "done",
+                truth.simulated_events(self.outputs(jumbo, "jumbo"), SEEDS),
                 f"{4 * SEEDS} events, each once, in order",
             ),
             self.line(flaky, "flaky", "finished", f"{survivors} files", f"{len(FLAKY) - 1} files"),

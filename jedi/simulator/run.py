@@ -350,7 +350,10 @@ class Simulation:
             for name, value in {**PRESET, **scenario.knobs}.items():
                 knobs.put(tx, name, value, USER)
             queues.import_queues(tx, USER, yaml.safe_dump([q.columns() for q in scenario.queues]))
-            entries = [place.site.entry(name) for name, place in self.places.items()]
+            entries = [
+                place.site.entry(name, [e for one in place.site.reads for e in self.storage[one]])
+                for name, place in self.places.items()
+            ]
             sites.import_sites(tx, USER, yaml.safe_dump(entries), Path("/simulated"))
             known = knobs.load(tx)
         settings = Settings(Path("/simulated"), None)

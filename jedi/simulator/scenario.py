@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -66,6 +66,7 @@ class ScenarioSite(Entry):
     endpoints: Annotated[list[_Word], Field(min_length=1)] = Field(
         description="at least one name; the endpoint is called SITE_NAME"
     )
+    reads: list[_Word] = Field([], description="other sites whose storage its jobs read from afar")
     attributes: dict[str, JsonValue] = Field({}, description="attributes, as in a site file")
     failures: list[ScenarioFailure] = Field([], description="failures of jobs at this site")
     transfers: Transfers = Field(Transfers(), description="transfers of files to this site")
@@ -83,9 +84,13 @@ class ScenarioSite(Entry):
         """The endpoints of one of them."""
         return [f"{name}_{endpoint}" for endpoint in self.endpoints]
 
-    def entry(self, name: str) -> dict[str, Any]:
-        """The entry of one of the sites in a site file."""
-        storage = [{"ddm_endpoint": one, "path": one} for one in self.storage(name)]
+    def entry(self, name: str, afar: Iterable[str] = ()) -> dict[str, Any]:
+        """The entry of one of the sites in a site file; it reads the endpoints `afar`, too."""
+        read = {"roles": "read", "is_local": False}
+        storage: list[dict[str, Any]] = [
+            {"ddm_endpoint": one, "path": one} for one in self.storage(name)
+        ]
+        storage += [{"ddm_endpoint": one, "path": one} | read for one in afar]
         return {**self.attributes, "site": name, "nslots": self.slots, "endpoints": storage}
 
 
@@ -278,6 +283,8 @@ def _within(
 ) -> Iterator[Problem]:
     """Yield mistakes in well-formed entries, given these sites and tasks."""
     for path, site in _good(written, "sites", ScenarioSite):
+        yield from (_unknown(f"{path}.reads", one, "site", sites) for one in site.reads
+                    if one not in sites)  # fmt: skip
         entry = site.entry(site.names()[0])
         yield from _under(path, partial(site_file.read_attributes, "attributes", entry))
         yield from _certain(path, site.failures)

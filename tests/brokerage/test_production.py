@@ -212,6 +212,7 @@ URGENT = {"priority": 901}
          "no_event_service"),
         ({"job_seed": ["eshigh"]}, {"job_seed": ["es"]}, {}, "event_service_only"),
         ({"jumbo": ["yes"]}, {"jumbo": ["only"]}, {}, "jumbo_only"),
+        ({"jumbo": ["yes"]}, {"jumbo": ["only"]}, {"jumbo": True}, "jumbo_only"),
         ({"jumbo_events": [10]}, {"jumbo_events": [11]}, {"jumbo": True}, "few_jumbo_events"),
         ({}, {"full_chain": ["only"]}, {"nucleus": "NUC"}, "full_chain_only"),
         ({"grid_site": ["NUC"]}, {}, {"nucleus": "NUC", "full_chain": True},

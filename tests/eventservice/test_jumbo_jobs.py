@@ -207,6 +207,25 @@ def test_a_job_set_waits_for_ranges_of_a_jumbo_job(world: World) -> None:
     sound(world)
 
 
+def test_the_end_of_a_jumbo_job_starts_the_merges_that_waited_for_it(world: World) -> None:
+    """Its co-jumbo job ended while the jumbo job had a range. The jumbo job processes it and ends:
+    the EventService looks at the job set at once, not only when `eventservice.retry_s` is over."""
+    task = jumbo_task(world, files=1)
+    jumbo, big = jumbo_at_work(world, task)
+    small = EventPilot(world)
+    [one] = small.take()
+    held = jumbo.ask(big, 1)
+    small.process(one, small.ask(one, 9))
+    small.end(one)
+    serve(world)
+    jumbo.process(big, held)
+    jumbo.end(big)
+    serve(world)
+    assert set_jobs(world, task, "es_merge") == [("es_merge", "activated", None)]
+    assert range_counts(world, task) == {"done": 3}
+    sound(world)
+
+
 def test_ranges_of_a_dead_jumbo_job_return_to_their_job_sets(world: World) -> None:
     """Ranges in sent or running come back ready, failed ones get a new row; a job set that nobody
     serves gets a consumer, and the task its next jumbo job, up to three that process nothing."""

@@ -119,8 +119,8 @@ def test_other_tasks(engine: Engine, built: BuiltJobSet) -> None:
 
 
 def test_watchers_see_events(engine: Engine, built: BuiltJobSet) -> None:
-    """A reported zip changes the task for its watchers: 20 of 50 events; no file has finished. A
-    task of ordinary jobs has no such numbers."""
+    """A reported zip changes the task for its watchers, that of a jumbo job, too: 20 of 50 events,
+    then 30; no file has finished. A task of ordinary jobs has no such numbers."""
     with engine.begin() as tx:
         tx.execute(text("UPDATE jedi_datasets SET nevents = 50"))
         made = make_jobs(tx, 1)
@@ -130,14 +130,19 @@ def test_watchers_see_events(engine: Engine, built: BuiltJobSet) -> None:
                            bound=version.bound, log_id=None)  # fmt: skip
     with engine.begin() as tx:
         assert changes.changed(tx, asked, [], 60.0)[1] == []
-        tx.execute(
-            text("INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
-                 "n_events) VALUES (:task, :jobset, :job, 'a', 'DISK', 20)"),
-            {"task": built.task, "jobset": built.jobset, "job": built.consumers[0]},
-        )  # fmt: skip
-    with engine.begin() as tx:
-        [changed] = changes.changed(tx, asked, [], 60.0)[1]
-        other = tasks.get(tx, made.task)
-    assert (changed.task.n_events, changed.task.n_events_processed) == (50, 20)
+    seen = 0
+    for lfn, jobset, n_events in (("a", built.jobset, 20), ("b", None, 10)):
+        with engine.begin() as tx:
+            tx.execute(
+                text("INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
+                     "n_events) VALUES (:task, :jobset, :job, :lfn, 'DISK', :n_events)"),
+                {"task": built.task, "jobset": jobset, "job": built.consumers[0], "lfn": lfn,
+                 "n_events": n_events},
+            )  # fmt: skip
+        with engine.begin() as tx:
+            [changed] = changes.changed(tx, asked, [], 60.0)[1]
+            other = tasks.get(tx, made.task)
+        seen += n_events
+        assert (changed.task.n_events, changed.task.n_events_processed) == (50, seen)
     assert changed.task.n_files_finished == 0
     assert (other.n_events, other.n_events_processed) == (None, None)

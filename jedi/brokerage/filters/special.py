@@ -42,7 +42,7 @@ JUMBO_ONLY = wanted(
     lambda sites, _need, _knobs: ~sites.where("jumbo", "only"),
     "the site takes only jumbo jobs",
     "Choose another site, or correct catchall.useJumboJobs of the site.",
-    when=lambda need, _knobs: not need.request.jumbo and _several(need),
+    when=lambda need, _knobs: _several(need),
 )
 FEW_JUMBO_EVENTS = Filter(
     code="few_jumbo_events",

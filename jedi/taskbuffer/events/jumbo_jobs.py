@@ -161,12 +161,15 @@ def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
 
 
 _LOCK_SETS = text(f"""
-WITH s AS (
-  SELECT jobsetid FROM jedi_jobsets WHERE jobsetid IN (
-    SELECT e.jobsetid FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
-    WHERE c.pandaid = ANY(CAST(:ids AS bigint[]))
-      AND e.status IN ({_CODE["sent"]}, {_CODE["running"]}, {_FAILED}))
-  ORDER BY jobsetid FOR NO KEY UPDATE
+WITH e AS (
+  SELECT e.jobsetid, bool_or(e.status <> {_FINISHED}) AS back
+  FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
+  WHERE c.pandaid = ANY(CAST(:ids AS bigint[]))
+    AND e.status IN ({_CODE["sent"]}, {_CODE["running"]}, {_FINISHED}, {_FAILED})
+  GROUP BY e.jobsetid
+), s AS (
+  SELECT s.jobsetid FROM jedi_jobsets s JOIN e USING (jobsetid)
+  WHERE e.back OR s.next_look_at IS NOT NULL ORDER BY s.jobsetid FOR NO KEY UPDATE OF s
 )
 UPDATE jedi_jobsets t SET next_look_at = jedi_now()
 FROM s WHERE t.jobsetid = s.jobsetid AND t.ended_at IS NULL
@@ -198,8 +201,8 @@ class EndedJumbo(NamedTuple):
 
 
 def lock_ended(tx: Connection, panda_ids: Sequence[int]) -> list[EndedJumbo]:
-    """Jumbo jobs, which the caller has locked, whose ends are not booked; the job sets whose ranges
-    come back are locked, too, and due at once."""
+    """Jumbo jobs, which the caller has locked, whose ends are not booked. The job sets that waited
+    for their ranges, or whose ranges come back, are locked, too, and due at once."""
     ids = {"ids": list(panda_ids)}
     tx.execute(_LOCK_SETS, ids)
     return rows_of(EndedJumbo, tx.execute(_ENDED, ids))

@@ -48,8 +48,8 @@ WITH mark AS ({_MARK}), wanted AS (
   JOIN jedi_tasks t ON t.jeditaskid = w.id,
   LATERAL (SELECT {_NEWER.format("t")}
     OR EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = w.id AND {_NEWER.format("d")})
-    OR t.eventservice > 0 AND EXISTS (SELECT FROM jedi_jobsets s JOIN jedi_event_zips z
-      USING (jobsetid) WHERE s.jeditaskid = w.id AND {_NEWER.format("z")})
+    OR t.eventservice > 0 AND EXISTS (SELECT FROM jedi_event_zips z
+      WHERE z.jeditaskid = w.id AND {_NEWER.format("z")})
     OR EXISTS (SELECT FROM jedi_commands c WHERE c.jeditaskid = w.id AND {_NEWER.format("c")})
     AS newer) n
   WHERE w.fresh OR n.newer

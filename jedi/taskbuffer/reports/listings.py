@@ -40,9 +40,8 @@ SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user
   d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running,
   CASE WHEN {BY_EVENTS} THEN 'ranges' ELSE 'files' END AS unit, d.n_events,
   least(d.n_events, CASE WHEN t.eventservice > 0 THEN (
-    SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint)
-    FROM jedi_jobsets s JOIN jedi_event_zips z USING (jobsetid)
-    WHERE s.jeditaskid = t.jeditaskid) END) AS n_events_processed
+    SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint) FROM jedi_event_zips z
+    WHERE z.jeditaskid = t.jeditaskid) END) AS n_events_processed
 FROM jedi_tasks t, LATERAL (
   SELECT count(*) AS n_jobs_running FROM jedi_jobs o
   WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL AND o.status = 'running') j,
