@@ -13,7 +13,7 @@ from benchmarks.jobs_world import Held, clear, fed_task, make_jobs, place
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.jobgenerator.splitter import Caps, Splitter, Weights, walk
+from jedi.jobgenerator.splitter import CapCutter, Caps, Weights, walk
 
 PANDA = 300.0  # jobs/s, PanDA's own code on PostgreSQL 15
 REPEATS = 5
@@ -89,7 +89,7 @@ def _splitting(files: int) -> list[Result]:
         best = float("inf")
         for _ in range(5):
             begin = clock.monotonic()
-            walk(Splitter(weights).cuts(caps), 0, files)
+            walk(CapCutter(weights).cuts(caps), 0, files)
             best = min(best, clock.monotonic() - begin)
         results.append(Result(f"split {files:,} files, {name}", "files/s", files / best))
     return results

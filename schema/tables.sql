@@ -340,6 +340,20 @@ CREATE INDEX jedi_events_pandaid_ix ON jedi_events (pandaid) WHERE job_processid
 CREATE INDEX jedi_events_ready_ix ON jedi_events (jeditaskid, jobsetid, fileid, job_processid) WHERE
     ready;
 
+-- tasks with a splitter
+CREATE TABLE jedi_herds (
+    jeditaskid bigint NOT NULL,     -- the task
+    originpandaid bigint NOT NULL,  -- the originator: the PandaID of its first unit, reserved at submission
+    splitter text NOT NULL,         -- the name of its split strategy
+    after text NOT NULL,            -- the step after which it can be split: refine (its parameters are known) or contents (its input files are)
+    n_units integer,                -- number of its units; NULL: it is not split yet
+    split_at timestamptz,           -- time of its split; NULL: it is not split yet
+    CONSTRAINT jedi_herds_pk PRIMARY KEY (jeditaskid),
+    CONSTRAINT jedi_herds_after_ck CHECK (after = ANY (ARRAY['refine', 'contents']))
+);
+CREATE UNIQUE INDEX jedi_herds_originpandaid_uq ON jedi_herds (originpandaid);
+CREATE INDEX jedi_herds_unsplit_ix ON jedi_herds (jeditaskid) WHERE split_at IS NULL;
+
 -- users that an identity provider named, whose roles follow their groups
 CREATE TABLE jedi_identities (
     username text NOT NULL,                                -- the user
@@ -1105,6 +1119,16 @@ CREATE TABLE jedi_tokens (
     CONSTRAINT jedi_tokens_pk PRIMARY KEY (token_hash),
     CONSTRAINT jedi_tokens_scope_ck CHECK (scope = ANY (ARRAY['read', 'submit', 'all']))
 );
+
+-- the children of herds
+CREATE TABLE jedi_units (
+    jeditaskid bigint NOT NULL,     -- the herd
+    unit_nr integer NOT NULL,       -- number of the unit, from 1 on
+    originpandaid bigint NOT NULL,  -- the PandaID of its first attempt, reserved by the split
+    options jsonb NOT NULL,         -- its own options: those with variables, which are replaced, and those that the strategy set
+    CONSTRAINT jedi_units_pk PRIMARY KEY (jeditaskid, unit_nr)
+);
+CREATE UNIQUE INDEX jedi_units_originpandaid_uq ON jedi_units (originpandaid);
 
 -- users and their permissions
 CREATE TABLE jedi_users (

@@ -20,6 +20,21 @@ CREATE VIEW jedi_files AS
    FROM jedi_dataset_contents
   GROUP BY jeditaskid, datasetid, lfn;
 
+CREATE VIEW jedi_herd_members AS
+ SELECT h.jeditaskid,
+    u.unit_nr,
+    COALESCE(u.originpandaid, h.originpandaid) AS originpandaid,
+    h.originpandaid AS masterjobid,
+        CASE
+            WHEN h.split_at IS NULL THEN 'WillSplit'
+            WHEN u.originpandaid = h.originpandaid THEN 'Splitted'
+            ELSE 'Single'
+        END AS jobsplittype,
+    lpad((u.unit_nr - 1)::text, length(h.n_units::text), '0') AS splitid,
+    u.options
+   FROM jedi_herds h
+     LEFT JOIN jedi_units u USING (jeditaskid);
+
 CREATE VIEW jedi_job_allocations AS
  SELECT l.pandaid,
     l.jeditaskid,

@@ -14,6 +14,7 @@ AGENTS = {
     for name, room in {
         "TaskRefiner": "taskrefiner",
         "ContentsFeeder": "contentsfeeder",
+        "Splitter": "splitter",
         "TaskBroker": "brokerage",
         "JobGenerator": "jobgenerator",
         "Mover": "mover",

@@ -30,7 +30,7 @@ from jedi.core.errors import BadInput
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.inputs import contents, datasets, recovery
-from jedi.taskbuffer.tasks import family, new_tasks, scouting, tasks
+from jedi.taskbuffer.tasks import family, herds, new_tasks, scouting, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 
 
@@ -57,12 +57,12 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         live = [(one.dataset_name, one.jedi_task_id) for one in made if one.live]
         only = recovery.made_of(tx, {i: lost for i in ids if (lost := lost_of(params[i]))})
         default = int(self.world.knobs.attempts.max_attempt)
+        units = herds.counts(tx, ids)
         return [
-            feed_task(
-                row, params[row.jedi_task_id], inputs, live, default, only.get(row.jedi_task_id)
-            )
+            feed_task(row, params[row.jedi_task_id], inputs, live, default,
+                      only.get(row.jedi_task_id), units.get(row.jedi_task_id))
             for row in rows
-        ]
+        ]  # fmt: skip
 
     def work(self, item: FeedTask) -> FeedOutcome:
         """List the datasets of a task."""
@@ -138,7 +138,8 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         taped = {one.dataset.dataset_id: one.on_tape for one in listings if one.on_tape is not None}
         staging = contents.stage(tx, taped)
         fed = [replace(one, grows=one.grows or one.dataset_id in staging) for one in fed]
-        contents.release(tx, {one.dataset_id: one.bunch for one in fed if one.withheld})
+        free = [one for one in fed if one.withheld and not one.rows.task.to_split]
+        contents.release(tx, {one.dataset_id: one.bunch for one in free})
         for status, code in (("running", "fed_open"), ("ready", "fed")):
             ids = [one.dataset_id for one in fed if one.grows == (status == "running")]
             datasets.move_datasets(tx, [(i, status) for i in ids], self.name, code)
@@ -176,7 +177,8 @@ class _Fed:
         """Files may have to wait until their bunch is full, now or since an earlier look."""
         dataset = self.rows.dataset
         known = dataset.type == "input" and dataset.n_files > 0
-        late = known or self.bunch != contents.ReleaseGroup(1) or self.rows.task.periodical
+        task = self.rows.task
+        late = known or self.bunch != contents.ReleaseGroup(1) or task.periodical or task.to_split
         return self.staged or (dataset.is_master and late)
 
     @property
@@ -308,6 +310,12 @@ def _move(
             return Move(*held, "finishing", "empty_input_allowed", reason)
         case Feed() if task.status != "defined":
             return Move(*held, task.status, "fed", "The open input was looked up again.")
+        case Feed() if task.to_split and outcome.is_complete:
+            reason = "The input is complete: the splitter divides it."
+            return Move(*held, "defined", herds.TO_SPLIT, reason)
+        case Feed() if task.to_split:
+            reason = "An input dataset is open: a herd is divided when its input is complete."
+            return Move(*held, "defined", "input_open", reason, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in idle and task.rules.workflow_holdup:
             reason = "A workflow holds the task until it is released."
             return Move(*held, "defined", "workflow_hold", reason, wait_s=recheck_s)

@@ -83,7 +83,7 @@ class FeedTask:
     than `least_events`, or too few for a job of `whole_jobs` files, are left out (0: none is), and
     so are those that `skipped` tasks finished.
     `parent`: the task that made the input. `status`: the task's, or before it was put on hold.
-    `periodical`: files wait for their period."""
+    `periodical`: files wait for their period. `units`: those of a herd; 0: it is not split yet."""
 
     jedi_task_id: int
     lock_seq: int
@@ -105,6 +105,12 @@ class FeedTask:
     skipped: tuple[int, ...] = ()
     parent: int | None = None
     periodical: bool = False
+    units: int | None = None
+
+    @property
+    def to_split(self) -> bool:
+        """It is a herd, whose files wait until they are divided."""
+        return self.units == 0
 
     def long_enough(self, files: list[Listed]) -> list[Listed]:
         """Without files that have fewer events than wanted."""
@@ -300,7 +306,11 @@ def new_files(
         new = in_order(task.rules, new)
         if (records := one.dataset.selection.attributes.records) is not None:
             new = new[: max(0, records - len(old))]
-        if one.dataset.type == "pseudo_input" and not one.dataset.pseudo_files:
+        if task.units and one.dataset.is_master:  # a herd is divided once
+            pseudo = one.dataset.type == "pseudo_input"
+            numbers = range(one.dataset.n_files, task.units) if pseudo else ()
+            new = [PseudoFile(boundary=number + 1) for number in numbers]
+        elif one.dataset.type == "pseudo_input" and not one.dataset.pseudo_files:
             new = [PseudoFile(nevents=task.n_events)] * (task.n_pseudo_files - one.dataset.n_files)
         elif one.dataset.is_master:
             new = new[: max(0, files_left)]
@@ -337,14 +347,14 @@ def growing(
 ) -> list[bool]:
     """For each dataset, True if it is looked up again: those that are open, or about to be, but no
     master once the task has as many files or events as it wants. Masters of a task that a workflow
-    holds are as good as open."""
+    holds, or of a herd before its split, are as good as open."""
     n_files, n_events = task.files_fed, task.events_fed
     for one, files in zip(listings, new, strict=True):
         if one.dataset.is_master:
             n_files += len(files)
             n_events += _total(task, one.dataset, files)
     enough = n_files >= (task.n_files or sys.maxsize) or n_events >= (task.n_events or sys.maxsize)
-    held = bool(task.rules.workflow_holdup)
+    held = bool(task.rules.workflow_holdup) or task.to_split
     return [
         held
         if one.dataset.is_master and (held or enough)

@@ -45,6 +45,8 @@ BY_REASON: Mapping[str, str] = {
     "input_not_made": "input",
     "input_awaited": "input",
     "workflow_hold": "input",
+    "to_split": "in_turn",
+    "splitting_failed": "input",
     "input_on_tape": "staging",
     "feeding_failed": "input",
     "secondary_files_short": "input",
@@ -75,7 +77,7 @@ BY_STATUS: Mapping[str, str] = {
 }  # fmt: skip
 """The hold of a task in one of these statuses, unless an agent failed at it."""
 
-LASTING = frozenset({"refining_failed", "feeding_failed", "assigning_failed"})
+LASTING = frozenset({"refining_failed", "feeding_failed", "splitting_failed", "assigning_failed"})
 """Reasons of holds with a code of their own that do not pass by themselves."""
 
 

@@ -372,6 +372,12 @@ class SharesKnobs:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitKnobs:
+    batch: int
+    max_units: int
+
+
+@dataclass(frozen=True, slots=True)
 class StagingKnobs:
     batch: int
     limit_gb: float
@@ -559,6 +565,7 @@ class Components:
     sandbox: SandboxKnobs
     scout: ScoutKnobs
     shares: SharesKnobs
+    split: SplitKnobs
     staging: StagingKnobs
     submitter: SubmitterKnobs
     taskbroker: TaskbrokerKnobs
@@ -611,6 +618,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "sandbox": SandboxKnobs,
     "scout": ScoutKnobs,
     "shares": SharesKnobs,
+    "split": SplitKnobs,
     "staging": StagingKnobs,
     "submitter": SubmitterKnobs,
     "taskbroker": TaskbrokerKnobs,

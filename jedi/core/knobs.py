@@ -98,6 +98,9 @@ _DECLARED = [
     _knob("contentsfeeder.recheck_s", "s", 300.0, "interval between look-ups of an open dataset"),
     _knob("contentsfeeder.quiet_s", "s", 10.0, "least interval between look-ups of a dataset that "
           "another task still fills", least=0.1),
+    _knob("split.batch", "herds", 20, "herds split in one transaction", least=1),
+    _knob("split.max_units", "units", 100_000, "most units of a herd; with more, the task is "
+          "broken, and none is made", 10_000, least=1),
     _knob("taskbroker.batch", "tasks", 100, "tasks assigned in one claim", least=1),
     _knob("jobgen.batch", "tasks", 10, "tasks served in one claim", 50, least=1),
     _knob("jobgen.n_files", "files", 100_000, "files turned into jobs in one cycle", 5_000,

@@ -14,6 +14,8 @@ TASKS: Mapping[str, str] = {
     "submitted": "The task was stored.",
     "refined": "The submitted parameters became a task, or a dataset of a task.",
     "fed": "The input files are recorded.",
+    "to_split": "The input of the herd is known: the splitter divides it.",
+    "split": "The herd has its units.",
     "needs_nucleus": "The task needs a nucleus, which collects the outputs.",
     "nucleus_chosen": "The nucleus, which collects the outputs, is chosen.",
     "scouts_generated": "The first jobs were made: the others follow when these are measured.",
@@ -48,6 +50,7 @@ TASKS: Mapping[str, str] = {
     "hold_over": "The hold is over: the task is tried again.",
     "refining_failed": "The task could not be refined for now: check data management.",
     "feeding_failed": "The input could not be looked up for now: check data management.",
+    "splitting_failed": "The herd could not be split for now: check data management.",
     "assigning_failed": "JEDI itself failed to choose a nucleus: report it.",
     "no_nucleus": "No nucleus fits the task: the reason names the lack of each.",
     "no_site_now": "No site takes the jobs at the moment; this may pass by itself.",
@@ -128,6 +131,11 @@ TASKS: Mapping[str, str] = {
     "bad_file_name": "A job cannot use the name of a file: rename it.",
     "events_unknown": "The number of events of a file is unknown: give nEventsPerInputFile.",
     "too_many_files": "A dataset has more files than a task may have: divide it.",
+    "split_refused": "The splitter cannot divide the input: correct its options or the input.",
+    "splitter_unknown": "The splitter is not installed: install it, or name another.",
+    "split_made_no_units": "The splitter made no unit of the herd: correct its options.",
+    "too_many_units": "The splitter makes more units than a herd may have: make units larger, or "
+    "raise knob split.max_units.",
 }
 """Reasons of tasks; a dataset or a job may share one."""
 

@@ -141,6 +141,7 @@ TASK = Machine(
             ("ContentsFeeder", "defined", "ready", "fed"),
             ("ContentsFeeder", "defined", "tobroken", "input_unusable"),
             ("ContentsFeeder", "defined", "finishing", "empty_input_allowed"),
+            ("Splitter", "defined", "tobroken", "split_refused"),
             ("TaskBroker", "assigning", "ready", "nucleus_chosen"),
             ("JobGenerator", "ready", "scouting", "scouts_generated"),
             ("JobGenerator", "ready", "running", "jobs_generated"),

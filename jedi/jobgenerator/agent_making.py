@@ -23,13 +23,15 @@ from jedi.jobgenerator.output_datasets import ANY_SITE, output_endpoints, with_d
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal
 from jedi.spec.datasets.chunk import Chunk, Files
-from jedi.spec.jobs.generation import NewJobs, OutputDataset, TaskOrder
+from jedi.spec.jobs.generation import HerdUnit, NewJobs, OutputDataset, TaskOrder
 from jedi.spec.sites.decision import Decision
 from jedi.spec.sites.snapshot import Snapshot
+from jedi.splitter.plan import own_options
 from jedi.taskbuffer.events import job_sets
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.jobs import builds, generation, one_job, orders, ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
+from jedi.taskbuffer.tasks import herds
 
 
 class JobMaking:
@@ -63,11 +65,17 @@ class JobMaking:
             earlier = orders.earlier_jobs(tx, before.tolist())
             if task.containers:
                 used = [sites.sites[i] for i in np.unique(np.concatenate([c.sites for c in cuts]))]
-                wanted = used if task.rules.instantiate_tmpl_site else [ANY_SITE]
-                task = with_datasets(task, used, instances.at_sites(tx, task, wanted, self.name))
+                places = used if task.rules.instantiate_tmpl_site else [ANY_SITE]
+                task = with_datasets(task, used, instances.at_sites(tx, task, places, self.name))
+            herd = _herd(tx, task, cuts)
+            wanted, n_files = ids_needed(task, n_jobs, seeds)
+            reserved = sum(one.is_new for one in herd)
             ids, file_ids, last_unit = orders.take_ids(
-                tx, task.jedi_task_id, *ids_needed(task, n_jobs, seeds)
+                tx, task.jedi_task_id, wanted - reserved, n_files
             )
+            if herd:
+                fresh = iter(ids)
+                ids = [one.origin if one.is_new else next(fresh) for one in herd]
         jobs = make_jobs(
             Material(
                 task=task,
@@ -80,6 +88,7 @@ class JobMaking:
                 ids=ids,
                 file_ids=file_ids,
                 memory_factor=self.world.knobs.broker.memory_factor,
+                herd=herd,
             )
         )
         self._register(output_endpoints(jobs))
@@ -127,3 +136,17 @@ class JobMaking:
             jobs = self.make(task, sites, cuts, locate) if cuts else None
             return Made(task, jobs, decided, ordered)
         return without_software(task, known, lacking, knobs, decided)
+
+
+def _herd(tx: Connection, task: TaskOrder, cuts: Sequence[Cut]) -> list[HerdUnit]:
+    """The unit of each job of a herd, with all its options; none for other tasks."""
+    if not task.units:
+        return []
+    numbers = np.concatenate([cut.chunk.master.boundaries[cut.starts] for cut in cuts]).tolist()
+    (manifest,) = herds.manifests(tx, [task.jedi_task_id])
+    units = herds.units(tx, task.jedi_task_id, numbers)
+    return [
+        replace(one, options={**manifest.values, **one.options,
+                **own_options(one.unit_nr, task.units, one.origin, manifest.origin)})
+        for one in (units[number] for number in numbers)
+    ]  # fmt: skip

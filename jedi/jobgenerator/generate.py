@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jedi.core.errors import JediError
 from jedi.jobgenerator.inputs import InputNames, StreamUse, Where, must_differ, readings
 from jedi.jobgenerator.job_params import Template, TextColumn, unresolved
-from jedi.jobgenerator.lineage import Lineage, trace
+from jedi.jobgenerator.lineage import Lineage, of_herd, trace
 from jedi.jobgenerator.naming import MARK, middle_name, must_not_be_read, name_files, padded
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.arrays import Ints
@@ -22,6 +22,7 @@ from jedi.spec.jobs.demand import Demand, InputSize
 from jedi.spec.jobs.generation import (
     CommandTemplate,
     EventUse,
+    HerdUnit,
     InputUse,
     NewJobs,
     NewOutput,
@@ -33,7 +34,7 @@ from jedi.spec.jobs.generation import (
 from jedi.spec.scheduling.priority import job_priorities
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.spec.splitting.split_rules import TIED_IDS
-from jedi.spec.tasks.placeholders import MIDDLE, SYSTEM, Form, list_file, placeholders
+from jedi.spec.tasks.placeholders import MIDDLE, SYSTEM, UNIT, Form, list_file, placeholders
 
 _MOST = 2**31 - 1
 
@@ -41,7 +42,8 @@ _MOST = 2**31 - 1
 @dataclass(frozen=True, eq=False)
 class Material:
     """The material of a task's jobs. `where` goes with `cuts`; `seeds` are those that came back
-    from earlier jobs, lowest first; `ids` and `file_ids` are fresh, see `ids_needed`."""
+    from earlier jobs, lowest first; `ids` and `file_ids` are fresh, see `ids_needed`. `herd`: the
+    unit of each job of a herd."""
 
     task: TaskOrder
     sites: Snapshot
@@ -53,6 +55,7 @@ class Material:
     ids: Sequence[int]
     file_ids: Sequence[int]
     memory_factor: float
+    herd: Sequence[HerdUnit] = ()
 
 
 def ids_needed(task: TaskOrder, jobs: int, seeds: Files) -> tuple[int, int]:
@@ -69,6 +72,8 @@ def make_jobs(m: Material) -> NewJobs:
     paths = _paths(m.task.paths, reads)
     must_differ(reads, {one.dataset_id: one.name for one in m.task.inputs}, paths)
     lineage = trace(m.cuts, m.ids, m.earlier, m.last_unit, m.task.columns["kind"])
+    if m.herd:
+        lineage = of_herd(lineage, m.ids, m.herd)
     attempts = (_reduce(np.maximum, m.cuts, "attempts") + 1).tolist()
     again = m.seeds.lfns[: len(m.ids)] if m.task.seeds else []
     seeds = _new_seeds(m, len(again))
@@ -281,6 +286,8 @@ class _Values:
             case "$JEDIFILEID":
                 return list(map(str, self._first("file_ids")))
         found = next(placeholders(word))
+        if found.name == UNIT:
+            return self._of_units(found.form, word)
         if found.name not in SYSTEM:
             return self._names(found.name, found.form, word)
         if found.text == MIDDLE:
@@ -317,6 +324,14 @@ class _Values:
             case "MAXEVENTS":
                 return [n or -1 for n in _reduce(np.add, m.cuts, "events").tolist()]
         return self._attempts  # ATTEMPTNR
+
+    def _of_units(self, option: str, word: str) -> list[str]:
+        """An option of each job's unit; a list with blanks."""
+        try:
+            found = [one.options[option] for one in self._m.herd]
+        except KeyError:
+            raise unresolved(word) from None
+        return [one if isinstance(one, str) else " ".join(map(str, one)) for one in found]
 
     def _middle_names(self) -> list[str]:
         """Fields of the name of each job's master dataset, or of its first file."""

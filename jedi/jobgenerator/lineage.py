@@ -7,14 +7,14 @@ the same inputs (docs/reference/identifiers-and-names.md#job-ids).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from jedi.core import kills
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.arrays import Ints
-from jedi.spec.jobs.generation import Predecessor, Retry
+from jedi.spec.jobs.generation import HerdUnit, Predecessor, Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,13 @@ def trace(
             last_unit += 1
             units[job] = last_unit
     return Lineage(origins, units, retries)
+
+
+def of_herd(found: Lineage, panda_ids: Sequence[int], units: Sequence[HerdUnit]) -> Lineage:
+    """The lineage of jobs of a herd, whose units have their numbers and origins since the split."""
+    origins = dict(zip(panda_ids, (one.origin for one in units), strict=True))
+    retries = [replace(one, origin=origins[one.new]) for one in found.retries]
+    return Lineage([*origins.values()], [one.unit_nr for one in units], retries)
 
 
 def _relation(before: Predecessor, kind: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut
-from jedi.jobgenerator.splitter import Caps, Splitter, walk
+from jedi.jobgenerator.splitter import CapCutter, Caps, walk
 from jedi.spec.datasets.chunk import Chunk, Secondary
 from jedi.spec.jobs.demand import GB, MB, Demand
 from jedi.spec.jobs.generation import TaskOrder
@@ -80,7 +80,7 @@ def plan_merges(
             more=not logs.complete,
         )
         caps = _caps(found, demand, sites, at, knobs)
-        stops = walk(Splitter(_weights(logs, others)).cuts(caps), 0, most)
+        stops = walk(CapCutter(_weights(logs, others)).cuts(caps), 0, most)
         if chunk.more and stops and stops[-1] == len(logs.files):
             stops.pop()
         ends = np.array(stops, np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jedi.brokerage.choice import SiteChoice
 from jedi.core.knobs import Knobs
-from jedi.jobgenerator.splitter import Splitter, walk
+from jedi.jobgenerator.splitter import CapCutter, walk
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.spec.arrays import Bools, Ints
 from jedi.spec.datasets.chunk import Chunk, Secondary
@@ -64,7 +64,7 @@ def plan(
     cuts: list[Cut] = []
     lacking: list[ShortStream] = []
     for chunk in chunks:
-        splitter = Splitter(
+        splitter = CapCutter(
             strategy.weights(demand, chunk),
             strategy.breaks(rules, chunk),
             strategy.units(rules, chunk),

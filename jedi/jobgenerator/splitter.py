@@ -23,7 +23,7 @@ Caps = Mapping[str, float]
 NOWHERE = np.empty(0, np.int64)
 
 
-class Splitter:
+class CapCutter:
     """Files with their weights, by name of the limit; no weight is negative. `breaks`: the
     positions, in order, of files that begin a job; `units`: of those that begin a unit, if each
     file is not one."""

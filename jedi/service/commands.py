@@ -16,7 +16,7 @@ from jedi.service.submission_checks import recheck
 from jedi.spec.tasks.incremental import change
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
-from jedi.taskbuffer.tasks import commands, new_tasks, preprocessing
+from jedi.taskbuffer.tasks import commands, herds, new_tasks, preprocessing
 from jedi.taskbuffer.users import users
 from jedi.taskcommando.commands import COMMANDS
 
@@ -75,6 +75,7 @@ def command(
         problems += _wrong_place(tx, jedi_task_id, arguments)
     if name == "incexec":
         _must_be_preprocessed(tx, jedi_task_id)
+        _must_be_single(tx, jedi_task_id)
     if name == "incexec" and not problems:
         problems += _wrong_parameters(tx, who, jedi_task_id, arguments.get("parameters", {}))
     if problems:
@@ -114,6 +115,17 @@ def _must_be_preprocessed(tx: Connection, jedi_task_id: int) -> None:
             f"The pre-processing job of task {jedi_task_id} has not reported its result yet: "
             "retry the task, or submit it again.",
             code="not_preprocessed",
+            jedi_task_id=jedi_task_id,
+        )
+
+
+def _must_be_single(tx: Connection, jedi_task_id: int) -> None:
+    """Refuse a herd: its units are made once."""
+    if herds.is_herd(tx, jedi_task_id):
+        raise Refused(
+            f"Task {jedi_task_id} is a herd, and its units are made once: retry it, or submit a "
+            "new one.",
+            code="herd",
             jedi_task_id=jedi_task_id,
         )
 

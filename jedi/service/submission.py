@@ -13,6 +13,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM, exists
 from jedi.service import resubmission
+from jedi.service.herd_checks import begin_herd, splitter_problems
 from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import LocalFiles, packed
 from jedi.service.submission_checks import (
@@ -117,6 +118,8 @@ def submit(
         ),
     )
     if new_id is not None:
+        if params.splitter is not None:
+            begin_herd(tx, new_id, params.splitter, trial=task_id is not None)
         return Submitted(new_id, "registered", True, task.warnings)
     raced = _known(tx, task.owner, key or "")
     assert raced is not None  # it was committed while this one waited for it
@@ -141,6 +144,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: Loc
     problems += _queue(tx, params, params.user_name or who)
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
+    problems += splitter_problems(params)
     problems += _inputs(tx, ddm, params)
     problems += uncounted_events(ddm, params, settings)
     makers = _makers(tx, params)

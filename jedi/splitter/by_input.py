@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jedi.core.errors import BadInput, Problem
-from jedi.jobgenerator.splitter import Caps, Splitter, Weights, walk
+from jedi.jobgenerator.splitter import CapCutter, Caps, Weights, walk
 from jedi.spec.jobs.demand import GB
 from jedi.spec.splitting.event_ranges import across
 from jedi.spec.splitting.units import ChainStep, FileUse, Manifest, SplitFile, Unit
@@ -105,7 +105,7 @@ class _Walked(ByInput):
     def plan(self, manifest: Manifest, files: Sequence[SplitFile]) -> Iterator[Unit]:
         """Yield the units, with the files in their order."""
         weights, caps, breaks = self._limits(manifest, files)
-        cuts = Splitter(weights, breaks).cuts(caps)
+        cuts = CapCutter(weights, breaks).cuts(caps)
         for first, last in pairwise([0, *walk(cuts, 0, len(files))]):
             yield Unit(files=[FileUse(n) for n in range(first, last)])
 

@@ -49,6 +49,8 @@ _CONVERTED = {
     "max_attempt_es_job": 0, "core_count": 0,
 }  # fmt: skip
 """The rules of tasks that JEDI turns into event-service tasks."""
+_OF_HERDS = {"group_boundary_id": 4, "n_files_per_job": None}
+"""The rules of herds: a job has the files of one unit, and its outputs have the unit's number."""
 _LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {
     (False, False): None, (True, False): "allow", (False, True): "deny", (True, True): "both",
 }  # fmt: skip
@@ -258,7 +260,8 @@ class Refiner:
                 "use_build": True if params.build_spec else None,
                 "allow_partial_finish": params.fine_grained_proc or params.allow_partial_finish,
                 "input_pre_staging": params.pre_stages,
-            },
+            }
+            | (_OF_HERDS if params.splitter else {}),
             n_events_per_input=params.n_events_per_input_file,
             target_events_per_job=params.tgt_num_events_per_job,
             max_output_gb=params.tgt_max_output_for_ng,
@@ -374,8 +377,10 @@ def _with_builds(
 
 
 def _scouts(params: TaskParams) -> bool:
-    """Return True if scouts are wanted: a job at a time is its own scout, consumers measure."""
-    return params.use_scout and not (params.skip_scout or params.period or params.event_service)
+    """Return True if scouts are wanted: a job at a time is its own scout, consumers measure, and
+    what a herd consists of is known at once."""
+    alone = params.period or params.event_service or params.splitter
+    return params.use_scout and not (params.skip_scout or alone)
 
 
 def _listed(text: str | None) -> list[str] | None:

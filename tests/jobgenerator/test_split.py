@@ -27,7 +27,7 @@ from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.job_params import Template, list_names
 from jedi.jobgenerator.lineage import trace
 from jedi.jobgenerator.naming import MARK, jobs_allowed, name_files, padded
-from jedi.jobgenerator.splitter import Splitter, walk
+from jedi.jobgenerator.splitter import CapCutter, walk
 from jedi.spec.datasets.chunk import Secondary
 from jedi.spec.jobs.demand import GB, MB, Demand, InputSize
 from jedi.spec.jobs.generation import JobOutput, OutputDataset, Predecessor
@@ -44,7 +44,7 @@ def test_every_file_once_in_order_and_as_many_as_fit(
     table = np.array(rows, np.int64)
     weights = {str(i): table[:, i] for i in range(table.shape[1])}
     limits = {str(i): float(cap) for i, cap in enumerate(caps)}
-    ends = walk(Splitter(weights).cuts(limits), 0, 10**9)
+    ends = walk(CapCutter(weights).cuts(limits), 0, 10**9)
     starts = [0, *ends[:-1]]
     assert ends[-1] == len(rows)
     assert all(a < b for a, b in zip(starts, ends, strict=True))
@@ -61,7 +61,7 @@ def test_where_jobs_end_does_not_depend_on_the_batch(
 ) -> None:
     rows, caps = drawn
     table = np.array(rows, np.int64)
-    cuts = Splitter({str(i): table[:, i] for i in range(table.shape[1])}).cuts(
+    cuts = CapCutter({str(i): table[:, i] for i in range(table.shape[1])}).cuts(
         {str(i): float(cap) for i, cap in enumerate(caps)}
     )
 
@@ -102,7 +102,7 @@ def test_a_million_files_take_less_than_half_a_second() -> None:
     """Five times slower than measured (benchmarks/generate.py), because machines are shared."""
     ones = np.ones(1_000_000)
     begin = time.process_time()
-    assert len(walk(Splitter({"n": ones}).cuts({"n": 10.0}), 0, 10**9)) == 100_000
+    assert len(walk(CapCutter({"n": ones}).cuts({"n": 10.0}), 0, 10**9)) == 100_000
     assert time.process_time() - begin < 0.5
 
 

@@ -30,6 +30,9 @@ class Catalogue:
     def dataset(self, name: str) -> DatasetInfo:
         return DatasetInfo(name, "closed")
 
+    def constituents(self, name: str) -> list[str]:
+        return [name]
+
     def growth(self, name: str) -> Growth:
         return Growth(self.dataset(name).state)
 

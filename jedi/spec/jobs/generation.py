@@ -17,6 +17,7 @@ from jedi.spec.jobs.demand import Demand
 from jedi.spec.jobs.events import NewJobSets
 from jedi.spec.sites.request import Request
 from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.splitting.units import OptionValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,23 @@ class CommandTemplate:
 
 
 @dataclass(frozen=True, slots=True)
+class HerdUnit:
+    """A unit of a herd: the PandaID of its first attempt, which has not been made if `is_new`, and
+    the options that its placeholders stand for."""
+
+    unit_nr: int
+    origin: int
+    is_new: bool
+    options: Mapping[str, OptionValue]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskOrder:
     """A claimed task that wants jobs. `columns` are those of jedi_jobs that all of them share, but
     for the priority, which falls by one with every `jobs_per_step` jobs, 0: never, that the owner
     has already; these are `jobs_before`. `beside`: the command of further jobs for the same inputs,
-    if any. `paths`: paths of inputs by LFN, if the task names them."""
+    if any. `paths`: paths of inputs by LFN, if the task names them. `units`: those of a herd; None:
+    it is none."""
 
     jedi_task_id: int
     lock_seq: int
@@ -98,6 +111,7 @@ class TaskOrder:
     columns: Mapping[str, Any]
     jobs_before: int = 0
     jobs_per_step: int = 0
+    units: int | None = None
     paths: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.splitting.split_rules import WHOLE_IDS
 from jedi.spec.tasks import unsupported
 from jedi.spec.tasks.event_contradictions import event_contradictions
+from jedi.spec.tasks.herd_contradictions import herd_contradictions
 from jedi.spec.tasks.merge_contradictions import merge_contradictions
 from jedi.spec.tasks.params import (
     ATTRIBUTE_KEYS,
@@ -30,8 +31,10 @@ from jedi.spec.tasks.placeholders import (
     SEQUENCE,
     STREAM_FORMS,
     SYSTEM,
+    UNIT,
     Form,
     Placeholder,
+    is_option,
     placeholders,
     split_output,
     stream_of,
@@ -55,6 +58,7 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
         yield from _no_input_rules(params)
     if params.pfn_list:
         yield from _pfn_rules(params, params.pfn_list)
+    yield from herd_contradictions(params)
     if params.no_wait_parent and params.parent_task_name is None:
         remedy = "Name it with parentTaskName, or leave it out"
         yield Problem("noWaitParent", True, "the task has no parent", remedy)
@@ -318,6 +322,7 @@ def _placeholder_rules(params: TaskParams) -> Iterator[Problem]:
     known = SYSTEM | dict.fromkeys(streams(params), STREAM_FORMS)
     known |= {f"OUTPUT{i}": ("",) for i, _ in enumerate(params.items(OutputItem))}
     known |= {LIBRARY: ("",)} if params.build_spec else {}
+    known |= {UNIT: ("",)} if params.splitter else {}
     yield from unfilled("transPath", params.trans_path, known)
     for item in params.job_parameters:
         for found in placeholders(item.value):
@@ -330,6 +335,8 @@ def _placeholder_rules(params: TaskParams) -> Iterator[Problem]:
         templates.append(("log.value", params.log.value))
     for path, value in templates:
         for found in placeholders(split_output(value)[1]):
+            if found.name == UNIT and params.splitter and is_option(found.form):
+                continue
             if found.name not in IN_FILE_NAMES or (found.form, found.name) == ("M", "SN"):
                 remedy = "Use ${SN}, ${MIDDLENAME} and, for the task's number, $JEDITASKID"
                 yield Problem(path, found.text, "is not allowed in a file name", remedy)
@@ -347,6 +354,9 @@ def _placeholder_problem(
     found: Placeholder, known: dict[str, tuple[str, ...]]
 ) -> tuple[str, str] | None:
     """Return rule and remedy if JEDI can't fill the placeholder."""
+    if found.name == UNIT in known:
+        rule = f"needs the name of an option, such as ${{{UNIT}/SplitID}}"
+        return None if is_option(found.form) else (rule, "Name one after the slash")
     if found.name in known:
         try:
             if Form.parse(found.form).kind in known[found.name]:

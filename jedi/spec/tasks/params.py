@@ -266,6 +266,21 @@ class MergeSpec(JobSpec):
     use_local_io: bool | int = Field(default=True, alias="useLocalIO")
 
 
+_OptionName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][\w.]*$")]
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Scalar = _Text | int | _Finite
+_Texts = _Text | list[_Text | list[_Text]]
+
+
+class SplitterSpec(_CamelModel):
+    """The division of a herd: `name` is the split strategy, `options` are its own; `values` are the
+    options that every child has, with variables. Source: docs/reference/herds.md."""
+
+    name: _Word
+    options: dict[_OptionName, _Scalar | list[_Scalar | list[_Scalar]]] = {}
+    values: dict[_OptionName, _Texts] = {}
+
+
 class TaskParams(_CamelModel, Rules):
     """A task as submitted. None: unset; the reader of a value knows its default."""
 
@@ -371,6 +386,7 @@ class TaskParams(_CamelModel, Rules):
     log_merge: LogItem | None = Field(default=None, alias="log_merge")
     um_name_at_end: Flag = None
     prepro_spec: JobSpec | None = None
+    splitter: SplitterSpec | None = None
     build_spec: BuildSpec | None = None
     period: _Period | None = None
     panda_data_carousel: Flag = Field(default=None, alias="panda_data_carousel")

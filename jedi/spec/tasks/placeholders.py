@@ -15,6 +15,7 @@ from jedi.spec.tasks import arithmetic
 
 _PLACEHOLDER = re.compile(r"\$\{((?:TRN_[A-Z]+\d*:)?[A-Z][A-Z0-9_]*)(?:/([^{}]*))?\}")
 
+_UNIT_VALUE = re.compile(r"\$\{UNIT/[^{}]*\}")
 _FORM = re.compile(r"([A-Z]?)(?:\[([^][]*)\])?")
 _SLICE = re.compile(r"(-?\d{1,6})?:(-?\d{1,6})?")
 
@@ -33,6 +34,9 @@ SYSTEM = {
 
 LIBRARY = "LIB"
 """Placeholder of the software that a build job built."""
+
+UNIT = "UNIT"
+"""Placeholder of a herd's jobs: ${UNIT/Name} is the value of an option of the unit."""
 
 STREAM_FORMS = ("", "L", "S", "A", "T", "E", "F")
 """The kinds of forms of an input's placeholder."""
@@ -89,6 +93,11 @@ def placeholders(text: str) -> Iterator[Placeholder]:
         yield Placeholder(found[1], found[2] or "", found[0])
 
 
+def is_option(text: str) -> bool:
+    """Return True if a text may be the name of a unit's option."""
+    return re.fullmatch(r"[A-Za-z_][\w.]*", text, re.ASCII) is not None
+
+
 def unfilled(path: str, text: str | None, known: Collection[str]) -> Iterator[Problem]:
     """Placeholders in a text that stands in front of job parameters: nothing is filled in there."""
     for found in placeholders(text or ""):
@@ -102,7 +111,7 @@ def stream_of(value: str, position: int) -> str:
     """The stream an input item feeds: the first placeholder that is not JEDI's own, else IN for
     the first input, IN2 for the second and so on (`position` counts from 0)."""
     for found in placeholders(value):
-        if found.name not in (*SYSTEM, LIBRARY):
+        if found.name not in (*SYSTEM, LIBRARY, UNIT):
             return found.name
     return f"IN{position + 1}" if position else "IN"
 
@@ -129,7 +138,8 @@ def fill_task_id(text: str, jedi_task_id: int) -> str:
 
 def longest_name(template: str) -> str:
     """A name as a template may make it, to be checked before there is a job."""
-    return fill_task_id(template, 10**12).replace(SERIAL, "0" * 9).replace(MIDDLE, "m" * 32)
+    filled = fill_task_id(template, 10**12).replace(SERIAL, "0" * 9).replace(MIDDLE, "m" * 32)
+    return _UNIT_VALUE.sub("u" * 16, filled)
 
 
 def list_file(stream: str) -> str:

@@ -20,6 +20,7 @@ KINDS = {
     "merge": "MergeSpec",
     "special job": "JobSpec",
     "build": "BuildSpec",
+    "splitter": "SplitterSpec",
 }
 """The places of keys, and the model of each; split rules are keys of the task, too."""
 
@@ -51,6 +52,11 @@ MEANINGS = {
     "archiveName": "the value of ${IN} in a build: a local file that the task uploads",
     "preproSpec": "a pre-processing job, which runs first and sets ${PP_...}: its transPath and "
     "jobParameters",
+    "splitter": "the division of a herd: the task's jobs are the units that a split strategy makes",
+    "name": "the split strategy, such as Parametric",
+    "options": "the strategy's own options",
+    "values": "options of every child, with variables such as $Parameter; ${UNIT/Name} in "
+    "jobParameters is the value of Name",
     "mergeRamCount": "memory of a merge job in MB; by default the task's",
     "mergeCoreCount": "cores of a merge job, 0: any number; by default 1",
     "log_merge": "the dataset of merge jobs' logs, if the logs of the other jobs are merged, too",
@@ -232,6 +238,8 @@ def _values(rules: Mapping[str, Any]) -> str:
         return "keys"
     if one.get("type") == "array":
         return "a list"
+    if one.get("type") == "object":
+        return "keys"
     words = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
     word = words.get(one["type"], "text")
     least, most = one.get("minimum"), one.get("maximum")

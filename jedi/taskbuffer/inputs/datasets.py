@@ -15,6 +15,7 @@ from jedi.spec.tasks.rows import ClaimedTask, FedDataset
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL
+from jedi.taskbuffer.tasks import herds
 from jedi.taskbuffer.tasks.tasks import claim
 
 _INSERT = text("""
@@ -151,7 +152,8 @@ def move_datasets(
 TO_FEED = ("defined", "ready", "scouting", "running", "throttled", "pending")
 """Tasks that may have input to be looked up."""
 
-_OPEN_AND_DUE = """
+_OPEN_AND_DUE = f"""
+{herds.NOT_DUE}
 AND (status = 'defined' AND (next_run_at IS NULL OR next_run_at <= jedi_now()) OR EXISTS (
   SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
     AND d.type = 'input' AND d.status = 'running'
@@ -165,7 +167,7 @@ def claim_to_feed(
     tx: Connection, me: str, lease_s: float, limit: int, recheck_s: float
 ) -> list[ClaimedTask]:
     """Take defined tasks, and tasks with open input that is to be looked up again, whatever else
-    they wait for."""
+    they wait for; no herd that is to be split now."""
     return claim(tx, TO_FEED, me, lease_s, limit, _OPEN_AND_DUE, early=True,
                  recheck_s=recheck_s)  # fmt: skip
 

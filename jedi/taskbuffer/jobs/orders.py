@@ -62,7 +62,8 @@ SELECT j.jeditaskid AS jedi_task_id, j.jobparamstemplate AS template,
   THEN (SELECT p.taskparams -> 'pfnList' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid)
   END AS pfns, CASE WHEN t.eventservice > 0
   THEN (SELECT p.taskparams -> 'esmergeSpec' FROM jedi_taskparams p
-        WHERE p.jeditaskid = t.jeditaskid) END AS merge
+        WHERE p.jeditaskid = t.jeditaskid) END AS merge,
+  (SELECT h.n_units FROM jedi_herds h WHERE h.jeditaskid = t.jeditaskid) AS units
 FROM jedi_jobparams_template j JOIN jedi_tasks t USING (jeditaskid)
 WHERE j.jeditaskid = ANY(:ids)
 """)
@@ -115,6 +116,7 @@ class Claimed:
     params_template: str
     pfns: Sequence[str] = ()
     merge: Mapping[str, str] | None = None
+    units: int | None = None
 
     @property
     def ready(self) -> int:
@@ -148,6 +150,7 @@ class Claimed:
             request=Request.of(row),
             inputs=tuple(map(_input, self.inputs)),
             paths={one.lfn: one.path for one in physical.files(self.pfns)},
+            units=None if merging or building else self.units,
             outputs=tuple(
                 _output(one)
                 for one in self.outputs
@@ -177,13 +180,14 @@ class Claimed:
 
 
 class JobParamsTemplate(NamedTuple):
-    """The template of a task's job parameters, its list of physical file names, and its
-    esmergeSpec."""
+    """The template of a task's job parameters, its list of physical file names, its esmergeSpec,
+    and the number of its units, if it is a herd."""
 
     jedi_task_id: int
     template: str
     pfns: list[str] | None
     merge: dict[str, str] | None
+    units: int | None
 
 
 def claim(
@@ -199,7 +203,9 @@ def claim(
     inputs = _by_task(rows_of(InputRow, tx.execute(_READ_INPUTS, ids)))
     outputs = outputs_of(tx, ids["ids"])
     templates = rows_of(JobParamsTemplate, tx.execute(_PARAMS, ids))
-    params = {row.jedi_task_id: (row.template, row.pfns or (), row.merge) for row in templates}
+    params = {
+        row.jedi_task_id: (row.template, row.pfns or (), row.merge, row.units) for row in templates
+    }
     return [
         Claimed(row, inputs.get(row.jedi_task_id, []), outputs.get(row.jedi_task_id, []),
                 *params.get(row.jedi_task_id, ("",)))
@@ -273,7 +279,8 @@ _IDS = text("""
 SELECT ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :jobs)) AS panda_ids,
   ARRAY(SELECT nextval('jedi_file_id_seq') FROM generate_series(1, :files)) AS file_ids,
   greatest((SELECT max(unit_nr) FROM jedi_jobs WHERE jeditaskid = :task),
-           (SELECT max(unit_nr) FROM jedi_jobs_archived WHERE jeditaskid = :task), 0) AS last_unit
+           (SELECT max(unit_nr) FROM jedi_jobs_archived WHERE jeditaskid = :task),
+           (SELECT n_units FROM jedi_herds WHERE jeditaskid = :task), 0) AS last_unit
 """)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from jedi.core import states
 from jedi.core.states import Machine
 from jedi.taskbuffer.db.sql_lists import listed
+from jedi.taskbuffer.schema.herd_tables import HERD_MEMBERS_VIEW
 from jedi.taskbuffer.schema.pgi_views import JOB_ALLOCATIONS_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW
 
 USUAL = {
@@ -96,5 +97,6 @@ def guard(machine: Machine) -> str:
 
 def guards() -> list[str]:
     """All statements that put the guards and views in place."""
-    views = (FILES_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW, JOB_ALLOCATIONS_VIEW)
+    views = (FILES_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW, JOB_ALLOCATIONS_VIEW,
+             HERD_MEMBERS_VIEW)  # fmt: skip
     return [REFUSE, MAY_MOVE, *(guard(m) for m in states.MACHINES), *views]

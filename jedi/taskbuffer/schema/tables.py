@@ -34,6 +34,7 @@ from jedi.taskbuffer.schema.document_tables import (
     work_queue,
 )
 from jedi.taskbuffer.schema.event_tables import consumers, event_zips, events, jobsets
+from jedi.taskbuffer.schema.herd_tables import herds, units
 from jedi.taskbuffer.schema.job_tables import (
     acquire_requests,
     job_files,
@@ -85,6 +86,7 @@ __all__ = [
     "ddm_replicas",
     "event_zips",
     "events",
+    "herds",
     "job_files",
     "job_files_archived",
     "job_log",
@@ -122,6 +124,7 @@ __all__ = [
     "task_params",
     "tasks",
     "tokens",
+    "units",
     "users",
     "work_queue",
 ]  # fmt: skip

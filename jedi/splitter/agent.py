@@ -1,0 +1,185 @@
+"""Splitter: defined -> defined; a herd gets its units, all in one transaction, or none.
+
+Source: docs/reference/herds.md; RFC #15, "Proposed implementation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import TaskAgent
+from jedi.core.errors import BadInput
+from jedi.spec.splitting.units import SplitFile, Unit
+from jedi.splitter import strategies
+from jedi.splitter.plan import render_units
+from jedi.splitter.strategies import SplitterFailed
+from jedi.taskbuffer.tasks import herds, tasks
+from jedi.taskbuffer.tasks.herds import FilePart, HerdFiles, HerdManifest, NewUnits
+from jedi.taskbuffer.tasks.tasks import Move
+
+
+@dataclass(frozen=True, slots=True)
+class Herd:
+    """A claimed herd, and the files of its input, a value for each master dataset."""
+
+    jedi_task_id: int
+    lock_seq: int
+    manifest: HerdManifest
+    inputs: Sequence[HerdFiles]
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The units; their files are positions in all files of the input."""
+
+    units: Sequence[Unit]
+
+
+@dataclass(frozen=True, slots=True)
+class NotDivided:
+    """The herd can't be divided; it goes to broken."""
+
+    code: str
+    reason: str
+
+
+SplitOutcome = Divided | NotDivided
+
+
+class Splitter(TaskAgent[Herd, SplitOutcome]):
+    """Lets the strategy of a herd plan its units, without a transaction, and writes them."""
+
+    name = "Splitter"
+    serves = ("defined",)
+    wakes = frozenset({"task:defined", "task:to_split"})
+
+    @property
+    def batch(self) -> int:
+        """Herds that are split in one transaction."""
+        return int(self.world.knobs.split.batch)
+
+    def waiting(self, tx: Connection) -> bool:
+        """Return True if there may be a herd to split."""
+        return herds.any_to_split(tx)
+
+    def claim(self, tx: Connection, limit: int) -> list[Herd]:
+        """Herds whose parameters, or input files, are known."""
+        rows = herds.claim(tx, self.world.me, self.lease_s, limit)
+        ids = [row.jedi_task_id for row in rows]
+        if not ids:
+            return []
+        manifests = {one.jedi_task_id: one for one in herds.manifests(tx, ids)}
+        files = herds.files(tx, ids)
+        return [
+            Herd(row.jedi_task_id, row.lock_seq, manifests[row.jedi_task_id],
+                 [one for one in files if one.jedi_task_id == row.jedi_task_id])
+            for row in rows
+        ]  # fmt: skip
+
+    def work(self, item: Herd) -> SplitOutcome:
+        """Plan the units of one herd."""
+        most = int(self.world.knobs.split.max_units)
+        try:
+            units = self._units(item, most)
+        except BadInput as error:
+            return NotDivided("split_refused", error.sentence)
+        except SplitterFailed as error:
+            return NotDivided(error.code, str(error))
+        if len(units) > most:
+            reason = f"Splitter {item.manifest.splitter} makes more than {most} units "
+            return NotDivided("too_many_units", f"{reason}(knob split.max_units).")
+        if left := _left_out(item, units):
+            reason = f"Splitter {item.manifest.splitter} left out {len(left)} files, such as "
+            return NotDivided("split_refused", f"{reason}{left[0]}.")
+        if not units:
+            reason = f"Splitter {item.manifest.splitter} made no unit of the input."
+            return NotDivided("split_made_no_units", reason)
+        return Divided(units)
+
+    def apply(self, tx: Connection, results: Sequence[tuple[Herd, SplitOutcome]]) -> None:
+        """Write the units of the whole batch; of herds that somebody asked something of, none."""
+        held = tasks.fence(tx, [(h.jedi_task_id, h.lock_seq) for h, _ in results], self.serves)
+        free = herds.lock_unsplit(tx, held)
+        ours = [(herd, out) for herd, out in results if herd.jedi_task_id in free]
+        divided = [(herd, out) for herd, out in ours if isinstance(out, Divided)]
+        ids = iter(herds.reserve(tx, sum(len(out.units) - 1 for _, out in divided)))
+        herds.finish(tx, [_written(herd, out, ids) for herd, out in divided])
+        tasks.move_tasks(tx, [_move(herd, out) for herd, out in ours], self.name)
+        left = held - free
+        tasks.put_off(
+            tx, [(h.jedi_task_id, h.lock_seq) for h, _ in results if h.jedi_task_id in left]
+        )
+
+    def trouble(self, tx: Connection, item: Herd, error: Exception) -> None:
+        """Data management or the database had a problem: the task is held."""
+        reason = f"The herd could not be split: {error}"[:4000]
+        move = Move(item.jedi_task_id, item.lock_seq, "pending", "splitting_failed", reason)
+        tasks.move_tasks(tx, [move], self.name)
+
+    def _units(self, item: Herd, most: int) -> list[Unit]:
+        """The units; none has files of two datasets, because no job has."""
+        manifest = {**item.manifest.values, **item.manifest.options}
+        name = item.manifest.splitter
+        if not item.inputs:
+            return list(strategies.plan(name, manifest, [], most))
+        units: list[Unit] = []
+        first = 0
+        for one in item.inputs:
+            found = strategies.plan(name, manifest, self._files(one), most)
+            units += [_moved(unit, first) for unit in found]
+            first += len(one.file_ids)
+        return units
+
+    def _files(self, one: HerdFiles) -> list[SplitFile]:
+        """The files of a dataset, with the endpoints that hold them."""
+        where = self.world.ddm.locate(one.dataset_name, one.lfns)
+        columns = zip(one.lfns, one.sizes, one.events, one.boundaries, strict=True)
+        return [
+            SplitFile(lfn, size, events, boundary, tuple(sorted(where.get(lfn, ()))))
+            for lfn, size, events, boundary in columns
+        ]
+
+
+def _left_out(item: Herd, units: Sequence[Unit]) -> list[str]:
+    """The names of files that no unit has."""
+    used = {use.position for unit in units for use in unit.files}
+    names = [lfn for one in item.inputs for lfn in one.lfns]
+    return [lfn for position, lfn in enumerate(names) if position not in used]
+
+
+def _moved(unit: Unit, by: int) -> Unit:
+    """A unit whose files count on from another number."""
+    if not by:
+        return unit
+    return Unit(unit.options, [replace(use, position=use.position + by) for use in unit.files])
+
+
+def _written(herd: Herd, out: Divided, ids: Iterator[int]) -> NewUnits:
+    """The rows of a herd: its originator is the first unit, the others get the next `ids`."""
+    manifest = herd.manifest
+    origins = [manifest.origin, *islice(ids, len(out.units) - 1)]
+    file_ids = [file_id for one in herd.inputs for file_id in one.file_ids]
+    return NewUnits(
+        jedi_task_id=herd.jedi_task_id,
+        origins=origins,
+        options=render_units(out.units, origins, manifest.values),
+        parts=[
+            FilePart(file_ids[use.position], number, use.start, use.stop)
+            for number, unit in enumerate(out.units, 1)
+            for use in unit.files
+        ],
+    )
+
+
+def _move(herd: Herd, outcome: SplitOutcome) -> Move:
+    held = herd.jedi_task_id, herd.lock_seq
+    match outcome:
+        case NotDivided(code, reason):
+            return Move(*held, "tobroken", code, reason)
+        case Divided(units):
+            reason = f"The herd has {len(units)} units."
+            return Move(*held, "defined", "split", reason, {"units": len(units)})

@@ -1,0 +1,39 @@
+"""From a manifest and its input to the units of a herd as they are written: options with their
+variables replaced.
+
+Source: docs/reference/herds.md#variables; RFC #15, "Manifest changes".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from jedi.spec.splitting.units import OptionValue, Unit
+from jedi.splitter.variables import expand, has_variables
+
+SPLIT_ID, SOURCE, JOB_ID = "SplitID", "SplitSourceJob", "JobID"
+
+
+def own_options(unit_nr: int, n_units: int, origin: int, source: int) -> dict[str, str]:
+    """The options that follow from a unit's number and PandaID. Unit 1 has SplitID 0, and all as
+    many digits as the number of units."""
+    split_id = f"{unit_nr - 1:0{len(str(n_units))}}"
+    return {SPLIT_ID: split_id, SOURCE: str(source), JOB_ID: str(origin)}
+
+
+def render_units(
+    units: Sequence[Unit], origins: Sequence[int], values: Mapping[str, OptionValue]
+) -> list[str]:
+    """The own options of each unit as JSON: values with variables, replaced, and those that the
+    strategy set. The first of `origins` is the originator."""
+    fixed = {name: value for name, value in values.items() if not has_variables(value)}
+    open_values = {name: value for name, value in values.items() if name not in fixed}
+    n_units, source = len(units), origins[0]
+    found = []
+    for number, (unit, origin) in enumerate(zip(units, origins, strict=True), 1):
+        own = own_options(number, n_units, origin, source)
+        known = {**fixed, **unit.options, **own}
+        new = {name: expand(value, known) for name, value in open_values.items()}
+        found.append(json.dumps({**new, **unit.options}))
+    return found

@@ -1,0 +1,60 @@
+"""Herds: tasks with a splitter, their units, and the view of all members.
+
+Source: docs/reference/herds.md#records.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import CheckConstraint, Index, Integer, PrimaryKeyConstraint, Table, text
+from sqlalchemy.dialects.postgresql import JSONB
+
+from jedi.taskbuffer.schema.columns import col, key, metadata, stamp, words
+
+_BEGIN = "herds.begin"
+_SPLIT = "herds.finish"
+
+herds = Table(
+    "jedi_herds",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the task", _BEGIN),
+    key("originpandaid:origin_panda_id", "the originator: the PandaID of its first unit, reserved "
+        "at submission", _BEGIN),
+    words("splitter", "the name of its split strategy", _BEGIN, nullable=False),
+    words("after", "the step after which it can be split: refine (its parameters are known) or "
+          "contents (its input files are)", _BEGIN, nullable=False),
+    col("n_units", Integer, "number of its units; NULL: it is not split yet", _SPLIT),
+    stamp("split_at", "time of its split; NULL: it is not split yet", _SPLIT),
+    PrimaryKeyConstraint("jedi_task_id"),
+    CheckConstraint("after IN ('refine', 'contents')", name="after"),
+    Index("jedi_herds_originpandaid_uq", "origin_panda_id", unique=True),
+    Index("jedi_herds_unsplit_ix", "jedi_task_id", postgresql_where=text("split_at IS NULL")),
+    comment="tasks with a splitter",
+)  # fmt: skip
+
+units = Table(
+    "jedi_units",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the herd", _SPLIT),
+    col("unit_nr", Integer, "number of the unit, from 1 on", _SPLIT, nullable=False,
+        autoincrement=False),
+    key("originpandaid:origin_panda_id", "the PandaID of its first attempt, reserved by the split",
+        _SPLIT),
+    col("options", JSONB, "its own options: those with variables, which are replaced, and those "
+        "that the strategy set", _SPLIT, nullable=False),
+    PrimaryKeyConstraint("jedi_task_id", "unit_nr"),
+    Index("jedi_units_originpandaid_uq", "origin_panda_id", unique=True),
+    comment="the children of herds",
+)  # fmt: skip
+
+HERD_MEMBERS_VIEW = """
+CREATE VIEW jedi_herd_members AS
+SELECT h.jeditaskid, u.unit_nr, coalesce(u.originpandaid, h.originpandaid) AS originpandaid,
+  h.originpandaid AS masterjobid,
+  CASE WHEN h.split_at IS NULL THEN 'WillSplit'
+       WHEN u.originpandaid = h.originpandaid THEN 'Splitted' ELSE 'Single' END AS jobsplittype,
+  lpad((u.unit_nr - 1)::text, length(h.n_units::text), '0') AS splitid,
+  u.options
+FROM jedi_herds h LEFT JOIN jedi_units u USING (jeditaskid)
+"""
+"""All members of herds, each with the id that its submitter keeps; before the split the originator
+alone. A job of no herd is Single, and its own master."""

@@ -1,0 +1,228 @@
+"""Herds from submission to jobs: the ten children of RFC #15, one transaction, no second split.
+
+Expected values: RFC #15 ("Proposed implementation", "JobDB changes", "Manifest changes");
+docs/reference/herds.md.
+"""
+
+# Raw UPDATEs: time passes.
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from support.generating import catalogue, generate, rows
+from support.herds import (
+    RFC,
+    herd,
+    jobs,
+    members,
+    next_panda_id,
+    refined,
+    split,
+    submitted,
+    with_jobs,
+)
+from support.task_rows import row_of
+
+from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.core.errors import BadInput, Refused
+from jedi.ddm.interface import FileInfo
+from jedi.service.commands import command
+from jedi.splitter.agent import Splitter
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskcommando.agent import TaskCommando
+
+VALUES = ["1", "2.3", "3.99", "6.187", "9.0431", "12.75603", "17.582839", "23.8576907",
+          "32.01499791", "42.619497283"]  # fmt: skip
+"""x(n+1) = x(n) * 1.3 + 1, x(0) = 1, by hand; the RFC shows 3.99."""
+
+
+def test_originator_alone_before_the_split(world: World) -> None:
+    """Expected: "DIRAC will not know a priori how many jobs will be generated": the herd is its
+    originator, WillSplit, with one PandaID; nothing is split by the submission."""
+    next_panda_id(world, 41)
+    task = submitted(world, herd())
+    [alone] = members(world, task)
+    assert (alone.originpandaid, alone.masterjobid, alone.jobsplittype) == (41, 41, "WillSplit")
+    assert (alone.unit_nr, alone.splitid) == (None, None)
+
+
+def test_rfc_table_field_by_field(world: World) -> None:
+    """Expected: all ten children by the RFC's rules; child 02 is the RFC's own."""
+    next_panda_id(world, 41)
+    task = with_jobs(world, herd())
+    found = members(world, task)
+    assert [one.originpandaid for one in found] == [*range(41, 51)]
+    assert [one.splitid for one in found] == [f"{n:02}" for n in range(10)]
+    assert {one.masterjobid for one in found} == {41}
+    assert [one.jobsplittype for one in found] == ["Splitted"] + ["Single"] * 9
+    for n, one in enumerate(found):
+        assert one.options == {
+            "JobName": f"parametric_41:{n:02}",
+            "Arguments": VALUES[n],
+            "StdOutput": f"StdOut_{n:02}",
+            "StdError": f"StdErr_{n:02}",
+            "OutputSandbox": [f"StdOut_{n:02}", f"StdErr_{n:02}"],
+            "Parameter": VALUES[n],
+            "ParameterNumber": str(n),
+        }
+    made = jobs(world, task)
+    assert [job.pandaid for job in made] == [*range(41, 51)]
+    assert [job.originpandaid for job in made] == [*range(41, 51)]
+    assert [job.unit_nr for job in made] == [*range(1, 11)]
+    assert [job.jobparameters for job in made] == [f"/bin/echo {value}" for value in VALUES]
+    assert {job.kind for job in made} == {"normal"}  # no scouts
+
+
+def test_nothing_is_written_before_the_commit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: "Once all jobs have been stored, the originating job JobSplitType will be changed
+    to Splitted": a worker that dies before the commit leaves WillSplit, and the next one splits."""
+    task = refined(world, herd())
+
+    class Died(BaseException):
+        pass
+
+    def die(_: str, name: str) -> None:
+        if name == "before_commit":
+            raise Died
+
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("jedi.core.crash.point", die)
+        Splitter(world).run_once()
+    assert [one.jobsplittype for one in members(world, task)] == ["WillSplit"]
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET lease_until = jedi_now() - interval '1 day'"))
+    assert Splitter(world).run_once() == 1
+    assert len(members(world, task)) == 10
+    assert Splitter(world).run_once() == 0
+
+
+def test_two_workers_make_one_herd(world: World) -> None:
+    """Expected: ten units, whoever comes first: the other one finds a stale claim."""
+    task = refined(world, herd())
+    late, quick = Splitter(world), Splitter(world)
+    with world.engine.begin() as tx:
+        items = late.claim(tx, 1)
+    results = [(one, late.work(one)) for one in items]
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET lease_until = jedi_now() - interval '1 day'"))
+    assert quick.run_once() == 1
+    with world.engine.begin() as tx:
+        late.apply(tx, results)
+    assert len(members(world, task)) == 10
+    workers = [threading.Thread(target=Splitter(world).run_once) for _ in range(2)]
+    other = refined(world, herd(taskName="other"))
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    assert len(members(world, other)) == 10
+
+
+def test_limit_is_checked_before_anything_is_written(world: World) -> None:
+    """Expected: as many units as knob split.max_units are a herd; one more breaks the task, and no
+    unit is there."""
+    with world.engine.begin() as tx:
+        knobs.put(tx, "split.max_units", 10, "ops")
+    assert len(members(world, split(world, herd()))) == 10
+    more = {**RFC, "options": {"Parameters": 11}}
+    task = refined(world, herd(more, taskName="more"))
+    Splitter(world).run_once()
+    row = row_of(world, task)
+    assert (row.status, row.reason_code) == ("tobroken", "too_many_units")
+    assert [one.jobsplittype for one in members(world, task)] == ["WillSplit"]
+
+
+def test_cancel_before_the_split_wins(world: World) -> None:
+    """Expected: no child ever appears, though the splitter has planned already."""
+    task = refined(world, herd())
+    late = Splitter(world)
+    with world.engine.begin() as tx:
+        items = late.claim(tx, 1)
+    results = [(one, late.work(one)) for one in items]
+    with world.engine.begin() as tx:
+        command(tx, "anna", task, "kill")
+    with world.engine.begin() as tx:
+        late.apply(tx, results)
+    assert Splitter(world).run_once() in (0, 1)
+    while TaskCommando(world).run_once():
+        pass
+    assert row_of(world, task).status == "toabort"
+    assert Splitter(world).run_once() == 0
+    assert [one.unit_nr for one in members(world, task)] == [None]
+
+
+def test_incexec_of_a_herd_is_refused(world: World) -> None:
+    """Expected: the units are made once, so no other parameters can apply."""
+    task = with_jobs(world, herd())
+    with world.engine.begin() as tx:  # all has been processed
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        tx.execute(text("UPDATE jedi_tasks SET status = 'finished'"))
+    with pytest.raises(Refused, match="is a herd"), world.engine.begin() as tx:
+        command(tx, "anna", task, "incexec", {"parameters": {"ramCount": 1}})
+
+
+def refusal(world: World, document: dict[str, Any]) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        submitted(world, document)
+    return [str(one) for one in caught.value.problems]
+
+
+def test_splitters_mistakes_are_found_at_submission(world: World) -> None:
+    """Expected: all mistakes at once: names, numbers of values, input, keys that say the same."""
+    [unknown] = refusal(world, herd({**RFC, "name": "Parametrik"}))
+    assert "splitter.name" in unknown and "Parametric" in unknown
+    for wrong in ("0", "-1", "2.5"):
+        [values] = refusal(world, herd({**RFC, "options": {"Parameters": wrong}}))
+        assert "splitter.options.Parameters" in values
+    [no_input] = refusal(world, herd({"name": "InputDataBySE"}))
+    assert "the task has no input" in no_input
+    found = refusal(world, herd(nFilesPerJob=2, groupBoundaryID=1))
+    assert len(found) == 2 and "the splitter says" in found[0]
+    found = refusal(world, {**herd(), "splitter": None})
+    assert len(found) == 2 and "${UNIT/Executable}" in found[0] and "nothing fills it" in found[0]
+
+
+IN = {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": "demo:in"}
+
+
+def test_input_is_divided_when_it_is_known(world: World) -> None:
+    """Expected: five files, two a unit: three units; each job reads the files of one of them."""
+    catalogue(world, **{"in": 5})
+    by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 2}}
+    task = refined(world, herd(by_files, IN))
+    assert Splitter(world).run_once() == 0
+    assert ContentsFeeder(world).run_once() == 1
+    assert (row_of(world, task).status, row_of(world, task).reason_code) == ("defined", "to_split")
+    assert ContentsFeeder(world).run_once() == 0
+    assert Splitter(world).run_once() == 1
+    assert row_of(world, task).reason_code == "split"
+    assert ContentsFeeder(world).run_once() == 1
+    assert row_of(world, task).status == "ready"
+    assert generate(world) == 1
+    made = jobs(world, task)
+    assert [job.pandaid for job in made] == [one.originpandaid for one in members(world, task)]
+    names = [f"in{n:06d}" for n in range(5)]
+    assert [job.jobparameters for job in made] == [
+        f"cat {' '.join(some)}" for some in (names[:2], names[2:4], names[4:])
+    ]
+
+
+def test_events_are_divided_across_files(world: World) -> None:
+    """Expected: 3 files of 10 events, 12 a unit: 12 + 12 + 6 events; a file's parts go to two."""
+    catalogue(world, in_=[FileInfo(f"f{n}", 10, "00000001", None, 10) for n in range(3)])
+    by_events = {"name": "ByEvents", "options": {"SplitterEventsPerJob": 12}}
+    skip = {"type": "constant", "value": "skip ${SKIPEVENTS} of ${MAXEVENTS}"}
+    task = with_jobs(world, herd(by_events, IN, skip))
+    assert [job.jobparameters for job in jobs(world, task)] == [
+        "cat f0 f1 skip 0 of 12", "cat f1 f2 skip 2 of 12", "cat f2 skip 4 of 6"
+    ]  # fmt: skip
+    [counted] = rows(world, "SELECT nfiles, nfilesused, nfilestobeused FROM jedi_datasets "
+                     "WHERE jeditaskid = :t AND type = 'input'", t=task)  # fmt: skip
+    assert counted == (5, 5, 5)
