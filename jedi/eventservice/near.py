@@ -11,7 +11,8 @@ from typing import Protocol
 
 class RankedSite(Protocol):
     """An online site; `rank` 1 has so many pieces, 2 reads the destination, 3 is the nucleus, 4 and
-    5 are where the job set was brokered, 6 reads so many pieces from afar."""
+    5 are where the job set was brokered, 6 reads so many pieces from afar, 7 is a queue of jumbo
+    jobs alone."""
 
     @property
     def rank(self) -> int: ...
@@ -28,6 +29,7 @@ _SAID = {
     4: "{site} was chosen for its job set.",
     5: "{site} ran one of its consumers.",
     6: "{site} reads its pieces from afar.",
+    7: "Only {site}, a queue of jumbo jobs, reads its pieces.",
 }
 
 

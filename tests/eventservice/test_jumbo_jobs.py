@@ -226,6 +226,21 @@ def test_the_end_of_a_jumbo_job_starts_the_merges_that_waited_for_it(world: Worl
     sound(world)
 
 
+@pytest.mark.parametrize(("takes", "site"), [(True, "SITE_B"), ("only", "SITE_A")])
+def test_merges_leave_queues_of_jumbo_jobs_alone(world: World, takes: object, site: str) -> None:
+    """All pieces are at SITE_B. If that is a queue of jumbo jobs alone, these may keep its slots
+    for days: the merge runs at SITE_A, which reads the pieces from afar."""
+    task = jumbo_task(world, files=1)
+    set_sites(world, "SITE_B", catchall={"useJumboJobs": takes})
+    jumbo, big = jumbo_at_work(world, task)
+    jumbo.process(big, jumbo.ask(big, 3))
+    assert run_dog(world, "co_jumbo") == {"closed": 1}
+    serve(world)
+    merges = "SELECT site, status FROM jedi_jobs WHERE jeditaskid = :t AND kind = 'es_merge'"
+    assert rows(world, merges, t=task) == [(site, "activated")]
+    sound(world)
+
+
 def test_ranges_of_a_dead_jumbo_job_return_to_their_job_sets(world: World) -> None:
     """Ranges in sent or running come back ready, failed ones get a new row; a job set that nobody
     serves gets a consumer, and the task its next jumbo job, up to three that process nothing."""

@@ -83,13 +83,14 @@ _NEAR = text(f"""
   FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
   WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
 )
-SELECT jobsetid AS jobset_id, rank, site, CAST(sum(n) AS bigint) AS pieces
+SELECT jobsetid AS jobset_id, CASE WHEN q.catchall ->> 'useJumboJobs' = 'only' THEN 7 ELSE rank END
+  AS rank, site, CAST(sum(n) AS bigint) AS pieces
 FROM found f JOIN jedi_sites q USING (site)
 WHERE q.status = 'online' AND {WRITE_PLACE.format(site="q.site")} IS NOT NULL
   AND NOT EXISTS (SELECT FROM p WHERE p.jobsetid = f.jobsetid AND NOT EXISTS (
     SELECT FROM jedi_site_endpoints x
     WHERE x.site = f.site AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%'))
-GROUP BY jobsetid, rank, site ORDER BY jobsetid, rank, site
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """)
 _AT = text(f"""
 {_PLACES} SELECT jobsetid, string_agg(endpoint, ', ' ORDER BY endpoint) FROM p GROUP BY jobsetid
@@ -99,7 +100,7 @@ _AT = text(f"""
 class NearSite(NamedTuple):
     """An online site for a job of a job set. rank: 1 so many of its pieces are there, 2 it reads
     the destination of outputs, 3 it is the nucleus, 4 the job set was brokered there, 5 one of its
-    consumers was there, 6 it reads pieces from afar."""
+    consumers was there, 6 it reads pieces from afar, 7 it is a queue of jumbo jobs alone."""
 
     jobset_id: int
     rank: int
