@@ -61,6 +61,7 @@ TASKS: Mapping[str, str] = {
     "anew.",
     "output_is_input": "An output would replace an input of its job, since both have the same "
     "name: submit the task anew with another name for the output.",
+    "bad_unit_value": "A value of a unit makes a bad name of an output: submit the task anew.",
     "too_many_files_per_job": "A job would have more files than the limit: lower nFilesPerJob.",
     "boundary_id_too_large": "A boundary id has more files or output than a job may have: raise "
     "the limit in the reason, or use groupBoundaryID 1 or 2.",

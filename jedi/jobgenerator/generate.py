@@ -14,7 +14,14 @@ from jedi.core.errors import JediError
 from jedi.jobgenerator.inputs import InputNames, StreamUse, Where, must_differ, readings
 from jedi.jobgenerator.job_params import Template, TextColumn, unresolved
 from jedi.jobgenerator.lineage import Lineage, of_herd, trace
-from jedi.jobgenerator.naming import MARK, middle_name, must_not_be_read, name_files, padded
+from jedi.jobgenerator.naming import (
+    MARK,
+    middle_name,
+    must_be_name,
+    must_not_be_read,
+    name_files,
+    padded,
+)
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.arrays import Ints
 from jedi.spec.datasets.chunk import Files
@@ -196,6 +203,9 @@ def _output(m: Material, number: int, site: Ints, values: _Values, inputs: Input
     else:
         must_not_be_read(output.source_name, inputs.all)
         serials, lfns = name_files(output, stems, inputs.of)
+    if m.herd:
+        for name in lfns:
+            must_be_name(name)
     here = zip(m.sites.sites, m.sites.endpoint, strict=True)
     home = [output.destination or output.spaces.get(site, at) for site, at in here]
     by_site = [output.at_sites.get(name, output.dataset) for name in m.sites.sites]

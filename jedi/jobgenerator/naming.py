@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from jedi.core import names
 from jedi.core.errors import JediError
 from jedi.spec.jobs.generation import JobOutput
 
@@ -45,7 +46,7 @@ def name_files(
     the number; `inputs` says whether a job reads a file of this name, in the directory where it
     writes: it would lose that input, so the number is left out. JediError: no number helps."""
     numbers: list[int] = []
-    names: list[str] = []
+    found: list[str] = []
     number = output.serial_nr
     for job, stem in enumerate(stems):
         number += 1
@@ -54,10 +55,10 @@ def name_files(
                 raise output_is_input(name)
             number += 1
         numbers.append(number)
-        names.append(name)
+        found.append(name)
     if output.max_serial_nr is not None and number > output.max_serial_nr:
         raise _used_up(output, number)
-    return numbers, names
+    return numbers, found
 
 
 def output_is_input(name: str) -> JediError:
@@ -68,6 +69,19 @@ def output_is_input(name: str) -> JediError:
         code="output_is_input",
         lfn=name,
     )
+
+
+def must_be_name(name: str) -> None:
+    """JediError if values of a unit make an output's name no file name."""
+    try:
+        names.lfn(name)
+    except ValueError as error:
+        raise JediError(
+            f"The values of a unit make the name {name!r} of an output, which {error}. Submit the "
+            "task anew with other values.",
+            code="bad_unit_value",
+            lfn=name,
+        ) from None
 
 
 def must_not_be_read(source_name: str | None, inputs: Collection[str]) -> None:

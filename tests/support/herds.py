@@ -18,17 +18,18 @@ from jedi.taskrefiner.agent import TaskRefiner
 from support.generating import generate, rows
 from support.task_rows import row_of
 
+VALUES = {
+    "Executable": "/bin/echo",
+    "JobName": "parametric_${SplitSourceJob}:${SplitID}",
+    "Arguments": "$Parameter",
+    "StdOutput": "StdOut_$SplitID",
+    "StdError": "StdErr_$SplitID",
+    "OutputSandbox": ["StdOut_$SplitID", "StdErr_$SplitID"],
+}
 RFC = {
     "name": "Parametric",
     "options": {"Parameters": 10, "ParameterStep": 1, "ParameterFactor": "1.3"},
-    "values": {
-        "Executable": "/bin/echo",
-        "JobName": "parametric_${SplitSourceJob}:${SplitID}",
-        "Arguments": "$Parameter",
-        "StdOutput": "StdOut_$SplitID",
-        "StdError": "StdErr_$SplitID",
-        "OutputSandbox": ["StdOut_$SplitID", "StdErr_$SplitID"],
-    },
+    "values": VALUES,
 }
 """The example of RFC #15, "Manifest changes"."""
 ECHO = {"type": "constant", "value": "${UNIT/Executable} ${UNIT/Arguments}"}

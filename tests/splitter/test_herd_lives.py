@@ -1,0 +1,175 @@
+"""A herd after its split: retries, outputs, merges, refusals of the splitter, ways to the end.
+
+Expected values: RFC #15 ("JobDB changes"); docs/reference/herds.md.
+"""
+
+# Raw: a strategy is uninstalled after the submission.
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from support.commanding import add_inputs, end, everything, sound, take, work_off
+from support.generating import catalogue, rows
+from support.herds import ECHO, RFC, VALUES, herd, jobs, members, next_panda_id, refined, with_jobs
+from support.merging import SPEC, merged_at_last
+from support.task_rows import OUTPUT, row_of
+
+from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.core.errors import JediError
+from jedi.ddm.interface import DatasetInfo
+from jedi.service.collection import Document, submit_all
+from jedi.splitter.agent import Splitter
+from jedi.taskrefiner.agent import TaskRefiner
+
+IN = {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": "demo:in"}
+
+
+def test_rescheduling_never_splits_again(world: World) -> None:
+    """Expected: the originator (41) and child 43 fail; "This will prevent regenerating again the
+    same herd of jobs if the originating job gets rescheduled": their second attempts have PandaIDs
+    of their own, the same unit, origin and Parameter; the herd has ten members."""
+    next_panda_id(world, 41)
+    task = with_jobs(world, herd())
+    before = members(world, task)
+    take(world, [41, 43])
+    end(world, [41, 43], "failed")
+    everything(world)
+    again = [job for job in jobs(world, task) if job.pandaid > 50]
+    assert [(job.pandaid, job.originpandaid, job.unit_nr, job.attemptnr) for job in again] == [
+        (51, 41, 1, 2), (52, 43, 3, 2),
+    ]  # fmt: skip
+    assert [job.jobparameters for job in again] == ["/bin/echo 1", "/bin/echo 3.99"]
+    assert Splitter(world).run_once() == 0
+    assert members(world, task) == before
+    assert work_off(world, task) == "done"
+    sound(world)
+
+
+def test_names_of_outputs_have_values_of_the_unit(world: World) -> None:
+    """Expected: out.00.….txt to out.09.….txt, one a child; $PANDAID is the unit's."""
+    out = {**OUTPUT, "value": "> out.${UNIT/SplitID}.${SN}.txt"}
+    task = with_jobs(world, herd(RFC, ECHO, {"type": "constant", "value": "$PANDAID"}, out))
+    made = jobs(world, task)
+    names = rows(world, "SELECT lfn FROM jedi_job_files WHERE type = 'output' ORDER BY pandaid")
+    assert [row.lfn for row in names] == [f"out.{n:02}.{n + 1:06}.txt" for n in range(10)]
+    assert all(f" {job.originpandaid} " in job.jobparameters for job in made)
+
+
+def test_a_value_that_is_no_file_name_makes_no_job(world: World) -> None:
+    """Expected: "../x" can't be part of a file name: the task is held, and no file is named so."""
+    values = {**VALUES, "StdOutput": "../$Parameter"}
+    out = {**OUTPUT, "value": "> ${UNIT/StdOutput}.${SN}.txt"}
+    task = with_jobs(world, herd({**RFC, "values": values}, ECHO, out))
+    row = row_of(world, task)
+    assert (row.status, row.reason_code) == ("pending", "bad_unit_value")
+    assert "../1" in row.errordialog
+    assert jobs(world, task) == []
+
+
+def test_merge_jobs_are_no_children(world: World) -> None:
+    """Expected: merge jobs have numbers beyond those of the units, and PandaIDs beyond theirs."""
+    add_inputs(world, 3)
+    by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 1}}
+    task = with_jobs(world, herd(by_files, IN, OUTPUT, mergeOutput=True, mergeSpec=SPEC))
+    assert merged_at_last(world, task) == "done"
+    kinds = [(job.kind, job.unit_nr) for job in jobs(world, task)]
+    assert kinds[:3] == [("normal", 1), ("normal", 2), ("normal", 3)]
+    assert kinds[3:] and all(kind == "merge" and unit > 3 for kind, unit in kinds[3:])
+    assert len(members(world, task)) == 3
+
+
+def broken(world: World, document: dict[str, Any], change: str = "SELECT 1") -> tuple[str, str]:
+    """The status and reason of a herd that can't be split. Raw: `change` comes after refining."""
+    task = refined(world, document)
+    with world.engine.begin() as tx:
+        tx.execute(text(change))
+    ContentsFeeder(world).run_once()
+    assert Splitter(world).run_once() == 1
+    assert [one.jobsplittype for one in members(world, task)] == ["WillSplit"]
+    row = row_of(world, task)
+    return row.status, row.reason_code
+
+
+def test_what_cannot_be_divided_is_broken_with_its_reason(world: World) -> None:
+    """Expected: one file has no replica; the splitter is no longer there."""
+    found = catalogue(world, **{"in": 3})
+    found.nowhere = frozenset({"in000001"})
+    by_se = {"name": "InputDataBySE", "options": {"SplitterMaxFilesPerJob": 2}}
+    assert broken(world, herd(by_se, IN)) == ("tobroken", "split_refused")
+    gone = "UPDATE jedi_herds SET splitter = 'Gone' WHERE split_at IS NULL"
+    assert broken(world, herd(taskName="gone"), gone) == ("tobroken", "splitter_unknown")
+
+
+def test_a_strategy_that_leaves_something_out_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: no units is a mistake of its own, and so is a file in no unit."""
+    catalogue(world, **{"in": 3})
+    by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 2}}
+    plan = "jedi.splitter.agent.strategies.plan"
+    monkeypatch.setattr(plan, lambda *_: [])
+    assert broken(world, herd()) == ("tobroken", "split_made_no_units")
+    assert broken(world, herd(by_files, IN, taskName="left")) == ("tobroken", "split_refused")
+
+
+def test_a_problem_of_data_management_holds_the_herd(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: nobody knows where the files are for now: the herd waits, and is not broken."""
+    found = catalogue(world, **{"in": 3})
+    task = refined(world, herd({"name": "ByFiles", "options": {}}, IN))
+    assert ContentsFeeder(world).run_once() == 1
+
+    def locate(*_: Any) -> dict[str, list[str]]:
+        raise JediError("The catalogue does not answer.", code="unreachable")
+
+    monkeypatch.setattr(found, "locate", locate)
+    assert Splitter(world).run_once() == 1
+    row = row_of(world, task)
+    assert (row.status, row.reason_code) == ("pending", "splitting_failed")
+
+
+def test_an_open_dataset_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expected: a herd is divided once, when its input is complete."""
+    found = catalogue(world, **{"in": 3})
+    monkeypatch.setattr(found, "dataset", lambda name: DatasetInfo(name, "open"))
+    task = refined(world, herd({"name": "ByFiles", "options": {}}, IN))
+    assert ContentsFeeder(world).run_once() == 1
+    assert (row_of(world, task).status, row_of(world, task).reason_code) == (
+        "defined", "input_open"
+    )  # fmt: skip
+    assert Splitter(world).run_once() == 0
+
+
+def test_a_hundred_manifests_in_one_call(world: World) -> None:
+    """Expected: a hundred ids, a hundred originators, nothing split in the call; 1000 units when
+    the Splitter has come."""
+    texts = [json.dumps(herd(taskName=f"n{n}")) for n in range(100)]
+    documents = [Document(one, "json", Path(), str(n)) for n, one in enumerate(texts)]
+    with world.engine.begin() as tx:
+        found = submit_all(tx, world.ddm, "anna", documents)
+    assert len({one.jedi_task_id for one in found}) == 100
+    query = "SELECT jobsplittype, count(*) AS n FROM jedi_herd_members GROUP BY 1 ORDER BY 1"
+    assert rows(world, query) == [("WillSplit", 100)]
+    for agent in (TaskRefiner, Splitter):
+        while agent(world).run_once():
+            pass
+    assert rows(world, query) == [("Single", 900), ("Splitted", 100)]
+
+
+def test_ten_thousand_children_take_less_than_a_second(world: World) -> None:
+    """Expected: one transaction, at most 1 s of the agent's processor time (the database's is
+    0.1 s)."""
+    big = {**RFC, "options": {"Parameters": 10_000, "ParameterStep": 1, "ParameterFactor": 1}}
+    task = refined(world, herd(big))
+    before = time.process_time()
+    assert Splitter(world).run_once() == 1
+    assert time.process_time() - before <= 1.0
+    assert len(members(world, task)) == 10_000
