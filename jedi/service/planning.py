@@ -13,7 +13,7 @@ from jedi.brokerage.whatif import SiteDifference, alternative, differences
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
-from jedi.service import submission
+from jedi.service import manifests, submission
 from jedi.service.plan import TaskPlan, make
 from jedi.service.planned_task import QueueFinder, find_queue
 from jedi.service.sandbox import LocalFiles
@@ -22,7 +22,7 @@ from jedi.service.system_state import KnownQueue, SystemState, from_database
 from jedi.service.unprocessed import Continued
 from jedi.spec.scheduling.priority import task_priority
 from jedi.spec.tasks.params import TaskParams
-from jedi.spec.tasks.text import examine, parse_text
+from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.scheduling import queues
 
@@ -71,7 +71,7 @@ def plan_by_snapshot(
 ) -> PlanWithAlternative:
     """Plan a task by a snapshot. Its owner has no special permissions. Checks that
     need a database are left out."""
-    params, problems = examine(parse_text(text, format))
+    params, problems = examine(manifests.read(text, format, who).document)
     if params is None or problems:
         raise BadInput(problems)
     if seed is not None:

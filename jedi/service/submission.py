@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Problem
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM, exists
-from jedi.service import resubmission
+from jedi.service import manifests, resubmission
 from jedi.service.herd_checks import begin_herd, splitter_problems
 from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import LocalFiles, packed
@@ -29,7 +29,7 @@ from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.spec.tasks.placeholders import TASK_ID
 from jedi.spec.tasks.preprocessing import is_reported
-from jedi.spec.tasks.text import examine, parse_text
+from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets, recovery
 from jedi.taskbuffer.scheduling import queues
@@ -77,14 +77,14 @@ def submit(
     key: str | None = None,
     task_id: int | None = None,
 ) -> Submitted:
-    """Store the task in a text (yaml or json); its local files come from `files`.
+    """Store the task in a text (yaml, json or jdl); its local files come from `files`.
 
     BadInput lists all mistakes, and nothing is stored. A `key` makes repeating safe: the same
     user's second submission under it finds the first one's task. A task that has ended, submitted
     again, goes on. A new one gets the next id, unless it is tried out under another.
     """
     if key is not None:
-        params, _ = examine(parse_text(text, format))
+        params, _ = examine(manifests.read(text, format, who).document)
         if params and (known := _known(tx, params.user_name or who, key)):
             return known
     task = check(tx, ddm, who, text, format, files)
@@ -136,7 +136,8 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: Loc
 
     Datasets are looked up and the sandbox is packed.
     """
-    params, problems = examine(parse_text(text, format))
+    found = manifests.read(text, format, who)
+    params, problems = examine(found.document)
     if params is None:
         raise BadInput(problems)
     settings = knobs.load(tx)
@@ -164,7 +165,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: Loc
         raise BadInput(problems)
     return Checked(
         params=params,
-        warnings=cautions(ddm, params),
+        warnings=(*found.warnings, *cautions(ddm, params)),
         owner=params.user_name or who,
         task_type=params.task_type or "anal",
         priority=_priority(tx, params, params.user_name or who),

@@ -12,14 +12,14 @@ from pydantic import BaseModel, Field
 
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.service import collection, execution, newcode, planning, system_state
+from jedi.service import collection, execution, manifests, newcode, planning, system_state
 from jedi.service.operations.arguments import Sha256
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.service.operations.tasks import ManyTasks
 from jedi.service.planning import Alternative, PlanWithAlternative
 from jedi.service.sandbox import Uploaded
 from jedi.service.submission import Submitted
-from jedi.spec.tasks.text import MAX_CHARACTERS, examine, parse_text
+from jedi.spec.tasks.text import MAX_CHARACTERS, examine
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.tasks import new_tasks
 
@@ -29,7 +29,7 @@ SANDBOX_MAX = 512 * 2**20
 """Bytes of an upload; the knob sandbox.max_mb may ask for less."""
 SNAPSHOT_MAX = 64 * 2**20
 
-TextFormat = Literal["yaml", "json"]
+TextFormat = Literal["yaml", "json", "jdl"]
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
 
@@ -49,12 +49,12 @@ Texts = Annotated[list[TaskText], Field(min_length=1, max_length=1_000)]
 def needs(call: Call, texts: Texts) -> list[list[str]]:
     """List, for each task in texts, the paths of its local files: they are packed and uploaded
     before the task is submitted."""
-    return [_paths(one) for one in _documents(call, texts, None)]
+    return [_paths(call, one) for one in _documents(call, texts, None)]
 
 
-def _paths(one: collection.Document) -> list[str]:
+def _paths(call: Call, one: collection.Document) -> list[str]:
     try:
-        params, _ = examine(parse_text(one.text, one.format))
+        params, _ = examine(manifests.read(one.text, one.format, call.who).document)
     except BadInput:  # the submission tells what is wrong
         return []
     return [*params.sandbox] if params else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -56,7 +57,7 @@ from jedi_client.cli.task_common import (
 from jedi_client.cli.task_events import events
 from jedi_client.cli.task_plan import plan
 from jedi_client.cli.task_why import list_by_turn, why
-from jedi_client.cli.upload import upload_all
+from jedi_client.cli.upload import SUFFIXES, upload_all
 from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def submit(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", callback=_must_exist, help="YAML or JSON; - is standard input."
+            metavar="FILE...", callback=_must_exist, help="YAML, JSON or JDL; - is standard input."
         ),
     ],
     key: Annotated[
@@ -143,10 +144,16 @@ def submit(
     show(ids if done[0].name else ids[0], as_json, lambda: typer.echo(sentences))
 
 
+_JDL = re.compile(r"(?:\s*(?:#.*|//.*))*\s*(?:\[\s*)?[A-Za-z_][\w.]*\s*=")
+
+
 def _format(file: Path, text: str) -> str:
-    """By the file's name, or what standard input begins with."""
-    begins = str(file) == "-" and text.lstrip()[:1] in ("{", "[")
-    return "json" if begins or file.suffix == ".json" else "yaml"
+    """By the file's name; of standard input, by its first words."""
+    if str(file) != "-":
+        return SUFFIXES.get(file.suffix.lower(), "yaml")
+    if _JDL.match(text):
+        return "jdl"
+    return "json" if text.lstrip()[:1] in ("{", "[") else "yaml"
 
 
 def _submitted(done: Submitted) -> str:

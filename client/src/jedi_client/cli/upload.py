@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 MOST_MB = 512
 """The service may keep less (knob sandbox.max_mb)."""
-_SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
+SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jdl": "jdl"}
 
 
 def task_format(file: Path) -> str:
     """The format of a task file by its suffix. BadInput."""
-    if file.suffix.lower() not in _SUFFIXES:
-        rule = f"a task file ends in {', '.join(_SUFFIXES)}"
+    if file.suffix.lower() not in SUFFIXES:
+        rule = f"a task file ends in {', '.join(SUFFIXES)}"
         raise BadInput([Problem(str(file), file.suffix, rule, "Rename the file")])
-    return _SUFFIXES[file.suffix.lower()]
+    return SUFFIXES[file.suffix.lower()]
 
 
 def upload(jedi: Client, files: Sequence[str], base: Path) -> str:
@@ -42,7 +42,7 @@ def upload_all(
 ) -> list[str | None] | None:
     """The sandboxes of the tasks in texts, in their order; `bases`: the directory of each text.
     None: no task names local files."""
-    if not any("sandbox" in text["text"] for text in texts):
+    if not any("sandbox" in text["text"].lower() for text in texts):
         return None
     found: list[str | None] = []
     for text, base in zip(texts, bases, strict=True):

@@ -1,0 +1,102 @@
+"""The texts of tasks: task documents, and manifests of jobs as DIRAC writes them.
+
+Source: docs/reference/jdl.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from jedi.core import names
+from jedi.core.errors import BadInput, Problem
+from jedi.spec.jdl.manifest import (
+    IGNORED,
+    SPLITTER,
+    UNIT_OPTIONS,
+    JobManifest,
+    contradictions,
+    job_parameters,
+    task_keys,
+    unmapped,
+)
+from jedi.spec.jdl.parse import parse
+from jedi.spec.tasks.problems import explain
+from jedi.spec.tasks.text import parse_text
+from jedi.splitter import strategies
+from jedi.splitter.variables import has_variables
+
+JDL = "jdl"
+_MARK = "Executable"
+"""The attribute that every manifest has, and no task document."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """A task document, not checked yet, and warnings about its text."""
+
+    document: Any
+    warnings: tuple[str, ...] = ()
+
+
+def read(text: str, format: str, who: str) -> ReadTask:
+    """Return the task document in a text of YAML, JSON or JDL. BadInput with all mistakes of its
+    form; the outputs of a manifest belong to `who`."""
+    found = parse(text) if format == JDL else parse_text(text, format)
+    if format == JDL or (isinstance(found, dict) and _MARK in found):
+        return _of_manifest(found, who)
+    return ReadTask(found)
+
+
+def _of_manifest(attributes: Mapping[str, Any], who: str) -> ReadTask:
+    """Return the task that does the same as a manifest of a job. BadInput."""
+    attributes = dict(attributes)
+    splitter = attributes.pop(SPLITTER, None)
+    options = _options(splitter, attributes)
+    plain = {name: value for name, value in attributes.items() if name not in options}
+    try:
+        manifest = JobManifest.model_validate(plain)
+    except ValidationError as error:
+        raise BadInput(explain(error)) from error
+    herd = splitter is not None
+    problems = [*contradictions(manifest, herd=herd), *(_differing(plain) if herd else ())]
+    if problems:
+        raise BadInput(problems)
+    document = {
+        **task_keys(manifest, herd=herd),
+        "jobParameters": job_parameters(manifest, names.task_scope(who), herd=herd),
+    }
+    if herd:
+        values = {name: _texts(value) for name, value in plain.items() if name not in IGNORED}
+        if manifest.output_sandbox:
+            values["OutputSandbox"] = manifest.output_sandbox
+        document["splitter"] = {"name": splitter, "options": options, "values": values}
+    return ReadTask(document, tuple(unmapped(manifest)))
+
+
+def _options(splitter: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the splitter; the submission refuses one that does not exist."""
+    if splitter not in strategies.names():
+        return {}
+    consumed = set(strategies.describe(splitter).consumes(attributes))
+    return {name: value for name, value in attributes.items() if name in consumed}
+
+
+def _differing(attributes: Mapping[str, Any]) -> list[Problem]:
+    """Return problems of attributes with variables that all children of a herd share."""
+    rule = "is the same for all children of a herd"
+    return [
+        Problem(name, value, rule, f"Put variables into {', '.join(UNIT_OPTIONS)}")
+        for name, value in attributes.items()
+        if name not in UNIT_OPTIONS and has_variables(_texts(value))
+    ]
+
+
+def _texts(value: Any) -> Any:
+    """Return a value whose numbers are text, as those of JDL are."""
+    if isinstance(value, dict):
+        return [f"{name}={_texts(one)}" for name, one in value.items()]
+    return [_texts(one) for one in value] if isinstance(value, list) else str(value)

@@ -1,0 +1,165 @@
+"""Manifests of jobs, and the tasks that do the same. Expected: docs/reference/jdl.md#attributes and
+RFC #15, "Manifest changes"."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.helpers import put_file_dataset
+from support.herds import split
+
+from jedi.agent.base import World
+from jedi.core.errors import BadInput
+from jedi.service import manifests, submission
+from jedi.spec.tasks.text import validate
+
+RFC = """
+Executable = "/bin/echo";
+JobName = "parametric_${SplitSourceJob}:${SplitID}";
+Arguments = "$Parameter";
+StdOutput = "StdOut_$SplitID";
+StdError = "StdErr_$SplitID";
+OutputSandbox = {"StdOut_$SplitID","StdErr_$SplitID"};
+Splitter = Parametric;
+Parameters = 10;
+ParameterStep = 1;
+ParameterFactor = 1.3;
+"""
+
+
+def task(text: str, format: str = "jdl") -> dict[str, Any]:
+    """The task of a manifest; it is valid."""
+    found = manifests.read(text, format, "anna")
+    validate(found.document)
+    document: dict[str, Any] = found.document
+    return document
+
+
+def command(document: dict[str, Any]) -> str:
+    """The words of the job parameters that the shell reads."""
+    return " ".join(one["value"] for one in document["jobParameters"] if not one.get("hidden"))
+
+
+def refused(text: str, format: str = "jdl") -> dict[str, str]:
+    """The problems of a manifest, by their places."""
+    with pytest.raises(BadInput) as error:
+        manifests.read(text, format, "anna")
+    return {one.path: one.rule for one in error.value.problems}
+
+
+def test_a_plain_job_is_a_task_of_one_job() -> None:
+    """By hand: one job; its streams go into the files of the output sandbox, which are packed,
+    whatever the payload's exit code is."""
+    found = task('Executable = "/bin/ls"; Arguments = "-l"; StdOutput = out; StdError = "err";'
+                 'OutputSandbox = {out, "err", "*.log"}; JobName = ls;')  # fmt: skip
+    assert (found["taskName"], found["noInput"], found["nFiles"]) == ("ls", True, 1)
+    assert command(found) == (
+        "/bin/ls -l > out 2> err; code=$?; tar --ignore-failed-read -czf sandbox.${SN}.tgz "
+        "out err *.log; exit $code"
+    )
+    assert "splitter" not in found
+
+
+def test_attributes_have_their_counterparts() -> None:
+    """By hand, from the table of attributes. DIRAC's usual priority 1 is our 1000."""
+    found = task("""
+[ Executable = "run.sh"; InputSandbox = {"run.sh", "cuts.json"}; Site = {"A","B"};
+  BannedSites = "C"; Platform = x86_64; CPUTime = 3600; Priority = 3; NumberOfProcessors = 4;
+  JobGroup = mc23; JobType = User; OutputData = {"LFN:/anna/mc/hist.root"}; OutputSE = DISK;
+  ExecutionEnvironment = {"A=1", "B=x y"}; Tags = MultiProcessor; StdOutput = unkept;
+  InputData = {"LFN:/demo/in1/a.root", "LFN:/demo/in1/b.root"}; ]""")
+    wanted = {
+        "includedSite": "A,B", "excludedSite": "C", "architecture": "x86_64", "baseWalltime": 3600,
+        "taskPriority": 1200, "coreCount": 4, "campaign": "mc23", "processingType": "User",
+        "destination": "DISK", "sandbox": ["run.sh", "cuts.json"], "nFilesPerJob": 2,
+    }  # fmt: skip
+    assert {key: found[key] for key in wanted} == wanted
+    assert command(found) == (
+        "chmod +x run.sh; env A=1 'B=x y' ./run.sh && mv hist.root hist.${SN}.root"
+    )
+    read, written = (one for one in found["jobParameters"] if one.get("hidden"))
+    assert (read["dataset"], read["files"]) == ("demo:in1", ["a.root", "b.root"])
+    assert written["value"] == "hist.${SN}.root"
+
+
+def test_a_herd_has_its_splitter_and_its_values() -> None:
+    """ "Options consumed by the splitter are absent from children"; the others are values of the
+    units, which the job parameters read."""
+    found = task(RFC)["splitter"]
+    assert found["name"] == "Parametric"
+    assert found["options"] == {
+        "Parameters": "10", "ParameterStep": "1", "ParameterFactor": "1.3"}  # fmt: skip
+    assert found["values"] == {
+        "Executable": "/bin/echo",
+        "JobName": "parametric_${SplitSourceJob}:${SplitID}",
+        "Arguments": "$Parameter",
+        "StdOutput": "StdOut_$SplitID",
+        "StdError": "StdErr_$SplitID",
+        "OutputSandbox": ["StdOut_$SplitID", "StdErr_$SplitID"],
+    }
+    assert command(task(RFC)) == (
+        "${UNIT/Executable} ${UNIT/Arguments} > ${UNIT/StdOutput} 2> ${UNIT/StdError}; code=$?; "
+        "tar --ignore-failed-read -czf sandbox.${SN}.tgz ${UNIT/OutputSandbox}; exit $code"
+    )
+
+
+def test_json_and_yaml_manifests_are_the_same() -> None:
+    plain = {"Executable": "/bin/echo", "Arguments": "$Parameter", "Splitter": "Parametric",
+             "Parameters": 10, "ParameterFactor": 1.3}  # fmt: skip
+    jdl = 'Executable = "/bin/echo"; Arguments = "$Parameter"; Splitter = Parametric; '
+    wanted = task(jdl + "Parameters = 10; ParameterFactor = 1.3;")
+    for format in ("json", "yaml"):
+        found = task(json.dumps(plain), format)
+        assert found["splitter"]["values"] == wanted["splitter"]["values"]
+        assert found["jobParameters"] == wanted["jobParameters"]
+        assert found["splitter"]["options"] == {"Parameters": 10, "ParameterFactor": 1.3}
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    assert refused("""
+Executable = a; NumberOfProcessors = 2; MinNumberOfProcessors = 3; MaxNumberOfProcessors = 1;
+Site = A; BannedSites = {A}; OutputSE = {A, B}; InputSandbox = "LFN:/a/b/c"; StdOutput = "a b";
+InputData = {"a"}; ExecutionEnvironment = "PATH";""").keys() == {
+        "NumberOfProcessors", "MaxNumberOfProcessors", "Site", "OutputSE", "InputSandbox",
+        "StdOutput", "InputData", "ExecutionEnvironment",
+    }  # fmt: skip
+    assert refused('Arguments = "a"; Priority = 11; CPUTime = 0;').keys() == {
+        "Executable", "Priority", "CPUTime"}  # fmt: skip
+    assert refused('Executable = a; Site = "$Parameter"; Splitter = Parametric; Parameters = 2;'
+                   ).keys() == {"Site"}  # fmt: skip
+    assert refused("Executable = /bin/ls;\nArguments = 1 + 2;").keys() == {"line 2, column 15"}
+
+
+def test_nothing_is_dropped_in_silence() -> None:
+    """An attribute without counterpart is named; the owner is the submitter, by rule."""
+    text = "Executable = a; OwnerGroup = lhcb; GridCE = ce1; Argument = x; Tags = GPU;"
+    warned = " ".join(manifests.read(text, "jdl", "anna").warnings)
+    assert "OwnerGroup has no effect" in warned
+    assert "GridCE has no counterpart" in warned
+    assert "Arguments" in warned and "Tag GPU" in warned
+
+
+def test_a_submission_gives_one_id_and_keeps_the_text(world: World, tmp_path: Any) -> None:
+    """RFC #15: "exactly one id"; the manifest is kept unchanged as MasterJDL; nothing is split."""
+    with world.engine.begin() as tx:
+        done = submission.submit(tx, world.ddm, "anna", RFC, "jdl", tmp_path)
+        kept = tx.exec_driver_sql("SELECT source_text, source_format FROM jedi_taskparams").one()
+        units = tx.exec_driver_sql("SELECT count(*) FROM jedi_units").scalar()
+    assert (tuple(kept), units) == ((RFC, "jdl"), 0)
+    assert isinstance(done.jedi_task_id, int)
+
+
+def test_input_by_storage_splits_files(world: World) -> None:
+    """Files by name, two a child."""
+    put_file_dataset(world, "demo:in1", {f"f{n}": b"x" for n in range(5)}, "SITE_A_DATADISK")
+    lfns = ", ".join(f'"LFN:/demo/in1/f{n}"' for n in range(4))
+    document = task(f'Executable = cat; Arguments = "*"; InputData = {{{lfns}}};'
+                    "Splitter = InputDataBySE; SplitterMaxFilesPerJob = 2;")  # fmt: skip
+    split(world, document)
+    with world.engine.begin() as tx:
+        rows = tx.exec_driver_sql("SELECT boundaryid, array_agg(lfn ORDER BY lfn) FROM "
+                                  "jedi_dataset_contents WHERE type = 'input' GROUP BY 1 "
+                                  "ORDER BY 1")  # fmt: skip
+        assert [tuple(row) for row in rows] == [(1, ["f0", "f1"]), (2, ["f2", "f3"])]
