@@ -375,6 +375,8 @@ class SharesKnobs:
 class SplitKnobs:
     batch: int
     max_units: int
+    memory_mb: int
+    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,10 @@ _DECLARED = [
     _knob("split.batch", "herds", 20, "herds split in one transaction", least=1),
     _knob("split.max_units", "units", 100_000, "most units of a herd; with more, the task is "
           "broken, and none is made", 10_000, least=1),
+    _knob("split.memory_mb", "MiB", 2048, "memory of a splitter that is a plug-in; with more, its "
+          "herd is broken", least=64),
+    _knob("split.timeout_s", "s", 60.0, "time of a splitter that is a plug-in; after it, its herd "
+          "is broken", least=0.1),
     _knob("taskbroker.batch", "tasks", 100, "tasks assigned in one claim", least=1),
     _knob("jobgen.batch", "tasks", 10, "tasks served in one claim", 50, least=1),
     _knob("jobgen.n_files", "files", 100_000, "files turned into jobs in one cycle", 5_000,

@@ -134,6 +134,12 @@ TASKS: Mapping[str, str] = {
     "too_many_files": "A dataset has more files than a task may have: divide it.",
     "split_refused": "The splitter cannot divide the input: correct its options or the input.",
     "splitter_unknown": "The splitter is not installed: install it, or name another.",
+    "splitter_failed": "The splitter, a plug-in, ended without units: correct it, as "
+    "docs/splitters.md says.",
+    "splitter_timeout": "The splitter, a plug-in, took too long: make it faster, or raise knob "
+    "split.timeout_s.",
+    "splitter_nonsense": "The splitter, a plug-in, made units that no herd can have: correct it, "
+    "as docs/splitters.md says.",
     "split_made_no_units": "The splitter made no unit of the herd: correct its options.",
     "too_many_units": "The splitter makes more units than a herd may have: make units larger, or "
     "raise knob split.max_units.",

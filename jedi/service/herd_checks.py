@@ -14,6 +14,7 @@ from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 from jedi.spec.tasks.params import InputItem, SplitterSpec, TaskParams
 from jedi.splitter import strategies
+from jedi.splitter.plug_in import SplitterFailed
 from jedi.taskbuffer.tasks import herds
 
 
@@ -28,12 +29,19 @@ def splitter_problems(params: TaskParams) -> Iterator[Problem]:
         yield Problem("splitter.name", spec.name, "no such splitter", remedy)
         return
     found = strategies.describe(spec.name)
-    for one in found.check({**spec.values, **spec.options}):
+    try:
+        problems = [*found.check({**spec.values, **spec.options})]
+        after = found.after
+    except SplitterFailed as error:
+        remedy = "Ask the operator to correct the plug-in, or name another splitter"
+        yield Problem("splitter.name", spec.name, error.sentence.rstrip("."), remedy)
+        return
+    for one in problems:
         yield replace(one, path=f"splitter.options.{one.path}")
-    if found.after == "contents" and not params.items(InputItem):
+    if after == "contents" and not params.items(InputItem):
         rule = "it divides input files, and the task has no input"
         yield Problem("splitter.name", spec.name, rule, "Add an item with param_type: input")
-    if found.after == "refine" and not params.no_input:
+    if after == "refine" and not params.no_input:
         rule = "it divides no input, and the task has some"
         yield Problem("splitter.name", spec.name, rule, "Give noInput: true")
 

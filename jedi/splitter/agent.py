@@ -16,7 +16,7 @@ from jedi.core.errors import BadInput
 from jedi.spec.splitting.units import SplitFile, Unit
 from jedi.splitter import strategies
 from jedi.splitter.plan import render_units
-from jedi.splitter.strategies import SplitterFailed
+from jedi.splitter.plug_in import Limits, SplitterFailed
 from jedi.taskbuffer.tasks import herds, tasks
 from jedi.taskbuffer.tasks.herds import FilePart, HerdFiles, HerdManifest, NewUnits
 from jedi.taskbuffer.tasks.tasks import Move
@@ -82,9 +82,10 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
 
     def work(self, item: Herd) -> SplitOutcome:
         """Plan the units of one herd."""
-        most = int(self.world.knobs.split.max_units)
+        knobs = self.world.knobs.split
+        most = knobs.max_units
         try:
-            units = self._units(item, most)
+            units = self._units(item, Limits(most, knobs.timeout_s, knobs.memory_mb))
         except BadInput as error:
             return NotDivided("split_refused", error.sentence)
         except SplitterFailed as error:
@@ -120,16 +121,16 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         move = Move(item.jedi_task_id, item.lock_seq, "pending", "splitting_failed", reason)
         tasks.move_tasks(tx, [move], self.name)
 
-    def _units(self, item: Herd, most: int) -> list[Unit]:
+    def _units(self, item: Herd, limits: Limits) -> list[Unit]:
         """The units; none has files of two datasets, because no job has."""
         manifest = {**item.manifest.values, **item.manifest.options}
         name = item.manifest.splitter
         if not item.inputs:
-            return list(strategies.plan(name, manifest, [], most))
+            return list(strategies.plan(name, manifest, [], limits))
         units: list[Unit] = []
         first = 0
         for one in item.inputs:
-            found = strategies.plan(name, manifest, self._files(one), most)
+            found = strategies.plan(name, manifest, self._files(one), limits)
             units += [_moved(unit, first) for unit in found]
             first += len(one.file_ids)
         return units

@@ -1,4 +1,4 @@
-"""The split strategies by name.
+"""The split strategies by name: those of JEDI, and plug-ins of entry point `jedi.split_strategies`.
 
 Source: docs/reference/herds.md; RFC #15, "Proposed implementation".
 """
@@ -6,12 +6,14 @@ Source: docs/reference/herds.md; RFC #15, "Proposed implementation".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
 
-from jedi.core.errors import JediError
+from jedi.core.suggest import suggest
 from jedi.spec.splitting.units import Manifest, SplitFile, SplitStrategy, Unit
 from jedi.splitter.by_input import ByBoundary, ByEvents, ByFiles, BySize, InputDataBySE
 from jedi.splitter.parametric import Parametric
+from jedi.splitter.plug_in import Limits, PlugIn, SplitterFailed
 
 _OURS: Mapping[str, SplitStrategy] = {
     "Parametric": Parametric(),
@@ -23,26 +25,30 @@ _OURS: Mapping[str, SplitStrategy] = {
 }
 
 
-class SplitterFailed(JediError):
-    """A strategy could not divide a herd."""
-
-    def __init__(self, code: str, reason: str) -> None:
-        super().__init__(reason, code=code)
-
-
 def names() -> list[str]:
     """The names of all strategies."""
-    return sorted(_OURS)
+    return sorted(_OURS.keys() | _plug_ins().keys())
 
 
-def describe(name: str) -> SplitStrategy:
-    """The strategy of this name. SplitterFailed: there is none."""
-    if name not in _OURS:
-        raise SplitterFailed("splitter_unknown", f"There is no splitter {name}.")
-    return _OURS[name]
+def describe(name: str, limits: Limits | None = None) -> SplitStrategy:
+    """The strategy of this name; JEDI's own come before plug-ins. SplitterFailed: there is none."""
+    if name in _OURS:
+        return _OURS[name]
+    if point := _plug_ins().get(name):
+        return PlugIn(point, limits or Limits())
+    known = names()
+    remedy = suggest(name, known, f"There are {', '.join(known)}.")
+    raise SplitterFailed("splitter_unknown", f"There is no splitter {name}. {remedy}")
 
 
-def plan(name: str, manifest: Manifest, files: Sequence[SplitFile], most: int) -> Sequence[Unit]:
-    """The units that a strategy makes, at most one more than `most`. BadInput, SplitterFailed."""
-    found: Iterable[Unit] = describe(name).plan(manifest, files)
-    return list(islice(found, most + 1))
+def plan(
+    name: str, manifest: Manifest, files: Sequence[SplitFile], limits: Limits
+) -> Sequence[Unit]:
+    """The units that a strategy makes, at most one more than a herd may have. BadInput: the options
+    or the input allow none. SplitterFailed: the strategy itself failed."""
+    found: Iterable[Unit] = describe(name, limits).plan(manifest, files)
+    return list(islice(found, limits.max_units + 1))
+
+
+def _plug_ins() -> Mapping[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group="jedi.split_strategies")}

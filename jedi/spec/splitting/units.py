@@ -56,7 +56,9 @@ class SplitStrategy(Protocol):
     """A strategy of entry point `jedi.split_strategies`. It is pure: it uses no database, no clock
     and no random number, so that two runs agree."""
 
-    after: ChainStep
+    @property
+    def after(self) -> ChainStep:
+        """The step of the chain after which it can run."""
 
     def consumes(self, manifest: Manifest) -> Iterable[str]:
         """Return the names of the options that children do not have."""
