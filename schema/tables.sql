@@ -302,7 +302,7 @@ CREATE TABLE jedi_event_zips (
     n_events bigint NOT NULL DEFAULT 0,                     -- events in it, as reported
     path_convention smallint,                               -- rule for its path
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- time of the report
-    problem text,                                           -- missing or broken: a merge job could not read it
+    problems jsonb,                                         -- missing or broken, by the PandaID of the merge job that could not read it
     CONSTRAINT jedi_event_zips_pk PRIMARY KEY (ziprow_id),
     CONSTRAINT jedi_event_zips_pandaid_uq UNIQUE (pandaid, lfn)
 );

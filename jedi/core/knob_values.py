@@ -171,6 +171,7 @@ class DecisionsKnobs:
 class EventserviceKnobs:
     batch: int
     jumbo_tries: int
+    lost_pieces_s: float
     merge_attempts: int
     merge_memory_mb: int
     merge_priority: int

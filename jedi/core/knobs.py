@@ -436,6 +436,9 @@ _DECLARED = [
           "job set", least=1),
     _knob("eventservice.jumbo_tries", "jobs", 3, "jumbo jobs of a task, one after the other, "
           "that process nothing, after which JEDI makes no more", least=1),
+    _knob("eventservice.lost_pieces_s", "s", 900.0, "time from the end of the last consumer of a "
+          "job set on after which pieces that its merge job can't read are lost; less than "
+          "timeout.waiting_s", least=0),
     _knob("eventservice.merge_attempts", "jobs", 3, "merge jobs that a job set of events may have, "
           "one after the other", least=1),
     _knob("eventservice.merge_priority", "", 5000, "priority of the merge jobs of job sets"),

@@ -222,6 +222,8 @@ JOBS: Mapping[str, str] = {
     "es_no_queue": "Ranges of events are left, but no site of the job set is online.",
     "es_no_merge_site": "No site that is online reads all pieces of the job set: set one online, "
     "or let one read their endpoints.",
+    "es_pieces_lost": "Pieces of the job set could be read by no site that is online for long: "
+    "their events are processed again.",
     "jc_unlock": "Another copy of the job was first.",
     # the payload's fault
     "payload_exit": "The payload ended with an exit code, or by a signal: read its log.",

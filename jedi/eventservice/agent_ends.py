@@ -24,7 +24,14 @@ from jedi.eventservice.outcome import (
 )
 from jedi.spec.jobs.attempt import ReportedJob
 from jedi.spec.jobs.events import NewConsumer
-from jedi.taskbuffer.events import consumer_ends, heirs, job_sets, jumbo_jobs, set_ends
+from jedi.taskbuffer.events import (
+    consumer_ends,
+    heirs,
+    job_sets,
+    jumbo_jobs,
+    lost_pieces,
+    set_ends,
+)
 from jedi.taskbuffer.events.consumer_ends import LockedSet, RangeOwner, SetConsumer, SetRanges
 from jedi.taskbuffer.events.set_ends import ConsumerSite, MergeStart, NearSite, SetLook
 from jedi.taskbuffer.jobs import job_ends, jobs
@@ -65,6 +72,7 @@ class SetEnds:
         self._counting: Mapping[int, int] = {}
         self._dismissed: list[SetConsumer] = []
         self._waits: dict[int, tuple[str, str]] = {}
+        self._given_back: Mapping[int, int] = {}
 
     def settle(
         self,
@@ -92,7 +100,7 @@ class SetEnds:
         alive = [one for one in consumers if not one.settled and one not in ended]
         self._take(sets, steps, alive)
         self._close(sets, [one.jobset_id for one in steps if one.step in ("fail", "cancel")], alive)
-        changed = {one.jobset_id for one in (*ended, *self._dismissed)}
+        changed = {one.jobset_id for one in (*ended, *self._dismissed)} | {*self._given_back}
         looks = [SetLook(one, one in changed, *self._waits.get(one, ())) for one in sets]
         set_ends.look_again(self.tx, looks, float(self.knobs.eventservice.retry_s))
 
@@ -175,7 +183,7 @@ class SetEnds:
             spent=panda_id in (ranges.last_tried_by or ()),
             busy=ranges.busy, alive=alive, jumbo=self._jumbos[of.jedi_task_id],
             attempts=of.attempts_left,
-            online=near.next_site(self._near[of.jobset_id], None, True) is not None,
+            online=bool(self._near[of.jobset_id]),
         )  # fmt: skip
 
     def _return_ranges(
@@ -255,7 +263,7 @@ class SetEnds:
         self, sets: Mapping[int, LockedSet], steps: Sequence[NextStep],
         alive: Sequence[SetConsumer],
     ) -> None:  # fmt: skip
-        self._add_consumers([one for one in steps if one.step == "retry"])
+        self._add_consumers(sets, [one for one in steps if one.step == "retry"])
         self._merge(sets, [one.jobset_id for one in steps if one.step == "merge"], alive)
         ends = [
             JobEnd(sets[one.jobset_id].merge_panda_id,
@@ -271,7 +279,7 @@ class SetEnds:
         ranges = self._ranges.get(one.jobset_id)
         return one.status in states.JOB_QUEUED and (ranges is None or not ranges.left)
 
-    def _add_consumers(self, steps: Sequence[NextStep]) -> None:
+    def _add_consumers(self, sets: Mapping[int, LockedSet], steps: Sequence[NextStep]) -> None:
         """One more consumer for each. A job set counts those that follow others; where these were
         of use, or no pilot had them, that is no attempt used up."""
         wanted: list[NewConsumer] = []
@@ -279,15 +287,28 @@ class SetEnds:
         for one in steps:
             if one.site and not one.progress:
                 failing[one.jobset_id].append(one.site)
+        held, readers = self._storage([one.jobset_id for one in steps])
         free: Counter[int] = Counter()
         for one in steps:
+            places, pieces = self._near[one.jobset_id], held[one.jobset_id]
+            if not sets[one.jobset_id].clone:  # a copy leaves no pieces
+                places = near.joining(places, pieces, readers)
             lost = failing[one.jobset_id]
-            site = near.next_site(self._near[one.jobset_id], one.site, one.progress, lost)
-            if site:
+            if site := near.next_site(places, one.site, one.progress, lost):
                 wanted.append(NewConsumer(one.jobset_id, site, after=one.after))
+                pieces.update(place.endpoint for place in places if place.site == site)
                 free[one.jobset_id] += one.after is not None and not one.cost
         set_ends.give_attempts(self.tx, free)
         job_sets.add_consumers(self.tx, wanted, self.agent)
+
+    def _storage(self, jobset_ids: Sequence[int]) -> tuple[dict[int, Counter[str]], near.Readers]:
+        """The pieces of job sets by endpoint, and what online sites read of these endpoints, and of
+        those of sites for next consumers."""
+        held: dict[int, Counter[str]] = defaultdict(Counter)
+        for one in set_ends.held(self.tx, jobset_ids) if jobset_ids else ():
+            held[one.jobset_id][one.endpoint] = one.pieces
+        places = {place.endpoint for one in jobset_ids for place in self._near[one]}
+        return held, set_ends.readers(self.tx, places.union(*held.values())) if jobset_ids else []
 
     def _merge(
         self, sets: Mapping[int, LockedSet], jobset_ids: Sequence[int],
@@ -306,17 +327,23 @@ class SetEnds:
         set_ends.start_merges(self.tx, starts, self.agent, es.merge_share, es.merge_priority,
                               es.merge_memory_mb)  # fmt: skip
         started = {one.jobset_id for one in starts}
-        if waiting := [one for one in jobset_ids if one not in started]:
-            places = set_ends.places_of_pieces(self.tx, waiting)
-            self._waits = {
-                one: (
-                    "es_no_merge_site",
-                    f"No site that is online reads its pieces at "
-                    f"{places.get(one) or 'no endpoint'}.",
-                )
-                for one in waiting
-            }
+        self._wait([one for one in jobset_ids if one not in started])
         self._dismiss([one for one in alive if one.jobset_id in started], "es_unused", "es_killed")
+
+    def _wait(self, jobset_ids: Sequence[int]) -> None:
+        """No site can merge the pieces of these job sets. After some time, those that the best site
+        does not read are processed again; until then, note the reason."""
+        held, readers = self._storage(jobset_ids)
+        wait_s = float(self.knobs.eventservice.lost_pieces_s)
+        lost = {one: near.unread(self._near[one], held[one], readers)
+                for one in lost_pieces.waited(self.tx, jobset_ids, wait_s)}  # fmt: skip
+        self._given_back = lost_pieces.give_back_unread(self.tx, lost)
+        for one in jobset_ids:
+            said = f"No site that is online reads its pieces at {', '.join(held[one])}."
+            self._waits[one] = "es_no_merge_site", said
+        for one, n in self._given_back.items():
+            said = f"Ranges processed again: {n}, with pieces at {', '.join(lost[one])}."
+            self._waits[one] = "es_pieces_lost", said
 
     def _dismiss(self, alive: Sequence[SetConsumer], queued: str, at_site: str) -> None:
         """End consumers that their set needs no longer: those without a pilot at once, others by

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jedi.eventservice import near
 from jedi.spec.arrays import Ints
 from jedi.spec.jobs.events import NewConsumer, NewJobSets, NewRanges
 from jedi.spec.jobs.generation import EventUse, NewJobs, TaskOrder
@@ -30,8 +31,9 @@ def as_job_sets(
     most = 1 if rules.use_build else MOST_SITES
     places = {name: spread(sites, candidates, at, max(most, rules.sites_per_set))
               for at, name in enumerate(sites.sites) if name in set(jobs.sites)}  # fmt: skip
+    first = {site: first_sites(sites, found, rules) for site, found in places.items()}
     consumers = [
-        _consumer(job, status, places[site][: rules.sites_per_set], sites, number)
+        _consumer(job, status, first[site], sites, number)
         for job, site, status in zip(jobs.panda_ids, jobs.sites, jobs.statuses, strict=True)
         for number in range(rules.consumers_per_set)
     ]
@@ -56,6 +58,15 @@ def spread(sites: Snapshot, candidates: Sequence[int], first: int, most: int) ->
     cores, for all consumers ask the same."""
     alike = [at for at in candidates if at != first and sites.cores[at] == sites.cores[first]]
     return [first, *alike][:most]
+
+
+def first_sites(sites: Snapshot, places: Sequence[int], rules: SplitRules) -> Sequence[int]:
+    """The sites of a job set's first consumers: those whose pieces can be merged together. Copies
+    of a job leave no pieces."""
+    if not rules.use_job_cloning:
+        endpoints = [sites.endpoint[at] for at in places]
+        places = [places[n] for n in near.joint(endpoints, sites.readers)]
+    return places[: rules.sites_per_set]
 
 
 def ranges_of(rules: SplitRules, uses: Sequence[EventUse]) -> NewRanges:

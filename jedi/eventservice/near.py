@@ -1,18 +1,19 @@
-"""The sites of a job set: one for its merge job near the pieces, one for its next consumer.
+"""The sites of a job set: those of its first consumers, one for the next consumer, and one for its
+merge job near the pieces. Pieces can be merged if one online site reads the endpoints of all.
 
 Source: docs/reference/event-service.md#merging.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 
 class RankedSite(Protocol):
     """An online site; `rank` 1 has so many pieces, 2 reads the destination, 3 is the nucleus, 4 and
     5 are where the job set was brokered, 6 reads so many pieces from afar, 7 is a queue of jumbo
-    jobs alone."""
+    jobs alone. `failed`: the merge job before this one failed there."""
 
     @property
     def rank(self) -> int: ...
@@ -20,6 +21,8 @@ class RankedSite(Protocol):
     def site(self) -> str: ...
     @property
     def pieces(self) -> int: ...
+    @property
+    def failed(self) -> bool: ...
 
 
 _SAID = {
@@ -35,7 +38,8 @@ _SAID = {
 
 class BrokeredSite(Protocol):
     """An online site for consumers of a job set. `place`: its rank in the broker's choice;
-    `failures`: the consumers that processed nothing there."""
+    `failures`: the consumers that processed nothing there; `endpoint`: where it usually writes,
+    empty: nowhere."""
 
     @property
     def place(self) -> int: ...
@@ -43,14 +47,55 @@ class BrokeredSite(Protocol):
     def site(self) -> str: ...
     @property
     def failures(self) -> int: ...
+    @property
+    def endpoint(self) -> str: ...
+
+
+Site = TypeVar("Site", bound=BrokeredSite)
+Readers = Sequence[Collection[str]]
+"""The endpoints that an online site with a storage reads, for each such site."""
+
+
+def joint(endpoints: Sequence[str], readers: Readers) -> list[int]:
+    """Positions of endpoints that one reader reads together: the first one, and of the others,
+    in their order, those that fit."""
+    found = []
+    for at, endpoint in enumerate(endpoints):
+        around = [reads for reads in readers if endpoint in reads]
+        if around or not at:
+            found.append(at)
+            readers = around
+    return found
+
+
+def joining(sites: Sequence[Site], held: Mapping[str, int], readers: Readers) -> list[Site]:
+    """The sites whose pieces can be merged with those that are held at endpoints, so many each;
+    where a site was lost, with most of them."""
+    most = [max((_count(reads, held) for reads in readers if one.endpoint in reads), default=-1)
+            for one in sites]  # fmt: skip
+    return [one for one, n in zip(sites, most, strict=True) if n == max(most)]
+
+
+def unread(
+    sites: Sequence[BrokeredSite], held: Mapping[str, int], readers: Readers
+) -> list[str]:  # fmt: skip
+    """The endpoints of pieces that the best site for the merge does not read. It reads most
+    pieces, and those of a next consumer at one of `sites`; without such a site none are given."""
+    fit = [reads for reads in readers if any(one.endpoint in reads for one in sites)]
+    best = max(fit, key=lambda reads: _count(reads, held), default=held)
+    return [endpoint for endpoint in held if endpoint not in best]
+
+
+def _count(reads: Collection[str], held: Mapping[str, int]) -> int:
+    return sum(n for endpoint, n in held.items() if endpoint in reads)
 
 
 def merge_site(sites: Sequence[RankedSite]) -> tuple[str, str] | None:
-    """The site for a merge job, of those that can read all that it needs, with the reason; None:
-    there is none."""
+    """The site for a merge job, of those that can read all that it needs, with the reason: not
+    where the last one failed, if there is another site. None: there is none."""
     if not sites:
         return None
-    best = min(sites, key=lambda one: (one.rank, -one.pieces, one.site))
+    best = min(sites, key=lambda one: (one.rank == 7, one.failed, one.rank, -one.pieces, one.site))
     return best.site, _SAID[best.rank].format(site=best.site)
 
 

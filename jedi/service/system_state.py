@@ -25,7 +25,7 @@ from jedi.taskbuffer.tasks import new_tasks
 FORMAT = "jedi-world-1"
 _KEYS = {"format", "time", "seed", "knobs", "sites", "datasets", "space", "resource_types",
          "queues", "pledges"}  # fmt: skip
-_SITES = {*KINDS, "jobs", "links", "queued", "tapes", "unreadable"}
+_SITES = {*KINDS, "jobs", "links", "queued", "tapes", "unreadable", "readers"}
 
 
 class PlanCatalogue(Protocol):

@@ -121,7 +121,7 @@ def test_facts_of_a_set_keep_no_ranges(engine: Engine) -> None:
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
         tx.exec_driver_sql("VACUUM ANALYZE")
     with engine.begin() as tx:
-        for statement in (consumer_ends._COUNTS, set_ends._NEAR, set_ends._AT):
+        for statement in (consumer_ends._COUNTS, set_ends._NEAR, set_ends._HELD):
             explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}")
             for jobset in sets:
                 [found] = tx.scalar(explain, {"ids": [jobset], "alive": []}) or [{}]

@@ -26,6 +26,7 @@ from support.generating import rows
 from support.situations import set_sites
 
 from jedi.agent.base import World
+from jedi.core import states
 from jedi.eventservice.jumbo_jobs import JUMBO_OUTCOMES, judge_jumbo, next_jumbos
 from jedi.eventservice.outcome import ConsumerFacts
 from jedi.jobdispatcher.agent import Adder
@@ -184,6 +185,35 @@ def test_the_end_of_a_co_jumbo_job_makes_ranges_done_and_starts_the_merge(world:
     jumbo.end(big)
     serve(world)
     assert set_jobs(world, task, "jumbo") == [("jumbo", "finished", None)]
+    sound(world)
+
+
+def test_merge_jobs_speak_for_their_own_sets(world: World) -> None:
+    """A zip file of a jumbo job has ranges of two job sets. The merge job of the first one finds it
+    damaged, that of the second one fails for another reason. Expected: "gives back just their
+    ranges": those of the first job set."""
+    task = jumbo_task(world)
+    jumbo, big = jumbo_at_work(world, task)
+    for _ in range(2):  # the same name, size and checksum: one zip file
+        jumbo.process(big, jumbo.ask(big, 3))
+    jumbo.end(big)
+    small = EventPilot(world)
+    for one in small.take(2):
+        small.end(one)
+    serve(world)
+    [spoilt] = rows(world, "SELECT lfn FROM jedi_event_zips")
+    first, second = jumbo.take(2)
+    bad = [{"lfn": spoilt.lfn, "problem": "broken"}]
+    jumbo.end(first, "failed", error_code="stagein_checksum", error_diag="Bad.", bad_inputs=bad)
+    jumbo.end(second, "failed", error_code="payload_exit", error_diag="It crashed.")
+    while Adder(world).run_once():
+        pass
+    counts = rows(world, "SELECT e.jobsetid, e.status, count(*) AS n FROM jedi_events e "
+                  "GROUP BY 1, 2 ORDER BY 1, 2")  # fmt: skip
+    one, other = sorted({row.jobsetid for row in counts})
+    code = states.EVENT_CODES
+    assert [tuple(row) for row in counts] == [
+        (one, code["ready"], 3), (one, code["corrupted"], 3), (other, code["done"], 3)]  # fmt: skip
     sound(world)
 
 

@@ -12,12 +12,12 @@ from jedi.agent.base import World
 from jedi.eventservice.near import merge_site, next_site
 from jedi.taskbuffer.events.set_ends import ConsumerSite, NearSite
 
-FOUND = [ConsumerSite(1, "A", 1, 0), ConsumerSite(1, "B", 2, 0), ConsumerSite(1, "C", 3, 0)]
+FOUND = [ConsumerSite(1, site, at, 0, f"{site}_DISK") for at, site in enumerate("ABC", 1)]
 SITES = "SELECT site FROM jedi_jobs WHERE jeditaskid = :t AND kind = 'consumer' ORDER BY pandaid"
 
 
 def sites(*ranked: tuple[int, str, int]) -> list[NearSite]:
-    return [NearSite(1, *one) for one in ranked]
+    return [NearSite(1, *one, False) for one in ranked]
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,14 @@ def test_merges_run_where_most_pieces_are(
 ) -> None:
     """Expected: "site near the pieces (destination, object store or nucleus)"."""
     found = merge_site(sites(*ranked))
+    assert (found and found[0]) == site
+
+
+@pytest.mark.parametrize(("other", "site"), [(6, "B"), (7, "A")])
+def test_a_merge_that_failed_is_tried_elsewhere(other: int, site: str) -> None:
+    """Not where the last one failed, if there is another site; a queue of jumbo jobs alone, where
+    merges find no slot, is none."""
+    found = merge_site([NearSite(1, 1, "A", 9, True), NearSite(1, other, "B", 1, False)])
     assert (found and found[0]) == site
 
 

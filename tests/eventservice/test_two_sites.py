@@ -7,11 +7,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from support.commanding import files, sound
 from support.dogs import run as run_dog
-from support.event_sets import EventPilot, copies_task, events_task, range_counts, serve, set_jobs
+from support.event_sets import (
+    EventPilot,
+    copies_task,
+    events_task,
+    range_counts,
+    ranges,
+    serve,
+    set_jobs,
+)
 from support.generating import rows
-from support.situations import pilots_ask, set_sites
+from support.situations import pilots_ask, read_afar, set_sites
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
@@ -34,16 +43,10 @@ def own(site: str, *types: str) -> tuple[str, dict[str, str]]:
     return site, dict.fromkeys(types, f"{site}_DATADISK")
 
 
-def read_afar(world: World, site: str, endpoint: str) -> None:
-    with world.engine.begin() as tx:
-        tx.exec_driver_sql(
-            "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
-            "VALUES (%s, %s, false, 'read')", (site, endpoint),
-        )  # fmt: skip
-
-
-def two_pieces(world: World, **keys: Any) -> int:
-    """A task whose consumers at SITE_A and SITE_B have each left pieces at their own site."""
+def two_pieces(world: World, *, lost: bool = False, **keys: Any) -> int:
+    """A task whose consumers at SITE_A and SITE_B have each left pieces at their own site, two and
+    one. SITE_B reads those of SITE_A, or, lost, no longer."""
+    read_afar(world, "SITE_B", "SITE_A_DATADISK")
     task = events_task(world, **BOTH, **keys)
     serve(world)  # the Mover brings the input to SITE_B
     for site, n in (("SITE_A", 2), ("SITE_B", 1)):
@@ -51,6 +54,9 @@ def two_pieces(world: World, **keys: Any) -> int:
         [job] = pilot.take()
         pilot.process(job, pilot.ask(job, n))
         pilot.end(job)
+    if lost:
+        with world.engine.begin() as tx:
+            tx.exec_driver_sql("DELETE FROM jedi_site_endpoints WHERE NOT is_local")
     serve(world)
     return task
 
@@ -58,9 +64,50 @@ def two_pieces(world: World, **keys: Any) -> int:
 def test_consumers_have_their_files_at_their_own_sites(world: World) -> None:
     """Expected: nSitesPerJob: the first consumer at the brokered site, the second at the other
     one; each reads its input there and stores its log there, for the log has no destination."""
+    read_afar(world, "SITE_B", "SITE_A_DATADISK")
     task = events_task(world, **BOTH)
     assert places(world, task, "consumer") == [
         own("SITE_A", "input", "log"), own("SITE_B", "input", "log")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reader", "disk", "sites"),
+    [
+        (None, "", ["SITE_A", "SITE_A"]),
+        ("SITE_A", "SITE_B_DATADISK", ["SITE_A", "SITE_B"]),
+        ("SITE_B", "SITE_A_DATADISK", ["SITE_A", "SITE_B"]),
+    ],
+)
+def test_first_consumers_are_where_their_pieces_can_be_merged(
+    world: World, reader: str | None, disk: str, sites: list[str]
+) -> None:
+    """Two consumers, two sites of a job. Expected: no pieces that no single site reads. Where no
+    site reads the storage of both, both consumers are at the brokered site."""
+    if reader:
+        read_afar(world, reader, disk)
+    task = events_task(world, **BOTH)
+    assert [site for site, _ in places(world, task, "consumer")] == sites
+
+
+def test_copies_are_at_two_sites_in_any_case(world: World) -> None:
+    """Copies of a job leave no pieces."""
+    copies = copies_task(world, "storeonce", 2, site="SITE_A,SITE_B", nSitesPerJob=2)
+    assert [site for site, _ in places(world, copies, "clone")] == ["SITE_A", "SITE_B"]
+
+
+@pytest.mark.parametrize(
+    ("status", "roles", "second"),
+    [("online", "read,write", "SITE_B"), ("offline", "read,write", "SITE_A"),
+     ("online", "read", "SITE_A")],
+)  # fmt: skip
+def test_a_third_site_joins_two(world: World, status: str, roles: str, second: str) -> None:
+    """SITE_C alone reads the storage of SITE_A and SITE_B: consumers are at both if it is online
+    and has a storage for the inputs of its merge jobs."""
+    set_sites(world, "SITE_C", status=status)
+    for disk in ("SITE_A_DATADISK", "SITE_B_DATADISK"):
+        read_afar(world, "SITE_C", disk, roles)
+    task = events_task(world, **BOTH)
+    assert [site for site, _ in places(world, task, "consumer")] == ["SITE_A", second]
 
 
 def test_a_follower_has_its_files_at_its_own_site(world: World) -> None:
@@ -110,12 +157,12 @@ def test_next_consumers_go_where_pieces_can_be_merged(world: World) -> None:
 def test_a_merge_starts_only_where_all_pieces_can_be_read(
     world: World, at: Callable[[float], None]
 ) -> None:
-    """Two zips at SITE_A and one at SITE_B, and no site reads both: the merge waits, with the
-    reason. It is looked at after eventservice.retry_s (30 s), not before. SITE_B comes to read
+    """Two zips at SITE_A and one at SITE_B, and no site reads both any more: the merge waits, with
+    the reason. It is looked at after eventservice.retry_s (30 s), not before. SITE_B comes to read
     SITE_A's endpoint: it merges, with the input in its own storage."""
     at(0)
     pilots_ask(world)
-    task = two_pieces(world)
+    task = two_pieces(world, lost=True)
     assert set_jobs(world, task, "es_merge") == [("es_merge", "waiting", None)]
     with world.engine.begin() as tx:
         hold = why(tx, task)
@@ -138,10 +185,63 @@ def test_a_merge_starts_only_where_all_pieces_can_be_read(
 
 def test_of_sites_that_read_all_pieces_the_one_with_most_merges(world: World) -> None:
     """SITE_A has two ranges in its storage, SITE_B one; each reads the other's: SITE_A merges."""
-    for site, other in (("SITE_A", "SITE_B"), ("SITE_B", "SITE_A")):
-        read_afar(world, site, f"{other}_DATADISK")
+    read_afar(world, "SITE_A", "SITE_B_DATADISK")
     task = two_pieces(world)
     assert places(world, task, "es_merge") == [own("SITE_A", "input", "log", "output")]
+
+
+def test_pieces_that_no_merge_can_read_are_processed_again(
+    world: World, at: Callable[[float], None]
+) -> None:
+    """Two ranges at SITE_A, one at SITE_B; SITE_A goes offline for good, and SITE_B reads its own
+    storage alone. Expected: "processed again (only these ranges), with reason and count": after
+    15 min (eventservice.lost_pieces_s) the two ranges of SITE_A are corrupted, and ready with an
+    attempt less; a consumer at SITE_B processes them, and SITE_B merges all three."""
+    at(0)
+    pilots_ask(world)
+    task = two_pieces(world, lost=True)
+    set_sites(world, "SITE_A", status="offline")
+    at(899)
+    serve(world)
+    assert range_counts(world, task) == {"done": 3}
+    at(931)
+    serve(world)
+    assert ranges(world, task) == {1: [("corrupted", 10), ("ready", 9)], 5: [("done", 10)],
+                                   3: [("corrupted", 10), ("ready", 9)]}  # fmt: skip
+    [said] = rows(world, "SELECT wait_code, wait_reason FROM jedi_jobsets")
+    assert tuple(said) == ("es_pieces_lost", "Ranges processed again: 2, with pieces at "
+                           "SITE_A_DATADISK.")  # fmt: skip
+    assert [site for site, _ in places(world, task, "consumer")] == ["SITE_A", "SITE_B", "SITE_B"]
+    pilot = EventPilot(world, "SITE_B")
+    [job] = pilot.take()
+    pilot.process(job, pilot.ask(job, 9))
+    pilot.end(job)
+    serve(world)
+    [merge] = pilot.take()
+    pilot.end(merge)
+    while Adder(world).run_once():
+        pass
+    serve(world)
+    assert range_counts(world, task) == {"corrupted": 2, "merged": 3}
+    assert files(world, task) == {"finished": 1}
+    sound(world)
+
+
+def test_a_merge_is_tried_at_another_site(world: World) -> None:
+    """Both sites read all pieces, and SITE_A has most: it merges, and fails. Expected: the next
+    merge job is not where the last one failed, if there is another site: SITE_B; the third one at
+    SITE_A again."""
+    read_afar(world, "SITE_A", "SITE_B_DATADISK")
+    task = two_pieces(world)
+    for site in ("SITE_A", "SITE_B"):
+        pilot = EventPilot(world, site)
+        [merge] = pilot.take()
+        pilot.end(merge, "failed", error_code="payload_exit", error_diag="It crashed.")
+        while Adder(world).run_once():
+            pass
+        serve(world)
+    assert [site for site, _ in places(world, task, "es_merge")] == ["SITE_A", "SITE_B", "SITE_A"]
+    sound(world)
 
 
 def test_a_waiting_merge_times_out_after_its_last_consumer(

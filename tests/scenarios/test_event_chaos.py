@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -43,11 +44,13 @@ REST_S = 300.0
 FILES, EVENTS, CONSUMERS = 4, 500, 5
 """Job sets of a task, ranges of each, and consumers: 2,000 ranges and 20 consumers."""
 SLOTS = 20
-"""Of a site: all consumers run at once. No other site reads its pieces."""
+"""Of a site: all consumers run at once."""
+AFAR = {"ddm_endpoint": "DISK_A", "path": "storage/A", "is_local": False, "roles": "read"}
+"""SITE_B reads the pieces of SITE_A, and not the other way round: merges run there."""
 SLEEP = "        time.sleep(0.2)\n"
 DOCUMENT = {
     "nFilesPerJob": 1, "nEventsPerInputFile": EVENTS, "nEventsPerWorker": 1,
-    "nEsConsumers": CONSUMERS, "site": "SITE_A",
+    "nEsConsumers": CONSUMERS, "nSitesPerJob": 2,
     "maxAttempt": 1000, "maxAttemptES": 1000, "maxAttemptEsJob": 1000,
 }  # fmt: skip
 
@@ -132,7 +135,8 @@ def test_whatever_dies_each_event_counts_once(home: System, tmp_path: Path) -> N
     seed = secrets.randbelow(2**32)
     print(f"the seed is {seed}")
     random.seed(seed)
-    sites = [{**site, "nslots": SLOTS} for site in SITES]
+    sites: list[dict[str, Any]] = [{**site, "nslots": SLOTS} for site in SITES]
+    sites[1]["endpoints"] = [*sites[1]["endpoints"], AFAR]
     home.site_file.write_text(yaml.safe_dump(sites))
     home.up()
     for name, value in {"agent.max_deaths": 1000, "pilot.idle_s": 2, "pilot.zip_ranges": 5}.items():

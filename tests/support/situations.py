@@ -21,6 +21,16 @@ def set_sites(place: Place, *names: str, **attributes: Any) -> None:
         put_sites(tx, dict.fromkeys(sites, attributes))
 
 
+def read_afar(place: Place, site: str, endpoint: str, roles: str = "read") -> None:
+    """A site comes to read the endpoint of another one. Raw: a file of sites names all of them."""
+    with transaction(place) as tx:
+        tx.execute(
+            text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
+                 "VALUES (:site, :endpoint, false, :roles)"),
+            {"site": site, "endpoint": endpoint, "roles": roles},
+        )  # fmt: skip
+
+
 def pilots_ask(place: Place) -> None:
     """Pilots have just asked everywhere and got jobs. Raw: no pilot runs in these tests."""
     with transaction(place) as tx:

@@ -89,7 +89,8 @@ class Snapshot:
     share, resource type, status), `slots` are those that a site declares to keep by (share,
     resource type), infinity: none declared; `streaming`: pilots come before there are jobs; `links`
     to nuclei by (nucleus, what): closeness, files queued for production and express, MB/s. `tapes`
-    are endpoints on tape, `unreadable` those that give nothing to other sites.
+    are endpoints on tape, `unreadable` those that give nothing to other sites; `readers` has the
+    endpoints that each online site with a storage reads, near and far, each set of them once.
     """
 
     sites: tuple[str, ...] = field(metadata=_words())
@@ -154,6 +155,7 @@ class Snapshot:
     queued: dict[int, int]
     tapes: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    readers: tuple[tuple[str, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -242,6 +244,7 @@ class Snapshot:
             "queued": {str(k): v for k, v in sorted(self.queued.items())},
             "tapes": list(self.tapes),
             "unreadable": list(self.unreadable),
+            "readers": [list(one) for one in self.readers],
         }  # fmt: skip
 
     @cached_property
@@ -266,6 +269,7 @@ class Snapshot:
             cls.of(stored, queued, jobs, links, slots),
             tapes=tuple(stored.get("tapes", ())),
             unreadable=tuple(stored.get("unreadable", ())),
+            readers=tuple(map(tuple, stored.get("readers", ()))),
         )
 
     @classmethod

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
 from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
+from jedi.taskbuffer.events import lost_pieces
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.jobs import MovedJob
 
-_CODE = states.EVENT_CODES
 NOT_AGAIN = ("killed", "cancelled_by_user", "reassigned", "restored", "shut_down")
 """Ends by which the whole task, or the system, ends its jobs."""
 
@@ -102,38 +101,13 @@ INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, s
   endpoint)
 SELECT new, fileid, jeditaskid, datasetid, 'log', lfn, source_name, endpoint FROM o
 """)
-# A piece that is missing may be found by the next merge job; the second failure counts.
-_CORRUPT = text(f"""
-WITH u AS (
-  UPDATE jedi_events e SET status = {_CODE["corrupted"]}
-  FROM {_H} JOIN jedi_jobsets s ON s.jobsetid = h.jobset JOIN jedi_event_zips z
-    ON z.problem = 'broken' OR z.problem = 'missing' AND s.n_merges > 2
-  WHERE e.jobsetid = h.jobset AND e.ziprow_id = z.ziprow_id AND e.status = {_CODE["done"]}
-  RETURNING e.*
-)
-INSERT INTO jedi_events (jeditaskid, datasetid, fileid, pandaid, job_processid, def_min_eventid,
-  def_max_eventid, event_offset, jobsetid, status, attemptnr)
-SELECT jeditaskid, datasetid, fileid, jobsetid, job_processid, def_min_eventid, def_max_eventid,
-  event_offset, jobsetid, {_CODE["ready"]}, attemptnr - 1
-FROM u WHERE attemptnr > 1
-""")
-_GIVE_UP = text(f"""
-UPDATE jedi_events e SET status = {_CODE["fatal"]} FROM {_H}, jedi_tasks t
-WHERE e.jobsetid = h.jobset AND e.status = {_CODE["corrupted"]} AND e.attemptnr <= 1
-  AND t.jeditaskid = e.jeditaskid AND t.rules @> '{{"allow_partial_finish": true}}'
-""")
-_FORGET = text(f"""
-UPDATE jedi_event_zips z SET problem = NULL FROM {_H}
-WHERE z.problem IS NOT NULL AND z.ziprow_id IN (
-  SELECT e.ziprow_id FROM jedi_events e WHERE e.jobsetid = h.jobset)
-""")
 
 
 def take_over(tx: Connection, ended: Sequence[MovedJob], agent: str) -> None:
     """Give merge jobs of job sets that failed an heir, up to the limit of merges: it waits, with
     the inputs and the outputs. Ranges whose pieces the failed one could not read are corrupted and
     ready once more, or fatal without attempts where the task does without them; all others stay
-    done. What the failed one said of zip files counts once. Jobs and their datasets are locked."""
+    done. Jobs and their datasets are locked."""
     lost = [job for job in ended if job.kind == "es_merge" and job.source != "waiting"
             and job.target in ("failed", "closed") and job.code not in NOT_AGAIN]  # fmt: skip
     if not lost:
@@ -148,5 +122,4 @@ def take_over(tx: Connection, ended: Sequence[MovedJob], agent: str) -> None:
     tx.execute(_JOBS, {**given, "agent": agent})
     tx.execute(_FILES, given)
     tx.execute(_LOGS, given)
-    for statement in (_CORRUPT, _GIVE_UP, _FORGET):
-        tx.execute(statement, given)
+    lost_pieces.give_back_spoilt(tx, dict(zip(sets, olds, strict=True)))

@@ -5,14 +5,14 @@ Source: docs/reference/event-service.md#merging.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.jobs.event_texts import PIECES
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
@@ -23,17 +23,10 @@ _PROCESSED = f"{_CODE['finished']}, {_DONE}"
 
 # --------------------------------------------------------------------------- where to merge
 
-# A site joins the others if some site can read its pieces and theirs.
 _BROKERED = text(f"""
-WITH p AS MATERIALIZED (
-  SELECT DISTINCT e.jobsetid, coalesce(z.endpoint, e.endpoint) AS endpoint
-  FROM (SELECT DISTINCT jobsetid, ziprow_id, endpoint FROM jedi_events
-        WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND status IN ({_PROCESSED})
-  ) e LEFT JOIN jedi_event_zips z USING (ziprow_id)
-  WHERE coalesce(z.endpoint, e.endpoint) IS NOT NULL
-)
 SELECT f.jobsetid AS jobset_id, f.site, CAST(min(f.place) AS int) AS place,
-  CAST(sum(f.failed) AS int) AS failures
+  CAST(sum(f.failed) AS int) AS failures,
+  coalesce({WRITE_PLACE.format(site="f.site")}, '') AS endpoint
 FROM (
   SELECT s.jobsetid, o.site, o.place, 0 AS failed
   FROM jedi_jobsets s, jsonb_array_elements_text(s.sites) WITH ORDINALITY o(site, place)
@@ -43,34 +36,58 @@ FROM (
     (j.status = 'failed' OR j.substatus IN ('es_inaction', 'es_noevent')) AS int)
   FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
   WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))) f JOIN jedi_sites q USING (site)
-WHERE q.status = 'online' AND (
-  NOT EXISTS (SELECT FROM p WHERE p.jobsetid = f.jobsetid)
-  OR EXISTS (
-    SELECT FROM jedi_site_endpoints m JOIN jedi_sites o USING (site)
-    WHERE o.status = 'online' AND m.roles LIKE '%read%'
-      AND m.ddm_endpoint = {WRITE_PLACE.format(site="f.site")}
-      AND NOT EXISTS (SELECT FROM p WHERE p.jobsetid = f.jobsetid AND NOT EXISTS (
-        SELECT FROM jedi_site_endpoints x WHERE x.site = m.site
-          AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%'))))
-GROUP BY f.jobsetid, f.site ORDER BY f.jobsetid, place
+WHERE q.status = 'online' GROUP BY f.jobsetid, f.site ORDER BY f.jobsetid, place
 """)
-# Zip by zip first: memory does not grow with the ranges.
-_PLACES = f"""
-WITH s AS (
-  SELECT s.jobsetid, s.merge_pandaid, j.site, j.nucleus
-  FROM jedi_jobsets s JOIN jedi_jobs j ON j.pandaid = s.merge_pandaid
-  WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
-), p AS MATERIALIZED (
+
+
+def _pieces(statuses: str) -> str:
+    """A CTE `p` with the numbers of ranges of job sets that have pieces, by endpoint. Zip by zip
+    first: memory does not grow with the ranges."""
+    return f"""
+p AS MATERIALIZED (
   SELECT e.jobsetid, coalesce(z.endpoint, e.endpoint) AS endpoint, sum(e.n) AS n
   FROM (SELECT jobsetid, ziprow_id, endpoint, count(*) AS n FROM jedi_events
-        WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND status = {_DONE}
+        WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND status IN ({statuses})
         GROUP BY jobsetid, ziprow_id, endpoint) e LEFT JOIN jedi_event_zips z USING (ziprow_id)
-  WHERE coalesce(z.endpoint, e.endpoint) IS NOT NULL
   GROUP BY e.jobsetid, coalesce(z.endpoint, e.endpoint)
+)"""
+
+
+# Living consumers, and jumbo jobs of the task, may leave pieces where their sites write.
+_HELD = text(f"""
+WITH {_pieces(_PROCESSED)}, live AS (
+  SELECT c.jobsetid, j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+  WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL
+  UNION ALL
+  SELECT s.jobsetid, j.site FROM jedi_jobsets s JOIN jedi_consumers c
+      ON c.jeditaskid = s.jeditaskid AND c.jobsetid IS NULL AND c.pandaid > s.jobsetid
+    JOIN jedi_jobs j USING (pandaid)
+  WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL
 )
-"""
+SELECT jobsetid AS jobset_id, endpoint, CAST(sum(n) AS bigint) AS pieces FROM (
+  SELECT * FROM p
+  UNION ALL
+  SELECT jobsetid, {WRITE_PLACE.format(site="live.site")}, 1 FROM live) h
+WHERE endpoint IS NOT NULL GROUP BY jobsetid, endpoint ORDER BY jobsetid, endpoint
+""")
+_READERS = text("""
+SELECT q.site, array_agg(DISTINCT e.ddm_endpoint) AS endpoints
+FROM jedi_site_endpoints e JOIN jedi_sites q USING (site)
+WHERE q.status = 'online' AND e.roles LIKE '%read%'
+  AND e.ddm_endpoint = ANY(CAST(:endpoints AS text[]))
+  AND EXISTS (SELECT FROM jedi_site_endpoints w WHERE w.site = q.site AND w.roles LIKE '%write%')
+GROUP BY q.site
+""")
 _NEAR = text(f"""
-{_PLACES}, found AS (  -- 1, 6: pieces at, or far from, the site; 2: the destination of the outputs
+WITH s AS (
+  SELECT s.jobsetid, s.merge_pandaid, j.site, j.nucleus, (
+    SELECT o.site FROM jedi_job_retry_history h JOIN jedi_jobs o ON o.pandaid = h.oldpandaid
+    WHERE h.jeditaskid = s.jeditaskid AND h.newpandaid = s.merge_pandaid
+      AND h.relationtype = 'es_merge') AS lost_at
+  FROM jedi_jobsets s JOIN jedi_jobs j ON j.pandaid = s.merge_pandaid
+  WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
+), {_pieces(str(_DONE))}, found AS (
+  -- 1, 6: pieces at, or far from, the site; 2: the destination of the outputs
   SELECT p.jobsetid, CASE WHEN x.is_local THEN 1 ELSE 6 END AS rank, x.site, p.n
   FROM p JOIN jedi_site_endpoints x ON x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%'
   UNION ALL
@@ -83,44 +100,62 @@ _NEAR = text(f"""
   FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
   WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
 )
-SELECT jobsetid AS jobset_id, CASE WHEN q.catchall ->> 'useJumboJobs' = 'only' THEN 7 ELSE rank END
-  AS rank, site, CAST(sum(n) AS bigint) AS pieces
-FROM found f JOIN jedi_sites q USING (site)
+SELECT f.jobsetid AS jobset_id,
+  CASE WHEN q.catchall ->> 'useJumboJobs' = 'only' THEN 7 ELSE rank END AS rank, f.site,
+  CAST(sum(n) AS bigint) AS pieces, (f.site = s.lost_at) IS TRUE AS failed
+FROM found f JOIN s USING (jobsetid) JOIN jedi_sites q ON q.site = f.site
 WHERE q.status = 'online' AND {WRITE_PLACE.format(site="q.site")} IS NOT NULL
   AND NOT EXISTS (SELECT FROM p WHERE p.jobsetid = f.jobsetid AND NOT EXISTS (
     SELECT FROM jedi_site_endpoints x
     WHERE x.site = f.site AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%'))
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-""")
-_AT = text(f"""
-{_PLACES} SELECT jobsetid, string_agg(endpoint, ', ' ORDER BY endpoint) FROM p GROUP BY jobsetid
+GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3
 """)
 
 
 class NearSite(NamedTuple):
     """An online site for a job of a job set. rank: 1 so many of its pieces are there, 2 it reads
     the destination of outputs, 3 it is the nucleus, 4 the job set was brokered there, 5 one of its
-    consumers was there, 6 it reads pieces from afar, 7 it is a queue of jumbo jobs alone."""
+    consumers was there, 6 it reads pieces from afar, 7 it is a queue of jumbo jobs alone. failed:
+    the merge job before failed there."""
 
     jobset_id: int
     rank: int
     site: str
     pieces: int
+    failed: bool
 
 
 class ConsumerSite(NamedTuple):
-    """An online site for consumers of a job set: its place in the order of the broker's choice, and
-    the number of consumers that failed or processed nothing there."""
+    """An online site for consumers of a job set: its place in the order of the broker's choice,
+    the number of consumers that failed or processed nothing there, and where it usually writes
+    (empty: nowhere)."""
 
     jobset_id: int
     site: str
     place: int
     failures: int
+    endpoint: str
+
+
+class HeldPieces(NamedTuple):
+    """An endpoint with pieces of a job set: their number, with that of jobs that may leave some
+    there."""
+
+    jobset_id: int
+    endpoint: str
+    pieces: int
+
+
+class ReaderSite(NamedTuple):
+    """An online site with a storage, and endpoints that it reads."""
+
+    site: str
+    endpoints: list[str]
 
 
 def brokered_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[ConsumerSite]:
     """The sites where next consumers of job sets may run: those that the broker found, and those
-    where consumers were; where there are pieces, only sites whose own can be merged with these."""
+    where consumers were."""
     return rows_of(ConsumerSite, tx.execute(_BROKERED, {"ids": list(jobset_ids)}))
 
 
@@ -130,9 +165,15 @@ def merge_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[NearSite]:
     return rows_of(NearSite, tx.execute(_NEAR, {"ids": list(jobset_ids)}))
 
 
-def places_of_pieces(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, str]:
-    """The endpoints with pieces of job sets, in words."""
-    return dict_of(int, str, tx.execute(_AT, {"ids": list(jobset_ids)}))
+def held(tx: Connection, jobset_ids: Sequence[int]) -> list[HeldPieces]:
+    """The endpoints where job sets have pieces, and where their living jobs may leave some."""
+    return rows_of(HeldPieces, tx.execute(_HELD, {"ids": list(jobset_ids)}))
+
+
+def readers(tx: Connection, endpoints: Iterable[str]) -> list[list[str]]:
+    """For each online site with a storage: those of the endpoints that it reads, if any."""
+    wanted = {"endpoints": sorted({*endpoints} - {""})}
+    return [one.endpoints for one in rows_of(ReaderSite, tx.execute(_READERS, wanted))]
 
 
 # --------------------------------------------------------------------------- the merge job
@@ -176,7 +217,6 @@ FROM jedi_jobsets s LEFT JOIN (
         ORDER BY e.fileid, e.job_processid) AS members
     FROM jedi_events e LEFT JOIN jedi_event_zips z USING (ziprow_id)
     WHERE e.jobsetid = ANY(CAST(:ids AS bigint[])) AND e.status = {_DONE}
-      AND coalesce(z.endpoint, e.endpoint) IS NOT NULL
     -- without a zip file each range is a piece of its own
     GROUP BY e.jobsetid, z.ziprow_id, coalesce(z.endpoint, e.endpoint), z.lfn, z.fsize, z.checksum,
       coalesce(z.path_convention, e.path_convention),
@@ -238,11 +278,15 @@ def close_sets(tx: Connection, sets: Mapping[int, bool]) -> None:
         tx.execute(_CLOSE, {"ids": list(sets), "merged": list(sets.values())})
 
 
-# At once after a change, which may lead to the next one; after a pause where nothing changed.
+# At once after a change, which may lead to the next one; after a pause where nothing changed. A
+# reason stands until the merge starts.
 _LOOK_AGAIN = text("""
 UPDATE jedi_jobsets s SET next_look_at = n.at, wait_code = n.code, wait_reason = n.reason
 FROM (
-  SELECT o.id, o.code, o.reason, CASE WHEN m.status = 'waiting' AND NOT EXISTS (
+  SELECT o.id,
+    CASE WHEN m.status = 'waiting' THEN coalesce(o.code, t.wait_code) END AS code,
+    CASE WHEN m.status = 'waiting' THEN coalesce(o.reason, t.wait_reason) END AS reason,
+    CASE WHEN m.status = 'waiting' AND NOT EXISTS (
       SELECT FROM jedi_consumers c WHERE c.jobsetid = t.jobsetid AND c.settled_at IS NULL)
     THEN jedi_now() + make_interval(secs => CASE WHEN o.changed THEN 0 ELSE :wait_s END) END AS at
   FROM unnest(CAST(:ids AS bigint[]), CAST(:changed AS bool[]), CAST(:codes AS text[]),

@@ -294,7 +294,8 @@ WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({OUTPUT_TYPES})
 
 
 _SPOILT_PIECES = text("""
-UPDATE jedi_event_zips z SET problem = b.problem
+UPDATE jedi_event_zips z SET problems = coalesce(z.problems, '{}') ||
+  jsonb_build_object(CAST(b.id AS text), b.problem)
 FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
     AS b(id, lfn, problem) JOIN jedi_jobsets s ON s.merge_pandaid = b.id
 WHERE z.lfn = b.lfn AND z.jeditaskid = s.jeditaskid AND EXISTS (

@@ -183,7 +183,12 @@ event_zips = Table(
     count("n_events", "events in it, as reported", _ZIPS),
     col("path_convention", SmallInteger, "rule for its path", _ZIPS),
     stamp("creationtime:creation_time", "time of the report", _ZIPS, now=True),
-    words("problem", "missing or broken: a merge job could not read it", "dispatch.accept_reports"),
+    col(
+        "problems",
+        JSONB,
+        "missing or broken, by the PandaID of the merge job that could not read it",
+        "dispatch.accept_reports",
+    ),
     PrimaryKeyConstraint("ziprow_id"),
     UniqueConstraint("panda_id", "lfn"),
     Index(None, "jobset_id"),

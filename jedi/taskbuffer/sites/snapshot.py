@@ -182,7 +182,12 @@ _ENDPOINTS = text(f"""
 SELECT coalesce(array_agg(ddm_endpoint ORDER BY ddm_endpoint) FILTER (WHERE is_tape), '{{}}')
     AS tapes,
   coalesce(array_agg(ddm_endpoint ORDER BY ddm_endpoint) FILTER (WHERE NOT ({_on("read_wan")})),
-    '{{}}') AS unreadable
+    '{{}}') AS unreadable,
+  (SELECT coalesce(jsonb_agg(DISTINCT r.names), '[]') FROM (
+    SELECT jsonb_agg(DISTINCT e.ddm_endpoint) FILTER (WHERE e.roles LIKE '%read%') AS names
+    FROM jedi_site_endpoints e JOIN jedi_sites s USING (site) WHERE s.status = 'online'
+    GROUP BY e.site HAVING bool_or(e.roles LIKE '%write%')) r
+   WHERE r.names IS NOT NULL) AS readers
 FROM jedi_ddm_endpoints d WHERE is_tape OR NOT ({_on("read_wan")})
 """)
 
@@ -207,10 +212,12 @@ class SlotsOfShare(NamedTuple):
 
 
 class SpecialEndpoints(NamedTuple):
-    """Endpoints on tape, and endpoints without remote reading."""
+    """Endpoints on tape, endpoints without remote reading, and those that an online site reads
+    together."""
 
     tapes: list[str]
     unreadable: list[str]
+    readers: list[list[str]]
 
 
 def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
@@ -234,7 +241,12 @@ def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
         for row in rows_of(SlotsOfShare, tx.execute(_SLOTS))
     }
     snapshot = Snapshot.of(columns, waiting, jobs, links, slots)
-    return replace(snapshot, tapes=tuple(endpoints.tapes), unreadable=tuple(endpoints.unreadable))
+    return replace(
+        snapshot,
+        tapes=tuple(endpoints.tapes),
+        unreadable=tuple(endpoints.unreadable),
+        readers=tuple(map(tuple, endpoints.readers)),
+    )
 
 
 class LinkFigures(NamedTuple):
