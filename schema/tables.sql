@@ -254,6 +254,7 @@ CREATE INDEX jedi_datasets_jeditaskid_ix ON jedi_datasets (jeditaskid);
 CREATE INDEX jedi_datasets_locked_ix ON jedi_datasets (lockedtime) WHERE lockedby IS NOT NULL;
 CREATE INDEX jedi_datasets_statecheck_ix ON jedi_datasets (statechecktime) WHERE
     statecheckexpiration IS NOT NULL;
+CREATE INDEX jedi_datasets_waiting_ix ON jedi_datasets (jeditaskid) WHERE nfileswaiting > 0;
 
 -- every status a dataset had
 CREATE TABLE jedi_datasets_statuslog (

@@ -12,7 +12,7 @@ import numpy as np
 
 from jedi.eventservice import near
 from jedi.spec.arrays import Ints
-from jedi.spec.jobs.events import NewConsumer, NewJobSets, NewRanges
+from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewJobSets, NewRanges
 from jedi.spec.jobs.generation import EventUse, NewJobs, TaskOrder
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.spec.splitting.split_rules import SplitRules
@@ -28,8 +28,7 @@ def as_job_sets(
     `candidates`: positions of the sites that may have consumers, best first."""
     rules, mode = task.rules, task.rules.event_mode
     assert mode is not None
-    most = 1 if rules.use_build else MOST_SITES
-    places = {name: spread(sites, candidates, at, max(most, rules.sites_per_set))
+    places = {name: sites_of_set(rules, sites, candidates, at)
               for at, name in enumerate(sites.sites) if name in set(jobs.sites)}  # fmt: skip
     first = {site: first_sites(sites, found, rules) for site, found in places.items()}
     consumers = [
@@ -51,6 +50,27 @@ def as_job_sets(
             consumers=consumers,
         ),
     )
+
+
+def as_placeholders(jobs: NewJobs) -> NewJobs:
+    """The same job sets at no site: their consumers are placeholders until a site takes real
+    ones."""
+    sets = jobs.sets
+    assert sets is not None
+    waiting = [NewConsumer(one.jobset_id, WAITING_CO_JUMBO) for one in sets.consumers]
+    return replace(
+        jobs,
+        sites=[WAITING_CO_JUMBO] * len(jobs),
+        sets=replace(sets, places={WAITING_CO_JUMBO: []}, consumers=waiting),
+    )
+
+
+def sites_of_set(
+    rules: SplitRules, sites: Snapshot, candidates: Sequence[int], first: int
+) -> list[int]:
+    """The sites that a job set remembers for its consumers, the planned one first."""
+    most = 1 if rules.use_build else MOST_SITES
+    return spread(sites, candidates, first, max(most, rules.sites_per_set))
 
 
 def spread(sites: Snapshot, candidates: Sequence[int], first: int, most: int) -> list[int]:

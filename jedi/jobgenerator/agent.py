@@ -28,7 +28,7 @@ from jedi.jobgenerator.outcome import (
     status_and_reason,
     too_few,
 )
-from jedi.jobgenerator.propose import propose
+from jedi.jobgenerator.propose import planned_anyway, propose
 from jedi.spec.jobs.generation import NewJobs
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
@@ -118,6 +118,7 @@ class JobGenerator(Claiming):
         task = found.task
         decided = [record(task.jedi_task_id, found.broker, item.snapshot, part.need, knobs,
                           part.choice, part.used) for part in found.proposals]  # fmt: skip
+        found = planned_anyway(found, chunks, knobs, allowed)
         if found.nowhere:
             return nowhere(found, knobs, decided)
         if not found.cuts:

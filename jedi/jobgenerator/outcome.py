@@ -8,7 +8,7 @@ from typing import Any
 
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.core.knobs import Knobs
-from jedi.eventservice.job_sets import as_job_sets
+from jedi.eventservice.job_sets import as_job_sets, as_placeholders
 from jedi.jobgenerator.plan import ShortStream
 from jedi.jobgenerator.propose import Proposal
 from jedi.spec.jobs.building import Builds
@@ -54,7 +54,8 @@ JobForm = Callable[[Made, NewJobs, Proposal], Made]
 
 def _job_sets(made: Made, jobs: NewJobs, found: Proposal) -> Made:
     chosen = dict.fromkeys(at for one in found.proposals for at in one.choice.candidates)
-    return replace(made, jobs=as_job_sets(made.task, jobs, found.sites, [*chosen]))
+    sets = as_job_sets(made.task, jobs, found.sites, [*chosen])
+    return replace(made, jobs=as_placeholders(sets) if found.waits else sets)
 
 
 FORMS: dict[str, JobForm] = {"es_merge": _job_sets}

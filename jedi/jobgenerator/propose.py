@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from jedi.agent import plugins
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
+from jedi.brokerage.filters.software import offers
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.grouping import in_order, of_one_memory
@@ -44,6 +45,8 @@ class Proposal:
     task: TaskOrder
     broker: str
     proposals: tuple[DatasetProposal, ...]
+    waits: bool = False
+    """No site takes its job sets now: they are cut as for a site of jumbo jobs, and wait."""
 
     @property
     def sites(self) -> Snapshot:
@@ -117,3 +120,31 @@ def propose(
         so_far, live = so_far + at, live + at
         used = [*dict.fromkeys([*used, *at])]
     return Proposal(task, broker.name, tuple(proposals))
+
+
+def planned_anyway(found: Proposal, chunks: Sequence[Chunk], knobs: Knobs, most: int) -> Proposal:
+    """Job sets of a task that no site takes now, where a site may have its jumbo jobs.
+
+    Source: docs/reference/event-service.md#placeholders."""
+    first, task = found.proposals[0], found.task
+    at = _jumbo_site(task, first.choice.sites) if found.nowhere else None
+    if at is None:
+        return found
+    choice = replace(first.choice, candidates=(at,), weights=(1.0,))
+    strategy = plugins.find("generator", task.vo, task.label)()
+    some, _ = of_one_memory(in_order(chunks, task.rules))
+    cuts, short = plan(some, choice, strategy, task.rules, task.demand, knobs, most)
+    proposal = replace(first, choice=choice, cuts=cuts, short=short)
+    return replace(found, proposals=(proposal,), waits=True)
+
+
+def _jumbo_site(task: TaskOrder, sites: Snapshot) -> int | None:
+    """The position of the first site that may have jumbo jobs of a task; None: it has none."""
+    rules = task.rules
+    if rules.event_mode != "es" or not rules.n_jumbo_jobs or task.sites or rules.use_build:
+        return None
+    for at, words in enumerate(sites.jumbo):
+        takes = words not in ("", "0", "false") and sites.status[at] == "online"
+        if takes and offers(sites.releases[at], sites.software[at], task.request.release):
+            return at
+    return None

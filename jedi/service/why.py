@@ -104,6 +104,10 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
     if code != "ended" and row.event_service and (s := why_facts.waiting_set(tx, jedi_task_id)):
         detail = f"{detail or ''} Job set {s.jobset_id}: {s.sentence}".strip()
         found = {**found, "jobset": s.jobset_id, "jobset_waits": s.code}
+    if row.event_service and (n := why_facts.waiting_files(tx, jedi_task_id)):
+        said = f"Input files that wait for a site: {n}; jumbo jobs may process their events."
+        detail = f"{detail or ''} {said}".strip()
+        found = {**found, "files_waiting_co_jumbo": n}
     decision = why_facts.last_decision(tx, jedi_task_id)
     helps = REASONS.get(row.reason_code or "") if code == "problem" else None
     times = [row.rest_over or row.next_run_at, row.next_period if code == "period" else None]

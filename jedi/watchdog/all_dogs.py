@@ -35,6 +35,7 @@ from jedi.watchdog import (
     sweep,
     throttle,
     timeouts,
+    waiting_co_jumbo,
 )
 from jedi.watchdog.dog import Dog
 
@@ -42,8 +43,8 @@ DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
-        jumbo, jumbo_jobs, co_jumbo, periods, statistics, progress, retries, shares, space, diskio,
-        staging, copies,
+        jumbo, jumbo_jobs, co_jumbo, waiting_co_jumbo, periods, statistics, progress, retries,
+        shares, space, diskio, staging, copies,
         expiry, purge, sweep,
         caps, lookup, archive, notifier, retention,
     )

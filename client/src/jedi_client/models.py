@@ -916,6 +916,7 @@ class DatasetSummary(Value):
     n_files_finished: int
     n_files_failed: int
     n_files_missing: int
+    n_files_waiting: int
     attributes: str | None
 
 

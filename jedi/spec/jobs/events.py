@@ -13,6 +13,12 @@ from jedi.spec.splitting.split_rules import EventMode
 
 _MOST = 2**63 - 1
 
+WAITING_CO_JUMBO = "WAITING_CO_JUMBO"
+"""The site of placeholders: co-jumbo jobs that no site can take now.
+
+Source: JEDI document, "Jumbo jobs and co-jumbo jobs".
+"""
+
 
 class RangeId(NamedTuple):
     """The key of a range: task, owner (its job set until a consumer gets it), file, number of its

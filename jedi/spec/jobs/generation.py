@@ -14,7 +14,7 @@ from jedi.spec.arrays import Ints
 from jedi.spec.datasets.chunk import Files
 from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.jobs.demand import Demand
-from jedi.spec.jobs.events import NewJobSets
+from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewJobSets
 from jedi.spec.sites.request import Request
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.splitting.units import OptionValue
@@ -250,6 +250,11 @@ class NewJobs:
 
     def __len__(self) -> int:
         return len(self.panda_ids)
+
+    @property
+    def waits(self) -> bool:
+        """Return True if the jobs have no site yet: placeholders stand for their consumers."""
+        return self.sites[:1] == [WAITING_CO_JUMBO]
 
     @property
     def places(self) -> list[str]:

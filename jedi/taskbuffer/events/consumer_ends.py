@@ -18,6 +18,7 @@ from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
+from jedi.taskbuffer.events import placeholders
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
 
 _CODE = states.EVENT_CODES
@@ -390,7 +391,9 @@ def note_substates(tx: Connection, words: Mapping[int, str | None]) -> None:
 
 def note_settled(tx: Connection, panda_ids: Iterable[int]) -> None:
     """The effects of these consumers' ends on ranges are booked."""
-    tx.execute(_SETTLED, {"ids": list(panda_ids)})
+    ids = list(panda_ids)
+    tx.execute(_SETTLED, {"ids": ids})
+    placeholders.over(tx, ids)
 
 
 def reopen(tx: Connection, ended: Sequence[MovedJob]) -> None:

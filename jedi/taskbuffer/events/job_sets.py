@@ -14,12 +14,13 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.jobs.event_texts import EVENTS
-from jedi.spec.jobs.events import NewConsumer, NewRanges
+from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewRanges
 from jedi.spec.jobs.generation import NewJobs, TaskOrder
 from jedi.taskbuffer.db.copying import Block, copy_rows
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES
+from jedi.taskbuffer.events import placeholders
 from jedi.taskbuffer.sites.sites import OUTPUT_PLACE, READ_PLACE
 
 RANGES_AT_ONCE = 50_000
@@ -41,6 +42,11 @@ def write_sets(tx: Connection, batch: Sequence[tuple[TaskOrder, NewJobs]], agent
         assert new.sets is not None
         write_ranges(tx, order.jedi_task_id, new.sets.ranges)
     tx.execute(_NOTE_SETS, {"ids": [panda_id for _, new in batch for panda_id in new.panda_ids]})
+    jumbo = [new for _, new in batch if new.sets and new.sets.jumbo]
+    for new in jumbo:
+        placeholders.flag(tx, new.panda_ids, waiting=False)  # an end that is not booked yet
+        if new.waits:
+            placeholders.flag(tx, new.panda_ids, waiting=True)
     wanted = [one for _, new in batch if new.sets for one in new.sets.consumers]
     add_consumers(tx, wanted, agent)
 
@@ -114,7 +120,8 @@ WITH w AS MATERIALIZED (
     coalesce(n.site, before.site, m.site) AS at_site, m.pandaid AS m,
     m.taskid, m.originpandaid, m.unit_nr, m.attemptnr, m.prodsourcelabel, m.processingtype,
     m.username, m.vo, m.nucleus, m.workqueue_id, m.n_inputs, m.n_events,
-    CASE WHEN n.local THEN 'activated' ELSE 'assigned' END AS status,
+    CASE WHEN n.site = '{WAITING_CO_JUMBO}' THEN 'waiting' WHEN n.local THEN 'activated'
+      ELSE 'assigned' END AS status,
     nextval('jedi_panda_id_seq') AS pandaid,
     t.n_consumers + row_number() OVER (PARTITION BY t.jobsetid ORDER BY n.place) AS number
   FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:local AS bool[]),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.jobs.events import NewConsumer
+from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, JOB_FINAL, JOB_QUEUED
 from jedi.taskbuffer.events import job_sets
@@ -78,13 +78,15 @@ _READS = "x.site = m.site AND x.roles LIKE '%read%' AND x.ddm_endpoint ="
 _MERGEABLE = text(f"""
 SELECT s.jobsetid AS jobset_id, n.site
 FROM jedi_jobsets s JOIN jedi_jobs j ON j.pandaid = s.merge_pandaid,
-  unnest(CAST(:sites AS text[])) n(site)
-WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND (n.site = j.site OR EXISTS (
+  unnest(CAST(:sites AS text[])) n(site),
+  LATERAL (SELECT coalesce(s.sites ->> 0, j.site) AS site) p
+WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
+  AND (n.site = p.site OR p.site = '{WAITING_CO_JUMBO}' OR EXISTS (
   SELECT FROM jedi_sites m WHERE m.status = 'online'
     AND EXISTS (SELECT FROM jedi_site_endpoints x
                 WHERE {_READS} {WRITE_PLACE.format(site="n.site")})
     AND EXISTS (SELECT FROM jedi_site_endpoints x
-                WHERE {_READS} {WRITE_PLACE.format(site="j.site")})))
+                WHERE {_READS} {WRITE_PLACE.format(site="p.site")})))
 """)
 
 

@@ -33,6 +33,7 @@ from jedi.taskbuffer.tasks import tasks
 STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "preprocessing")
 SCOUT_PRIORITY = 901
 
+_READ_TASKS = text(f"SELECT {tasks.COLUMNS} FROM jedi_tasks t WHERE jeditaskid = ANY(:ids)")
 _READ_INPUTS = text(f"""
 SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name, type,
   streamname AS stream_name, masterid AS master_id, attributes, nfiles AS n_files,
@@ -197,8 +198,16 @@ def claim(
     datasets; none of those that are `stopped`."""
     found = turns.values(stopped)
     rows = tasks.claim_chosen(tx, turns.NEXT, me, lease_s, limit=limit, **found)
-    if not rows:
-        return []
+    return _with_datasets(tx, rows) if rows else []
+
+
+def read(tx: Connection, task_ids: Sequence[int]) -> list[Claimed]:
+    """Tasks with all that is known of their datasets, without a lease."""
+    rows = rows_of(ClaimedTask, tx.execute(_READ_TASKS, {"ids": list(task_ids)}))
+    return _with_datasets(tx, rows)
+
+
+def _with_datasets(tx: Connection, rows: Sequence[ClaimedTask]) -> list[Claimed]:
     ids = {"ids": [row.jedi_task_id for row in rows]}
     inputs = _by_task(rows_of(InputRow, tx.execute(_READ_INPUTS, ids)))
     outputs = outputs_of(tx, ids["ids"])

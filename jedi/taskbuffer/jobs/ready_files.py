@@ -42,6 +42,14 @@ _BY_WHOLE_ID = f"""SELECT * FROM (
     {_ROWS} ORDER BY {_ID}, CASE WHEN {_ID} = 0 THEN c.fileid END
     FETCH FIRST (d.n) ROWS WITH TIES
   ) c ORDER BY {_ID}, c.fileid"""
+_NAMED = text(
+    _READY.format(
+        rows="""
+  SELECT c.* FROM unnest(CAST(:files AS bigint[])) WITH ORDINALITY f(id, place)
+    JOIN jedi_dataset_contents c ON c.fileid = f.id
+  WHERE c.datasetid = d.id ORDER BY f.place LIMIT d.n"""
+    )
+)
 _IN_ORDER = {one: text(_READY.format(rows=one)) for one in (_BY_FILE, _BY_ID, _BY_WHOLE_ID)}
 
 
@@ -82,6 +90,13 @@ def read_ready(
     values = {"ids": list(limits), "limits": list(limits.values())}
     rows = rows_of(ReadyFiles, tx.execute(_IN_ORDER[order], values))
     return {row.dataset_id: _files(row) for row in rows}
+
+
+def read_named(tx: Connection, dataset_id: int, file_ids: Sequence[int]) -> Files:
+    """These files of a dataset in their order, ready or not."""
+    values = {"ids": [dataset_id], "limits": [len(file_ids)], "files": list(file_ids)}
+    (row,) = rows_of(ReadyFiles, tx.execute(_NAMED, values))
+    return _files(row)
 
 
 def _files(row: ReadyFiles) -> Files:

@@ -135,7 +135,7 @@ _DATASETS = text("""
 SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, masterid AS master_id,
   streamname AS stream_name, nfiles AS n_files, nfilestobeused AS n_files_to_be_used,
   nfilesused AS n_files_used, nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
-  nfilesmissing AS n_files_missing, attributes
+  nfilesmissing AS n_files_missing, nfileswaiting AS n_files_waiting, attributes
 FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
 """)
 _FILES = text(f"""
@@ -251,6 +251,7 @@ class DatasetSummary:
     n_files_finished: int
     n_files_failed: int
     n_files_missing: int
+    n_files_waiting: int
     attributes: str | None
 
 

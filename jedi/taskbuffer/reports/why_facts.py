@@ -136,6 +136,17 @@ def waiting_set(tx: Connection, task_id: int) -> WaitingSet | None:
     return row_of(WaitingSet, tx.execute(_WAITING_SET, {"task": task_id}))
 
 
+_WAITING_FILES = text("""
+SELECT CAST(coalesce(sum(nfileswaiting), 0) AS bigint) FROM jedi_datasets
+WHERE jeditaskid = :task AND masterid IS NULL
+""")
+
+
+def waiting_files(tx: Connection, task_id: int) -> int:
+    """The input files of a task that wait for real co-jumbo jobs."""
+    return int(tx.scalar(_WAITING_FILES, {"task": task_id}) or 0)
+
+
 _LAST_DECISION = text("""
 SELECT d.decision_id, d.broker, d.creationtime AS creation_time, d.chosen, d.need
 FROM jedi_broker_decisions d, (

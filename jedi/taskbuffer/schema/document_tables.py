@@ -276,7 +276,8 @@ datasets = Table(
           f"{_NEW_DS} decisions.assign_nuclei {_REASSIGN}"),
     col("templateid:template_id", BigInteger, "the container it was made for",
         "instances.at_sites"),
-    count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs", _LATER),
+    count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs",
+          "placeholders.flag"),
     # ours
     count("nfilesmissing:n_files_missing", "files lost, missing or broken",
         f"contents.lose contents.find_again {_END}"),
@@ -292,6 +293,7 @@ datasets = Table(
     Index("jedi_datasets_statecheck_ix", "state_check_time",
           postgresql_where=text("statecheckexpiration IS NOT NULL")),
     Index("jedi_datasets_locked_ix", "locked_time", postgresql_where=text("lockedby IS NOT NULL")),
+    Index("jedi_datasets_waiting_ix", "jedi_task_id", postgresql_where=text("nfileswaiting > 0")),
     comment="datasets and their relations with tasks",
     postgresql_with={"fillfactor": "70"},
 )  # fmt: skip
@@ -330,7 +332,8 @@ contents = Table(
     col("outpandaid:out_panda_id", BigInteger, "the job that made the file", _GEN),
     col("maxfailure:max_failure", SmallInteger, "largest number of failed attempts",
         f"{_FEED} commands.revive {_MERGE}"),
-    words("is_waiting", "Y if it waits for a real co-jumbo job", _LATER),
+    words("is_waiting", "Y if it waits for a real co-jumbo job",
+          "placeholders.flag"),
     col("jobsetid:jobset_id", BigInteger, "the job set that uses the file",
         "job_sets.write_sets job_sets.add_consumers"),
     words("proc_status", "the status as users see it",

@@ -1,0 +1,102 @@
+"""Job sets that wait for a site get one: real co-jumbo jobs take the places of placeholders.
+
+Source: docs/reference/event-service.md#placeholders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
+from jedi.taskbuffer.events import set_ends
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+
+_TASKS = text("""
+SELECT DISTINCT d.jeditaskid FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.nfileswaiting > 0 AND t.status IN ('ready', 'pending', 'scouting', 'running')
+ORDER BY d.jeditaskid LIMIT :limit
+""")
+# The first placeholder of each job set stands for all of them.
+_SETS = text(f"""
+SELECT t.jobsetid AS jobset_id, c.fileid AS file_id, c.datasetid AS dataset_id
+FROM (
+  SELECT DISTINCT c.jobsetid FROM jedi_jobs j JOIN jedi_consumers c USING (pandaid)
+  WHERE j.jeditaskid = :task AND j.status = 'waiting' AND j.kind = 'co_jumbo'
+  ORDER BY c.jobsetid LIMIT :limit) w
+  JOIN jedi_jobsets t USING (jobsetid) JOIN jedi_job_files f ON f.pandaid = t.merge_pandaid
+  JOIN jedi_dataset_contents c ON c.fileid = f.fileid JOIN jedi_datasets d
+    ON d.datasetid = c.datasetid
+WHERE t.ended_at IS NULL AND d.masterid IS NULL AND d.type IN ({JOB_MAKING_TYPES})
+ORDER BY c.datasetid, t.jobsetid, c.fileid
+""")
+
+
+class SetFile(NamedTuple):
+    """A file of a master dataset, in a job set that waits for a site."""
+
+    jobset_id: int
+    file_id: int
+    dataset_id: int
+
+
+def waiting_tasks(tx: Connection, limit: int) -> list[int]:
+    """Tasks with job sets that wait for a site."""
+    return list(tx.scalars(_TASKS, {"limit": limit}))
+
+
+def waiting_files(tx: Connection, task_id: int, limit: int) -> list[SetFile]:
+    """The files of the first job sets of a task that wait for a site, dataset by dataset."""
+    return rows_of(SetFile, tx.execute(_SETS, {"task": task_id, "limit": limit}))
+
+
+_PLACE = text("""
+UPDATE jedi_jobsets t SET sites = p.sites, cores = p.cores, memory_mb = p.memory_mb,
+  walltime_s = p.walltime_s
+FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS jsonb[]), CAST(:cores AS int[]),
+  CAST(:memory AS int[]), CAST(:walltime AS int[])) p(id, sites, cores, memory_mb, walltime_s)
+WHERE t.jobsetid = p.id AND t.ended_at IS NULL
+""")
+_PLACEHOLDERS = text("""
+SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id
+FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND j.status = 'waiting' ORDER BY c.pandaid
+""")
+
+
+class FakeConsumer(NamedTuple):
+    """A placeholder of a job set."""
+
+    panda_id: int
+    jobset_id: int
+
+
+class PlacedSet(NamedTuple):
+    """A job set that sites take now: they, as JSON, best first, and the needs of its consumers."""
+
+    jobset_id: int
+    sites: str
+    cores: int
+    memory_mb: int
+    walltime_s: int
+
+
+def place(tx: Connection, placed: Sequence[PlacedSet], agent: str) -> int:
+    """Give job sets their sites, and close the placeholders of those that have one where their
+    pieces can be merged: the EventService adds a real co-jumbo job for each. Return the number of
+    placeholders."""
+    ids, sites, cores, memory, walltime = map(list, zip(*placed, strict=True))
+    held = rows_of(FakeConsumer, tx.execute(_PLACEHOLDERS, {"ids": ids}))
+    still = job_ends.lock(tx, [one.panda_id for one in held])
+    tx.execute(_PLACE, {"ids": ids, "sites": sites, "cores": cores, "memory": memory,
+                        "walltime": walltime})  # fmt: skip
+    takes = {one.jobset_id for one in set_ends.brokered_sites(tx, ids)}
+    ends = [JobEnd(one.panda_id, "closed", "es_unused", "A site takes a real co-jumbo job.", None,
+                   "jedi")
+            for one in held if one.jobset_id in takes
+            and still.get(one.panda_id) == "waiting"]  # fmt: skip
+    return len(job_ends.end_jobs(tx, ends, agent, ["waiting"]))

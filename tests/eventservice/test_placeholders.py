@@ -1,0 +1,148 @@
+"""Placeholders: co-jumbo jobs at WAITING_CO_JUMBO, while jumbo jobs process their events.
+
+Expected values: JEDI document, "Jumbo jobs and co-jumbo jobs": "Jumbo jobs can be generated when
+the PQ sets useJumbo and is lack of jumbo jobs, even if other PQs are full and cannot accept more
+co-jumbo jobs. In this case, fake co-jumbo jobs are generated with computingSite=WAITING_CO_JUMBO
+and they are in waiting state until real co-jumbo jobs are generated or all events in corresponding
+jobsets are processed"; "The JEDI_Datasets table": NFILESWAITING, "the number of files waiting for
+real co-jumbo jobs"; IS_WAITING, "set Y if waiting for real co-jumbo jobs".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import text
+from support.commanding import files, sound
+from support.dogs import run as run_dog
+from support.event_sets import EventPilot, events_task, range_counts, serve, set_jobs
+from support.generating import rows
+from support.situations import set_sites
+
+from jedi.agent.base import World
+from jedi.jobdispatcher.agent import Adder
+from jedi.service.why import why
+
+FAKE = ("co_jumbo", "waiting", None)
+
+
+def waiting_task(world: World, files: int = 2, **keys: Any) -> int:
+    """A task of job sets of three ranges. SITE_A, the only site of its co-jumbo jobs, takes none
+    now; SITE_B has jumbo jobs. Raw: SITE_A reads pieces at SITE_B."""
+    set_sites(world, "SITE_A", status="offline")
+    set_sites(world, "SITE_B", catchall={"useJumboJobs": True})
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
+                        "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"))  # fmt: skip
+    said = {"site": None, "includedSite": "SITE_A", "nJumboJobs": 1, **keys}
+    return events_task(world, files=files, inFilePosEvtNum=True, **said)
+
+
+def waiting(world: World, task: int) -> tuple[int, int]:
+    """Files of a task that wait for real co-jumbo jobs: by the dataset, by themselves."""
+    [(counted, flagged)] = rows(
+        world,
+        "SELECT sum(nfileswaiting), (SELECT count(*) FROM jedi_dataset_contents c "
+        "WHERE c.jeditaskid = :t AND c.is_waiting = 'Y') FROM jedi_datasets d "
+        "WHERE d.jeditaskid = :t", t=task,
+    )  # fmt: skip
+    return counted, flagged
+
+
+def merged(world: World) -> None:
+    """JEDI merges what is to be merged, at any site."""
+    for site in ("SITE_A", "SITE_B"):
+        due = rows(world, "SELECT pandaid FROM jedi_jobs WHERE kind = 'es_merge' "
+                   "AND status = 'activated' AND site = :s", s=site)  # fmt: skip
+        pilot = EventPilot(world, site)
+        for job in pilot.take(len(due)) if due else ():
+            pilot.end(job)
+    while Adder(world).run_once():
+        pass
+    serve(world)
+
+
+def test_job_sets_without_a_site_have_placeholders(world: World) -> None:
+    """Each job set waits with a fake co-jumbo job in waiting at WAITING_CO_JUMBO; its file is
+    running, and flagged; `why` says so, with the brokerage that found no site."""
+    task = waiting_task(world)
+    assert set_jobs(world, task) == [("es_merge", "waiting", None)] * 2 + [FAKE] * 2
+    sites = rows(world, "SELECT DISTINCT site FROM jedi_jobs WHERE jeditaskid = :t", t=task)
+    assert [site for (site,) in sites] == ["WAITING_CO_JUMBO"]
+    assert range_counts(world, task) == {"ready": 6}
+    assert files(world, task) == {"running": 2}
+    assert waiting(world, task) == (2, 2)
+    run_dog(world, "timeouts")
+    assert serve(world) == 0
+    assert set_jobs(world, task, "co_jumbo") == [FAKE] * 2
+    with world.engine.begin() as tx:
+        found = why(tx, task)
+    assert found.facts["files_waiting_co_jumbo"] == 2
+    assert "Input files that wait for a site: 2;" in found.detail
+    assert found.brokerage is not None and found.brokerage.chosen == ()
+    sound(world)
+
+
+def test_jumbo_jobs_process_events_of_placeholders(world: World) -> None:
+    """All events of a job set are processed by a jumbo job: the hourly sweep ends its placeholder,
+    and the merge follows."""
+    task = waiting_task(world)
+    assert run_dog(world, "jumbo_jobs") == {"added": 1}
+    serve(world)
+    jumbo = EventPilot(world, "SITE_B")
+    [big] = jumbo.take()
+    jumbo.process(big, jumbo.ask(big, 3))
+    assert run_dog(world, "co_jumbo") == {"closed": 1}
+    serve(world)
+    assert waiting(world, task) == (1, 1)
+    assert set_jobs(world, task, "co_jumbo") == [("co_jumbo", "closed", "es_unused"), FAKE]
+    merged(world)
+    assert range_counts(world, task) == {"merged": 3, "ready": 3}
+    assert files(world, task) == {"finished": 1, "running": 1}
+    jumbo.process(big, jumbo.ask(big, 3))
+    jumbo.end(big)
+    serve(world)
+    assert run_dog(world, "co_jumbo") == {"closed": 1}
+    serve(world)
+    merged(world)
+    assert files(world, task) == {"finished": 2}
+    assert waiting(world, task) == (0, 0)
+    sound(world)
+
+
+def test_real_co_jumbo_jobs_take_the_places_of_placeholders(world: World) -> None:
+    """SITE_A takes jobs again: each placeholder is closed, and a real co-jumbo job processes the
+    rest of its job set, which a jumbo job has begun."""
+    task = waiting_task(world)
+    assert run_dog(world, "waiting_co_jumbo") == {}
+    run_dog(world, "jumbo_jobs")
+    serve(world)
+    jumbo = EventPilot(world, "SITE_B")
+    [big] = jumbo.take()
+    jumbo.process(big, jumbo.ask(big, 2))
+    set_sites(world, "SITE_A", status="online")
+    assert run_dog(world, "waiting_co_jumbo") == {"placed": 2}
+    serve(world)
+    assert waiting(world, task) == (0, 0)
+    assert set_jobs(world, task, "co_jumbo") == [("co_jumbo", "closed", "es_unused")] * 2 + [
+        ("co_jumbo", "activated", None)] * 2  # fmt: skip
+    small = EventPilot(world)
+    for one, n in zip(small.take(2), (1, 3), strict=True):
+        small.process(one, found := small.ask(one, 9))
+        assert len(found) == n
+        small.end(one)
+    serve(world)
+    jumbo.end(big)
+    serve(world)
+    merged(world)
+    assert range_counts(world, task) == {"merged": 6}
+    assert files(world, task) == {"finished": 2}
+    assert run_dog(world, "waiting_co_jumbo") == {}
+    sound(world)
+
+
+def test_no_placeholders_without_a_site_for_jumbo_jobs(world: World) -> None:
+    """Nobody would process their events: the task is pending, as others are."""
+    task = waiting_task(world, nJumboJobs=None)
+    assert set_jobs(world, task) == []
+    assert waiting(world, task) == (0, 0)
