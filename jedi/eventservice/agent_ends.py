@@ -197,6 +197,8 @@ class SetEnds:
             of, facts = sets[one.jobset_id], own[one.panda_id]
             lives = of.merge_status == "waiting"
             killed = holds("cancelled !killed", facts) and not of.keeps_events
+            if of.keeps_events and holds("set_failed", facts):
+                continue  # the next job set takes over what is done
             if not lives or killed:
                 gone.append(RangeOwner(of.jedi_task_id, one.panda_id, lives))
             else:

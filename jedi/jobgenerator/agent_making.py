@@ -96,8 +96,10 @@ class JobMaking:
 
     def write(self, tx: Connection, new: Sequence[tuple[TaskOrder, NewJobs]]) -> None:
         """Write new jobs and what belongs to them; those that their owners hold are held."""
+        with_sets = [(order, jobs) for order, jobs in new if jobs.sets]
+        job_sets.lock_predecessors(tx, with_sets)
         generation.write_jobs(tx, new, self.name)
-        job_sets.write_sets(tx, [(order, jobs) for order, jobs in new if jobs.sets], self.name)
+        job_sets.write_sets(tx, with_sets, self.name)
         ordinary = {
             order.jedi_task_id: list(jobs.panda_ids)
             for order, jobs in new

@@ -43,12 +43,13 @@ PSEUDO_INPUT = "pseudo_dataset"
 PSEUDO_SEEDS = "pseudo_RNDMSEED"
 SEED = "RNDMSEED"
 _CONTAINERS: dict[DatasetType, DatasetType] = {"output": "tmpl_output", "log": "tmpl_log"}
-_CONVERTED = {
-    "n_events_per_worker": 1, "not_discard_events": True, "dec_att_on_failed_es": True,
-    "resurrect_consumers": True, "merge_es_on_os": True, "max_attempt_es": 1,
-    "max_attempt_es_job": 0, "core_count": 0,
+_CONVERTED = {"n_events_per_worker": 1, "resurrect_consumers": True, "core_count": 0}
+"""Parameters of tasks that JEDI turns into event-service tasks."""
+_PRESETS = {
+    "not_discard_events": True, "dec_att_on_failed_es": True, "merge_es_on_os": True,
+    "max_attempt_es": 1, "max_attempt_es_job": 0,
 }  # fmt: skip
-"""The rules of tasks that JEDI turns into event-service tasks."""
+"""Those that such a task may give itself."""
 _OF_HERDS = {"group_boundary_id": 4, "n_files_per_job": None}
 """The rules of herds: a job has the files of one unit, and its outputs have the unit's number."""
 _LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {
@@ -319,7 +320,9 @@ def converted(submission: Submission) -> Submission:
         return submission
     if random.Random(submission.jedi_task_id).random() >= params.es_fraction:
         return submission
-    return replace(submission, params=params.model_copy(update=_CONVERTED))
+    own = {name: params.model_dump(include={name})[name] for name in _PRESETS}
+    presets = {name: value for name, value in _PRESETS.items() if own[name] is None}
+    return replace(submission, params=params.model_copy(update=_CONVERTED | presets))
 
 
 def names_of(params: TaskParams) -> list[str]:

@@ -132,6 +132,18 @@ def test_part_of_the_convertible_tasks_goes_to_the_event_service(world: World) -
     assert (row_of(world, none).eventservice, row_of(world, none).corecount) == (None, 1)
 
 
+def test_a_converted_task_keeps_its_own_attempts() -> None:
+    """PanDA: maxAttemptES and maxAttemptEsJob are set "if not in" the task; coreCount 0 and one
+    event a range in any case."""
+    keys = {"esFraction": 1.0, "maxAttemptES": 5, "maxAttemptEsJob": 2, "coreCount": 8}
+    task = {key: value for key, value in event_task(**keys).items() if key != "nEventsPerWorker"}
+    params, _ = examine(task)
+    assert params is not None
+    found = converted(Submission(1, "anna", params, {}, ())).params
+    assert (found.max_attempt_es, found.max_attempt_es_job, found.core_count) == (5, 2, 0)
+    assert (found.n_events_per_worker, found.not_discard_events) == (1, True)
+
+
 def test_the_fraction_is_one_of_tasks() -> None:
     """PanDA: esFraction is compared with a random number, whether or not esConvertible is set. Of
     10,000 tasks with 0.25 that is 2,500, give or take three standard deviations of 43; a task that

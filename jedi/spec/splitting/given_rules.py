@@ -183,7 +183,9 @@ class Rules(BaseModel):
     )
     dec_att_on_failed_es: Flag = rule("XF", "events of a failed job lose no attempt",
                                       "decAttOnFailedES")  # fmt: skip
-    not_discard_events: Flag = rule("ND", "events of killed jobs count")
+    not_discard_events: Flag = rule(
+        "ND", "processed events of killed jobs and failed job sets count"
+    )
     resurrect_consumers: Flag = rule("SC", "closed consumers may come back")
     switch_es_to_normal: Flag = rule("SE", "the last jobs are ordinary ones", "switchEStoNormal")
     register_es_files: Flag = rule("RE", "pieces are registered", "registerEsFiles")

@@ -106,7 +106,7 @@ SELECT s.jobsetid AS jobset_id, s.jeditaskid AS jedi_task_id, s.merge_pandaid AS
   s.attempts_left, s.ended_at IS NOT NULL AS ended,
   t.rules @> '{"allow_partial_finish": true}' AS partial,
   t.rules @> '{"dec_att_on_failed_es": true}' AS spares_attempts,
-  t.rules @> '{"not_discard_events": true}' AS keeps_events
+  s.clone IS NULL AND t.rules @> '{"not_discard_events": true}' AS keeps_events
 FROM jedi_jobsets s JOIN jedi_tasks t USING (jeditaskid)
   LEFT JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
 WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND s.merge_pandaid = ANY(CAST(:locked AS bigint[]))

@@ -14,6 +14,7 @@ from jedi.core import states
 from jedi.spec.jobs.event_texts import PIECES
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES
+from jedi.taskbuffer.events.carry import KEEPS, SUCCEEDED
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
 
@@ -256,14 +257,20 @@ def start_merges(
 # --------------------------------------------------------------------------- the end of a set
 
 _CLOSE = text(f"""
-WITH s AS (
-  UPDATE jedi_jobsets s SET ended_at = jedi_now(), next_look_at = NULL
+WITH o AS (
+  SELECT s.jobsetid, o.merged, NOT o.merged AND {KEEPS} AND NOT {SUCCEEDED} AS kept
   FROM unnest(CAST(:ids AS bigint[]), CAST(:merged AS bool[])) o(id, merged)
-  WHERE s.jobsetid = o.id AND s.ended_at IS NULL RETURNING s.jobsetid, s.merge_pandaid, o.merged
+    JOIN jedi_jobsets s ON s.jobsetid = o.id JOIN jedi_tasks t USING (jeditaskid)
+), s AS (
+  UPDATE jedi_jobsets s SET ended_at = jedi_now(), next_look_at = NULL
+  FROM o WHERE s.jobsetid = o.jobsetid AND s.ended_at IS NULL
+  RETURNING s.jobsetid, s.merge_pandaid, o.merged, o.kept
 ), b AS (
   UPDATE jedi_jobs j SET booked = 'ended' FROM s WHERE j.pandaid = s.merge_pandaid
 )
-UPDATE jedi_events e SET status = CASE WHEN e.status = {_DONE} AND s.merged THEN {_CODE["merged"]}
+UPDATE jedi_events e SET status = CASE
+  WHEN e.status = {_DONE} AND s.merged THEN {_CODE["merged"]}
+  WHEN e.status IN ({_DONE}, {_CODE["finished"]}) AND s.kept THEN {_DONE}
   WHEN e.status IN ({_DONE}, {_CODE["finished"]}) THEN {_CODE["discarded"]}
   ELSE {_CODE["cancelled"]} END
 FROM s WHERE e.jobsetid = s.jobsetid AND e.status IN ({_CODE["ready"]}, {_CODE["sent"]},
@@ -272,8 +279,9 @@ FROM s WHERE e.jobsetid = s.jobsetid AND e.status IN ({_CODE["ready"]}, {_CODE["
 
 
 def close_sets(tx: Connection, sets: Mapping[int, bool]) -> None:
-    """End job sets, True: their pieces are merged. Ranges that are done are merged then, else
-    discarded; those that nobody processed are cancelled."""
+    """End job sets, True: their pieces are merged. Ranges that are done are merged then, else kept
+    for the next set where the task wants it, else discarded; those that nobody processed are
+    cancelled."""
     if sets:
         tx.execute(_CLOSE, {"ids": list(sets), "merged": list(sets.values())})
 

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
+from jedi.core import states
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FILE_TYPES, JOB_LIVE, TASK_FINAL
+from jedi.taskbuffer.events import carry
 from jedi.taskbuffer.tasks import tasks
 
 _KILLERS = text("""
@@ -120,7 +122,10 @@ FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset
   JOIN jedi_tasks t ON t.jeditaskid = w.task
   LEFT JOIN jedi_jobsets s ON s.jobsetid = w.jobset AND s.jeditaskid = w.task
 WHERE t.status NOT IN ({TASK_FINAL})
-  AND (w.jobset = 0 OR s.jobsetid IS NOT NULL AND s.ended_at IS NULL)
+  AND (w.jobset = 0 OR s.jobsetid IS NOT NULL AND (s.ended_at IS NULL OR EXISTS (
+    SELECT FROM jedi_event_zips z JOIN jedi_events e
+      ON (e.jeditaskid, e.pandaid, e.ziprow_id) = (z.jeditaskid, z.pandaid, z.ziprow_id)
+    WHERE z.jobsetid = s.jobsetid AND e.status = {states.EVENT_CODES["done"]})))
 """)
 
 
@@ -132,11 +137,14 @@ class OpenJobSet(NamedTuple):
 
 
 def open_sets(tx: Connection, jobsets: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-    """The job sets among these (jedi_task_id, jobset_id) that have not ended; 0 stands for
-    several, as long as the task lives."""
+    """The job sets among these (jedi_task_id, jobset_id) that have not ended, or whose zip files
+    wait to be merged in others; 0 stands for several, as long as the task lives. Ranges that are
+    done in none of them are discarded."""
     pairs = list(jobsets)
     wanted = {"tasks": [p[0] for p in pairs], "jobsets": [p[1] for p in pairs]}
-    return {*rows_of(OpenJobSet, tx.execute(_OPEN_SETS, wanted))}
+    found = {*rows_of(OpenJobSet, tx.execute(_OPEN_SETS, wanted))}
+    carry.discard(tx, [pair for pair in pairs if pair not in found])
+    return {*found}
 
 
 _AWAITING = text(f"""

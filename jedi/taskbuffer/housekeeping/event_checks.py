@@ -9,10 +9,10 @@ from jedi.core import states
 from jedi.taskbuffer.jobs import all_jobs
 
 _CODE = states.EVENT_CODES
-_SENT, _RUNNING, _FINISHED, _MERGED, _FATAL = (
-    _CODE[name] for name in ("sent", "running", "finished", "merged", "fatal")
+_SENT, _RUNNING, _FINISHED, _DONE, _MERGED, _FATAL = (
+    _CODE[name] for name in ("sent", "running", "finished", "done", "merged", "fatal")
 )
-_OPEN = ", ".join(str(_CODE[name]) for name in ("ready", "sent", "running", "finished", "done"))
+_OPEN = ", ".join(str(_CODE[name]) for name in ("ready", "sent", "running", "finished"))
 _JOBS = all_jobs.all_jobs("pandaid, status")
 _FILES = all_jobs.all_files("pandaid, fileid")
 
@@ -58,9 +58,13 @@ WHERE e.jobsetid IS NOT NULL AND (e.is_jumbo = 1 OR o.jobsetid IS NULL)"""
 SETTLED_SETS = f"""
 SELECT s.jobsetid, e.jobsetid IS NOT NULL
 FROM jedi_jobsets s LEFT JOIN (
-  SELECT DISTINCT jobsetid FROM jedi_events WHERE status IN ({_OPEN})) e USING (jobsetid)
+  SELECT DISTINCT e.jobsetid FROM jedi_events e JOIN jedi_jobsets s USING (jobsetid)
+    JOIN jedi_tasks t ON t.jeditaskid = s.jeditaskid JOIN {_JOBS} m ON m.pandaid = s.merge_pandaid
+  WHERE e.status IN ({_OPEN}) OR e.status = {_DONE} AND NOT (m.status <> 'finished'
+    AND s.clone IS NULL AND t.rules @> '{{"not_discard_events": true}}')) e USING (jobsetid)
 WHERE s.ended_at IS NOT NULL"""
-"""A job set that has ended has no range to process or to merge."""
+"""A job set that has ended has no range to process or to merge; one that failed may keep those that
+are done for the next one (notDiscardEvents)."""
 
 MERGING_CONSUMERS = """
 SELECT j.pandaid, s.jobsetid IS NULL OR s.ended_at IS NOT NULL

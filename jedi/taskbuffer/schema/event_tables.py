@@ -42,6 +42,7 @@ _REPORT = "reports.report_ranges"
 _TAKE = "reports.take_ranges"
 _ZIPS = "reports.store_zips"
 _LOOK = "set_ends.look_again"
+_KEEP = "carry.take_over"
 
 
 def _seed_columns() -> list[Column[Any]]:
@@ -50,7 +51,7 @@ def _seed_columns() -> list[Column[Any]]:
         key("datasetid:dataset_id", "the dataset of the file", _GEN),
         key("fileid:file_id", "the contents row", _GEN),
         col("status", SmallInteger, "its status (code)",
-            f"{_GEN} {_END} {_DISPATCH} {_TAKE} {_REPORT}", nullable=False),
+            f"{_GEN} {_END} {_DISPATCH} {_TAKE} {_REPORT} {_KEEP}", nullable=False),
         key("pandaid:panda_id", "the job that processes the range; the job set until a consumer "
             "gets it", f"{_GEN} {_DISPATCH} {_TAKE}"),
         key("job_processid", "number of the range's first event, from 1 on; 0: a range of an "
@@ -80,7 +81,7 @@ events = Table(
     *_seed_columns(),
     # ours
     col("jobsetid:jobset_id", BigInteger, "the job set of the range; NULL: an ordinary job's",
-        _SETS),
+        f"{_SETS} {_KEEP}"),
     words("endpoint", "the endpoint of its piece; NULL: it is in a zip file, or not made",
           _REPORT),
     words("error_diag", "error of the range in words", _REPORT),
@@ -131,7 +132,7 @@ jobsets = Table(
     stamp("creationtime:creation_time", "time of creation", _SETS, now=True),
     stamp("ended_at", "end of its last merge job", "set_ends.close_sets"),
     stamp("next_look_at", "time of the EventService's next look at a set that nobody serves",
-          f"{_LOOK} heirs.take_over"),
+          f"{_LOOK} heirs.take_over {_KEEP}"),
     words("wait_code", "code of the reason why its merge can't start", _LOOK),
     words("wait_reason", "the same in words", _LOOK),
     col("sites", JSONB, "sites for its consumers, best first; NULL: those where it has some",

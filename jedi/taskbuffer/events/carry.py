@@ -1,0 +1,101 @@
+"""Ranges that were processed in a job set that has failed: with notDiscardEvents they stay done,
+and the next job set of the same inputs takes them over.
+
+Source: docs/reference/event-service.md#kept-ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.spec.jobs.generation import Retry
+from jedi.taskbuffer.db.sql_lists import TASK_FINAL, listed
+from jedi.taskbuffer.sites.sites import WRITE_PLACE
+
+_DONE, _DISCARDED = (states.EVENT_CODES[name] for name in ("done", "discarded"))
+_ENDING = listed(("toabort", "aborting", "tobroken"))
+
+KEEPS = f"""(s.clone IS NULL AND t.rules @> '{{"not_discard_events": true}}'
+  AND t.status NOT IN ({_ENDING}, {TASK_FINAL}))"""
+"""SQL: the task `t` keeps the processed ranges of its job set `s` for the next one."""
+SUCCEEDED = """EXISTS (
+  SELECT FROM jedi_job_retry_history h WHERE h.oldpandaid = s.merge_pandaid)"""
+"""SQL: the inputs of job set `s` have another one already."""
+
+_LOCK = text("""
+SELECT FROM jedi_jobsets WHERE merge_pandaid = ANY(CAST(:olds AS bigint[]))
+ORDER BY jobsetid FOR NO KEY UPDATE
+""")
+# All ranges that a set takes over must be readable in one place, with the pieces still to come.
+_TAKE_OVER = text(f"""
+WITH found AS MATERIALIZED (
+  SELECT e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr, z.endpoint,
+    n.jobsetid AS heir, n.attemptnr AS attempts
+  FROM jedi_jobsets s JOIN jedi_events e ON e.jobsetid = s.jobsetid AND e.status = {_DONE}
+    JOIN jedi_event_zips z USING (ziprow_id)
+    JOIN jedi_events n ON n.jobsetid = ANY(CAST(:news AS bigint[]))
+      AND (n.fileid, n.job_processid, n.def_max_eventid, n.event_offset)
+        = (e.fileid, e.job_processid, e.def_max_eventid, e.event_offset)
+  WHERE s.merge_pandaid = ANY(CAST(:olds AS bigint[])) AND z.problem IS NULL
+), heirs AS (
+  SELECT f.heir FROM (SELECT DISTINCT heir FROM found) f JOIN jedi_jobs j ON j.pandaid = f.heir
+  WHERE EXISTS (
+    SELECT FROM jedi_site_endpoints m JOIN jedi_sites q USING (site)
+    WHERE q.status = 'online' AND m.roles LIKE '%read%'
+      AND m.ddm_endpoint = {WRITE_PLACE.format(site="j.site")}
+      AND NOT EXISTS (SELECT FROM found p WHERE p.heir = f.heir AND NOT EXISTS (
+        SELECT FROM jedi_site_endpoints x WHERE x.site = m.site
+          AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%')))
+), good AS MATERIALIZED (
+  SELECT * FROM found JOIN heirs USING (heir)
+), gone AS (
+  DELETE FROM jedi_events n USING good g
+  WHERE (n.jeditaskid, n.pandaid, n.fileid, n.job_processid, n.attemptnr)
+    = (g.jeditaskid, g.heir, g.fileid, g.job_processid, g.attempts)
+), taken AS (
+  UPDATE jedi_events e SET jobsetid = g.heir FROM good g
+  WHERE (e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr)
+    = (g.jeditaskid, g.pandaid, g.fileid, g.job_processid, g.attemptnr)
+)
+UPDATE jedi_jobsets s SET next_look_at = jedi_now() WHERE s.jobsetid IN (SELECT heir FROM good)
+""")
+_DISCARD_REST = text(f"""
+UPDATE jedi_events e SET status = {_DISCARDED} FROM jedi_jobsets s
+WHERE s.merge_pandaid = ANY(CAST(:olds AS bigint[])) AND e.jobsetid = s.jobsetid
+  AND e.status = {_DONE}
+""")
+
+
+def lock_predecessors(tx: Connection, retries: Sequence[Retry]) -> None:
+    """Lock the job sets whose ranges `take_over` moves: before any dataset, as their ends do."""
+    if retries:
+        tx.execute(_LOCK, {"olds": [one.old for one in retries]})
+
+
+def take_over(tx: Connection, retries: Sequence[Retry]) -> None:
+    """Give new job sets, with their ranges, those that are done in the sets before them: they are
+    not processed again. Others that are done there are discarded: the new set cuts its events
+    otherwise, or no site could merge their pieces with its own."""
+    if retries:
+        given = {"olds": [one.old for one in retries], "news": [one.new for one in retries]}
+        tx.execute(_TAKE_OVER, given)
+        tx.execute(_DISCARD_REST, given)
+
+
+_DISCARD = text(f"""
+UPDATE jedi_events e SET status = {_DISCARDED}
+FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset)
+  JOIN jedi_event_zips z ON z.jeditaskid = w.task AND coalesce(z.jobsetid, 0) = w.jobset
+WHERE (e.jeditaskid, e.pandaid, e.ziprow_id) = (z.jeditaskid, z.pandaid, z.ziprow_id)
+  AND e.status = {_DONE}
+""")
+
+
+def discard(tx: Connection, jobsets: Sequence[tuple[int, int]]) -> None:
+    """Discard ranges whose zip files, by task and job set, are removed; 0: those of jumbo jobs."""
+    if jobsets:
+        tasks, ids = map(list, zip(*jobsets, strict=True))
+        tx.execute(_DISCARD, {"tasks": tasks, "jobsets": ids})
