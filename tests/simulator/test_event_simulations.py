@@ -14,6 +14,7 @@ from jedi.simulator.consumers import EventBook, EventWork
 from jedi.simulator.event_use import EventTotals, event_use, events_by_site
 from jedi.simulator.job_times import JobTimes
 from jedi.simulator.measure import measure
+from jedi.simulator.plots import write_plots
 from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.record import ProcessedEvents, Record
 from jedi.simulator.run import simulate_in
@@ -24,9 +25,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "simulations"
 ORDER = {"n_ranges": 4, "zip_ranges": 3, "zip_s": 60.0, "jobset_id": 1}
 
 
-def scenario(factor: float, **changes: Any) -> Scenario:
-    """The example, smaller."""
-    found = read_scenario((EXAMPLES / "eventservice.yaml").read_text())
+def scenario(factor: float, name: str = "eventservice", **changes: Any) -> Scenario:
+    """An example, smaller."""
+    found = read_scenario((EXAMPLES / f"{name}.yaml").read_text())
     return found.smaller(factor).model_copy(update=changes)
 
 
@@ -130,3 +131,34 @@ def test_consumers_die_and_each_event_is_merged_once(engine: Engine) -> None:
     assert use.redone > 0
     assert 0 < (use.waste or 0) < 0.1
     assert set(outcome.curves.events) == {"all", *{row.site for row in record.jobs}}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("jumbo_tasks", "least_h", "most_h"), [(0, 20.8, 24), (4, 4.9, 14)])
+def test_a_large_queue_eats_what_many_small_ones_leave(
+    engine: Engine, tmp_path: Path, jumbo_tasks: int, least_h: float, most_h: float
+) -> None:
+    """Each range is handed out once, and merged. Without jumbo jobs the largest task of 5,000
+    events of 15 s takes 20.8 h at least at its small queue of one slot. With them the large queue
+    takes part, 8 times as fast: the 14,000 events of all take 4.9 h at least, and all is over
+    earlier than without."""
+    known = scenario(0.2, "jumbo")
+    knobs = {"jumbo_dog.min_events_enable": 1600, "jumbo_dog.min_events_disable": 200,
+             "jumbo_dog.max_tasks": jumbo_tasks}  # fmt: skip
+    record = simulate_in(engine, known.model_copy(
+        update={"tick_s": 600, "knobs": known.knobs | knobs}
+    ))  # fmt: skip
+    assert (record.wrong, dict(record.troubles)) == ([], {})
+    outcome = measure(record)
+    assert outcome.tasks == {"done": 4}
+    assert [one.events for one in outcome.events] == [4000, 3000, 5000, 2000]
+    for one in outcome.events:
+        assert (one.merged, one.ranges, one.redone) == (one.events, one.events // 25, 0)
+    small = {f"SMALL_{n}" for n in range(1, 5)}
+    assert {job.site for job in record.jobs if job.kind != "jumbo"} == small
+    large = {"LARGE"} if jumbo_tasks else set()
+    assert {job.site for job in record.jobs if job.kind == "jumbo"} == large
+    assert set(outcome.curves.events) == {"all", *small, *large}
+    assert least_h < max(one.took_h or 0 for one in outcome.task_ends) < most_h
+    write_plots({"": outcome}, tmp_path)
+    assert (tmp_path / "events.png").stat().st_size > 10_000

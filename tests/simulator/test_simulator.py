@@ -70,7 +70,7 @@ sites:
   - {site: A, slots: -1, endpoints: [DISK]}
   - {site: B, slots: 1}
   - {site: C, slots: 1, endpoints: []}
-  - {site: GREEN, slots: 1, endpoints: [DISK], attributes: {teir: T1}}
+  - {site: GREEN, slots: 1, endpoints: [DISK], reads: [GREE], attributes: {teir: T1}}
   - {site: GREEN, slots: 1, endpoints: [DISK],
      failures: [{kind: error, probability: 0.7}, {kind: never_ends, probability: 0.7}]}
 tasks:
@@ -96,6 +96,7 @@ commands:
         "scenario.sites[2].endpoints": (
             "list should have at least 1 item after validation, not 0",
             "It means: at least one name; the endpoint is called SITE_NAME"),
+        "scenario.sites[3].reads": ("no site here has this name", "Did you mean GREEN?"),
         "scenario.sites[3].attributes.teir": ("no such key", "Did you mean tier?"),
         "scenario.sites[4]": ("scenario.sites[3] has this site too", "Rename one"),
         "scenario.sites[4].failures": (
