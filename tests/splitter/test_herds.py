@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.commanding import sound
 from support.generating import catalogue, generate, rows
 from support.herds import (
     RFC,
@@ -226,3 +227,4 @@ def test_events_are_divided_across_files(world: World) -> None:
     [counted] = rows(world, "SELECT nfiles, nfilesused, nfilestobeused FROM jedi_datasets "
                      "WHERE jeditaskid = :t AND type = 'input'", t=task)  # fmt: skip
     assert counted == (5, 5, 5)
+    sound(world)

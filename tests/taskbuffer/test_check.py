@@ -39,6 +39,7 @@ _SET = (
     "memory_mb, walltime_s, disk_mb, command, ended_at) VALUES (:finished, :task, :finished, "
     "'es', 1, 1, 1, 0, false, 0, '', '', 1, 0, 0, 0, '', jedi_now())"
 )
+_HERD = "INSERT INTO jedi_herds VALUES (:task, :queued, 'Parametric', 'refine'"
 _RANGE = (
     "INSERT INTO jedi_events (jeditaskid, datasetid, fileid, pandaid, jobsetid, "
     "job_processid, attemptnr, status) VALUES (:task, :input, :in_finished, "
@@ -80,7 +81,8 @@ def test_sound_records_pass_and_every_invariant_examines_rows(engine: Engine, ma
         "jumbo_ranges",
         "ended_job_sets",
     }  # these see rows in tests/eventservice
-    assert {one.invariant for one in found if not one.examined} == merging | events
+    herds = {"whole_herds", "units_of_jobs"}  # these see rows in tests/splitter
+    assert {one.invariant for one in found if not one.examined} == merging | events | herds
     assert len({one.invariant for one in found}) == len(checks.INVARIANTS)
 
 
@@ -134,6 +136,10 @@ CORRUPTIONS = {
                      "(pandaid, jeditaskid, kind, number) VALUES (:held, :task, 'jumbo', 1)",
                      "held"),
     "ended_job_sets": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 0)", "finished"),
+    "whole_herds": (f"{_HERD}, 2, jedi_now())", "task"),
+    "units_of_jobs": (f"{_HERD}, NULL, NULL); INSERT INTO jedi_units VALUES "
+                      "(:task, 1, :queued, '{}'), (:task, 2, :held, '{}')",
+                      "finished failed held queued"),
     "unique_outputs": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, "
                        "type, status) SELECT 0, datasetid, jeditaskid, lfn, type, 'failed' "
                        "FROM jedi_dataset_contents WHERE fileid = :out_failed", "0 out_failed"),

@@ -25,7 +25,7 @@ from jedi.taskbuffer.db.sql_lists import (
     PRE_MERGE_TYPES,
     listed,
 )
-from jedi.taskbuffer.housekeeping import event_checks
+from jedi.taskbuffer.housekeeping import event_checks, unit_checks
 from jedi.taskbuffer.jobs import all_jobs
 
 SHOWN = 20
@@ -236,6 +236,10 @@ INVARIANTS = (
               "job", event_checks.OF_JUMBOS),
     Invariant("ended_job_sets", "a job set that has ended has no open range of events", "job set",
               event_checks.SETTLED_SETS),
+    Invariant("whole_herds", "a herd has all its units, or none before its split", "task",
+              unit_checks.WHOLE),
+    Invariant("units_of_jobs", "a job of a herd has a unit, and its origin", "job",
+              unit_checks.OF_JOBS),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
     Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),
     Invariant("dataset_of_file", "every file has its dataset", "file",
