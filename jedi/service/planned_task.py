@@ -13,6 +13,7 @@ from jedi.contentsfeeder.order import feed_task
 from jedi.contentsfeeder.rows import as_read, new_rows
 from jedi.core import states
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
+from jedi.service.planned_herd import count_units, divided
 from jedi.service.submission import row_of
 from jedi.service.system_state import KnownQueue, PlanCatalogue, SystemState
 from jedi.service.unprocessed import Continued
@@ -69,7 +70,8 @@ def feed(
     named = [(i, one) for i, one in enumerate(task.datasets, 1) if one.provenance is None]
     real = [_fed(i, one) for i, one in named if one.type in states.FED_TYPES]
     max_attempt = int(known.knobs.attempts.max_attempt)
-    asked = feed_task(row, params.dump(), real, (), max_attempt, None)
+    units = count_units(params.splitter, known.knobs) if params.splitter else None
+    asked = feed_task(row, params.dump(), real, (), max_attempt, None, units)
     listings = [look_up(known.data, one, None) for one in asked.datasets]
     outcome = judge(asked, listings, int(known.knobs.contentsfeeder.max_records))
     if not isinstance(outcome, Feed):
@@ -81,6 +83,9 @@ def feed(
         found = as_read(one, first)
         files[one.dataset.dataset_id] = again.left(one.dataset.name, found) if again else found
         first += len(found)
+    if params.splitter and not units:
+        masters_of = {i: one.name for i, one in named if one.type == "input" and one.master is None}
+        files = divided(params.splitter, masters_of, files, known.data, known.knobs)
     inputs = [_input(i, one, len(files.get(i, ()))) for i, one in named]
     masters = [Master(r.dataset.dataset_id, len(r), r.events or 0)
                for r in rows if r.dataset.is_master]  # fmt: skip

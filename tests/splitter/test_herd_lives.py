@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import text
 from support.commanding import add_inputs, end, everything, sound, take, work_off
 from support.generating import catalogue, rows
+from support.helpers import put_file_dataset
 from support.herds import ECHO, RFC, VALUES, herd, jobs, members, next_panda_id, refined, with_jobs
 from support.merging import SPEC, merged_at_last
 from support.task_rows import OUTPUT, row_of
@@ -25,6 +26,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import JediError
 from jedi.ddm.interface import DatasetInfo
 from jedi.service.collection import Document, submit_all
+from jedi.service.planning import Alternative, plan_now
 from jedi.splitter.agent import Splitter
 from jedi.taskrefiner.agent import TaskRefiner
 
@@ -173,3 +175,25 @@ def test_ten_thousand_children_take_less_than_a_second(world: World) -> None:
     assert Splitter(world).run_once() == 1
     assert time.process_time() - before <= 1.0
     assert len(members(world, task)) == 10_000
+
+
+def planned(world: World, document: dict[str, Any]) -> tuple[int, float, float]:
+    """The number of planned jobs, and the fewest and most files of one."""
+    with world.engine.connect() as tx:
+        found = plan_now(tx, world.ddm, "anna", json.dumps(document), "json", Path(), 1,
+                         Alternative(()))  # fmt: skip
+    assert found.plan.files_per_job is not None
+    return found.plan.jobs, found.plan.files_per_job.least, found.plan.files_per_job.most
+
+
+def test_the_plan_has_a_job_for_each_unit(world: World) -> None:
+    """Expected: ten jobs of the RFC's manifest; of five files by two, three jobs; the plan writes
+    nothing."""
+    put_files = {f"f{n}": b"1\n" for n in range(5)}
+    put_file_dataset(world, "demo:in", put_files, "SITE_A_DATADISK")
+    assert planned(world, herd()) == (10, 1, 1)
+    by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 2}}
+    assert planned(world, herd(by_files, IN)) == (3, 1, 2)
+    with pytest.raises(JediError, match="more than 100000 units"):
+        planned(world, herd({**RFC, "options": {"Parameters": 100_001}}))
+    assert rows(world, "SELECT FROM jedi_herds") == []
