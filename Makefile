@@ -45,8 +45,8 @@ stress: $(STAMP) ## live through what may happen, other things each time, three 
 	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/whole/test_life.py tests/scenarios/test_chaos.py \
 	  tests/scenarios/test_event_chaos.py
 
-fuzz: $(STAMP) ## FUZZ generated requests to the service, checked against its OpenAPI document
-	@JEDI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -rP tests/api/test_document.py
+fuzz: $(STAMP) ## FUZZ generated requests, checked against the OpenAPI document; 5 FUZZ texts of JDL
+	@JEDI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -rP tests/api/test_document.py tests/spec/jdl/test_jdl_fuzz.py
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check .

@@ -27,6 +27,7 @@ from jedi.spec.jdl.parse import parse
 from jedi.spec.tasks.problems import explain
 from jedi.spec.tasks.text import parse_text
 from jedi.splitter import strategies
+from jedi.splitter.plug_in import SplitterFailed
 from jedi.splitter.variables import has_variables
 
 JDL = "jdl"
@@ -81,7 +82,11 @@ def _options(splitter: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the splitter; the submission refuses one that does not exist."""
     if splitter not in strategies.names():
         return {}
-    consumed = set(strategies.describe(splitter).consumes(attributes))
+    try:
+        consumed = set(strategies.describe(splitter).consumes(attributes))
+    except SplitterFailed as error:
+        remedy = "Ask the operator to correct the plug-in, or name another splitter"
+        raise BadInput([Problem(SPLITTER, splitter, error.sentence.rstrip("."), remedy)]) from None
     return {name: value for name, value in attributes.items() if name in consumed}
 
 

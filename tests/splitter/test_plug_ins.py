@@ -20,6 +20,7 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput
 from jedi.ddm.interface import FileInfo
+from jedi.service.manifests import read
 from jedi.spec.splitting.units import SplitFile
 from jedi.splitter import strategies
 from jedi.splitter.agent import Splitter
@@ -30,6 +31,7 @@ SAMPLE = Path(__file__).parents[2] / "examples" / "plugins"
 FAULTS = """
 import os, signal, subprocess, sys, time
 from jedi.core.errors import BadInput, Problem
+from jedi.service.manifests import read
 from jedi.spec.splitting.units import FileUse, Unit
 
 class Base:
@@ -97,6 +99,9 @@ class NoList(Base):
 class Step(Base):
     after = "never"
 
+class BadOptions(Base):
+    def consumes(self, manifest): raise ValueError("no option")
+
 class BadCheck(Base):
     def check(self, manifest): return [1]
 """
@@ -131,7 +136,7 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("Beyond", "splitter_nonsense", "unit 1: file 1 of 1 files"),
         ("Twice", "splitter_nonsense", "file /lfn is in units 1 and 2"),
         ("NoList", "splitter_failed", "TypeError: 'NoneType' object is not iterable"),
-        ("Xyz", "splitter_unknown", "There is no splitter Xyz. There are BadCheck, Base, "),
+        ("Xyz", "splitter_unknown", "There is no splitter Xyz. There are BadCheck, BadOptions, "),
         ("Hang", "splitter_unknown", "There is no splitter Hang. Did you mean Hangs?"),
     ],
 )  # fmt: skip
@@ -224,3 +229,9 @@ def test_the_sample_is_installed_used_and_removed(
 
 IN = {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": "demo:in"}
 TITLE = {"type": "constant", "value": "${UNIT/Title}"}
+
+
+@pytest.mark.usefixtures("faults")
+def test_a_manifest_with_a_faulty_splitter_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"Splitter: 'BadOptions'.*ValueError: no option"):
+        read('Executable = "x"; Splitter = BadOptions;', "jdl", "anna")

@@ -6,7 +6,7 @@ Source: docs/reference/jdl.md#text.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -28,18 +28,35 @@ class Quoted(str):
     __slots__ = ()
 
 
-_GRAMMAR = r"""
+_NAME = r"[A-Za-z_][\w.]*"
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_WORD = r"(?:\$\{[\w.]+\}|%\(\w+\)s|[\w.\/:@%+*~^$-])++"
+_GRAMMAR = rf"""
 statement: NAME "=" _value
 _value: _item | implicit
 implicit: _item ("," _item)+
-listed: "{" [_item ("," _item)* [","]] "}"
+listed: "{{" [_item ("," _item)* [","]] "}}"
 brackets: "[" [statement] (";" [statement])* "]"
 _item: STRING | WORD | listed | brackets
-NAME: /[A-Za-z_][\w.]*/
-STRING: /"[^"\\]*(?:\\.[^"\\]*)*"/s
-WORD: /(?:\$\{[\w.]+\}|%\(\w+\)s|[\w.\/:@%+*~^$-])+/
+NAME: /{_NAME}/
+STRING: /{_STRING}/s
+WORD: /{_WORD}/
 %ignore /\s+/
 """
+
+
+def _listed(item: str) -> str:
+    """Return the pattern of a list, which agrees with the rule of the grammar."""
+    return rf"\{{\s*+(?:(?:{item})(?:\s*+,\s*+(?:{item}))*+\s*+,?\s*+)?+\}}"
+
+
+_FLAT = _listed(f"{_STRING}|{_WORD}")
+_DEEP = _listed(f"{_STRING}|{_WORD}|{_FLAT}")
+_ITEMS = re.compile(f"({_STRING})|({_WORD})|{_FLAT}", re.DOTALL)
+_SIMPLE = re.compile(rf"\s*+({_NAME})\s*+=\s*+(?:({_STRING})|({_WORD})|({_DEEP}))\s*+", re.DOTALL)
+"""A statement of one string, word, list or list of lists, as most are: read without the parser."""
+
+_MOST_MISTAKES = 100
 _EXPECTED = {
     "NAME": "the name of an attribute",
     "EQUAL": "=",
@@ -56,13 +73,19 @@ _EXPECTED = {
 _ESCAPED = re.compile(r'\\(["\\])')
 
 
+_Statement = tuple[str, int, JdlValue]
+"""A name, its offset and its value."""
+
+
+class _Brackets(list[_Statement]):
+    """The statements inside brackets, before their names were compared."""
+
+
 class _Build(Transformer[Token, Any]):
     """Values in place of a tree, made while the parser reads."""
 
     def STRING(self, token: Token) -> Quoted:
-        """Return the string; a backslash protects quotes and backslashes only."""
-        inner = token[1:-1]
-        return Quoted(_ESCAPED.sub(r"\1", inner) if "\\" in inner else inner)
+        return _string(token)
 
     def WORD(self, token: Token) -> str:
         return str(token)
@@ -72,15 +95,11 @@ class _Build(Transformer[Token, Any]):
 
     implicit = listed
 
-    def brackets(self, statements: list[tuple[Token, JdlValue]]) -> _Brackets:
+    def brackets(self, statements: list[_Statement]) -> _Brackets:
         return _Brackets(statements)
 
-    def statement(self, parts: list[Any]) -> tuple[Token, JdlValue]:
-        return parts[0], parts[1]
-
-
-class _Brackets(list[tuple[Token, JdlValue]]):
-    """The statements inside brackets, before their names were compared."""
+    def statement(self, parts: list[Any]) -> _Statement:
+        return str(parts[0]), parts[0].start_pos, parts[1]
 
 
 @cache
@@ -92,15 +111,21 @@ def _parser() -> Lark:
 def parse(text: str) -> JdlAttributes:
     """Return the attributes of a JDL text. Their names are significant in case, as DIRAC's are.
 
-    Raises BadInput with every mistake: its line and column, the expected tokens, the remedy.
+    Raises BadInput with its mistakes, at most 100: line and column, the expected tokens, the
+    remedy.
     """
     statements, mistakes = divide(text)
-    found: list[tuple[Token, JdlValue]] = []
-    for one in statements:
+    found: list[_Statement] = []
+    for number, one in enumerate(statements):
         try:
-            found.append(_moved(_parser().parse(one.text), one))
+            name, at, value = _read(one.text)
         except UnexpectedInput as error:
             mistakes.append(_mistake(one, error))
+        else:
+            found.append((name, one.offset + at, _plain(value, one.offset, mistakes)))
+        if len(mistakes) >= _MOST_MISTAKES:
+            mistakes += _unread(statements[number + 1 :])
+            break
     attributes = _unique(found, mistakes)
     if not (found or mistakes):
         mistakes.append(Mistake(0, "", "the manifest has no attribute", 'Give Executable = "…";'))
@@ -110,30 +135,59 @@ def parse(text: str) -> JdlAttributes:
     return attributes
 
 
-def _moved(read: Any, statement: JdlStatement) -> tuple[Token, JdlValue]:
-    """Return name and value, the name with its offset in the whole text."""
-    name, value = read
-    return Token(name.type, name.value, start_pos=statement.offset + name.start_pos), value
+def _read(text: str) -> _Statement:
+    """Return a statement; offsets count in `text`."""
+    if simple := _SIMPLE.fullmatch(text):
+        name, string, word, items = simple.groups()
+        value = word or (_string(string) if string else _list(items))
+        return name, simple.start(1), value
+    found: _Statement = _parser().parse(text)  # type: ignore[assignment]
+    return found
 
 
-def _unique(found: Sequence[tuple[Token, JdlValue]], mistakes: list[Mistake]) -> JdlAttributes:
+def _string(text: str) -> Quoted:
+    """Return a string; a backslash protects quotes and backslashes only."""
+    inner = text[1:-1]
+    return Quoted(_ESCAPED.sub(r"\1", inner) if "\\" in inner else inner)
+
+
+def _list(text: str) -> list[JdlValue]:
+    """Return the elements of a list: strings, words and lists of them."""
+    return [
+        one[2] or (_string(one[1]) if one[1] else _list(one[0])) for one in _ITEMS.finditer(text, 1)
+    ]
+
+
+def _unread(statements: Sequence[JdlStatement]) -> Iterator[Mistake]:
+    """Yield the mistake that names how much is unread."""
+    if statements:
+        rule = f"after {_MOST_MISTAKES} mistakes the other {len(statements)} attributes are unread"
+        first = statements[0]
+        at = first.offset + len(first.text) - len(first.text.lstrip())
+        yield Mistake(at, "", rule, "Correct the mistakes above")
+
+
+def _unique(found: Sequence[_Statement], mistakes: list[Mistake]) -> JdlAttributes:
     """Return the attributes; names that occur twice, in any case, are mistakes."""
     spelled: dict[str, str] = {}
     attributes: JdlAttributes = {}
-    for name, value in found:
-        if (first := spelled.setdefault(name.lower(), str(name))) in attributes:
+    for name, at, value in found:
+        if (first := spelled.setdefault(name.lower(), name)) in attributes:
             same = "the attribute is given twice"
             rule = same if first == name else f"{first} differs in case only"
-            mistakes.append(Mistake(name.start_pos or 0, str(name), rule, "Keep one"))
-        attributes[str(name)] = _plain(value, mistakes)
+            if len(mistakes) < _MOST_MISTAKES:
+                mistakes.append(Mistake(at, name, rule, "Keep one"))
+        attributes[name] = value
     return attributes
 
 
-def _plain(value: JdlValue, mistakes: list[Mistake]) -> JdlValue:
+def _plain(value: JdlValue, offset: int, mistakes: list[Mistake]) -> JdlValue:
+    """Return a value whose brackets are attributes; their offsets count from `offset`."""
     if isinstance(value, _Brackets):
-        return _unique(value, mistakes)
+        inner = [(name, offset + at, _plain(one, offset, mistakes)) for name, at, one in value]
+        return _unique(inner, mistakes)
     if type(value) is list:
-        return [_plain(one, mistakes) for one in value]
+        return [_plain(one, offset, mistakes) for one in value]
     return value
 
 
