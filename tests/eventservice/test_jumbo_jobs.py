@@ -18,6 +18,8 @@ from support.dogs import run as run_dog
 from support.event_sets import (
     EventPilot,
     events_task,
+    jumbo_jobs_task,
+    look_again,
     range_counts,
     serve,
     set_jobs,
@@ -36,12 +38,7 @@ from jedi.spec.jobs.attempt import HeldJob
 def jumbo_task(world: World, files: int = 2, jumbos: int = 1, **keys: Any) -> int:
     """A task of job sets of three ranges, each with a co-jumbo job at SITE_A; jumbo jobs wait at
     SITE_B."""
-    set_sites(world, "SITE_B", catchall={"useJumboJobs": True})
-    with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
-                        "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"))  # fmt: skip
-    task = events_task(world, files=files, site=None, includedSite="SITE_A",
-                       inFilePosEvtNum=True, nJumboJobs=jumbos, **keys)  # fmt: skip
+    task = jumbo_jobs_task(world, "online", files=files, nJumboJobs=jumbos, **keys)
     assert run_dog(world, "jumbo_jobs") == {"added": 1}
     serve(world)
     return task
@@ -57,14 +54,6 @@ def ended(world: World, task: int) -> None:
             pilot.end(job)
     while Adder(world).run_once():
         pass
-    serve(world)
-
-
-def look_again(world: World) -> None:
-    """The EventService looks at job sets that nobody serves. Raw: time does it."""
-    with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobsets SET next_look_at = jedi_now() "
-                        "WHERE next_look_at IS NOT NULL"))  # fmt: skip
     serve(world)
 
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import text
 from support.commanding import files, sound
 from support.dogs import run as run_dog
-from support.event_sets import EventPilot, events_task, range_counts, serve, set_jobs
+from support.event_sets import EventPilot, jumbo_jobs_task, range_counts, serve, set_jobs
 from support.generating import rows
 from support.situations import set_sites
 
@@ -27,15 +26,8 @@ FAKE = ("co_jumbo", "waiting", None)
 
 
 def waiting_task(world: World, files: int = 2, **keys: Any) -> int:
-    """A task of job sets of three ranges. SITE_A, the only site of its co-jumbo jobs, takes none
-    now; SITE_B has jumbo jobs. Raw: SITE_A reads pieces at SITE_B."""
-    set_sites(world, "SITE_A", status="offline")
-    set_sites(world, "SITE_B", catchall={"useJumboJobs": True})
-    with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
-                        "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"))  # fmt: skip
-    said = {"site": None, "includedSite": "SITE_A", "nJumboJobs": 1, **keys}
-    return events_task(world, files=files, inFilePosEvtNum=True, **said)
+    """A task of job sets of three ranges, whose co-jumbo jobs no site takes now."""
+    return jumbo_jobs_task(world, "offline", files=files, **keys)
 
 
 def waiting(world: World, task: int) -> tuple[int, int]:

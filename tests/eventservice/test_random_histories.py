@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.commanding import files, sound
-from support.event_sets import EventPilot, copies_task, events_task, ranges, serve, set_jobs
+from support.dogs import run as run_dog
+from support.event_sets import (
+    EventPilot,
+    copies_task,
+    events_task,
+    jumbo_jobs_task,
+    look_again,
+    ranges,
+    serve,
+    set_jobs,
+)
 from support.generating import rows
 from support.situations import set_sites
 
@@ -35,6 +45,7 @@ from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove
 
 STEPS = 80
+JUMBO_DOGS = ("jumbo_jobs", "co_jumbo", "waiting_co_jumbo")
 SETS = 40
 _LIVE = text("""
 SELECT pandaid, kind, status FROM jedi_jobs
@@ -59,52 +70,62 @@ class RandomHistory:
             world, 16, nEsConsumers=3, maxAttemptES=3, maxAttemptEsJob=4,
             allowPartialFinish=self.partial,
         )  # fmt: skip
-        self.pilot = EventPilot(world)
-        self.held: dict[int, tuple[HeldJob, list[int]]] = {}
+        self.begin("SITE_A")
+
+    def begin(self, *sites: str) -> None:
+        """Pilots at sites, which have no job yet."""
+        self.pilots = {site: EventPilot(self.world, site) for site in sites}
+        self.held: dict[int, tuple[EventPilot, HeldJob, list[int]]] = {}
 
     def run(self) -> str:
         """Go on until the job set has ended; how its last merge job did."""
         for _ in range(STEPS):
             self.step()
-            [row] = rows(self.world, "SELECT j.status FROM jedi_jobsets s JOIN jedi_jobs j "
-                         "ON j.pandaid = s.merge_pandaid WHERE s.ended_at IS NOT NULL "
-                         "UNION ALL SELECT NULL LIMIT 1")  # fmt: skip
-            if row.status:
-                return str(row.status)
+            if ended := self.ended():
+                return ended[0]
         raise AssertionError("the job set does not end")
+
+    def ended(self) -> list[str]:
+        """The ends of the last merge jobs of job sets that have ended, in their order."""
+        found = rows(self.world, "SELECT j.status FROM jedi_jobsets s JOIN jedi_jobs j "
+                     "ON j.pandaid = s.merge_pandaid WHERE s.ended_at IS NOT NULL "
+                     "ORDER BY s.jobsetid")  # fmt: skip
+        return [row.status for row in found]
 
     def step(self) -> None:
         """A pilot takes a job, gets and reports ranges, or ends; now and then JEDI comes."""
-        waiting = rows(self.world, "SELECT pandaid FROM jedi_jobs WHERE status = 'activated'")
-        wanted = sum(self.random.random() < 0.5 for _ in waiting)
-        for job in self.pilot.take(wanted) if wanted else []:
-            self.held[job.panda_id] = job, []
-        for job, has in list(self.held.values()):
+        for site, pilot in self.pilots.items():
+            waiting = rows(self.world, "SELECT pandaid FROM jedi_jobs WHERE status = 'activated' "
+                           "AND site = :s", s=site)  # fmt: skip
+            wanted = sum(self.random.random() < 0.5 for _ in waiting)
+            for job in pilot.take(wanted) if wanted else []:
+                self.held[job.panda_id] = pilot, job, []
+        for pilot, job, has in list(self.held.values()):
             if self.random.random() < 0.7:
-                self.work(job, has)
+                self.work(pilot, job, has)
         if self.random.random() < 0.6:
             serve(self.world)
             Adder(self.world).run_once()
             sound(self.world)
 
-    def work(self, job: HeldJob, has: list[int]) -> None:
+    def work(self, pilot: EventPilot, job: HeldJob, has: list[int]) -> None:
         [row] = rows(self.world, "SELECT kind, status, kill_code FROM jedi_jobs WHERE pandaid = :j",
                      j=job.panda_id)  # fmt: skip
         if row.status not in states.JOB_AT_SITE:
             del self.held[job.panda_id]
         elif row.kind == "es_merge":
-            self.merge(job)
+            self.merge(pilot, job)
         elif row.kill_code or self.random.random() < 0.3:
-            self.end(job, bool(row.kill_code))
+            self.end(pilot, job, bool(row.kill_code))
         else:
-            has += self.pilot.ask(job, self.random.randint(0, 4))
+            has += pilot.ask(job, self.random.randint(0, 4))
             for first in list(has):
                 how = self.random.choices(("finished", "failed", "fatal", ""), self.weights)[0]
                 if how:
-                    self.pilot.process(job, [first], how)
+                    pilot.process(job, [first], how)
                     has.remove(first)
 
-    def end(self, job: HeldJob, killed: bool) -> None:
+    def end(self, pilot: EventPilot, job: HeldJob, killed: bool) -> None:
         how = "killed" if killed else self.random.choice(self.ends)
         del self.held[job.panda_id]
         if how == "lost":
@@ -112,22 +133,22 @@ class RandomHistory:
                 move = JobMove(job.panda_id, "holding", "lost_heartbeat", "Silent.", job.lock_seq)
                 assert consumer_ends.lose(tx, [move], "WatchDog")
         elif how == "killed":
-            self.pilot.end(job, "cancelled")
+            pilot.end(job, "cancelled")
         else:
             more = {} if how == "finished" else {"error_code": "payload_exit"}
-            self.pilot.end(job, how, **more)
+            pilot.end(job, how, **more)
 
-    def merge(self, job: HeldJob) -> None:
+    def merge(self, pilot: EventPilot, job: HeldJob) -> None:
         del self.held[job.panda_id]
         if self.random.random() < 0.5:
-            self.pilot.end(job)
+            pilot.end(job)
             return
         zips = rows(self.world, "SELECT DISTINCT z.lfn FROM jedi_event_zips z JOIN jedi_events e "
                     "USING (ziprow_id) JOIN jedi_jobsets s ON s.jobsetid = e.jobsetid "
                     "WHERE e.status = 6 AND s.merge_pandaid = :j ORDER BY 1",
                     j=job.panda_id)  # fmt: skip
         bad: list[dict[str, Any]] = [{"lfn": zips[0].lfn, "problem": "broken"}]
-        self.pilot.end(job, "failed", error_code="stagein_checksum", bad_inputs=bad)
+        pilot.end(job, "failed", error_code="stagein_checksum", bad_inputs=bad)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -152,6 +173,62 @@ def test_each_event_is_merged_once_or_its_input_tried_again(world: World, seed: 
     sound(world)
 
 
+class JumboHistory(RandomHistory):
+    """Job sets that co-jumbo jobs at SITE_A and jumbo jobs at SITE_B process. With every other seed
+    they begin with placeholders, since SITE_A is offline."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self.random = world, random.Random(seed)
+        self.partial = self.random.random() < 0.5
+        late = seed % 2 == 0
+        self.task = jumbo_jobs_task(
+            world, "offline" if late else "online", files=3, events=8, maxAttemptES=3,
+            allowPartialFinish=self.partial,
+        )  # fmt: skip
+        kinds = {kind for kind, status, _ in set_jobs(world, self.task) if status == "waiting"}
+        assert kinds == ({"es_merge", "co_jumbo"} if late else {"es_merge"})
+        self.begin("SITE_A", "SITE_B")
+
+    def run(self) -> str:
+        """Go on until all job sets have ended, and no jumbo job is left."""
+        for n in range(STEPS):
+            self.step()
+            for dog in self.random.sample(JUMBO_DOGS, 2):
+                run_dog(self.world, dog)
+            if n == 8:
+                set_sites(self.world, "SITE_A", status="online")
+            look_again(self.world)
+            ended = self.ended()
+            if len(ended) == 3 and not self.held:
+                return " ".join(ended)
+        raise AssertionError("the job sets do not end")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_jumbo_jobs_lose_and_double_no_event(world: World, seed: int) -> None:
+    """Whatever jumbo jobs and co-jumbo jobs do: each event of a finished job set is merged once, or
+    given up where the task allows it; an input of any other is ready or failed. No file waits for a
+    real co-jumbo job in the end."""
+    history = JumboHistory(world, seed)
+    ended = history.run().split()
+    found = rows(world, "SELECT s.jobsetid, m.status, e.fileid, e.job_processid, "
+                 "count(*) FILTER (WHERE e.status = 9) AS merged, "
+                 "count(*) FILTER (WHERE e.status = 8) AS fatal "
+                 "FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid "
+                 "JOIN jedi_events e USING (jobsetid) GROUP BY 1, 2, 3, 4")  # fmt: skip
+    assert len(found) == 12
+    for row in found:
+        if row.status == "finished":
+            assert row.merged + row.fatal == 1
+            assert history.partial or not row.fatal
+        else:
+            assert not row.merged
+    assert files(world, history.task)["finished"] == ended.count("finished")
+    [(left,)] = rows(world, "SELECT count(*) FROM jedi_dataset_contents WHERE is_waiting = 'Y'")
+    assert left == 0
+    sound(world)
+
+
 class TroubledHistory(RandomHistory):
     """Many job sets, of a task that does without ranges and of one that does not. People, dogs and
     a site that goes offline end consumers, too."""
@@ -166,8 +243,7 @@ class TroubledHistory(RandomHistory):
                 world, 6, files=SETS, nEsConsumers=3, maxAttemptES=2, maxAttemptEsJob=1,
                 allowPartialFinish=partial, output=f"a:{partial}",
             )  # fmt: skip
-        self.pilot = EventPilot(world)
-        self.held = {}
+        self.begin("SITE_A")
 
     def trouble(self) -> None:
         """Somebody ends a consumer that waits or runs, or a merge job that waits."""
@@ -193,12 +269,12 @@ class TroubledHistory(RandomHistory):
         with self.world.engine.begin() as tx:
             claimed = agent.claim(tx, 100)
         results = [(item, agent.work(item)) for item in claimed]
-        for job, _ in list(self.held.values()):
+        for pilot, job, _ in list(self.held.values()):
             [row] = rows(self.world, "SELECT kind, status FROM jedi_jobs WHERE pandaid = :j",
                          j=job.panda_id)  # fmt: skip
             works = row.kind == "consumer" and row.status == "running"
             if works and self.random.random() < 0.5:
-                self.end(job, killed=False)
+                self.end(pilot, job, killed=False)
         with self.world.engine.begin() as tx:
             agent.apply(tx, results)
 

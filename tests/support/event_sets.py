@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from sqlalchemy import text
+
 from jedi.agent.base import World
 from jedi.core.states import EVENT_CODES
 from jedi.eventservice.agent import EventService
@@ -20,6 +22,7 @@ from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.users.users import Identity
 from support.commanding import add_inputs
 from support.generating import document, generate, ready, rows
+from support.situations import set_sites
 
 MERGE = {"transPath": "merge.sh", "jobParameters": "${IN} ${OUTPUT0}"}
 _NAMES = {code: name for name, code in EVENT_CODES.items()}
@@ -34,6 +37,18 @@ def events_task(world: World, events: int = 6, files: int = 1, **keys: Any) -> i
     [task] = ready(world, document(**{k: v for k, v in said.items() if v is not None}))
     assert generate(world) == 1
     return task
+
+
+def jumbo_jobs_task(world: World, status: str, **keys: Any) -> int:
+    """A task of a job set a file with co-jumbo jobs at SITE_A, which has this status, and jumbo
+    jobs at SITE_B. Raw: SITE_A reads pieces at SITE_B."""
+    set_sites(world, "SITE_A", status=status)
+    set_sites(world, "SITE_B", catchall={"useJumboJobs": True})
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
+                        "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"))  # fmt: skip
+    said = {"site": None, "includedSite": "SITE_A", "nJumboJobs": 1, **keys}
+    return events_task(world, inFilePosEvtNum=True, **said)
 
 
 def copies_task(world: World, mode: str, copies: int = 3, **keys: Any) -> int:
@@ -55,6 +70,14 @@ def serve(world: World) -> int:
         if not mover.run_once() + now:
             return found
     raise AssertionError("the EventService does not come to rest")
+
+
+def look_again(world: World) -> None:
+    """The EventService looks at job sets that nobody serves. Raw: time does it."""
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobsets SET next_look_at = jedi_now() "
+                        "WHERE next_look_at IS NOT NULL"))  # fmt: skip
+    serve(world)
 
 
 class EventPilot:
