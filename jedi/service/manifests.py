@@ -47,9 +47,20 @@ def read(text: str, format: str, who: str) -> ReadTask:
     """Return the task document in a text of YAML, JSON or JDL. BadInput with all mistakes of its
     form; the outputs of a manifest belong to `who`."""
     found = parse(text) if format == JDL else parse_text(text, format)
-    if format == JDL or (isinstance(found, dict) and _MARK in found):
+    if format == JDL or _is_manifest(found):
         return _of_manifest(found, who)
     return ReadTask(found)
+
+
+def attributes(text: str, format: str) -> dict[str, Any] | None:
+    """Return the attributes of a manifest in a text that was accepted; None: it is a task
+    document."""
+    found = parse(text) if format == JDL else parse_text(text, format)
+    return found if format == JDL or _is_manifest(found) else None
+
+
+def _is_manifest(document: Any) -> bool:
+    return isinstance(document, dict) and _MARK in document
 
 
 def _of_manifest(attributes: Mapping[str, Any], who: str) -> ReadTask:

@@ -17,7 +17,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.jobgenerator.splitter import CapCutter, Caps, Weights, walk
 from jedi.spec.jobs.demand import GB
 from jedi.spec.splitting.event_ranges import across
-from jedi.spec.splitting.units import ChainStep, FileUse, Manifest, SplitFile, Unit
+from jedi.spec.splitting.units import FileUse, Manifest, SplitAfter, SplitFile, Unit
 
 MAX_FILES = "SplitterMaxFilesPerJob"
 EVENTS = "SplitterEventsPerJob"
@@ -29,7 +29,7 @@ class ByInput:
     """A strategy that needs the files of the input; `numbers` are its options, with defaults (None:
     the option is needed)."""
 
-    after: ChainStep = "contents"
+    after: SplitAfter = "contents"
     numbers: ClassVar[Mapping[str, float | None]] = {}
 
     def consumes(self, manifest: Manifest) -> list[str]:

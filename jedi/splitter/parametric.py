@@ -13,7 +13,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.splitting.units import ChainStep, Manifest, OptionValue, SplitFile, Unit
+from jedi.spec.splitting.units import Manifest, OptionValue, SplitAfter, SplitFile, Unit
 
 _OPTION = re.compile(r"(Parameters|ParameterStart|ParameterStep|ParameterFactor)(?:\.(\w+))?")
 _DEFAULTS = {
@@ -55,7 +55,7 @@ class _Vector:
 class Parametric:
     """One unit for each value; named parameters go side by side."""
 
-    after: ChainStep = "refine"
+    after: SplitAfter = "refine"
 
     def consumes(self, manifest: Manifest) -> list[str]:
         """Return the options that describe the parameters."""

@@ -21,12 +21,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.host import questions
 from jedi.host.questions import Reply
-from jedi.spec.splitting.units import ChainStep, FileUse, Manifest, SplitFile, Unit
+from jedi.spec.splitting.units import FileUse, Manifest, SplitAfter, SplitFile, Unit
 
 _OPTION = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 _UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
 _NONSENSE = "splitter_nonsense"
-_STEPS: dict[EntryPoint, ChainStep] = {}
+_STEPS: dict[EntryPoint, SplitAfter] = {}
 
 _WireProblem = tuple[str, Any, str, str]
 _WireUse = int | tuple[int, int, int]
@@ -53,7 +53,7 @@ class _Answer(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    after: ChainStep | None = None
+    after: SplitAfter | None = None
     consumes: list[str] | None = None
     check: list[_WireProblem] | None = None
     plan: list[tuple[dict[str, str | list[Any]], list[_WireUse]]] | None = None
@@ -68,7 +68,7 @@ class PlugIn:
         self._limits = limits
 
     @property
-    def after(self) -> ChainStep:
+    def after(self) -> SplitAfter:
         """The step of the chain after which it can run; asked once in the life of this process."""
         if self._point not in _STEPS:
             _STEPS[self._point] = self._ask("after").after or "refine"

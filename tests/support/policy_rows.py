@@ -116,6 +116,10 @@ ROWS: dict[str, Row] = {
         "anybody", 200, 404, scope="submit", jedi_task_ids=[TASK], sandbox=SHA256
     ),
     "task.clean": changes("owner", 409, jedi_task_id=TASK),
+    "job.herd": reads(panda_id=JOB),
+    "task.chain": reads(jedi_task_id=TASK),
+    "task.herd": reads(jedi_task_id=TASK),
+    "task.jdl": reads("anybody", 404, jedi_task_id=TASK),
     "task.descendants": reads("anybody", 404, jedi_task_id=TASK, panda_id=1),
     "task.events": reads(jedi_task_id=TASK),
     "task.exec": changes("anybody", 200, 422, scope="submit", command=["true"]),

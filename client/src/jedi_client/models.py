@@ -825,6 +825,38 @@ class JobDetails(Value):
 
 
 @dataclass(eq=False, repr=False)
+class HerdMember(Value):
+    """A member of a herd. `origin_panda_id` is the id that its submitter keeps, `panda_id` and
+    `status` are those of its latest attempt; `parameter`: its value of a parameter without a
+    name."""
+
+    unit_nr: int | None
+    split_id: str | None
+    origin_panda_id: int
+    job_split_type: str
+    parameter: str | None
+    panda_id: int | None
+    status: str | None
+    n_attempts: int | None
+
+
+@dataclass(eq=False, repr=False)
+class HerdReport(Value):
+    """A herd: JobSplitType and PandaID of its originator, MasterJobID of all its members; the
+    numbers of members by the status of their latest attempt, and a page of members. A task without
+    splitter is Single and has no members."""
+
+    jedi_task_id: int
+    job_split_type: str
+    splitter: str | None
+    master_job_id: int | None
+    n_units: int | None
+    split_at: datetime | None
+    statuses: dict[str, int]
+    members: list[HerdMember]
+
+
+@dataclass(eq=False, repr=False)
 class Printed(Value):
     """The stdout and stderr of a job; `source` names the place where JEDI found them."""
 
@@ -967,6 +999,18 @@ class TaskDetails(Value):
     purging: Purging
     failures: list[FailureCause]
     forecasts: list[Forecast]
+
+
+@dataclass(eq=False, repr=False)
+class ChainStep(Value):
+    """A step of the chain of a task, the agent that does it, its state, and its reason."""
+
+    name: str
+    agent: str
+    state: Literal["done", "now", "waits", "failed", "skipped"]
+    time: datetime | None
+    reason_code: str | None
+    reason: str | None
 
 
 @dataclass(eq=False, repr=False)

@@ -15,6 +15,7 @@ from jedi_client.models import (
     AttributeChange,
     AuditEntry,
     BrokerOutcome,
+    ChainStep,
     Changed,
     CheckReport,
     Cleaned,
@@ -23,6 +24,7 @@ from jedi_client.models import (
     EndpointSummary,
     FileSummary,
     Forecast,
+    HerdReport,
     JobDetails,
     JobSummary,
     KnobChange,
@@ -1012,6 +1014,21 @@ class Client(Transport):
             JobDetails,
         )
 
+    def job_herd(
+        self,
+        panda_id: int,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+    ) -> HerdReport:
+        """Show the herd of a job: any member and any attempt. `after`: the last unit of the page before."""
+        return self.call(
+            "GET", "/v1/jobs/{panda_id}/herd",
+            {"panda_id": panda_id},
+            {"after": after, "limit": limit},
+            HerdReport,
+        )
+
     def job_log(
         self,
         panda_id: int,
@@ -1148,6 +1165,18 @@ class Client(Transport):
             TaskDetails,
         )
 
+    def task_chain(
+        self,
+        jedi_task_id: int,
+    ) -> list[ChainStep]:
+        """Show the steps of a task from its submission to its jobs, with state, time and reason."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/chain",
+            {"jedi_task_id": jedi_task_id},
+            {},
+            list[ChainStep],
+        )
+
     def task_clean(
         self,
         jedi_task_id: int,
@@ -1196,6 +1225,21 @@ class Client(Transport):
             list[FileSummary],
         )
 
+    def task_herd(
+        self,
+        jedi_task_id: int,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+    ) -> HerdReport:
+        """Show the herd of a task with a splitter: JobSplitType, MasterJobID, members. `after`: the last unit of the page before."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/herd",
+            {"jedi_task_id": jedi_task_id},
+            {"after": after, "limit": limit},
+            HerdReport,
+        )
+
     def task_history(
         self,
         jedi_task_id: int,
@@ -1206,6 +1250,20 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {},
             list[Step],
+        )
+
+    def task_jdl(
+        self,
+        jedi_task_id: int,
+        *,
+        unit_nr: int | None = None,
+    ) -> str:
+        """Give the manifest of a task, or of a unit of a herd, in JDL: as submitted, if it was JDL."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/jdl",
+            {"jedi_task_id": jedi_task_id},
+            {"unit_nr": unit_nr},
+            str,
         )
 
     def task_jobs(

@@ -7,6 +7,7 @@ from jedi.service.operations import (
     config,
     datasets,
     files,
+    herds,
     jobs,
     me,
     queues,
@@ -21,8 +22,8 @@ from jedi.service.operations.table import TABLE, Operation
 
 __all__ = ["MODULES", "OPERATIONS", "TABLE"]
 MODULES = (
-    tasks, submission, files, jobs, me, sites, queues, config, datasets, users, rules, brokerage,
-    system,
+    tasks, submission, files, herds, jobs, me, sites, queues, config, datasets, users, rules,
+    brokerage, system,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))

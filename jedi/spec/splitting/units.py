@@ -17,7 +17,7 @@ OptionValue = str | Sequence[Any]
 Manifest = Mapping[str, Any]
 """Options by name, as JDL or JSON has them: texts, numbers, lists."""
 
-ChainStep = Literal["refine", "contents"]
+SplitAfter = Literal["refine", "contents"]
 """The step of the chain after which a strategy can run: the task's parameters are known, or the
 files of its input."""
 
@@ -57,7 +57,7 @@ class SplitStrategy(Protocol):
     and no random number, so that two runs agree."""
 
     @property
-    def after(self) -> ChainStep:
+    def after(self) -> SplitAfter:
         """The step of the chain after which it can run."""
 
     def consumes(self, manifest: Manifest) -> Iterable[str]:

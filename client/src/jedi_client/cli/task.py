@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi_client.cli import access, task_follow, task_reference, task_results
+from jedi_client.cli import access, task_follow, task_herd, task_reference, task_results
 from jedi_client.cli.common import (
     Json,
     ProfileName,
@@ -406,6 +406,9 @@ app.command("params")(task_reference.params)
 app.command("schema")(task_reference.schema)
 app.command("log")(task_results.log)
 app.command()(events)
+app.command()(task_herd.herd)
+app.command()(task_herd.chain)
+app.command()(task_herd.jdl)
 app.command("watch")(task_follow.watch)
 app.command("wait")(task_follow.wait)
 app.command("get")(task_results.get)

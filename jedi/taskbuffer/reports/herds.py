@@ -1,0 +1,129 @@
+"""Herds and their members, as people look at them.
+
+Source: docs/reference/herds.md#records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
+
+_HERD = text("""
+SELECT h.splitter, h.after, h.originpandaid AS master_job_id, h.n_units, h.split_at
+FROM jedi_herds h WHERE h.jeditaskid = :task
+""")
+
+
+class HerdRecord(NamedTuple):
+    """The record of a herd; `n_units` and `split_at` are None before the split."""
+
+    splitter: str
+    after: str
+    master_job_id: int
+    n_units: int | None
+    split_at: datetime | None
+
+
+def herd(tx: Connection, jedi_task_id: int) -> HerdRecord | None:
+    """The record of a task that is a herd."""
+    return row_of(HerdRecord, tx.execute(_HERD, {"task": jedi_task_id}))
+
+
+_TASK_OF = text("""
+SELECT jeditaskid FROM jedi_herds WHERE originpandaid = :job
+UNION ALL SELECT jeditaskid FROM jedi_units WHERE originpandaid = :job
+UNION ALL SELECT jeditaskid FROM jedi_jobs WHERE pandaid = :job
+UNION ALL SELECT jeditaskid FROM jedi_jobs_archived WHERE pandaid = :job
+LIMIT 1
+""")
+
+
+def task_of(tx: Connection, panda_id: int) -> int | None:
+    """The task of a job, or of a member of a herd whose job is not made yet."""
+    found: int | None = tx.scalar(_TASK_OF, {"job": panda_id})
+    return found
+
+
+_ATTEMPT = """
+SELECT pandaid, status FROM {jobs} j
+WHERE j.jeditaskid = m.jeditaskid AND j.unit_nr = m.unit_nr
+  AND j.originpandaid = m.originpandaid"""
+_ATTEMPTS = f"""
+  {_ATTEMPT.format(jobs="jedi_jobs")}
+  UNION ALL {_ATTEMPT.format(jobs="jedi_jobs_archived")}"""
+_MEMBERS = text(f"""
+SELECT m.unit_nr, m.splitid AS split_id, m.originpandaid AS origin_panda_id,
+  m.jobsplittype AS job_split_type, m.options ->> 'Parameter' AS parameter,
+  a.pandaid AS panda_id, a.status, a.n_attempts
+FROM jedi_herd_members m LEFT JOIN LATERAL (
+  SELECT pandaid, status, count(*) OVER () AS n_attempts FROM ({_ATTEMPTS}) a
+  ORDER BY pandaid DESC LIMIT 1) a ON true
+WHERE m.jeditaskid = :task AND coalesce(m.unit_nr, 1) > :after ORDER BY m.unit_nr LIMIT :limit
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class HerdMember:
+    """A member of a herd. `origin_panda_id` is the id that its submitter keeps, `panda_id` and
+    `status` are those of its latest attempt; `parameter`: its value of a parameter without a
+    name."""
+
+    unit_nr: int | None
+    split_id: str | None
+    origin_panda_id: int
+    job_split_type: str
+    parameter: str | None
+    panda_id: int | None
+    status: str | None
+    n_attempts: int | None
+
+
+def members(tx: Connection, jedi_task_id: int, after: int, limit: int) -> list[HerdMember]:
+    """The members of a herd behind a unit, in their order; before the split the originator."""
+    values = {"task": jedi_task_id, "after": after, "limit": limit}
+    return rows_of(HerdMember, tx.execute(_MEMBERS, values))
+
+
+_STATUSES = text(f"""
+SELECT coalesce(a.status, 'no job yet'), count(*) FROM jedi_herd_members m LEFT JOIN LATERAL (
+  SELECT status FROM ({_ATTEMPTS}) a ORDER BY pandaid DESC LIMIT 1) a ON true
+WHERE m.jeditaskid = :task GROUP BY 1 ORDER BY 1
+""")
+
+
+def statuses(tx: Connection, jedi_task_id: int) -> dict[str, int]:
+    """The numbers of members by the status of their latest attempt."""
+    return dict_of(str, int, tx.execute(_STATUSES, {"task": jedi_task_id}))
+
+
+_SOURCE = text("""
+SELECT source_text AS text, source_format AS format FROM jedi_taskparams WHERE jeditaskid = :task
+""")
+
+
+class SubmittedText(NamedTuple):
+    """The text of a task, byte for byte as submitted, and its format."""
+
+    text: str
+    format: str
+
+
+def submitted_text(tx: Connection, jedi_task_id: int) -> SubmittedText | None:
+    """The text that a task was submitted in."""
+    return row_of(SubmittedText, tx.execute(_SOURCE, {"task": jedi_task_id}))
+
+
+_OPTIONS = text("""
+SELECT options FROM jedi_units WHERE jeditaskid = :task AND unit_nr = :unit
+""")
+
+
+def own_options(tx: Connection, jedi_task_id: int, unit_nr: int) -> dict[str, Any] | None:
+    """The own options of a unit of a herd."""
+    found: dict[str, Any] | None = tx.scalar(_OPTIONS, {"task": jedi_task_id, "unit": unit_nr})
+    return found
