@@ -5,8 +5,9 @@ Source: docs/reference/event-service.md#job-sets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from jedi.spec.jobs.generation import EventUse, NewJobs, TaskOrder
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.spec.splitting.split_rules import SplitRules
 
+T = TypeVar("T")
 MOST_SITES = 10
 """Sites that a job set remembers for its consumers. Software that is built is at one of them."""
 
@@ -28,6 +30,9 @@ def as_job_sets(
     `candidates`: positions of the sites that may have consumers, best first."""
     rules, mode = task.rules, task.rules.event_mode
     assert mode is not None
+    usual = ordinary_sites(rules, sites)
+    if ordinary := {job for job, at in zip(jobs.panda_ids, jobs.sites, strict=True) if at in usual}:
+        return _in_part(task, jobs, sites, candidates, ordinary)
     places = {name: sites_of_set(rules, sites, candidates, at)
               for at, name in enumerate(sites.sites) if name in set(jobs.sites)}  # fmt: skip
     first = {site: first_sites(sites, found, rules) for site, found in places.items()}
@@ -49,6 +54,48 @@ def as_job_sets(
             ranges=ranges_of(rules, jobs.events),
             consumers=consumers,
         ),
+    )
+
+
+def ordinary_sites(rules: SplitRules, sites: Snapshot) -> set[str]:
+    """The sites where jobs are ordinary ones, without consumers: those that take jobs of all kinds,
+    if the task wants that. Source: docs/reference/event-service.md#ordinary-jobs."""
+    if not rules.switch_es_to_normal:
+        return set()
+    return {sites.sites[at] for at in np.flatnonzero(sites.where("job_seed", "all")).tolist()}
+
+
+def _in_part(
+    task: TaskOrder, jobs: NewJobs, sites: Snapshot, candidates: Sequence[int], ordinary: Set[int]
+) -> NewJobs:
+    """The same jobs: those of `ordinary` ids as ordinary ones, the others as job sets."""
+    rules, seconds = task.rules, task.demand.base_walltime_s
+    kinds = ["normal" if job in ordinary else "es_merge" for job in jobs.panda_ids]
+    rest = replace(jobs, kinds=kinds).of_sets
+    events = [use.of(ordinary, within=False) for use in jobs.events]
+    others = replace(rest, kinds=None, events=events, statuses=[
+        status for status, kind in zip(jobs.statuses, kinds, strict=True) if kind == "es_merge"
+    ])  # fmt: skip
+    usual = rules.model_copy(update={"switch_es_to_normal": None})
+    made = as_job_sets(replace(task, rules=usual), others, sites, candidates) if rest else None
+
+    def choose(own: Sequence[T], waiting: Sequence[T]) -> list[T]:
+        return [
+            a if kind == "normal" else b for a, b, kind in zip(own, waiting, kinds, strict=True)
+        ]
+
+    alone = [round((s - seconds) * rules.sharers + seconds) if s > seconds else s
+             for s in jobs.walltime_s]  # fmt: skip
+    own = [command.replace("$PANDAID", str(job))
+           for command, job in zip(jobs.beside, jobs.panda_ids, strict=True)]  # fmt: skip
+    return replace(
+        jobs,
+        kinds=kinds,
+        statuses=choose(jobs.statuses, ["waiting"] * len(jobs)),
+        commands=choose(own, jobs.commands),
+        walltime_s=choose(alone, jobs.walltime_s),
+        events=[use.of(ordinary) for use in jobs.events] if rules.by_events else [],
+        sets=made.sets if made else None,
     )
 
 

@@ -96,15 +96,18 @@ class JobMaking:
 
     def write(self, tx: Connection, new: Sequence[tuple[TaskOrder, NewJobs]]) -> None:
         """Write new jobs and what belongs to them; those that their owners hold are held."""
-        with_sets = [(order, jobs) for order, jobs in new if jobs.sets]
+        with_sets = [(order, jobs.of_sets) for order, jobs in new if jobs.sets]
         job_sets.lock_predecessors(tx, with_sets)
         generation.write_jobs(tx, new, self.name)
         job_sets.write_sets(tx, with_sets, self.name)
         ordinary = {
-            order.jedi_task_id: list(jobs.panda_ids)
+            order.jedi_task_id: [
+                job for job, kind in zip(jobs.panda_ids, kinds, strict=True)
+                if kind in ("normal", "scout")
+            ]
             for order, jobs in new
-            if order.columns["kind"] in ("normal", "scout")
-        }
+            for kinds in [jobs.kinds or [order.columns["kind"]] * len(jobs)]
+        }  # fmt: skip
         one_job.hold_new_jobs(tx, ordinary, self.name)
 
     def _register(self, outputs: Mapping[OutputDataset, Sequence[str]]) -> None:

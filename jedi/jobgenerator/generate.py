@@ -123,6 +123,7 @@ def make_jobs(m: Material) -> NewJobs:
         seeds=seeds,
         retries=lineage.retries,
         sets=None,
+        kinds=None,
     )
 
 

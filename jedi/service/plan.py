@@ -19,6 +19,7 @@ from jedi.brokerage.nucleus_requirements import data_of, measured, need_of, with
 from jedi.brokerage.whatif import SiteView, chosen, views
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
+from jedi.eventservice.job_sets import ordinary_sites
 from jedi.jobgenerator.generate import resources
 from jedi.jobgenerator.inputs import readings
 from jedi.jobgenerator.locating import where_of
@@ -305,15 +306,18 @@ def _with_jobs(plan: TaskPlan, fed: PlannedTask, stages: Sequence[Stage]) -> Tas
         at=tuple(at),
         wait_s=min(waits, default=None),
         unknown=None if waits else "no_start_rate",
-        job_sets=_job_sets(stages[0].found.task.rules, every),
+        job_sets=_job_sets(stages[0].found, every),
     )
 
 
-def _job_sets(rules: SplitRules, every: Mapping[str, Sequence[int]]) -> JobSetPlan | None:
-    if rules.event_mode is None:
+def _job_sets(found: Proposal, every: Mapping[str, Sequence[Any]]) -> JobSetPlan | None:
+    rules = found.task.rules
+    usual = ordinary_sites(rules, found.sites)
+    ranges = [n for site, n in zip(every["site"], every["ranges"], strict=True)
+              if site not in usual]  # fmt: skip
+    if rules.event_mode is None or not ranges:
         return None
-    consumers = rules.consumers_per_set * len(every["site"])
-    return JobSetPlan(rules.event_mode, consumers, sum(every["ranges"]))
+    return JobSetPlan(rules.event_mode, rules.consumers_per_set * len(ranges), sum(ranges))
 
 
 def _span(figures: Sequence[float]) -> Span:

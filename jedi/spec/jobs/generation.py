@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewJobSets
 from jedi.spec.sites.request import Request
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.splitting.units import OptionValue
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,11 @@ class EventUse:
     ends: Ints
     offsets: Ints
 
+    def of(self, panda_ids: Set[int], *, within: bool = True) -> EventUse:
+        """The rows of these jobs, or of all others."""
+        at = np.isin(self.panda_ids, [*panda_ids]) == within
+        return EventUse(*(getattr(self, one.name)[at] for one in fields(self)))
+
 
 @dataclass(frozen=True, eq=False)
 class NewOutput:
@@ -219,7 +226,8 @@ class NewJobs:
     id of their job, if any. Inputs stand apart by masters, what follows them, and seeds; `paths`
     says where those lie whose paths the task gives; `events` are those of masters whose jobs have
     records of ranges; `texts` are files made for each job, by name; `beside` are commands of
-    further jobs, in which $PANDAID stands; `sets`: the jobs wait for consumers of their events."""
+    further jobs, in which $PANDAID stands; `sets`: the jobs wait for consumers of their events,
+    but for those that are ordinary by their `kinds`; None: all have the task's kind."""
 
     panda_ids: Sequence[int]
     origins: Sequence[int]
@@ -247,9 +255,33 @@ class NewJobs:
     seeds: NewSeeds | None
     retries: Sequence[Retry]
     sets: NewJobSets | None
+    kinds: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.panda_ids)
+
+    @property
+    def of_sets(self) -> NewJobs:
+        """The columns of the jobs that wait for consumers."""
+        kinds = self.kinds
+        if kinds is None:
+            return self
+
+        def those(column: Sequence[T]) -> list[T]:
+            return [one for one, kind in zip(column, kinds, strict=True) if kind == "es_merge"]
+
+        return replace(
+            self,
+            panda_ids=those(self.panda_ids),
+            sites=those(self.sites),
+            priorities=those(self.priorities),
+            cores=those(self.cores),
+            memory_mb=those(self.memory_mb),
+            walltime_s=those(self.walltime_s),
+            disk_mb=those(self.disk_mb),
+            beside=those(self.beside),
+            texts={name: those(texts) for name, texts in self.texts.items()},
+        )
 
     @property
     def waits(self) -> bool:
@@ -261,4 +293,6 @@ class NewJobs:
         """The site of each job that pilots get: those of consumers, if the jobs wait for these."""
         if self.sets is None:
             return list(self.sites)
-        return [one.site or "" for one in self.sets.consumers]
+        kinds = self.kinds or ()
+        ordinary = [s for s, kind in zip(self.sites, kinds, strict=False) if kind != "es_merge"]
+        return [one.site or "" for one in self.sets.consumers] + ordinary

@@ -187,7 +187,9 @@ class Rules(BaseModel):
         "ND", "processed events of killed jobs and failed job sets count"
     )
     resurrect_consumers: Flag = rule("SC", "closed consumers may come back")
-    switch_es_to_normal: Flag = rule("SE", "the last jobs are ordinary ones", "switchEStoNormal")
+    switch_es_to_normal: Flag = rule(
+        "SE", "jobs at sites that take jobs of all kinds are ordinary ones", "switchEStoNormal"
+    )
     register_es_files: Flag = rule("RE", "pieces are registered", "registerEsFiles")
     use_job_cloning: Literal["runonce", "storeonce"] | None = rule(
         "UC", "of the copies of a job the first to start or to store counts",

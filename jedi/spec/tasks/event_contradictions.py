@@ -37,10 +37,25 @@ def event_contradictions(params: TaskParams) -> Iterator[Problem]:
     ):  # fmt: skip
         rule = "consumers at other sites would lack the software that buildSpec makes"
         yield Problem("nSitesPerJob", params.n_sites_per_job, rule, "Set nSitesPerJob: 1")
+    yield from _ordinary(params)
     if code != EVENT_CODES["cloning"]:
         yield from _pieces(params, key, value)
     if params.n_events_per_worker and code != EVENT_CODES["cloning"]:
         yield from _unknown_events(params)
+
+
+def _ordinary(params: TaskParams) -> Iterator[Problem]:
+    """Yield problems of tasks some of whose jobs are ordinary ones."""
+    if not params.switch_es_to_normal:
+        return
+    key, remedy = "switchEStoNormal", "Leave one of them out"
+    if params.fine_grained_proc:
+        yield Problem(key, True, "fine-grained jobs keep track of their events", remedy)
+    if params.n_jumbo_jobs:
+        yield Problem(key, True, "jumbo jobs (nJumboJobs) have ranges of all jobs", remedy)
+    if any(getattr(item, "es_only", None) for item in params.job_parameters):
+        rule = "ordinary jobs would get the arguments of consumers (es_only)"
+        yield Problem(key, True, rule, remedy)
 
 
 def _given(params: TaskParams) -> Mapping[str, Any]:

@@ -29,7 +29,6 @@ _PLACED = "other keys choose the sites: architecture, transUses, cloud, site"
 _KEPT_BECAUSE = {
     "merge jobs run near the pieces, wherever these are": "mergeEsOnOS",
     "a new consumer takes the place of a closed one": "resurrectConsumers",
-    "every job set has consumers, the last one, too": "switchEStoNormal",
     "pieces are no files of datasets": "registerEsFiles",
     _ITS_JOBS: "maxEventsPerJob dynamicNumEvents",
     _SEARCH: "hpoWorkflow totNumJobs maxNumJobs segmentedWork",
@@ -68,7 +67,7 @@ _EVENT_MODES = ("nEventsPerWorker", "useJobCloning", "fineGrainedProc", "esFract
 _OF_EVENT_MODES = (
     "allowPartialFinish", "decAttOnFailedES", "esConvertible", "inFilePosEvtNum",
     "maxAttemptES", "maxAttemptEsJob", "maxJumboPerSite", "nEsConsumers", "nSitesPerJob",
-    "notDiscardEvents",
+    "notDiscardEvents", "switchEStoNormal",
 )  # fmt: skip
 _NO_EVENT_MODE = f"the task has none of {', '.join(_EVENT_MODES)}"
 

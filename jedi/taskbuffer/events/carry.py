@@ -39,7 +39,7 @@ WITH found AS MATERIALIZED (
     JOIN jedi_events n ON n.jobsetid = ANY(CAST(:news AS bigint[]))
       AND (n.fileid, n.job_processid, n.def_max_eventid, n.event_offset)
         = (e.fileid, e.job_processid, e.def_max_eventid, e.event_offset)
-  WHERE s.merge_pandaid = ANY(CAST(:olds AS bigint[])) AND z.problem IS NULL
+  WHERE s.merge_pandaid = ANY(CAST(:olds AS bigint[])) AND z.problems IS NULL
 ), heirs AS (
   SELECT f.heir FROM (SELECT DISTINCT heir FROM found) f JOIN jedi_jobs j ON j.pandaid = f.heir
   WHERE EXISTS (

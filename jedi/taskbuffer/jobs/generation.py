@@ -121,6 +121,7 @@ def _map_rows(use: InputUse, names: Sequence[str], endpoints: Sequence[str]) -> 
 def _jobs(order: TaskOrder, new: NewJobs) -> Block:
     return {
         **order.columns,
+        **({"kind": list(new.kinds)} if new.kinds else {}),
         "pandaid": list(new.panda_ids),
         "originpandaid": list(new.origins),
         "unit_nr": list(new.units),
