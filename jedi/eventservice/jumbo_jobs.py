@@ -6,9 +6,76 @@ Source: docs/reference/event-service.md#jumbo-jobs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import NamedTuple
 
+from jedi.brokerage.filters.software import offers
 from jedi.eventservice.outcome import ConsumerFacts, ConsumerVerdict, Outcome, verdict
+
+REFUSALS: Mapping[str, str] = {
+    "jumbo_release": "{site} has not its release.",
+    "jumbo_merge": "No site can merge pieces at {site} with those of its job sets.",
+    "jumbo_memory": "A jumbo job at {site} needs {need_mb} MB, its slots have {memory_mb} MB.",
+    "jumbo_min_events": "{site} takes jumbo jobs for {min_events} events or more "
+    "(minEventsForJumbo), {events} are ready.",
+}
+"""The closed list of reasons why a site gets no jumbo job of a task: code and sentence."""
+
+
+class JumboPlace(NamedTuple):
+    """A site that takes jumbo jobs, with its releases and its published software, the cores and the
+    memory of its slots (0: no limit), and the least number of events. `joins`: its pieces can be
+    merged with those of the task's job sets."""
+
+    site: str
+    releases: str
+    software: str
+    cores: int
+    memory_mb: int
+    min_events: int
+    joins: bool
+
+
+class JumboNeed(NamedTuple):
+    """A task's release, its events that are ready, and the needs of its consumers."""
+
+    release: str
+    events: int
+    cores: int
+    memory_mb: int
+
+
+class JumboSize(NamedTuple):
+    """Cores and memory of a jumbo job: a whole slot of its site."""
+
+    cores: int
+    memory_mb: int
+
+
+def size_at(place: JumboPlace, need: JumboNeed) -> JumboSize:
+    """A jumbo job takes the whole slot; where its memory has no limit, as much a core as consumers
+    ask."""
+    return JumboSize(place.cores, place.memory_mb or _memory(place, need))
+
+
+def refusal(place: JumboPlace, need: JumboNeed) -> tuple[str, str] | None:
+    """The first reason why a site gets no jumbo job of a task, as code and sentence."""
+    code = next((code for code, holds in (
+        ("jumbo_release", not offers(place.releases, place.software, need.release)),
+        ("jumbo_merge", not place.joins),
+        ("jumbo_memory", 0 < place.memory_mb < _memory(place, need)),
+        ("jumbo_min_events", need.events < place.min_events),
+    ) if holds), None)  # fmt: skip
+    if code is None:
+        return None
+    facts = {**place._asdict(), "events": need.events, "need_mb": _memory(place, need)}
+    return code, REFUSALS[code].format(**facts)
+
+
+def _memory(place: JumboPlace, need: JumboNeed) -> int:
+    return ceil(need.memory_mb * place.cores / max(1, need.cores))
+
 
 JUMBO_OUTCOMES = (
     Outcome("ended !dispatched !early !cancelled", None, "es_unused", "",

@@ -18,8 +18,10 @@ from jedi.core.errors import NotFound
 from jedi.core.holds import BY_REASON, BY_STATUS, FAULTS, HOLDS
 from jedi.core.knobs import Knobs
 from jedi.core.reasons import REASONS
+from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, refusal
 from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.taskbuffer.events import jumbo, jumbo_jobs
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import why_facts
 from jedi.taskbuffer.reports.why_facts import LastDecision, RefusedSite, TaskFacts
@@ -108,6 +110,9 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
         said = f"Input files that wait for a site: {n}; jumbo jobs may process their events."
         detail = f"{detail or ''} {said}".strip()
         found = {**found, "files_waiting_co_jumbo": n}
+    if code != "ended" and row.event_service and (lack := _jumbo_lack(tx, jedi_task_id, settings)):
+        detail = f"{detail or ''} {' '.join(lack.values())}".strip()
+        found = {**found, "jumbo_lack": [*lack]}
     decision = why_facts.last_decision(tx, jedi_task_id)
     helps = REASONS.get(row.reason_code or "") if code == "problem" else None
     times = [row.rest_over or row.next_run_at, row.next_period if code == "period" else None]
@@ -126,6 +131,28 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
         else None,
         remedy=helps,
     )
+
+
+def _jumbo_lack(tx: Connection, jedi_task_id: int, settings: Knobs) -> dict[str, str]:
+    """The reasons why a task with ranges gets no jumbo job: codes and sentences; empty: it may have
+    one, or none at all."""
+    sites = jumbo.jumbo_sites(tx)
+    most = max((one.min_events for one in sites), default=0)
+    found: dict[str, str] = {}
+    for task in jumbo_jobs.lacking(tx, [jedi_task_id], most):
+        if task.living:
+            continue
+        if task.idle >= settings.eventservice.jumbo_tries:
+            said = f"Its last {task.idle} jumbo jobs processed nothing: it gets no other."
+            return {"jumbo_tries": said}
+        joins = jumbo_jobs.mergeable(tx, [task.jobset_id], [one.site for one in sites])
+        need = JumboNeed(task.release, task.events, task.cores, task.memory_mb)
+        for one in sites:
+            place = JumboPlace(*one, (task.jobset_id, one.site) in joins)
+            if (refused := refusal(place, need)) is None:
+                return {}
+            found.setdefault(*refused)
+    return found
 
 
 def _since(row: TaskFacts, code: str) -> datetime | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from jedi.agent.base import World
-from jedi.brokerage.filters.software import offers
 from jedi.core import states
-from jedi.eventservice.jumbo_jobs import next_jumbos
+from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, next_jumbos, refusal, size_at
+from jedi.spec.jobs.events import NewConsumer
 from jedi.taskbuffer.events import jumbo, jumbo_jobs
+from jedi.taskbuffer.events.jumbo import JumboSite
+from jedi.taskbuffer.events.jumbo_jobs import JumboLack, SetSite
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.watchdog.dog import Counts, Dog
@@ -18,21 +22,29 @@ def run(world: World) -> Counts:
     tries = int(world.knobs.eventservice.jumbo_tries)
     with world.engine.begin() as tx:
         sites = jumbo.jumbo_sites(tx)
-        lacking = jumbo_jobs.lock_lacking(tx)
-        joins = jumbo_jobs.mergeable(tx, [t.jobset_id for t in lacking], [s.site for s in sites])
-        wanted = []
-        for task in lacking:
-            fitting = [s.site for s in sites if offers(s.releases, s.software, task.release)
-                       and (task.jobset_id, s.site) in joins]  # fmt: skip
-            if task.idle < tries:
-                found = next_jumbos(fitting, task.living, task.most, task.per_site)
-                wanted += [(task.jobset_id, site) for site in found]
+        most = max((one.min_events for one in sites), default=0)
+        found = jumbo_jobs.lock_lacking(tx, most)
+        joins = jumbo_jobs.mergeable(tx, [t.jobset_id for t in found], [s.site for s in sites])
+        wanted = [one for task in found if task.idle < tries for one in _next(task, sites, joins)]
         new = jumbo_jobs.add_jumbos(tx, wanted, "WatchDog")
     with world.engine.begin() as tx:
         ends = [JobEnd(one, "closed", "es_unused", "No events are left for it.", None, "jedi")
                 for one in jumbo_jobs.idle(tx)]  # fmt: skip
         ended = job_ends.end_jobs(tx, ends, "WatchDog", states.JOB_QUEUED)
     return Counts(added=len(new), closed=len(ended))
+
+
+def _next(
+    task: JumboLack, sites: Sequence[JumboSite], joins: Collection[SetSite]
+) -> list[NewConsumer]:
+    """The jumbo jobs that a task lacks, each as large as a slot of its site."""
+    need = JumboNeed(task.release, task.events, task.cores, task.memory_mb)
+    places = {one.site: JumboPlace(*one, (task.jobset_id, one.site) in joins) for one in sites}
+    fitting = [name for name, place in places.items() if refusal(place, need) is None]
+    return [
+        NewConsumer(task.jobset_id, site, kind="jumbo", **size_at(places[site], need)._asdict())
+        for site in next_jumbos(fitting, task.living, task.most, task.per_site)
+    ]
 
 
 DOG = Dog("jumbo_jobs", "watchdog.jumbo_jobs_period_s", "tasks get the jumbo jobs that they lack",

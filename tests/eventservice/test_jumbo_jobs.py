@@ -29,9 +29,18 @@ from support.situations import set_sites
 
 from jedi.agent.base import World
 from jedi.core import states
-from jedi.eventservice.jumbo_jobs import JUMBO_OUTCOMES, judge_jumbo, next_jumbos
+from jedi.eventservice.jumbo_jobs import (
+    JUMBO_OUTCOMES,
+    JumboNeed,
+    JumboPlace,
+    judge_jumbo,
+    next_jumbos,
+    refusal,
+    size_at,
+)
 from jedi.eventservice.outcome import ConsumerFacts
 from jedi.jobdispatcher.agent import Adder
+from jedi.service.why import why
 from jedi.spec.jobs.attempt import HeldJob
 
 
@@ -74,6 +83,56 @@ def test_one_jumbo_job_a_site_from_the_jumbo_jobs_of_the_task() -> None:
     assert next_jumbos(["A", "B"], [], 9, 1) == ["A", "B"]
     assert next_jumbos(["A", "B"], ["B"], 5, 2) == ["A", "A", "B"]
     assert next_jumbos([], [], 5, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "need", "code"),
+    [
+        ({}, {}, None),
+        ({"releases": "22.0"}, {}, "jumbo_release"),
+        ({"joins": False}, {}, "jumbo_merge"),
+        ({"memory_mb": 15_999}, {}, "jumbo_memory"),
+        ({"memory_mb": 0}, {"memory_mb": 10**6}, None),
+        ({"min_events": 101}, {}, "jumbo_min_events"),
+        ({"min_events": 100}, {}, None),
+    ],
+)
+def test_a_site_that_cannot_run_a_jumbo_job_is_left_out(
+    change: dict[str, Any], need: dict[str, Any], code: str | None
+) -> None:
+    """A jumbo job takes a whole slot: of 8 cores here, so 8 x 2000 MB where a consumer asks 4000 MB
+    for 2 cores. Sites say how many events it takes to begin (minEventsForJumbo)."""
+    place = JumboPlace("S", "21.0", "", 8, 16_000, 0, True)._replace(**change)
+    asked = JumboNeed("21.0", 100, 2, 4000)._replace(**need)
+    found = refusal(place, asked)
+    assert (found and found[0]) == code
+    assert size_at(place, asked) == (8, place.memory_mb or 4_000_000)
+
+
+def test_a_jumbo_job_is_as_large_as_a_slot_of_its_site(world: World) -> None:
+    """Expected: co-jumbo jobs and jumbo jobs are "consumers with different sizes": a slot at SITE_B
+    has 8 cores and 16000 MB."""
+    set_sites(world, "SITE_B", corecount=8, maxrss=16_000)
+    task = jumbo_task(world)
+    found = rows(world, "SELECT cores, memory_mb FROM jedi_jobs WHERE jeditaskid = :t "
+                 "AND kind = 'jumbo'", t=task)  # fmt: skip
+    assert [tuple(row) for row in found] == [(8, 16_000)]
+    sound(world)
+
+
+def test_why_says_that_no_site_can_run_a_jumbo_job(world: World) -> None:
+    """SITE_B takes jumbo jobs for 100 events or more, the task has 12."""
+    task = jumbo_jobs_task(world, "online", files=2)
+    few = {"useJumboJobs": True, "minEventsForJumbo": 100}
+    set_sites(world, "SITE_B", catchall=few)
+    assert run_dog(world, "jumbo_jobs") == {}
+    with world.engine.begin() as tx:
+        found = why(tx, task)
+    assert found.facts["jumbo_lack"] == ["jumbo_min_events"]
+    assert "SITE_B takes jumbo jobs for 100 events or more" in found.detail
+    assert "12 are ready" in found.detail
+    set_sites(world, "SITE_B", catchall={**few, "minEventsForJumbo": 12})
+    assert run_dog(world, "jumbo_jobs") == {"added": 1}
 
 
 @pytest.mark.parametrize(
@@ -281,6 +340,8 @@ def test_ranges_of_a_dead_jumbo_job_return_to_their_job_sets(world: World) -> No
         assert run_dog(world, "jumbo_jobs") == ({"added": 1} if nth < 2 else {})
         serve(world)
     assert set_jobs(world, task, "jumbo") == [("jumbo", "failed", "pilot_failed")] * 3
+    with world.engine.begin() as tx:
+        assert why(tx, task).facts["jumbo_lack"] == ["jumbo_tries"]
     look_again(world)
     assert set_jobs(world, task, "co_jumbo")[1:] == [("co_jumbo", "activated", None)]
     sound(world)

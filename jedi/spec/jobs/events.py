@@ -120,13 +120,15 @@ class NewRanges:
 class NewConsumer(NamedTuple):
     """One more consumer of a job set, at a site; None: where the consumer before it was. `local`:
     the inputs lie there. It follows an unsuccessful one (`after`), which uses up a retry of the job
-    set, or None. `kind`: unless it follows from the job set's mode."""
+    set, or None. `kind`, `cores` and `memory_mb`: unless they follow from the job set."""
 
     jobset_id: int
     site: str | None = None
     local: bool = False
     after: int | None = None
     kind: str | None = None
+    cores: int | None = None
+    memory_mb: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,6 +131,7 @@ WITH w AS MATERIALIZED (
   SELECT t.*, n.after, coalesce(n.kind, CASE WHEN t.jumbo AND t.mode = 'es' THEN 'co_jumbo' END,
       CASE t.mode {_KIND} END) AS kind,
     coalesce(n.site, before.site, m.site) AS at_site, m.pandaid AS m,
+    coalesce(n.n_cores, t.cores) AS n_cores, coalesce(n.n_memory, t.memory_mb) AS n_memory,
     m.taskid, m.originpandaid, m.unit_nr, m.attemptnr, m.prodsourcelabel, m.processingtype,
     m.username, m.vo, m.nucleus, m.workqueue_id, m.n_inputs, m.n_events,
     CASE WHEN n.site = '{WAITING_CO_JUMBO}' THEN 'waiting' WHEN n.local THEN 'activated'
@@ -138,8 +139,9 @@ WITH w AS MATERIALIZED (
     nextval('jedi_panda_id_seq') AS pandaid,
     t.n_consumers + row_number() OVER (PARTITION BY t.jobsetid ORDER BY n.place) AS number
   FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:local AS bool[]),
-      CAST(:after AS bigint[]), CAST(:kinds AS text[]))
-      WITH ORDINALITY n(id, site, local, after, kind, place)
+      CAST(:after AS bigint[]), CAST(:kinds AS text[]), CAST(:cores AS int[]),
+      CAST(:memory AS int[]))
+      WITH ORDINALITY n(id, site, local, after, kind, n_cores, n_memory, place)
     JOIN jedi_jobsets t ON t.jobsetid = n.id JOIN jedi_jobs m ON m.pandaid = t.merge_pandaid
     LEFT JOIN LATERAL (
       SELECT j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
@@ -151,7 +153,7 @@ WITH w AS MATERIALIZED (
     resource_type, priority, cores, memory_mb, walltime_s, disk_mb, n_inputs, n_events)
   SELECT pandaid, jeditaskid, taskid, originpandaid, unit_nr, attemptnr, kind,
     status, prodsourcelabel, processingtype, username, vo, at_site, nucleus, workqueue_id, gshare,
-    resource_type, priority + CAST(after IS NOT NULL AS int), cores, memory_mb, walltime_s,
+    resource_type, priority + CAST(after IS NOT NULL AS int), n_cores, n_memory, walltime_s,
     disk_mb, n_inputs, n_events FROM w
 ), params AS (
   INSERT INTO jedi_job_params (pandaid, jobparameters, texts)
@@ -192,7 +194,7 @@ WITH w AS MATERIALIZED (
 ), queue AS (
   INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
     disk_mb)
-  SELECT pandaid, at_site, gshare, priority + CAST(after IS NOT NULL AS int), cores, memory_mb,
+  SELECT pandaid, at_site, gshare, priority + CAST(after IS NOT NULL AS int), n_cores, n_memory,
     walltime_s, disk_mb FROM w WHERE status = 'activated'
 ), history AS (
   INSERT INTO jedi_job_retry_history (jeditaskid, oldpandaid, newpandaid, relationtype,
@@ -203,7 +205,7 @@ WITH w AS MATERIALIZED (
   SELECT pandaid, jeditaskid, status, :agent, 'generated', 'generated' FROM w
 ), stats AS (
   INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
-  SELECT at_site, workqueue_id, gshare, resource_type, status, count(*), sum(cores) FROM w
+  SELECT at_site, workqueue_id, gshare, resource_type, status, count(*), sum(n_cores) FROM w
   GROUP BY at_site, workqueue_id, gshare, resource_type, status
 ), counted AS (
   UPDATE jedi_jobsets t SET n_consumers = t.n_consumers + n.added,
@@ -250,6 +252,8 @@ def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> 
         "local": [one.local for one in wanted],
         "after": [one.after for one in wanted],
         "kinds": [one.kind for one in wanted],
+        "cores": [one.cores for one in wanted],
+        "memory": [one.memory_mb for one in wanted],
         "agent": agent,
     }
     added = rows_of(AddedConsumer, tx.execute(_ADD, found))

@@ -59,7 +59,10 @@ _SITES = text("""
 SELECT site, coalesce(array_to_string(releases, ','), '') AS releases,
   coalesce(CASE jsonb_typeof(catchall -> 'software') WHEN 'array' THEN (
     SELECT string_agg(w, ',') FROM jsonb_array_elements_text(catchall -> 'software') w)
-    ELSE catchall ->> 'software' END, '') AS software
+    ELSE catchall ->> 'software' END, '') AS software,
+  greatest(1, corecount) AS cores, greatest(0, maxrss) AS memory_mb,
+  CASE WHEN catchall ->> 'minEventsForJumbo' ~ '^[0-9]{1,9}$'
+    THEN CAST(catchall ->> 'minEventsForJumbo' AS bigint) ELSE 0 END AS min_events
 FROM jedi_sites s
 WHERE s.status = 'online' AND coalesce(s.catchall ->> 'useJumboJobs', 'false')
   NOT IN ('false', '0', '')
@@ -68,11 +71,15 @@ ORDER BY site
 
 
 class JumboSite(NamedTuple):
-    """A site that takes jumbo jobs, with its releases and its published software."""
+    """A site that takes jumbo jobs, with its releases and its published software, the cores and the
+    memory of a slot (0 MB: no limit), and the least number of events for a jumbo job."""
 
     site: str
     releases: str
     software: str
+    cores: int
+    memory_mb: int
+    min_events: int
 
 
 def jumbo_sites(tx: Connection) -> list[JumboSite]:

@@ -39,6 +39,10 @@ SELECT t.jeditaskid AS jedi_task_id, f.jobsetid AS jobset_id,
   coalesce(CAST(t.rules ->> 'max_jumbo_per_site' AS int), 1) AS per_site,
   ARRAY(SELECT coalesce(j.site, '') FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
     WHERE c.jeditaskid = t.jeditaskid AND c.jobsetid IS NULL AND c.settled_at IS NULL) AS living,
+  s.cores, s.memory_mb, CAST((SELECT coalesce(sum(n), 0) FROM (
+    SELECT e.def_max_eventid - e.def_min_eventid + 1 AS n FROM jedi_events e
+    WHERE e.ready AND e.attemptnr > 0 AND e.jeditaskid = t.jeditaskid
+    LIMIT :most_events) e) AS bigint) AS events,
   (SELECT count(*) FROM (
     SELECT bool_or(j.status = 'finished') OVER (ORDER BY c.pandaid DESC) AS since,
       j.status = 'failed' OR j.substatus = 'es_noevent' AS tried
@@ -49,15 +53,17 @@ SELECT t.jeditaskid AS jedi_task_id, f.jobsetid AS jobset_id,
 FROM jedi_tasks t, LATERAL (
   SELECT e.jobsetid FROM jedi_events e
   WHERE e.ready AND e.attemptnr > 0 AND e.jeditaskid = t.jeditaskid
-  ORDER BY e.jobsetid, e.fileid, e.job_processid LIMIT 1) f
-WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY t.jeditaskid
+  ORDER BY e.jobsetid, e.fileid, e.job_processid LIMIT 1) f JOIN jedi_jobsets s USING (jobsetid)
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.rules ? 'n_jumbo_jobs'
+  AND coalesce(t.site, '') = '' ORDER BY t.jeditaskid
 """)
 
 
 class JumboLack(NamedTuple):
     """A task with jumbo jobs that has ranges to process: its first job set with some, its release,
-    the numbers of jumbo jobs that it may have, the sites of the living ones, and how many of the
-    last ones since this job set failed or processed nothing."""
+    the numbers of jumbo jobs that it may have, the sites of the living ones, what a consumer of
+    this job set asks, the events that are ready (or more than were asked for), and how many of the
+    last jumbo jobs since this job set failed or processed nothing."""
 
     jedi_task_id: int
     jobset_id: int
@@ -65,13 +71,21 @@ class JumboLack(NamedTuple):
     most: int
     per_site: int
     living: list[str]
+    cores: int
+    memory_mb: int
+    events: int
     idle: int
 
 
-def lock_lacking(tx: Connection) -> list[JumboLack]:
+def lock_lacking(tx: Connection, most_events: int) -> list[JumboLack]:
     """Tasks that may lack jumbo jobs; they are locked, so that nobody else adds some."""
-    ids = list(tx.scalars(_LOCK_TASKS))
-    return rows_of(JumboLack, tx.execute(_LACKING, {"ids": ids})) if ids else []
+    return lacking(tx, list(tx.scalars(_LOCK_TASKS)), most_events)
+
+
+def lacking(tx: Connection, task_ids: Sequence[int], most_events: int) -> list[JumboLack]:
+    """Those of these tasks that have ranges for jumbo jobs; up to so many events are counted."""
+    values = {"ids": list(task_ids), "most_events": most_events}
+    return rows_of(JumboLack, tx.execute(_LACKING, values)) if task_ids else []
 
 
 _READS = "x.site = m.site AND x.roles LIKE '%read%' AND x.ddm_endpoint ="
@@ -135,11 +149,10 @@ WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND t.jeditaskid = j.jeditaskid
 """)
 
 
-def add_jumbos(tx: Connection, wanted: Iterable[tuple[int, str]], agent: str) -> list[int]:
+def add_jumbos(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> list[int]:
     """Add jumbo jobs at sites, each with the command of a job set, and the inputs of all open job
     sets of its task. Return their numbers."""
-    new = [NewConsumer(jobset_id, site, kind="jumbo") for jobset_id, site in wanted]
-    ids = [one.panda_id for one in job_sets.add_consumers(tx, new, agent)]
+    ids = [one.panda_id for one in job_sets.add_consumers(tx, wanted, agent)]
     if ids:
         tx.execute(_STAGE, {"ids": ids})
         tx.execute(_IN_USE, {"ids": ids})
