@@ -138,7 +138,8 @@ class Demo:
         self.prepare()
         names = ("wordcount", "merge", "scouts", "pi", "flaky")
         words, merge, scouts, pi, flaky = (self.submit(f"{name}.yaml") for name in names)
-        self.watch(words, merge, scouts, pi, flaky)
+        herd = self.submit("parametric.jdl")
+        self.watch(words, merge, scouts, pi, flaky, herd)
         second = ("sum", "eventservice", "jumbo")
         total, simulated, jumbo = (self.submit(f"{name}.yaml") for name in second)
         self.watch(total, simulated, jumbo)
@@ -153,6 +154,7 @@ class Demo:
         darts = [file.read_text().strip() for file in self.outputs(pi, "pi")]
         thrown = truth.throw_darts(EXAMPLES / "pi.awk", range(1001, 1011))
         estimate = truth.estimate_pi(darts)
+        values = truth.printed(self.outputs(herd, "parametric"))
         survivors = len(self.outputs(flaky, "flaky"))
         return [
             self.line(words, "wordcount", "done", _words(parts), _words(counted)),
@@ -182,6 +184,7 @@ class Demo:
                 truth.simulated_events(self.outputs(jumbo, "jumbo"), SEEDS),
                 f"{4 * SEEDS} events, each once, in order",
             ),
+            self.line(herd, "parametric", "done", " ".join(values), truth.RFC_VALUES),
             self.line(flaky, "flaky", "finished", f"{survivors} files", f"{len(FLAKY) - 1} files"),
         ]  # fmt: skip
 

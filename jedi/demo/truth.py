@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sysconfig
+import tarfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -72,3 +73,18 @@ def estimate_pi(lines: Iterable[str]) -> float:
     """Four times the share of darts in the circle."""
     pairs = [tuple(map(int, line.split())) for line in lines]
     return 4 * sum(hits for hits, _ in pairs) / sum(thrown for _, thrown in pairs)
+
+
+RFC_VALUES = "1 2.3 3.99 6.187 9.0431 12.75603 17.582839 23.8576907 32.01499791 42.619497283"
+"""The parameters of the example of RFC #15, by hand: times 1.3, plus 1."""
+
+
+def printed(archives: Iterable[Path]) -> list[str]:
+    """The first words that the children of a herd printed, by the archives of their sandboxes."""
+    found = []
+    for file in archives:
+        with tarfile.open(file) as archive:
+            [member] = [one for one in archive if one.name.startswith("StdOut_")]
+            content = archive.extractfile(member)
+            found.append(content.read().decode().strip() if content else "")
+    return found

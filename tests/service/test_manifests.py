@@ -77,7 +77,7 @@ def test_attributes_have_their_counterparts() -> None:
     }  # fmt: skip
     assert {key: found[key] for key in wanted} == wanted
     assert command(found) == (
-        "chmod +x run.sh; env A=1 'B=x y' ./run.sh && mv hist.root hist.${SN}.root"
+        "chmod +x run.sh; env A=1 'B=x y' ./run.sh && mv hist.root hist.${SN/P}.root"
     )
     read, written = (one for one in found["jobParameters"] if one.get("hidden"))
     assert (read["dataset"], read["files"]) == ("demo:in1", ["a.root", "b.root"])
@@ -87,6 +87,7 @@ def test_attributes_have_their_counterparts() -> None:
 def test_a_herd_has_its_splitter_and_its_values() -> None:
     """ "Options consumed by the splitter are absent from children"; the others are values of the
     units, which the job parameters read."""
+    assert task(RFC)["taskName"] == "parametric"
     found = task(RFC)["splitter"]
     assert found["name"] == "Parametric"
     assert found["options"] == {

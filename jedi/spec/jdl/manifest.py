@@ -30,6 +30,7 @@ UNIT_OPTIONS = ("Executable", "Arguments", "StdOutput", "StdError", "OutputSandb
 """Attributes that may differ between the children of a herd."""
 
 _LFN = re.compile(r"(?:LFN:)?/+([^/]+)/([^/]+)/([^/]+)", re.IGNORECASE)
+_VARIABLE = re.compile(r"\$\{[\w.]*\}|\$\w+|%\(\w+\)s|%[snj]")
 _UNSAFE = re.compile(r"[\s;&|<>\"'`\\]")
 _ARCHIVE = "sandbox.${SN}.tgz"
 _DATASET = "jdl.$JEDITASKID"
@@ -170,7 +171,7 @@ def task_keys(manifest: JobManifest, *, herd: bool) -> dict[str, Any]:
     """Return the keys of the task, but for its job parameters and its splitter."""
     whole = manifest.whole_node or "WholeNode" in manifest.tags
     keys: dict[str, Any] = {
-        "taskName": manifest.job_name,
+        "taskName": _VARIABLE.sub("", manifest.job_name).strip(" _.:-") or "jdl",
         "campaign": manifest.job_group,
         "processingType": manifest.job_type,
         "architecture": manifest.platform,
@@ -203,9 +204,10 @@ def job_parameters(manifest: JobManifest, scope: str, *, herd: bool) -> list[dic
     outputs = []
     for name in map(_base, manifest.output_data):
         stem, dot, ending = name.partition(".")
-        written = f"{stem}.${{SN}}{dot}{ending}"
-        line += f" && mv {name} {written}"
-        outputs.append(_output(written, f"{scope}:{_DATASET}.data") | {"hidden": True})
+        written = f"{stem}.{{}}{dot}{ending}"
+        line += f" && mv {name} {written.format('${SN/P}')}"
+        output = _output(written.format("${SN}"), f"{scope}:{_DATASET}.data")
+        outputs.append(output | {"hidden": True})
     inputs = [_input(manifest)] if manifest.input_data else []
     if not manifest.output_sandbox:
         return [*inputs, _constant(line), *outputs]
