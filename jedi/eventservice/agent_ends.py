@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-from jedi.core import states
+from jedi.core import kills, states
 from jedi.core.knobs import Knobs
 from jedi.eventservice import near
 from jedi.eventservice.agent_clones import settle_copies
@@ -52,7 +52,7 @@ _Site = TypeVar("_Site", NearSite, ConsumerSite)
 
 class NextStep(NamedTuple):
     """A step of a job set, with code and sentence; a retry follows the consumer `after`, which was
-    at `site`, made progress or not, and costs an attempt or not."""
+    at `site`, made progress or not, and costs an attempt or not; `relation`: to that one."""
 
     jobset_id: int
     step: SetStep
@@ -62,6 +62,7 @@ class NextStep(NamedTuple):
     after: int | None = None
     progress: bool = False
     cost: bool = False
+    relation: str = "retry"
 
 
 class SetEnds:
@@ -251,8 +252,10 @@ class SetEnds:
             cost = costs_attempt(known)
             others = sets[one.jobset_id].clone and known.alive  # they are tries enough
             step: SetStep = "none" if others and v.step == "retry" else v.step
+            kill = kills.kill(one.kill_code)
+            relation = kill.relation if kill else "retry"
             found.append(NextStep(one.jobset_id, step, v.step_code, v.step_reason, one.site,
-                                  one.panda_id, known.made > 0, cost))  # fmt: skip
+                                  one.panda_id, known.made > 0, cost, relation))  # fmt: skip
         served = {one.jobset_id for one in consumers if not one.settled}
         for of in sets.values():
             if of.jobset_id not in served and not of.ended:
@@ -297,7 +300,8 @@ class SetEnds:
                 places = near.joining(places, pieces, readers)
             lost = failing[one.jobset_id]
             if site := near.next_site(places, one.site, one.progress, lost):
-                wanted.append(NewConsumer(one.jobset_id, site, after=one.after))
+                wanted.append(NewConsumer(one.jobset_id, site, after=one.after,
+                                          relation=one.relation))  # fmt: skip
                 pieces.update(place.endpoint for place in places if place.site == site)
                 free[one.jobset_id] += one.after is not None and not one.cost
         set_ends.give_attempts(self.tx, free)

@@ -120,7 +120,8 @@ class NewRanges:
 class NewConsumer(NamedTuple):
     """One more consumer of a job set, at a site; None: where the consumer before it was. `local`:
     the inputs lie there. It follows an unsuccessful one (`after`), which uses up a retry of the job
-    set, or None. `kind`, `cores` and `memory_mb`: unless they follow from the job set."""
+    set, or None; `relation`: in the history of retries. `kind`, `cores` and `memory_mb`: unless
+    they follow from the job set."""
 
     jobset_id: int
     site: str | None = None
@@ -129,6 +130,7 @@ class NewConsumer(NamedTuple):
     kind: str | None = None
     cores: int | None = None
     memory_mb: int | None = None
+    relation: str = "retry"
 
 
 @dataclass(frozen=True, eq=False)

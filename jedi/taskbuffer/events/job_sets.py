@@ -128,7 +128,8 @@ ORDER BY jobsetid FOR NO KEY UPDATE
 # are at endpoints of the consumer's own site, unless their dataset has a destination.
 _ADD = text(f"""
 WITH w AS MATERIALIZED (
-  SELECT t.*, n.after, coalesce(n.kind, CASE WHEN t.jumbo AND t.mode = 'es' THEN 'co_jumbo' END,
+  SELECT t.*, n.after, n.relation,
+    coalesce(n.kind, CASE WHEN t.jumbo AND t.mode = 'es' THEN 'co_jumbo' END,
       CASE t.mode {_KIND} END) AS kind,
     coalesce(n.site, before.site, m.site) AS at_site, m.pandaid AS m,
     coalesce(n.n_cores, t.cores) AS n_cores, coalesce(n.n_memory, t.memory_mb) AS n_memory,
@@ -140,8 +141,8 @@ WITH w AS MATERIALIZED (
     t.n_consumers + row_number() OVER (PARTITION BY t.jobsetid ORDER BY n.place) AS number
   FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:local AS bool[]),
       CAST(:after AS bigint[]), CAST(:kinds AS text[]), CAST(:cores AS int[]),
-      CAST(:memory AS int[]))
-      WITH ORDINALITY n(id, site, local, after, kind, n_cores, n_memory, place)
+      CAST(:memory AS int[]), CAST(:relations AS text[]))
+      WITH ORDINALITY n(id, site, local, after, kind, n_cores, n_memory, relation, place)
     JOIN jedi_jobsets t ON t.jobsetid = n.id JOIN jedi_jobs m ON m.pandaid = t.merge_pandaid
     LEFT JOIN LATERAL (
       SELECT j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
@@ -199,7 +200,7 @@ WITH w AS MATERIALIZED (
 ), history AS (
   INSERT INTO jedi_job_retry_history (jeditaskid, oldpandaid, newpandaid, relationtype,
     originpandaid)
-  SELECT jeditaskid, after, pandaid, 'retry', originpandaid FROM w WHERE after IS NOT NULL
+  SELECT jeditaskid, after, pandaid, relation, originpandaid FROM w WHERE after IS NOT NULL
 ), log AS (
   INSERT INTO jedi_jobs_statuslog (pandaid, jeditaskid, status, agent, reason_code, reason)
   SELECT pandaid, jeditaskid, status, :agent, 'generated', 'generated' FROM w
@@ -254,6 +255,7 @@ def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> 
         "kinds": [one.kind for one in wanted],
         "cores": [one.cores for one in wanted],
         "memory": [one.memory_mb for one in wanted],
+        "relations": [one.relation for one in wanted],
         "agent": agent,
     }
     added = rows_of(AddedConsumer, tx.execute(_ADD, found))
