@@ -18,6 +18,7 @@ from jedi.core.errors import NotFound
 from jedi.core.holds import BY_REASON, BY_STATUS, FAULTS, HOLDS
 from jedi.core.knobs import Knobs
 from jedi.core.reasons import REASONS
+from jedi.eventservice.jumbo import DECISIONS
 from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, refusal
 from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
@@ -142,6 +143,8 @@ def _jumbo_lack(tx: Connection, jedi_task_id: int, settings: Knobs) -> dict[str,
     for task in jumbo_jobs.lacking(tx, [jedi_task_id], most):
         if task.living:
             continue
+        if not sites:
+            return {"jumbo_no_site": DECISIONS["jumbo_no_site"]}
         if task.idle >= settings.eventservice.jumbo_tries:
             said = f"Its last {task.idle} jumbo jobs processed nothing: it gets no other."
             return {"jumbo_tries": said}

@@ -389,3 +389,16 @@ def test_a_task_that_names_its_site_has_no_jumbo_jobs(world: World) -> None:
     task = events_task(world, nJumboJobs=1)
     assert run_dog(world, "jumbo_jobs") == {}
     assert [kind for kind, *_ in set_jobs(world, task)] == ["es_merge", "consumer"]
+
+
+def test_why_says_that_no_site_takes_jumbo_jobs(world: World) -> None:
+    """A task asks for jumbo jobs, but no site takes them; then one does."""
+    task = events_task(world, site=None, includedSite="SITE_A", nJumboJobs=1)
+    said = "No site with useJumboJobs in catchall has its release."
+    with world.engine.begin() as tx:
+        found = why(tx, task)
+    assert found.facts["jumbo_lack"] == ["jumbo_no_site"]
+    assert said in found.detail
+    set_sites(world, "SITE_A", catchall={"useJumboJobs": True})
+    with world.engine.begin() as tx:
+        assert "jumbo_lack" not in why(tx, task).facts

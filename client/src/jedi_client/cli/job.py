@@ -70,7 +70,8 @@ def _show(found: JobDetails) -> None:
     place = f"{job.pgi_state}{f' ({job.pgi_substate})' if job.pgi_substate else ''}"
     facts = {
         "job": job.panda_id,
-        "attempt": f"{job.attempt_nr}, the first was {job.origin_panda_id}",
+        "attempt": job.attempt_nr,
+        "first attempt": job.origin_panda_id if job.attempt_nr > 1 else None,
         "later attempts": [one for one in found.latest if one != job.panda_id] or None,
         "kind": job.kind,
         "job set": job.jobset_id,

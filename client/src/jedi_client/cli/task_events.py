@@ -64,7 +64,8 @@ def _show(found: TaskEvents, *, whole: bool, now: bool) -> None:
             f"{lost} failed for good" if lost else "",
             pace_sentence(found.rate_per_s, found.n_left, "events") if now and found.n_left else "",
         ]
-        print_line("; ".join(filter(None, parts)))
+        if n_events:  # none of a task that has failed
+            print_line("; ".join(filter(None, parts)))
     rows = [[one.status, one.n_ranges, one.n_events] for one in found.statuses]
     table(["status", "ranges", "events"], rows)
     table(
