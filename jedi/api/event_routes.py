@@ -1,4 +1,4 @@
-"""The routes of consumers: ranges of events, and reports on them."""
+"""The routes of consumers: ranges of events, and reports on them; and of merge jobs: pieces."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, says
-from jedi.service import event_ranges
+from jedi.service import event_pieces, event_ranges
 from jedi.service.pilots import Answer
 from jedi.service.range_desk import RangeDesk
-from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
+from jedi.spec.jobs.event_wire import ConsumerReports, PieceAsk, RangeAsks
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 
 ASKS_MAX = 2**18
@@ -21,7 +21,7 @@ REPORTS_MAX = 24 * 2**20
 
 
 def add_event_routes(app: Application, world: World, door: PilotAuthentication) -> None:
-    """Add the routes of consumers."""
+    """Add the routes of consumers and merge jobs."""
     memory = ConsumerMemory()
     desk = RangeDesk(world.engine, memory)
     sent = (*ALWAYS, *KNOWN, *SENT)
@@ -42,3 +42,12 @@ def add_event_routes(app: Application, world: World, door: PilotAuthentication) 
                 return event_ranges.report(tx, caller.confirm(tx), said.reports, memory)
 
         return await door.answer(request, ConsumerReports, REPORTS_MAX, note)
+
+    @app.route("POST", "/v1/pilot/event_pieces", "pilot event_pieces",
+               says(*sent, body=PieceAsk))  # fmt: skip
+    async def pieces(request: Request) -> Response:
+        def give(caller: Caller, asked: PieceAsk) -> Answer:
+            with world.engine.begin() as tx:
+                return event_pieces.some(tx, caller.confirm(tx), asked, world.ddm)
+
+        return await door.answer(request, PieceAsk, ASKS_MAX, give)

@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from .base import PayloadFailure
+from .base import STALE, PayloadFailure
 from .procs import PayloadAccount
 from .stage import BAD_INPUT, Check, component
+from .wire import ServiceRefusal, ServiceUnreachable, Wire
 
 DIRECTORY, LIST = "pieces", "jedi_pieces.txt"
 _CHUNK = 1 << 20
@@ -33,39 +34,70 @@ def place_of(range_id: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def stage_pieces(
-    pieces: Sequence[dict[str, Any]], run: Path, user: PayloadAccount | None, check: Check
-) -> int:
-    """Lay down the `members`, ids of ranges, of zips {lfn, path, fsize, adler32, members}; bytes of
-    the zips. All zips are checked, so that the failure names every missing or damaged one; nothing
-    else of a zip is laid down."""
-    order = sorted((one for piece in pieces for one in piece["members"]), key=place_of)
-    numbers = {range_id: number for number, range_id in enumerate(order, 1)}
-    if len(numbers) < len(order):
-        raise PayloadFailure("pilot_error", "The service named a range of events twice.")
-    _make(run / DIRECTORY)
-    found: dict[int, list[str]] = {}
-    total, wrong = 0, []
-    for piece in pieces:
-        check()
+Piece = dict[str, Any]
+"""A zip file {lfn, path, fsize, adler32}, and `members`, the ids of some of its ranges."""
+
+
+def pages(wire: Wire, key: dict[str, int]) -> Iterator[list[Piece]]:
+    """The pieces of a merge job, as many at a time as the service gives, in the order of events."""
+    ask: dict[str, Any] = {"panda_id": key["pandaid"], "lock_seq": key["lock_seq"]}
+    while True:
         try:
-            total += _stage_one(piece, numbers, run, user, check, found)
-        except PayloadFailure as failure:
-            if failure.code not in BAD_INPUT:
-                raise
-            wrong.append((piece["lfn"], failure))
+            answer = wire.insist("event_pieces", ask)
+        except (ServiceUnreachable, ServiceRefusal) as error:
+            raise PayloadFailure("pilot_error", f"No pieces: {error}.") from error
+        if answer["status"] != "ok":
+            raise PayloadFailure(STALE, "The service has given this job to another.")
+        yield answer["pieces"]
+        if answer["next"] is None:
+            return
+        ask["after"] = answer["next"]
+
+
+def stage_pieces(
+    pages: Iterable[Sequence[Piece]], run: Path, user: PayloadAccount | None, check: Check
+) -> int:
+    """Lay down the members of pieces, page by page in the order of events; bytes of the zips, each
+    page's counted. All zips are checked, so that the failure names every missing or damaged one;
+    nothing else of a zip is laid down."""
+    _make(run / DIRECTORY)
+    total, last = 0, (0, (0, 0))
+    wrong: dict[str, PayloadFailure] = {}
+    with (run / LIST).open("x") as paths:
+        for pieces in pages:
+            found: dict[int, list[str]] = {}
+            numbers, last = _numbered(pieces, *last)
+            for piece in pieces:
+                check()
+                try:
+                    total += _stage_one(piece, numbers, run, user, check, found)
+                except PayloadFailure as failure:
+                    if failure.code not in BAD_INPUT:
+                        raise
+                    wrong[piece["lfn"]] = failure
+            paths.writelines(f"{path}\n" for number in sorted(found) for path in found[number])
     if wrong:
-        bad = {lfn: BAD_INPUT[failure.code] for lfn, failure in wrong}
-        code = min((failure.code for _, failure in wrong), key=list(BAD_INPUT).index)
-        raise PayloadFailure(code, " ".join(failure.sentence for _, failure in wrong), bad)
-    paths = [path for number in sorted(found) for path in found[number]]
-    (run / LIST).write_text("".join(f"{path}\n" for path in paths))
+        bad = {lfn: BAD_INPUT[failure.code] for lfn, failure in wrong.items()}
+        code = min((failure.code for failure in wrong.values()), key=list(BAD_INPUT).index)
+        raise PayloadFailure(code, " ".join(one.sentence for one in wrong.values()), bad)
     (run / LIST).chmod(0o644)
     return total
 
 
+def _numbered(
+    pieces: Sequence[Piece], last: int, after: tuple[int, int]
+) -> tuple[dict[str, int], tuple[int, tuple[int, int]]]:
+    """The numbers of the ranges of a page, after the last number and place of the page before."""
+    order = sorted((one for piece in pieces for one in piece["members"]), key=place_of)
+    places = [after, *map(place_of, order)]
+    if places != sorted(set(places)):
+        raise PayloadFailure("pilot_error", "The service named a range of events twice.")
+    numbers = {range_id: number for number, range_id in enumerate(order, last + 1)}
+    return numbers, (last + len(order), places[-1])
+
+
 def _stage_one(
-    piece: dict[str, Any],
+    piece: Piece,
     numbers: dict[str, int],
     run: Path,
     user: PayloadAccount | None,
@@ -99,7 +131,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _verify(piece: dict[str, Any], file: IO[bytes], check: Check) -> int:
+def _verify(piece: Piece, file: IO[bytes], check: Check) -> int:
     size, adler = 0, 1
     while chunk := file.read(_CHUNK):
         check()

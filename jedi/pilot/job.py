@@ -118,8 +118,9 @@ class PilotJob:
             self._unpack_sandbox(sha256, run)
         user = self._node.user
         self._measures["input_bytes"] = stage.stage_in(self._order["inputs"], run, user, check)
-        if pieces := self._order.get("pieces"):
-            self._measures["input_bytes"] += event_pieces.stage_pieces(pieces, run, user, check)
+        if self._order.get("pieces"):
+            pages = event_pieces.pages(self._node.wire, self._key)
+            self._measures["input_bytes"] += event_pieces.stage_pieces(pages, run, user, check)
         crash_point("stage_in")
         self._write_texts(run)
         if user:
@@ -242,7 +243,7 @@ class PilotJob:
     def _tell_end(self, failure: PayloadFailure | None) -> None:
         """Report until the service has answered; a stale attempt's files go."""
         stop = self._node.stop
-        stale = stop.why is not None and stop.why.code == STALE
+        stale = any(one is not None and one.code == STALE for one in (stop.why, failure))
         stop.clear()
         for report in (*self._heart.unanswered, self._last_report(failure)):
             if stale:

@@ -1,5 +1,5 @@
-"""The parts of a job that its pilot needs for ranges of events: the channel of a consumer, and the
-pieces of a merge job."""
+"""The parts of a job that its pilot needs for ranges of events: the channel of a consumer, and
+whether there are pieces to merge."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WirePart = dict[str, Any]
 
 
 def parts(job: HeldJob, ddm: DDM, knobs: Knobs) -> WirePart:
-    """Return the parts `events` and `pieces` of a job in the wire's form; an ordinary job has
-    neither. JediError if the place of a piece is unknown."""
+    """Return the parts `events` and `pieces` (true: the pilot asks for them) of a job in the wire's
+    form; an ordinary job has neither."""
     texts = job.texts or {}
     found: WirePart = {}
     if given := texts.get(EVENTS):
         found["events"] = _channel(job, json.loads(given), ddm, knobs)
-    if given := texts.get(PIECES):
-        found["pieces"] = [_piece(job, one, ddm) for one in json.loads(given)]
+    if PIECES in texts:
+        found["pieces"] = True
     return found
 
 
@@ -42,11 +42,3 @@ def _channel(job: HeldJob, given: WirePart, ddm: DDM, knobs: Knobs) -> WirePart:
         "endpoint": job.site_endpoint,
         "store": place,
     }
-
-
-def _piece(job: HeldJob, given: WirePart, ddm: DDM) -> WirePart:
-    """A piece with its path: the number before the first dot of its name is its job set."""
-    number = given["lfn"].partition(".")[0]
-    jobset_id = int(number) if number.isdigit() else None
-    place = ddm.pieces_where(given["endpoint"], job.jedi_task_id, jobset_id or None)
-    return {**given, "path": f"{place}/{given['lfn']}"}

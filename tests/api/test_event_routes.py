@@ -56,8 +56,9 @@ def test_ranges_over_the_wire(client: TestClient, world: World) -> None:
 
 @pytest.mark.parametrize(
     ("verb", "body"),
-    [("event_ranges", {"request_id": "1", "asks": []}), ("event_reports", {"reports": []})],
-)
+    [("event_ranges", {"request_id": "1", "asks": []}), ("event_reports", {"reports": []}),
+     ("event_pieces", {"panda_id": 1, "lock_seq": 1, "after": "1-2-3-4-5"})],
+)  # fmt: skip
 def test_strangers_and_mistakes(
     client: TestClient, world: World, verb: str, body: dict[str, Any]
 ) -> None:

@@ -47,7 +47,7 @@ OTHERS = {
     "/health", "/ready", "/metrics", "/openapi.json", "/v1/login", "/v1/pilot/acquire",
     "/v1/pilot/report",
     "/v1/pilot/heartbeat", "/v1/pilot/log", "/v1/sandbox/{sha256}",
-    "/v1/pilot/event_ranges", "/v1/pilot/event_reports",
+    "/v1/pilot/event_ranges", "/v1/pilot/event_reports", "/v1/pilot/event_pieces",
 }  # fmt: skip
 """Routes of pilots and of nobody in particular."""
 

@@ -8,7 +8,6 @@ docs/reference/event-service.md.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -35,7 +34,7 @@ from jedi.eventservice.agent import EventService
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import jobs
 from jedi.service.why import why
-from jedi.spec.jobs.event_texts import PIECES
+from jedi.taskbuffer.events import pieces
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 
@@ -89,8 +88,16 @@ def test_all_ranges_processed_are_merged_and_end_the_set(world: World) -> None:
     sound(world)
 
 
-def test_the_merge_job_knows_its_pieces(world: World) -> None:
-    """Each zip file is a piece, in the order of events; only done ranges are its members."""
+@pytest.mark.parametrize(
+    ("at_once", "expected"),
+    [(10_000, [(1, [1]), (3, [3, 5])]), (2, [(1, [1]), (3, [3]), (3, [5])])],
+)
+def test_the_merge_job_asks_for_its_pieces(
+    world: World, monkeypatch: pytest.MonkeyPatch, at_once: int, expected: list[Any]
+) -> None:
+    """Each zip file is a piece, in the order of events; only done ranges are its members. An answer
+    has so many ranges: with two, the second zip file is in two answers."""
+    monkeypatch.setattr(pieces, "RANGES_AT_ONCE", at_once)
     task = events_task(world)
     pilot = EventPilot(world)
     [job] = pilot.take()
@@ -100,18 +107,21 @@ def test_the_merge_job_knows_its_pieces(world: World) -> None:
     pilot.process(job, [1])
     pilot.end(job)
     serve(world)
-    pieces = json_pieces(merge_job(world, task))
-    assert [(one["lfn"], one["endpoint"], one["fsize"], one["adler32"]) for one in pieces] == [
-        (f"{job.panda_id}.1.zip", "SITE_A_DATADISK", 10, "00000001"),
-        (f"{job.panda_id}.3.zip", "SITE_A_DATADISK", 10, "00000001"),
-    ]
-    [file] = {member.split("-")[2] for one in pieces for member in one["members"]}
-    assert pieces[1]["members"] == [f"{task}-{job.panda_id}-{file}-{first}-10" for first in (3, 5)]
-
-
-def json_pieces(merge: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(merge.texts[PIECES])
-    return found
+    [merge] = pilot.take()
+    found = pilot.pieces(merge)
+    [file] = {member.split("-")[2] for one in found for member in one["members"]}
+    assert [tuple(one[name] for name in ("lfn", "endpoint", "fsize", "adler32", "members"))
+            for one in found] == [
+        (f"{job.panda_id}.{zip_file}.zip", "SITE_A_DATADISK", 10, "00000001",
+         [f"{task}-{job.panda_id}-{file}-{first}-10" for first in firsts])
+        for zip_file, firsts in expected
+    ]  # fmt: skip
+    place = world.ddm.pieces_where("SITE_A_DATADISK", task, job.panda_id)
+    assert found[0]["path"] == f"{place}/{job.panda_id}.1.zip"
+    with world.engine.begin() as tx:
+        for stale in (("SITE_B", merge.panda_id, 1), ("SITE_A", merge.panda_id, 2),
+                      ("SITE_A", job.panda_id, 1)):  # fmt: skip
+            assert pieces.page(tx, *stale) is None
 
 
 def test_ranges_that_are_left_go_to_another_consumer(world: World) -> None:

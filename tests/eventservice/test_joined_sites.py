@@ -157,7 +157,7 @@ class RandomSites:
         for row in queue:
             pilot = self.pilots[row.site]
             [job] = pilot.take()
-            if not (job.texts or {}).get(PIECES):
+            if PIECES not in (job.texts or {}):
                 if found := pilot.ask(job, self.chance.randint(0, 3)):
                     pilot.process(job, found)
                 how = self.chance.choice(("finished", "failed"))

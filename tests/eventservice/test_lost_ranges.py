@@ -6,7 +6,6 @@ status"; docs/reference/event-service.md.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -20,7 +19,6 @@ from jedi.core.errors import Refused
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import jobs
 from jedi.spec.jobs.attempt import HeldJob
-from jedi.spec.jobs.event_texts import PIECES
 
 
 def adder(world: World) -> None:
@@ -32,14 +30,6 @@ def cancel(world: World, job: HeldJob) -> None:
     """A person kills one job."""
     with world.engine.begin() as tx:
         jobs.cancel(tx, "anna", [job.panda_id], None)
-
-
-def pieces(world: World, task: int) -> list[str]:
-    """The pieces of the newest merge job."""
-    [row] = rows(world, "SELECT texts FROM jedi_jobs JOIN jedi_job_params USING (pandaid) "
-                 "WHERE jeditaskid = :t AND kind = 'es_merge' ORDER BY pandaid DESC LIMIT 1",
-                 t=task)  # fmt: skip
-    return [piece["lfn"] for piece in json.loads(row.texts[PIECES])]
 
 
 def kill_code(world: World, job: HeldJob) -> str:
@@ -78,7 +68,8 @@ def test_a_consumer_killed_in_merging_loses_its_pieces(world: World) -> None:
     pilot.process(second, [1, 3, 5])
     pilot.end(second)
     serve(world)
-    assert pieces(world, task) == [f"{second.panda_id}.1.zip"]
+    [merge] = pilot.take()
+    assert [one["lfn"] for one in pilot.pieces(merge)] == [f"{second.panda_id}.1.zip"]
     sound(world)
 
 
@@ -219,8 +210,8 @@ def test_a_corrupted_range_without_attempts(world: World, partial: bool) -> None
         assert set_jobs(world, task, "consumer") == [("consumer", "failed", "es_merge_failed")]
         assert files(world, task) == {"ready": 1}
         return
-    assert pieces(world, task) == [f"{job.panda_id}.1.zip"]
     [merge] = pilot.take()
+    assert [one["lfn"] for one in pilot.pieces(merge)] == [f"{job.panda_id}.1.zip"]
     pilot.end(merge)
     adder(world)
     serve(world)

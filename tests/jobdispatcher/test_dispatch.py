@@ -237,18 +237,6 @@ def test_only_jobs_that_fit_into_the_slot(engine: Engine) -> None:
     assert [j.panda_id for j in take(engine, 9, "5", min_memory_mb=4000)] == fat
 
 
-def test_an_answer_has_few_jobs_that_merge(engine: Engine) -> None:
-    """Each has the ids of all ranges that it merges, up to megabytes. Of 6 such jobs and an
-    ordinary one, of lower priority, an ask for 7 gets 4 and that one; the next one gets 2."""
-    with engine.begin() as tx:
-        merges = make_jobs(tx, 6, priority=5000).jobs
-        [other] = make_jobs(tx, 1).jobs
-        tx.execute(text("UPDATE jedi_jobs SET kind = 'es_merge' WHERE pandaid = ANY(:ids)"),
-                   {"ids": merges})  # fmt: skip
-    assert [job.panda_id for job in take(engine, 7, "1")] == [*merges[:4], other]
-    assert [job.panda_id for job in take(engine, 7, "2")] == merges[4:]
-
-
 def test_jobs_being_moved_are_passed_over(engine: Engine) -> None:
     """Who moves a job locks it first and its row in the queue then: acquire must not wait."""
     with engine.begin() as tx:

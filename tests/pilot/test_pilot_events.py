@@ -348,21 +348,21 @@ def piece(world: World, name: str, members: dict[str, dict[str, bytes]],
 
 def test_pieces_are_merged_in_order(world: World) -> None:
     """Ranges of two files in two zips, shuffled, with one that is not done: the merge job reads the
-    others by file and first event (7 before 30, as numbers)."""
-    pieces = [
-        piece(world, "a.zip", {
-            "5-9-2-1-10": {"out": b"file 2 event 1\n"},
-            "5-9-1-30-10": {"out": b"file 1 event 30\n"},
-            "5-9-1-99-10": {"out": b"not done\n"},
-        }, wanted=["5-9-2-1-10", "5-9-1-30-10"]),
-        piece(world, "b.zip", {
-            "5-9-1-7-9": {"out": b"file 1 event 7\n"}, "5-9-1-8-9": {},
-            "5-9-1-1-9": {"out": b"file 1 event 1\n"},
-        }),
-    ]  # fmt: skip
+    others by file and first event (7 before 30, as numbers). The service names them in two answers;
+    the first zip has ranges of both, and is read twice."""
+    first = piece(world, "a.zip", {
+        "5-9-2-1-10": {"out": b"file 2 event 1\n"},
+        "5-9-1-30-10": {"out": b"file 1 event 30\n"},
+        "5-9-1-99-10": {"out": b"not done\n"},
+    }, wanted=["5-9-1-30-10"])  # fmt: skip
+    other = piece(world, "b.zip", {
+        "5-9-1-7-9": {"out": b"file 1 event 7\n"}, "5-9-1-8-9": {},
+        "5-9-1-1-9": {"out": b"file 1 event 1\n"},
+    })  # fmt: skip
+    world.service.pages = [[first, other], [{**first, "members": ["5-9-2-1-10"]}]]
     world.order(
         "cat pieces/*/* > merged; xargs cat < jedi_pieces.txt | cmp - merged",
-        pieces=pieces,
+        pieces=True,
         outputs=[{"lfn": "merged", "source_name": None, "allow_missing": False}],
     )
     assert world.start().wait(DEADLINE_S) == 0
@@ -371,7 +371,24 @@ def test_pieces_are_merged_in_order(world: World) -> None:
     assert world.staged()["merged"].decode().splitlines() == [
         "file 1 event 1", "file 1 event 7", "file 1 event 30", "file 2 event 1",
     ]  # fmt: skip
-    assert last["measures"]["input_bytes"] == sum(one["fsize"] for one in pieces)
+    assert last["measures"]["input_bytes"] == 2 * first["fsize"] + other["fsize"]
+
+
+def test_a_merge_job_that_is_not_wanted(world: World) -> None:
+    """The service answers stale: the payload does not start, and the pilot says no more."""
+    world.service.pages, world.service.ranges_status = [[]], "stale"
+    world.order("true", pieces=True)
+    assert world.start().wait(DEADLINE_S) == 0
+    assert [one["status"] for one in world.service.reports()] == ["starting"]
+
+
+@pytest.mark.parametrize("again", ["5-9-1-1-10", "5-9-1-1-9"])
+def test_a_range_that_the_service_names_twice(world: World, tmp_path: Path, again: str) -> None:
+    """In two answers, in the same attempt or another one: the merge would have its events twice."""
+    pages = [[piece(world, name, {one: {"out": b"x"}})]
+             for name, one in (("a.zip", "5-9-1-1-10"), ("b.zip", again))]  # fmt: skip
+    with pytest.raises(PayloadFailure, match="twice"):
+        event_pieces.stage_pieces(pages, tmp_path, None, lambda: None)
 
 
 def test_damaged_pieces_are_named(world: World) -> None:
@@ -381,7 +398,8 @@ def test_damaged_pieces_are_named(world: World) -> None:
     Path(pieces[0]["path"]).unlink()
     Path(pieces[1]["path"]).write_bytes(Path(pieces[1]["path"]).read_bytes().replace(b"x", b"y"))
     os.truncate(pieces[2]["path"], 40)
-    last = world.run("true", pieces=pieces)
+    world.service.pages = [pieces[:2], pieces[2:]]
+    last = world.run("true", pieces=True)
     assert (last["status"], last["error_code"]) == ("failed", "stagein_missing")
     assert last["bad_inputs"] == [
         {"lfn": "0.zip", "problem": "missing"},
@@ -393,7 +411,7 @@ def test_damaged_pieces_are_named(world: World) -> None:
 def test_a_zip_that_lacks_a_range_is_damaged(world: World, tmp_path: Path) -> None:
     one = piece(world, "a.zip", {"5-9-1-1-10": {"out": b"x"}}, ["5-9-1-1-10", "5-9-1-2-10"])
     with pytest.raises(PayloadFailure) as error:
-        event_pieces.stage_pieces([one], tmp_path, None, lambda: None)
+        event_pieces.stage_pieces([[one]], tmp_path, None, lambda: None)
     assert error.value.code == "stagein_checksum"
     assert error.value.bad_inputs == {"a.zip": "broken"}
 
@@ -406,7 +424,7 @@ def test_a_compressed_zip_is_damaged(world: World, tmp_path: Path) -> None:
     content = Path(one["path"]).read_bytes()
     one |= {"fsize": len(content), "adler32": f"{zlib.adler32(content):08x}"}
     with pytest.raises(PayloadFailure, match="out is compressed") as error:
-        event_pieces.stage_pieces([one], tmp_path, None, lambda: None)
+        event_pieces.stage_pieces([[one]], tmp_path, None, lambda: None)
     assert error.value.bad_inputs == {"a.zip": "broken"}
 
 
@@ -414,7 +432,7 @@ def test_members_of_zips_stay_in_their_directory(world: World, tmp_path: Path) -
     """A zip with a path that leads elsewhere is refused."""
     one = piece(world, "a.zip", {"5-9-1-1-10": {"../../escaped": b"x"}})
     with pytest.raises(PayloadFailure):
-        event_pieces.stage_pieces([one], tmp_path, None, lambda: None)
+        event_pieces.stage_pieces([[one]], tmp_path, None, lambda: None)
     assert not list(world.home.rglob("escaped")) + list(tmp_path.parent.rglob("escaped"))
 
 

@@ -49,19 +49,9 @@ def test_a_consumer_gets_its_channel(world: World) -> None:
     assert "pieces" not in order
 
 
-def test_a_merge_job_gets_its_pieces(world: World) -> None:
-    """Each with its path: the job set stands before the first dot of the name; a jumbo job's zip
-    belongs to none."""
-    pieces = [
-        {"endpoint": "SITE_A_DATADISK", "lfn": f"{number}.7.1.000001.zip", "fsize": 3,
-         "adler32": "00000001", "members": ["1-2-3-4-5"]} for number in (9, 0)
-    ]  # fmt: skip
-    order = _take(world, {PIECES: json.dumps(pieces)})
-    root = Path(str(order["stage_out"])).parent.parent / ".eventservice" / str(order["jeditaskid"])
-    paths = [f"{root}/9/9.7.1.000001.zip", f"{root}/0/0.7.1.000001.zip"]
-    assert order["pieces"] == [
-        {**piece, "path": path} for piece, path in zip(pieces, paths, strict=True)
-    ]
+def test_a_merge_job_asks_for_its_pieces(world: World) -> None:
+    order = _take(world, {PIECES: ""})
+    assert order["pieces"] is True
     assert order["texts"] == {} and "events" not in order
 
 

@@ -13,9 +13,9 @@ from jedi.agent.base import World
 from jedi.core.states import EVENT_CODES
 from jedi.eventservice.agent import EventService
 from jedi.mover.agent import Mover
-from jedi.service import event_ranges
+from jedi.service import event_pieces, event_ranges
 from jedi.spec.jobs.attempt import HeldJob
-from jedi.spec.jobs.event_wire import ConsumerReport, RangeAsks
+from jedi.spec.jobs.event_wire import ConsumerReport, PieceAsk, RangeAsks
 from jedi.spec.jobs.wire import Report, Resources, StagedOutput
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.jobs import dispatch
@@ -115,6 +115,21 @@ class EventPilot:
         found = {int(given["id"].split("-")[3]): given["id"] for given in answer["ranges"]}
         self._ids[job.panda_id].update(found)
         return sorted(found)
+
+    def pieces(self, job: HeldJob) -> list[dict[str, Any]]:
+        """All pieces of a merge job, page by page."""
+        found: list[dict[str, Any]] = []
+        ask: dict[str, Any] = {"panda_id": job.panda_id, "lock_seq": job.lock_seq}
+        while True:
+            with self.world.engine.begin() as tx:
+                answer = event_pieces.some(
+                    tx, self._who, PieceAsk.model_validate(ask), self.world.ddm
+                )
+            assert answer["status"] == "ok"
+            found += answer["pieces"]
+            ask["after"] = answer["next"]
+            if not ask["after"]:
+                return found
 
     def process(self, job: HeldJob, firsts: Sequence[int], status: str = "finished") -> None:
         """Report ranges; finished ones lie in a zip file of theirs. `fatal`: for good."""

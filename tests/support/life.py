@@ -31,7 +31,8 @@ from jedi.agent.base import Agent, World
 from jedi.core import clock, states
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import factory
-from jedi.service import check, commands, jobs, pilots, submission
+from jedi.service import check, commands, event_pieces, jobs, pilots, submission
+from jedi.spec.jobs.event_wire import PieceAsk
 from jedi.spec.jobs.wire import AcquireRequest, Beat, Report, Resources, StagedOutput
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
@@ -469,10 +470,17 @@ class Life(RuleBasedStateMachine):
         wholly = self.resting or (how == "finished" and self.dice.random() < 0.5)
         self.ranges.work(job.order, self.dice, wholly=wholly)
         outputs = [] if how == "output_forgotten" else self.staged(job)
-        inputs = job.order.get("pieces") or job.order["inputs"]
+        inputs = self.pieces(job) if job.order.get("pieces") else job.order["inputs"]
         problem = {"input_missing": "missing", "input_broken": "broken"}.get(how)
         bad = [{"lfn": one["lfn"], "problem": problem} for one in inputs[:1] if problem]
         self.report(job, {**ENDS[how], "outputs": outputs, "bad_inputs": bad})
+
+    def pieces(self, job: Held) -> list[dict[str, Any]]:
+        ask = PieceAsk(panda_id=job.attempt["pandaid"], lock_seq=job.attempt["lock_seq"])
+        with self.world.engine.begin() as tx:
+            who = pilot_of(job.order["site"])
+            found: list[dict[str, Any]] = event_pieces.some(tx, who, ask, self.world.ddm)["pieces"]
+        return found
 
     def staged(self, job: Held) -> list[StagedOutput]:
         """The outputs of a job, as its pilot leaves and reports them."""

@@ -82,6 +82,7 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
         self.sandboxes: dict[str, bytes] = {}
         self.ranges: list[dict[str, Any]] = []  # of events, ready
         self.ranges_status = "ok"
+        self.pages: list[list[dict[str, Any]]] = []  # of pieces
         self._changed = threading.Condition()
         self._answered: dict[str, list[dict[str, Any]]] = {}
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
@@ -134,6 +135,11 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
     def _event_reports(self, body: dict[str, Any]) -> object:
         answer = {"status": "ok", "accepted": 0, "refused": []}
         return {"answers": [{"panda_id": r["panda_id"], **answer} for r in body["reports"]]}
+
+    def _event_pieces(self, body: dict[str, Any]) -> object:
+        number = int(body.get("after", 0))
+        more = str(number + 1) if number + 1 < len(self.pages) else None
+        return {"status": self.ranges_status, "pieces": self.pages[number], "next": more}
 
     def wait_for(self, verb: str, what: Callable[[dict[str, Any]], bool] = bool) -> dict[str, Any]:
         """The first call of a verb for which `what` holds, when it has come."""

@@ -11,5 +11,4 @@ EVENTS = "jedi:events"
 clone, runonce or storeonce."""
 
 PIECES = "jedi:pieces"
-"""A text of a job that merges pieces, JSON: a list of zip files {endpoint, lfn, fsize, adler32}
-with their `members`, the ids of ranges."""
+"""A text of a job that merges pieces, empty: its pilot asks for them."""

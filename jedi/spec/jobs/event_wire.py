@@ -36,6 +36,11 @@ Convention = Annotated[int, Field(ge=0, lt=100)]
 ErrorNumber = Annotated[int, Field(gt=-(2**31), lt=2**31)]
 
 
+RangeName = Annotated[
+    str, Field(pattern=r"^[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,10}-[0-9]{1,3}$")
+]
+
+
 class ConsumerAttempt(PilotMessage):
     """The sender: an attempt of a consumer."""
 
@@ -88,14 +93,18 @@ def _by_itself(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
         return BadEntry(name, f"{where}: {first['msg']}"[:_SHOWN].removeprefix(": "))
 
 
+class PieceAsk(ConsumerAttempt):
+    """A merge job's ask for its pieces, from the first one or after a range."""
+
+    after: RangeName | None = None
+
+
 class RangeResult(PilotMessage):
     """The result of a range. `endpoint` has its output, if no zip file has it; by
     default the endpoint where the site writes. A range that failed
     for good, `fatal`, gets no other attempt. `error_code` is a number or a word."""
 
-    id: Annotated[
-        str, Field(pattern=r"^[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,18}-[0-9]{1,10}-[0-9]{1,3}$")
-    ]
+    id: RangeName
     status: Literal["running", "finished", "failed", "fatal"]
     endpoint: Name | None = None
     path_convention: Convention | None = None

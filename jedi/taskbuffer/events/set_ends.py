@@ -201,30 +201,10 @@ UPDATE jedi_job_files f SET endpoint = {READ_PLACE.format(site="w.site", endpoin
 FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[])) w(id, site)
 WHERE f.pandaid = w.id AND f.type IN ({INPUT_TYPES}) AND f.endpoint IS NOT NULL
 """)
-_PIECES = text(f"""
-UPDATE jedi_job_params p SET texts = coalesce(p.texts, '{{}}') || jsonb_build_object(
-  CAST(:name AS text), CAST(coalesce(f.pieces, '[]') AS text))
-FROM jedi_jobsets s LEFT JOIN (
-  SELECT jobsetid, jsonb_agg(jsonb_build_object('endpoint', endpoint, 'lfn', lfn, 'fsize', fsize,
-    'adler32', checksum, 'path_convention', convention, 'members', members)
-    ORDER BY first_file, first_event) AS pieces
-  FROM (
-    SELECT e.jobsetid, coalesce(z.endpoint, e.endpoint) AS endpoint, z.fsize, z.checksum,
-      coalesce(z.lfn, min(concat_ws('-', e.jeditaskid, e.pandaid, e.fileid, e.job_processid,
-        e.attemptnr))) AS lfn,
-      coalesce(z.path_convention, e.path_convention) AS convention, min(e.fileid) AS first_file,
-      min(e.job_processid) AS first_event,
-      jsonb_agg(concat_ws('-', e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr)
-        ORDER BY e.fileid, e.job_processid) AS members
-    FROM jedi_events e LEFT JOIN jedi_event_zips z USING (ziprow_id)
-    WHERE e.jobsetid = ANY(CAST(:ids AS bigint[])) AND e.status = {_DONE}
-    -- without a zip file each range is a piece of its own
-    GROUP BY e.jobsetid, z.ziprow_id, coalesce(z.endpoint, e.endpoint), z.lfn, z.fsize, z.checksum,
-      coalesce(z.path_convention, e.path_convention),
-      CASE WHEN z.ziprow_id IS NULL THEN e.fileid END,
-      CASE WHEN z.ziprow_id IS NULL THEN e.job_processid END) one
-  GROUP BY jobsetid) f USING (jobsetid)
-WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND p.pandaid = s.merge_pandaid
+_HAS_PIECES = text("""
+UPDATE jedi_job_params
+SET texts = coalesce(texts, '{}') || jsonb_build_object(CAST(:name AS text), '')
+WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 """)
 
 
@@ -241,15 +221,15 @@ def start_merges(
     tx: Connection, starts: Sequence[MergeStart], agent: str, gshare: str, priority: int,
     memory_mb: int,
 ) -> list[MovedJob]:  # fmt: skip
-    """waiting → assigned: merge jobs, which the caller has locked, get their pieces, a site, a
-    share, a priority and a memory of their own. The Mover sees to their inputs."""
+    """waiting → assigned: merge jobs, which the caller has locked, get a site, a share, a
+    priority and a memory of their own. The Mover sees to their inputs."""
     if not starts:
         return []
     where = {"ids": [one.panda_id for one in starts], "sites": [one.site for one in starts]}
     own = {"gshare": gshare, "priority": priority, "memory_mb": memory_mb}
     tx.execute(_PLACE, {**where, **own})
     tx.execute(_READ_INPUTS, where)
-    tx.execute(_PIECES, {"ids": [one.jobset_id for one in starts], "name": PIECES})
+    tx.execute(_HAS_PIECES, {"ids": where["ids"], "name": PIECES})
     moves = [JobMove(one.panda_id, "assigned", "es_merge", one.reason) for one in starts]
     return move_jobs(tx, moves, agent, ["waiting"])
 

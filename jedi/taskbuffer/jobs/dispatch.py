@@ -24,9 +24,6 @@ from jedi.taskbuffer.jobs.jobs import NOTE
 
 AGENT = "JobDispatcher"
 UNBOUNDED = 2**31 - 1
-MERGES_MAX = 4
-"""Jobs of one answer that merge pieces of events: each has the ids of all its ranges, 35 bytes
-apiece."""
 
 JOB_FILES = """
 (SELECT json_agg(json_build_array(f.type, f.lfn, d.datasetname, f.endpoint, f.source_name,
@@ -113,14 +110,11 @@ column, not its length."""
 _ACQUIRE = f"""
 WITH gone AS (
   DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(
-    SELECT tid FROM (
-      SELECT tid, kind, count(*) FILTER (WHERE kind = 'es_merge')
-        OVER (ROWS UNBOUNDED PRECEDING) AS merges FROM (
-    SELECT x.* FROM unnest(CAST(:shares AS text[]), CAST(:priorities AS int[]),
+    SELECT x.tid FROM unnest(CAST(:shares AS text[]), CAST(:priorities AS int[]),
       CAST(:firsts AS bigint[])) s(gshare, priority, pandaid),
       LATERAL (VALUES (s.priority, s.priority, s.pandaid),
         (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
-      SELECT r.ctid AS tid, j.kind FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
+      SELECT r.ctid AS tid FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
       WHERE r.site = :site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
         AND r.pandaid >= p.first AND j.status = 'activated'
         AND r.cores BETWEEN :min_cores AND :cores AND r.walltime_s <= :walltime_s
@@ -129,7 +123,7 @@ WITH gone AS (
       FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) x
     WHERE NOT EXISTS (
       SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
-    LIMIT :n) first) numbered WHERE kind <> 'es_merge' OR merges <= {MERGES_MAX}))
+    LIMIT :n))
   RETURNING pandaid
 ), u AS (
   UPDATE jedi_jobs j SET status = 'sent', statechangetime = jedi_now(), lock_seq = j.lock_seq + 1,
