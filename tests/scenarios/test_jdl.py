@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from scenarios.real_system import System
+from support.adding import add_files
 
 from jedi.core.settings import caller
 from jedi.demo import truth
@@ -52,3 +53,23 @@ OutputData = "made.txt";""")
         content = archive.extractfile("out")
         assert content and content.read() == b"hello you\n"
     system.check()
+
+
+def test_files_go_together_by_storage(system: System, tmp_path: Path) -> None:
+    """Two files a child; together the children count all words."""
+    paths = [tmp_path / f"f{n}.py" for n in range(5)]
+    for path in paths:
+        path.write_text("one two three\n")
+    with system.engine.begin() as tx:
+        add_files(tx, system.ddm(tx), "demo:pieces", paths, "DISK_A")
+    example = tmp_path / "by-storage.jdl"
+    written = (packaged("examples") / "by-storage.jdl").read_text()
+    example.write_text(written.replace("demo:texts", "demo:pieces"))
+    task = submit(system, example)
+    assert system.settle(task) == ["done"]
+    counted = []
+    for file in system.outputs(task):
+        with tarfile.open(file) as archive:
+            content = archive.extractfile("words.txt")
+            counted.append(int(content.read() if content else 0))
+    assert sorted(counted) == [3, 6, 6]
