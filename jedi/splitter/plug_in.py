@@ -13,7 +13,6 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -144,7 +143,7 @@ def _end(reply: Reply) -> str:
 
 
 def _wrong(units: Sequence[Unit], files: Sequence[SplitFile]) -> Iterator[str]:
-    """Yield sentences about options that can't be stored, and files or events in two units."""
+    """Yield sentences about options that can't be stored and parts that no unit can have."""
     used: dict[int, list[tuple[int, int, int]]] = {}
     for number, unit in enumerate(units, 1):
         for name, value in unit.options.items():
@@ -152,18 +151,32 @@ def _wrong(units: Sequence[Unit], files: Sequence[SplitFile]) -> Iterator[str]:
                 yield f"unit {number}: {name!r} is no name of an option"
             if not _storable(value):
                 yield f"unit {number}: option {name} is no text or list of texts"
+        if files and not unit.files:
+            yield f"unit {number} has no file"
         for use in unit.files:
             if not 0 <= use.position < len(files):
                 yield f"unit {number}: file {use.position} of {len(files)} files"
-            first, stop = use.start or 0, 2**62 if use.stop is None else use.stop
-            if not 0 <= first < stop:
-                yield f"unit {number}: events {first} to {stop} of file {use.position}"
+                return
+            events = files[use.position].n_events
+            first, stop = use.start or 0, (events or 1) if use.stop is None else use.stop
+            if first >= stop or (use.stop is not None and stop > (events or 0)):
+                yield f"unit {number}: events {first} to {stop} of {events}"
             used.setdefault(use.position, []).append((first, stop, number))
     for position, ranges in used.items():
-        ranges.sort()
-        for (_, stop, one), (start, _, other) in pairwise(ranges):
-            if start < stop:
-                yield f"file {files[position].lfn} is in units {one} and {other}"
+        yield from _apart(sorted(ranges), files[position])
+
+
+def _apart(ranges: Sequence[tuple[int, int, int]], file: SplitFile) -> Iterator[str]:
+    """Yield sentences about events of a file that are in two units, or in none."""
+    end, last = 0, 0
+    for start, stop, number in ranges:
+        if start < end:
+            yield f"file {file.lfn} is in units {last} and {number}"
+        elif start > end:
+            yield f"events {end} to {start - 1} of file {file.lfn} are in no unit"
+        end, last = stop, number
+    if end < (file.n_events or 1):
+        yield f"events from {end} of file {file.lfn} are in no unit"
 
 
 def _storable(value: Any) -> bool:

@@ -21,7 +21,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput
 from jedi.ddm.interface import FileInfo
 from jedi.service.manifests import read
-from jedi.spec.splitting.units import SplitFile
+from jedi.spec.splitting.units import FileUse, SplitFile
 from jedi.splitter import strategies
 from jedi.splitter.agent import Splitter
 from jedi.splitter.plug_in import Limits, SplitterFailed
@@ -81,7 +81,7 @@ class Numbers(Base):
     def plan(self, manifest, files): return [Unit({"N": 1.5})]
 
 class Nul(Base):
-    def plan(self, manifest, files): return [Unit(), Unit({"N": ["a", "b\\0"]})]
+    def plan(self, manifest, files): return [Unit(files=[FileUse(0)]), Unit({"N": ["a", "b\\0"]})]
 
 class NoName(Base):
     def plan(self, manifest, files): return [Unit({"a b": "1"})]
@@ -92,6 +92,23 @@ class Beyond(Base):
 class Twice(Base):
     def plan(self, manifest, files):
         return [Unit(files=[FileUse(0)]), Unit(files=[FileUse(0, 3, 4)])]
+
+class Gap(Base):
+    def plan(self, manifest, files):
+        return [Unit(files=[FileUse(0, 0, 4)]), Unit(files=[FileUse(0, 5, 10)])]
+
+class Half(Base):
+    def plan(self, manifest, files): return [Unit(files=[FileUse(0, 0, 5)])]
+
+class More(Base):
+    def plan(self, manifest, files): return [Unit(files=[FileUse(0, 0, 11)])]
+
+class NoFile(Base):
+    def plan(self, manifest, files): return [Unit(files=[FileUse(0)]), Unit()]
+
+class Halves(Base):
+    def plan(self, manifest, files):
+        return [Unit(files=[FileUse(0, 5, 10)]), Unit(files=[FileUse(0, 0, 5)])]
 
 class NoList(Base):
     def plan(self, manifest, files): return None
@@ -135,6 +152,10 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("NoName", "splitter_nonsense", "unit 1: 'a b' is no name of an option"),
         ("Beyond", "splitter_nonsense", "unit 1: file 1 of 1 files"),
         ("Twice", "splitter_nonsense", "file /lfn is in units 1 and 2"),
+        ("Gap", "splitter_nonsense", "events 4 to 4 of file /lfn are in no unit"),
+        ("Half", "splitter_nonsense", "events from 5 of file /lfn are in no unit"),
+        ("More", "splitter_nonsense", "unit 1: events 0 to 11 of 10"),
+        ("NoFile", "splitter_nonsense", "unit 2 has no file"),
         ("NoList", "splitter_failed", "TypeError: 'NoneType' object is not iterable"),
         ("Xyz", "splitter_unknown", "There is no splitter Xyz. There are BadCheck, BadOptions, "),
         ("Hang", "splitter_unknown", "There is no splitter Hang. Did you mean Hangs?"),
@@ -143,7 +164,7 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("faults")
 def test_a_fault_has_a_code_and_a_sentence(name: str, code: str, reason: str) -> None:
     with pytest.raises(SplitterFailed) as failed:
-        strategies.plan(name, {}, [SplitFile("/lfn", 1)], Limits())
+        strategies.plan(name, {}, [SplitFile("/lfn", 1, 10)], Limits())
     assert failed.value.code == code
     assert reason in failed.value.sentence
 
@@ -152,6 +173,13 @@ def test_a_fault_has_a_code_and_a_sentence(name: str, code: str, reason: str) ->
 def test_prints_do_not_disturb() -> None:
     units = strategies.plan("Prints", {}, [], Limits())
     assert [unit.options for unit in units] == [{"N": "0"}, {"N": "1"}, {"N": "2"}]
+
+
+@pytest.mark.usefixtures("faults")
+def test_two_halves_of_a_file_are_two_units() -> None:
+    files = [SplitFile("/lfn", 1, 10)]
+    units = strategies.plan("Halves", {}, files, Limits())
+    assert [unit.files for unit in units] == [[FileUse(0, 5, 10)], [FileUse(0, 0, 5)]]
 
 
 @pytest.mark.usefixtures("faults")
@@ -182,7 +210,7 @@ def test_faults_spare_other_herds(world: World, faults: Path) -> None:
     """Expected: one batch; each herd with a fault is broken by its own code, the good one is
     split."""
     with world.engine.begin() as tx:
-        knobs.put(tx, "split.timeout_s", 2.0, "ops")
+        knobs.put(tx, "split.timeout_s", 8.0, "ops")
     codes = {"Raises": "splitter_failed", "Refuses": "split_refused", "Hangs": "splitter_timeout",
              "Numbers": "splitter_nonsense", "NoUnits": "split_made_no_units",
              "Good": "split"}  # fmt: skip
