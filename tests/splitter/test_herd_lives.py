@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from support.commanding import add_inputs, end, everything, sound, take, work_off
+from support.commanding import add_inputs, ask, end, everything, sound, status, take, work_off
 from support.generating import catalogue, rows
 from support.helpers import put_file_dataset
 from support.herds import ECHO, RFC, VALUES, herd, jobs, members, next_panda_id, refined, with_jobs
@@ -51,6 +51,27 @@ def test_rescheduling_never_splits_again(world: World) -> None:
     assert Splitter(world).run_once() == 0
     assert members(world, task) == before
     assert work_off(world, task) == "done"
+    sound(world)
+
+
+def test_a_retried_herd_has_the_same_units(world: World) -> None:
+    """Expected: child 43 fails for good; the retry of the task makes its next attempt, and nothing
+    else: no unit is made, and no other job."""
+    next_panda_id(world, 41)
+    task = with_jobs(world, herd(maxAttempt=1))
+    before = members(world, task)
+    take(world, [*range(41, 51)])
+    end(world, [43], "failed")
+    end(world, [one for one in range(41, 51) if one != 43])
+    everything(world)
+    assert status(world, task) == "finished"
+    ask(world, task, "retry")
+    everything(world)
+    [again] = [job for job in jobs(world, task) if job.pandaid > 50]
+    assert (again.originpandaid, again.unit_nr) == (43, 3)
+    assert again.jobparameters == "/bin/echo 3.99"
+    assert work_off(world, task) == "done"
+    assert members(world, task) == before
     sound(world)
 
 
