@@ -130,16 +130,32 @@ def test_what_cannot_be_divided_is_broken_with_its_reason(world: World) -> None:
     assert broken(world, herd(taskName="gone"), gone) == ("tobroken", "splitter_unknown")
 
 
-def test_a_strategy_that_leaves_something_out_is_refused(
-    world: World, monkeypatch: pytest.MonkeyPatch
+FORGETFUL = """
+from jedi.spec.splitting.units import FileUse, Unit
+
+class Forgetful:
+    after = "contents"
+    def consumes(self, manifest): return []
+    def check(self, manifest): return []
+    def plan(self, manifest, files): return [Unit(files=[FileUse(1)])]
+"""
+
+
+def test_a_splitter_that_forgets_a_file_is_refused(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Expected: no units is a mistake of its own, and so is a file in no unit."""
+    """Expected: no file gets lost on the way to the units: the herd is broken, and names one."""
+    info = tmp_path / "forgetful-1.dist-info"
+    info.mkdir()
+    (tmp_path / "forgetful.py").write_text(FORGETFUL)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: forgetful\nVersion: 1\n")
+    points = "[jedi.split_strategies]\nForgetful = forgetful:Forgetful\n"
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(tmp_path))
     catalogue(world, **{"in": 3})
-    by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 2}}
-    plan = "jedi.splitter.agent.strategies.plan"
-    monkeypatch.setattr(plan, lambda *_: [])
-    assert broken(world, herd()) == ("tobroken", "split_made_no_units")
-    assert broken(world, herd(by_files, IN, taskName="left")) == ("tobroken", "split_refused")
+    assert broken(world, herd({"name": "Forgetful"}, IN)) == ("tobroken", "split_refused")
+    [row] = rows(world, "SELECT errordialog FROM jedi_tasks")
+    assert row.errordialog == "Splitter Forgetful left out 2 files, such as in000000."
 
 
 def test_a_problem_of_data_management_holds_the_herd(

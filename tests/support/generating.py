@@ -40,9 +40,9 @@ class Catalogue:
         return list(self.files[name])
 
     def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
-        known = {file.lfn for file in self.files[name]}
+        known = {file.lfn for file in self.files[name]} - self.nowhere
         here = list(self.endpoints)
-        return {lfn: here if lfn in known - self.nowhere else [] for lfn in lfns}
+        return {lfn: here if lfn in known else [] for lfn in lfns}
 
     def create(self, name: str, endpoint: str, *, container: bool = False) -> None:
         self.made.add((name, endpoint))
