@@ -375,6 +375,7 @@ class SharesKnobs:
 @dataclass(frozen=True, slots=True)
 class SplitKnobs:
     batch: int
+    max_mb: int
     max_units: int
     memory_mb: int
     timeout_s: float

@@ -99,6 +99,8 @@ _DECLARED = [
     _knob("contentsfeeder.quiet_s", "s", 10.0, "least interval between look-ups of a dataset that "
           "another task still fills", least=0.1),
     _knob("split.batch", "herds", 20, "herds split in one transaction", least=1),
+    _knob("split.max_mb", "MB", 100, "most MB of options of a herd's units; with more, the task is "
+          "broken, and no unit is made", least=1),
     _knob("split.max_units", "units", 100_000, "most units of a herd; with more, the task is "
           "broken, and none is made", 10_000, least=1),
     _knob("split.memory_mb", "MiB", 2048, "memory of a splitter that is a plug-in; with more, its "

@@ -141,6 +141,8 @@ TASKS: Mapping[str, str] = {
     "splitter_nonsense": "The splitter, a plug-in, made units that no herd can have: correct it, "
     "as docs/splitters.md says.",
     "split_made_no_units": "The splitter made no unit of the herd: correct its options.",
+    "too_large_units": "The options of the units are longer than allowed: shorten them, or raise "
+    "knob split.max_mb.",
     "too_many_units": "The splitter makes more units than a herd may have: make units larger, or "
     "raise knob split.max_units.",
 }

@@ -5,9 +5,8 @@ Source: docs/reference/herds.md; RFC #15, "Proposed implementation".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from sqlalchemy import Connection
 
@@ -17,6 +16,7 @@ from jedi.spec.splitting.units import SplitFile, Unit
 from jedi.splitter import strategies
 from jedi.splitter.plan import render_units
 from jedi.splitter.plug_in import Limits, SplitterFailed
+from jedi.splitter.variables import OutOfRoomError
 from jedi.taskbuffer.tasks import herds, tasks
 from jedi.taskbuffer.tasks.herds import FilePart, HerdFiles, HerdManifest, NewUnits
 from jedi.taskbuffer.tasks.tasks import Move
@@ -34,9 +34,9 @@ class Herd:
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """The units; their files are positions in all files of the input."""
+    """The units as they are written."""
 
-    units: Sequence[Unit]
+    new: NewUnits
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +99,20 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         if not units:
             reason = f"Splitter {item.manifest.splitter} made no unit of the input."
             return NotDivided("split_made_no_units", reason)
-        return Divided(units)
+        with self.world.engine.begin() as tx:
+            ids = herds.reserve(tx, len(units) - 1)
+        try:
+            return Divided(_new_units(item, units, ids, knobs.max_mb))
+        except OutOfRoomError:
+            reason = f"The options of its units have more than {knobs.max_mb} MB "
+            return NotDivided("too_large_units", f"{reason}(knob split.max_mb).")
 
     def apply(self, tx: Connection, results: Sequence[tuple[Herd, SplitOutcome]]) -> None:
         """Write the units of the whole batch; of herds that somebody asked something of, none."""
         held = tasks.fence(tx, [(h.jedi_task_id, h.lock_seq) for h, _ in results], self.serves)
         free = herds.lock_unsplit(tx, held)
         ours = [(herd, out) for herd, out in results if herd.jedi_task_id in free]
-        divided = [(herd, out) for herd, out in ours if isinstance(out, Divided)]
-        ids = iter(herds.reserve(tx, sum(len(out.units) - 1 for _, out in divided)))
-        herds.finish(tx, [_written(herd, out, ids) for herd, out in divided])
+        herds.finish(tx, [out.new for _, out in ours if isinstance(out, Divided)])
         tasks.move_tasks(tx, [_move(herd, out) for herd, out in ours], self.name)
         left = held - free
         tasks.put_off(
@@ -159,18 +163,18 @@ def _moved(unit: Unit, by: int) -> Unit:
     return Unit(unit.options, [replace(use, position=use.position + by) for use in unit.files])
 
 
-def _written(herd: Herd, out: Divided, ids: Iterator[int]) -> NewUnits:
-    """The rows of a herd: its originator is the first unit, the others get the next `ids`."""
+def _new_units(herd: Herd, units: Sequence[Unit], ids: Sequence[int], max_mb: int) -> NewUnits:
+    """The units as they are written: the originator is the first one, the others get `ids`."""
     manifest = herd.manifest
-    origins = [manifest.origin, *islice(ids, len(out.units) - 1)]
+    origins = [manifest.origin, *ids]
     file_ids = [file_id for one in herd.inputs for file_id in one.file_ids]
     return NewUnits(
         jedi_task_id=herd.jedi_task_id,
         origins=origins,
-        options=render_units(out.units, origins, manifest.values),
+        options=render_units(units, origins, manifest.values, int(max_mb * 1e6)),
         parts=[
             FilePart(file_ids[use.position], number, use.start, use.stop)
-            for number, unit in enumerate(out.units, 1)
+            for number, unit in enumerate(units, 1)
             for use in unit.files
         ],
     )
@@ -181,6 +185,7 @@ def _move(herd: Herd, outcome: SplitOutcome) -> Move:
     match outcome:
         case NotDivided(code, reason):
             return Move(*held, "tobroken", code, reason)
-        case Divided(units):
-            reason = f"The herd has {len(units)} units."
-            return Move(*held, "defined", "split", reason, {"units": len(units)})
+        case Divided(new):
+            n_units = len(new.origins)
+            reason = f"The herd has {n_units} units."
+            return Move(*held, "defined", "split", reason, {"units": n_units})

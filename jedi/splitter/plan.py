@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from jedi.spec.splitting.units import OptionValue, Unit
-from jedi.splitter.variables import expand, has_variables
+from jedi.splitter.variables import Room, expand, has_variables
 
 SPLIT_ID, SOURCE, JOB_ID = "SplitID", "SplitSourceJob", "JobID"
 
@@ -23,17 +23,20 @@ def own_options(unit_nr: int, n_units: int, origin: int, source: int) -> dict[st
 
 
 def render_units(
-    units: Sequence[Unit], origins: Sequence[int], values: Mapping[str, OptionValue]
+    units: Sequence[Unit], origins: Sequence[int], values: Mapping[str, OptionValue], most: int
 ) -> list[str]:
     """The own options of each unit as JSON: values with variables, replaced, and those that the
-    strategy set. The first of `origins` is the originator."""
+    strategy set. The first of `origins` is the originator. OutOfRoomError: they have more than
+    `most` characters."""
     fixed = {name: value for name, value in values.items() if not has_variables(value)}
     open_values = {name: value for name, value in values.items() if name not in fixed}
-    n_units, source = len(units), origins[0]
+    n_units, source, room = len(units), origins[0], Room(most)
     found = []
     for number, (unit, origin) in enumerate(zip(units, origins, strict=True), 1):
         own = own_options(number, n_units, origin, source)
         known = {**fixed, **unit.options, **own}
-        new = {name: expand(value, known) for name, value in open_values.items()}
+        left = Room(room.left)
+        new = {name: expand(value, known, left) for name, value in open_values.items()}
         found.append(json.dumps({**new, **unit.options}))
+        room.take(len(found[-1]))
     return found

@@ -7,7 +7,9 @@ Source: docs/reference/herds.md#variables.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from jedi.spec.splitting.units import OptionValue
 
@@ -26,18 +28,41 @@ def has_variables(value: OptionValue) -> bool:
     return any(has_variables(one) for one in value)
 
 
-def expand(value: OptionValue, known: Mapping[str, OptionValue]) -> OptionValue:
+class OutOfRoomError(ValueError):
+    """Replaced variables would take more room than there is."""
+
+
+@dataclass(slots=True)
+class Room:
+    """Characters, and elements of lists, that values may still take. It bounds memory before a
+    value is built: a text of 100,000 variables may stand for 100,000 long texts."""
+
+    left: int
+
+    def take(self, size: int) -> None:
+        """Use some up. OutOfRoomError: there is not enough."""
+        self.left -= size
+        if self.left < 0:
+            raise OutOfRoomError
+
+
+def expand(
+    value: OptionValue, known: Mapping[str, OptionValue], room: Room | None = None
+) -> OptionValue:
     """Return a value with its known variables replaced; unknown ones stay as they are. A list in
-    place of a whole text makes that a list, and its elements take the place of an element."""
+    place of a whole text makes that a list, and its elements take the place of an element.
+    OutOfRoomError."""
+    room = room or Room(sys.maxsize)
     if isinstance(value, str):
         whole = _VARIABLE.fullmatch(value)
         if whole and not isinstance(known.get(_name(whole), ""), str):
             return known[_name(whole)]
-        return _VARIABLE.sub(lambda found: _text(found, known), value)
+        return _VARIABLE.sub(lambda found: _text(found, known, room), value)
     expanded: list[OptionValue] = []
     for one in value:
-        new = expand(one, known)
+        new = expand(one, known, room)
         if isinstance(one, str) and not isinstance(new, str):
+            room.take(len(new))
             expanded += new
         else:
             expanded.append(new)
@@ -50,10 +75,12 @@ def _name(found: re.Match[str]) -> str:
     return found["braced"] or found["bare"] or _LETTERS.get(found["letter"] or "", "")
 
 
-def _text(found: re.Match[str], known: Mapping[str, OptionValue]) -> str:
+def _text(found: re.Match[str], known: Mapping[str, OptionValue], room: Room) -> str:
     if found["dollar"]:
         return "$"
     value = known.get(_name(found))
     if value is None:
         return found[0]
-    return value if isinstance(value, str) else ",".join(map(str, value))
+    text = value if isinstance(value, str) else ",".join(map(str, value))
+    room.take(len(text))
+    return text

@@ -28,6 +28,7 @@ from jedi.ddm.interface import DatasetInfo
 from jedi.service.collection import Document, submit_all
 from jedi.service.planning import Alternative, plan_now
 from jedi.splitter.agent import Splitter
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 
 IN = {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": "demo:in"}
@@ -128,6 +129,19 @@ def test_what_cannot_be_divided_is_broken_with_its_reason(world: World) -> None:
     assert broken(world, herd(by_se, IN)) == ("tobroken", "split_refused")
     gone = "UPDATE jedi_herds SET splitter = 'Gone' WHERE split_at IS NULL"
     assert broken(world, herd(taskName="gone"), gone) == ("tobroken", "splitter_unknown")
+
+
+def test_options_of_units_are_bounded(world: World) -> None:
+    """Expected: 9,000 variables that stand for 100,000 characters each are 0.9 GB in one text: the
+    herd is broken before any of it is built; so is one of many units with 2 kB each beyond 1 MB."""
+    long = {"Parameters": ["x" * 100_000], "Parameters.A": ["y"]}
+    bomb = {"name": "Parametric", "options": long, "values": {"Arguments": "$Parameter" * 9_000}}
+    assert broken(world, herd(bomb)) == ("tobroken", "too_large_units")
+    with world.engine.begin() as tx:
+        knobs.put(tx, "split.max_mb", 1, "ops")
+    many = {"name": "Parametric", "options": {"Parameters": 1000},
+            "values": {"Arguments": "$Parameter" + "z" * 2000}}  # fmt: skip
+    assert broken(world, herd(many, taskName="many")) == ("tobroken", "too_large_units")
 
 
 FORGETFUL = """

@@ -169,6 +169,9 @@ def test_incexec_of_a_herd_is_refused(world: World) -> None:
         command(tx, "anna", task, "incexec", {"parameters": {"ramCount": 1}})
 
 
+ECHO_HI = {"type": "constant", "value": "echo hi"}
+
+
 def refusal(world: World, document: dict[str, Any]) -> list[str]:
     with pytest.raises(BadInput) as caught:
         submitted(world, document)
@@ -182,6 +185,10 @@ def test_splitters_mistakes_are_found_at_submission(world: World) -> None:
     for wrong in ("0", "-1", "2.5"):
         [values] = refusal(world, herd({**RFC, "options": {"Parameters": wrong}}))
         assert "splitter.options.Parameters" in values
+    [odd] = refusal(world, herd({**RFC, "options": {"Parameters": {"a": 1}}}, ECHO_HI))
+    assert odd.startswith("splitter.options.Parameters") and "must be a text" in odd
+    [key] = refusal(world, herd({**RFC, "value": {}}, ECHO_HI))
+    assert key.startswith("splitter.value") and "values" in key
     [no_input] = refusal(world, herd({"name": "InputDataBySE"}))
     assert "the task has no input" in no_input
     found = refusal(world, herd(nFilesPerJob=2, groupBoundaryID=1))

@@ -7,6 +7,7 @@ docs/reference/task-parameters.md#mandatory-keys-and-defaults.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
@@ -41,7 +42,8 @@ _Int4 = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
 _Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[ -~]+$")]
-_Text = Annotated[str, StringConstraints(max_length=100_000)]
+MAX_TEXT = 100_000
+_Text = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
 _Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 _DiskUnit = Literal["kB", "MB", "GB", "kBPerEvent", "MBPerEvent", "GBPerEvent"]
 
@@ -82,6 +84,17 @@ def _output_value(text: str) -> str:
 
 def _attributes(text: str) -> str:
     return Attributes.parse(text).render()
+
+
+def _option(value: Any, depth: int = 0) -> Any:
+    """A text or a number, or a list of them; lists may have lists as elements."""
+    if isinstance(value, list) and depth < 2:
+        return [_option(one, depth + 1) for one in value]
+    if isinstance(value, str) and len(value) <= MAX_TEXT:
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return str(value)
+    raise ValueError(f"must be a text (at most {MAX_TEXT} characters), a number, or a list of them")
 
 
 _Period = Annotated[str, AfterValidator(period.written)]
@@ -267,9 +280,7 @@ class MergeSpec(JobSpec):
 
 
 _OptionName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][\w.]*$")]
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
-_Scalar = _Text | int | _Finite
-_Texts = _Text | list[_Text | list[_Text]]
+_Option = Annotated[Any, AfterValidator(_option)]
 
 
 class SplitterSpec(_CamelModel):
@@ -277,8 +288,8 @@ class SplitterSpec(_CamelModel):
     options that every child has, with variables. Source: docs/reference/herds.md."""
 
     name: _Word
-    options: dict[_OptionName, _Scalar | list[_Scalar | list[_Scalar]]] = {}
-    values: dict[_OptionName, _Texts] = {}
+    options: dict[_OptionName, _Option] = {}
+    values: dict[_OptionName, _Option] = {}
 
 
 class TaskParams(_CamelModel, Rules):

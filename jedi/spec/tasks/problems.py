@@ -12,7 +12,15 @@ from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 from jedi.spec.tasks import unsupported
 from jedi.spec.tasks.contradictions import NOT_YET
-from jedi.spec.tasks.params import ITEM_MODELS, LogItem, TaskParams
+from jedi.spec.tasks.params import (
+    ITEM_MODELS,
+    BuildSpec,
+    JobSpec,
+    LogItem,
+    MergeSpec,
+    SplitterSpec,
+    TaskParams,
+)
 
 _WORDS = {
     "missing": ("is mandatory", "Add it"),
@@ -32,6 +40,16 @@ _WORDS = {
     ),
 }
 _KINDS = "an item needs type: constant, or type: template with param_type input, output or number"
+
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "splitter": SplitterSpec,
+    "buildSpec": BuildSpec,
+    "mergeSpec": MergeSpec,
+    "preproSpec": JobSpec,
+    "esmergeSpec": JobSpec,
+}
+"""The models of keys that have keys of their own; others are logs."""
 
 
 def explain(error: ValidationError) -> list[Problem]:
@@ -73,7 +91,7 @@ def _unknown_key(loc: Sequence[int | str]) -> tuple[str, str]:
     key = str(loc[-1])
     if len(loc) == 1 and key in unsupported.TASK_KEYS:
         return NOT_YET, unsupported.TASK_KEYS[key]
-    model: type[BaseModel] = TaskParams if len(loc) == 1 else LogItem
+    model = TaskParams if len(loc) == 1 else _MODELS.get(str(loc[0]), LogItem)
     if loc[0] == "jobParameters":
         model = ITEM_MODELS[str(loc[2])]
     known = [field.alias or name for name, field in model.model_fields.items()]
