@@ -49,7 +49,7 @@ _PRESETS = {
     "not_discard_events": True, "dec_att_on_failed_es": True, "merge_es_on_os": True,
     "max_attempt_es": 1, "max_attempt_es_job": 0,
 }  # fmt: skip
-"""Those that such a task may give itself."""
+"""Rules that such a task may give itself."""
 _OF_HERDS = {"group_boundary_id": 4, "n_files_per_job": None}
 """The rules of herds: a job has the files of one unit, and its outputs have the unit's number."""
 _LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {

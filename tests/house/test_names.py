@@ -83,6 +83,7 @@ NO_VERB = {"cli", "jedi-server", "pilots", "simulator", "backup", "restore", "do
            "listener", "or", "contributors"}  # fmt: skip
 """Words behind `jedi` in the names of processes and of clients of the database."""
 FOREIGN = {
+    "--ignore-failed-read",  # tar
     "--account", "--me", "--format", "--noheader", "--states",  # Slurm
     "--cacert",  # curl
     "--system",  # useradd

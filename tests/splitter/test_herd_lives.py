@@ -44,8 +44,8 @@ def test_rescheduling_never_splits_again(world: World) -> None:
     take(world, [41, 43])
     end(world, [41, 43], "failed")
     everything(world)
-    again = [job for job in jobs(world, task) if job.pandaid > 50]
-    assert [(job.pandaid, job.originpandaid, job.unit_nr, job.attemptnr) for job in again] == [
+    again = [job for job in jobs(world, task) if job.panda_id > 50]
+    assert [(job.panda_id, job.originpandaid, job.unit_nr, job.attemptnr) for job in again] == [
         (51, 41, 1, 2), (52, 43, 3, 2),
     ]  # fmt: skip
     assert [job.jobparameters for job in again] == ["/bin/echo 1", "/bin/echo 3.99"]
@@ -68,7 +68,7 @@ def test_a_retried_herd_has_the_same_units(world: World) -> None:
     assert status(world, task) == "finished"
     ask(world, task, "retry")
     everything(world)
-    [again] = [job for job in jobs(world, task) if job.pandaid > 50]
+    [again] = [job for job in jobs(world, task) if job.panda_id > 50]
     assert (again.originpandaid, again.unit_nr) == (43, 3)
     assert again.jobparameters == "/bin/echo 3.99"
     assert work_off(world, task) == "done"

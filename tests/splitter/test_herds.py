@@ -72,7 +72,7 @@ def test_rfc_table_field_by_field(world: World) -> None:
             "ParameterNumber": str(n),
         }
     made = jobs(world, task)
-    assert [job.pandaid for job in made] == [*range(41, 51)]
+    assert [job.panda_id for job in made] == [*range(41, 51)]
     assert [job.originpandaid for job in made] == [*range(41, 51)]
     assert [job.unit_nr for job in made] == [*range(1, 11)]
     assert [job.jobparameters for job in made] == [f"/bin/echo {value}" for value in VALUES]
@@ -215,7 +215,7 @@ def test_input_is_divided_when_it_is_known(world: World) -> None:
     assert row_of(world, task).status == "ready"
     assert generate(world) == 1
     made = jobs(world, task)
-    assert [job.pandaid for job in made] == [one.originpandaid for one in members(world, task)]
+    assert [job.panda_id for job in made] == [one.originpandaid for one in members(world, task)]
     names = [f"in{n:06d}" for n in range(5)]
     assert [job.jobparameters for job in made] == [
         f"cat {' '.join(some)}" for some in (names[:2], names[2:4], names[4:])

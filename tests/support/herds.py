@@ -88,5 +88,9 @@ def members(world: World, task: int) -> list[Any]:
 
 def jobs(world: World, task: int) -> list[Any]:
     """The jobs of a task, with their commands."""
-    return rows(world, "SELECT j.*, p.jobparameters FROM jedi_jobs j JOIN jedi_job_params p "
-                "USING (pandaid) WHERE j.jeditaskid = :t ORDER BY j.pandaid", t=task)  # fmt: skip
+    query = """
+        SELECT j.*, j.pandaid AS panda_id, p.jobparameters
+        FROM jedi_jobs j JOIN jedi_job_params p USING (pandaid)
+        WHERE j.jeditaskid = :t ORDER BY j.pandaid
+    """
+    return rows(world, query, t=task)

@@ -83,7 +83,7 @@ def lock_lacking(tx: Connection, most_events: int) -> list[JumboLack]:
 
 
 def lacking(tx: Connection, task_ids: Sequence[int], most_events: int) -> list[JumboLack]:
-    """Those of these tasks that have ranges for jumbo jobs; up to so many events are counted."""
+    """The tasks among these that have ranges for jumbo jobs; up to so many events are counted."""
     values = {"ids": list(task_ids), "most_events": most_events}
     return rows_of(JumboLack, tx.execute(_LACKING, values)) if task_ids else []
 
