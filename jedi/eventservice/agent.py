@@ -93,6 +93,8 @@ class EventService(Agent[DueSet, StoredFiles]):
         ends = SetEnds(tx, self.world.knobs, self.name)
         sets = [item.jobset_id for item, _ in results if not item.jumbo]
         jumbos = [item.jobset_id for item, _ in results if item.jumbo]
+        if jumbos:
+            jumbo_jobs.lock_with_sets(tx, jumbos, sets)
         ends.settle(sets, looked_at, unstored, copies)
         settle_jumbos(tx, self.name, jumbos, looked_at, unstored)
 

@@ -9,6 +9,7 @@ docs/reference/event-service.md#jumbo-jobs.
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from support.situations import set_sites
 
 from jedi.agent.base import World
 from jedi.core import states
+from jedi.eventservice.agent import EventService
 from jedi.eventservice.jumbo_jobs import (
     JUMBO_OUTCOMES,
     JumboNeed,
@@ -42,6 +44,7 @@ from jedi.eventservice.outcome import ConsumerFacts
 from jedi.jobdispatcher.agent import Adder
 from jedi.service.why import why
 from jedi.spec.jobs.attempt import HeldJob
+from jedi.taskbuffer.jobs.jobs import lock_jobs
 
 
 def jumbo_task(world: World, files: int = 2, jumbos: int = 1, **keys: Any) -> int:
@@ -262,6 +265,40 @@ def test_merge_jobs_speak_for_their_own_sets(world: World) -> None:
     code = states.EVENT_CODES
     assert [tuple(row) for row in counts] == [
         (one, code["ready"], 3), (one, code["corrupted"], 3), (other, code["done"], 3)]  # fmt: skip
+    sound(world)
+
+
+def test_ends_of_jumbo_jobs_lock_jobs_before_job_sets(world: World) -> None:
+    """An EventService that ends a jumbo job and a job set at once waits for the jumbo job before it
+    has a job set: whoever has the one gets the other, too. Expected: locks are taken in one order,
+    jobs, job sets, datasets."""
+    task = jumbo_task(world, files=1)
+    jumbo, big = jumbo_at_work(world, task)
+    jumbo.ask(big, 1)
+    small = EventPilot(world)
+    [one] = small.take()
+    small.end(one)
+    jumbo.end(big)
+    agent = EventService(world)
+    agent.world.refresh()
+    with world.engine.begin() as tx:
+        results = [(item, agent.work(item)) for item in agent.claim(tx, 9)]
+    assert [item.jumbo for item, _ in results] == [False, True]
+
+    def settle() -> None:
+        with world.engine.begin() as tx:
+            agent.apply(tx, results)
+
+    with ThreadPoolExecutor(1) as other, world.engine.begin() as tx:
+        lock_jobs(tx, [big.panda_id])
+        late = other.submit(settle)
+        while not rows(world, "SELECT FROM pg_locks WHERE NOT granted"):
+            assert not late.done()
+        tx.execute(text("SELECT FROM jedi_jobsets FOR NO KEY UPDATE NOWAIT"))
+        tx.commit()
+        late.result(timeout=30)
+    assert set_jobs(world, task, "jumbo") == [("jumbo", "closed", "es_noevent")]
+    serve(world)
     sound(world)
 
 

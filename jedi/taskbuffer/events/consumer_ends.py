@@ -139,11 +139,16 @@ class LockedSet(NamedTuple):
     keeps_events: bool
 
 
+def jobs_of(tx: Connection, jobset_ids: Sequence[int]) -> list[int]:
+    """The living jobs of job sets, and their merge jobs."""
+    return sorted(tx.scalars(_JOBS_OF, {"ids": list(jobset_ids)}))
+
+
 def lock_sets(tx: Connection, jobset_ids: Sequence[int]) -> list[LockedSet]:
     """Lock job sets with all their living jobs, and the datasets of these, all at once. A set
     whose merge job was replaced meanwhile is left out: it is due again."""
     ids = {"ids": list(jobset_ids)}
-    jobs = sorted(tx.scalars(_JOBS_OF, ids))
+    jobs = jobs_of(tx, jobset_ids)
     lock_jobs(tx, jobs)
     sets = rows_of(LockedSet, tx.execute(_LOCK, {**ids, "locked": jobs}))
     tx.execute(_LOCK_DATASETS, {"locked": jobs})

@@ -16,8 +16,9 @@ from jedi.core import states
 from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, JOB_FINAL, JOB_QUEUED
-from jedi.taskbuffer.events import job_sets
+from jedi.taskbuffer.events import consumer_ends, job_sets
 from jedi.taskbuffer.events.consumer_ends import FREE, IN_WORK, REPORTED
+from jedi.taskbuffer.jobs.jobs import lock_jobs
 from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
 
 _CODE = states.EVENT_CODES
@@ -189,6 +190,12 @@ WITH e AS (
 UPDATE jedi_jobsets t SET next_look_at = jedi_now()
 FROM s WHERE t.jobsetid = s.jobsetid AND t.ended_at IS NULL
 """)
+_LOCK_ALL = text("""
+SELECT FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:sets AS bigint[])) OR jobsetid IN (
+  SELECT e.jobsetid FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
+  WHERE c.pandaid = ANY(CAST(:ids AS bigint[])))
+ORDER BY jobsetid FOR NO KEY UPDATE
+""")
 _ENDED = text(f"""
 SELECT c.pandaid AS panda_id, c.jeditaskid AS jedi_task_id, coalesce(j.status, 'closed') AS status,
   j.pilot_result, j.kill_code, j.error_code, j.error_diag, coalesce(j.lock_seq, 0) AS lock_seq,
@@ -213,6 +220,13 @@ class EndedJumbo(NamedTuple):
     held: bool
     partial: bool
     spares_attempts: bool
+
+
+def lock_with_sets(tx: Connection, panda_ids: Sequence[int], jobset_ids: Sequence[int]) -> None:
+    """Lock what ends of jumbo jobs and of job sets in one transaction lock, in the one order: all
+    jobs, then all job sets, their datasets later."""
+    lock_jobs(tx, sorted({*panda_ids, *consumer_ends.jobs_of(tx, jobset_ids)}))
+    tx.execute(_LOCK_ALL, {"ids": list(panda_ids), "sets": list(jobset_ids)})
 
 
 def lock_ended(tx: Connection, panda_ids: Sequence[int]) -> list[EndedJumbo]:
@@ -257,21 +271,31 @@ def take_processed(tx: Connection, jobset_ids: Sequence[int]) -> None:
         tx.execute(_TAKE, {"ids": list(jobset_ids)})
 
 
+# Values, not EXISTS: no plan for all ranges comes of them. Only job sets without a ready range are
+# read as a whole, and of whole tasks only the ranges that living consumers hold.
+_READY = """coalesce((SELECT true FROM jedi_events e
+  WHERE e.ready AND e.jeditaskid = {task} AND e.jobsetid {sets} LIMIT 1), false)"""
+_HELD = f"""coalesce((SELECT true FROM jedi_consumers o, LATERAL (
+    SELECT FROM jedi_events e WHERE e.jeditaskid = o.jeditaskid AND e.pandaid = o.pandaid
+      AND (e.jobsetid < c.pandaid) IS TRUE  -- by its owner, not by the index of job sets
+      AND (e.status IN ({_CODE["sent"]}, {_CODE["running"]})
+        OR e.status = {_FAILED} AND o.jobsetid IS NULL) LIMIT 1) e
+  WHERE o.jeditaskid = c.jeditaskid AND o.settled_at IS NULL LIMIT 1), false)"""
 _NEEDLESS = text(f"""
 SELECT c.pandaid FROM jedi_jobsets s JOIN jedi_consumers c USING (jobsetid)
   JOIN jedi_jobs j USING (pandaid)
 WHERE s.ended_at IS NULL AND c.settled_at IS NULL AND j.status IN ({JOB_QUEUED})
   AND s.jeditaskid IN (SELECT jeditaskid FROM jedi_consumers WHERE jobsetid IS NULL)
-  AND EXISTS (SELECT FROM jedi_events e
-    WHERE e.jobsetid = s.jobsetid AND e.is_jumbo = 1 AND e.status IN ({_FINISHED}, {_DONE}))
-  AND NOT {IN_WORK}
+  AND CASE WHEN {_READY.format(task="s.jeditaskid", sets="= s.jobsetid")} THEN false
+    ELSE NOT {IN_WORK} AND EXISTS (SELECT FROM jedi_events e
+      WHERE e.jobsetid = s.jobsetid AND e.is_jumbo = 1 AND e.status IN ({_FINISHED}, {_DONE})) END
 ORDER BY c.pandaid
 """)
 _IDLE = text(f"""
 SELECT c.pandaid FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid IS NULL AND c.settled_at IS NULL AND j.status IN ({JOB_QUEUED})
-  AND NOT EXISTS (SELECT FROM jedi_jobsets s WHERE s.jeditaskid = c.jeditaskid
-    AND s.ended_at IS NULL AND s.jobsetid < c.pandaid AND {IN_WORK})
+  AND CASE WHEN {_READY.format(task="c.jeditaskid", sets="< c.pandaid")} THEN false
+    ELSE NOT {_HELD} END
 ORDER BY c.pandaid
 """)
 
