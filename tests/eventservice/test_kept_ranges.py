@@ -8,7 +8,6 @@ Expected values: PanDA: "The task will not discard events when retrying event se
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from support.situations import make_due
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
-from jedi.spec.jobs.event_texts import PIECES
 from jedi.watchdog import sweep
 
 
@@ -50,14 +48,6 @@ def adder(world: World) -> None:
         pass
 
 
-def pieces(world: World, task: int) -> list[str]:
-    """The members of the zip files that the last merge job reads."""
-    query = ("SELECT p.texts FROM jedi_jobs JOIN jedi_job_params p USING (pandaid) "
-             "WHERE jeditaskid = :t AND kind = 'es_merge' ORDER BY pandaid")  # fmt: skip
-    texts = rows(world, query, t=task)[-1].texts
-    return [member for one in json.loads(texts[PIECES]) for member in one["members"]]
-
-
 def test_the_next_job_set_processes_only_the_rest(world: World) -> None:
     """Expected: 1-2 and 3-4 stay done; the new set has them, and 5-6 to process; each range is
     merged once, from the zip file of the consumer that made it."""
@@ -73,9 +63,10 @@ def test_the_next_job_set_processes_only_the_rest(world: World) -> None:
     pilot.process(job, [5])
     pilot.end(job)
     serve(world)
-    makers = [(int(one.split("-")[1]), int(one.split("-")[3])) for one in pieces(world, task)]
-    assert makers == [(first, 1), (first, 3), (job.panda_id, 5)]
     [merge] = pilot.take()
+    members = [one.split("-") for piece in pilot.pieces(merge) for one in piece["members"]]
+    makers = [(int(one[1]), int(one[3])) for one in members]
+    assert makers == [(first, 1), (first, 3), (job.panda_id, 5)]
     pilot.end(merge)
     adder(world)
     serve(world)
