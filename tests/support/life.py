@@ -43,7 +43,7 @@ from jedi.watchdog.dog import walk
 from support import life_events
 from support import life_truths as truths
 from support.helpers import put_file_dataset
-from support.situations import end_leases
+from support.situations import end_leases, set_sites
 from support.statuses import statuses
 
 OWNER = "anna"
@@ -94,7 +94,7 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 FIRST = {
     "scouts": 5, "fragile": 3, "built": 1, "preprocessed": 1, "staged": 2, "merging": 1,
-    "periodical": 2, "events": 1, "fine": 2, "runonce": 1,
+    "periodical": 2, "events": 1, "fine": 2, "jumbo": 2, "runonce": 1,
 }  # fmt: skip
 """What there is from the beginning, and of how many files."""
 
@@ -218,6 +218,9 @@ class Life(RuleBasedStateMachine):
                        {"name": TAPE, "path": str(self.world.settings.home / TAPE)})  # fmt: skip
             tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) "
                             "VALUES ('SITE_A', :name)"), {"name": TAPE})  # fmt: skip
+            tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
+                            "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"))  # fmt: skip
+        set_sites(self.world, "SITE_B", catchall={"useJumboJobs": True})
         self.ranges = life_events.RangePilots(self.world.engine, self.tally)
         self.world.load_ddm = factory.load
         self.world.refresh()
@@ -225,6 +228,7 @@ class Life(RuleBasedStateMachine):
             self.submit_task(files, **TASKS[kind])
         self.submit_what_breaks()
         self.run_agents()
+        walk(self.world, DOGS["jumbo_jobs"])
         self.submit_child()
         for task, status in self.statuses().items():
             if status == "scouting" and self.dice.random() < 0.5:

@@ -27,6 +27,7 @@ _EVENTS = {
 TASKS: dict[str, dict[str, Any]] = {
     "events": _EVENTS,
     "fine": {**_EVENTS, "fineGrainedProc": True},
+    "jumbo": {**_EVENTS, "nJumboJobs": 1, "inFilePosEvtNum": True},
     "runonce": {"skipScout": True, "useJobCloning": "runonce", "nEsConsumers": 2},
     "storeonce": {"skipScout": True, "useJobCloning": "storeonce", "nEsConsumers": 2},
 }
@@ -50,7 +51,7 @@ HAPPENED = {
                  "GROUP BY substatus",
 }  # fmt: skip
 EXPECTED = {
-    *(f"kind {kind}" for kind in ("consumer", "es_merge", "clone", "fine")),
+    *(f"kind {kind}" for kind in ("consumer", "es_merge", "clone", "fine", "co_jumbo", "jumbo")),
     *(f"range {status}" for status in ("merged", "discarded", "failed", "fatal", "cancelled")),
     *(f"substatus {name}" for name in ("es_merge", "es_unused", "es_heartbeat", "jc_unlock")),
 }
