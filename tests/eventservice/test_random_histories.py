@@ -21,8 +21,8 @@ from support.event_sets import (
     serve,
     set_jobs,
 )
-from support.generating import rows
-from support.situations import set_sites
+from support.generating import generate, rows
+from support.situations import make_due, set_sites
 
 from jedi.agent.base import World
 from jedi.core import states
@@ -170,6 +170,44 @@ def test_each_event_is_merged_once_or_its_input_tried_again(world: World, seed: 
     else:
         assert set(merged.values()) == {0}
         assert files(world, history.task).keys() <= {"ready", "failed"}
+    sound(world)
+
+
+class KeptHistory(RandomHistory):
+    """One job set after the other for one input; each keeps what the ones before it processed."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self.random, self.partial = world, random.Random(seed), False
+        self.task = events_task(world, 16, nEsConsumers=3, maxAttemptES=2, maxAttemptEsJob=1,
+                                notDiscardEvents=True)  # fmt: skip
+        self.begin("SITE_A")
+
+    def run(self) -> str:
+        """Go on until the input is finished, or has failed for good."""
+        for _ in range(2 * STEPS):
+            self.step()
+            make_due(self.world)
+            if files(self.world, self.task) == {"ready": 1}:
+                assert generate(self.world) == 1
+                sound(self.world)
+            if files(self.world, self.task).keys() <= {"finished", "failed"}:
+                serve(self.world)
+                [end] = files(self.world, self.task)
+                return end
+        raise AssertionError("the input is not finished")
+
+
+@pytest.mark.parametrize("seed", [2, 4, 6])
+def test_kept_ranges_are_merged_once(world: World, seed: int) -> None:
+    """PanDA: "kept with ND". Whatever dies in several job sets of one input: each event is merged
+    once if the input is finished, else never. All these seeds have a second set."""
+    history = KeptHistory(world, seed)
+    end = history.run()
+    found = ranges(world, history.task)
+    merged = {first: [state for state, _ in several].count("merged")
+              for first, several in found.items()}  # fmt: skip
+    assert merged == dict.fromkeys(range(1, 17, 2), int(end == "finished"))
+    assert len(history.ended()) > 1
     sound(world)
 
 
