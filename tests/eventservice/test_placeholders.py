@@ -15,11 +15,12 @@ from typing import Any
 from support.commanding import files, sound
 from support.dogs import run as run_dog
 from support.event_sets import EventPilot, jumbo_jobs_task, range_counts, serve, set_jobs
-from support.generating import rows
+from support.generating import generate, rows
 from support.situations import set_sites
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
+from jedi.service import jobs
 from jedi.service.why import why
 
 FAKE = ("co_jumbo", "waiting", None)
@@ -130,6 +131,21 @@ def test_real_co_jumbo_jobs_take_the_places_of_placeholders(world: World) -> Non
     assert range_counts(world, task) == {"merged": 6}
     assert files(world, task) == {"finished": 2}
     assert run_dog(world, "waiting_co_jumbo") == {}
+    sound(world)
+
+
+def test_killed_placeholders_leave_no_file_that_waits(world: World) -> None:
+    """Its user kills all jobs of a task: the inputs come back, and new job sets wait in their
+    turn."""
+    task = waiting_task(world)
+    ids = [one.pandaid for one in rows(world, "SELECT pandaid FROM jedi_jobs")]
+    with world.engine.begin() as tx:
+        jobs.cancel(tx, "anna", ids, None)
+    assert generate(world) == 1  # before the ends are booked
+    assert waiting(world, task) == (2, 2)
+    serve(world)
+    assert waiting(world, task) == (2, 2)
+    assert set_jobs(world, task, "co_jumbo")[2:] == [FAKE] * 2
     sound(world)
 
 
