@@ -23,12 +23,14 @@ from jedi.taskbuffer.jobs import job_ends
 
 class DueSet(NamedTuple):
     """A job set that is due, with those of its consumers whose pilots are through. `copy`: of
-    copies of a job, the one that may store its outputs, 0: any; None: none may. `jumbo`: a jumbo
-    job by itself, with its own number as that of the job set."""
+    copies of a job, the one that may store its outputs, 0: any; None: none may. `failed`: copies
+    that ended without success, whose outputs have the same names. `jumbo`: a jumbo job by itself,
+    with its own number as that of the job set."""
 
     jobset_id: int
     jobs: tuple[ReportedJob, ...]
     copy: int | None = None
+    failed: tuple[ReportedJob, ...] = ()
     jumbo: bool = False
 
 
@@ -72,15 +74,22 @@ class EventService(Agent[DueSet, StoredFiles]):
         for job in job_ends.reported_among(tx, list(by_job)):
             jobs[by_job[job.panda_id]].append(job)
         copies = clones.owners(tx, found)
-        sets = [DueSet(one, tuple(jobs[one]), copies.get(one)) for one in found]
+        failed = defaultdict(list)
+        for jobset_id, job in clones.failed(tx, copies):
+            failed[jobset_id].append(job)
+        sets = [DueSet(one, tuple(jobs[one]), copies.get(one), tuple(failed[one]))
+                for one in found]  # fmt: skip
         return sets + [DueSet(one, tuple(jobs[one]), jumbo=True) for one in jumbos]
 
     def work(self, item: DueSet) -> StoredFiles:
-        """Store the logs, and the outputs of the first good copy of a job. A log that can't be
-        stored is no reason to lose what was processed."""
+        """Store the logs, and the outputs of the first good copy of a job, in place of those that a
+        copy left before it was ended. A log that can't be stored is no reason to lose what was
+        processed."""
         unstored, copy = set(), None
         for job in item.jobs:
             if copy is None and item.copy in (0, job.panda_id) and judge(job).target == "finished":
+                for other in item.failed:
+                    leftovers.remove(self.world.ddm, other)
                 copy = job.panda_id if self._store(job, job.made) else None
             if copy != job.panda_id and not self._store(job, logs(job)):
                 unstored.add(job.panda_id)

@@ -13,6 +13,8 @@ from support.event_sets import EventPilot, copies_task, range_counts, reasons, s
 from support.generating import rows
 
 from jedi.agent.base import World
+from jedi.eventservice.agent import EventService
+from jedi.service import check, jobs
 from jedi.spec.jobs.attempt import HeldJob
 
 
@@ -155,3 +157,34 @@ def test_a_copy_whose_pilot_was_terminated_is_closed(world: World) -> None:
     ]
     assert outputs(world) == [(third.panda_id, "finished")]
     sound(world)
+
+
+def test_outputs_of_a_copy_that_was_cancelled_while_they_were_stored(world: World) -> None:
+    """Outputs of copies have the same names. By hand: those that a copy left, because somebody
+    cancelled it after they were stored, give way to those of the copy that follows."""
+    task = copies_task(world, "runonce", 2)
+    pilot = EventPilot(world)
+    first, second = pilot.take(2)
+    serve(world)
+    assert kill_code(world, second) == "jc_unlock"
+    pilot.end(first)
+    agent = EventService(world)
+    agent.world.refresh()
+    with world.engine.begin() as tx:
+        claimed = agent.claim(tx, 100)
+    results = [(item, agent.work(item)) for item in claimed]
+    with world.engine.begin() as tx:
+        jobs.cancel(tx, "anna", [first.panda_id], None)
+    with world.engine.begin() as tx:
+        agent.apply(tx, results)  # and dies before it tidies up
+    pilot.end(second, "cancelled")
+    serve(world)
+    assert set_jobs(world, task, "clone")[0] == ("clone", "cancelled", None)
+    [next_one] = pilot.take()
+    serve(world)
+    pilot.end(next_one)
+    serve(world)
+    assert outputs(world) == [(next_one.panda_id, "finished")]
+    assert files(world, task) == {"finished": 1}
+    with world.engine.begin() as tx:
+        assert [one for one in check.check(tx, world.ddm) if one.violations] == []

@@ -7,12 +7,14 @@ Source: docs/reference/event-service.md#job-cloning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.spec.jobs.attempt import ReportedJob
 from jedi.taskbuffer.db.rows import dict_of
+from jedi.taskbuffer.jobs import job_ends
 
 _CODE = states.EVENT_CODES
 _READY, _SENT, _RUNNING, _FINISHED = (
@@ -31,6 +33,21 @@ WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND s.clone IS NOT NULL AND m.sta
 def owners(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, int]:
     """The copies that count, 0 for none yet, of those job sets of copies that wait for one."""
     return dict_of(int, int, tx.execute(_OWNERS, {"ids": list(jobset_ids)}))
+
+
+_COPIES = text("""
+SELECT pandaid AS panda_id, jobsetid AS jobset_id FROM jedi_consumers
+WHERE jobsetid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
+def failed(tx: Connection, jobset_ids: Collection[int]) -> list[tuple[int, ReportedJob]]:
+    """The copies that ended without success when their pilots had laid outputs down, each behind
+    its job set: outputs of copies have the same names."""
+    if not jobset_ids:
+        return []
+    sets = dict_of(int, int, tx.execute(_COPIES, {"ids": list(jobset_ids)}))
+    return [(sets[job.panda_id], job) for job in job_ends.left_behind(tx, list(sets))]
 
 
 _W = "unnest(CAST(:sets AS bigint[]), CAST(:jobs AS bigint[])) w(jobset, job)"

@@ -260,16 +260,19 @@ SELECT json_build_array(
 
 
 _UNSUCCESSFUL = "j.status IN ('failed', 'cancelled', 'closed')"
-_LEFT = text(_asked(f"j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL}"))
+_NOBODY_ELSES = """NOT EXISTS (  -- others made the same
+      SELECT FROM jedi_job_files f JOIN jedi_datasets d USING (jeditaskid, datasetid)
+      JOIN jedi_dataset_contents c ON c.lfn = f.lfn AND c.type = 'output' AND c.status = 'finished'
+      JOIN jedi_datasets o ON o.jeditaskid = c.jeditaskid AND o.datasetid = c.datasetid
+      WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)"""
+_LEFT = text(
+    _asked(f"j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL} AND {_NOBODY_ELSES}")
+)
 _MAY_LIE = text(
     _asked(f"""j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND j.pandaid > :after
     AND EXISTS (SELECT FROM jedi_job_files f
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND f.fsize IS NOT NULL)
-    AND NOT EXISTS (  -- others made the same
-      SELECT FROM jedi_job_files f JOIN jedi_datasets d USING (jeditaskid, datasetid)
-      JOIN jedi_dataset_contents c ON c.lfn = f.lfn AND c.type = 'output' AND c.status = 'finished'
-      JOIN jedi_datasets o ON o.jeditaskid = c.jeditaskid AND o.datasetid = c.datasetid
-      WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)
+    AND {_NOBODY_ELSES}
   ORDER BY j.pandaid LIMIT :limit""")
 )
 _AMONG = text(
@@ -317,7 +320,8 @@ def reported_among(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
-    """The jobs that ended without success after their pilots had ended their work."""
+    """The jobs that ended without success after their pilots had ended their work, and whose
+    outputs nobody else has made."""
     return _known(tx.scalar(_LEFT, {"ids": list(panda_ids)}))
 
 
