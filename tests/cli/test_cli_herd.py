@@ -76,7 +76,8 @@ def test_a_manifest_becomes_a_herd(world: World, run: Run, tmp_path: Path) -> No
     assert run("herd", "1", "--after", "8", "--json").value["members"] == (after["members"][8:])
     assert "More: --after 3" in run("herd", "1", "--limit", "3").out
 
-    assert run("jdl", "1").out == RFC
+    for words in (["1"], ["--job", "41"], ["--job", "50"]):
+        assert run("jdl", *words).out == RFC
     child = run("jdl", "1", "--unit", "3").out
     assert parse(child) == {
         "Executable": "/bin/echo", "JobName": "parametric_41:02", "Arguments": "3.99",

@@ -19,16 +19,20 @@ ROWS = 30
 _ALL = 1_000
 
 
+TaskOrNone = Annotated[
+    int | None,
+    typer.Argument(metavar="ID", min=1, autocompletion=task_ids, help="The task's id."),
+]
+JobOrNone = Annotated[
+    int | None,
+    typer.Option("--job", metavar="PANDAID", autocompletion=job_ids,
+                 help="The task of this job, any attempt, instead of an id."),
+]  # fmt: skip
+
+
 def herd(
-    task: Annotated[
-        int | None,
-        typer.Argument(metavar="ID", min=1, autocompletion=task_ids, help="The task's id."),
-    ] = None,
-    job: Annotated[
-        int | None,
-        typer.Option("--job", metavar="PANDAID", autocompletion=job_ids,
-                     help="The herd of this job, any attempt, instead of a task."),
-    ] = None,
+    task: TaskOrNone = None,
+    job: JobOrNone = None,
     after: Annotated[
         int, typer.Option("--after", min=0, metavar="UNIT", help="Members behind this unit.")
     ] = 0,
@@ -41,9 +45,7 @@ def herd(
 
     Example: `jedi-task herd 1` or `jedi-task herd --job 43`
     """
-    if (task is None) == (job is None):
-        rule = "the id of a task, or --job with that of a job"
-        raise BadInput([Problem("ID", task, rule, "Give one of them")])
+    _must_be_one(task, job)
     rows = limit or (_ALL if as_json else ROWS)
     with service() as jedi:
         if job is not None:
@@ -51,6 +53,12 @@ def herd(
         else:
             found = jedi.task_herd(task or 0, after=after, limit=rows)
     show(found, as_json, lambda: _show_herd(found))
+
+
+def _must_be_one(task: int | None, job: int | None) -> None:
+    if (task is None) == (job is None):
+        rule = "the id of a task, or --job with that of a job"
+        raise BadInput([Problem("ID", task, rule, "Give one of them")])
 
 
 def _show_herd(found: HerdReport) -> None:
@@ -95,7 +103,8 @@ def _show_chain(found: list[ChainStep]) -> None:
 
 
 def jdl(
-    task: TaskArgument,
+    task: TaskOrNone = None,
+    job: JobOrNone = None,
     unit: Annotated[
         int | None,
         typer.Option("--unit", min=1, metavar="NUMBER", help="The manifest of this unit, from 1."),
@@ -105,5 +114,7 @@ def jdl(
 
     Example: `jedi-task jdl 1 --unit 3`
     """
+    _must_be_one(task, job)
     with service() as jedi:
-        sys.stdout.write(jedi.task_jdl(task, unit_nr=unit))
+        found = task or jedi.job_herd(job or 0, limit=1).jedi_task_id
+        sys.stdout.write(jedi.task_jdl(found, unit_nr=unit))
