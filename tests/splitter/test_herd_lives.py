@@ -25,6 +25,7 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import JediError
 from jedi.ddm.interface import DatasetInfo
+from jedi.service import herds
 from jedi.service.collection import Document, submit_all
 from jedi.service.planning import Alternative, plan_now
 from jedi.splitter.agent import Splitter
@@ -53,6 +54,25 @@ def test_rescheduling_never_splits_again(world: World) -> None:
     assert members(world, task) == before
     assert work_off(world, task) == "done"
     sound(world)
+
+
+def test_a_later_attempt_finds_the_herd(world: World) -> None:
+    """Expected: "they can retrieve all the jobs in the herd just by knowing any job id": PandaIDs
+    51 and 52 of the second attempts find the same ten members as 41 and 43; a member shows its
+    latest attempt beside the id that its submitter keeps."""
+    next_panda_id(world, 41)
+    task = with_jobs(world, herd())
+    take(world, [41, 43])
+    end(world, [41, 43], "failed")
+    everything(world)
+    with world.engine.begin() as tx:
+        for job in (41, 43, 50, 51, 52):
+            assert herds.task_of(tx, job) == task
+        shown = herds.show(tx, task, 0, 100)
+    assert [one.origin_panda_id for one in shown.members] == [*range(41, 51)]
+    latest = [(one.panda_id, one.n_attempts) for one in shown.members]
+    assert latest == [(51, 2), (42, 1), (52, 2), *((job, 1) for job in range(44, 51))]
+    assert sum(shown.statuses.values()) == 10
 
 
 def test_a_retried_herd_has_the_same_units(world: World) -> None:
