@@ -145,7 +145,8 @@ tasks = Table(
     stamp("rescuetime:rescue_time", "time of the last rescue from a dead process by a dog",
         "dogs.release_stale"),
     words("requesttype:request_type", "type of the request", _REFINE),
-    words("usejumbo:use_jumbo", "Y when using jumbo jobs", _LATER),
+    words("usejumbo:use_jumbo", "Y when using jumbo jobs",
+          "jumbo.switch jumbo_jobs.add_jumbos"),
     col("diskio:disk_io", BigInteger, "(read+written)/walltime of scouts", _SCOUT),
     words("diskiounit:disk_io_unit", "kBPerS", _SCOUT),
     # ours
