@@ -31,7 +31,7 @@ from jedi.core.knob_values import OidcKnobs
 from jedi.ddm.interface import DDM
 from jedi.service import oidc, pilots
 from jedi.service.pilots import Answer
-from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
+from jedi.spec.jobs.event_wire import ConsumerReports, PieceAsk, RangeAsks
 from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
@@ -94,7 +94,7 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     _pilots(app, world, door, fresh)
     add_event_routes(app, world, door)
     add_operations(app, world, authentication, knobs, release, database.must_answer)
-    bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports)
+    bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports, PieceAsk)
 
     @cache
     def described() -> bytes:  # to make it takes a third of a second

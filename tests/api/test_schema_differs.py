@@ -50,7 +50,7 @@ def refusal(code: Path, home: Path, url: str) -> str:
     """The output of a service that refuses to start."""
     with part(code, home, url, "api") as process:
         said = process.communicate(timeout=ENDS_S)[0]
-        assert process.returncode == 3, said
+        assert process.returncode == 5, said
         return said
 
 
@@ -85,6 +85,6 @@ def test_an_older_release_makes_room_for_a_newer_one(engine: Engine, tmp_path: P
         with part(NEW, tmp_path / "c", url, "api") as newer:
             assert asked(newer, tmp_path / "c").status_code == 200
             assert "A newer release has migrated" in older.communicate(timeout=ENDS_S)[0]
-            assert older.returncode == 3
+            assert older.returncode == 5
             assert asked(newer, tmp_path / "c").status_code == 200
     assert "A newer release has migrated" in refusal(old, tmp_path / "d", url)

@@ -45,6 +45,19 @@ def test_by_storage(held: list[set[str]], most: int) -> None:
     assert units == list(InputDataBySE().plan(manifest, files))
 
 
+def test_a_thousand_files_at_five_storages() -> None:
+    """Seven a unit: each file once, at a storage that all files of the unit share."""
+    held = [{STORAGES[n % 5], STORAGES[n % 3], STORAGES[n % 2]} for n in range(1000)]
+    files = [SplitFile(f"/lfn{n:04d}", 1, endpoints=tuple(sorted(s))) for n, s in enumerate(held)]
+    units = list(InputDataBySE().plan({MAX_FILES: 7}, files))
+    assert sorted(use.position for unit in units for use in unit.files) == [*range(1000)]
+    assert max(len(unit.files) for unit in units) == 7
+    for unit in units:
+        shared = set.intersection(*(set(files[use.position].endpoints) for use in unit.files))
+        assert unit.options[CHOSEN] in shared
+    assert units == list(InputDataBySE().plan({MAX_FILES: 7}, files))
+
+
 def test_storages_take_turns() -> None:
     """The storage that gave the fewest files is next: two of D1, two of D2, the last of D1."""
     files = [SplitFile(f"/lfn{n}", 1, endpoints=("D1", "D2")) for n in range(5)]

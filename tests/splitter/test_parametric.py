@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jedi.core.errors import BadInput
@@ -87,6 +87,7 @@ def test_values_beyond_all_bounds_are_refused() -> None:
         options({"Parameters": "99", "ParameterFactor": "1e30"})
 
 
+@settings(max_examples=1000)
 @given(
     st.decimals(-1000, 1000, places=2), st.decimals(-10, 10, places=2),
     st.decimals(Decimal("0.9"), Decimal("1.1"), places=1), st.integers(1, 10),

@@ -110,7 +110,8 @@ ELSEWHERE = Ask({**PLAIN, "includedSite": HOME}, sites(not_included={}))
 GENERIC = Broker(
     "user",
     (
-        Ask(PLAIN, {**MACHINES, "status_test": Fault({"status": "test"}),
+        Ask(PLAIN, {**MACHINES, **sites(jumbo_only=free(useJumboJobs="only")),
+                    "status_test": Fault({"status": "test"}),
                     "no_endpoint": Fault(store=None)}),
         SEVERAL_CORES,
         ELSEWHERE,

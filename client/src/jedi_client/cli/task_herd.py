@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -109,6 +108,7 @@ def jdl(
         int | None,
         typer.Option("--unit", min=1, metavar="NUMBER", help="The manifest of this unit, from 1."),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Print the manifest of a task in JDL, as submitted; or that of a unit of a herd.
 
@@ -117,4 +117,5 @@ def jdl(
     _must_be_one(task, job)
     with service() as jedi:
         found = task or jedi.job_herd(job or 0, limit=1).jedi_task_id
-        sys.stdout.write(jedi.task_jdl(found, unit_nr=unit))
+        text = jedi.task_jdl(found, unit_nr=unit)
+    show({"jedi_task_id": found, "jdl": text}, as_json, lambda: typer.echo(text, nl=False))
