@@ -12,10 +12,25 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
+from jedi.spec.splitting.units import Manifest
 from jedi.spec.tasks.params import InputItem, SplitterSpec, TaskParams
 from jedi.splitter import strategies
 from jedi.splitter.plug_in import SplitterFailed
 from jedi.taskbuffer.tasks import herds
+
+
+def strategy_problems(name: str, manifest: Manifest, path: str) -> Iterator[Problem]:
+    """Yield mistakes of a splitter's name, which stands at `path`, or of its options."""
+    known = strategies.names()
+    if name not in known:
+        remedy = suggest(name, known, f"There are {', '.join(known)}")
+        yield Problem(path, name, "no such splitter", remedy)
+        return
+    try:
+        yield from strategies.describe(name).check(manifest)
+    except SplitterFailed as error:
+        remedy = "Ask the operator to correct the plug-in, or name another splitter"
+        yield Problem(path, name, error.sentence.rstrip("."), remedy)
 
 
 def splitter_problems(params: TaskParams) -> Iterator[Problem]:
@@ -23,27 +38,19 @@ def splitter_problems(params: TaskParams) -> Iterator[Problem]:
     spec = params.splitter
     if spec is None:
         return
-    known = strategies.names()
-    if spec.name not in known:
-        remedy = suggest(spec.name, known, f"There are {', '.join(known)}")
-        yield Problem("splitter.name", spec.name, "no such splitter", remedy)
+    path, sound = "splitter.name", True
+    for one in strategy_problems(spec.name, {**spec.values, **spec.options}, path):
+        sound = sound and one.path != path
+        yield one if one.path == path else replace(one, path=f"splitter.options.{one.path}")
+    if not sound:
         return
-    found = strategies.describe(spec.name)
-    try:
-        problems = [*found.check({**spec.values, **spec.options})]
-        after = found.after
-    except SplitterFailed as error:
-        remedy = "Ask the operator to correct the plug-in, or name another splitter"
-        yield Problem("splitter.name", spec.name, error.sentence.rstrip("."), remedy)
-        return
-    for one in problems:
-        yield replace(one, path=f"splitter.options.{one.path}")
+    after = strategies.describe(spec.name).after
     if after == "contents" and not params.items(InputItem):
         rule = "it divides input files, and the task has no input"
-        yield Problem("splitter.name", spec.name, rule, "Add an item with param_type: input")
+        yield Problem(path, spec.name, rule, "Add an item with param_type: input")
     if after == "refine" and not params.no_input:
         rule = "it divides no input, and the task has some"
-        yield Problem("splitter.name", spec.name, rule, "Give noInput: true")
+        yield Problem(path, spec.name, rule, "Give noInput: true")
 
 
 def begin_herd(tx: Connection, jedi_task_id: int, spec: SplitterSpec, *, trial: bool) -> None:

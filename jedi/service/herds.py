@@ -94,7 +94,12 @@ def _child(tx: Connection, jedi_task_id: int, unit_nr: int) -> dict[str, Any]:
     (manifest,) = herd_rows.manifests(tx, [jedi_task_id])
     origin = herd_rows.units(tx, jedi_task_id, [unit_nr])[unit_nr].origin
     own = own_options(unit_nr, herd.n_units or 0, origin, herd.master_job_id)
-    return {**manifest.values, **options, **own}
+    found: dict[str, Any] = {**manifest.values, **options, **own}
+    if files := herds.input_files(tx, jedi_task_id, unit_nr):
+        found["InputData"] = [f"LFN:/{name.replace(':', '/', 1)}/{lfn}" for name, lfn in files]
+    source = herds.submitted_text(tx, jedi_task_id)
+    order = (manifests.attributes(source.text, source.format) if source else None) or found
+    return {name: found[name] for name in (*order, *found) if name in found}
 
 
 StepState = Literal["done", "now", "waits", "failed", "skipped"]
@@ -123,6 +128,9 @@ _STEPS: dict[str, tuple[str, Callable[[Step], bool]]] = {
 status: its record is the herd's."""
 
 
+_SANE = "The parameters are valid."
+
+
 def chain(tx: Connection, jedi_task_id: int) -> list[ChainStep]:
     """The steps of a task from the submission to its jobs, by the log of its statuses. NotFound."""
     task = tasks.get(tx, jedi_task_id)
@@ -134,7 +142,8 @@ def chain(tx: Connection, jedi_task_id: int) -> list[ChainStep]:
         agent, is_record = _STEPS[name]
         record = next((one for one in steps if one.agent == agent and is_record(one)), None)
         if record:
-            done = record.time, record.reason_code, record.reason
+            reason = _SANE if name == "JobSanity" else record.reason
+            done = record.time, record.reason_code, reason
             found.append(ChainStep(name, agent, "done", *done))
         elif herd and (said := _split_of(herd, name, task.reason_code)):
             found.append(ChainStep(name, agent, "done", herd.split_at, *said))

@@ -5,14 +5,16 @@ Source: docs/reference/jdl.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from jedi.core import names
 from jedi.core.errors import BadInput, Problem
+from jedi.service.herd_checks import strategy_problems
 from jedi.spec.jdl.manifest import (
     IGNORED,
     SPLITTER,
@@ -41,6 +43,7 @@ class ReadTask:
 
     document: Any
     warnings: tuple[str, ...] = ()
+    is_manifest: bool = False
 
 
 def read(text: str, format: str, who: str) -> ReadTask:
@@ -69,13 +72,16 @@ def _of_manifest(attributes: Mapping[str, Any], who: str) -> ReadTask:
     splitter = attributes.pop(SPLITTER, None)
     options = _options(splitter, attributes)
     plain = {name: value for name, value in attributes.items() if name not in options}
+    herd = splitter is not None
+    problems = [*_differing(plain)] if herd else _without_splitter(attributes)
     try:
         manifest = JobManifest.model_validate(plain)
+        problems += contradictions(manifest, herd=herd)
     except ValidationError as error:
-        raise BadInput(explain(error)) from error
-    herd = splitter is not None
-    problems = [*contradictions(manifest, herd=herd), *(_differing(plain) if herd else ())]
+        problems += explain(error)
     if problems:
+        if herd:
+            problems += strategy_problems(str(splitter), attributes, SPLITTER)
         raise BadInput(problems)
     document = {
         **task_keys(manifest, herd=herd),
@@ -86,7 +92,7 @@ def _of_manifest(attributes: Mapping[str, Any], who: str) -> ReadTask:
         if manifest.output_sandbox:
             values["OutputSandbox"] = manifest.output_sandbox
         document["splitter"] = {"name": splitter, "options": options, "values": values}
-    return ReadTask(document, tuple(unmapped(manifest)))
+    return ReadTask(document, tuple(unmapped(manifest)), is_manifest=True)
 
 
 def _options(splitter: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,11 +107,43 @@ def _options(splitter: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name in consumed}
 
 
+def _without_splitter(attributes: Mapping[str, Any]) -> list[Problem]:
+    """Return problems of options of a splitter that the manifest does not name."""
+    ours = {*strategies.describe("Parametric").consumes(attributes),
+            *(name for name in attributes if name.startswith("SplitterM"))}  # fmt: skip
+    return [
+        Problem(name, attributes[name], "is the option of a splitter, and there is none",
+                "Add Splitter = Parametric;" if name.startswith("Parameter") else "Add Splitter")
+        for name in attributes if name in ours
+    ]  # fmt: skip
+
+
+_WORDS = (
+    (r"splitter\.name", "Splitter"), (r"splitter\.options\.(.*)", r"\1"),
+    (r"sandbox(\[\d+\])?", "InputSandbox"), (r"jobParameters\[\d+\]\.(dataset|files)", "InputData"),
+    (r"taskName", "JobName"), (r"destination", "OutputSE"), (r"includedSite", "Site"),
+    (r"excludedSite", "BannedSites"), (r"coreCount", "NumberOfProcessors"),
+)  # fmt: skip
+_REMEDIES = {"Add an item with param_type: input": "Add InputData",
+             "Give noInput: true": "Leave InputData out"}  # fmt: skip
+
+
+def as_attribute(problem: Problem) -> Problem:
+    """Return a problem of a task that was made of a manifest, in the words of the manifest."""
+    for pattern, name in _WORDS:
+        if found := re.fullmatch(pattern, problem.path):
+            remedy = _REMEDIES.get(problem.remedy, problem.remedy)
+            return replace(problem, path=found.expand(name), remedy=remedy)
+    return problem
+
+
 def _differing(attributes: Mapping[str, Any]) -> list[Problem]:
     """Return problems of attributes with variables that all children of a herd share."""
     rule = "is the same for all children of a herd"
+    other = f"Put variables into {', '.join(UNIT_OPTIONS)}"
+    remedies = {"OutputData": "Leave the variable out: JEDI adds the number of the job"}
     return [
-        Problem(name, value, rule, f"Put variables into {', '.join(UNIT_OPTIONS)}")
+        Problem(name, value, rule, remedies.get(name, other))
         for name, value in attributes.items()
         if name not in UNIT_OPTIONS and has_variables(_texts(value))
     ]

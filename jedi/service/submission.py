@@ -162,7 +162,9 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: Loc
         earlier, unlike = resubmission.examine_again(tx, earlier, params, sandbox, may_change)
         problems += resubmission.apart(unlike, problems)
     if problems:
-        raise BadInput(problems)
+        raise BadInput(
+            [manifests.as_attribute(one) for one in problems] if found.is_manifest else problems
+        )
     return Checked(
         params=params,
         warnings=(*found.warnings, *cautions(ddm, params)),

@@ -13,7 +13,7 @@ from jedi.ddm.interface import DatasetInfo, Replica
 from jedi.jobgenerator.naming import padded
 from jedi.spec.tasks import unsupported
 from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
-from jedi.spec.tasks.placeholders import MIDDLE, SERIAL, TASK_ID, split_output
+from jedi.spec.tasks.placeholders import MIDDLE, SERIAL, TASK_ID, UNIT, split_output
 
 _REDIRECTED = re.compile(r">\s*([^\s<>|&;-][^\s<>|&;]*)\s+$")
 """A word after a redirection, right before the name of an output."""
@@ -62,7 +62,7 @@ def _alike(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:
     for item in params.items(OutputItem):
         template = split_output(item.value)[1]
         names = [template.replace(SERIAL, padded(n)) for n in range(1, _NUMBERS + 1)]
-        if MIDDLE in template or TASK_ID in template:
+        if any(mark in template for mark in (MIDDLE, TASK_ID, f"${{{UNIT}/")):
             names = []
         for dataset in dict.fromkeys(read):
             if there := _there(ddm, dataset, names):

@@ -86,6 +86,7 @@ def test_a_manifest_becomes_a_herd(world: World, run: Run, tmp_path: Path) -> No
         "SplitID": "02", "SplitSourceJob": "41", "JobID": "43",
     }  # fmt: skip
     assert 'SplitID = "02";' in child, "a leading zero would be octal"
+    assert [*parse(child)][:3] == ["Executable", "JobName", "Arguments"], "in their order"
     assert "has units 1 to 10" in run("jdl", "1", "--unit", "11").err
 
 
@@ -119,3 +120,13 @@ def test_a_broken_task_shows_the_step_that_failed(world: World, run: Run, tmp_pa
     assert TaskCommando(world).run_once() == 1
     assert chain(run) == [
         ("JobPath", "failed"), ("JobSanity", "skipped"), ("JobScheduling", "skipped")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), [
+    ("a.jdl", "", "jdl"), ("a.json", "[1]", "json"), ("a.yaml", "a = 1", "yaml"),
+    ("-", "/* x */ Executable = a;", "jdl"), ("-", "# x\n[ // y\n Executable = a; ]", "jdl"),
+    ("-", '[{"taskName": "t"}]', "json"), ("-", "taskName: t", "yaml"),
+    ("job.txt", "Executable = a;", "jdl"), ("job", "# no\ntaskName: a = b", "yaml"),
+])  # fmt: skip
+def test_formats_by_name_or_content(name: str, text: str, expected: str) -> None:
+    assert task._format(Path(name), text) == expected

@@ -56,7 +56,8 @@ def test_a_plain_job_is_a_task_of_one_job() -> None:
                  'OutputSandbox = {out, "err", "*.log"}; JobName = ls;')  # fmt: skip
     assert (found["taskName"], found["noInput"], found["nFiles"]) == ("ls", True, 1)
     assert command(found) == (
-        "/bin/ls -l > out 2> err; code=$?; tar --ignore-failed-read -czf sandbox.${SN}.tgz "
+        "/bin/ls -l > out 2> err; code=$?; tail -c 100000 out; tail -c 100000 err >&2; "
+        "tar --ignore-failed-read -czf sandbox.${SN}.tgz "
         "out err *.log; exit $code"
     )
     assert "splitter" not in found
@@ -102,7 +103,9 @@ def test_a_herd_has_its_splitter_and_its_values() -> None:
     }
     assert command(task(RFC)) == (
         "${UNIT/Executable} ${UNIT/Arguments} > ${UNIT/StdOutput} 2> ${UNIT/StdError}; code=$?; "
-        "tar --ignore-failed-read -czf sandbox.${SN}.tgz ${UNIT/OutputSandbox}; exit $code"
+        "tail -c 100000 ${UNIT/StdOutput}; tail -c 100000 ${UNIT/StdError} >&2; "
+        "tar --ignore-failed-read -czf sandbox.${UNIT/SplitID}.${SN}.tgz ${UNIT/OutputSandbox}; "
+        "exit $code"
     )
 
 
@@ -133,6 +136,18 @@ InputData = {"a"}; ExecutionEnvironment = "PATH";""").keys() == {
     assert refused("Executable = /bin/ls;\nArguments = 1 + 2;").keys() == {"line 2, column 15"}
 
 
+def test_options_of_a_splitter_need_one() -> None:
+    """Today's DIRAC splits without `Splitter`; here five jobs must not become one in silence. All
+    mistakes of the splitter stand beside those of the attributes."""
+    assert refused("Executable = a; Parameters = 5; ParameterStart.A = 2;").keys() == {
+        "Parameters", "ParameterStart.A"}  # fmt: skip
+    assert refused("Executable = a; SplitterMaxFilesPerJob = 5;").keys() == {
+        "SplitterMaxFilesPerJob"}  # fmt: skip
+    assert refused('Executable = a; Splitter = Parametric; Parameters = 0; Priority = "x";'
+                   "NumberOfProcessors = -2;").keys() == {
+        "Parameters", "Priority", "NumberOfProcessors"}  # fmt: skip
+
+
 def test_nothing_is_dropped_in_silence() -> None:
     """An attribute without counterpart is named; the owner is the submitter, by rule."""
     text = "Executable = a; OwnerGroup = lhcb; GridCE = ce1; Argument = x; Tags = GPU;"
@@ -150,6 +165,16 @@ def test_a_submission_gives_one_id_and_keeps_the_text(world: World, tmp_path: An
         units = tx.exec_driver_sql("SELECT count(*) FROM jedi_units").scalar()
     assert (tuple(kept), units) == ((RFC, "jdl"), 0)
     assert isinstance(done.jedi_task_id, int)
+
+
+def test_a_herd_with_output_reads_a_dataset(world: World, tmp_path: Any) -> None:
+    """Names of outputs that units make are no names of inputs."""
+    put_file_dataset(world, "demo:in2", {"sandbox.1": b"x"}, "SITE_A_DATADISK")
+    text = ("Executable = cat; StdOutput = out; OutputSandbox = out; InputData = demo:in2;"
+            "Splitter = InputDataBySE;")  # fmt: skip
+    with world.engine.begin() as tx:
+        done = submission.submit(tx, world.ddm, "anna", text, "jdl", tmp_path)
+    assert (done.created, done.warnings) == (True, ())
 
 
 def test_input_by_storage_splits_files(world: World) -> None:

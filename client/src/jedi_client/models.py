@@ -827,8 +827,8 @@ class JobDetails(Value):
 @dataclass(eq=False, repr=False)
 class HerdMember(Value):
     """A member of a herd. `origin_panda_id` is the id that its submitter keeps, `panda_id` and
-    `status` are those of its latest attempt; `parameter`: its value of a parameter without a
-    name."""
+    `status` are those of its latest attempt; `parameter`: its parameters, and the storage that
+    its splitter chose."""
 
     unit_nr: int | None
     split_id: str | None

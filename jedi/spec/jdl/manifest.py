@@ -22,8 +22,13 @@ from pydantic import (
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 
-IGNORED = ("Owner", "OwnerGroup", "OwnerDN", "VirtualOrganization", "DIRACSetup")
-"""Attributes that the server sets, whatever the manifest says."""
+_BY_SERVER = "the server knows it from the submission"
+IGNORED = {
+    **dict.fromkeys(("Owner", "OwnerGroup", "OwnerDN", "VirtualOrganization", "DIRACSetup"),
+                    _BY_SERVER),
+    "LogLevel": "logs are whole",
+}  # fmt: skip
+"""Attributes without effect, and the reason."""
 SPLITTER = "Splitter"
 UNIT_OPTIONS = ("Executable", "Arguments", "StdOutput", "StdError", "OutputSandbox",
                 "ExecutionEnvironment", "JobName")  # fmt: skip
@@ -33,6 +38,9 @@ _LFN = re.compile(r"(?:LFN:)?/+([^/]+)/([^/]+)/([^/]+)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{[\w.]*\}|\$\w+|%\(\w+\)s|%[snj]")
 _UNSAFE = re.compile(r"[\s;&|<>\"'`\\]")
 _ARCHIVE = "sandbox.${SN}.tgz"
+_HERD_ARCHIVE = "sandbox.${UNIT/SplitID}.${SN}.tgz"
+_SHOWN = 100_000
+"""Bytes of the ends of the streams that the log of the job has."""
 _DATASET = "jdl.$JEDITASKID"
 
 
@@ -53,7 +61,7 @@ def _many(value: Any) -> Any:
 def _number(value: Any) -> Any:
     """A text of digits is a number."""
     value = _one(value)
-    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else value
+    return int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}", value) else value
 
 
 def _truth(value: Any) -> Any:
@@ -141,14 +149,14 @@ def _input_problems(manifest: JobManifest, herd: bool) -> Iterator[Problem]:
     if files and len(files) < len(manifest.input_data):
         rule = "files stand beside datasets"
         yield Problem("InputData", manifest.input_data, rule, "Name files only, or datasets only")
-    elif not files:
-        for name in manifest.input_data:
-            if ":" not in name or "/" in name:
-                rule = "is no dataset and no file of one"
-                remedy = "Write scope:dataset, or LFN:/scope/dataset/file"
-                yield Problem("InputData", name, rule, remedy)
+        return
+    wrong = [name for name in manifest.input_data if not files and (":" not in name or "/" in name)]
+    for name in wrong:
+        rule = "is no dataset and no file of one"
+        remedy = "Write scope:dataset, or LFN:/scope/dataset/file"
+        yield Problem("InputData", name, rule, remedy)
     sources = {dataset for dataset, _ in files} or set(manifest.input_data)
-    if not herd and len(sources) > 1:
+    if not herd and not wrong and len(sources) > 1:
         rule = f"one job reads files of one dataset, and these are of {len(sources)}"
         yield Problem("InputData", sorted(sources), rule, "Give a Splitter, such as ByFiles")
 
@@ -158,9 +166,9 @@ def unmapped(manifest: JobManifest) -> Iterator[str]:
     known = [field.alias or "" for field in JobManifest.model_fields.values()]
     for name in manifest.model_extra or {}:
         if name in IGNORED:
-            yield f"{name} has no effect: the server knows it from the submission."
+            yield f"{name} has no effect: {IGNORED[name]}."
         else:
-            remedy = suggest(name, known, "Leave it out")
+            remedy = suggest(name, known, "Leave it out.")
             yield f"{name} has no counterpart in JEDI and no effect. {remedy}"
     for tag in manifest.tags:
         if tag not in ("WholeNode", "MultiProcessor"):
@@ -212,10 +220,11 @@ def job_parameters(manifest: JobManifest, scope: str, *, herd: bool) -> list[dic
     if not manifest.output_sandbox:
         return [*inputs, _constant(line), *outputs]
     kept = _option("OutputSandbox", " ".join(manifest.output_sandbox), herd)
+    archive = _HERD_ARCHIVE if herd else _ARCHIVE
     return [
         *inputs,
-        _constant(f"{line}; code=$?; tar --ignore-failed-read -czf"),
-        _output(_ARCHIVE, f"{scope}:{_DATASET}"),
+        _constant(f"{line}; code=$?; {_shown(manifest, herd)}tar --ignore-failed-read -czf"),
+        _output(archive, f"{scope}:{_DATASET}"),
         _constant(f"{kept}; exit $code"),
         *outputs,
     ]
@@ -233,13 +242,22 @@ def _line(manifest: JobManifest, herd: bool) -> str:
         words.insert(-1, f"env {_option('ExecutionEnvironment', quoted, herd)}")
     if manifest.arguments:
         words.append(_option("Arguments", manifest.arguments, herd))
-    for mark, option, file in (
-        (">", "StdOutput", manifest.std_output),
-        ("2>", "StdError", manifest.std_error),
-    ):
-        if file in manifest.output_sandbox:
-            words.append(f"{mark} {_option(option, str(file), herd)}")
+    words += [f"{mark} {file}" for mark, file in _streams(manifest, herd)]
     return " ".join(words)
+
+
+def _streams(manifest: JobManifest, herd: bool) -> list[tuple[str, str]]:
+    """Return the marks of the streams that go into files of the output sandbox, and the files."""
+    found = ((">", "StdOutput", manifest.std_output), ("2>", "StdError", manifest.std_error))
+    return [(mark, _option(option, file, herd)) for mark, option, file in found
+            if file and file in manifest.output_sandbox]  # fmt: skip
+
+
+def _shown(manifest: JobManifest, herd: bool) -> str:
+    """Return the commands that show the ends of these files: a failed job has no output."""
+    where = {">": "", "2>": " >&2"}
+    return "".join(f"tail -c {_SHOWN} {file}{where[mark]}; "
+                   for mark, file in _streams(manifest, herd))  # fmt: skip
 
 
 def _option(name: str, value: str, herd: bool) -> str:

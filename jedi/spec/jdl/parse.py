@@ -204,10 +204,15 @@ def _mistake(statement: JdlStatement, error: UnexpectedInput) -> Mistake:
     return Mistake(statement.offset + at, shown, rule, _remedy(text, at, shown))
 
 
+_NEXT = re.compile(r"[A-Za-z_][\w.]*\s*=(?!=)")
+
+
 def _remedy(text: str, at: int, shown: str) -> str:
     before = text[:at].rstrip()[-1:]
     if shown[:1] in ("=", ""):
         return "Write Name = value; with a semicolon after each"
+    if before and _NEXT.match(text, at):
+        return "Put a semicolon at the end of the attribute before it"
     if before == '"' or shown[:1] == '"':
         return 'Put \\ before each " inside a string, and a comma or semicolon after it'
     return "Put the value in quotes: expressions are not evaluated"

@@ -9,13 +9,23 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
+_NUMBER = re.compile(r"[1-9][0-9]*")
+_NUMBERS = ("CPUTime", "Priority", "NumberOfProcessors", "MinNumberOfProcessors",
+            "MaxNumberOfProcessors")  # fmt: skip
+"""Attributes that DIRAC writes as numbers."""
 
 
 def write(attributes: Mapping[str, Any]) -> str:
-    """Return the text of a manifest, a line for each attribute."""
-    lines = (f"    {name} = {_value(value)};\n" for name, value in attributes.items())
+    """Return the text of a manifest, a line for each attribute. Names that JDL can't have, as a
+    manifest in JSON may, are left out."""
+    lines = (f"    {name} = {_number(name, value) or _value(value)};\n"
+             for name, value in attributes.items() if _NAME.fullmatch(name))  # fmt: skip
     return f"[\n{''.join(lines)}]\n"
+
+
+def _number(name: str, value: Any) -> str | None:
+    return str(value) if name in _NUMBERS and _NUMBER.fullmatch(str(value)) else None
 
 
 def _value(value: Any) -> str:
@@ -24,9 +34,7 @@ def _value(value: Any) -> str:
             inner = "; ".join(f"{name} = {_value(one)}" for name, one in value.items())
             return f"[ {inner} ]"
         case str():
-            if _NUMBER.fullmatch(value):
-                return value
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
         case Sequence():
             return "{" + ", ".join(map(_value, value)) + "}"
-    return str(value)
+    return _value(str(value))

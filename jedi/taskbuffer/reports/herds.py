@@ -58,11 +58,16 @@ _ATTEMPTS = f"""
   UNION ALL {_ATTEMPT.format(jobs="jedi_jobs_archived")}"""
 _MEMBERS = text(f"""
 SELECT m.unit_nr, m.splitid AS split_id, m.originpandaid AS origin_panda_id,
-  m.jobsplittype AS job_split_type, m.options ->> 'Parameter' AS parameter,
+  m.jobsplittype AS job_split_type, p.parameter,
   a.pandaid AS panda_id, a.status, a.n_attempts
 FROM jedi_herd_members m LEFT JOIN LATERAL (
   SELECT pandaid, status, count(*) OVER () AS n_attempts FROM ({_ATTEMPTS}) a
-  ORDER BY pandaid DESC LIMIT 1) a ON true
+  ORDER BY pandaid DESC LIMIT 1) a ON true, LATERAL (
+  SELECT string_agg(CASE key WHEN 'Parameter' THEN value ELSE
+    regexp_replace(key, '^(Parameter\\.|Splitter)', '') || '=' || value END, ' ' ORDER BY key)
+    AS parameter
+  FROM jsonb_each_text(coalesce(m.options, '{{}}'))
+  WHERE key = 'Parameter' OR key ^@ 'Parameter.' OR key ^@ 'Splitter') p
 WHERE m.jeditaskid = :task AND coalesce(m.unit_nr, 1) > :after ORDER BY m.unit_nr LIMIT :limit
 """)
 
@@ -70,8 +75,8 @@ WHERE m.jeditaskid = :task AND coalesce(m.unit_nr, 1) > :after ORDER BY m.unit_n
 @dataclass(frozen=True, slots=True)
 class HerdMember:
     """A member of a herd. `origin_panda_id` is the id that its submitter keeps, `panda_id` and
-    `status` are those of its latest attempt; `parameter`: its value of a parameter without a
-    name."""
+    `status` are those of its latest attempt; `parameter`: its parameters, and the storage that
+    its splitter chose."""
 
     unit_nr: int | None
     split_id: str | None
@@ -127,3 +132,23 @@ def own_options(tx: Connection, jedi_task_id: int, unit_nr: int) -> dict[str, An
     """The own options of a unit of a herd."""
     found: dict[str, Any] | None = tx.scalar(_OPTIONS, {"task": jedi_task_id, "unit": unit_nr})
     return found
+
+
+_INPUT = text("""
+SELECT DISTINCT d.datasetname AS dataset_name, c.lfn FROM jedi_datasets d
+  JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+WHERE d.jeditaskid = :task AND c.boundaryid = :unit AND c.type = 'input' AND d.masterid IS NULL
+ORDER BY 1, 2
+""")
+
+
+class InputOfUnit(NamedTuple):
+    """An input file of a unit."""
+
+    dataset_name: str
+    lfn: str
+
+
+def input_files(tx: Connection, jedi_task_id: int, unit_nr: int) -> list[InputOfUnit]:
+    """The input files of a unit of a herd."""
+    return rows_of(InputOfUnit, tx.execute(_INPUT, {"task": jedi_task_id, "unit": unit_nr}))

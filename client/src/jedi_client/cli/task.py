@@ -144,13 +144,14 @@ def submit(
     show(ids if done[0].name else ids[0], as_json, lambda: typer.echo(sentences))
 
 
-_JDL = re.compile(r"(?:\s*(?:#.*|//.*))*\s*(?:\[\s*)?[A-Za-z_][\w.]*\s*=")
+_BLANK = r"(?:\s|;|#[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*"
+_JDL = re.compile(rf"{_BLANK}\[?{_BLANK}[A-Za-z_][\w.]*\s*=", re.DOTALL)
 
 
 def _format(file: Path, text: str) -> str:
-    """By the file's name; of standard input, by its first words."""
-    if str(file) != "-":
-        return SUFFIXES.get(file.suffix.lower(), "yaml")
+    """By the file's name, else by its first words."""
+    if known := SUFFIXES.get(file.suffix.lower()):
+        return known
     if _JDL.match(text):
         return "jdl"
     return "json" if text.lstrip()[:1] in ("{", "[") else "yaml"
