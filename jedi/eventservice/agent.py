@@ -89,7 +89,7 @@ class EventService(Agent[DueSet, StoredFiles]):
         for job in item.jobs:
             if copy is None and item.copy in (0, job.panda_id) and judge(job).target == "finished":
                 for other in item.failed:
-                    leftovers.remove(self.world.ddm, other)
+                    leftovers.remove(self.world.ddm, _unlike(other, job))
                 copy = job.panda_id if self._store(job, job.made) else None
             if copy != job.panda_id and not self._store(job, logs(job)):
                 unstored.add(job.panda_id)
@@ -140,3 +140,12 @@ class EventService(Agent[DueSet, StoredFiles]):
             self.world.ddm.publish(job.site_endpoint, staged)
         except (NotFound, FileNotFoundError):  # another agent has moved a file meanwhile
             self.world.ddm.publish(job.site_endpoint, staged)
+
+
+def _unlike(other: ReportedJob, job: ReportedJob) -> ReportedJob:
+    """Return a copy without the files that `job` made alike: these may be the job's own, stored
+    before an agent died."""
+    alike = {(file.dataset, file.lfn, file.size, file.adler32) for file in job.made}
+    files = [file for file in other.files
+             if (file.dataset, file.lfn, file.size, file.adler32) not in alike]  # fmt: skip
+    return other._replace(files=tuple(files))

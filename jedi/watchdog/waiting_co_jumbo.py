@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from jedi.agent.base import World
 from jedi.brokerage.record import lottery_seed, record
-from jedi.core.errors import JediError
 from jedi.jobgenerator.locating import once
 from jedi.jobgenerator.placeholders import cut_sets, needs_of, places_of
 from jedi.jobgenerator.propose import propose
@@ -17,7 +16,7 @@ from jedi.taskbuffer.jobs import orders, ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
 from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.sites import snapshot as snapshots
-from jedi.watchdog.dog import Counts, Dog
+from jedi.watchdog.dog import Counts, Dog, later
 
 MOST = 100
 """Tasks that a run looks at."""
@@ -28,9 +27,10 @@ def run(world: World) -> Counts:
     jobs are generated"; docs/reference/event-service.md#placeholders."""
     with world.engine.begin() as tx:
         ids = waiting_sets.waiting_tasks(tx, MOST)
-        found = orders.read(tx, ids) if ids else []
-        nuclei = {one.row.nucleus for one in found if one.row.nucleus}
-        snapshot = snapshots.load(tx, nuclei) if found else None
+        if not ids:
+            return Counts(placed=0)
+        found = orders.read(tx, ids)
+        snapshot = snapshots.load(tx, {one.row.nucleus for one in found if one.row.nucleus})
     placed = 0
     for one in found:
         with world.engine.begin() as tx:
@@ -38,11 +38,8 @@ def run(world: World) -> Counts:
             files = waiting_sets.waiting_files(tx, one.row.jedi_task_id, most)
         for dataset in dict.fromkeys(file.dataset_id for file in files):
             of = [file for file in files if file.dataset_id == dataset]
-            try:
-                assert snapshot is not None
+            with later(world, "no site yet", jedi_task_id=one.row.jedi_task_id):
                 placed += _place(world, one, of, snapshot)
-            except JediError:
-                continue  # the JobGenerator says so of the task's other files
     return Counts(placed=placed)
 
 

@@ -188,3 +188,40 @@ def test_outputs_of_a_copy_that_was_cancelled_while_they_were_stored(world: Worl
     assert files(world, task) == {"finished": 1}
     with world.engine.begin() as tx:
         assert [one for one in check.check(tx, world.ddm) if one.violations] == []
+
+
+def test_a_copy_keeps_its_outputs_when_an_agent_dies(world: World) -> None:
+    """A copy that was cancelled made the same as the one that counts. By hand: an agent dies after
+    it stored the outputs, and the next one finds them."""
+    task = copies_task(world, "runonce", 2)
+    pilot = EventPilot(world)
+    first, second = pilot.take(2)
+    serve(world)
+    pilot.end(first)
+    with world.engine.begin() as tx:
+        jobs.cancel(tx, "anna", [first.panda_id], None)
+    pilot.end(second, "cancelled")
+    serve(world)
+    [next_one] = pilot.take()
+    serve(world)
+    pilot.end(next_one)
+    with world.engine.begin() as tx:  # Raw: both copies made the same
+        tx.exec_driver_sql(
+            "UPDATE jedi_job_files f SET fsize = n.fsize, checksum = n.checksum "
+            "FROM jedi_job_files n WHERE f.pandaid = %s AND n.pandaid = %s "
+            "AND f.type = 'output' AND n.type = 'output'",
+            (first.panda_id, next_one.panda_id),
+        )
+    for _ in range(2):
+        agent = EventService(world)
+        agent.world.refresh()
+        with world.engine.begin() as tx:
+            claimed = agent.claim(tx, 100)
+        results = [(item, agent.work(item)) for item in claimed]
+    with world.engine.begin() as tx:
+        agent.apply(tx, results)
+    serve(world)
+    assert outputs(world) == [(next_one.panda_id, "finished")]
+    assert files(world, task) == {"finished": 1}
+    with world.engine.begin() as tx:
+        assert [one for one in check.check(tx, world.ddm) if one.violations] == []

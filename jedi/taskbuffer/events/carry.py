@@ -51,16 +51,17 @@ WITH found AS MATERIALIZED (
           AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%')))
 ), good AS MATERIALIZED (
   SELECT * FROM found JOIN heirs USING (heir)
-), gone AS (
-  DELETE FROM jedi_events n USING good g
-  WHERE (n.jeditaskid, n.pandaid, n.fileid, n.job_processid, n.attemptnr)
-    = (g.jeditaskid, g.heir, g.fileid, g.job_processid, g.attempts)
-), taken AS (
+), taken AS (  -- unless they were discarded meanwhile
   UPDATE jedi_events e SET jobsetid = g.heir FROM good g
   WHERE (e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr)
-    = (g.jeditaskid, g.pandaid, g.fileid, g.job_processid, g.attemptnr)
+    = (g.jeditaskid, g.pandaid, g.fileid, g.job_processid, g.attemptnr) AND e.status = {_DONE}
+  RETURNING g.jeditaskid, g.heir, g.fileid, g.job_processid, g.attempts
+), gone AS (
+  DELETE FROM jedi_events n USING taken g
+  WHERE (n.jeditaskid, n.pandaid, n.fileid, n.job_processid, n.attemptnr)
+    = (g.jeditaskid, g.heir, g.fileid, g.job_processid, g.attempts)
 )
-UPDATE jedi_jobsets s SET next_look_at = jedi_now() WHERE s.jobsetid IN (SELECT heir FROM good)
+UPDATE jedi_jobsets s SET next_look_at = jedi_now() WHERE s.jobsetid IN (SELECT heir FROM taken)
 """)
 _DISCARD_REST = text(f"""
 UPDATE jedi_events e SET status = {_DISCARDED} FROM jedi_jobsets s

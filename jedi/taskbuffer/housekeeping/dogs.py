@@ -129,6 +129,12 @@ WHERE t.status NOT IN ({TASK_FINAL})
 """)
 
 
+_STAY = text("""
+SELECT FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) ORDER BY jeditaskid
+FOR SHARE
+""")
+
+
 class OpenJobSet(NamedTuple):
     """A job set that has not ended; 0: those of a task."""
 
@@ -142,6 +148,7 @@ def open_sets(tx: Connection, jobsets: Iterable[tuple[int, int]]) -> set[tuple[i
     done in none of them are discarded."""
     pairs = list(jobsets)
     wanted = {"tasks": [p[0] for p in pairs], "jobsets": [p[1] for p in pairs]}
+    tx.execute(_STAY, wanted)  # nobody retries an ended task while its ranges are discarded
     found = {*rows_of(OpenJobSet, tx.execute(_OPEN_SETS, wanted))}
     carry.discard(tx, [pair for pair in pairs if pair not in found])
     return {*found}

@@ -288,12 +288,18 @@ WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({OUTPUT_TYPES})
 
 
 _SPOILT_PIECES = text("""
-UPDATE jedi_event_zips z SET problems = coalesce(z.problems, '{}') ||
-  jsonb_build_object(CAST(b.id AS text), b.problem)
-FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
-    AS b(id, lfn, problem) JOIN jedi_jobsets s ON s.merge_pandaid = b.id
-WHERE z.lfn = b.lfn AND z.jeditaskid = s.jeditaskid AND EXISTS (
-  SELECT FROM jedi_events e WHERE e.jobsetid = s.jobsetid AND e.ziprow_id = z.ziprow_id)
+WITH spoilt AS MATERIALIZED (
+  SELECT z.ziprow_id, jsonb_build_object(CAST(b.id AS text), b.problem) AS problem
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
+      AS b(id, lfn, problem) JOIN jedi_jobsets s ON s.merge_pandaid = b.id
+    JOIN jedi_event_zips z ON z.lfn = b.lfn AND z.jeditaskid = s.jeditaskid
+  WHERE EXISTS (
+    SELECT FROM jedi_events e WHERE e.jobsetid = s.jobsetid
+      AND (e.jeditaskid, e.pandaid, e.ziprow_id) = (z.jeditaskid, z.pandaid, z.ziprow_id))
+  ORDER BY z.ziprow_id FOR NO KEY UPDATE OF z  -- several sets may have ranges in a zip file
+)
+UPDATE jedi_event_zips z SET problems = coalesce(z.problems, '{}') || b.problem
+FROM spoilt b WHERE z.ziprow_id = b.ziprow_id
 """)
 
 
