@@ -1,8 +1,8 @@
 """Which reason codes the tests really produce, and which moves agents really make in them: noted at
 the end of each test, judged at the end of a run of all of them.
 
-A note that a task merely waits is overwritten by the next, and files have no log: triggers of the
-tests' databases keep those. Every test process notes in one directory.
+A note that a task or a job set merely waits is overwritten by the next, and files have no log:
+triggers of the tests' databases keep those. Every test process notes in one directory.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ CREATE FUNCTION seen.keep() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN INSERT INTO seen.codes VALUES (NEW.reason_code); RETURN NULL; END $$;
 CREATE TRIGGER seen AFTER UPDATE OF reason_code ON jedi_tasks FOR EACH ROW
 WHEN (NEW.reason_code IS DISTINCT FROM OLD.reason_code) EXECUTE FUNCTION seen.keep();
+CREATE FUNCTION seen.keep_wait() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN INSERT INTO seen.codes VALUES (NEW.wait_code); RETURN NULL; END $$;
+CREATE TRIGGER seen AFTER UPDATE OF wait_code ON jedi_jobsets FOR EACH ROW
+WHEN (NEW.wait_code IS DISTINCT FROM OLD.wait_code) EXECUTE FUNCTION seen.keep_wait();
 CREATE TABLE seen.moves (type text, source text, target text);
 CREATE FUNCTION seen.move() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN
@@ -44,7 +48,6 @@ REFERENCING OLD TABLE AS o NEW TABLE AS n FOR EACH STATEMENT EXECUTE FUNCTION se
 _LOGS = """
 SELECT reason_code FROM jedi_tasks_statuslog UNION SELECT reason_code FROM jedi_datasets_statuslog
 UNION SELECT reason_code FROM jedi_jobs_statuslog UNION SELECT error_code FROM jedi_jobs
-UNION SELECT wait_code FROM jedi_jobsets
 """
 # what tests do themselves is no proof
 _MOVES = """
