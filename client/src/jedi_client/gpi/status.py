@@ -1,0 +1,34 @@
+"""The status of a job from its subjobs. Source: docs/reference/ganga.md#status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+from jedi_client.gpi.interfaces import Status
+
+STATUSES: tuple[Status, ...] = get_args(Status)
+LIVE = frozenset({"submitting", "submitted", "running", "completing"})
+"""Statuses that monitoring watches."""
+ENDED = frozenset({"completed", "failed", "killed"})
+
+_SUBMITTED: tuple[Status, frozenset[Status]]
+_SUBMITTED = "submitted", frozenset({"submitting", "submitted"})
+_RUNNING: tuple[Status, frozenset[Status]] = "running", frozenset({"running", "completing"})
+_SETTLED: tuple[tuple[Status, frozenset[Status]], ...] = (
+    ("failed", frozenset({"failed", "new"})),
+    ("completed", frozenset({"completed"})),
+)
+
+
+def master(counts: Mapping[Status, int], *, running_first: bool = False) -> Status:
+    """The status of a job with so many subjobs of each status, superseded ones left out; without
+    any, or with new ones alone, it is new."""
+    present = {status for status, number in counts.items() if number}
+    if present <= {"new"}:
+        return "new"
+    first = (_RUNNING, _SUBMITTED) if running_first else (_SUBMITTED, _RUNNING)
+    for answer, members in (*first, *_SETTLED):
+        if present & members:
+            return answer
+    return "killed"
