@@ -232,9 +232,13 @@ class Store(Protocol):
     document needs status `new` and the version that was read, else NotWritable; a read-only
     registry raises RegistryIsReadOnly."""
 
-    guid: str
     url: str
-    read_only: bool
+
+    @property
+    def guid(self) -> str: ...
+
+    @property
+    def read_only(self) -> bool: ...
 
     def list(self, kind: Kind, since: int = 0) -> Sequence[Record]:
         """Records without documents, changed after `since`, by id."""
@@ -242,12 +246,20 @@ class Store(Protocol):
     def load(self, kind: Kind, ids: Sequence[int]) -> Sequence[Record]:
         """Whole records; NotFound."""
 
-    def create(self, kind: Kind, documents: Sequence[Document]) -> Sequence[Record]:
+    def removed(self, kind: Kind, since: int = 0) -> Sequence[int]:
+        """Ids that were removed after `since`."""
+
+    def create(
+        self, kind: Kind, documents: Sequence[Document], names: Sequence[str] = (),
+        comments: Sequence[str] = (),
+    ) -> Sequence[Record]:  # fmt: skip
         """New records; ids count from 0 for each kind and are never used again."""
 
     def write(self, kind: Kind, id: int, document: Document, version: int) -> Record: ...
 
-    def annotate(self, kind: Kind, id: int, *, name: str | None, comment: str | None) -> Record:
+    def annotate(
+        self, kind: Kind, id: int, *, name: str | None = None, comment: str | None = None
+    ) -> Record:
         """Name and comment are writable in any state."""
 
     def remove(self, kind: Kind, ids: Sequence[int]) -> None: ...
@@ -256,15 +268,25 @@ class Store(Protocol):
         """new -> submitting: a submission begins; its number is in `submissions`."""
 
     def accept(
-        self, id: int, accepted: Accepted, status: Status, units: Sequence[UnitRecord]
-    ) -> Record:
-        """submitting or unknown -> submitted, with the units known so far."""
+        self, id: int, accepted: Accepted, status: Status, units: Sequence[UnitRecord],
+        submission: int | None = None,
+    ) -> Record:  # fmt: skip
+        """submitting or unknown -> submitted, with the units known so far. `submission`: its
+        number; NotWritable for the answer to an earlier one."""
 
-    def give_up(self, id: int, status: Literal["new", "unknown", "failed"], reason: str) -> Record:
+    def give_up(
+        self, id: int, status: Literal["new", "unknown", "failed"], reason: str,
+        submission: int | None = None,
+    ) -> Record:  # fmt: skip
         """submitting or unknown -> new, without units; or unknown; or failed."""
 
-    def note(self, states: Mapping[int, JobState], now: datetime) -> Sequence[Record]:
-        """New states of jobs; the status of each follows from its units (`status.master`)."""
+    def note(
+        self, states: Mapping[int, JobState], now: datetime,
+        since: Mapping[int, str | None] | None = None,
+    ) -> Sequence[Record]:  # fmt: skip
+        """New states of jobs; the status of each follows from its units (`status.master`).
+        `since`: the cursors that were asked from; a job whose cursor another session has moved
+        meanwhile is left out, and so is a removed one."""
 
     def units(self, id: int, ks: Sequence[int] | None = None) -> Sequence[UnitRecord]: ...
 
@@ -278,3 +300,6 @@ class Store(Protocol):
     def put(self, path: str, ids: Sequence[int]) -> None: ...
 
     def take_out(self, path: str, ids: Sequence[int]) -> None: ...
+
+    def close(self) -> None:
+        """End the session: connections and the lease."""
