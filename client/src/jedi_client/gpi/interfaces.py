@@ -95,7 +95,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What became of a submission: the backend's id, the units that it refused with the reason, and
+    """Result of a submission: the backend's id, the units that it refused with the reason, and
     those that it did not try."""
 
     backend_id: str
@@ -168,7 +168,7 @@ class Backend(Protocol):
     def submit(self, submission: Submission) -> Accepted: ...
 
     def settle(self, submission: Submission) -> Accepted | None:
-        """What became of a submission whose answer was lost; None: it did not arrive."""
+        """Result of a submission whose answer was lost; None: it did not arrive."""
 
     def states(self, cursors: Mapping[str, str | None]) -> Sequence[JobState]:
         """States of jobs by backend id, with changes since a cursor. One request for all."""
@@ -228,9 +228,9 @@ class UnitRecord:
 
 
 class Store(Protocol):
-    """Where a registry keeps its jobs. Each method is one transaction, and fenced: a change of a
-    document needs status `new` and the version that was read, else NotWritable; a read-only
-    registry raises RegistryIsReadOnly."""
+    """The place where a registry keeps its jobs. Each method is one transaction, and fenced: a
+    change of a document needs status `new` and the version that was read, else NotWritable; a
+    read-only registry raises RegistryIsReadOnly."""
 
     url: str
 
