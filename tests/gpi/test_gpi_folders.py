@@ -39,8 +39,8 @@ def folders(store: SqliteStore) -> FolderTree[Held]:
 
 
 def test_the_session_of_the_interface(folders: FolderTree[Held], store: SqliteStore) -> None:
-    """§2.6: `folders.cd("/2025/zmumu").add(j)` makes the missing parents; row 112:
-    "`folders.cd('/myjobs')['large job']` is the job"; row 111: persistent."""
+    """The session of the interface: `folders.cd("/2025/zmumu").add(j)` makes the missing parents;
+    row 112: "`folders.cd('/myjobs')['large job']` is the job"; row 111: persistent."""
     folders.cd("/2025/zmumu").add(JOBS[0])
     again = FolderTree(store, JOBS.__getitem__)
     assert again.cd("/2025/zmumu")["large job"] is JOBS[0]

@@ -219,7 +219,7 @@ def test_running_may_come_first(tmp_path: Path) -> None:
 
 
 def test_a_job_without_subjobs_yet_waits_for_them(store: Store) -> None:
-    """§2.3: "'submitted' while a task has no units yet"; "broken before any unit: failed with
+    """Status: "'submitted' while a task has no units yet"; "broken before any unit: failed with
     reason"; superseded subjobs count no longer."""
     job = submitted(store)
     assert not job.complete
@@ -323,7 +323,7 @@ def test_a_value_that_json_has_not_is_refused(store: Store) -> None:
 
 
 def test_folders_are_kept(opens: Opens) -> None:
-    """Row 111: "Folders tree: mkdir … persistent"; §2.6: missing parents are made."""
+    """Row 111: "Folders tree: mkdir … persistent"; missing parents are made."""
     store = opens()
     store.create("job", [DOCUMENT] * 3)
     store.make_folder("/2025/zmumu")

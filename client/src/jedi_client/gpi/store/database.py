@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from jedi_client.errors import JediError, NoSpace
@@ -41,7 +41,7 @@ class RegistryFile:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A transaction that sees one state of the file."""
-        with self._transaction("BEGIN") as db:
+        with self._transaction("BEGIN", "ROLLBACK") as db:
             yield db
 
     @contextmanager
@@ -50,7 +50,7 @@ class RegistryFile:
         with self._lock, self._errors():
             db = self._opened()
             db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            with self._transaction("BEGIN IMMEDIATE"):
+            with self._transaction("BEGIN IMMEDIATE", "COMMIT"):
                 yield db
 
     def close(self) -> None:
@@ -60,13 +60,13 @@ class RegistryFile:
             self._db = None
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str, end: str) -> Iterator[sqlite3.Connection]:
         with self._lock, self._errors():
             db = self._opened()
             db.execute(begin)
             try:
                 yield db
-                db.execute("COMMIT")
+                db.execute(end)
             except BaseException:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -145,10 +145,3 @@ def _connect(uri: str) -> sqlite3.Connection:
     return sqlite3.connect(
         uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
-
-
-def damaged(path: Path) -> list[str]:
-    """Damages of a file, as SQLite's own check finds them; none: it is sound."""
-    with closing(_connect(f"{path.absolute().as_uri()}?mode=ro")) as db:
-        rows = [str(row[0]) for row in db.execute("PRAGMA quick_check(20)")]
-    return [] if rows == ["ok"] else rows
