@@ -33,7 +33,11 @@ _DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
 _TRUE = frozenset(["yes", "true", "on"])
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNREADABLE = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_MARK = "\ufeff"
+"""A mark of byte order at the beginning, which some editors write. The parsers differ about it."""
 _QUOTE = "write it in quotes"
 
 
@@ -67,7 +71,8 @@ def documents_of(text: str) -> list[str] | None:
     """The texts of the documents in a text, or of the items of its only one; None if that is no
     list. BadInput: it is not well formed."""
     try:
-        documents, items = _extents(_decoded(text))
+        text = _decoded(text)
+        documents, items = _extents(text)
     except _YamlMistake as bad:
         raise _refusal(text, "file", bad) from None
     if len(documents) == 1:
@@ -91,10 +96,11 @@ def _decoded(text: str | bytes) -> str:
     if isinstance(text, bytes):
         written = text
         try:
-            text = written.decode("utf-8-sig")
+            text = written.decode()
         except UnicodeDecodeError as error:
             before = written[: error.start].decode()
             raise _YamlMistake("this is not UTF-8", _Place(before, len(before))) from None
+    text = text.removeprefix(_MARK)
     if len(text) > MAX_CHARACTERS:
         rule = f"a file has at most {MAX_CHARACTERS} characters"
         raise _YamlMistake(rule, _Place(text, MAX_CHARACTERS))

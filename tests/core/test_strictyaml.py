@@ -69,6 +69,7 @@ def refused(text: str | bytes) -> str:
         ('{"a": [true, null, "\\u00e9"]}', {"a": [True, None, "é"]}),
         ("a: 1\r\nb: 'é'\r\n", {"a": 1, "b": "é"}),
         ("\ufeffa: 1", {"a": 1}),
+        ("\ufeff", None),
         (b"\xef\xbb\xbfa: 1", {"a": 1}),
         ("---\na: 1\n...\n", {"a": 1}),
     ],
@@ -87,6 +88,7 @@ def test_plain_values_are_read(text: str | bytes, value: Any) -> None:
     [
         ("a:\n  b: !!float x", "line 2, column 6: tags are not allowed"),
         ("!!merge x", "line 1, column 1: tags"),
+        ("a: \ufeffb", "line 1, column 4: the character U+FEFF is not allowed"),
         ("- !!python/object/apply:os.system [id]", "line 1, column 3: tags"),
         ("! x", "line 1, column 1: tags"),
         ("a: 1\nb: 2001-99-99", "line 2, column 4: 2001-99-99 is a date"),

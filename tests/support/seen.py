@@ -32,9 +32,13 @@ $$ BEGIN INSERT INTO seen.codes VALUES (NEW.reason_code); RETURN NULL; END $$;
 CREATE TRIGGER seen AFTER UPDATE OF reason_code ON jedi_tasks FOR EACH ROW
 WHEN (NEW.reason_code IS DISTINCT FROM OLD.reason_code) EXECUTE FUNCTION seen.keep();
 CREATE FUNCTION seen.keep_wait() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN INSERT INTO seen.codes VALUES (NEW.wait_code); RETURN NULL; END $$;
-CREATE TRIGGER seen AFTER UPDATE OF wait_code ON jedi_jobsets FOR EACH ROW
-WHEN (NEW.wait_code IS DISTINCT FROM OLD.wait_code) EXECUTE FUNCTION seen.keep_wait();
+$$ BEGIN
+  IF NEW.wait_code IS DISTINCT FROM OLD.wait_code THEN
+    INSERT INTO seen.codes VALUES (NEW.wait_code);
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER seen AFTER UPDATE ON jedi_jobsets FOR EACH ROW EXECUTE FUNCTION seen.keep_wait();
 CREATE TABLE seen.moves (type text, source text, target text);
 CREATE FUNCTION seen.move() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN

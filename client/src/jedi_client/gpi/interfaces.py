@@ -55,7 +55,7 @@ class SandboxFile:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Answer of an application to "what runs": a command of the working directory or of the node,
+    """The program of an application: a command of the working directory or of the node,
     with its arguments, verbatim, environment variables, and files that it brings along."""
 
     executable: str
