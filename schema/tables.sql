@@ -336,7 +336,8 @@ CREATE TABLE jedi_events (
     CONSTRAINT jedi_events_pk PRIMARY KEY (jeditaskid, pandaid, fileid, job_processid, attemptnr),
     CONSTRAINT jedi_events_status_ck CHECK (status >= 0 AND status <= 10)
 );
-CREATE INDEX jedi_events_jobset_ix ON jedi_events (jobsetid) WHERE jobsetid IS NOT NULL;
+CREATE INDEX jedi_events_jobset_ix ON jedi_events (jobsetid, fileid, job_processid) WHERE jobsetid
+    IS NOT NULL;
 CREATE INDEX jedi_events_pandaid_ix ON jedi_events (pandaid) WHERE job_processid = 0;
 CREATE INDEX jedi_events_ready_ix ON jedi_events (jeditaskid, jobsetid, fileid, job_processid) WHERE
     ready;

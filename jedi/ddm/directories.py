@@ -142,17 +142,23 @@ class Directories(ABC):
     def pieces_where(self, endpoint: str, jedi_task_id: int, jobset_id: int | None) -> str:
         return f"{self._storage(endpoint).pieces}/{jedi_task_id:d}/{jobset_id or 0:d}"
 
-    def pieces(self, endpoint: str) -> list[tuple[int, int]]:
-        found = self._storage(endpoint).pieces.glob("*/*")
-        parts = ((place.parent.name, place.name) for place in found)
-        return [(int(task), int(jobset)) for task, jobset in parts
-                if task.isdigit() and jobset.isdigit()]  # fmt: skip
+    def pieces(self, endpoint: str) -> dict[tuple[int, int], list[str]]:
+        found = {}
+        for place in self._storage(endpoint).pieces.glob("*/*"):
+            task, jobset = place.parent.name, place.name
+            if task.isdigit() and jobset.isdigit():
+                with suppress(FileNotFoundError):  # somebody else swept it
+                    found[int(task), int(jobset)] = [one.name for one in place.iterdir()]
+        return found
 
-    def drop_pieces(self, endpoint: str, jedi_task_id: int, jobset_id: int) -> None:
+    def drop_pieces(
+        self, endpoint: str, jedi_task_id: int, jobset_id: int, lfns: Iterable[str]
+    ) -> None:
         place = Path(self.pieces_where(endpoint, jedi_task_id, jobset_id))
-        with suppress(FileNotFoundError):
-            shutil.rmtree(place)
+        for lfn in lfns:
+            (place / lfn).unlink(missing_ok=True)
         with suppress(OSError):  # others are there
+            place.rmdir()
             place.parent.rmdir()
 
     def upload_dir(self, endpoint: str, key: str) -> Path:

@@ -168,11 +168,13 @@ class DDM(Protocol):
         """Return the directory of zip files with processed events of a job set (None: of several):
         pilots put them there, and those of merge jobs read them."""
 
-    def pieces(self, endpoint: str) -> list[tuple[int, int]]:
-        """The job sets (jedi_task_id, jobset_id; 0: several) of which an endpoint has zip files."""
+    def pieces(self, endpoint: str) -> dict[tuple[int, int], list[str]]:
+        """The zip files at an endpoint, by job set (jedi_task_id, jobset_id; 0: several)."""
 
-    def drop_pieces(self, endpoint: str, jedi_task_id: int, jobset_id: int) -> None:
-        """Throw the zip files of a job set away."""
+    def drop_pieces(
+        self, endpoint: str, jedi_task_id: int, jobset_id: int, lfns: Iterable[str]
+    ) -> None:
+        """Throw these zip files of a job set away, and its directory if no others are there."""
 
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         """Move staged files into open datasets.

@@ -23,14 +23,12 @@ from jedi.taskbuffer.jobs import job_ends
 
 class DueSet(NamedTuple):
     """A job set that is due, with those of its consumers whose pilots are through. `copy`: of
-    copies of a job, the one that may store its outputs, 0: any; None: none may. `failed`: copies
-    that ended without success, whose outputs have the same names. `jumbo`: a jumbo job by itself,
-    with its own number as that of the job set."""
+    copies of a job, the one that may store its outputs, 0: any; None: none may. `jumbo`: a jumbo
+    job by itself, with its own number as that of the job set."""
 
     jobset_id: int
     jobs: tuple[ReportedJob, ...]
     copy: int | None = None
-    failed: tuple[ReportedJob, ...] = ()
     jumbo: bool = False
 
 
@@ -74,11 +72,7 @@ class EventService(Agent[DueSet, StoredFiles]):
         for job in job_ends.reported_among(tx, list(by_job)):
             jobs[by_job[job.panda_id]].append(job)
         copies = clones.owners(tx, found)
-        failed = defaultdict(list)
-        for jobset_id, job in clones.failed(tx, copies):
-            failed[jobset_id].append(job)
-        sets = [DueSet(one, tuple(jobs[one]), copies.get(one), tuple(failed[one]))
-                for one in found]  # fmt: skip
+        sets = [DueSet(one, tuple(jobs[one]), copies.get(one)) for one in found]
         return sets + [DueSet(one, tuple(jobs[one]), jumbo=True) for one in jumbos]
 
     def work(self, item: DueSet) -> StoredFiles:
@@ -88,9 +82,8 @@ class EventService(Agent[DueSet, StoredFiles]):
         unstored, copy = set(), None
         for job in item.jobs:
             if copy is None and item.copy in (0, job.panda_id) and judge(job).target == "finished":
-                for other in item.failed:
-                    leftovers.remove(self.world.ddm, _unlike(other, job))
-                copy = job.panda_id if self._store(job, job.made) else None
+                room = self._make_room(item.jobset_id, job)
+                copy = job.panda_id if room and self._store(job, job.made) else None
             if copy != job.panda_id and not self._store(job, logs(job)):
                 unstored.add(job.panda_id)
         return StoredFiles(frozenset(unstored), copy)
@@ -121,6 +114,18 @@ class EventService(Agent[DueSet, StoredFiles]):
         for job in item.jobs:
             job_ends.hold(tx, job.panda_id, job.lock_seq, str(error), wait_s)
 
+    def _make_room(self, jobset_id: int, job: ReportedJob) -> bool:
+        """Remove what failed copies left at the place of a copy's outputs; False: the copy may not
+        store them. The job set stays locked: another agent could else store a copy's outputs, made
+        alike, and this one, come back late, remove them."""
+        with self.world.engine.begin() as tx:
+            store = clones.lock_store(tx, jobset_id, job)
+            if store is None:
+                return False
+            for other in store.failed:
+                leftovers.remove(self.world.ddm, _unlike(other, store.others))
+        return True
+
     def _store(self, job: ReportedJob, files: Sequence[JobFile]) -> bool:
         """Return True if there are such files and they are stored."""
         try:
@@ -142,10 +147,10 @@ class EventService(Agent[DueSet, StoredFiles]):
             self.world.ddm.publish(job.site_endpoint, staged)
 
 
-def _unlike(other: ReportedJob, job: ReportedJob) -> ReportedJob:
-    """Return a copy without the files that `job` made alike: these may be the job's own, stored
-    before an agent died."""
-    alike = {(file.dataset, file.lfn, file.size, file.adler32) for file in job.made}
+def _unlike(other: ReportedJob, jobs: Sequence[ReportedJob]) -> ReportedJob:
+    """Return a copy without the files that `jobs` made alike: these may be theirs, stored by
+    another agent, or before one died."""
+    alike = {(file.dataset, file.lfn, file.size, file.adler32) for job in jobs for file in job.made}
     files = [file for file in other.files
              if (file.dataset, file.lfn, file.size, file.adler32) not in alike]  # fmt: skip
     return other._replace(files=tuple(files))

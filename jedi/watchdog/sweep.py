@@ -31,24 +31,32 @@ def run(world: World) -> Counts:
 
 def _staged(world: World, endpoint: str) -> Counts:
     """Staged files are looked at before the jobs: a new attempt gets its number first."""
-    return _dead(world, endpoint, "staging", world.ddm.staged, dogs.living, world.ddm.drop_staging)
+    places = world.ddm.staged(endpoint)
+    return _dead(world, endpoint, "staging", places, dogs.living, world.ddm.drop_staging)
 
 
 def _pieces(world: World, endpoint: str) -> Counts:
-    """A pilot that publishes after the end of its job set leaves a zip file for the next time."""
-    return _dead(world, endpoint, "pieces", world.ddm.pieces, dogs.open_sets, world.ddm.drop_pieces)
+    """A pilot that publishes after the end of its job set leaves a zip file for the next time; so
+    does one of a task that goes on meanwhile, for only the zip files that were there go."""
+    found = world.ddm.pieces(endpoint)
+
+    def drop(endpoint: str, jedi_task_id: int, jobset_id: int) -> None:
+        lfns = found[jedi_task_id, jobset_id]
+        world.ddm.drop_pieces(endpoint, jedi_task_id, jobset_id, lfns)
+
+    return _dead(world, endpoint, "pieces", [*found], dogs.open_sets, drop)
 
 
 def _dead(
     world: World,
     endpoint: str,
     name: str,
-    there: Callable[[str], list[tuple[int, int]]],
+    places: list[tuple[int, int]],
     living: Callable[[Connection, list[tuple[int, int]]], set[tuple[int, int]]],
     drop: Callable[[str, int, int], None],
 ) -> Counts:
-    """Drop the places at an endpoint whose owners do not live; the places are read first."""
-    places, counts = there(endpoint), Counts()
+    """Drop the places at an endpoint, which were read before, whose owners do not live."""
+    counts = Counts()
     with world.engine.begin() as tx:
         kept = living(tx, places)
     for place in places:

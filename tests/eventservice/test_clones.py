@@ -225,3 +225,41 @@ def test_a_copy_keeps_its_outputs_when_an_agent_dies(world: World) -> None:
     assert files(world, task) == {"finished": 1}
     with world.engine.begin() as tx:
         assert [one for one in check.check(tx, world.ddm) if one.violations] == []
+
+
+def test_an_agent_that_comes_back_late_removes_no_outputs(world: World) -> None:
+    """Of two agents one stalls between its look and its work. By hand: the copy that it would store
+    is cancelled, another copy counts, which made the same as one that failed before. The late agent
+    removes and stores nothing."""
+    task = copies_task(world, "storeonce")
+    pilot = EventPilot(world)
+    failed, chosen, counts = pilot.take(3)
+    for job in (failed, chosen):
+        pilot.end(job)
+        if job is failed:
+            with world.engine.begin() as tx:
+                jobs.cancel(tx, "anna", [job.panda_id], None)
+    late = EventService(world)
+    late.world.refresh()
+    with world.engine.begin() as tx:
+        claimed = late.claim(tx, 100)
+        jobs.cancel(tx, "anna", [chosen.panda_id], None)
+    pilot.end(counts)
+    with world.engine.begin() as tx:  # Raw: both copies made the same
+        tx.exec_driver_sql(
+            "UPDATE jedi_job_files f SET fsize = n.fsize, checksum = n.checksum "
+            "FROM jedi_job_files n WHERE f.pandaid = %s AND n.pandaid = %s "
+            "AND f.type = 'output' AND n.type = 'output'",
+            (failed.panda_id, counts.panda_id),
+        )
+    serve(world)
+    assert outputs(world) == [(counts.panda_id, "finished")]
+    results = [(item, late.work(item)) for item in claimed]
+    assert [found.copy for _, found in results] == [None]
+    with world.engine.begin() as tx:
+        late.apply(tx, results)
+    serve(world)
+    assert (outputs(world), files(world, task)) == (
+        [(counts.panda_id, "finished")], {"finished": 1})  # fmt: skip
+    with world.engine.begin() as tx:
+        assert [one for one in check.check(tx, world.ddm) if one.violations] == []

@@ -15,10 +15,13 @@ from sqlalchemy import Connection, Engine, text
 from support.event_rows import make_job_set
 from support.event_sets import EventPilot, events_task, set_jobs
 from support.races import blocked
+from support.situations import lead
 
 from jedi.agent.base import World
 from jedi.eventservice.agent import EventService
-from jedi.taskbuffer.events import consumer_ends, set_ends
+from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, value
+from jedi.taskbuffer.events import consumer_ends, pieces, set_ends
+from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.jobs import dispatch, job_ends
 
 _LIVE = text("""
@@ -126,6 +129,70 @@ def test_facts_of_a_set_keep_no_ranges(engine: Engine) -> None:
             for jobset in sets:
                 [found] = tx.scalar(explain, {"ids": [jobset], "alive": []}) or [{}]
                 assert sorted_rows(found["Plan"]) <= 100
+
+
+_DONE = text("UPDATE jedi_events SET status = 6 WHERE jobsetid = :jobset")
+_ENDED_SETS = text("""
+WITH ids AS (
+  SELECT nextval('jedi_panda_id_seq') AS one, nextval('jedi_panda_id_seq') AS other
+  FROM generate_series(1, :n)
+), consumers AS (
+  INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number, settled_at)
+  SELECT other, :task, one, 'consumer', 1, jedi_now() FROM ids
+), ranges AS (
+  INSERT INTO jedi_events (jeditaskid, datasetid, fileid, status, pandaid, job_processid,
+    def_min_eventid, def_max_eventid, attemptnr, jobsetid, ziprow_id)
+  SELECT :task, 1, 1, 9, other, g, g, g, 10, one, 1 FROM ids, generate_series(1, 10) g
+)
+INSERT INTO jedi_jobsets (jobsetid, jeditaskid, merge_pandaid, mode, n_ranges, n_consumers,
+  n_merges, attempts_left, jumbo, priority, gshare, resource_type, cores, memory_mb, walltime_s,
+  disk_mb, command, ended_at)
+SELECT one, :task, one, 'es', 10, 1, 1, 3, false, 0, '', '', 1, 0, 0, 0, '', jedi_now() FROM ids
+""")
+
+
+def test_a_page_of_pieces_costs_what_it_returns(engine: Engine) -> None:
+    """The page of 50 ranges in the middle of a set of 400 and of one of 4000: as many pages are
+    touched, 4 more may be upper levels of indexes, and nothing sorts more than the 50."""
+    touched = []
+    for n in (400, 4000):
+        with engine.begin() as tx:
+            made = make_job_set(tx, n)
+            tx.execute(_DONE, {"jobset": made.jobset})
+            lead(tx, [made.jobset], "activated", "sent", "running")
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
+            tx.exec_driver_sql("VACUUM ANALYZE")
+        given = {"site": "SITE_A", "panda_id": made.jobset, "lock_seq": 0, "n": 50,
+                 "file": made.file, "process": 5 * n // 2}  # fmt: skip
+        with engine.begin() as tx:
+            for name, to in {**PLAN_ONCE, **IN_ORDER}.items():  # as the service plans
+                tx.execute(text("SELECT set_config(:name, :to, true)"), {"name": name, "to": to})
+            for _ in range(2):
+                explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {pieces._PAGE}"
+                plan = value(tx, explain, given)[0]["Plan"]
+        touched.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+        assert sorted_rows(plan) == 50
+    assert touched[1] <= touched[0] + 4, touched
+
+
+def test_the_sweep_looks_at_its_own_job_sets(engine: Engine) -> None:
+    """10 open job sets have zip files: beside 100 others and beside 1000, which have ended with
+    their ranges merged, the look touches as many pages."""
+    with engine.begin() as tx:
+        first = make_job_set(tx, 1)
+        sets = [make_job_set(tx, 10, task=first.task).jobset for _ in range(10)]
+    given = {"tasks": [first.task] * 10, "jobsets": sets}
+    touched = []
+    for n in (100, 900):
+        with engine.begin() as tx:
+            tx.execute(_ENDED_SETS, {"n": n, "task": first.task})
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
+            tx.exec_driver_sql("VACUUM ANALYZE")
+        touched.append(buffers(engine, dogs._OPEN_SETS, **given))
+        with engine.begin() as tx:
+            assert dogs.open_sets(tx, [(first.task, one) for one in sets]) == {
+                (first.task, one) for one in sets}  # fmt: skip
+    assert touched[1] <= touched[0] + 40, touched
 
 
 _LOCK = text("SELECT FROM jedi_datasets WHERE datasetid = :id FOR NO KEY UPDATE")

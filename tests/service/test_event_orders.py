@@ -56,12 +56,18 @@ def test_a_merge_job_asks_for_its_pieces(world: World) -> None:
 
 
 def test_pieces_of_a_job_set_are_thrown_away(world: World) -> None:
-    """Those of another one stay; a second call finds the work done."""
+    """Those of another one stay, and those that came after the look; a second call finds the work
+    done."""
     for task in (5, 6):
         place = Path(world.ddm.pieces_where("SITE_A_DATADISK", task, 9))
         place.mkdir(parents=True)
         (place / "9.7.1.000001.zip").touch()
     assert sorted(world.ddm.pieces("SITE_A_DATADISK")) == [(5, 9), (6, 9)]
+    seen = world.ddm.pieces("SITE_A_DATADISK")[5, 9]
+    late = Path(world.ddm.pieces_where("SITE_A_DATADISK", 5, 9)) / "9.8.1.000001.zip"
+    late.touch()
     for _ in range(2):
-        world.ddm.drop_pieces("SITE_A_DATADISK", 5, 9)
-    assert world.ddm.pieces("SITE_A_DATADISK") == [(6, 9)]
+        world.ddm.drop_pieces("SITE_A_DATADISK", 5, 9, seen)
+    assert world.ddm.pieces("SITE_A_DATADISK")[5, 9] == [late.name]
+    world.ddm.drop_pieces("SITE_A_DATADISK", 5, 9, [late.name])
+    assert [*world.ddm.pieces("SITE_A_DATADISK")] == [(6, 9)]

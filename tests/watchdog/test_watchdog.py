@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Row, text
 from structlog.testing import capture_logs
 from support.adder import Pilot, claimed
 from support.dogs import START, run
-from support.event_rows import make_job_set
+from support.event_rows import make_consumers, make_job_set
 from support.job_rows import make_jobs
 from support.situations import end_leases, lead
 from typer.testing import CliRunner
@@ -31,6 +31,7 @@ from jedi.cli.watchdog import app
 from jedi.core import clock, states
 from jedi.core.knobs import KNOBS
 from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.events import consumer_ends
 from jedi.taskbuffer.jobs import job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove
@@ -410,6 +411,25 @@ def test_pieces_of_ended_job_sets_are_swept(world: World) -> None:
     assert run(world, "sweep") == Counts(pieces=3)
     assert [place.exists() for place in places] == [True, True, False, False, False]
     assert [one.name for one in places[0].parent.parent.iterdir()] == [str(first.task)]
+
+
+def test_pieces_of_a_jumbo_job_wait_for_its_last_report(world: World) -> None:
+    """The task has ended before a jumbo job: its pilot may still report, again, a zip file that no
+    row names. The file goes when the end of the job is booked."""
+    with world.engine.begin() as tx:
+        task = make_job_set(tx, 1, jumbo=True).task
+        [jumbo] = make_consumers(tx, 1, task, None)
+        for status in ("toabort", "aborted"):
+            tx.execute(text("UPDATE jedi_tasks SET status = :status WHERE jeditaskid = :id"),
+                       {"id": task, "status": status})  # fmt: skip
+    place = Path(world.ddm.pieces_where("SITE_A_DATADISK", task, 0))
+    place.mkdir(parents=True)
+    (place / "0.1.zip").touch()
+    assert run(world, "sweep") == Counts()
+    with world.engine.begin() as tx:
+        consumer_ends.note_settled(tx, [jumbo])
+    assert run(world, "sweep") == Counts(pieces=1)
+    assert not place.exists()
 
 
 def test_uploads_that_nobody_goes_on_with_are_swept(world: World) -> None:

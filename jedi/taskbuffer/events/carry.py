@@ -18,7 +18,9 @@ from jedi.taskbuffer.sites.sites import WRITE_PLACE
 _DONE, _DISCARDED = (states.EVENT_CODES[name] for name in ("done", "discarded"))
 _ENDING = listed(("toabort", "aborting", "tobroken"))
 
-KEEPS = f"""(s.clone IS NULL AND t.rules @> '{{"not_discard_events": true}}'
+KEEPING = """t.rules @> '{"not_discard_events": true}'"""
+"""SQL: the task `t` may keep ranges of job sets that have ended."""
+KEEPS = f"""(s.clone IS NULL AND {KEEPING}
   AND t.status NOT IN ({_ENDING}, {TASK_FINAL}))"""
 """SQL: the task `t` keeps the processed ranges of its job set `s` for the next one."""
 SUCCEEDED = """EXISTS (
@@ -88,9 +90,12 @@ def take_over(tx: Connection, retries: Sequence[Retry]) -> None:
 
 _DISCARD = text(f"""
 UPDATE jedi_events e SET status = {_DISCARDED}
-FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset)
-  JOIN jedi_event_zips z ON z.jeditaskid = w.task AND coalesce(z.jobsetid, 0) = w.jobset
-WHERE (e.jeditaskid, e.pandaid, e.ziprow_id) = (z.jeditaskid, z.pandaid, z.ziprow_id)
+FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset), LATERAL (
+    SELECT FROM jedi_tasks t WHERE t.jeditaskid = w.task AND {KEEPING} OFFSET 0) t, LATERAL (
+    SELECT pandaid FROM jedi_consumers WHERE jobsetid = w.jobset
+    UNION ALL SELECT pandaid FROM jedi_consumers
+    WHERE jeditaskid = w.task AND jobsetid IS NULL AND w.jobset = 0 OFFSET 0) c
+WHERE e.jeditaskid = w.task AND e.pandaid = c.pandaid AND e.ziprow_id IS NOT NULL
   AND e.status = {_DONE}
 """)
 

@@ -7,7 +7,8 @@ Source: docs/reference/event-service.md#job-cloning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -35,19 +36,29 @@ def owners(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, int]:
     return dict_of(int, int, tx.execute(_OWNERS, {"ids": list(jobset_ids)}))
 
 
-_COPIES = text("""
-SELECT pandaid AS panda_id, jobsetid AS jobset_id FROM jedi_consumers
-WHERE jobsetid = ANY(CAST(:ids AS bigint[]))
-""")
+_LOCK = text("SELECT FROM jedi_jobsets WHERE jobsetid = :id FOR NO KEY UPDATE")
+_COPIES = text("SELECT pandaid FROM jedi_consumers WHERE jobsetid = :id")
 
 
-def failed(tx: Connection, jobset_ids: Collection[int]) -> list[tuple[int, ReportedJob]]:
-    """The copies that ended without success when their pilots had laid outputs down, each behind
-    its job set: outputs of copies have the same names."""
-    if not jobset_ids:
-        return []
-    sets = dict_of(int, int, tx.execute(_COPIES, {"ids": list(jobset_ids)}))
-    return [(sets[job.panda_id], job) for job in job_ends.left_behind(tx, list(sets))]
+class CopyStore(NamedTuple):
+    """Outputs that may stand at the place of a copy's: those of copies that ended without success
+    (`failed`) may go, those of copies that are to end (`others`) must stay."""
+
+    failed: list[ReportedJob]
+    others: list[ReportedJob]
+
+
+def lock_store(tx: Connection, jobset_id: int, job: ReportedJob) -> CopyStore | None:
+    """Lock the place of the outputs of a job set's copies, which have the same names, for `job`.
+    None: this attempt may store nothing any more, or another copy counts. Whoever lets a copy count
+    has to wait for the end of the transaction, and whoever stores one has to ask, too."""
+    tx.execute(_LOCK, {"id": jobset_id})
+    ids = list(tx.scalars(_COPIES, {"id": jobset_id}))
+    found = job_ends.reported_among(tx, ids)
+    mine = any((one.panda_id, one.lock_seq) == (job.panda_id, job.lock_seq) for one in found)
+    if not mine or owners(tx, [jobset_id]).get(jobset_id) not in (0, job.panda_id):
+        return None
+    return CopyStore(job_ends.left_behind(tx, ids), found)
 
 
 _W = "unnest(CAST(:sets AS bigint[]), CAST(:jobs AS bigint[])) w(jobset, job)"

@@ -18,7 +18,8 @@ RANGES_AT_ONCE = 10_000
 """Ranges of one answer: 400 kB with their ids."""
 
 _ID = "concat_ws('-', e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr)"
-# Without a zip file each range is a piece of its own.
+# Without a zip file each range is a piece of its own. jedi_events_jobset_ix has the order: a page
+# reads its own ranges alone.
 _PAGE = plain(f"""
 WITH s AS (
   SELECT t.jobsetid, j.jeditaskid
@@ -26,9 +27,11 @@ WITH s AS (
   WHERE j.pandaid = :panda_id AND j.lock_seq = :lock_seq AND j.site = :site
     AND j.status IN ({JOB_AT_SITE})
 ), e AS MATERIALIZED (
-  SELECT e.*, {_ID} AS id FROM s JOIN jedi_events e USING (jobsetid)
-  WHERE e.status = {states.EVENT_CODES["done"]} AND (e.fileid, e.job_processid) > (:file, :process)
-  ORDER BY e.fileid, e.job_processid LIMIT :n
+  SELECT e.*, {_ID} AS id FROM s, LATERAL (
+    SELECT * FROM jedi_events e WHERE e.jobsetid = s.jobsetid
+      AND (e.fileid, e.job_processid) > (:file, :process)
+      AND e.status = {states.EVENT_CODES["done"]}
+    ORDER BY e.jobsetid, e.fileid, e.job_processid LIMIT :n) e
 ), p AS (
   SELECT json_build_object('endpoint', coalesce(z.endpoint, e.endpoint),
     'lfn', coalesce(z.lfn, min(e.id)), 'fsize', z.fsize, 'adler32', z.checksum,

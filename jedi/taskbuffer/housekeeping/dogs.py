@@ -116,16 +116,21 @@ def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int
     return {*rows_of(LiveAttempt, tx.execute(_LIVING, wanted))}
 
 
+# Looked up one by one: a plan for all would read every job set, or every range.
 _OPEN_SETS = text(f"""
 SELECT w.task AS jedi_task_id, w.jobset AS jobset_id
-FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset)
-  JOIN jedi_tasks t ON t.jeditaskid = w.task
-  LEFT JOIN jedi_jobsets s ON s.jobsetid = w.jobset AND s.jeditaskid = w.task
-WHERE t.status NOT IN ({TASK_FINAL})
-  AND (w.jobset = 0 OR s.jobsetid IS NOT NULL AND (s.ended_at IS NULL OR EXISTS (
-    SELECT FROM jedi_event_zips z JOIN jedi_events e
-      ON (e.jeditaskid, e.pandaid, e.ziprow_id) = (z.jeditaskid, z.pandaid, z.ziprow_id)
-    WHERE z.jobsetid = s.jobsetid AND e.status = {states.EVENT_CODES["done"]})))
+FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset), LATERAL (
+  SELECT status NOT IN ({TASK_FINAL}) AS lives, {carry.KEEPING} AS keeps
+  FROM jedi_tasks t WHERE t.jeditaskid = w.task OFFSET 0) t
+WHERE t.lives AND w.jobset = 0
+  OR w.jobset = 0 AND EXISTS (SELECT FROM jedi_consumers c
+    WHERE c.jeditaskid = w.task AND c.jobsetid IS NULL AND c.settled_at IS NULL OFFSET 0)
+  OR t.lives AND EXISTS (SELECT FROM jedi_jobsets s
+    WHERE s.jobsetid = w.jobset AND s.jeditaskid = w.task
+      AND (s.ended_at IS NULL OR t.keeps AND EXISTS (
+        SELECT FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
+        WHERE c.jobsetid = s.jobsetid AND e.ziprow_id IS NOT NULL
+          AND e.status = {states.EVENT_CODES["done"]} OFFSET 0)) OFFSET 0)
 """)
 
 
@@ -144,8 +149,8 @@ class OpenJobSet(NamedTuple):
 
 def open_sets(tx: Connection, jobsets: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
     """The job sets among these (jedi_task_id, jobset_id) that have not ended, or whose zip files
-    wait to be merged in others; 0 stands for several, as long as the task lives. Ranges that are
-    done in none of them are discarded."""
+    wait to be merged in others; 0 stands for several, as long as the task lives or the pilot of a
+    jumbo job may report more. Ranges that are done in none of them are discarded."""
     pairs = list(jobsets)
     wanted = {"tasks": [p[0] for p in pairs], "jobsets": [p[1] for p in pairs]}
     tx.execute(_STAY, wanted)  # nobody retries an ended task while its ranges are discarded

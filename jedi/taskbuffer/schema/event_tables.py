@@ -95,7 +95,8 @@ events = Table(
     # the next ranges of a job set, and of a task for jumbo jobs
     Index("jedi_events_ready_ix", "jedi_task_id", "jobset_id", "file_id", "job_processid",
           postgresql_where=text("ready")),
-    Index("jedi_events_jobset_ix", "jobset_id",
+    # all ranges of a job set, and page by page those to merge
+    Index("jedi_events_jobset_ix", "jobset_id", "file_id", "job_processid",
           postgresql_where=text("jobsetid IS NOT NULL")),
     comment="progress of jobs in events",
 )  # fmt: skip
