@@ -966,6 +966,15 @@ CREATE TABLE jedi_snapshots (
     CONSTRAINT jedi_snapshots_pk PRIMARY KEY (snapshot_hash)
 );
 
+-- keys under which tasks with their units were submitted, kept for ever
+CREATE TABLE jedi_submission_keys (
+    username text NOT NULL,                                -- the user who chose it
+    submission_key text NOT NULL,                          -- the key
+    jeditaskid bigint,                                     -- the task; NULL: the key was asked for before it arrived, and no task will have it
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    CONSTRAINT jedi_submission_keys_pk PRIMARY KEY (username, submission_key)
+);
+
 -- the parameters of each task
 CREATE TABLE jedi_taskparams (
     jeditaskid bigint NOT NULL,  -- the task
@@ -1128,6 +1137,8 @@ CREATE TABLE jedi_units (
     unit_nr integer NOT NULL,       -- number of the unit, from 1 on
     originpandaid bigint NOT NULL,  -- the PandaID of its first attempt, reserved by the split
     options jsonb NOT NULL,         -- its own options: those with variables, which are replaced, and those that the strategy set
+    files jsonb,                    -- names of its input files, if they came with the submission
+    refusal text,                   -- the reason why it was refused at the submission; it never runs
     CONSTRAINT jedi_units_pk PRIMARY KEY (jeditaskid, unit_nr)
 );
 CREATE UNIQUE INDEX jedi_units_originpandaid_uq ON jedi_units (originpandaid);

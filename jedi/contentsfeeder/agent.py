@@ -30,7 +30,7 @@ from jedi.core.errors import BadInput
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.inputs import contents, datasets, recovery
-from jedi.taskbuffer.tasks import family, herds, new_tasks, scouting, tasks
+from jedi.taskbuffer.tasks import family, herds, new_tasks, scouting, tasks, units
 from jedi.taskbuffer.tasks.tasks import Move
 
 
@@ -57,10 +57,12 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         live = [(one.dataset_name, one.jedi_task_id) for one in made if one.live]
         only = recovery.made_of(tx, {i: lost for i in ids if (lost := lost_of(params[i]))})
         default = int(self.world.knobs.attempts.max_attempt)
-        units = herds.counts(tx, ids)
+        n_units = herds.counts(tx, ids)
+        refused = units.refused(tx, [*n_units]) if n_units else []
         return [
             feed_task(row, params[row.jedi_task_id], inputs, live, default,
-                      only.get(row.jedi_task_id), units.get(row.jedi_task_id))
+                      only.get(row.jedi_task_id), n_units.get(row.jedi_task_id),
+                      frozenset(u.unit_nr for u in refused if u.jedi_task_id == row.jedi_task_id))
             for row in rows
         ]  # fmt: skip
 

@@ -83,7 +83,8 @@ class FeedTask:
     than `least_events`, or too few for a job of `whole_jobs` files, are left out (0: none is), and
     so are those that `skipped` tasks finished.
     `parent`: the task that made the input. `status`: the task's, or before it was put on hold.
-    `periodical`: files wait for their period. `units`: those of a herd; 0: it is not split yet."""
+    `periodical`: files wait for their period. `units`: those of a herd; 0: it is not split yet;
+    `refused`: those among them that never run."""
 
     jedi_task_id: int
     lock_seq: int
@@ -106,6 +107,7 @@ class FeedTask:
     parent: int | None = None
     periodical: bool = False
     units: int | None = None
+    refused: frozenset[int] = frozenset()
 
     @property
     def to_split(self) -> bool:
@@ -308,8 +310,8 @@ def new_files(
             new = new[: max(0, records - len(old))]
         if task.units and one.dataset.is_master:  # a herd is divided once
             pseudo = one.dataset.type == "pseudo_input"
-            numbers = range(one.dataset.n_files, task.units) if pseudo else ()
-            new = [PseudoFile(boundary=number + 1) for number in numbers]
+            runs = [n for n in range(1, task.units + 1) if n not in task.refused] if pseudo else []
+            new = [PseudoFile(boundary=number) for number in runs[one.dataset.n_files :]]
         elif one.dataset.type == "pseudo_input" and not one.dataset.pseudo_files:
             new = [PseudoFile(nevents=task.n_events)] * (task.n_pseudo_files - one.dataset.n_files)
         elif one.dataset.is_master:

@@ -22,11 +22,13 @@ def feed_task(
     max_attempt: int,
     only: Mapping[str, Collection[str]] | None,
     units: int | None = None,
+    refused: frozenset[int] = frozenset(),
 ) -> FeedTask:
     """A task to feed, from its row of jedi_tasks and parameters. `inputs` are rows of input
     datasets, also of other tasks, with what they were fed (`files`) and whether they are `due`;
     `produced`: datasets that living tasks make, with these; `only`: by dataset, the files that
-    lost ones were made of; `units`: those of a herd."""
+    lost ones were made of; `units`: those of a herd, `refused`:
+    those that never run."""
     ours = [one for one in inputs if one.jedi_task_id == row.jedi_task_id]
     masters = [one for one in ours if one.master_id is None]
     parent = row.parent_tid if params.get("noWaitParent") else None
@@ -55,6 +57,7 @@ def feed_task(
         status=(row.old_status if row.status == "pending" else None) or row.status,
         periodical=row.period is not None,
         units=units,
+        refused=refused,
     )
 
 

@@ -13,8 +13,9 @@ from sqlalchemy import Connection
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 from jedi.spec.splitting.units import Manifest
-from jedi.spec.tasks.params import InputItem, SplitterSpec, TaskParams
+from jedi.spec.tasks.params import InputItem, TaskParams
 from jedi.splitter import strategies
+from jedi.splitter.explicit import EXPLICIT
 from jedi.splitter.plug_in import SplitterFailed
 from jedi.taskbuffer.tasks import herds
 
@@ -33,16 +34,21 @@ def strategy_problems(name: str, manifest: Manifest, path: str) -> Iterator[Prob
         yield Problem(path, name, error.sentence.rstrip("."), remedy)
 
 
-def splitter_problems(params: TaskParams) -> Iterator[Problem]:
-    """Yield mistakes of the splitter: its name, its options, and its input."""
-    spec = params.splitter
+def splitter_problems(params: TaskParams, *, explicit: bool = False) -> Iterator[Problem]:
+    """Yield mistakes of the splitter: its name, its options, and its input. `explicit`: the units
+    come with the submission."""
+    spec, path, sound = params.splitter, "splitter.name", True
+    if explicit != (spec is not None and spec.name == EXPLICIT):
+        rule = "its units come with the submission, as operation unit.submit takes them"
+        remedy = "Name another splitter" if spec else "Add a splitter"
+        yield Problem(path, spec and spec.name, rule, remedy)
+        return
     if spec is None:
         return
-    path, sound = "splitter.name", True
     for one in strategy_problems(spec.name, {**spec.values, **spec.options}, path):
         sound = sound and one.path != path
         yield one if one.path == path else replace(one, path=f"splitter.options.{one.path}")
-    if not sound:
+    if not sound or explicit:
         return
     after = strategies.describe(spec.name).after
     if after == "contents" and not params.items(InputItem):
@@ -53,7 +59,12 @@ def splitter_problems(params: TaskParams) -> Iterator[Problem]:
         yield Problem(path, spec.name, rule, "Give noInput: true")
 
 
-def begin_herd(tx: Connection, jedi_task_id: int, spec: SplitterSpec, *, trial: bool) -> None:
-    """Make a new task a herd; one that is only tried out uses no PandaID up."""
+def begin_herd(tx: Connection, jedi_task_id: int, params: TaskParams, *, trial: bool) -> None:
+    """Make a new task with a splitter a herd; one that is only tried out uses no PandaID up."""
+    spec = params.splitter
+    if spec is None:
+        return
     after = strategies.describe(spec.name).after
+    if spec.name == EXPLICIT and params.items(InputItem):
+        after = "contents"
     herds.begin(tx, jedi_task_id, spec.name, after, jedi_task_id if trial else None)

@@ -76,8 +76,11 @@ def submit(
     files: LocalFiles,
     key: str | None = None,
     task_id: int | None = None,
+    *,
+    explicit: bool = False,
 ) -> Submitted:
-    """Store the task in a text (yaml, json or jdl); its local files come from `files`.
+    """Store the task in a text (yaml, json or jdl); its local files come from `files`. `explicit`:
+    the caller writes its units.
 
     BadInput lists all mistakes, and nothing is stored. A `key` makes repeating safe: the same
     user's second submission under it finds the first one's task. A task that has ended, submitted
@@ -87,7 +90,7 @@ def submit(
         params, _ = examine(manifests.read(text, format, who).document)
         if params and (known := _known(tx, params.user_name or who, key)):
             return known
-    task = check(tx, ddm, who, text, format, files)
+    task = check(tx, ddm, who, text, format, files, explicit=explicit)
     params, sandbox = task.params, task.sandbox
     if sandbox:
         new_tasks.put_sandbox(tx, sandbox.sha256, sandbox.data)
@@ -118,8 +121,7 @@ def submit(
         ),
     )
     if new_id is not None:
-        if params.splitter is not None:
-            begin_herd(tx, new_id, params.splitter, trial=task_id is not None)
+        begin_herd(tx, new_id, params, trial=task_id is not None)
         return Submitted(new_id, "registered", True, task.warnings)
     raced = _known(tx, task.owner, key or "")
     assert raced is not None  # it was committed while this one waited for it
@@ -131,7 +133,16 @@ def _known(tx: Connection, owner: str, key: str) -> Submitted | None:
     return Submitted(row.jedi_task_id, row.status, False) if row else None
 
 
-def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: LocalFiles) -> Checked:
+def check(
+    tx: Connection,
+    ddm: DDM,
+    who: str,
+    text: str,
+    format: str,
+    files: LocalFiles,
+    *,
+    explicit: bool = False,
+) -> Checked:
     """The task in a text; BadInput with everything that is wrong, also outside the text.
 
     Datasets are looked up and the sandbox is packed.
@@ -145,7 +156,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: Loc
     problems += _queue(tx, params, params.user_name or who)
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
-    problems += splitter_problems(params)
+    problems += splitter_problems(params, explicit=explicit)
     problems += _inputs(tx, ddm, params)
     problems += uncounted_events(ddm, params, settings)
     makers = _makers(tx, params)

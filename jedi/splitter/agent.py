@@ -12,24 +12,27 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import TaskAgent
 from jedi.core.errors import BadInput
-from jedi.spec.splitting.units import SplitFile, Unit
-from jedi.splitter import strategies
+from jedi.spec.splitting.units import GivenUnit, SplitFile, Unit
+from jedi.splitter import explicit, strategies
+from jedi.splitter.explicit import EXPLICIT
 from jedi.splitter.plan import render_units
 from jedi.splitter.plug_in import Limits, SplitterFailed
 from jedi.splitter.variables import OutOfRoomError
-from jedi.taskbuffer.tasks import herds, tasks
+from jedi.taskbuffer.tasks import herds, tasks, units
 from jedi.taskbuffer.tasks.herds import FilePart, HerdFiles, HerdManifest, NewUnits
 from jedi.taskbuffer.tasks.tasks import Move
 
 
 @dataclass(frozen=True, slots=True)
 class Herd:
-    """A claimed herd, and the files of its input, a value for each master dataset."""
+    """A claimed herd, the files of its input, a value for each master dataset, and its units, if
+    they came with the submission."""
 
     jedi_task_id: int
     lock_seq: int
     manifest: HerdManifest
     inputs: Sequence[HerdFiles]
+    given: Sequence[GivenUnit] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +77,11 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
             return []
         manifests = {one.jedi_task_id: one for one in herds.manifests(tx, ids)}
         files = herds.files(tx, ids)
+        given = units.given(tx, [i for i, one in manifests.items() if one.splitter == EXPLICIT])
         return [
             Herd(row.jedi_task_id, row.lock_seq, manifests[row.jedi_task_id],
-                 [one for one in files if one.jedi_task_id == row.jedi_task_id])
+                 [one for one in files if one.jedi_task_id == row.jedi_task_id],
+                 given.get(row.jedi_task_id, ()))
             for row in rows
         ]  # fmt: skip
 
@@ -85,24 +90,26 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         knobs = self.world.knobs.split
         most = knobs.max_units
         try:
-            units = self._units(item, Limits(most, knobs.timeout_s, knobs.memory_mb))
+            found = self._units(item, Limits(most, knobs.timeout_s, knobs.memory_mb))
         except BadInput as error:
             return NotDivided("split_refused", error.sentence)
         except SplitterFailed as error:
             return NotDivided(error.code, str(error))
-        if len(units) > most:
+        if len(found) > most:
             reason = f"Splitter {item.manifest.splitter} makes more than {most} units "
             return NotDivided("too_many_units", f"{reason}(knob split.max_units).")
-        if left := _left_out(item, units):
+        if left := _left_out(item, found):
             reason = f"Splitter {item.manifest.splitter} left out {len(left)} files, such as "
             return NotDivided("split_refused", f"{reason}{left[0]}.")
-        if not units:
+        if not found:
             reason = f"Splitter {item.manifest.splitter} made no unit of the input."
             return NotDivided("split_made_no_units", reason)
+        if item.given:
+            return Divided(NewUnits(item.jedi_task_id, len(found), (), (), _parts(item, found)))
         with self.world.engine.begin() as tx:
-            ids = herds.reserve(tx, len(units) - 1)
+            ids = herds.reserve(tx, len(found) - 1)
         try:
-            return Divided(_new_units(item, units, ids, knobs.max_mb))
+            return Divided(_new_units(item, found, ids, knobs.max_mb))
         except OutOfRoomError:
             reason = f"The options of its units have more than {knobs.max_mb} MB "
             return NotDivided("too_large_units", f"{reason}(knob split.max_mb).")
@@ -127,17 +134,20 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
 
     def _units(self, item: Herd, limits: Limits) -> list[Unit]:
         """The units; none has files of two datasets, because no job has."""
+        if item.given:
+            names = [lfn for one in item.inputs for lfn in one.lfns]
+            return explicit.divide(item.given, names)
         manifest = {**item.manifest.values, **item.manifest.options}
         name = item.manifest.splitter
         if not item.inputs:
             return list(strategies.plan(name, manifest, [], limits))
-        units: list[Unit] = []
+        planned: list[Unit] = []
         first = 0
         for one in item.inputs:
             found = strategies.plan(name, manifest, self._files(one), limits)
-            units += [_moved(unit, first) for unit in found]
+            planned += [_moved(unit, first) for unit in found]
             first += len(one.file_ids)
-        return units
+        return planned
 
     def _files(self, one: HerdFiles) -> list[SplitFile]:
         """The files of a dataset, with the endpoints that hold them."""
@@ -149,9 +159,9 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         ]
 
 
-def _left_out(item: Herd, units: Sequence[Unit]) -> list[str]:
+def _left_out(item: Herd, planned: Sequence[Unit]) -> list[str]:
     """The names of files that no unit has."""
-    used = {use.position for unit in units for use in unit.files}
+    used = {use.position for unit in planned for use in unit.files}
     names = [lfn for one in item.inputs for lfn in one.lfns]
     return [lfn for position, lfn in enumerate(names) if position not in used]
 
@@ -163,21 +173,27 @@ def _moved(unit: Unit, by: int) -> Unit:
     return Unit(unit.options, [replace(use, position=use.position + by) for use in unit.files])
 
 
-def _new_units(herd: Herd, units: Sequence[Unit], ids: Sequence[int], max_mb: int) -> NewUnits:
+def _new_units(herd: Herd, planned: Sequence[Unit], ids: Sequence[int], max_mb: int) -> NewUnits:
     """The units as they are written: the originator is the first one, the others get `ids`."""
     manifest = herd.manifest
     origins = [manifest.origin, *ids]
-    file_ids = [file_id for one in herd.inputs for file_id in one.file_ids]
     return NewUnits(
         jedi_task_id=herd.jedi_task_id,
+        n_units=len(planned),
         origins=origins,
-        options=render_units(units, origins, manifest.values, int(max_mb * 1e6)),
-        parts=[
-            FilePart(file_ids[use.position], number, use.start, use.stop)
-            for number, unit in enumerate(units, 1)
-            for use in unit.files
-        ],
+        options=render_units(planned, origins, manifest.values, int(max_mb * 1e6)),
+        parts=_parts(herd, planned),
     )
+
+
+def _parts(herd: Herd, planned: Sequence[Unit]) -> list[FilePart]:
+    """The files of the units, as they are written."""
+    file_ids = [file_id for one in herd.inputs for file_id in one.file_ids]
+    return [
+        FilePart(file_ids[use.position], number, use.start, use.stop)
+        for number, unit in enumerate(planned, 1)
+        for use in unit.files
+    ]
 
 
 def _move(herd: Herd, outcome: SplitOutcome) -> Move:
@@ -186,6 +202,5 @@ def _move(herd: Herd, outcome: SplitOutcome) -> Move:
         case NotDivided(code, reason):
             return Move(*held, "tobroken", code, reason)
         case Divided(new):
-            n_units = len(new.origins)
-            reason = f"The herd has {n_units} units."
-            return Move(*held, "defined", "split", reason, {"units": n_units})
+            reason = f"The herd has {new.n_units} units."
+            return Move(*held, "defined", "split", reason, {"units": new.n_units})

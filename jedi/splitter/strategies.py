@@ -12,10 +12,12 @@ from itertools import islice
 from jedi.core.suggest import suggest
 from jedi.spec.splitting.units import Manifest, SplitFile, SplitStrategy, Unit
 from jedi.splitter.by_input import ByBoundary, ByEvents, ByFiles, BySize, InputDataBySE
+from jedi.splitter.explicit import EXPLICIT, Explicit
 from jedi.splitter.parametric import Parametric
 from jedi.splitter.plug_in import Limits, PlugIn, SplitterFailed
 
 _OURS: Mapping[str, SplitStrategy] = {
+    EXPLICIT: Explicit(),
     "Parametric": Parametric(),
     "InputDataBySE": InputDataBySE(),
     "ByFiles": ByFiles(),

@@ -152,6 +152,10 @@ ROWS: dict[str, Row] = {
     "token.create": changes("own", scope="read", **{"scope_": "read", "days": 1}),
     "token.list": reads("own"),
     "token.revoke": changes("own", 404, scope="read", token_id="0123456789ab"),
+    "unit.settle": changes("anybody", scope="submit", key="settled"),
+    "unit.submit": changes(
+        "anybody", 422, scope="submit", document={}, units=[{"options": {}}], key="k"
+    ),
     "user.list": reads(),
     "user.notices": reads("owner", user="anna"),
     "user.notify": changes("owner", user="anna", mail="anna@example.org"),

@@ -626,6 +626,27 @@ class NewToken(Value):
 
 
 @dataclass(eq=False, repr=False)
+class RefusedPart(Value):
+    """A unit that is not accepted, with the reason; it counts as failed."""
+
+    unit_nr: int
+    reason: str
+
+
+@dataclass(eq=False, repr=False)
+class SubmittedUnits(Value):
+    """A stored task, the number of its units, and those that were refused; `created` False: it was
+    submitted before under the same key."""
+
+    jedi_task_id: int
+    status: str
+    created: bool
+    n_units: int
+    refused: list[RefusedPart]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(eq=False, repr=False)
 class User(Value):
     """A user with the role, the special permissions and the most running analysis jobs (None: as
     many as others) there are now."""

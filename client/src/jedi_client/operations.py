@@ -51,6 +51,7 @@ from jedi_client.models import (
     Step,
     StoredDataset,
     Submitted,
+    SubmittedUnits,
     SystemOverview,
     Taken,
     TaskDetails,
@@ -827,6 +828,36 @@ class Client(Transport):
             {},
             {"name": name, "scope": scope, "days": days, "user": user},
             NewToken,
+        )
+
+    def unit_settle(
+        self,
+        *,
+        key: str,
+    ) -> SubmittedUnits | None:
+        """Settle a submission whose answer was lost, by its key: the task; or none, and then a submission that arrives later is refused."""
+        return self.call(
+            "POST", "/v1/units/settle",
+            {},
+            {"key": key},
+            SubmittedUnits | None,
+        )
+
+    def unit_submit(
+        self,
+        *,
+        document: dict[str, Any],
+        units: list[Any],
+        key: str,
+        sandbox: str | None = None,
+        keep_going: bool = True,
+    ) -> SubmittedUnits:
+        """Submit a task with splitter Explicit, and its units, each with `options` and, if it reads some of the input alone, `files`. A unit that JEDI refuses does not stop the others; without `keep_going` those after it are not tried. `key`: makes one task at most."""
+        return self.call(
+            "POST", "/v1/units/submit",
+            {},
+            {"document": document, "units": units, "key": key, "sandbox": sandbox, "keep_going": keep_going},
+            SubmittedUnits,
         )
 
     def user_list(

@@ -16,13 +16,14 @@ from jedi.service.operations import (
     submission,
     system,
     tasks,
+    units,
     users,
 )
 from jedi.service.operations.table import TABLE, Operation
 
 __all__ = ["MODULES", "OPERATIONS", "TABLE"]
 MODULES = (
-    tasks, submission, files, herds, jobs, me, sites, queues, config, datasets, users, rules,
+    tasks, submission, units, files, herds, jobs, me, sites, queues, config, datasets, users, rules,
     brokerage, system,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(

@@ -108,11 +108,11 @@ def _documents(
     if len(sandboxes) != len(found):
         rule = f"names {len(sandboxes)} sandboxes for {len(found)} tasks"
         raise BadInput([Problem("sandboxes", None, rule, "Name one for each task, or null")])
-    return [replace(one, files=_uploaded(call, sha256))
+    return [replace(one, files=uploaded(call, sha256))
             for one, sha256 in zip(found, sandboxes, strict=True)]  # fmt: skip
 
 
-def _uploaded(call: Call, sha256: str | None) -> Uploaded:
+def uploaded(call: Call, sha256: str | None) -> Uploaded:
     """The files that were uploaded under this sum. NotFound."""
     if sha256 is None:
         return Uploaded(None)
@@ -138,7 +138,7 @@ def execute(
     `files`: names of the local files in `sandbox`."""
     document = execution.task_of(command, call.who, clock.now(), dataset, files_per_job,
                                  files or (), name)  # fmt: skip
-    task = collection.Document(json.dumps(document), "json", _uploaded(call, sandbox))
+    task = collection.Document(json.dumps(document), "json", uploaded(call, sandbox))
     [done] = collection.submit_all(call.tx, call.ddm, call.who, [task], validate=call.dry_run)
     call.subject = f"task {done.jedi_task_id}"
     return done
@@ -161,7 +161,7 @@ def plan(
     if snapshot:
         known = system_state.read(snapshot)
         return planning.plan_by_snapshot(known, call.who, text.text, text.format, seed, other)
-    files = _uploaded(call, sandbox)
+    files = uploaded(call, sandbox)
     return planning.plan_now(call.tx, call.ddm, call.who, text.text, text.format, files, seed or 0,
                         other)  # fmt: skip
 

@@ -52,6 +52,16 @@ class Unit:
     files: Sequence[FileUse] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUnit:
+    """A unit as it was submitted. `files`: names of its input files; None: all of the input.
+    `refusal`: the reason why it can't be accepted."""
+
+    options: Mapping[str, OptionValue]
+    files: Sequence[str] | None = None
+    refusal: str | None = None
+
+
 class SplitStrategy(Protocol):
     """A strategy of entry point `jedi.split_strategies`. It is pure: it uses no database, no clock
     and no random number, so that two runs agree."""

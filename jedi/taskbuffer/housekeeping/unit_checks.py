@@ -8,13 +8,15 @@ from __future__ import annotations
 from jedi.taskbuffer.jobs import all_jobs
 
 WHOLE = """
-SELECT h.jeditaskid, CASE WHEN h.split_at IS NULL THEN u.n IS NOT NULL
+SELECT h.jeditaskid, CASE WHEN h.split_at IS NULL AND h.splitter <> 'Explicit'
+    THEN u.n IS NOT NULL
   ELSE (u.n, u.last, u.first) IS DISTINCT FROM (h.n_units, h.n_units, h.originpandaid) END
 FROM jedi_herds h LEFT JOIN (
   SELECT jeditaskid, count(*) AS n, max(unit_nr) AS last,
     min(originpandaid) FILTER (WHERE unit_nr = 1) AS first
   FROM jedi_units GROUP BY jeditaskid) u USING (jeditaskid)"""
-"""A herd that is split has all its units, the originator first; before, it has none."""
+"""A herd that is split, or explicit, has all its units, the originator first; others have none
+before."""
 
 OF_JOBS = f"""
 SELECT j.pandaid, u.originpandaid IS DISTINCT FROM j.originpandaid

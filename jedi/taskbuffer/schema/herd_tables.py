@@ -1,17 +1,27 @@
-"""Herds: tasks with a splitter, their units, and the view of all members.
+"""Herds: tasks with a splitter, their units, the keys of submissions with units, and the view of
+all members.
 
 Source: docs/reference/herds.md#records.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import CheckConstraint, Index, Integer, PrimaryKeyConstraint, Table, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jedi.taskbuffer.schema.columns import col, key, metadata, stamp, words
 
 _BEGIN = "herds.begin"
 _SPLIT = "herds.finish"
+_GIVEN = "units.write"
 
 herds = Table(
     "jedi_herds",
@@ -22,8 +32,9 @@ herds = Table(
     words("splitter", "the name of its split strategy", _BEGIN, nullable=False),
     words("after", "the step after which it can be split: refine (its parameters are known) or "
           "contents (its input files are)", _BEGIN, nullable=False),
-    col("n_units", Integer, "number of its units; NULL: it is not split yet", _SPLIT),
-    stamp("split_at", "time of its split; NULL: it is not split yet", _SPLIT),
+    col("n_units", Integer, "number of its units; NULL: it is not split yet",
+        f"{_SPLIT} {_GIVEN}"),
+    stamp("split_at", "time of its split; NULL: it is not split yet", f"{_SPLIT} {_GIVEN}"),
     PrimaryKeyConstraint("jedi_task_id"),
     CheckConstraint("after IN ('refine', 'contents')", name="after"),
     Index("jedi_herds_originpandaid_uq", "origin_panda_id", unique=True),
@@ -34,16 +45,30 @@ herds = Table(
 units = Table(
     "jedi_units",
     metadata,
-    key("jeditaskid:jedi_task_id", "the herd", _SPLIT),
-    col("unit_nr", Integer, "number of the unit, from 1 on", _SPLIT, nullable=False,
+    key("jeditaskid:jedi_task_id", "the herd", f"{_SPLIT} {_GIVEN}"),
+    col("unit_nr", Integer, "number of the unit, from 1 on", f"{_SPLIT} {_GIVEN}", nullable=False,
         autoincrement=False),
     key("originpandaid:origin_panda_id", "the PandaID of its first attempt, reserved by the split",
-        _SPLIT),
+        f"{_SPLIT} {_GIVEN}"),
     col("options", JSONB, "its own options: those with variables, which are replaced, and those "
-        "that the strategy set", _SPLIT, nullable=False),
+        "that the strategy set", f"{_SPLIT} {_GIVEN}", nullable=False),
+    col("files", JSONB, "names of its input files, if they came with the submission", _GIVEN),
+    words("refusal", "the reason why it was refused at the submission; it never runs", _GIVEN),
     PrimaryKeyConstraint("jedi_task_id", "unit_nr"),
     Index("jedi_units_originpandaid_uq", "origin_panda_id", unique=True),
     comment="the children of herds",
+)  # fmt: skip
+
+submission_keys = Table(
+    "jedi_submission_keys",
+    metadata,
+    words("username:user_name", "the user who chose it", "units.take_key", nullable=False),
+    words("submission_key", "the key", "units.take_key", nullable=False),
+    col("jeditaskid:jedi_task_id", BigInteger, "the task; NULL: the key was asked for before it "
+        "arrived, and no task will have it", "units.keep_key"),
+    stamp("creationtime:creation_time", "time of the record", "units.take_key", now=True),
+    PrimaryKeyConstraint("user_name", "submission_key"),
+    comment="keys under which tasks with their units were submitted, kept for ever",
 )  # fmt: skip
 
 HERD_MEMBERS_VIEW = """

@@ -34,7 +34,7 @@ from jedi.taskbuffer.schema.document_tables import (
     work_queue,
 )
 from jedi.taskbuffer.schema.event_tables import consumers, event_zips, events, jobsets
-from jedi.taskbuffer.schema.herd_tables import herds, units
+from jedi.taskbuffer.schema.herd_tables import herds, submission_keys, units
 from jedi.taskbuffer.schema.job_tables import (
     acquire_requests,
     job_files,
@@ -120,6 +120,7 @@ __all__ = [
     "sites",
     "sites_history",
     "snapshots",
+    "submission_keys",
     "task_log",
     "task_params",
     "tasks",

@@ -152,9 +152,11 @@ class FilePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewUnits:
-    """The units of a herd, in their order: PandaIDs, own options as JSON, and files."""
+    """The units of a herd, in their order: their number, PandaIDs, own options as JSON, and files.
+    Explicit ones have PandaIDs and options already, and bring none."""
 
     jedi_task_id: int
+    n_units: int
     origins: Sequence[int]
     options: Sequence[str]
     parts: Sequence[FilePart]
@@ -221,7 +223,7 @@ def finish(tx: Connection, new: Sequence[NewUnits]) -> None:
             "stops": [part.stop for part in parts],
         }
         tx.execute(_DIVIDE, values)
-    counts = [len(one.origins) for one in new]
+    counts = [one.n_units for one in new]
     tx.execute(_FINISH, {"ids": [one.jedi_task_id for one in new], "counts": counts})
     wake(tx, "task:defined", "files:more")
 
@@ -242,7 +244,8 @@ def units(tx: Connection, jedi_task_id: int, numbers: Sequence[int]) -> dict[int
 
 
 _COUNTS = text("""
-SELECT jeditaskid AS jedi_task_id, coalesce(n_units, 0) AS n_units FROM jedi_herds
+SELECT jeditaskid AS jedi_task_id, CASE WHEN split_at IS NULL THEN 0 ELSE n_units END AS n_units
+FROM jedi_herds
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 

@@ -1,0 +1,203 @@
+"""Units of tasks, as the Python interface sees them: submission, and the key that settles it.
+
+Source: docs/reference/herds.md#explicit; docs/reference/ganga.md#submission.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import BadInput, Problem, Refused
+from jedi.core.knobs import Knobs
+from jedi.ddm.interface import DDM, exists
+from jedi.service.sandbox import LocalFiles
+from jedi.service.submission import submit
+from jedi.spec.splitting.units import GivenUnit, OptionValue, Unit
+from jedi.spec.tasks.placeholders import UNIT, placeholders
+from jedi.splitter.explicit import OF_JEDI, judge
+from jedi.splitter.plan import render_units
+from jedi.splitter.variables import OutOfRoomError
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.tasks import herds
+from jedi.taskbuffer.tasks import units as rows
+
+SHOWN = 20
+"""Number of refused units that an error names."""
+
+UNTRIED = "It was not tried: unit {} before it was refused."
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPart:
+    """A unit that is not accepted, with the reason; it counts as failed."""
+
+    unit_nr: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedUnits:
+    """A stored task, the number of its units, and those that were refused; `created` False: it was
+    submitted before under the same key."""
+
+    jedi_task_id: int
+    status: str
+    created: bool
+    n_units: int
+    refused: list[RefusedPart]
+    warnings: tuple[str, ...] = ()
+
+
+def submit_units(
+    tx: Connection,
+    ddm: DDM,
+    who: str,
+    document: Mapping[str, Any],
+    units: Sequence[Any],
+    files: LocalFiles,
+    key: str,
+    *,
+    keep_going: bool,
+) -> SubmittedUnits:
+    """Store a task whose units come with it. Units that can't be accepted are refused, each with
+    its reason; unless the caller keeps going, those after the first one are not tried.
+
+    BadInput: the task is wrong, or no unit is accepted; Refused: the key was settled before.
+    """
+    if known := rows.take_key(tx, who, key):
+        if known.jedi_task_id is None:
+            raise Refused(
+                "Somebody asked for this key before it arrived, and was answered that no task has "
+                "it: submit under another key.",
+                code="key_settled",
+            )
+        return _answer(tx, known)
+    settings = knobs.load(tx)
+    found = _judged(ddm, document, units, int(settings.split.max_units), keep_going=keep_going)
+    text = json.dumps(_narrowed(document, found))
+    done = submit(tx, ddm, who, text, "json", files, explicit=True)
+    rows.keep_key(tx, who, key, done.jedi_task_id)
+    _write(tx, done.jedi_task_id, found, _values(document), settings)
+    refused = [RefusedPart(n, one.refusal) for n, one in enumerate(found, 1) if one.refusal]
+    return SubmittedUnits(done.jedi_task_id, done.status, True, len(found), refused, done.warnings)
+
+
+def settle_key(tx: Connection, who: str, key: str) -> SubmittedUnits | None:
+    """Return the task that was submitted under a key; None: there is none, and there will be none,
+    however late the submission arrives. It waits for a submission in progress."""
+    known = rows.take_key(tx, who, key)
+    return _answer(tx, known) if known and known.jedi_task_id is not None else None
+
+
+def _answer(tx: Connection, known: rows.KeyedTask) -> SubmittedUnits:
+    task = known.jedi_task_id or 0
+    refused = [RefusedPart(one.unit_nr, one.refusal) for one in rows.refused(tx, [task])]
+    return SubmittedUnits(task, known.status or "removed", False, known.n_units or 0, refused)
+
+
+def _judged(
+    ddm: DDM, document: Mapping[str, Any], units: Sequence[Any], most: int, *, keep_going: bool
+) -> list[GivenUnit]:
+    """Return the units, each with its refusal. BadInput: none is accepted, or there are too
+    many."""
+    if not 0 < len(units) <= most:
+        rule = f"a task has 1 to {most} units (knob split.max_units)"
+        raise BadInput([Problem("units", len(units), rule, "Split it into several jobs")])
+    inputs = _inputs(document)
+    known = _known(ddm, inputs) if any(_names_files(one) for one in units) else None
+    needed = _needed(document)
+    found = judge(units, needed, known, reads=bool(inputs))
+    first = next((n for n, one in enumerate(found) if one.refusal), None)
+    if first is not None and not keep_going:
+        why = UNTRIED.format(first + 1)
+        late = [replace(one, refusal=one.refusal or why) for one in found[first + 1 :]]
+        found = [*found[: first + 1], *late]
+    if all(one.refusal for one in found):
+        told = [Problem(f"units[{n}]", None, one.refusal or "", "Correct it")
+                for n, one in enumerate(found[:SHOWN])]  # fmt: skip
+        raise BadInput(told)
+    return found
+
+
+def _names_files(unit: Any) -> bool:
+    return isinstance(unit, dict) and bool(unit.get("files"))
+
+
+def _items(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The items of the job parameters; wrong ones are left to the checks of the task."""
+    items = document.get("jobParameters")
+    return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
+
+
+def _inputs(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in _items(document) if one.get("param_type") == "input"]
+
+
+def _values(document: Mapping[str, Any]) -> dict[str, OptionValue]:
+    """The options that all units have, with variables."""
+    splitter = document.get("splitter")
+    values = splitter.get("values") if isinstance(splitter, dict) else None
+    return values if isinstance(values, dict) else {}
+
+
+def _needed(document: Mapping[str, Any]) -> list[str]:
+    """The options that the job parameters name, and that are not the same for all units."""
+    given = {*OF_JEDI, *_values(document)}
+    texts = [one.get("value") for one in _items(document)]
+    named = [
+        found.form
+        for text in texts if isinstance(text, str)
+        for found in placeholders(text) if found.name == UNIT
+    ]  # fmt: skip
+    return [name for name in dict.fromkeys(named) if name not in given]
+
+
+def _known(ddm: DDM, inputs: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+    """The datasets of the input by the names of their files; None: one does not exist yet."""
+    found: dict[str, str] = {}
+    for item in inputs[:1]:
+        names = item.get("dataset")
+        for name in str(names).split(","):
+            if not exists(ddm, name):
+                return None
+            found |= dict.fromkeys((file.lfn for file in ddm.list_files(name)), name)
+    return found
+
+
+def _narrowed(document: Mapping[str, Any], units: Sequence[GivenUnit]) -> dict[str, Any]:
+    """The task with the files of its units alone, unless a unit reads all."""
+    accepted = [one for one in units if not one.refusal]
+    inputs = _inputs(document)
+    if not inputs or any(one.files is None for one in accepted):
+        return dict(document)
+    files = sorted({name for one in accepted for name in one.files or ()})
+    items = [
+        {**item, "files": files} if item is inputs[0] else item
+        for item in document["jobParameters"]
+    ]
+    return {**document, "jobParameters": items}
+
+
+def _write(
+    tx: Connection,
+    jedi_task_id: int,
+    units: Sequence[GivenUnit],
+    values: Mapping[str, OptionValue],
+    settings: Knobs,
+) -> None:
+    """Write the rows of the units. BadInput: their options are too long."""
+    origins = [rows.origin(tx, jedi_task_id), *herds.reserve(tx, len(units) - 1)]
+    most = settings.split.max_mb
+    try:
+        options = render_units([Unit(one.options) for one in units], origins, values,
+                               int(most * 1e6))  # fmt: skip
+    except OutOfRoomError:
+        rule = f"their options have more than {most} MB (knob split.max_mb)"
+        remedy = "Put what they share into the sandbox"
+        raise BadInput([Problem("units", None, rule, remedy)]) from None
+    rows.write(tx, jedi_task_id, origins, options, units)

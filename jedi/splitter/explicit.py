@@ -1,0 +1,124 @@
+"""Strategy Explicit: the units come with the submission, with their own options and files.
+
+Source: docs/reference/herds.md#explicit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from jedi.core.errors import BadInput, Problem
+from jedi.spec.splitting.units import (
+    FileUse,
+    GivenUnit,
+    Manifest,
+    SplitAfter,
+    SplitFile,
+    Unit,
+)
+from jedi.splitter.plan import JOB_ID, SOURCE, SPLIT_ID
+
+EXPLICIT = "Explicit"
+"""The name of the strategy."""
+
+OF_JEDI = frozenset({SPLIT_ID, SOURCE, JOB_ID})
+"""Options that every unit has from JEDI."""
+
+_OPTION = re.compile(r"[A-Za-z_][\w.]{0,127}", re.ASCII)
+_PARTS = ("options", "files")
+
+
+class Explicit:
+    """The strategy of units that somebody else has planned."""
+
+    after: SplitAfter = "refine"
+
+    def consumes(self, manifest: Manifest) -> list[str]:
+        """Return the options that children do not have: none."""
+        return []
+
+    def check(self, manifest: Manifest) -> list[Problem]:
+        """Return mistakes of options: it has none of its own."""
+        return []
+
+    def plan(self, manifest: Manifest, files: Sequence[SplitFile]) -> list[Unit]:
+        """BadInput: it plans no unit."""
+        rule = "its units come with the submission"
+        raise BadInput([Problem("splitter.name", EXPLICIT, rule, "Use operation unit.submit")])
+
+
+def judge(
+    units: Sequence[Any], needed: Collection[str], known: Mapping[str, str] | None, *, reads: bool
+) -> list[GivenUnit]:
+    """Return the units, each with its refusal. `needed`: options that a unit must have; `known`:
+    datasets by the names of their files (None: they are not known); `reads`: the task has input."""
+    return [_judge(one, needed, known, reads) for one in units]
+
+
+def _judge(
+    unit: Any, needed: Collection[str], known: Mapping[str, str] | None, reads: bool
+) -> GivenUnit:
+    if not isinstance(unit, dict) or not unit.keys() <= {*_PARTS}:
+        return GivenUnit({}, None, f"A unit has the parts {' and '.join(_PARTS)} alone.")
+    options, files = unit.get("options", {}), unit.get("files")
+    if refusal := _wrong_options(options, needed):
+        return GivenUnit({}, None, refusal)
+    if files is None:
+        return GivenUnit(options)
+    if refusal := _wrong_files(files, known, reads):
+        return GivenUnit(options, None, refusal)
+    return GivenUnit(options, [*dict.fromkeys(files)])
+
+
+def _wrong_options(options: Any, needed: Collection[str]) -> str | None:
+    if not isinstance(options, dict):
+        return "Its options are no object."
+    for name, value in options.items():
+        if not _OPTION.fullmatch(name):
+            return f"{name[:80]!r} is no name of an option."
+        if name in OF_JEDI:
+            return f"Option {name} is set by JEDI."
+        if not _is_text(value):
+            return f"Option {name} is no text or list of texts."
+    if lacking := next((name for name in needed if name not in options), None):
+        return f"It lacks option {lacking}, which jobParameters name."
+    return None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(map(_is_text, value)))
+
+
+def _wrong_files(files: Any, known: Mapping[str, str] | None, reads: bool) -> str | None:
+    if not isinstance(files, list) or not files or not all(isinstance(f, str) for f in files):
+        return "Its files are no list of names."
+    if not reads:
+        return "It names files, and the task has no input."
+    if known is None:
+        return None
+    if missing := [name for name in files if name not in known]:
+        more = f" and {len(missing) - 1} more" if missing[1:] else ""
+        return f"The input has no file {missing[0]}{more}."
+    if len({known[name] for name in files}) > 1:
+        return "Its files are of several datasets."
+    return None
+
+
+def divide(units: Sequence[GivenUnit], lfns: Sequence[str]) -> list[Unit]:
+    """Return the parts of units in the files of the input, without options. BadInput: a file of a
+    unit is gone."""
+    places = {lfn: n for n, lfn in enumerate(lfns)}
+    everything = [FileUse(n) for n in range(len(lfns))]
+    found = []
+    for number, unit in enumerate(units, 1):
+        if unit.refusal:
+            found.append(Unit())
+            continue
+        if gone := [name for name in unit.files or () if name not in places]:
+            rule = f"unit {number} reads it, and the input has it no more"
+            raise BadInput([Problem("files", gone[0], rule, "Submit the others in a new job")])
+        uses = everything if unit.files is None else [FileUse(places[f]) for f in unit.files]
+        found.append(Unit(files=uses))
+    return found

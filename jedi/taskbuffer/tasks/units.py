@@ -1,0 +1,133 @@
+"""Units that come with a submission, and the keys of submissions.
+
+Source: docs/reference/herds.md#explicit; docs/reference/ganga.md#submission.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+from jedi.spec.splitting.units import GivenUnit
+from jedi.taskbuffer.db.copying import copy_rows
+from jedi.taskbuffer.db.rows import row_of, rows_of
+
+_TAKE_KEY = text("""
+INSERT INTO jedi_submission_keys (username, submission_key) VALUES (:user, :key)
+ON CONFLICT DO NOTHING RETURNING true
+""")
+_KEY = text("""
+SELECT k.jeditaskid AS jedi_task_id, t.status, h.n_units
+FROM jedi_submission_keys k LEFT JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_herds h USING (jeditaskid)
+WHERE k.username = :user AND k.submission_key = :key
+""")
+
+
+class KeyedTask(NamedTuple):
+    """The task that a key belongs to, with its status and the number of its units; no task: the key
+    was given up before it arrived."""
+
+    jedi_task_id: int | None
+    status: str | None
+    n_units: int | None
+
+
+def take_key(tx: Connection, user_name: str, key: str) -> KeyedTask | None:
+    """Take a key for ever, in the transaction of the submission: None; else its owner. It waits for
+    another transaction that takes the same key."""
+    values = {"user": user_name, "key": key}
+    if tx.scalar(_TAKE_KEY, values):
+        return None
+    return row_of(KeyedTask, tx.execute(_KEY, values))
+
+
+_KEEP_KEY = text("""
+UPDATE jedi_submission_keys SET jeditaskid = :task
+WHERE username = :user AND submission_key = :key
+""")
+
+
+def keep_key(tx: Connection, user_name: str, key: str, jedi_task_id: int) -> None:
+    """The key that this transaction took belongs to a task."""
+    tx.execute(_KEEP_KEY, {"user": user_name, "key": key, "task": jedi_task_id})
+
+
+_ORIGIN = text("SELECT originpandaid FROM jedi_herds WHERE jeditaskid = :task")
+
+
+def origin(tx: Connection, jedi_task_id: int) -> int:
+    """The PandaID of a herd's originator."""
+    found: int = tx.execute(_ORIGIN, {"task": jedi_task_id}).scalar_one()
+    return found
+
+
+_COUNT = text("""
+UPDATE jedi_herds SET n_units = :n,
+  split_at = CASE WHEN after = 'refine' THEN jedi_now() END
+WHERE jeditaskid = :task
+""")
+
+
+def write(
+    tx: Connection,
+    jedi_task_id: int,
+    origins: Sequence[int],
+    options: Sequence[str],
+    units: Sequence[GivenUnit],
+) -> None:
+    """Write the units of a new herd, with their PandaIDs and their options as JSON. A herd that
+    reads no file is split by that."""
+    block = {
+        "jeditaskid": jedi_task_id,
+        "unit_nr": [*range(1, len(units) + 1)],
+        "originpandaid": [*origins],
+        "options": [*options],
+        "files": [None if one.files is None else json.dumps(one.files) for one in units],
+        "refusal": [one.refusal for one in units],
+    }
+    copy_rows(tx, "jedi_units", [block])
+    tx.execute(_COUNT, {"task": jedi_task_id, "n": len(units)})
+
+
+_REFUSED = text("""
+SELECT jeditaskid AS jedi_task_id, unit_nr, refusal FROM jedi_units
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND refusal IS NOT NULL
+ORDER BY jeditaskid, unit_nr
+""")
+
+
+class RefusedUnit(NamedTuple):
+    """A unit that the submission refused."""
+
+    jedi_task_id: int
+    unit_nr: int
+    refusal: str
+
+
+def refused(tx: Connection, task_ids: Sequence[int]) -> list[RefusedUnit]:
+    """The refused units of tasks, in their order."""
+    return rows_of(RefusedUnit, tx.execute(_REFUSED, {"ids": list(task_ids)}))
+
+
+_GIVEN = text("""
+SELECT jeditaskid AS jedi_task_id, files, refusal FROM jedi_units
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY jeditaskid, unit_nr
+""")
+
+
+class _UnitFiles(NamedTuple):
+    jedi_task_id: int
+    files: list[str] | None
+    refusal: str | None
+
+
+def given(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[GivenUnit]]:
+    """The units of explicit herds, in their order, without their options."""
+    found: dict[int, list[GivenUnit]] = {}
+    for row in rows_of(_UnitFiles, tx.execute(_GIVEN, {"ids": list(task_ids)})):
+        found.setdefault(row.jedi_task_id, []).append(GivenUnit({}, row.files, row.refusal))
+    return found
