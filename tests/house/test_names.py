@@ -141,14 +141,15 @@ def _functions() -> set[str]:
 def _words() -> set[str]:
     """Every name and every word of a literal in the code: statuses, reasons, columns, keys."""
     found: set[str] = set()
-    for path in (*ROOT.glob("jedi/**/*.py"), *ROOT.glob("tests/**/*.py")):
+    programs = [*ROOT.glob("jedi/**/*.py"), *ROOT.glob("client/src/**/*.py")]
+    for path in (*programs, *ROOT.glob("tests/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
                     found.add(name)
                 case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                     found.add(name)
-                case ast.Constant(value=str(text)) if path.is_relative_to(ROOT / "jedi"):
+                case ast.Constant(value=str(text)) if path in programs:
                     found.update(re.findall(r"\w+", text))
     return found
 
@@ -231,7 +232,7 @@ def _stems() -> tuple[str, ...]:
     return tuple({text[:-1] for _, text in said() if re.fullmatch("[a-z_]+_…", text)})
 
 
-NOT_OURS = {"curl", "sbatch", "eval"}
+NOT_OURS = {"curl", "sbatch", "eval", "hadd"}
 """Programs and words of others."""
 
 

@@ -13,8 +13,8 @@ Source: docs/reference/ganga.md#objects.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self, get_type_hints
 
 from jedi_client.errors import BadInput, Problem
 from jedi_client.gpi.containers import Kind, Part, Problems, link, settled
@@ -23,7 +23,6 @@ from jedi_client.gpi.kinds import _Object, did_you_mean, kind_of
 
 _REQUIRED: Any = ...
 _RESERVED = frozenset({"type", "schema"})
-D = TypeVar("D", bound="Described")
 
 
 class Property:
@@ -109,6 +108,8 @@ class Described(_Object):
     """Steps from a version of documents to the next one."""
     _properties: ClassVar[dict[str, Property]] = {}
     _classes: ClassVar[dict[str, type[Described]]] = {}
+    _aliases: ClassVar[Mapping[str, str]] = {}
+    """Other names that people know properties by."""
     _abstract: ClassVar[bool] = True
     _values: dict[str, Any]
 
@@ -135,7 +136,8 @@ class Described(_Object):
             rule = "has no objects of its own"
             raise BadInput([Problem(type(self).__name__, None, rule, f"Use one of {names}")])
         problems: Problems = []
-        given = _bound(type(self), args, values, problems)
+        named = {self._aliases.get(name, name): value for name, value in values.items()}
+        given = _bound(type(self), args, named, problems)
         checked = _checked(type(self), given, type(self).__name__, problems)
         self._fill(settled(checked, problems))
 
@@ -226,7 +228,13 @@ class Described(_Object):
             link(old, self, name)
             raise
 
+    def __getattr__(self, name: str) -> Any:
+        if name in self._aliases:
+            return getattr(self, self._aliases[name])
+        raise AttributeError(f"{type(self).__name__} has no {name}", name=name, obj=self)
+
     def __setattr__(self, name: str, value: Any) -> None:
+        name = self._aliases.get(name, name)
         if name == "_schemaVersion":
             path = f"{type(self).__name__}._schemaVersion"
             raise BadInput([Problem(path, value, "is read-only", "Leave it")])
@@ -276,38 +284,6 @@ def values_of(cls: type[Described], document: Mapping[str, Any]) -> dict[str, An
     problems: Problems = []
     values = _values_of(cls, document, cls.__name__, problems)
     return settled(values, problems)
-
-
-def overridden(obj: D, values: Mapping[str, Any]) -> D:
-    """The object with other values, by dotted name. It shares all others with the first object, so
-    only read it. BadInput."""
-    problems: Problems = []
-    new = _shallow(obj)
-    for dotted, value in values.items():
-        here: Any = new
-        *way, last = dotted.split(".")
-        for step in way:
-            inner = here._values.get(step) if isinstance(here, Described) else None
-            if not isinstance(inner, Described):
-                break
-            here._values[step] = inner = _shallow(inner)
-            here = inner
-        else:
-            if (one := here._properties.get(last)) is not None:
-                here._values[last] = one.checked(value, dotted, problems)
-                continue
-        rule = f"is no property of the {type(obj).__name__}"
-        remedy = did_you_mean(dotted, names_of(obj)) or "See list_defaults"
-        problems.append(Problem(dotted, value, rule, remedy))
-    return settled(new, problems)
-
-
-def names_of(obj: Described) -> Iterator[str]:
-    """Dotted names of the properties of an object and of the objects in it."""
-    for name, value in obj._values.items():
-        yield name
-        if isinstance(value, Described):
-            yield from (f"{name}.{inner}" for inner in names_of(value))
 
 
 def schema_of(cls: type[Described]) -> list[Property]:
@@ -420,12 +396,6 @@ def _values_of(
     for step in range(version, current):
         given = cls._migrations[step](given)
     return _checked(cls, given, path, problems)
-
-
-def _shallow(obj: D) -> D:
-    new = type(obj).__new__(type(obj))
-    object.__setattr__(new, "_values", dict(obj._values))
-    return new
 
 
 def _unknown(cls: type[Described], name: str, value: Any, path: str | None = None) -> Problem:

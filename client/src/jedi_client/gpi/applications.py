@@ -1,0 +1,110 @@
+"""Applications: the programs that jobs run.
+
+Source: docs/reference/ganga.md#applications.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jedi_client.errors import BadInput, Problem
+from jedi_client.gpi.files import file_problem, local_path, sandbox_file
+from jedi_client.gpi.interfaces import Program
+from jedi_client.gpi.schema import Described, prop
+
+_INTERPRETERS = {".py": ("python3",), ".sh": ("sh",), ".bash": ("bash",), ".pl": ("perl",)}
+
+
+def _no_nul(args: Sequence[str]) -> tuple[str, str] | None:
+    """No program can get a NUL character in an argument; all others reach it verbatim."""
+    return ("has a NUL character", "Leave it out") if any("\0" in one for one in args) else None
+
+
+def _environment(variables: dict[str, str]) -> tuple[str, str] | None:
+    if any(not name or "=" in name or "\0" in name + value for name, value in variables.items()):
+        return "has a name or value that no environment can have", 'Write {"NAME": "value"}'
+    return None
+
+
+class Application(Described, abstract=True):
+    """A program. A plug-in adds its properties and overrides two functions: both only read the job,
+    and `program` runs once for the job and once for each explicit subjob."""
+
+    backends: ClassVar[Sequence[str] | None] = None
+    """Names of the backends that can run it; None: all."""
+
+    def check(self, job: Any) -> list[Problem]:
+        """All reasons why this program can't run as the job has it."""
+        return []
+
+    def program(self, job: Any) -> Program:
+        """The command to run, with the files that it brings along."""
+        raise NotImplementedError
+
+
+class Executable(Application):
+    """A program that is on the machine where the job runs, by its name or path."""
+
+    _aliases = {"exe": "executable", "parameters": "args"}  # noqa: RUF012
+
+    executable: str = prop("echo", doc="Name or path of the program, where the job runs")
+    args: list[str] = prop([], doc="Arguments, verbatim", check=_no_nul)
+    environment: dict[str, str] = prop({}, doc="Variables of the environment", check=_environment)
+
+    def check(self, job: Any) -> list[Problem]:
+        """The program has a name."""
+        if self.executable.strip() and "\0" not in self.executable:
+            return []
+        rule = "names no program"
+        return [Problem("application.executable", self.executable, rule, "Give a name or a path")]
+
+    def program(self, job: Any) -> Program:
+        """The program with its arguments."""
+        return Program(self.executable, tuple(self.args), dict(self.environment))
+
+
+class Script(Application):
+    """A script on this machine. Each submission takes its present content along. Its first line
+    `#!` names its interpreter; without one, its ending does: .py, .sh, .bash, .pl."""
+
+    _aliases = {"exe": "file", "parameters": "args"}  # noqa: RUF012
+
+    file: str = prop("", doc="Path of the script on this machine")
+    args: list[str] = prop([], doc="Arguments, verbatim", check=_no_nul)
+    environment: dict[str, str] = prop({}, doc="Variables of the environment", check=_environment)
+    interpreter: str = prop("", doc="Command that runs the script, such as `python3 -u`")
+
+    def check(self, job: Any) -> list[Problem]:
+        """The script can be read and has an interpreter."""
+        if not self.file:
+            remedy = "Give the path of a script"
+            return [Problem("application.file", self.file, "names no script", remedy)]
+        if problem := file_problem("application.file", self.file):
+            return [problem]
+        if self._interpreter():
+            return []
+        rule = "has neither a first line #! nor a known ending"
+        remedy = "Write #!/bin/sh as its first line, or set application.interpreter"
+        return [Problem("application.file", self.file, rule, remedy)]
+
+    def program(self, job: Any) -> Program:
+        """The interpreter with the script and its arguments. BadInput: see `check`."""
+        if problems := self.check(job):
+            raise BadInput(problems)
+        name = Path(self.file).name
+        executable, *words = self._interpreter()
+        args = (*words, f"./{name}", *self.args)
+        return Program(executable, args, dict(self.environment), [sandbox_file(self.file, name)])
+
+    def _interpreter(self) -> Sequence[str]:
+        if self.interpreter:
+            return shlex.split(self.interpreter)
+        path = local_path(self.file)
+        with path.open("rb") as file:
+            first = file.readline(4096)
+        if first.startswith(b"#!"):
+            return first[2:].decode(errors="replace").strip().split(None, 1)
+        return _INTERPRETERS.get(path.suffix, ())

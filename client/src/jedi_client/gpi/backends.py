@@ -1,0 +1,104 @@
+"""Backends as jobs describe them. `connect` gives the one that runs jobs.
+
+Source: docs/reference/ganga.md#backends.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated, Any, ClassVar
+
+from jedi_client.errors import Problem
+from jedi_client.gpi.interfaces import Backend
+from jedi_client.gpi.schema import Described, class_named, concrete, prop
+from jedi_client.gpi.splitters import InputSplitter, JobSplitter
+
+
+class BackendSettings(Described, abstract=True):
+    """A backend with its options. A plug-in adds its properties and overrides `check`, which only
+    reads the job, and `connect`."""
+
+    cuts_input: ClassVar[bool] = False
+    """It applies the rules of splitters to its own knowledge of the input."""
+    has_catalogue: ClassVar[bool] = False
+    """It reads JEDI's catalogue of files and datasets."""
+    on_this_machine: ClassVar[bool] = False
+    """Its jobs run on this machine and open its files."""
+    runner: ClassVar[str] = ""
+    """`module:name` of the function of these settings that gives the Backend."""
+
+    @classmethod
+    def given(cls, value: Any) -> Described | None:
+        """The name of a backend stands for it with all defaults."""
+        found = class_named(value) if isinstance(value, str) else None
+        return found() if found in concrete(BackendSettings) and found else None
+
+    def check(self, job: Any) -> list[Problem]:
+        """All reasons why this backend can't run the job."""
+        return []
+
+    def connect(self, job: Any = None) -> Backend:
+        """The backend, for a job or for all jobs with these settings."""
+        module, _, name = self.runner.partition(":")
+        backend: Backend = getattr(import_module(module), name)(self)
+        return backend
+
+    @property
+    def id(self) -> str | None:
+        """The backend's own id of the job, once it has one."""
+        return self._fact("backend_id")
+
+    @property
+    def status(self) -> str | None:
+        """The backend's own word for the state of the job."""
+        return self._fact("backend_status")
+
+    def _fact(self, name: str) -> str | None:
+        return getattr(self._owner, name, None)
+
+
+def _cores(value: int) -> tuple[str, str] | None:
+    return None if value > 0 else ("is not above 0", "Give 1 or more, or None for all cores")
+
+
+class Local(BackendSettings):
+    """This machine. A helper process runs the jobs and goes on after the session."""
+
+    on_this_machine = True
+    runner = "jedi_client.gpi.local.backend:LocalBackend"
+
+    slots: int | None = prop(None, doc="Subjobs side by side; None: the cores", check=_cores)
+
+
+def _sign(value: float) -> tuple[str, str] | None:
+    return None if value >= 0 else ("is negative", "Give 0 or more")
+
+
+class JEDI(BackendSettings):
+    """JEDI: each job is a task. Empty options are left to the service."""
+
+    cuts_input = True
+    has_catalogue = True
+    runner = "jedi_client.gpi.jedi_backend:JediBackend"
+
+    server: str = prop("", doc="URL of the service; empty: that of the session")
+    profile: str = prop("", doc="Profile of the service; empty: that of the session")
+    site: str = prop("", doc="Site that runs the job; empty: the brokers choose")
+    cores: int = prop(1, doc="Cores of each subjob", check=_cores)
+    memory_mb: int = prop(0, doc="Memory of each subjob in MB; 0: not given", check=_sign)
+    walltime_s: int = prop(0, doc="Time of each subjob in s; 0: not given", check=_sign)
+    max_attempts: int = prop(3, doc="Attempts of each subjob", check=_cores)
+    splitter: Annotated[Any, JobSplitter | None] = prop(None, doc="Rule that only JEDI may apply")
+    options: dict[str, Any] = prop({}, doc="More keys of the task document, verbatim")
+
+    def check(self, job: Any) -> list[Problem]:
+        """There is one splitter at most, and that of the backend is a rule."""
+        if self.splitter is None:
+            return []
+        name = type(self.splitter).__name__
+        if not isinstance(self.splitter, InputSplitter):
+            rule = "runs in the client, not in JEDI"
+            return [Problem("backend.splitter", name, rule, "Set it as the job's splitter")]
+        if job.splitter is not None:
+            return [Problem("backend.splitter", name, "the job has a splitter, too", "Remove one")]
+        return self.splitter.check(job)

@@ -1,0 +1,29 @@
+"""All mistakes of a job at once, before anything leaves the session.
+
+Source: docs/reference/ganga.md#checks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jedi_client.errors import Problem
+from jedi_client.gpi.files import sandbox_problems
+
+
+def problems_of(job: Any) -> list[Problem]:
+    """All reasons why a job can't be submitted; nothing changes."""
+    found = [*job.application.check(job), *_pair(job), *job.backend.check(job)]
+    for part in (job.inputdata, job.splitter, job.merger):
+        if part is not None:
+            found += part.check(job)
+    return [*found, *sandbox_problems(job.inputsandbox, "inputsandbox")]
+
+
+def _pair(job: Any) -> list[Problem]:
+    """The application runs on this backend."""
+    allowed, backend = job.application.backends, type(job.backend).__name__
+    if allowed is None or backend in allowed:
+        return []
+    rule = f"can't run a {type(job.application).__name__}"
+    return [Problem("backend", backend, rule, f"Take one of {', '.join(allowed)}")]

@@ -1,0 +1,120 @@
+"""Files of a job: references to files of this machine, shared copies, and files of the catalogue.
+
+Source: docs/reference/ganga.md#files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from jedi_client.errors import Problem
+from jedi_client.gpi.interfaces import SandboxFile
+from jedi_client.gpi.schema import Described, prop
+
+CATALOGUE = "lfn:"
+"""Beginning of the names of files in JEDI's catalogue."""
+SHARED = "shared://"
+"""Beginning of the names of shared copies."""
+
+
+def _inside(name: str) -> tuple[str, str] | None:
+    """A name in the working directory: relative, and not above it."""
+    path = PurePosixPath(name)
+    if name and (path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name):
+        return "lies outside the working directory", "Give a plain name, such as c.db"
+    return None
+
+
+class File(Described):
+    """A file of a job. `/a/b` and `b` are files of this machine, relative ones below the directory
+    of the session. `lfn:/a/b` is a file of the catalogue, `shared://a/b` an earlier shared copy."""
+
+    name: str = prop("", doc="Path of the file, or lfn:/path, or shared://path")
+    dest: str = prop("", doc="Name in the working directory; empty: its own", check=_inside)
+    shared: bool = prop(False, doc="Copy it once, by its first use; later runs use that copy")
+
+    @classmethod
+    def given(cls, value: Any) -> Described | None:
+        """A bare name stands for the file with all defaults."""
+        return cls(value) if isinstance(value, str | os.PathLike) else None
+
+    @property
+    def target(self) -> str:
+        """Its name in the working directory."""
+        return self.dest or plain_name(self.name)
+
+    @property
+    def local(self) -> bool:
+        """The file is on this machine, by its path."""
+        return is_local(self.name)
+
+    def check(self, path: str) -> list[Problem]:
+        """All reasons why the file can't go into a sandbox. `path`: its place in the job."""
+        if not plain_name(self.name):
+            return [Problem(path, self.name, "names no file", "Give the path of a file")]
+        problem = file_problem(path, self.name) if self.local else None
+        return [problem] if problem else []
+
+    def sandbox(self) -> SandboxFile:
+        """The file as a part of the input sandbox, with its present path."""
+        return sandbox_file(self.name, self.target)
+
+
+def files_of(value: Any) -> Any:
+    """A list for the short form of one file: its name, or a File."""
+    return [value] if isinstance(value, str | os.PathLike | File) else value
+
+
+def names_of(value: Any) -> Any:
+    """A list of names for the short form of one output: its name."""
+    return [value] if isinstance(value, str | os.PathLike) else value
+
+
+def is_local(name: str) -> bool:
+    """Tell paths of this machine from names of the catalogue and of shared copies."""
+    return not name.startswith((CATALOGUE, SHARED))
+
+
+def plain_name(name: str) -> str:
+    """The last part of a path, also of one of the catalogue: x for `/a/x`, `lfn:/a/x` and x."""
+    return PurePosixPath(name.removeprefix(CATALOGUE).removeprefix(SHARED)).name
+
+
+def local_path(name: str) -> Path:
+    """The absolute path of a file of this machine."""
+    return Path.cwd() / Path(name).expanduser()
+
+
+def sandbox_file(name: str, target: str) -> SandboxFile:
+    """A file for the sandbox, by its absolute path if it is on this machine."""
+    return SandboxFile(str(local_path(name)) if is_local(name) else name, target)
+
+
+def file_problem(place: str, name: str) -> Problem | None:
+    """The reason why a file of this machine can't be read now."""
+    path = local_path(name)
+    where = "" if Path(name).is_absolute() else f" in {path.parent}"
+    if not path.exists():
+        return Problem(place, name, f"does not exist{where}", "Correct the path")
+    if not path.is_file():
+        return Problem(place, name, "is not a plain file", "Give a file, or pack a directory")
+    if not os.access(path, os.R_OK):
+        return Problem(place, name, "can't be read", "Change its permissions")
+    return None
+
+
+def sandbox_problems(files: Sequence[File], place: str) -> list[Problem]:
+    """All reasons why files can't be in one sandbox: each has its own name."""
+    problems = []
+    seen: dict[str, int] = {}
+    for i, file in enumerate(files):
+        problems += file.check(f"{place}[{i}]")
+        first = seen.setdefault(file.target, i)
+        if first != i:
+            rule = f"has the same name {file.target!r} as {place}[{first}]"
+            remedy = 'Give it another: File(name, dest="other")'
+            problems.append(Problem(f"{place}[{i}]", file.name, rule, remedy))
+    return problems
