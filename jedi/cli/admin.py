@@ -113,7 +113,7 @@ def show_changes(changes: Sequence[AttributeChange]) -> None:
         typer.echo("Nothing changed.")
         return
     rows = [[c.site, c.attribute, c.old, c.new] for c in changes]
-    table(["site", "attribute", "before", "now"], rows)
+    table(["site", "attribute", "before", "now"], rows, folded=True)
 
 
 @site_app.command("attributes")

@@ -34,6 +34,7 @@ def check(
         table(
             ["invariant", "meaning", "examined", "violations"],
             [[one.invariant, one.meaning, one.examined, one.violations] for one in found],
+            folded=True,
         )
         for one in violated:
             more = ", ..." if one.violations > len(one.ids) else ""

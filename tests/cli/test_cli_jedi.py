@@ -193,6 +193,26 @@ def test_sites_are_imported_set_and_shown(shell: Shell, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("bare_service")
+def test_sentences_fold_at_100_columns_in_a_pipe(shell: Shell, tmp_path: Path) -> None:
+    """Changes of sites, refused files, invariants: no line is wider, and no word is lost."""
+    file, path = tmp_path / "sites.yaml", "deep/" * 30
+    file.write_text(f"- {{site: ALPHA, endpoints: [{{ddm_endpoint: A_DISK, path: {path}}}]}}\n")
+    shell = Shell(**shell.environment | {"COLUMNS": "100"})
+    changes = shell.run("site", "import", str(file))
+    assert "".join(changes.split()).count("deep") == 30
+    file.write_text(f"- {{site: ALPHA, status: {'up' * 60}, nslot: 3, nslots: -1}}\n")
+    refused = shell.run("site", "import", str(file), code=2)
+    assert "Did you mean nslots?" in " ".join(refused.split())
+    invariants = shell.run("check")
+    for said in (changes, refused, invariants):
+        assert max(map(len, said.splitlines())) <= 100
+        assert not any(line.endswith(" ") for line in said.splitlines())
+    known = [one["invariant"] for one in shell.json("check")["invariants"]]
+    found = "".join(line.split()[0] for line in invariants.splitlines() if line[:1].strip())
+    assert all(one in found for one in known)
+
+
+@pytest.mark.usefixtures("bare_service")
 def test_all_mistakes_are_told_and_nothing_is_stored(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "sites.yaml"
     file.write_text("- {site: ALPHA, nslot: 3}\n- {site: BETA, status: up}\n"

@@ -118,6 +118,7 @@ def test_all_mistakes_are_told_and_nothing_is_stored(run: Run, tmp_path: Path) -
         assert answer.code == 2
         for words in ("jobParameter", "Did you mean jobParameters?", "nFilesPerJob"):
             assert words in answer.err
+        assert max(map(len, answer.err.splitlines())) <= 100
     problems = json.loads(run("submit", file, "--json").err)["facts"]["problems"]
     assert {"path", "value", "rule", "remedy"} == problems[0].keys()
     assert run("list", "--json").value == []

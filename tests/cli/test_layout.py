@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from jedi_client.cli import layout
+from jedi_client.cli import layout, task_why
 from jedi_client.cli.pace import Pace, span
+from jedi_client.models import BrokerOutcome, RefusingCriterion
+
+from jedi.core import clock
 
 
 def test_the_least_important_columns_go_first() -> None:
@@ -27,6 +30,22 @@ def test_room_goes_to_those_that_want_it() -> None:
 def test_lines_are_whole() -> None:
     rows = [["1", "two\nlines"], ["100", ""]]
     assert list(layout.lines(["n", "said"], rows, {0})) == ["  n  said", "  1  two lines", "100"]
+
+
+def test_criteria_of_a_broker_fold_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`jedi-task why`: at 100 columns no line is wider, and all columns and words are there."""
+    monkeypatch.setenv("COLUMNS", "100")
+    remedy = "Set the memory that the task asks to no more than the site gives. " * 3
+    funnel = tuple(RefusingCriterion(code, 1234, 1000, 99, "A_LONG_NAME_OF_A_SITE", remedy, True)
+                   for code in ("memory", "a_criterion_with_a_long_name"))  # fmt: skip
+    task_why._tell_choice(BrokerOutcome(1, "generic", clock.now(), (), funnel, ()))
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    said = " ".join(lines)
+    assert all(one in said for one in ("first", "only", "1234", "A_LONG_NAME_OF_A_SITE"))
+    assert said.count("memory") == 1 + 3 * 2
 
 
 def test_a_rate_is_what_was_seen() -> None:

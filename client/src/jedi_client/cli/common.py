@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 NO, USAGE, UNREACHABLE, TIMEOUT, OTHER_RELEASE = 1, 2, 3, 4, 5
 WIDTH = 100
-"""The width of help texts."""
+"""The width of help texts, and of folded tables in a pipe."""
 ENDLESS = 1_000_000
 """The width of a pipe."""
 
@@ -222,23 +222,30 @@ def table(
     spare: Sequence[str] = (),
     short: Sequence[str] = (),
     colours: Mapping[str, str] = layout.WORK,
+    folded: bool = False,
     stderr: bool = False,
 ) -> None:
     """Print rows under headers; numbers stand on the right, statuses have their colours.
 
     In a pipe each row is one line. A terminal shows what fits: first the columns of `short` get
-    shorter, then those of `spare` go, the least important first; other text is folded.
+    shorter, then those of `spare` go, the least important first; other text is folded. `folded`:
+    the cells are sentences for people, folded in a pipe, too.
     """
     rows = list(rows)
     cells = [[cell(value) for value in row] for row in rows]
     right = {i for i in range(len(headers)) if cells and all(_numeric(row[i]) for row in cells)}
     screen = console(stderr=stderr)
+    times = {i for i in range(len(headers)) if _is_times(row[i] for row in rows)}
     if screen.is_terminal:
-        times = {i for i in range(len(headers)) if _is_times(row[i] for row in rows)}
         drawn = _drawn(headers, cells, screen.width, right, times, (spare, short), colours)
         screen.print(drawn, "")
         return
-    for line in (*layout.lines(headers, cells, right), ""):
+    lines: Iterable[str] = layout.lines(headers, cells, right)
+    if folded:
+        with screen.capture() as page:
+            screen.print(_drawn(headers, cells, WIDTH, right, times, ((), ()), colours))
+        lines = (line.rstrip() for line in page.get().splitlines())
+    for line in (*lines, ""):
         typer.echo(line, err=stderr)
 
 
@@ -259,7 +266,7 @@ def _drawn(
                for i in range(len(headers))]  # fmt: skip
     rigid = {*right, *times, *(i for i, name in enumerate(headers) if name == "status")}
     least = [
-        wide if i in rigid or (i == 0 and headers[0] not in short) else min(wide, layout.NARROW)
+        wide if i in rigid else min(wide, layout.NARROW if i or headers[0] in short else room // 3)
         for i, wide in enumerate(natural)
     ]
     shown = layout.fitting(least, [headers.index(name) for name in spare], room)
@@ -352,6 +359,6 @@ def _report(error: JediError) -> None:
             [p.path, None if p.value is None else shorten(repr(p.value), 60), p.rule, p.remedy]
             for p in error.problems
         ]
-        table(["where", "value", "rule", "remedy"], rows, stderr=True)
+        table(["where", "value", "rule", "remedy"], rows, folded=True, stderr=True)
     else:
         console(stderr=True).print(error.sentence, style="red", soft_wrap=True)  # can be searched

@@ -51,6 +51,7 @@ def _tell_choice(choice: BrokerOutcome) -> None:
             ["criterion", "refused", "first", "only", "nearest site", "remedy"],
             [[r.code, r.sites, r.first, r.only, r.nearest, r.remedy] for r in choice.funnel],
             spare=("first", "only"),
+            folded=True,
         )
     for miss in choice.near_misses:
         print_line(f"near miss {miss.sentence}: {', '.join(miss.sites[:5])}"
