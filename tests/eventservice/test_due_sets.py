@@ -177,7 +177,8 @@ def test_a_page_of_pieces_costs_what_it_returns(engine: Engine) -> None:
 
 def test_the_sweep_looks_at_its_own_job_sets(engine: Engine) -> None:
     """10 open job sets have zip files: beside 100 others and beside 1000, which have ended with
-    their ranges merged, the look touches as many pages."""
+    their ranges merged, the look touches as many pages; 2 more each may be upper levels of indexes.
+    """
     with engine.begin() as tx:
         first = make_job_set(tx, 1)
         sets = [make_job_set(tx, 10, task=first.task).jobset for _ in range(10)]
@@ -192,7 +193,7 @@ def test_the_sweep_looks_at_its_own_job_sets(engine: Engine) -> None:
         with engine.begin() as tx:
             assert dogs.open_sets(tx, [(first.task, one) for one in sets]) == {
                 (first.task, one) for one in sets}  # fmt: skip
-    assert touched[1] <= touched[0] + 40, touched
+    assert touched[1] <= touched[0] + 20, touched
 
 
 _LOCK = text("SELECT FROM jedi_datasets WHERE datasetid = :id FOR NO KEY UPDATE")

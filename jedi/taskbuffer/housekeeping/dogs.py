@@ -120,7 +120,7 @@ def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int
 _OPEN_SETS = text(f"""
 SELECT w.task AS jedi_task_id, w.jobset AS jobset_id
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset), LATERAL (
-  SELECT status NOT IN ({TASK_FINAL}) AS lives, {carry.KEEPING} AS keeps
+  SELECT status NOT IN ({TASK_FINAL}) AS lives, ({carry.KEEPING}) IS TRUE AS keeps
   FROM jedi_tasks t WHERE t.jeditaskid = w.task OFFSET 0) t
 WHERE t.lives AND w.jobset = 0
   OR w.jobset = 0 AND EXISTS (SELECT FROM jedi_consumers c
