@@ -290,6 +290,36 @@ CREATE TABLE jedi_ddm_endpoints (
     CONSTRAINT jedi_ddm_endpoints_pk PRIMARY KEY (ddm_endpoint)
 );
 
+-- jobs and templates of registries
+CREATE TABLE jedi_drafts (
+    guid text NOT NULL,                               -- the registry
+    kind text NOT NULL,                               -- job or template
+    id bigint NOT NULL,                               -- its id, from 0 on
+    status text NOT NULL DEFAULT 'new',               -- status of the job
+    name text NOT NULL,                               -- its name
+    comment text NOT NULL,                            -- the user's comment
+    version bigint NOT NULL DEFAULT 1,                -- number of the present document
+    change bigint NOT NULL,                           -- the registry's number of the last change
+    submissions bigint NOT NULL DEFAULT 0,            -- submissions so far
+    backend text,                                     -- its backend: JEDI, Local
+    backend_id text,                                  -- the backend's id, such as a task
+    backend_status text,                              -- the backend's status
+    cursor text,                                      -- the state after which the backend's next changes come
+    complete boolean NOT NULL DEFAULT true,           -- all its input is cut
+    reason text,                                      -- reason of its status
+    counts jsonb NOT NULL DEFAULT '{}',               -- number of subjobs by status
+    created timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    submitted timestamptz,                            -- time of the submission
+    ended timestamptz,                                -- end
+    document text NOT NULL,                           -- the job as JSON
+    CONSTRAINT jedi_drafts_pk PRIMARY KEY (guid, kind, id),
+    CONSTRAINT jedi_drafts_kind_ck CHECK (kind = ANY (ARRAY['job', 'template'])),
+    CONSTRAINT jedi_drafts_status_ck CHECK (status = ANY (ARRAY['new', 'submitting', 'submitted',
+        'running', 'completing', 'completed', 'failed', 'killed', 'unknown'])),
+    CONSTRAINT jedi_drafts_template_ck CHECK (kind = 'job' OR status = 'new')
+);
+CREATE INDEX jedi_drafts_change_ix ON jedi_drafts (guid, kind, change);
+
 -- zip files with pieces, the outputs of ranges
 CREATE TABLE jedi_event_zips (
     ziprow_id bigint NOT NULL DEFAULT nextval('jedi_ziprow_id_seq'),  -- the zip file
@@ -341,6 +371,24 @@ CREATE INDEX jedi_events_jobset_ix ON jedi_events (jobsetid, fileid, job_process
 CREATE INDEX jedi_events_pandaid_ix ON jedi_events (pandaid) WHERE job_processid = 0;
 CREATE INDEX jedi_events_ready_ix ON jedi_events (jeditaskid, jobsetid, fileid, job_processid) WHERE
     ready;
+
+-- links from folders to jobs
+CREATE TABLE jedi_folder_jobs (
+    guid text NOT NULL,      -- the registry
+    path text NOT NULL,      -- the folder
+    job bigint NOT NULL,     -- the job
+    change bigint NOT NULL,  -- the registry's number of the change
+    place integer NOT NULL,  -- its place among the links of this change
+    CONSTRAINT jedi_folder_jobs_pk PRIMARY KEY (guid, path, job)
+);
+CREATE INDEX jedi_folder_jobs_job_ix ON jedi_folder_jobs (guid, job);
+
+-- folders of registries
+CREATE TABLE jedi_folders (
+    guid text NOT NULL,  -- the registry
+    path text NOT NULL,  -- its path
+    CONSTRAINT jedi_folders_pk PRIMARY KEY (guid, path)
+);
 
 -- tasks with a splitter
 CREATE TABLE jedi_herds (
@@ -812,6 +860,32 @@ CREATE TABLE jedi_queue_shares (
     CONSTRAINT jedi_queue_shares_pk PRIMARY KEY (queue_id)
 );
 
+-- registries of users' jobs
+CREATE TABLE jedi_registries (
+    guid text NOT NULL,                                    -- the registry, unique in the world
+    username text NOT NULL,                                -- its owner
+    name text NOT NULL,                                    -- the owner's name for it
+    change bigint NOT NULL DEFAULT 0,                      -- number of changes
+    next_job bigint NOT NULL DEFAULT 0,                    -- id of the next job
+    next_template bigint NOT NULL DEFAULT 0,               -- id of the next template
+    lease text,                                            -- the session that may write; NULL: none
+    holder text,                                           -- host and process of that session
+    lease_until timestamptz,                               -- time after which another session may take the lease
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    CONSTRAINT jedi_registries_pk PRIMARY KEY (guid)
+);
+CREATE UNIQUE INDEX jedi_registries_owner_uq ON jedi_registries (username, name);
+
+-- ids of removed jobs and templates
+CREATE TABLE jedi_removed_drafts (
+    guid text NOT NULL,      -- the registry
+    kind text NOT NULL,      -- job or template
+    id bigint NOT NULL,      -- its id
+    change bigint NOT NULL,  -- the registry's number of the change
+    CONSTRAINT jedi_removed_drafts_pk PRIMARY KEY (guid, kind, id)
+);
+CREATE INDEX jedi_removed_drafts_change_ix ON jedi_removed_drafts (guid, kind, change);
+
 -- answers to requests with an Idempotency-Key
 CREATE TABLE jedi_requests (
     request_key text NOT NULL,                             -- the caller and his key
@@ -964,6 +1038,24 @@ CREATE TABLE jedi_snapshots (
     data bytea NOT NULL,                                   -- the world as the broker saw it, compressed JSON
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
     CONSTRAINT jedi_snapshots_pk PRIMARY KEY (snapshot_hash)
+);
+
+-- subjobs, as registries know them
+CREATE TABLE jedi_subjobs (
+    guid text NOT NULL,                         -- the registry
+    job bigint NOT NULL,                        -- the job
+    k integer NOT NULL,                         -- number of the subjob, from 0 on
+    status text NOT NULL,                       -- its status
+    attempt integer,                            -- number of its latest attempt
+    panda_id bigint,                            -- PandaID of its latest attempt
+    site text,                                  -- site of its latest attempt
+    exit_code bigint,                           -- exit code of its latest attempt
+    reason text,                                -- reason of its status
+    superseded boolean NOT NULL DEFAULT false,  -- its input was cut again: it counts no longer
+    override text NOT NULL DEFAULT '{}',        -- its differences from the job as JSON
+    CONSTRAINT jedi_subjobs_pk PRIMARY KEY (guid, job, k),
+    CONSTRAINT jedi_subjobs_status_ck CHECK (status = ANY (ARRAY['new', 'submitting', 'submitted',
+        'running', 'completing', 'completed', 'failed', 'killed', 'unknown']))
 );
 
 -- keys under which tasks with their units were submitted, kept for ever

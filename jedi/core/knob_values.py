@@ -47,6 +47,7 @@ class ApiKnobs:
     metrics_open: str
     peer_connections: int
     proxies: str
+    registry_lease_s: float
     socket_group: str
     watch_poll_s: float
     wrong_tokens_burst: int

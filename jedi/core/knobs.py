@@ -471,6 +471,8 @@ _DECLARED = [
           least=1),
     _knob("api.caller_streams", "streams", 100, "most open streams of changes of one caller, in "
           "each service; 0: no limit", least=0),
+    _knob("api.registry_lease_s", "s", 300.0, "time without a request after which another session "
+          "may take the lease of a registry of jobs", least=1),
     _knob("api.metrics_open", "", "off", "on: every caller may read /metrics; off: only "
           "callers on the same machine and known users", among=("off", "on")),
     _knob("api.access_log", "", "on", "on: the service logs each request", among=("off", "on")),

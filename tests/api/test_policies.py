@@ -15,7 +15,7 @@ from sqlalchemy import text
 from support.databases import drop_database, new_database
 from support.helpers import make_world, put_file_dataset
 from support.job_rows import make_jobs
-from support.policy_rows import BY_NAME, JOB, MADE, ROWS, TASK, Row, places
+from support.policy_rows import BY_NAME, GUID, JOB, MADE, ROWS, TASK, Row, places
 from support.service_process import running
 from support.task_rows import good, put
 
@@ -132,6 +132,8 @@ def _prepare(world: World, address: str) -> dict[str, dict[str, str]]:
                    {"task": task, "name": MADE})  # fmt: skip
         tx.execute(text("INSERT INTO jedi_retry_rules (rule_id, active, error_code, action) "
                         "VALUES (5, true, 'x', 'no_retry')"))  # fmt: skip
+        tx.execute(text("INSERT INTO jedi_registries (guid, username, name) "
+                        "VALUES (:guid, 'anna', 'first')"), {"guid": GUID})  # fmt: skip
         made = {
             "pilot": users.put_token(tx, "pilot", site="SITE_A"),
             "reader": access.put_user_token(tx, "olga", None, "read", 600.0),
@@ -196,6 +198,7 @@ NEVER_DRY = {
     "dog.run",  # transactions of its own
     "sandbox.put",  # only keeps bytes
     "site.create_token", "token.create", "user.notify",  # secrets, useless if they are not kept
+    "registry.lease", "registry.renew",  # likewise
 }  # fmt: skip
 DRY = sorted(one.name for one in OPERATIONS if one.dry_run)
 

@@ -19,7 +19,15 @@ from jedi_client.gpi.interfaces import (
     UnitState,
 )
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
+from jedi_client.gpi.store.remote import RemoteStore
 from jedi_client.gpi.store.sqlite_store import SqliteStore
+from jedi_client.operations import Client
+from jedi_client.profiles import Profile
+from support.databases import drop_database, new_database
+from support.service_process import bare_world, served
+
+from jedi.host.home import Home
+from jedi.taskbuffer.db.engine import connect
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
 DOCUMENT = {"type": "Job", "application": {"type": "Script", "file": "fit.py"}}
@@ -27,14 +35,45 @@ DOCUMENT = {"type": "Job", "application": {"type": "Script", "file": "fit.py"}}
 Opens = Callable[..., Store]
 
 
-@pytest.fixture
-def opens(tmp_path: Path) -> Iterator[Opens]:
-    """Open a session of one registry; several sessions may be open."""
+@pytest.fixture(scope="module")
+def socket_of_service(
+    server: str, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The socket of a service; each test has a registry of its own."""
+    url = new_database(server, template)
+    engine, home = connect(url), tmp_path_factory.mktemp("service")
+    world = bare_world(engine, home)
+    with served(world):
+        yield Home(home).api_socket
+    Home(home).discard()
+    engine.dispose()
+    drop_database(server, url)
+
+
+@pytest.fixture(params=["sqlite", "remote"])
+def opens(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Opens]:
+    """Open a session of one registry; several sessions may be open. Sessions of a remote one use
+    one lease here: tests/gpi/test_gpi_remote_store.py has its rules."""
     opened: list[Store] = []
+    name = request.node.name[:200]
+    place = request.getfixturevalue("socket_of_service") if request.param == "remote" else tmp_path
 
     def open_session(*, read_only: bool = False) -> Store:
-        opened.append(SqliteStore(tmp_path / "registry.db", read_only=read_only))
-        return opened[-1]
+        if request.param == "sqlite":
+            opened.append(SqliteStore(tmp_path / "registry.db", read_only=read_only))
+            return opened[-1]
+        made = RemoteStore(lambda: Client(Profile(f"unix:{place}")), name=name, read_only=True)
+        opened.append(made)
+        if not read_only:
+            leases = [one._lease for one in opened[:-1] if isinstance(one, RemoteStore)]
+            if held := [lease for lease in leases if lease]:
+                assert made.read_only
+                made._hold(held[0])
+            else:
+                made.take_over()
+        return made
 
     yield open_session
     for one in opened:
@@ -197,12 +236,14 @@ def test_states_move_jobs_and_their_subjobs(store: Store) -> None:
         (0, "completed", "failed"), (1, "completed", "completed"), (0, "killed", "completed"),
         (1, "killed", "killed"), (2, "submitted", "submitted"),
     ]  # fmt: skip
+    ends: set[datetime | None] = set()
     for n, (k, status, master) in enumerate(expected):
         now = NOON + timedelta(minutes=n)
         [one] = store.note({job.id: state(UnitState(k, status, n), cursor=f"c{n}")}, now)
         assert one.status == master, (k, status)
-        ended = {"failed", "completed", "killed"}
-        assert one.ended == (NOON + timedelta(minutes=3) if master in ended else None)
+        ends.add(one.ended)
+        assert (one.ended is not None) == (master in {"failed", "completed", "killed"})
+    assert len(ends) == 2  # none, and that of its first end
     assert one.counts == {"killed": 2, "submitted": 1}
     assert [u.state.attempt for u in store.units(job.id)] == [5, 6, 7]
     overrides = [{"application.args": [str(k)]} for k in range(3)]

@@ -40,6 +40,12 @@ SHA256 = "0" * 64
 MADE = "user.anna:made"
 """An output of a task of anna's, in her own scope."""
 
+GUID = "00000000-0000-4000-8000-000000000000"
+"""A registry of anna's."""
+REGISTRY: dict[str, Any] = {"guid": GUID, "lease": "lost"}
+KIND: dict[str, Any] = {"guid": GUID, "kind": "job"}
+STATE = {"id": 0, "status": "done", "cursor": "1", "complete": True}
+
 NEW = {"lfn": "new", "size": 1, "adler32": "00790079", "sha256": sha256(b"x").hexdigest()}
 """A file for it, which has the content x."""
 
@@ -160,6 +166,42 @@ ROWS: dict[str, Row] = {
     "user.notices": reads("owner", user="anna"),
     "user.notify": changes("owner", user="anna", mail="anna@example.org"),
     "user.set": changes("operator", user="carl", role="production"),
+    "draft.accept": changes(
+        "owner",
+        409,
+        scope="submit",
+        id=0,
+        backend_id="17",
+        status="submitted",
+        units=[],
+        **REGISTRY,
+    ),
+    "draft.annotate": changes("owner", 409, scope="submit", id=0, name="x", lease="lost", **KIND),
+    "draft.begin": changes(
+        "owner", 409, scope="submit", id=0, version=1, backend="JEDI", **REGISTRY
+    ),
+    "draft.create": changes("owner", 409, scope="submit", documents=["{}"], lease="lost", **KIND),
+    "draft.give_up": changes(
+        "owner", 409, scope="submit", id=0, status="new", reason="x", **REGISTRY
+    ),
+    "draft.list": reads("owner", **KIND),
+    "draft.load": reads("owner", ids=[], **KIND),
+    "draft.note": changes("owner", scope="submit", states=[STATE], **REGISTRY),
+    "draft.remove": changes("owner", 409, scope="submit", ids=[0], lease="lost", **KIND),
+    "draft.removed": reads("owner", **KIND),
+    "draft.units": reads("owner", 404, guid=GUID, id=0),
+    "draft.write": changes(
+        "owner", 409, scope="submit", id=0, document="{}", version=1, lease="lost", **KIND
+    ),
+    "folder.list": reads("owner", guid=GUID),
+    "folder.put": changes("owner", 409, scope="submit", path="/a", **REGISTRY),
+    "folder.remove": changes("owner", 409, scope="submit", path="/a", **REGISTRY),
+    "folder.take_out": changes("owner", 409, scope="submit", path="/a", ids=[0], **REGISTRY),
+    "registry.lease": changes("owner", scope="submit", guid=GUID, holder="x", take_over=True),
+    "registry.list": reads("own"),
+    "registry.open": changes("own", scope="submit", name="default"),
+    "registry.release": changes("owner", scope="submit", **REGISTRY),
+    "registry.renew": changes("owner", 409, scope="submit", **REGISTRY),
     "dog.list": reads(),
     "dog.run": changes("operator", dog="shares"),
 }

@@ -274,6 +274,20 @@ class Turn(Value):
 
 
 @dataclass(eq=False, repr=False)
+class JobRegistry(Value):
+    """A user's registry of jobs. `holder`: the session that may write, until `lease_until` at
+    least."""
+
+    guid: str
+    user_name: str
+    name: str
+    change: int
+    holder: str | None
+    lease_until: datetime | None
+    creation_time: datetime
+
+
+@dataclass(eq=False, repr=False)
 class RuleSummary(Value):
     """A retry rule: its conditions, its action, and for limit_retry the most attempts."""
 
@@ -912,6 +926,47 @@ class FileSummary(Value):
 
 
 @dataclass(eq=False, repr=False)
+class JobFolder(Value):
+    """A folder, and the ids of its jobs in the order in which they came."""
+
+    path: str
+    jobs: list[int]
+
+
+@dataclass(eq=False, repr=False)
+class RegistryLease(Value):
+    """The lease of a session, and the time until which no other session may take it."""
+
+    lease: str
+    lease_until: datetime
+
+
+@dataclass(eq=False, repr=False)
+class Draft(Value):
+    """A job or template of a registry. `document`: JSON; NULL in lists."""
+
+    id: int
+    kind: str
+    status: str
+    name: str
+    comment: str
+    version: int
+    change: int
+    submissions: int
+    backend: str | None
+    backend_id: str | None
+    backend_status: str | None
+    cursor: str | None
+    complete: bool
+    reason: str | None
+    counts: dict[str, int]
+    created: datetime
+    submitted: datetime | None
+    ended: datetime | None
+    document: str | None
+
+
+@dataclass(eq=False, repr=False)
 class SiteChange(Value):
     """A change of a site's attribute; values as text, None: not set."""
 
@@ -1193,3 +1248,18 @@ class NotificationSettings(Value):
     webhook: str | None
     about: str
     secret: str | None = None
+
+
+@dataclass(eq=False, repr=False)
+class KnownSubjob(Value):
+    """A subjob as its registry knows it. `override`: JSON."""
+
+    k: int
+    status: str
+    attempt: int | None
+    panda_id: int | None
+    site: str | None
+    exit_code: int | None
+    reason: str | None
+    superseded: bool
+    override: str

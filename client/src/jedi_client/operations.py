@@ -21,14 +21,18 @@ from jedi_client.models import (
     Cleaned,
     DecisionSummary,
     DogSummary,
+    Draft,
     EndpointSummary,
     FileSummary,
     Forecast,
     HerdReport,
     JobDetails,
+    JobFolder,
+    JobRegistry,
     JobSummary,
     KnobChange,
     KnobValue,
+    KnownSubjob,
     LinkSummary,
     Me,
     NamedDataset,
@@ -41,6 +45,7 @@ from jedi_client.models import (
     PlanWithAlternative,
     Printed,
     Recovered,
+    RegistryLease,
     Replay,
     RuleSummary,
     Setting,
@@ -383,6 +388,31 @@ class Client(Transport):
             {},
             {"limit": limit},
             list[Turn],
+        )
+
+    def registry_list(
+        self,
+    ) -> list[JobRegistry]:
+        """List the caller's registries."""
+        return self.call(
+            "GET", "/v1/registries",
+            {},
+            {},
+            list[JobRegistry],
+        )
+
+    def registry_open(
+        self,
+        *,
+        name: str = 'default',
+        dry_run: bool = False,
+    ) -> JobRegistry:
+        """Give the caller's registry of this name, made if there is none."""
+        return self.call(
+            "POST", "/v1/registries",
+            {},
+            {"name": name, "dry_run": dry_run},
+            JobRegistry,
         )
 
     def retry_rule_list(
@@ -1086,6 +1116,129 @@ class Client(Transport):
             list[FileSummary],
         )
 
+    def folder_remove(
+        self,
+        guid: str,
+        *,
+        lease: str,
+        path: str,
+        dry_run: bool = False,
+    ) -> None:
+        """Remove a folder with those in it; its jobs stay."""
+        self.call(
+            "DELETE", "/v1/registries/{guid}/folders",
+            {"guid": guid},
+            {"lease": lease, "path": path, "dry_run": dry_run},
+            None,
+        )
+
+    def folder_list(
+        self,
+        guid: str,
+    ) -> list[JobFolder]:
+        """List the folders of a registry with their jobs."""
+        return self.call(
+            "GET", "/v1/registries/{guid}/folders",
+            {"guid": guid},
+            {},
+            list[JobFolder],
+        )
+
+    def folder_put(
+        self,
+        guid: str,
+        *,
+        lease: str,
+        path: str,
+        ids: list[int] | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Make a folder with its missing parents, and put jobs into it."""
+        self.call(
+            "POST", "/v1/registries/{guid}/folders",
+            {"guid": guid},
+            {"lease": lease, "path": path, "ids": ids, "dry_run": dry_run},
+            None,
+        )
+
+    def folder_take_out(
+        self,
+        guid: str,
+        *,
+        lease: str,
+        path: str,
+        ids: list[int],
+        dry_run: bool = False,
+    ) -> None:
+        """Take jobs out of a folder."""
+        self.call(
+            "POST", "/v1/registries/{guid}/folders/take_out",
+            {"guid": guid},
+            {"lease": lease, "path": path, "ids": ids, "dry_run": dry_run},
+            None,
+        )
+
+    def registry_release(
+        self,
+        guid: str,
+        *,
+        lease: str,
+        dry_run: bool = False,
+    ) -> bool:
+        """Give a lease back. False: the session had lost it."""
+        return self.call(
+            "DELETE", "/v1/registries/{guid}/lease",
+            {"guid": guid},
+            {"lease": lease, "dry_run": dry_run},
+            bool,
+        )
+
+    def registry_lease(
+        self,
+        guid: str,
+        *,
+        holder: str,
+        take_over: bool = False,
+    ) -> RegistryLease:
+        """Give a session the right to write to a registry, if no other has it or its time is over. `take_over`: in any case."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/lease",
+            {"guid": guid},
+            {"holder": holder, "take_over": take_over},
+            RegistryLease,
+        )
+
+    def registry_renew(
+        self,
+        guid: str,
+        *,
+        lease: str,
+    ) -> RegistryLease:
+        """Prolong the lease of a session. Each change does so, too."""
+        return self.call(
+            "PUT", "/v1/registries/{guid}/lease",
+            {"guid": guid},
+            {"lease": lease},
+            RegistryLease,
+        )
+
+    def draft_note(
+        self,
+        guid: str,
+        *,
+        lease: str,
+        states: list[Any],
+        running_first: bool = False,
+        dry_run: bool = False,
+    ) -> list[Draft]:
+        """Note new states of submitted jobs; give those that changed."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/states",
+            {"guid": guid},
+            {"lease": lease, "states": states, "running_first": running_first, "dry_run": dry_run},
+            list[Draft],
+        )
+
     def retry_rule_set(
         self,
         rule_id: int,
@@ -1443,6 +1596,159 @@ class Client(Transport):
         """Download an output of a job; of one that is held before they are stored, too."""
         return self.stream("/v1/jobs/{panda_id}/outputs/{file_id}/content", {"panda_id": panda_id, "file_id": file_id})
 
+    def draft_accept(
+        self,
+        guid: str,
+        id: int,
+        *,
+        lease: str,
+        backend_id: str,
+        status: Literal["new", "submitting", "submitted", "running", "completing", "completed", "failed", "killed", "unknown"],
+        units: list[Any],
+        submission: int | None = None,
+        dry_run: bool = False,
+    ) -> Draft:
+        """Note that a backend has a job, and the subjobs that it has so far."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/job/{id}/accept",
+            {"guid": guid, "id": id},
+            {"lease": lease, "backend_id": backend_id, "status": status, "units": units, "submission": submission, "dry_run": dry_run},
+            Draft,
+        )
+
+    def draft_begin(
+        self,
+        guid: str,
+        id: int,
+        *,
+        lease: str,
+        version: int,
+        backend: str,
+        dry_run: bool = False,
+    ) -> Draft:
+        """Begin the submission of a new job, if it still has this version."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/job/{id}/begin",
+            {"guid": guid, "id": id},
+            {"lease": lease, "version": version, "backend": backend, "dry_run": dry_run},
+            Draft,
+        )
+
+    def draft_give_up(
+        self,
+        guid: str,
+        id: int,
+        *,
+        lease: str,
+        status: Literal["new", "unknown", "failed"],
+        reason: str,
+        submission: int | None = None,
+        dry_run: bool = False,
+    ) -> Draft:
+        """Note that a backend has a job not, or perhaps."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/job/{id}/give_up",
+            {"guid": guid, "id": id},
+            {"lease": lease, "status": status, "reason": reason, "submission": submission, "dry_run": dry_run},
+            Draft,
+        )
+
+    def draft_units(
+        self,
+        guid: str,
+        id: int,
+        *,
+        ks: list[int] | None = None,
+    ) -> list[KnownSubjob]:
+        """List the subjobs of a job, or those with some numbers."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/job/{id}/units",
+            {"guid": guid, "id": id},
+            {"ks": ks},
+            list[KnownSubjob],
+        )
+
+    def draft_list(
+        self,
+        guid: str,
+        kind: str,
+        *,
+        since: int = 0,
+    ) -> list[Draft]:
+        """List jobs or templates that changed after a change, without documents."""
+        return self.call(
+            "GET", "/v1/registries/{guid}/{kind}",
+            {"guid": guid, "kind": kind},
+            {"since": since},
+            list[Draft],
+        )
+
+    def draft_create(
+        self,
+        guid: str,
+        kind: str,
+        *,
+        lease: str,
+        documents: list[str],
+        names: list[str] | None = None,
+        comments: list[str] | None = None,
+        dry_run: bool = False,
+    ) -> list[Draft]:
+        """Make new jobs or templates of documents in JSON, with the next ids."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/{kind}",
+            {"guid": guid, "kind": kind},
+            {"lease": lease, "documents": documents, "names": names, "comments": comments, "dry_run": dry_run},
+            list[Draft],
+        )
+
+    def draft_load(
+        self,
+        guid: str,
+        kind: str,
+        *,
+        ids: list[int],
+    ) -> list[Draft]:
+        """Give whole jobs or templates."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/{kind}/load",
+            {"guid": guid, "kind": kind},
+            {"ids": ids},
+            list[Draft],
+        )
+
+    def draft_remove(
+        self,
+        guid: str,
+        kind: str,
+        *,
+        lease: str,
+        ids: list[int],
+        dry_run: bool = False,
+    ) -> None:
+        """Remove jobs or templates from a registry; their tasks stay."""
+        self.call(
+            "POST", "/v1/registries/{guid}/{kind}/remove",
+            {"guid": guid, "kind": kind},
+            {"lease": lease, "ids": ids, "dry_run": dry_run},
+            None,
+        )
+
+    def draft_removed(
+        self,
+        guid: str,
+        kind: str,
+        *,
+        since: int = 0,
+    ) -> list[int]:
+        """List the ids of jobs or templates that were removed after a change."""
+        return self.call(
+            "GET", "/v1/registries/{guid}/{kind}/removed",
+            {"guid": guid, "kind": kind},
+            {"since": since},
+            list[int],
+        )
+
     def file_content(
         self,
         jedi_task_id: int,
@@ -1475,4 +1781,42 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id, "panda_id": panda_id},
             {},
             Printed,
+        )
+
+    def draft_write(
+        self,
+        guid: str,
+        kind: str,
+        id: int,
+        *,
+        lease: str,
+        document: str,
+        version: int,
+        dry_run: bool = False,
+    ) -> Draft:
+        """Replace the document of a new job or of a template, if it still has this version."""
+        return self.call(
+            "PUT", "/v1/registries/{guid}/{kind}/{id}",
+            {"guid": guid, "kind": kind, "id": id},
+            {"lease": lease, "document": document, "version": version, "dry_run": dry_run},
+            Draft,
+        )
+
+    def draft_annotate(
+        self,
+        guid: str,
+        kind: str,
+        id: int,
+        *,
+        lease: str,
+        name: str | None = None,
+        comment: str | None = None,
+        dry_run: bool = False,
+    ) -> Draft:
+        """Set name and comment of a job or template in any status."""
+        return self.call(
+            "PUT", "/v1/registries/{guid}/{kind}/{id}/notes",
+            {"guid": guid, "kind": kind, "id": id},
+            {"lease": lease, "name": name, "comment": comment, "dry_run": dry_run},
+            Draft,
         )

@@ -11,6 +11,7 @@ from jedi.service.operations import (
     jobs,
     me,
     queues,
+    registries,
     rules,
     sites,
     submission,
@@ -24,7 +25,7 @@ from jedi.service.operations.table import TABLE, Operation
 __all__ = ["MODULES", "OPERATIONS", "TABLE"]
 MODULES = (
     tasks, submission, units, files, herds, jobs, me, sites, queues, config, datasets, users, rules,
-    brokerage, system,
+    brokerage, registries, system,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))

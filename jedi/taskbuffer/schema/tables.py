@@ -56,6 +56,14 @@ from jedi.taskbuffer.schema.operation_tables import (
     retry_rules,
     snapshots,
 )
+from jedi.taskbuffer.schema.registry_tables import (
+    drafts,
+    folder_jobs,
+    folders,
+    registries,
+    removed_drafts,
+    subjobs,
+)
 from jedi.taskbuffer.schema.site_tables import (
     ddm_endpoints,
     network_matrix,
@@ -84,8 +92,11 @@ __all__ = [
     "ddm_files",
     "ddm_members",
     "ddm_replicas",
+    "drafts",
     "event_zips",
     "events",
+    "folder_jobs",
+    "folders",
     "herds",
     "job_files",
     "job_files_archived",
@@ -110,6 +121,8 @@ __all__ = [
     "pilots",
     "process_lock",
     "queue_shares",
+    "registries",
+    "removed_drafts",
     "requests",
     "resource_types",
     "retry_matches",
@@ -120,6 +133,7 @@ __all__ = [
     "sites",
     "sites_history",
     "snapshots",
+    "subjobs",
     "submission_keys",
     "task_log",
     "task_params",

@@ -232,7 +232,8 @@ class Store(Protocol):
     change of a document needs status `new` and the version that was read, else NotWritable; a
     read-only registry raises RegistryIsReadOnly."""
 
-    url: str
+    @property
+    def url(self) -> str: ...
 
     @property
     def guid(self) -> str: ...

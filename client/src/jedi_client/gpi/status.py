@@ -32,3 +32,19 @@ def master(counts: Mapping[Status, int], *, running_first: bool = False) -> Stat
         if present & members:
             return answer
     return "killed"
+
+
+def after(
+    counts: Mapping[Status, int],
+    reported: Mapping[Status, int],
+    *,
+    complete: bool,
+    running_first: bool = False,
+) -> Status:
+    """The status of a submitted job after a report of its backend. Without any subjob yet, the job
+    is submitted until all its input is cut; then the numbers of the backend count, else it
+    failed."""
+    if any(counts.values()) or any(reported.values()):
+        known = counts if any(counts.values()) else reported
+        return master(known, running_first=running_first)
+    return "failed" if complete else "submitted"

@@ -24,7 +24,7 @@ def record_of(row: tuple[Any, ...]) -> Record:
     """A record; without its document, if the row was listed or is torn."""
     (kind, id, status, name, comment, version, change, submissions, backend, backend_id, at_backend,
      cursor, complete, reason, counts, created, submitted, ended, *more) = row  # fmt: skip
-    document = _object(more[0]) if more else None
+    document = object_of(more[0]) if more else None
     if more and document is None:
         reason = TORN
     return Record(
@@ -45,7 +45,7 @@ def unit_of(row: tuple[Any, ...]) -> UnitRecord:
     known: Status = status if status in STATUSES else "unknown"
     return UnitRecord(
         UnitState(k, known, attempt, panda_id, site, exit_code, reason, bool(superseded)),
-        _object(override) or {},
+        object_of(override) or {},
     )
 
 
@@ -73,7 +73,7 @@ def counted(rows: Iterable[tuple[int, Status, int]]) -> dict[int, dict[Status, i
     return found
 
 
-def _object(text: object) -> Document | None:
+def object_of(text: object) -> Document | None:
     """A JSON object; None if it is none."""
     try:
         found = json.loads(text) if isinstance(text, str) else None
@@ -83,7 +83,7 @@ def _object(text: object) -> Document | None:
 
 
 def _counts(text: object) -> dict[Status, int]:
-    found = _object(text) if text != "{}" else None
+    found = object_of(text) if text != "{}" else None
     return {key: n for key, n in (found or {}).items() if key in STATUSES and type(n) is int}
 
 

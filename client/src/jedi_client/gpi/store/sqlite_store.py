@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from jedi_client.errors import NotFound
 from jedi_client.gpi.interfaces import (
     Accepted,
     Document,
@@ -20,7 +19,7 @@ from jedi_client.gpi.interfaces import (
     Status,
     UnitRecord,
 )
-from jedi_client.gpi.status import ENDED, master
+from jedi_client.gpi.status import ENDED, after
 from jedi_client.gpi.store import refusals
 from jedi_client.gpi.store.database import RegistryFile
 from jedi_client.gpi.store.rows import (
@@ -151,6 +150,8 @@ class SqliteStore:
         names: Sequence[str] = (),
         comments: Sequence[str] = (),
     ) -> Sequence[Record]:
+        for text in (*names, *comments):
+            refusals.must_be_texts(text=text)
         texts = [text_of(one) for one in documents]
         now, missing = datetime.now(UTC).timestamp(), [""] * len(texts)
         with self._changing() as (db, change):
@@ -174,6 +175,7 @@ class SqliteStore:
     def annotate(
         self, kind: Kind, id: int, *, name: str | None = None, comment: str | None = None
     ) -> Record:
+        refusals.must_be_texts(name=name, comment=comment)
         with self._changing() as (db, change):
             db.execute(_ANNOTATE, (name, comment, change, kind, id))
             return _one(db, kind, id)
@@ -253,7 +255,7 @@ class SqliteStore:
                        for some in _lists(ks)]  # fmt: skip
         found = {row[0]: unit_of(row) for rows in some_of for row in rows}
         if missing := [k for k in ks if k not in found]:
-            raise NotFound(f"Job {id} has no subjob {missing[0]}.", ks=missing)
+            raise refusals.no_subjob(id, missing)
         return [found[k] for k in ks]
 
     def folders(self) -> Mapping[str, Sequence[int]]:
@@ -312,12 +314,10 @@ class SqliteStore:
         now: datetime,
         change: int,
     ) -> tuple[Any, ...]:
-        """The values of `_NOTED`. Without subjobs, a job waits for them until its input is cut."""
-        status: Status = "submitted"
-        if counts or state.counts:
-            status = master(counts or state.counts, running_first=self.running_first)
-        elif state.complete:
-            status = "failed"
+        """The values of `_NOTED`."""
+        status = after(
+            counts, state.counts, complete=state.complete, running_first=self.running_first
+        )
         ended = (known.ended or now).timestamp() if status in ENDED else None
         return (status, state.status, state.cursor, state.complete, state.reason, text_of(counts),
                 ended, change, known.id)  # fmt: skip
@@ -401,7 +401,7 @@ def _make_folder(db: sqlite3.Connection, path: str) -> None:
 
 def _must_be_folder(db: sqlite3.Connection, path: str) -> None:
     if not db.execute("SELECT 1 FROM folders WHERE path = ?", (path,)).fetchone():
-        raise NotFound(f"There is no folder {path}.", path=path)
+        raise refusals.no_folder(path)
 
 
 def _lists(values: Collection[int]) -> Iterator[Sequence[int]]:

@@ -1,0 +1,1 @@
+"""Users' registries of jobs: drafts and submitted jobs, their subjobs, folders, and the lease."""

@@ -1,0 +1,227 @@
+"""jedi_drafts: jobs and templates of registries. Each change is fenced by status and version, below
+the lease of `registries.change`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.db.rows import rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job or template of a registry. `document`: JSON; NULL in lists."""
+
+    id: int
+    kind: str
+    status: str
+    name: str
+    comment: str
+    version: int
+    change: int
+    submissions: int
+    backend: str | None
+    backend_id: str | None
+    backend_status: str | None
+    cursor: str | None
+    complete: bool
+    reason: str | None
+    counts: dict[str, int]
+    created: datetime
+    submitted: datetime | None
+    ended: datetime | None
+    document: str | None
+
+
+_COLUMNS = """
+id, kind, status, name, comment, version, change, submissions, backend, backend_id, backend_status,
+  cursor, complete, reason, counts, created, submitted, ended
+"""
+
+_LIST = text(f"""
+SELECT {_COLUMNS}, CAST(NULL AS text) AS document FROM jedi_drafts
+WHERE guid = :guid AND kind = :kind AND change > :since ORDER BY id
+""")
+
+
+def changed(tx: Connection, guid: str, kind: str, since: int) -> list[Draft]:
+    """Records that changed after `since`, without documents."""
+    return rows_of(Draft, tx.execute(_LIST, {"guid": guid, "kind": kind, "since": since}))
+
+
+_REMOVED = text("""
+SELECT id FROM jedi_removed_drafts WHERE guid = :guid AND kind = :kind AND change > :since
+ORDER BY id
+""")
+
+
+def removed(tx: Connection, guid: str, kind: str, since: int) -> list[int]:
+    """Ids that were removed after `since`."""
+    return [*tx.scalars(_REMOVED, {"guid": guid, "kind": kind, "since": since})]
+
+
+_LOAD = text(f"""
+SELECT {_COLUMNS}, document FROM jedi_drafts
+WHERE guid = :guid AND kind = :kind AND id = ANY(CAST(:ids AS bigint[])) ORDER BY id
+""")
+
+
+def whole(tx: Connection, guid: str, kind: str, ids: Sequence[int]) -> list[Draft]:
+    """The records that there are of some ids."""
+    return rows_of(Draft, tx.execute(_LOAD, {"guid": guid, "kind": kind, "ids": list(ids)}))
+
+
+_SOME = text(f"""
+SELECT {_COLUMNS}, CAST(NULL AS text) AS document FROM jedi_drafts
+WHERE guid = :guid AND kind = :kind AND id = ANY(CAST(:ids AS bigint[])) ORDER BY id
+""")
+
+
+def some(tx: Connection, guid: str, kind: str, ids: Sequence[int]) -> list[Draft]:
+    """The same without documents."""
+    return rows_of(Draft, tx.execute(_SOME, {"guid": guid, "kind": kind, "ids": list(ids)}))
+
+
+_CREATE = text("""
+INSERT INTO jedi_drafts (guid, kind, id, name, comment, document, change)
+SELECT :guid, :kind, :first + n.nr - 1, n.name, n.comment, n.document, :change
+FROM unnest(CAST(:names AS text[]), CAST(:comments AS text[]), CAST(:documents AS text[]))
+  WITH ORDINALITY AS n (name, comment, document, nr)
+""")
+
+
+def create(
+    tx: Connection, guid: str, kind: str, first: int, change: int, documents: Sequence[str],
+    names: Sequence[str], comments: Sequence[str],
+) -> None:  # fmt: skip
+    """New records, with ids from `first` on."""
+    tx.execute(_CREATE, {"guid": guid, "kind": kind, "first": first, "change": change,
+                         "documents": list(documents), "names": list(names),
+                         "comments": list(comments)})  # fmt: skip
+
+
+_WRITE = text("""
+UPDATE jedi_drafts SET document = :document, version = version + 1, change = :change
+WHERE guid = :guid AND kind = :kind AND id = :id AND status = 'new' AND version = :version
+""")
+
+
+def write(
+    tx: Connection, guid: str, kind: str, id: int, document: str, version: int, change: int
+) -> bool:
+    """A new document of a new record at this version; False: it is not such a one."""
+    values = {"guid": guid, "kind": kind, "id": id, "document": document, "version": version,
+              "change": change}  # fmt: skip
+    return tx.execute(_WRITE, values).rowcount > 0
+
+
+_ANNOTATE = text("""
+UPDATE jedi_drafts SET name = coalesce(CAST(:name AS text), name),
+  comment = coalesce(CAST(:comment AS text), comment), change = :change
+WHERE guid = :guid AND kind = :kind AND id = :id
+""")
+
+
+def annotate(
+    tx: Connection, guid: str, kind: str, id: int, name: str | None, comment: str | None,
+    change: int,
+) -> None:  # fmt: skip
+    """Set name and comment; None leaves them."""
+    tx.execute(_ANNOTATE, {"guid": guid, "kind": kind, "id": id, "name": name, "comment": comment,
+                           "change": change})  # fmt: skip
+
+
+_REMOVE = text("""
+WITH gone AS (
+  DELETE FROM jedi_drafts WHERE guid = :guid AND kind = :kind AND id = ANY(CAST(:ids AS bigint[]))
+  RETURNING guid, kind, id),
+units AS (
+  DELETE FROM jedi_subjobs u USING gone g
+  WHERE g.kind = 'job' AND u.guid = g.guid AND u.job = g.id),
+links AS (
+  DELETE FROM jedi_folder_jobs f USING gone g
+  WHERE g.kind = 'job' AND f.guid = g.guid AND f.job = g.id)
+INSERT INTO jedi_removed_drafts (guid, kind, id, change) SELECT guid, kind, id, :change FROM gone
+""")
+
+
+def remove(tx: Connection, guid: str, kind: str, ids: Sequence[int], change: int) -> None:
+    """Remove records with their subjobs and links."""
+    tx.execute(_REMOVE, {"guid": guid, "kind": kind, "ids": list(ids), "change": change})
+
+
+_BEGIN = text("""
+UPDATE jedi_drafts SET status = 'submitting', submissions = submissions + 1, backend = :backend,
+  change = :change, backend_id = NULL, backend_status = NULL, cursor = NULL, reason = NULL,
+  submitted = NULL, ended = NULL
+WHERE guid = :guid AND kind = 'job' AND id = :id AND status = 'new' AND version = :version
+""")
+
+
+def begin(tx: Connection, guid: str, id: int, version: int, backend: str, change: int) -> bool:
+    """new -> submitting, at this version; False: it is not such a one."""
+    values = {"guid": guid, "id": id, "version": version, "backend": backend, "change": change}
+    return tx.execute(_BEGIN, values).rowcount > 0
+
+
+_ACCEPT = text("""
+UPDATE jedi_drafts SET status = :status, backend_id = :backend_id, reason = NULL, change = :change,
+  submitted = jedi_now(),
+  complete = EXISTS (SELECT FROM jedi_subjobs u WHERE u.guid = :guid AND u.job = :id),
+  counts = coalesce((SELECT jsonb_object_agg(c.status, c.n) FROM (
+    SELECT u.status, count(*) AS n FROM jedi_subjobs u
+    WHERE u.guid = :guid AND u.job = :id AND NOT u.superseded GROUP BY u.status) c), '{}')
+WHERE guid = :guid AND kind = 'job' AND id = :id AND status IN ('submitting', 'unknown')
+  AND submissions = coalesce(CAST(:submission AS bigint), submissions)
+""")
+
+
+def accept(
+    tx: Connection, guid: str, id: int, status: str, backend_id: str, submission: int | None,
+    change: int,
+) -> bool:  # fmt: skip
+    """A submission arrived, with the subjobs that are stored; False: none waits for this answer."""
+    values = {"guid": guid, "id": id, "status": status, "backend_id": backend_id,
+              "submission": submission, "change": change}  # fmt: skip
+    return tx.execute(_ACCEPT, values).rowcount > 0
+
+
+_GIVE_UP = text("""
+UPDATE jedi_drafts SET status = :status, reason = :reason, counts = '{}', complete = true,
+  change = :change, backend = CASE WHEN :status = 'new' THEN NULL ELSE backend END,
+  ended = CASE WHEN :status = 'failed' THEN jedi_now() END
+WHERE guid = :guid AND kind = 'job' AND id = :id AND status IN ('submitting', 'unknown')
+  AND submissions = coalesce(CAST(:submission AS bigint), submissions)
+""")
+
+
+def give_up(
+    tx: Connection, guid: str, id: int, status: str, reason: str, submission: int | None,
+    change: int,
+) -> bool:  # fmt: skip
+    """A submission did not arrive, or nobody knows; False: none waits for this answer."""
+    values = {"guid": guid, "id": id, "status": status, "reason": reason,
+              "submission": submission, "change": change}  # fmt: skip
+    return tx.execute(_GIVE_UP, values).rowcount > 0
+
+
+_NOTE = text("""
+UPDATE jedi_drafts d SET status = n.status, backend_status = n.backend_status, cursor = n.cursor,
+  complete = n.complete, reason = n.reason, counts = CAST(n.counts AS jsonb), change = :change,
+  ended = CASE WHEN n.ended THEN coalesce(d.ended, jedi_now()) END
+FROM unnest(CAST(:ids AS bigint[]), CAST(:statuses AS text[]), CAST(:backend_statuses AS text[]),
+  CAST(:cursors AS text[]), CAST(:completes AS bool[]), CAST(:reasons AS text[]),
+  CAST(:counts AS text[]), CAST(:ends AS bool[]))
+  AS n (id, status, backend_status, cursor, complete, reason, counts, ended)
+WHERE d.guid = :guid AND d.kind = 'job' AND d.id = n.id
+""")
+
+
+def note(tx: Connection, guid: str, change: int, columns: dict[str, list[Any]]) -> None:
+    """New states of jobs, column by column."""
+    tx.execute(_NOTE, {"guid": guid, "change": change, **columns})

@@ -1,0 +1,78 @@
+"""jedi_folders and jedi_folder_jobs: folders of registries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.db.rows import rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """A folder, and the ids of its jobs in the order in which they came."""
+
+    path: str
+    jobs: list[int]
+
+
+_ALL = text("""
+SELECT path, array_remove(array_agg(job ORDER BY j.change, j.place), NULL) AS jobs
+FROM jedi_folders LEFT JOIN jedi_folder_jobs j USING (guid, path)
+WHERE guid = :guid GROUP BY path ORDER BY path COLLATE "C"
+""")
+
+
+def of_registry(tx: Connection, guid: str) -> list[JobFolder]:
+    """All folders of a registry."""
+    return rows_of(JobFolder, tx.execute(_ALL, {"guid": guid}))
+
+
+_MAKE = text("""
+INSERT INTO jedi_folders (guid, path) SELECT :guid, unnest(CAST(:paths AS text[]))
+ON CONFLICT DO NOTHING
+""")
+
+
+def make(tx: Connection, guid: str, paths: Sequence[str]) -> None:
+    """Make folders unless they exist."""
+    tx.execute(_MAKE, {"guid": guid, "paths": list(paths)})
+
+
+_REMOVE = text("""
+WITH links AS (
+  DELETE FROM jedi_folder_jobs
+  WHERE guid = :guid AND (path = :path OR starts_with(path, :path || '/')))
+DELETE FROM jedi_folders WHERE guid = :guid AND (path = :path OR starts_with(path, :path || '/'))
+""")
+
+
+def remove(tx: Connection, guid: str, path: str) -> bool:
+    """Remove a folder with those in it; False: there is none."""
+    return tx.execute(_REMOVE, {"guid": guid, "path": path}).rowcount > 0
+
+
+_PUT = text("""
+INSERT INTO jedi_folder_jobs (guid, path, job, change, place)
+SELECT :guid, :path, n.id, :change, n.place
+FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS n (id, place)
+ON CONFLICT DO NOTHING
+""")
+
+
+def put(tx: Connection, guid: str, path: str, ids: Sequence[int], change: int) -> None:
+    """Links to jobs."""
+    tx.execute(_PUT, {"guid": guid, "path": path, "ids": list(ids), "change": change})
+
+
+_TAKE_OUT = text("""
+DELETE FROM jedi_folder_jobs
+WHERE guid = :guid AND path = :path AND job = ANY(CAST(:ids AS bigint[]))
+""")
+
+
+def take_out(tx: Connection, guid: str, path: str, ids: Sequence[int]) -> None:
+    """Take links away."""
+    tx.execute(_TAKE_OUT, {"guid": guid, "path": path, "ids": list(ids)})

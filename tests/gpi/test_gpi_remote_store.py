@@ -1,0 +1,193 @@
+"""Registries on the service: the lease. Source: docs/reference/ganga.md#writers."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+from jedi_client.errors import Forbidden, NotFound
+from jedi_client.gpi.interfaces import Accepted, UnitRecord, UnitState
+from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
+from jedi_client.gpi.store.remote import ReadOnlyWarning, RemoteStore
+from jedi_client.operations import Client
+from jedi_client.profiles import Profile
+from sqlalchemy import text
+from support.service_process import bare_world, served
+
+from jedi.agent.base import World
+from jedi.host.home import Home
+
+DOCUMENT = {"type": "Job"}
+Sessions = Callable[..., RemoteStore]
+
+
+@pytest.fixture
+def world(engine, home) -> World:  # type: ignore[no-untyped-def]
+    return bare_world(engine, home)
+
+
+@pytest.fixture
+def session(world: World) -> Iterator[Sessions]:
+    """Open a session of the user's default registry."""
+    opened: list[RemoteStore] = []
+
+    def open_session(*, read_only: bool = False) -> RemoteStore:
+        profile = Profile(f"unix:{Home(world.settings.home).api_socket}")
+        opened.append(RemoteStore(lambda: Client(profile), read_only=read_only))
+        return opened[-1]
+
+    with served(world):
+        yield open_session
+        for one in opened:
+            one.close()
+
+
+def test_the_second_writer_reads_and_says_so(session: Sessions) -> None:
+    """Row 103: "second writer on a remote registry opens read-only"; row 160: "load all, then take
+    the softlock or go read-only"."""
+    first, second = session(), session()
+    first.create("job", [DOCUMENT])
+    with pytest.warns(ReadOnlyWarning, match=r"The session of .*, process .* may write"):
+        assert [one.id for one in second.list("job")] == [0]
+    assert (first.read_only, second.read_only) == (False, True)
+    with pytest.raises(RegistryIsReadOnly, match="open read-only"):
+        second.create("job", [DOCUMENT])
+    first.close()
+    third = session()
+    assert not third.read_only
+    assert second.read_only
+    assert third.guid == second.guid
+
+
+def test_a_lost_lease_is_found_with_the_write(session: Sessions) -> None:
+    """Row 103: "write after loss of the lock fails and turns the session read-only, in the same
+    transaction"; `take_over()` is explicit."""
+    first, second = session(), session(read_only=True)
+    [job] = first.create("job", [DOCUMENT])
+    second.take_over()
+    second.annotate("job", 0, name="mine")
+    with pytest.raises(RegistryIsReadOnly, match=r"has taken it over\. Nothing of this change"):
+        first.write("job", job.id, {"type": "Job", "lost": True}, job.version)
+    assert first.read_only
+    [kept] = first.load("job", [0])
+    assert (kept.document, kept.name, kept.version) == (DOCUMENT, "mine", 1)
+    first.take_over()
+    assert first.write("job", 0, {}, 1).version == 2
+    with pytest.raises(RegistryIsReadOnly):
+        second.remove("job", [0])
+
+
+def test_a_job_that_is_not_new_is_refused_before_the_lease(session: Sessions) -> None:
+    """Row 114: "other: CannotModify…; read-only registry: RegistryIsReadOnly (in that order)"."""
+    first, second = session(), session(read_only=True)
+    first.create("job", [DOCUMENT])
+    first.begin(0, 1, "JEDI")
+    with pytest.raises(NotWritable, match="submitting") as refused:
+        second.write("job", 0, {}, 1)
+    assert not isinstance(refused.value, RegistryIsReadOnly)
+    with pytest.raises(NotWritable, match="submitting"):
+        first.write("job", 0, {}, 1)
+    assert not first.read_only
+
+
+def test_an_expired_lease_is_free(session: Sessions, at: Callable[[float], None]) -> None:
+    """D17: "Take over if the holder's lease expired; else open read-only"; the database's clock
+    counts, and each change prolongs the lease (300 s)."""
+    first = session()
+    first.create("job", [DOCUMENT])
+    at(200)
+    first.annotate("job", 0, name="x")
+    at(400)
+    with pytest.warns(ReadOnlyWarning):
+        assert session().read_only
+    at(501)
+    assert not session().read_only
+    with pytest.raises(RegistryIsReadOnly):
+        first.annotate("job", 0, name="y")
+
+
+def test_a_session_in_use_keeps_its_lease(
+    session: Sessions, at: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that only reads prolongs its lease, once in a while."""
+    first = session()
+    first.list("job")
+    at(290)
+    monkeypatch.setattr("jedi_client.gpi.store.remote.RENEW_S", -1.0)
+    first.list("job")
+    at(400)
+    with pytest.warns(ReadOnlyWarning):
+        assert session().read_only
+    session(read_only=True).take_over()
+    with pytest.warns(ReadOnlyWarning, match="taken it over"):
+        first.list("job")
+    assert first.read_only
+
+
+def test_clocks_of_clients_do_not_matter(
+    session: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine whose clock is a year off neither loses a lease nor takes one."""
+    first = session()
+    first.create("job", [DOCUMENT])
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    with pytest.warns(ReadOnlyWarning):
+        assert session().read_only
+    first.annotate("job", 0, name="x")
+
+
+def test_registries_are_their_owners(session: Sessions, world: World) -> None:
+    """Another user's registry: Forbidden; an unknown one: NotFound."""
+    store = session()
+    other = "00000000-0000-4000-8000-000000000000"
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_registries (guid, username, name) "
+                        "VALUES (:guid, 'carl', 'x')"), {"guid": other})  # fmt: skip
+    with store._session() as (client, guid):
+        assert [one.guid for one in client.registry_list()] == [guid]
+        with pytest.raises(Forbidden, match="Only carl and operators"):
+            client.draft_list(other, "job")
+        with pytest.raises(NotFound, match="There is no registry"):
+            client.draft_list(other.replace("4", "5"), "job")
+
+
+def test_writers_take_turns(session: Sessions) -> None:
+    """Two threads of one session, as `watch` and the user: no change is lost."""
+    store = session()
+    store.create("job", [{"count": 0}])
+
+    def count() -> None:
+        for _ in range(20):
+            while True:
+                [one] = store.load("job", [0])
+                assert one.document
+                try:
+                    store.write("job", 0, {"count": one.document["count"] + 1}, one.version)
+                    break
+                except NotWritable:
+                    continue
+
+    threads = [threading.Thread(target=count) for _ in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert store.load("job", [0])[0].document == {"count": 40}
+
+
+def test_a_restart_of_the_service_loses_nothing(world: World) -> None:
+    """Row 108: "restart of server loses nothing": also not the lease."""
+    profile = Profile(f"unix:{Home(world.settings.home).api_socket}")
+    store = RemoteStore(lambda: Client(profile))
+    units = [UnitRecord(UnitState(k, "submitted"), {"k": k}) for k in range(1_000)]
+    with served(world):
+        store.create("job", [DOCUMENT])
+        store.begin(0, 1, "JEDI")
+        store.accept(0, Accepted("17"), "submitted", units)
+    with served(world), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.units(0) == units
+        assert store.annotate("job", 0, name="x").counts == {"submitted": 1_000}
+        store.close()
