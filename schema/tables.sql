@@ -1231,6 +1231,7 @@ CREATE TABLE jedi_units (
     options jsonb NOT NULL,         -- its own options: those with variables, which are replaced, and those that the strategy set
     files jsonb,                    -- names of its input files, if they came with the submission
     refusal text,                   -- the reason why it was refused at the submission; it never runs
+    killed_at timestamptz,          -- time at which somebody killed it; NULL: nobody did, or it was submitted again
     CONSTRAINT jedi_units_pk PRIMARY KEY (jeditaskid, unit_nr)
 );
 CREATE UNIQUE INDEX jedi_units_originpandaid_uq ON jedi_units (originpandaid);

@@ -30,7 +30,7 @@ from jedi.core.errors import BadInput
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.inputs import contents, datasets, recovery
-from jedi.taskbuffer.tasks import family, herds, new_tasks, scouting, tasks, units
+from jedi.taskbuffer.tasks import family, herds, new_tasks, scouting, tasks, unit_verbs, units
 from jedi.taskbuffer.tasks.tasks import Move
 
 
@@ -81,6 +81,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
         growing = self._write(tx, feeds)
         scouted = {task.jedi_task_id: task.rules for task, _ in feeds if task.may_scout}
+        unit_verbs.give_up_killed(tx, [task.jedi_task_id for task, _ in feeds if task.units])
         open_too = {task.jedi_task_id for task, feed in feeds if not feed.is_complete}
         scouting.withhold(tx, scouted, int(self.world.knobs.scout.chunks), open_too)
         broken = [

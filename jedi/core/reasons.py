@@ -15,6 +15,7 @@ TASKS: Mapping[str, str] = {
     "refined": "The submitted parameters became a task, or a dataset of a task.",
     "fed": "The input files are recorded.",
     "to_split": "The input of the herd is known: the splitter divides it.",
+    "units_resubmitted": "Units of the task are submitted again: it goes on with them.",
     "split": "The herd has its units.",
     "needs_nucleus": "The task needs a nucleus, which collects the outputs.",
     "nucleus_chosen": "The nucleus, which collects the outputs, is chosen.",

@@ -175,6 +175,7 @@ TASK = Machine(
             ("TaskCommando", _COUNTED, "toretry", "retry"),
             ("TaskCommando", "toretry", "registered defined ready", "retried"),
             ("TaskCommando", "done", "toretry", "recover"),
+            ("TaskCommando", "aborted", "toretry", "reactivate"),
             ("TaskCommando", "toretry", f"{_COUNTED} done", "nothing_to_retry"),
             ("TaskCommando", "exhausted", "running scouting", "retry_resumes"),
             ("TaskCommando", f"{_COUNTED} done aborted", "toincexec", "incexec"),

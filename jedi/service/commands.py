@@ -66,8 +66,8 @@ def command(
     if refusal := COMMANDS[name].refusal(task.status):
         raise Refused(refusal, code="wrong_status", jedi_task_id=jedi_task_id, status=task.status)
     if COMMANDS[name].doing in ("toretry", "toincexec"):
-        _alone(tx, jedi_task_id)
-        _runnable(tx, jedi_task_id, arguments)
+        must_be_alone(tx, jedi_task_id)
+        must_be_runnable(tx, jedi_task_id, arguments)
     problems = list(_wrong(name, arguments))
     if (code := arguments.get("sandbox")) and not new_tasks.has_sandbox(tx, code):
         problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
@@ -83,7 +83,7 @@ def command(
     return commands.append(tx, jedi_task_id, name, who, arguments, comment)
 
 
-def _alone(tx: Connection, jedi_task_id: int) -> None:
+def must_be_alone(tx: Connection, jedi_task_id: int) -> None:
     """Refuse a task that would fill shared output datasets (allowTaskDuplication) together with
     another task: their file names would be the same."""
     for row in datasets.fellows(tx, jedi_task_id):
@@ -95,7 +95,7 @@ def _alone(tx: Connection, jedi_task_id: int) -> None:
         )
 
 
-def _runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -> None:
+def must_be_runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -> None:
     """Refuse unless JEDI still has the local files of the jobs, or the command brings new ones."""
     code = new_tasks.sandbox_of(tx, jedi_task_id)
     if code and not arguments.get("sandbox") and not new_tasks.has_sandbox(tx, code):

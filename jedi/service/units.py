@@ -1,4 +1,5 @@
-"""Units of tasks, as the Python interface sees them: submission, and the key that settles it.
+"""Units of tasks, as the Python interface sees them: submission, the key that settles it, states,
+attempts and outputs.
 
 Source: docs/reference/herds.md#explicit; docs/reference/ganga.md#submission.
 """
@@ -6,24 +7,30 @@ Source: docs/reference/herds.md#explicit; docs/reference/ganga.md#submission.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, Problem, Refused
+from jedi.core.errors import BadInput, NotFound, Problem, Refused
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM, exists
+from jedi.service import tasks
 from jedi.service.sandbox import LocalFiles
 from jedi.service.submission import submit
+from jedi.service.watching import FAR, KEPT_S
 from jedi.spec.splitting.units import GivenUnit, OptionValue, Unit
 from jedi.spec.tasks.placeholders import UNIT, placeholders
 from jedi.splitter.explicit import OF_JEDI, judge
 from jedi.splitter.plan import render_units
 from jedi.splitter.variables import OutOfRoomError
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.tasks import herds
+from jedi.taskbuffer.reports import changes, unit_states
+from jedi.taskbuffer.reports.changes import Mark
+from jedi.taskbuffer.reports.unit_states import StatesQuestion, UnitAttempt, UnitSummary
+from jedi.taskbuffer.tasks import herds, unit_verbs
 from jedi.taskbuffer.tasks import units as rows
 
 SHOWN = 20
@@ -201,3 +208,78 @@ def _write(
         remedy = "Put what they share into the sandbox"
         raise BadInput([Problem("units", None, rule, remedy)]) from None
     rows.write(tx, jedi_task_id, origins, options, units)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOutput:
+    """An output file with its unit (None: a merged file, of several)."""
+
+    unit_nr: int | None
+    panda_id: int | None
+    dataset: str
+    lfn: str
+    size: int | None
+    adler32: str | None
+
+
+_CURSOR = re.compile(r"([0-9a-f]{8})-([0-9]{1,18})-([0-9]{1,12})-([a-z]{1,20})")
+
+
+@dataclass(frozen=True, slots=True)
+class UnitStates:
+    """A task now: its status, the numbers of its units by state, the units that changed since the
+    cursor, and the next cursor. `complete`: all its units are known."""
+
+    jedi_task_id: int
+    status: str
+    reason: str | None
+    complete: bool
+    counts: dict[str, int]
+    units: list[UnitSummary]
+    cursor: str
+
+
+def states(tx: Connection, cursors: Mapping[int, str | None]) -> list[UnitStates]:
+    """Return the states of tasks with units, by id, with what changed since a cursor of each; all
+    units, if there is none or it is too old. Other tasks are left out. BadInput."""
+    now = changes.mark(tx)  # before the states: what commits meanwhile is seen once more
+    asked = [_question(now, task, cursor) for task, cursor in cursors.items()]
+    return [
+        UnitStates(one.jedi_task_id, one.status, one.reason, one.complete, one.counts, one.units,
+                   f"{now.history}-{now.bound}-{now.time}-{one.status}")
+        for one in unit_states.states_of(tx, asked)
+    ]  # fmt: skip
+
+
+def _question(now: Mark, jedi_task_id: int, cursor: str | None) -> StatesQuestion:
+    if cursor is None:
+        return StatesQuestion(jedi_task_id)
+    found = _CURSOR.fullmatch(cursor)
+    if not found:
+        rule = "is no cursor that operation unit.states has sent"
+        raise BadInput([Problem("cursor", cursor[:80], rule, "Leave it out")])
+    history, bound, time, status = found.groups()
+    kept = history == now.history and 0 <= now.next - int(bound) < FAR
+    if not kept or now.time - int(time) > KEPT_S:
+        return StatesQuestion(jedi_task_id)
+    return StatesQuestion(jedi_task_id, int(bound), status)
+
+
+def attempts(tx: Connection, jedi_task_id: int, unit_nr: int) -> list[UnitAttempt]:
+    """Return the attempts of a unit, the first one first. NotFound: there is no such unit."""
+    tasks.get(tx, jedi_task_id)
+    if unit_nr not in unit_verbs.numbers(tx, jedi_task_id):
+        sentence = f"There is no unit {unit_nr} of task {jedi_task_id}."
+        raise NotFound(sentence, code="no_unit", jedi_task_id=jedi_task_id)
+    return unit_states.attempts(tx, jedi_task_id, unit_nr)
+
+
+def outputs(tx: Connection, jedi_task_id: int) -> list[UnitOutput]:
+    """Return the finished outputs of a task that are still kept, each with its unit. NotFound."""
+    found = tasks.outputs(tx, jedi_task_id)
+    units = unit_states.units_of_jobs(tx, jedi_task_id)
+    return [
+        UnitOutput(units.get(file.panda_id or 0), file.panda_id, file.dataset, file.lfn, file.size,
+                   file.adler32)
+        for file in found
+    ]  # fmt: skip

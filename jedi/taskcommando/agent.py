@@ -30,6 +30,7 @@ from jedi.taskbuffer.tasks import (
 )
 from jedi.taskbuffer.tasks.commands import TaskCommand
 from jedi.taskbuffer.tasks.tasks import Move
+from jedi.taskbuffer.tasks.unit_verbs import UNITS
 from jedi.taskcommando.commands import COMMANDS
 from jedi.taskcommando.ends import KILLED, REASSIGNED, CommandedEnd
 from jedi.taskcommando.limits import exceeded, limited
@@ -295,7 +296,8 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         if not orders:
             return []
         ids = [order.jedi_task_id for order in orders]
-        revived = commands.revive(tx, ids, int(self.world.knobs.attempts.retry_adds))
+        whole = [task for task in ids if UNITS not in options[task]]
+        revived = commands.revive(tx, whole, int(self.world.knobs.attempts.retry_adds))
         staging.release(tx, [task for task in ids if options[task].get("staged")])
         found: dict[int, list[RetriedDataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):

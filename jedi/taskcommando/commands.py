@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Command] = {
         # once more: softly at first, hard then
         Command("finish", "finishing", "finished", _to("finishing") | {"finishing"}, _ENDED),
         Command("retry", "toretry", "retried", _to("toretry", "retry")),
-        Command("recover", "toretry", "recovered", _to("toretry")),
+        Command("recover", "toretry", "recovered", _to("toretry") - {"aborted"}),
         Command("incexec", "toincexec", "executed incrementally", _to("toincexec")),
         Command("pause", "paused", "paused", _PAUSABLE, frozenset({"paused"})),
         Command("resume", None, "resumed", _HELD),

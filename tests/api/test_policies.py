@@ -99,6 +99,8 @@ def fresh(world: World, row: Row) -> int:
 def _filled(value: Any, number: int) -> Any:
     if isinstance(value, list):
         return [_filled(one, number) for one in value]
+    if isinstance(value, dict):
+        return {key: _filled(one, number) for key, one in value.items()}
     return number if value in (TASK, JOB) else value
 
 

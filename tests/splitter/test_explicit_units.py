@@ -6,7 +6,6 @@ Expected values: docs/reference/herds.md#explicit; docs/reference/ganga.md#submi
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from support.commanding import sound
 from support.generating import catalogue, generate, rows
 from support.herds import jobs
 from support.task_rows import row_of
+from support.units import DOCUMENT, given, unit
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
@@ -24,9 +24,6 @@ from jedi.service.units import SubmittedUnits, settle_key, submit_units
 from jedi.splitter.agent import Splitter
 from jedi.taskrefiner.agent import TaskRefiner
 
-ECHO = {"type": "constant", "value": "echo ${UNIT/Arguments}"}
-DOCUMENT = {"taskName": "g", "noInput": True, "jobParameters": [ECHO],
-            "splitter": {"name": "Explicit"}}  # fmt: skip
 READING = {
     "taskName": "g",
     "jobParameters": [
@@ -35,21 +32,6 @@ READING = {
     ],
     "splitter": {"name": "Explicit"},
 }  # fmt: skip
-
-
-def unit(arguments: Any, *files: str) -> dict[str, Any]:
-    """A unit with arguments, and its files if there are any."""
-    return {"options": {"Arguments": arguments}, **({"files": [*files]} if files else {})}
-
-
-def given(
-    world: World, units: Sequence[Any], key: str = "k", *, keep_going: bool = True,
-    document: dict[str, Any] = DOCUMENT, who: str = "anna",
-) -> SubmittedUnits:  # fmt: skip
-    """Submit units."""
-    with world.engine.begin() as tx:
-        return submit_units(tx, world.ddm, who, document, units, Path(), key,
-                            keep_going=keep_going)  # fmt: skip
 
 
 def made(world: World, task: int) -> list[Any]:

@@ -24,7 +24,7 @@ from support.situations import make_due
 from support.statuses import statuses
 
 OWNER = "anna"
-KILLED_BY = {"killed": "cancelled", "reassigned": "closed"}
+KILLED_BY = {"killed": "cancelled", "reassigned": "closed", "cancelled_by_user": "cancelled"}
 
 
 def add_inputs(world: World, files: int, first: int = 0) -> None:

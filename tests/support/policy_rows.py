@@ -158,6 +158,11 @@ ROWS: dict[str, Row] = {
     "token.create": changes("own", scope="read", **{"scope_": "read", "days": 1}),
     "token.list": reads("own"),
     "token.revoke": changes("own", 404, scope="read", token_id="0123456789ab"),
+    "unit.attempts": reads("anybody", 404, jedi_task_id=TASK, unit_nr=1),
+    "unit.kill": changes("owner", jedi_task_id=TASK),
+    "unit.outputs": reads(jedi_task_id=TASK),
+    "unit.resubmit": changes("owner", 200, 409, jedi_task_id=TASK),
+    "unit.states": reads(jobs=[{"jedi_task_id": TASK}]),
     "unit.settle": changes("anybody", scope="submit", key="settled"),
     "unit.submit": changes(
         "anybody", 422, scope="submit", document={}, units=[{"options": {}}], key="k"

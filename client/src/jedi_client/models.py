@@ -640,6 +640,17 @@ class NewToken(Value):
 
 
 @dataclass(eq=False, repr=False)
+class AnsweredUnit(Value):
+    """The answer for one unit of many: accepted, or refused with the code and the sentence of the
+    error."""
+
+    unit_nr: int
+    accepted: bool
+    sentence: str
+    error: str | None = None
+
+
+@dataclass(eq=False, repr=False)
 class RefusedPart(Value):
     """A unit that is not accepted, with the reason; it counts as failed."""
 
@@ -658,6 +669,35 @@ class SubmittedUnits(Value):
     n_units: int
     refused: list[RefusedPart]
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(eq=False, repr=False)
+class UnitSummary(Value):
+    """A unit now: its state, and of its latest attempt the PandaID, status, site, exit code and
+    reason. A refused unit has its refusal as the reason, one without a job that of its task."""
+
+    unit_nr: int
+    state: str
+    attempts: int | None = None
+    panda_id: int | None = None
+    job_status: str | None = None
+    site: str | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+
+
+@dataclass(eq=False, repr=False)
+class UnitStates(Value):
+    """A task now: its status, the numbers of its units by state, the units that changed since the
+    cursor, and the next cursor. `complete`: all its units are known."""
+
+    jedi_task_id: int
+    status: str
+    reason: str | None
+    complete: bool
+    counts: dict[str, int]
+    units: list[UnitSummary]
+    cursor: str
 
 
 @dataclass(eq=False, repr=False)
@@ -1221,6 +1261,18 @@ class Changed(Value):
 
 
 @dataclass(eq=False, repr=False)
+class UnitOutput(Value):
+    """An output file with its unit (None: a merged file, of several)."""
+
+    unit_nr: int | None
+    panda_id: int | None
+    dataset: str
+    lfn: str
+    size: int | None
+    adler32: str | None
+
+
+@dataclass(eq=False, repr=False)
 class TaskHold(Value):
     """The reason that holds a task (a code of core/holds.py), its start, and the next try.
     `sentence` is the code in words, `detail` the case in words, `facts` the case in figures;
@@ -1263,3 +1315,16 @@ class KnownSubjob(Value):
     reason: str | None
     superseded: bool
     override: str
+
+
+@dataclass(eq=False, repr=False)
+class UnitAttempt(Value):
+    """An attempt of a unit: a job."""
+
+    panda_id: int
+    status: str
+    site: str | None
+    exit_code: int | None
+    reason: str | None
+    started: datetime | None
+    ended: datetime | None

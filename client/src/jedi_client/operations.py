@@ -12,6 +12,7 @@ from jedi_client.models import (
     AddedFile,
     Answered,
     AnsweredJob,
+    AnsweredUnit,
     AttributeChange,
     AuditEntry,
     BrokerOutcome,
@@ -66,6 +67,9 @@ from jedi_client.models import (
     Tested,
     TokenFacts,
     Turn,
+    UnitAttempt,
+    UnitOutput,
+    UnitStates,
     Upload,
     User,
     Watched,
@@ -860,17 +864,63 @@ class Client(Transport):
             NewToken,
         )
 
+    def unit_kill(
+        self,
+        *,
+        jedi_task_id: int,
+        unit_nrs: list[int] | None = None,
+        comment: str | None = None,
+        dry_run: bool = False,
+    ) -> list[AnsweredUnit]:
+        """Kill units of a task, or all that are live; they are not retried automatically."""
+        return self.call(
+            "POST", "/v1/units/kill",
+            {},
+            {"jedi_task_id": jedi_task_id, "unit_nrs": unit_nrs, "comment": comment, "dry_run": dry_run},
+            list[AnsweredUnit],
+        )
+
+    def unit_resubmit(
+        self,
+        *,
+        jedi_task_id: int,
+        unit_nrs: list[int] | None = None,
+        comment: str | None = None,
+        dry_run: bool = False,
+    ) -> list[AnsweredUnit]:
+        """Submit completed, failed or killed units of a task again, in place; by default those that failed or were killed. A task that has ended goes on with these units alone."""
+        return self.call(
+            "POST", "/v1/units/resubmit",
+            {},
+            {"jedi_task_id": jedi_task_id, "unit_nrs": unit_nrs, "comment": comment, "dry_run": dry_run},
+            list[AnsweredUnit],
+        )
+
     def unit_settle(
         self,
         *,
         key: str,
+        dry_run: bool = False,
     ) -> SubmittedUnits | None:
         """Settle a submission whose answer was lost, by its key: the task; or none, and then a submission that arrives later is refused."""
         return self.call(
             "POST", "/v1/units/settle",
             {},
-            {"key": key},
+            {"key": key, "dry_run": dry_run},
             SubmittedUnits | None,
+        )
+
+    def unit_states(
+        self,
+        *,
+        jobs: list[Any],
+    ) -> list[UnitStates]:
+        """Show the states of units of tasks: their numbers, and those units that changed since the cursor of each task; all, if it has none."""
+        return self.call(
+            "POST", "/v1/units/states",
+            {},
+            {"jobs": jobs},
+            list[UnitStates],
         )
 
     def unit_submit(
@@ -881,12 +931,13 @@ class Client(Transport):
         key: str,
         sandbox: str | None = None,
         keep_going: bool = True,
+        dry_run: bool = False,
     ) -> SubmittedUnits:
         """Submit a task with splitter Explicit, and its units, each with `options` and, if it reads some of the input alone, `files`. A unit that JEDI refuses does not stop the others; without `keep_going` those after it are not tried. `key`: makes one task at most."""
         return self.call(
             "POST", "/v1/units/submit",
             {},
-            {"document": document, "units": units, "key": key, "sandbox": sandbox, "keep_going": keep_going},
+            {"document": document, "units": units, "key": key, "sandbox": sandbox, "keep_going": keep_going, "dry_run": dry_run},
             SubmittedUnits,
         )
 
@@ -1496,6 +1547,18 @@ class Client(Transport):
             Changed,
         )
 
+    def unit_outputs(
+        self,
+        jedi_task_id: int,
+    ) -> list[UnitOutput]:
+        """List the outputs of a task that are kept, each with its unit."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/units/outputs",
+            {"jedi_task_id": jedi_task_id},
+            {},
+            list[UnitOutput],
+        )
+
     def task_why(
         self,
         jedi_task_id: int,
@@ -1781,6 +1844,19 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id, "panda_id": panda_id},
             {},
             Printed,
+        )
+
+    def unit_attempts(
+        self,
+        jedi_task_id: int,
+        unit_nr: int,
+    ) -> list[UnitAttempt]:
+        """List the attempts of a unit, which are jobs, the first one first."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/units/{unit_nr}/attempts",
+            {"jedi_task_id": jedi_task_id, "unit_nr": unit_nr},
+            {},
+            list[UnitAttempt],
         )
 
     def draft_write(

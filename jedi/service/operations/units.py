@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from jedi.service.operations.arguments import Sha256
+from jedi.service import unit_verbs
+from jedi.service import units as service
+from jedi.service.operations.arguments import Comment, Sha256
 from jedi.service.operations.submission import TEXTS_MAX, uploaded
-from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.units import SubmittedUnits, settle_key, submit_units
+from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
+from jedi.service.operations.tasks import TaskId
+from jedi.service.unit_verbs import AnsweredUnit
+from jedi.taskbuffer.reports.unit_states import UnitAttempt
 
 SubmissionKey = Annotated[str, Field(min_length=1, max_length=200)]
 """A key that its user has chosen, unique for ever."""
 
 
-@operation("unit.submit", "POST", "/v1/units/submit", ANYBODY, scope="submit", body_max=TEXTS_MAX)
+@operation("unit.submit", "POST", "/v1/units/submit", ANYBODY, scope="submit", body_max=TEXTS_MAX,
+           dry_run=True)  # fmt: skip
 def submit(
     call: Call,
     document: dict[str, Any],
@@ -23,21 +28,73 @@ def submit(
     key: SubmissionKey,
     sandbox: Sha256 | None = None,
     keep_going: bool = True,
-) -> SubmittedUnits:
+) -> service.SubmittedUnits:
     """Submit a task with splitter Explicit, and its units, each with `options` and, if it reads
     some of the input alone, `files`. A unit that JEDI refuses does not stop the others; without
     `keep_going` those after it are not tried. `key`: makes one task at most."""
     files = uploaded(call, sandbox)
-    done = submit_units(call.tx, call.ddm, call.who, document, units, files, key,
+    done = service.submit_units(call.tx, call.ddm, call.who, document, units, files, key,
                               keep_going=keep_going)  # fmt: skip
     call.subject = f"task {done.jedi_task_id}"
     return done
 
 
-@operation("unit.settle", "POST", "/v1/units/settle", ANYBODY, scope="submit")
-def settle(call: Call, key: SubmissionKey) -> SubmittedUnits | None:
+@operation("unit.settle", "POST", "/v1/units/settle", ANYBODY, scope="submit", dry_run=True)
+def settle(call: Call, key: SubmissionKey) -> service.SubmittedUnits | None:
     """Settle a submission whose answer was lost, by its key: the task; or none, and then a
     submission that arrives later is refused."""
-    found = settle_key(call.tx, call.who, key)
+    found = service.settle_key(call.tx, call.who, key)
     call.subject = f"task {found.jedi_task_id}" if found else None
     return found
+
+
+class UnitCursor(BaseModel, extra="forbid", strict=True):
+    """A task, and the cursor of the last answer about it."""
+
+    jedi_task_id: TaskId
+    cursor: Annotated[str, Field(max_length=100)] | None = None
+
+
+UnitNr = Annotated[int, Field(ge=1, lt=2**31)]
+UnitNrs = Annotated[list[UnitNr], Field(min_length=1, max_length=100_000)] | None
+"""Numbers of units; None: all."""
+
+
+@operation("unit.states", "POST", "/v1/units/states", ANYBODY, scope="read", question=True)
+def states(
+    call: Call, jobs: Annotated[list[UnitCursor], Field(min_length=1, max_length=10_000)]
+) -> list[service.UnitStates]:
+    """Show the states of units of tasks: their numbers, and those units that changed since the
+    cursor of each task; all, if it has none."""
+    return service.states(call.tx, {one.jedi_task_id: one.cursor for one in jobs})
+
+
+@operation("unit.attempts", "GET", "/v1/tasks/{jedi_task_id}/units/{unit_nr}/attempts", ANYBODY)
+def attempts(call: Call, jedi_task_id: TaskId, unit_nr: UnitNr) -> list[UnitAttempt]:
+    """List the attempts of a unit, which are jobs, the first one first."""
+    return service.attempts(call.tx, jedi_task_id, unit_nr)
+
+
+@operation("unit.outputs", "GET", "/v1/tasks/{jedi_task_id}/units/outputs", ANYBODY)
+def outputs(call: Call, jedi_task_id: TaskId) -> list[service.UnitOutput]:
+    """List the outputs of a task that are kept, each with its unit."""
+    return service.outputs(call.tx, jedi_task_id)
+
+
+@operation("unit.kill", "POST", "/v1/units/kill", OWNER, dry_run=True)
+def kill(
+    call: Call, jedi_task_id: TaskId, unit_nrs: UnitNrs = None, comment: Comment = None
+) -> list[AnsweredUnit]:
+    """Kill units of a task, or all that are live; they are not retried automatically."""
+    call.subject = f"task {jedi_task_id}"
+    return unit_verbs.kill(call.tx, call.who, jedi_task_id, unit_nrs, comment)
+
+
+@operation("unit.resubmit", "POST", "/v1/units/resubmit", OWNER, dry_run=True)
+def resubmit(
+    call: Call, jedi_task_id: TaskId, unit_nrs: UnitNrs = None, comment: Comment = None
+) -> list[AnsweredUnit]:
+    """Submit completed, failed or killed units of a task again, in place; by default those that
+    failed or were killed. A task that has ended goes on with these units alone."""
+    call.subject = f"task {jedi_task_id}"
+    return unit_verbs.resubmit(call.tx, call.who, jedi_task_id, unit_nrs, comment)

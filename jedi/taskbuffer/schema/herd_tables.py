@@ -54,6 +54,8 @@ units = Table(
         "that the strategy set", f"{_SPLIT} {_GIVEN}", nullable=False),
     col("files", JSONB, "names of its input files, if they came with the submission", _GIVEN),
     words("refusal", "the reason why it was refused at the submission; it never runs", _GIVEN),
+    stamp("killed_at", "time at which somebody killed it; NULL: nobody did, or it was submitted "
+          "again", "unit_verbs.kill unit_verbs.revive"),
     PrimaryKeyConstraint("jedi_task_id", "unit_nr"),
     Index("jedi_units_originpandaid_uq", "origin_panda_id", unique=True),
     comment="the children of herds",

@@ -1,0 +1,183 @@
+"""Killing and resubmitting units: each is answered by itself, and all in a few statements.
+
+Source: docs/reference/ganga.md#kill-and-resubmit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from jedi.core import states
+from jedi.core.errors import Forbidden, Refused
+from jedi.service import tasks
+from jedi.service.commands import must_be_alone, must_be_runnable
+from jedi.service.jobs import CANCELLED
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.inputs import recovery
+from jedi.taskbuffer.jobs import job_ends, jobs, merging
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.reports import unit_states
+from jedi.taskbuffer.reports.unit_states import StatesQuestion, UnitSummary
+from jedi.taskbuffer.tasks import commands, unit_verbs
+from jedi.taskbuffer.tasks import tasks as task_rows
+from jedi.taskbuffer.tasks import units as unit_rows
+from jedi.taskbuffer.tasks.tasks import Move
+from jedi.taskbuffer.users import users
+
+AGENT = "TaskCommando"
+LIVE = ("submitted", "running", "completing")
+OVER = ("completed", "failed", "killed")
+_GOING = (
+    *("ready", "scouting", "running", "pending", "throttled", "paused"),
+    *("assigning", "defined", "toretry"),
+)
+"""Statuses of tasks that make jobs of ready files, sooner or later."""
+_ENDED = ("exhausted", "done", "finished", "failed", "aborted")
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredUnit:
+    """The answer for one unit of many: accepted, or refused with the code and the sentence of the
+    error."""
+
+    unit_nr: int
+    accepted: bool
+    sentence: str
+    error: str | None = None
+
+
+def kill(
+    tx: Connection, who: str, jedi_task_id: int, units: Sequence[int] | None, comment: str | None
+) -> list[AnsweredUnit]:
+    """Kill live units (None: all), without an automatic retry. Jobs in pilots end with their next
+    heartbeat, others now. NotFound, Forbidden."""
+    _must_own(tx, who, jedi_task_id, "kill")
+    task_rows.seize(tx, [jedi_task_id])
+    asked = unit_verbs.numbers(tx, jedi_task_id) if units is None else [*dict.fromkeys(units)]
+    now = _locked(tx, jedi_task_id, asked)
+    merged = merging.merge_jobs(tx, [one.panda_id for one in now.values() if one.panda_id])
+    answers = {n: _of_kill(n, now.get(n), merged) for n in asked}
+    chosen = [n for n, one in answers.items() if one.accepted]
+    if chosen:
+        unit_verbs.kill(tx, jedi_task_id, chosen)
+        unit_verbs.give_up_killed(tx, [jedi_task_id])
+        _end_jobs(tx, [now[n] for n in chosen], who, comment)
+    return [one for n, one in answers.items() if units is not None or one.accepted]
+
+
+def _must_own(tx: Connection, who: str, jedi_task_id: int, verb: str) -> None:
+    task = tasks.get(tx, jedi_task_id)
+    if who != task.user_name and users.role(tx, who) != "operator":
+        raise Forbidden(
+            f"Task {jedi_task_id} belongs to {task.user_name}: only its owner and operators may "
+            f"{verb} its units.",
+            jedi_task_id=jedi_task_id,
+            owner=task.user_name,
+        )
+
+
+def _locked(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> dict[int, UnitSummary]:
+    """The units of a seized task as they stay to the transaction's end."""
+    job_ends.lock(tx, unit_verbs.live_jobs(tx, jedi_task_id, units))
+    found = unit_states.states_of(tx, [StatesQuestion(jedi_task_id)], units)
+    return {unit.unit_nr: unit for one in found for unit in one.units}
+
+
+def _of_kill(number: int, unit: UnitSummary | None, merged: Mapping[int, int]) -> AnsweredUnit:
+    if unit and (merger := merged.get(unit.panda_id or 0)):
+        why = f"Merge job {merger} reads the outputs of unit {number}: cancel that job instead."
+        return AnsweredUnit(number, False, why, "being_merged")
+    return _answer(number, unit, "kill", LIVE)
+
+
+def _answer(
+    number: int, unit: UnitSummary | None, verb: str, allowed: Sequence[str]
+) -> AnsweredUnit:
+    if unit is None:
+        return AnsweredUnit(number, False, f"There is no unit {number}.", "no_unit")
+    if unit.state not in allowed:
+        why = f"Unit {number} is {unit.state}: {verb} accepts only units that are "
+        return AnsweredUnit(number, False, f"{why}{', '.join(allowed)}.", "wrong_status")
+    return AnsweredUnit(number, True, f"{verb} is done.")
+
+
+def _end_jobs(tx: Connection, units: Sequence[UnitSummary], who: str, comment: str | None) -> None:
+    """End the live jobs of killed units."""
+    at_site = [one.panda_id for one in units if one.panda_id and _is_at_site(one)]
+    jobs.ask_to_kill(tx, at_site, CANCELLED)
+    why = f"Its unit was killed by {who}{f': {comment}' if comment else ''}."
+    ends = [
+        JobEnd(one.panda_id, "cancelled", CANCELLED, why, error_source="user")
+        for one in units
+        if one.panda_id and one.job_status in states.JOB_LIVE and not _is_at_site(one)
+    ]
+    job_ends.end_jobs(tx, ends, AGENT)
+
+
+def _is_at_site(unit: UnitSummary) -> bool:
+    return unit.job_status in states.JOB_AT_SITE
+
+
+def resubmit(
+    tx: Connection, who: str, jedi_task_id: int, units: Sequence[int] | None, comment: str | None
+) -> list[AnsweredUnit]:
+    """Submit units again that are over; None: those that failed or were killed, or all if there are
+    none. A task that has ended goes on with them alone. NotFound, Forbidden; Refused: not in the
+    status of the task, or it can't run any more."""
+    _must_own(tx, who, jedi_task_id, "resubmit")
+    status = task_rows.seize(tx, [jedi_task_id])[jedi_task_id]
+    if status not in (*_GOING, *_ENDED):
+        remedy = (
+            "Submit a copy of the job" if status in ("tobroken", "broken") else "Try again soon"
+        )
+        raise Refused(
+            f"Task {jedi_task_id} is {status}: its units can't be resubmitted now. {remedy}.",
+            code="wrong_status",
+            jedi_task_id=jedi_task_id,
+            status=status,
+        )
+    must_be_alone(tx, jedi_task_id)
+    must_be_runnable(tx, jedi_task_id, {})
+    asked = unit_verbs.numbers(tx, jedi_task_id) if units is None else [*dict.fromkeys(units)]
+    now = _locked(tx, jedi_task_id, asked)
+    refused = {one.unit_nr for one in unit_rows.refused(tx, [jedi_task_id])}
+    answers = {n: _of_resubmit(n, now.get(n), refused) for n in asked}
+    chosen = [n for n, one in answers.items() if one.accepted]
+    if units is None:
+        chosen = [n for n in chosen if now[n].state != "completed"] or chosen
+        answers = {n: answers[n] for n in chosen}
+    if chosen:
+        _go_on(tx, who, jedi_task_id, status, [now[n] for n in chosen], comment)
+    return [*answers.values()]
+
+
+def _of_resubmit(number: int, unit: UnitSummary | None, refused: set[int]) -> AnsweredUnit:
+    if unit and number in refused:
+        why = f"Unit {number} was refused at the submission: {unit.reason} Submit a copy of it."
+        return AnsweredUnit(number, False, why, "unit_refused")
+    return _answer(number, unit, "resubmit", OVER)
+
+
+def _go_on(
+    tx: Connection, who: str, jedi_task_id: int, status: str, units: Sequence[UnitSummary],
+    comment: str | None,
+) -> None:  # fmt: skip
+    """Let the task go on with these units."""
+    numbers = [one.unit_nr for one in units]
+    adds = int(knobs.load(tx).attempts.retry_adds)
+    if status in _ENDED:
+        unit_verbs.leave_others(tx, jedi_task_id, numbers, killed=status == "aborted")
+    again = [one.unit_nr for one in units if one.state == "completed"]
+    recovery.undo(tx, [jedi_task_id], unit_verbs.finished_jobs(tx, jedi_task_id, again), adds)
+    unit_verbs.revive(tx, jedi_task_id, numbers, adds)
+    if status in _GOING:
+        return
+    arguments = {unit_verbs.UNITS: len(numbers), "transcend": True}
+    command = commands.append(tx, jedi_task_id, "retry", who, arguments, comment)
+    commands.acknowledge(tx, [(command, "accepted", "Accepted.")])
+    reason = f"{len(numbers)} units are resubmitted by {who}{f': {comment}' if comment else '.'}"
+    move = Move(jedi_task_id, None, "toretry", "units_resubmitted", reason, user_name=who)
+    task_rows.move_tasks(tx, [move], AGENT)
