@@ -91,6 +91,10 @@ def test_scripts_have_an_interpreter_and_exist(tmp_path: Path) -> None:
         "python3", ("-u", "./fit"), {}, [SandboxFile(str(script), "fit")]
     )
     assert "does not exist in " in problems(application=Script("no/fit.py"))[0]
+    with pytest.raises(BadInput, match="does not exist"):
+        Script("no/fit.py").program(None)
+    with pytest.raises(BadInput, match="is no command"):
+        Script("fit.py", interpreter="python3 '")
     assert "names no script" in problems(application=Script())[0]
     assert "names no program" in problems(application=Executable(""))[0]
     with pytest.raises(BadInput, match="has a NUL character"):

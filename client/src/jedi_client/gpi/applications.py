@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from jedi_client.errors import BadInput, Problem
-from jedi_client.gpi.files import file_problem, local_path, sandbox_file
+from jedi_client.gpi.files import file_problem, local_path, plain_name, sandbox_file
 from jedi_client.gpi.interfaces import Program
 from jedi_client.gpi.schema import Described, prop
 
@@ -26,6 +25,14 @@ def _no_nul(args: Sequence[str]) -> tuple[str, str] | None:
 def _environment(variables: dict[str, str]) -> tuple[str, str] | None:
     if any(not name or "=" in name or "\0" in name + value for name, value in variables.items()):
         return "has a name or value that no environment can have", 'Write {"NAME": "value"}'
+    return None
+
+
+def _command(words: str) -> tuple[str, str] | None:
+    try:
+        shlex.split(words)
+    except ValueError as error:
+        return f"is no command ({error})", "Close its quotes"
     return None
 
 
@@ -75,7 +82,9 @@ class Script(Application):
     file: str = prop("", doc="Path of the script on this machine")
     args: list[str] = prop([], doc="Arguments, verbatim", check=_no_nul)
     environment: dict[str, str] = prop({}, doc="Variables of the environment", check=_environment)
-    interpreter: str = prop("", doc="Command that runs the script, such as `python3 -u`")
+    interpreter: str = prop(
+        "", doc="Command that runs the script, such as `python3 -u`", check=_command
+    )
 
     def check(self, job: Any) -> list[Problem]:
         """The script can be read and has an interpreter."""
@@ -92,19 +101,19 @@ class Script(Application):
 
     def program(self, job: Any) -> Program:
         """The interpreter with the script and its arguments. BadInput: see `check`."""
-        if problems := self.check(job):
-            raise BadInput(problems)
-        name = Path(self.file).name
-        executable, *words = self._interpreter()
+        name = plain_name(self.file)
+        try:
+            executable, *words = self._interpreter()
+        except (OSError, ValueError) as error:
+            raise BadInput(self.check(job)) from error
         args = (*words, f"./{name}", *self.args)
         return Program(executable, args, dict(self.environment), [sandbox_file(self.file, name)])
 
     def _interpreter(self) -> Sequence[str]:
         if self.interpreter:
             return shlex.split(self.interpreter)
-        path = local_path(self.file)
-        with path.open("rb") as file:
-            first = file.readline(4096)
+        with local_path(self.file).open("rb", buffering=256) as file:
+            first = file.readline(256)
         if first.startswith(b"#!"):
             return first[2:].decode(errors="replace").strip().split(None, 1)
-        return _INTERPRETERS.get(path.suffix, ())
+        return next((words for end, words in _INTERPRETERS.items() if self.file.endswith(end)), ())

@@ -57,9 +57,19 @@ def settled(found: T, problems: Problems) -> T:
 
 
 class _Container(Part):
-    """A list or dict of a property: checks its elements, and asks its owner."""
+    """A list or dict of a property: checks its elements, owns them, and asks its own owner."""
 
     _kind: Kind
+
+    def before_change(self, name: str) -> None:
+        """Ask the owner for a change of an element."""
+        if self._owner is not None:
+            self._owner.before_change(f"{self._place}.{name}" if name else self._place)
+
+    def changed(self, name: str) -> None:
+        """Let the owner keep a change of an element."""
+        if self._owner is not None:
+            self._owner.changed(f"{self._place}.{name}" if name else self._place)
 
     def _content(self) -> Any:
         raise NotImplementedError
@@ -70,33 +80,35 @@ class _Container(Part):
     def _elements(self) -> Iterable[Any]:
         raise NotImplementedError
 
-    def _adopt(self, owner: Owner | None, place: str = "") -> None:
-        super()._adopt(owner, place)
-        for one in self._elements():
-            link(one, owner, place)
-
-    def _edit(self, act: Callable[[], T]) -> T:
-        """Change the content; nothing stays changed if the owner can't keep it."""
-        owner, place = self._owner, self._place
-        if owner is None:
-            return act()
-        owner.before_change(place)
-        old, gone = self._content(), list(self._elements())
+    def _edit(self, act: Callable[[], T], *, drops: bool = True) -> T:
+        """Change the content; nothing stays changed if the owner can't keep it. `drops`: elements
+        may leave."""
+        self.before_change("")
+        old, before = self._content(), list(self._elements()) if drops else []
         try:
             result = act()
-            for one in gone:
-                link(one, None)
-            self._adopt(owner, place)
-            owner.changed(place)
+            self.changed("")
         except BaseException:
             self._restore(old)
-            self._adopt(owner, place)
             raise
+        if before:
+            kept = set(map(id, self._elements()))
+            for one in before:
+                if id(one) not in kept:
+                    link(one, None)
         return result
 
     def _one(self, value: Any, at: Any = "") -> Any:
+        """A new element."""
         problems: Problems = []
-        return settled(self._kind.check(value, f"{self._place}[{at!r}]", problems), problems)
+        one = settled(self._kind.check(value, f"{self._place}[{at!r}]", problems), problems)
+        link(one, self)
+        return one
+
+    def _own(self) -> None:
+        """Become the owner of all elements."""
+        for one in self._elements():
+            link(one, self)
 
 
 class CheckedList(_Container, list[Any]):
@@ -105,6 +117,7 @@ class CheckedList(_Container, list[Any]):
     def __init__(self, kind: Kind, values: Iterable[Any] = ()) -> None:
         list.__init__(self, values)
         self._kind = kind
+        self._own()
 
     def _content(self) -> list[Any]:
         return list(self)
@@ -118,16 +131,21 @@ class CheckedList(_Container, list[Any]):
     def _all(self, values: Iterable[Any]) -> list[Any]:
         problems: Problems = []
         values = values if isinstance(values, str) else list(values)
-        return settled(checked_list(self._kind, values, self._place, problems), problems) or []
+        given = checked_list(self._kind, values, self._place, problems)
+        settled(given, problems)
+        found: list[Any] = given or []
+        for one in found:
+            link(one, self)
+        return found
 
     def append(self, value: Any, /) -> None:
-        self._edit(lambda: list.append(self, self._one(value, len(self))))
+        self._edit(lambda: list.append(self, self._one(value, len(self))), drops=False)
 
     def extend(self, values: Iterable[Any], /) -> None:
-        self._edit(lambda: list.extend(self, self._all(values)))
+        self._edit(lambda: list.extend(self, self._all(values)), drops=False)
 
     def insert(self, index: Any, value: Any, /) -> None:
-        self._edit(lambda: list.insert(self, index, self._one(value, index)))
+        self._edit(lambda: list.insert(self, index, self._one(value, index)), drops=False)
 
     def pop(self, index: Any = -1, /) -> Any:
         return self._edit(lambda: list.pop(self, index))
@@ -158,6 +176,7 @@ class CheckedList(_Container, list[Any]):
     def __imul__(self, times: Any, /) -> Any:  # type: ignore[misc]
         copied = self._kind.copied
         self._edit(lambda: self._restore([copied(one) for _ in range(times) for one in self]))
+        self._own()
         return self
 
     def __reduce_ex__(self, protocol: Any, /) -> Any:
@@ -170,6 +189,7 @@ class CheckedDict(_Container, dict[str, Any]):
     def __init__(self, kind: Kind, items: Mapping[str, Any]) -> None:
         dict.__init__(self, items)
         self._kind = kind
+        self._own()
 
     def _content(self) -> dict[str, Any]:
         return dict(self)
@@ -187,7 +207,12 @@ class CheckedDict(_Container, dict[str, Any]):
 
     def _all(self, items: Mapping[str, Any]) -> dict[str, Any]:
         problems: Problems = []
-        return settled(checked_dict(self._kind, items, self._place, problems), problems) or {}
+        given = checked_dict(self._kind, items, self._place, problems)
+        settled(given, problems)
+        found: dict[str, Any] = given or {}
+        for one in found.values():
+            link(one, self)
+        return found
 
     def setdefault(self, key: str, default: Any = None, /) -> Any:
         if key not in self:

@@ -85,12 +85,16 @@ def plain_name(name: str) -> str:
 
 def local_path(name: str) -> Path:
     """The absolute path of a file of this machine."""
-    return Path.cwd() / Path(name).expanduser()
+    return Path(_absolute(name))
+
+
+def _absolute(name: str) -> str:
+    return os.path.join(os.getcwd(), os.path.expanduser(name))  # noqa: PTH109, PTH111, PTH118
 
 
 def sandbox_file(name: str, target: str) -> SandboxFile:
     """A file for the sandbox, by its absolute path if it is on this machine."""
-    return SandboxFile(str(local_path(name)) if is_local(name) else name, target)
+    return SandboxFile(_absolute(name) if is_local(name) else name, target)
 
 
 def file_problem(place: str, name: str) -> Problem | None:

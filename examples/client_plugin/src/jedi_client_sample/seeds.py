@@ -25,5 +25,5 @@ class SeedSplitter(JobSplitter):
         return [Problem("splitter", name, "has no seed, or no subjob is wanted", "Use Gaudi")]
 
     def split(self, job: Any) -> Sequence[Override]:
-        """An override of the seed for each subjob."""
+        """Overrides of `seed`, one for each subjob."""
         return [Override({"application.seed": self.first + k}) for k in range(self.subjobs)]
