@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from jedi_client.errors import Forbidden, NotFound
 from jedi_client.gpi.interfaces import Accepted, UnitRecord, UnitState
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
+from jedi_client.gpi.store.opening import open_store
 from jedi_client.gpi.store.remote import ReadOnlyWarning, RemoteStore
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
 from sqlalchemy import text
-from support.service_process import bare_world, served
+from support.service_process import bare_world, reborn, served
 
 from jedi.agent.base import World
 from jedi.host.home import Home
@@ -191,3 +195,36 @@ def test_a_restart_of_the_service_loses_nothing(world: World) -> None:
         assert store.units(0) == units
         assert store.annotate("job", 0, name="x").counts == {"submitted": 1_000}
         store.close()
+
+
+def test_a_killed_service_stores_each_change_once(world: World) -> None:
+    """`kill -9 at each write`: the service dies while it creates records; each is there once."""
+    profile = Profile(f"unix:{Home(world.settings.home).api_socket}")
+    with reborn(world) as life:
+        store = RemoteStore(lambda: Client(profile))
+        for n in range(24):
+            if n % 4 == 0:
+                killer = threading.Timer(n / 4_000, os.kill, (life(), signal.SIGKILL))
+                killer.start()
+            store.create("job", [{"n": n}])
+        found = store.load("job", [one.id for one in store.list("job")])
+        assert [(one.id, one.document) for one in found] == [(n, {"n": n}) for n in range(24)]
+        store.close()
+
+
+def test_several_registries_are_open_together(
+    session: Sessions, world: World, tmp_path: Path
+) -> None:
+    """Row 100: "local and remote open together"; each has its own GUID and ids."""
+    url = f"unix:{Home(world.settings.home).api_socket}"
+    session().create("job", [DOCUMENT])
+    named, file, folder = (open_store(one) for one in (
+        f"{url}#thesis", f"file://{tmp_path}/a%20b/registry.db", tmp_path / "home"))  # fmt: skip
+    for one in (named, file, folder):
+        assert [made.id for made in one.create("job", [DOCUMENT])] == [0]
+    assert len({one.guid for one in (named, file, folder, session(read_only=True))}) == 4
+    assert named.url == f"{url}#thesis"
+    assert open_store(file.url).guid == file.guid
+    assert (tmp_path / "home/registry.db").exists() and (tmp_path / "a b/registry.db").exists()
+    for one in (named, file, folder):
+        one.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from uuid import UUID
 
 import pytest
@@ -382,3 +383,33 @@ def test_folders_are_kept(opens: Opens) -> None:
     with pytest.raises(NotFound, match="no folder /2025"):
         store.remove_folder("/2025")
     assert len(store.list("job")) == 3
+
+
+def test_either_the_client_or_the_backend_may_write(opens: Opens) -> None:
+    """Row 154: "at no instant both or neither may write": two sessions race; for each job one of
+    the edit and the submission wins, and the other is refused."""
+    store, other = opens(), opens()
+    jobs = store.create("job", [DOCUMENT] * 20)
+    won: list[tuple[int, str]] = []
+
+    def race(verb: str, session: Store) -> None:
+        for job in jobs:
+            try:
+                if verb == "begin":
+                    session.begin(job.id, job.version, "JEDI")
+                else:
+                    session.write("job", job.id, {"edited": True}, job.version)
+            except NotWritable:
+                continue
+            won.append((job.id, verb))
+
+    threads = [Thread(target=race, args=one) for one in (("begin", store), ("write", other))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(id for id, _ in won) == [job.id for job in jobs]
+    for now in store.load("job", [job.id for job in jobs]):
+        edited = (now.id, "write") in won
+        assert now.status == ("new" if edited else "submitting")
+        assert now.document == ({"edited": True} if edited else DOCUMENT)
