@@ -27,7 +27,7 @@ CHOSEN = "SplitterChosenSE"
 
 class ByInput:
     """A strategy that needs the files of the input; `numbers` are its options, with defaults (None:
-    the option is needed)."""
+    the option is needed; infinite: no limit)."""
 
     after: SplitAfter = "contents"
     numbers: ClassVar[Mapping[str, float | None]] = {}
@@ -46,6 +46,8 @@ class ByInput:
 
     def _problem(self, manifest: Manifest, name: str) -> Problem | None:
         value = manifest.get(name, self.numbers[name])
+        if name not in manifest and value is not None:
+            return None
         text = str(value)
         whole = name != MAX_GB
         form = r"[0-9]{1,9}" if whole else r"[0-9]{1,9}(\.[0-9]{1,9})?"
@@ -150,9 +152,9 @@ _NONE = np.empty(0, np.int64)
 
 
 class ByEvents(ByInput):
-    """So many events a unit, across files."""
+    """So many events a unit, across files; at most so many files, if that option is given."""
 
-    numbers: ClassVar[Mapping[str, float | None]] = {EVENTS: None}
+    numbers: ClassVar[Mapping[str, float | None]] = {EVENTS: None, MAX_FILES: np.inf}
 
     def plan(self, manifest: Manifest, files: Sequence[SplitFile]) -> Iterator[Unit]:
         """Yield the units. BadInput: the number of a file's events is unknown."""
@@ -161,15 +163,22 @@ class ByEvents(ByInput):
             remedy = "Give nEventsPerInputFile, or the numbers in .dataset.yaml"
             raise BadInput([Problem("InputData", unknown[0], rule, remedy)])
         size = int(self._number(manifest, EVENTS))
-        ranges = across(np.array([one.n_events or 0 for one in files], np.int64), size)
-        unit_of = (ranges.before // size).tolist()
-        uses: list[FileUse] = []
-        for n, (file, start, end) in enumerate(
-            zip(ranges.files.tolist(), ranges.starts.tolist(), ranges.ends.tolist(), strict=True)
-        ):
-            if n and unit_of[n] != unit_of[n - 1]:
-                yield Unit(files=uses)
-                uses = []
-            uses.append(FileUse(file, start, end + 1))
-        if uses:
+        most = int(min(self._number(manifest, MAX_FILES), max(len(files), 1)))
+        for first in range(0, len(files), most):
+            yield from _by_events(files[first : first + most], first, size)
+
+
+def _by_events(files: Sequence[SplitFile], first: int, size: int) -> Iterator[Unit]:
+    """Units of `size` events of some files; `first`: the position of the first of them."""
+    ranges = across(np.array([one.n_events or 0 for one in files], np.int64), size)
+    unit_of = (ranges.before // size).tolist()
+    uses: list[FileUse] = []
+    for n, (file, start, end) in enumerate(
+        zip(ranges.files.tolist(), ranges.starts.tolist(), ranges.ends.tolist(), strict=True)
+    ):
+        if n and unit_of[n] != unit_of[n - 1]:
             yield Unit(files=uses)
+            uses = []
+        uses.append(FileUse(first + file, start, end + 1))
+    if uses:
+        yield Unit(files=uses)

@@ -218,6 +218,10 @@ def test_rules_are_for_jedi_and_are_applied_here_for_local(tmp_path: Path) -> No
     assert job.splitter.split(job) == Rule("ByFiles", {"SplitterMaxFilesPerJob": 3})
     job.splitter = EventSplitter(events=500)
     assert job.splitter.split(job) == Rule("ByEvents", {"SplitterEventsPerJob": 500})
+    job.splitter.files = 1
+    assert job.splitter.split(job) == Rule(
+        "ByEvents", {"SplitterEventsPerJob": 500, "SplitterMaxFilesPerJob": 1}
+    )
 
 
 def test_a_splitter_of_the_backend_runs_on_the_server() -> None:

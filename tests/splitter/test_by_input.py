@@ -109,3 +109,25 @@ def test_bad_numbers(value: object) -> None:
     assert [p.path for p in ByFiles().check({MAX_FILES: value})] == [MAX_FILES]
     assert [p.path for p in ByEvents().check({})] == [EVENTS]
     assert BySize().check({MAX_GB: "1.5"}) == []
+
+
+def test_by_events_with_a_limit_of_files() -> None:
+    """Ganga documents, "GPI interface for splitting": `file_bunch_size=1, event_bunch_size=500`. 2
+    files of 1000 events make 4 units; 1200 events and 300 make 3 and 1, since no unit has two
+    files; without the limit they make 3."""
+
+    def ranges(
+        *events: int, most: int | None = 1
+    ) -> list[list[tuple[int, int | None, int | None]]]:
+        files = [SplitFile(f"f{n}", 1, n_events=one) for n, one in enumerate(events)]
+        limit = {} if most is None else {MAX_FILES: most}
+        units = ByEvents().plan({EVENTS: 500, **limit}, files)
+        return [[(one.position, one.start, one.stop) for one in unit.files] for unit in units]
+
+    assert ranges(1000, 1000) == [
+        [(0, 0, 500)], [(0, 500, 1000)], [(1, 0, 500)], [(1, 500, 1000)]]  # fmt: skip
+    assert ranges(1200, 300) == [
+        [(0, 0, 500)], [(0, 500, 1000)], [(0, 1000, 1200)], [(1, 0, 300)]]  # fmt: skip
+    assert len(ranges(1200, 300, most=None)) == 3
+    assert [len(unit) for unit in ranges(200, 200, 200, most=2)] == [2, 1]
+    assert [p.path for p in ByEvents().check({EVENTS: 5, MAX_FILES: 0})] == [MAX_FILES]

@@ -180,10 +180,11 @@ class SizeSplitter(InputSplitter):
 
 
 class EventSplitter(InputSplitter):
-    """So many events a subjob. The backend knows the numbers of events of files."""
+    """So many events a subjob, of at most so many files. The backend knows the events of files."""
 
     strategy = "ByEvents"
     events: int = prop(1000, doc="Events of each subjob", check=_positive)
+    files: int | None = prop(None, doc="Most files of each subjob", check=_positive)
 
     def check(self, job: Any) -> list[Problem]:
         """The job has input data, and a backend that knows its events."""
@@ -195,5 +196,6 @@ class EventSplitter(InputSplitter):
         return problems
 
     def options(self) -> dict[str, Any]:
-        """SplitterEventsPerJob."""
-        return {"SplitterEventsPerJob": self.events}
+        """SplitterEventsPerJob, and SplitterMaxFilesPerJob if there is a limit."""
+        most = {} if self.files is None else {"SplitterMaxFilesPerJob": self.files}
+        return {"SplitterEventsPerJob": self.events, **most}
