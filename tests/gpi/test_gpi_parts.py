@@ -243,6 +243,18 @@ def test_a_pair_that_can_not_work_is_refused() -> None:
     assert problems(application=OnlyOnJedi, backend="JEDI") == []
 
 
+@pytest.mark.parametrize("backend", [Local, JEDI])
+@pytest.mark.parametrize("application", [Executable, Script, OnlyOnJedi])
+def test_each_pair_has_a_program_or_a_remedy(application: Any, backend: Any) -> None:
+    """Check 29: every application with every backend submits or is refused cleanly."""
+    job = Analysis(application, backend)
+    found = problems_of(job)
+    assert all(one.path and one.rule and one.remedy for one in found)
+    assert bool(found) == ((application, backend) not in (
+        (Executable, Local), (Executable, JEDI), (OnlyOnJedi, JEDI)))  # fmt: skip
+    assert found or job.application.program(job).executable
+
+
 def test_mergers_name_declared_outputs() -> None:
     assert "is empty" in problems(merger=TextMerger())[0]
     assert "is no declared output" in problems(merger=TextMerger(["x"]), outputsandbox=["y"])[0]

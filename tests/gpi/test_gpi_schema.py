@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jedi_client.errors import BadInput
 from jedi_client.gpi.interfaces import Document
 from jedi_client.gpi.overrides import overridden
@@ -170,6 +172,37 @@ def test_documents_are_json_both_ways() -> None:
     assert again == bike and to_document(again) == document
     assert values_of(Bike, document)["brand"] == "Swift"
     assert repr(again).startswith("Bike(brand='Swift', spare=[Wheel(inches=20)], rear=Wheel(")
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(JSON, st.lists(TEXT, max_size=3), st.dictionaries(TEXT, TEXT, max_size=3))
+def test_every_value_survives(extra: Any, notes: list[str], labels: dict[str, str]) -> None:
+    bike = Bike(front=Wheel(1, notes), labels=labels, extra=extra)
+    again = from_document(json.loads(json.dumps(to_document(bike))))
+    assert again == bike and isinstance(again, Bike)
+    assert (again.extra, again.front.notes, again.labels) == (extra, notes, labels)
+
+
+def test_values_that_no_store_can_keep_are_refused() -> None:
+    """PostgreSQL keeps no NUL in JSON, and JSON no list that contains itself."""
+    ring: list[Any] = []
+    ring.append(ring)
+    assert refusal(lambda: Bike(extra=ring)) == [
+        "Bike.extra: None: is nested too deeply. Flatten it."
+    ]
+    assert refusal(lambda: Bike(extra=["a\0b"]))[0].endswith("has a NUL character. Leave it out.")
+    assert refusal(lambda: Bike(labels={"\ud800": "x"}))[0].endswith("Decode it as UTF-8.")
+    assert refusal(lambda: Wheel(2**63))[0].endswith("Give an integer of 64 bits.")
 
 
 def test_documents_report_all_mistakes_and_unknown_types() -> None:

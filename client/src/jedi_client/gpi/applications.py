@@ -17,14 +17,9 @@ from jedi_client.gpi.schema import Described, prop
 _INTERPRETERS = {".py": ("python3",), ".sh": ("sh",), ".bash": ("bash",), ".pl": ("perl",)}
 
 
-def _no_nul(args: Sequence[str]) -> tuple[str, str] | None:
-    """No program can get a NUL character in an argument; all others reach it verbatim."""
-    return ("has a NUL character", "Leave it out") if any("\0" in one for one in args) else None
-
-
 def _environment(variables: dict[str, str]) -> tuple[str, str] | None:
-    if any(not name or "=" in name or "\0" in name + value for name, value in variables.items()):
-        return "has a name or value that no environment can have", 'Write {"NAME": "value"}'
+    if any(not name or "=" in name for name in variables):
+        return "has a name that no environment can have", 'Write {"NAME": "value"}'
     return None
 
 
@@ -58,12 +53,12 @@ class Executable(Application):
     _aliases = {"exe": "executable", "parameters": "args"}  # noqa: RUF012
 
     executable: str = prop("echo", doc="Name or path of the program, where the job runs")
-    args: list[str] = prop([], doc="Arguments, verbatim", check=_no_nul)
+    args: list[str] = prop([], doc="Arguments, verbatim")
     environment: dict[str, str] = prop({}, doc="Variables of the environment", check=_environment)
 
     def check(self, job: Any) -> list[Problem]:
         """The program has a name."""
-        if self.executable.strip() and "\0" not in self.executable:
+        if self.executable.strip():
             return []
         rule = "names no program"
         return [Problem("application.executable", self.executable, rule, "Give a name or a path")]
@@ -80,7 +75,7 @@ class Script(Application):
     _aliases = {"exe": "file", "parameters": "args"}  # noqa: RUF012
 
     file: str = prop("", doc="Path of the script on this machine")
-    args: list[str] = prop([], doc="Arguments, verbatim", check=_no_nul)
+    args: list[str] = prop([], doc="Arguments, verbatim")
     environment: dict[str, str] = prop({}, doc="Variables of the environment", check=_environment)
     interpreter: str = prop(
         "", doc="Command that runs the script, such as `python3 -u`", check=_command

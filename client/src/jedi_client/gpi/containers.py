@@ -259,8 +259,19 @@ def checked_dict(kind: Kind, value: Any, path: str, problems: Problems) -> Check
         return None
     found = {}
     for key, one in value.items():
-        if isinstance(key, str):
-            found[key] = kind.check(one, f"{path}[{key!r}]", problems)
-        else:
+        if not isinstance(key, str):
             problems.append(Problem(path, key, "is not a string", f"Write the key {str(key)!r}"))
+        elif mistake := mistake_of_text(key):
+            problems.append(Problem(path, key, *mistake))
+        else:
+            found[key] = kind.check(one, f"{path}[{key!r}]", problems)
     return CheckedDict(kind, found)
+
+
+def mistake_of_text(text: str) -> tuple[str, str] | None:
+    """The reason why a text can't be stored, with the remedy."""
+    if "\0" in text:
+        return "has a NUL character", "Leave it out"
+    if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        return "is no Unicode text", "Decode it as UTF-8"
+    return None

@@ -23,7 +23,7 @@ SHARED = "shared://"
 def _inside(name: str) -> tuple[str, str] | None:
     """A name in the working directory: relative, and not above it."""
     path = PurePosixPath(name)
-    if name and (path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name):
+    if name and (path.is_absolute() or ".." in path.parts or not path.parts):
         return "lies outside the working directory", "Give a plain name, such as c.db"
     return None
 

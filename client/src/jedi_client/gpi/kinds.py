@@ -17,7 +17,10 @@ from jedi_client.gpi.containers import (
     Problems,
     checked_dict,
     checked_list,
+    mistake_of_text,
 )  # fmt: skip
+
+_INTEGERS = 2**63
 
 
 class Scalar:
@@ -34,8 +37,10 @@ class Scalar:
         found = _scalar(self.type, value)
         if found is None:
             problems.append(Problem(path, value, f"is not {self.title}", self._remedy(value)))
-        elif self.type is str and not found.isascii() and _surrogates(found):
-            problems.append(Problem(path, value, "is no Unicode text", "Decode it as UTF-8"))
+        elif self.type is str and (mistake := mistake_of_text(found)):
+            problems.append(Problem(path, value, *mistake))
+        elif self.type is int and not -_INTEGERS <= found < _INTEGERS:
+            problems.append(Problem(path, value, "is too large", "Give an integer of 64 bits"))
         elif self.type is float and not math.isfinite(found):
             problems.append(Problem(path, value, "is not finite", "Give a finite number"))
         return found
@@ -74,10 +79,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _surrogates(text: str) -> bool:
-    return any("\ud800" <= c <= "\udfff" for c in text)
 
 
 class OneOf(Scalar):

@@ -62,7 +62,11 @@ class Property:
         except BadInput as error:
             problems += [Problem(path, p.value, p.rule, p.remedy) for p in error.problems]
             return None
-        found = self.kind.check(value, path, problems)
+        try:
+            found = self.kind.check(value, path, problems)
+        except RecursionError:
+            problems.append(Problem(path, None, "is nested too deeply", "Flatten it"))
+            return None
         if len(problems) > before or found is None:
             return found
         choices = self.choices()
@@ -251,7 +255,9 @@ class Described(_Object):
         raise BadInput([Problem(f"{type(self).__name__}.{name}", None, "can't be deleted", remedy)])
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other)["_values"] == self._values
+        if not isinstance(other, Described) or type(other) is not type(self):
+            return False
+        return other._values == self._values
 
     __hash__ = None  # type: ignore[assignment]
 
