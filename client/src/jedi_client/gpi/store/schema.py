@@ -84,7 +84,47 @@ CREATE TABLE folder_jobs (
     "CREATE INDEX folder_jobs_job ON folder_jobs (job)",
 )
 
-STEPS: Sequence[Step] = (_RECORDS, _FOLDERS)
+_LOCAL: Step = (
+    "CREATE TABLE local_state (one INTEGER PRIMARY KEY CHECK (one = 1), change INTEGER NOT NULL)",
+    "INSERT INTO local_state VALUES (1, 0)",
+    """
+CREATE TABLE local_jobs (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  key TEXT NOT NULL UNIQUE,
+  place TEXT NOT NULL,
+  single INTEGER NOT NULL,
+  slots INTEGER,
+  outputs TEXT NOT NULL,
+  environment TEXT NOT NULL)
+""",
+    """
+CREATE TABLE local_runs (
+  job INTEGER NOT NULL,
+  k INTEGER NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('new', 'waiting', 'running', 'completed', 'failed',
+    'killed')),
+  attempt INTEGER NOT NULL DEFAULT 0,
+  program TEXT NOT NULL,
+  pid INTEGER,
+  born TEXT,
+  to_kill INTEGER NOT NULL DEFAULT 0,
+  exit_code INTEGER,
+  reason TEXT,
+  change INTEGER NOT NULL,
+  PRIMARY KEY (job, k)) WITHOUT ROWID
+""",
+    "CREATE INDEX local_runs_live ON local_runs (status, job, k) "
+    "WHERE status IN ('waiting', 'running')",
+    "CREATE INDEX local_runs_change ON local_runs (job, change)",
+    """
+CREATE TABLE local_attempts (
+  job INTEGER NOT NULL, k INTEGER NOT NULL, attempt INTEGER NOT NULL, status TEXT NOT NULL,
+  exit_code INTEGER, started REAL, ended REAL,
+  PRIMARY KEY (job, k, attempt)) WITHOUT ROWID
+""",
+)
+
+STEPS: Sequence[Step] = (_RECORDS, _FOLDERS, _LOCAL)
 """All steps. Other parts of the client add their own tables here, by a new step."""
 
 

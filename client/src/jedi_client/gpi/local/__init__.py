@@ -1,0 +1,1 @@
+"""Backend Local: jobs run on this machine, by a helper process that survives the session."""
