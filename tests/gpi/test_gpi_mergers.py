@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def test_all_files_are_merged_or_none(tmp_path: Path) -> None:
 
 SUM = """
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 target, *files = sys.argv[1:]
 Path(target).write_text(str(sum(int(Path(one).read_text()) for one in files)))
@@ -116,6 +118,19 @@ def test_a_failing_program_fails_the_merge(tmp_path: Path, program: str, said: s
         CustomMerger(["out"], program=str(tmp_path)).merge([], tmp_path / "x")
 
 
+class DividingMerger(OutputMerger):
+    """A plug-in with a mistake."""
+
+    def merge(self, files: Sequence[Path], to: Path) -> None:
+        to.write_text(str(1 / 0))
+
+
+def test_a_failing_plugin_fails_the_merge(tmp_path: Path) -> None:
+    with pytest.raises(MergeFailed, match="DividingMerger failed: ZeroDivisionError"):
+        merge_outputs(DividingMerger(["out"]), folders(tmp_path, "1"), tmp_path / "to")
+    assert list((tmp_path / "to").iterdir()) == []
+
+
 def test_programs_are_checked_before_submission(tmp_path: Path) -> None:
     class Job:
         outputsandbox = ("out",)
@@ -149,6 +164,8 @@ def write_root(path: Path, shift: int, weights: Any = None) -> None:
     with uproot.recreate(path) as file:
         file["mass"] = np.histogram(x, bins=5, range=(0, 10), weights=weights)
         file["deep/plane"] = np.histogram2d(x, x, bins=4, range=[(0, 20), (0, 20)])
+        file.mkrntuple("points", {"z": awkward.Array([[1.5], [shift, 2]])})
+        file.mktree("empty", {"e": "float64"})
         file.mktree("hits", {"e": "float64", "v": "var * int64"}).extend(
             {"e": x[:2], "v": awkward.Array([[shift], []])}
         )
@@ -170,6 +187,8 @@ def test_histograms_are_added_and_trees_follow(tmp_path: Path) -> None:
         assert file["deep/plane"].values().sum() == 30
         assert file["hits"]["e"].array().tolist() == [0, 1, 1, 2, 2, 3]
         assert file["hits"]["v"].array().tolist() == [[0], [], [1], [], [2], []]
+        assert file["points"]["z"].array().tolist() == [[1.5], [0, 2], [1.5], [1, 2], [1.5], [2, 2]]
+        assert file["empty"].num_entries == 0
 
 
 def test_weights_profiles_and_axes(tmp_path: Path) -> None:
@@ -203,6 +222,16 @@ def test_weights_profiles_and_axes(tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("no ROOT file")
     with pytest.raises(MergeFailed, match="broken"):
         add_up([files[0], tmp_path / "broken"], tmp_path / "sum")
+    (tmp_path / "torn").write_bytes(files[0].read_bytes()[:700])
+    with pytest.raises(MergeFailed, match="torn"):
+        add_up([files[0], tmp_path / "torn"], tmp_path / "sum")
+    for name, branch in (("one", "a"), ("other", "b")):
+        with uproot.recreate(tmp_path / name) as file:
+            file.mktree("t", {branch: "int32"})
+    with pytest.raises(
+        MergeFailed, match=r"tree t has the branches \['b'\], before it had \['a'\]"
+    ):
+        add_up([tmp_path / "one", tmp_path / "other"], tmp_path / "sum")
     with uproot.recreate(tmp_path / "text") as file:
         file["note"] = "words"
     with pytest.raises(MergeFailed, match="note is a TObjString, which has no sum"):

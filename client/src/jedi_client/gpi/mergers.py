@@ -78,13 +78,24 @@ def _merged(merger: OutputMerger, files: Sequence[Path], target: Path) -> tuple[
     new = target.with_name(f".merging-{os.getpid()}-{target.name}")
     new.unlink(missing_ok=True)
     try:
-        merger.merge(present, new)
+        _merge(merger, present, new)
         if not new.is_file():
             raise MergeFailed(f"{type(merger).__name__} wrote no {target.name}. See its messages")
     except BaseException:
         new.unlink(missing_ok=True)
         raise
     return new, target
+
+
+def _merge(merger: OutputMerger, files: Sequence[Path], to: Path) -> None:
+    """Ask the merger, which may be a plug-in: any error of it is MergeFailed."""
+    try:
+        merger.merge(files, to)
+    except MergeFailed:
+        raise
+    except Exception as error:
+        name = type(merger).__name__
+        raise MergeFailed(f"{name} failed: {type(error).__name__}: {error}") from error
 
 
 class TextMerger(OutputMerger):

@@ -37,11 +37,14 @@ def add_up(files: Sequence[Path], to: Path) -> None:
                             _add(sums, name, source[name])
                         elif class_name == "TTree":
                             _append(target, trees, name, source[name])
+                        elif class_name == "ROOT::RNTuple":
+                            _append_tuple(target, trees, name, source[name])
                         else:
                             raise _Unfit(f"{name} is a {class_name}, which has no sum")
-            except (_Unfit, OSError, ValueError, KeyError, NotImplementedError) as error:
+            except Exception as error:  # uproot has many
+                said = str(error).strip().split("\n")[0]
                 remedy = "Take CustomMerger with hadd, or leave this object out"
-                raise MergeFailed(f"{path}: {error}. {remedy}") from error
+                raise MergeFailed(f"{path}: {said}. {remedy}") from error
         for name, histogram in sums.items():
             target[name] = histogram
 
@@ -108,8 +111,24 @@ def _append(target: Any, trees: dict[str, Any], name: str, tree: Any) -> None:
     if name not in trees:
         types = {one: tree[one].array(entry_stop=1).type.content for one in branches}
         trees[name] = (branches, target.mktree(name, types, title=tree.title))
+    written = _same(trees, name, branches)
+    for chunk in tree.iterate(branches, step_size=_STEP):
+        written.extend({one: chunk[one] for one in branches})
+
+
+def _append_tuple(target: Any, trees: dict[str, Any], name: str, entries: Any) -> None:
+    """Append the entries of an RNTuple, the successor of trees."""
+    fields = list(entries.keys())
+    if name not in trees:
+        trees[name] = (fields, target.mkrntuple(name, entries.arrays(entry_stop=0)))
+    written = _same(trees, name, fields)
+    for chunk in entries.iterate(step_size=_STEP):
+        written.extend(chunk)
+
+
+def _same(trees: dict[str, Any], name: str, branches: list[str]) -> Any:
+    """The tree to append to, which has the same branches."""
     known, written = trees[name]
     if known != branches:
         raise _Unfit(f"tree {name} has the branches {branches}, before it had {known}")
-    for chunk in tree.iterate(branches, step_size=_STEP):
-        written.extend({one: chunk[one] for one in branches})
+    return written
