@@ -14,10 +14,10 @@ from jedi_client.gpi.interfaces import Status
 from jedi_client.gpi.report import NotWritable
 from jedi_client.gpi.status import ENDED, after
 from jedi_client.gpi.store import refusals
-from jedi_client.gpi.store.rows import counted, text_of
+from jedi_client.gpi.store.rows import counted, object_of, text_of
 from sqlalchemy import Connection
 
-from jedi.core.errors import Forbidden, NotFound, Refused
+from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
 from jedi.taskbuffer.registries import drafts, folders, registries, subjobs
 from jedi.taskbuffer.registries.drafts import Draft
 from jedi.taskbuffer.registries.registries import JobRegistry, RegistryLease
@@ -156,6 +156,11 @@ def create(
 ) -> list[Draft]:  # fmt: skip
     """New records with the next ids; names and comments: one for each document, or none."""
     number = len(documents)
+    _must_be_objects("documents", documents)
+    for argument, texts in (("names", names), ("comments", comments)):
+        if texts and len(texts) != number:
+            rule = f"has {len(texts)} texts for {number} documents"
+            raise BadInput([Problem(argument, texts, rule, "Give one for each document, or none")])
     with changing(writer) as change:
         first = registries.draw_ids(writer.tx, writer.guid, kind, number)
         drafts.create(writer.tx, writer.guid, kind, first, change, documents,
@@ -163,8 +168,17 @@ def create(
         return load(writer.tx, writer.guid, kind, range(first, first + number))
 
 
+def _must_be_objects(argument: str, texts: Sequence[str]) -> None:
+    """BadInput for texts that are no JSON objects."""
+    problems = [Problem(f"{argument}.{number}", text[:80], "is no JSON object", "Write {...}")
+                for number, text in enumerate(texts) if object_of(text) is None]  # fmt: skip
+    if problems:
+        raise BadInput(problems)
+
+
 def write(writer: Writer, kind: str, id: int, document: str, version: int) -> Draft:
     """A new document of a new record. Refused: it is not new, or has another version."""
+    _must_be_objects("document", [document])
     with changing(writer) as change:
         if not drafts.write(writer.tx, writer.guid, kind, id, document, version, change):
             raise refusals.of_change(_one(writer, kind, id), version)
@@ -198,6 +212,7 @@ def accept(
     submission: int | None,
 ) -> Draft:  # fmt: skip
     """submitting or unknown -> submitted. Refused: no submission waits for this answer."""
+    _must_be_objects("units", [one.override for one in units])
     with changing(writer) as change:
         subjobs.clear(writer.tx, writer.guid, id)
         subjobs.put(writer.tx, writer.guid, _columns([(id, one) for one in units]))
@@ -258,8 +273,9 @@ def _is_news(known: Draft, state: DraftState) -> bool:
         state.status, state.cursor, state.complete, state.reason)  # fmt: skip
 
 
-def _columns(units: Sequence[tuple[int, SubjobState]]) -> dict[str, list[Any]]:
-    """Subjobs as columns of `subjobs.put`."""
+def _columns(given: Sequence[tuple[int, SubjobState]]) -> dict[str, list[Any]]:
+    """Subjobs as columns of `subjobs.put`. Of two values for one, the later counts."""
+    units = [(job, one) for (job, _), one in {(job, one.k): one for job, one in given}.items()]
     return {
         "jobs": [job for job, _ in units],
         "ks": [one.k for _, one in units],

@@ -1,5 +1,7 @@
 """Registries on the service: the lease. Source: docs/reference/ganga.md#writers."""
 
+# Raw UPDATEs: a damaged document, which no session writes.
+
 from __future__ import annotations
 
 import os
@@ -10,11 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from jedi_client.errors import Forbidden, NotFound
+from jedi_client.errors import BadInput, Forbidden, NotFound
 from jedi_client.gpi.interfaces import Accepted, UnitRecord, UnitState
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
 from jedi_client.gpi.store.opening import open_store
 from jedi_client.gpi.store.remote import ReadOnlyWarning, RemoteStore
+from jedi_client.gpi.store.rows import TORN
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
 from sqlalchemy import text
@@ -155,6 +158,41 @@ def test_registries_are_their_owners(session: Sessions, world: World) -> None:
             client.draft_list(other, "job")
         with pytest.raises(NotFound, match="There is no registry"):
             client.draft_list(other.replace("4", "5"), "job")
+
+
+def test_a_torn_record_harms_no_other(session: Sessions, world: World) -> None:
+    """Check 28: "torn record on disk: rest of registry usable"."""
+    store = session()
+    store.create("job", [DOCUMENT] * 3)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_drafts SET document = '{' WHERE id = 1"))
+    found = store.load("job", [0, 1, 2])
+    assert [one.document for one in found] == [DOCUMENT, None, DOCUMENT]
+    assert [one.reason for one in found] == [None, TORN, None]
+    store.remove("job", [1])
+    assert [one.id for one in store.list("job")] == [0, 2]
+
+
+def test_requests_with_mistakes_are_refused(session: Sessions) -> None:
+    """The service checks what other clients than this one may send."""
+    store = session()
+    store.create("job", [DOCUMENT])
+    store.begin(0, 1, "JEDI")
+    twice = [{"k": 0, "status": "running"}, {"k": 0, "status": "failed"}]
+    with store._writing() as (client, guid, lease):
+        for documents, names in (["["], []), (["{}", "[]"], []), (["{}"], ["a", "b"]):
+            with pytest.raises(BadInput):
+                client.draft_create(guid, "job", lease=lease, documents=documents, names=names)
+        with pytest.raises(BadInput):
+            client.draft_units(guid, 0, ks=[2**31])
+        with pytest.raises(BadInput):
+            client.draft_list(guid, "folder")
+        with pytest.raises(BadInput):
+            client.folder_put(guid, lease=lease, path="no/root")
+        done = client.draft_accept(
+            guid, 0, lease=lease, backend_id="17", status="submitted", units=twice
+        )
+    assert done.counts == {"failed": 1}
 
 
 def test_writers_take_turns(session: Sessions) -> None:

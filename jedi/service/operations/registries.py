@@ -21,6 +21,7 @@ _TEXT = r"^[^\x00]*$"
 RecordKind = Annotated[str, Field(pattern="^(job|template)$")]
 RecordId = Annotated[int, Field(ge=0, lt=2**53)]
 RecordIds = Annotated[list[RecordId], Field(max_length=10_000)]
+SubjobNr = Annotated[int, Field(ge=0, lt=2**31)]
 ChangeNr = Annotated[int, Field(ge=0, lt=2**63)]
 NoteText = Annotated[str, Field(max_length=100_000, pattern=_TEXT)]
 DocumentText = Annotated[str, Field(max_length=FILE_MAX, pattern=_TEXT)]
@@ -34,7 +35,7 @@ JobStatus = Literal["new", "submitting", "submitted", "running", "completing", "
 class SubjobNow(BaseModel, extra="forbid"):
     """A subjob now. `override`: JSON, for a new one."""
 
-    k: Annotated[int, Field(ge=0, lt=2**31)]
+    k: SubjobNr
     status: JobStatus
     attempt: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     panda_id: Annotated[int, Field(ge=0, lt=2**63)] | None = None
@@ -239,7 +240,7 @@ def note(
            question=True)  # fmt: skip
 def units(
     call: Call, guid: Guid, id: RecordId,
-    ks: Annotated[list[RecordId], Field(max_length=100_000)] | None = None,
+    ks: Annotated[list[SubjobNr], Field(max_length=100_000)] | None = None,
 ) -> list[KnownSubjob]:  # fmt: skip
     """List the subjobs of a job, or those with some numbers."""
     registries.own(call.tx, call.who, guid)
