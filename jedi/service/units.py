@@ -29,7 +29,13 @@ from jedi.splitter.variables import OutOfRoomError
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import changes, unit_states
 from jedi.taskbuffer.reports.changes import Mark
-from jedi.taskbuffer.reports.unit_states import StatesQuestion, UnitAttempt, UnitSummary
+from jedi.taskbuffer.reports.listings import FileSummary
+from jedi.taskbuffer.reports.unit_states import (
+    MadeByUnit,
+    StatesQuestion,
+    UnitAttempt,
+    UnitSummary,
+)
 from jedi.taskbuffer.tasks import herds, unit_verbs
 from jedi.taskbuffer.tasks import units as rows
 
@@ -65,14 +71,15 @@ def submit_units(
     ddm: DDM,
     who: str,
     document: Mapping[str, Any],
-    units: Sequence[Any],
+    units: Sequence[Any] | None,
     files: LocalFiles,
     key: str,
     *,
     keep_going: bool,
 ) -> SubmittedUnits:
     """Store a task whose units come with it. Units that can't be accepted are refused, each with
-    its reason; unless the caller keeps going, those after the first one are not tried.
+    its reason; unless the caller keeps going, those after the first one are not tried. Without
+    `units` a splitter makes them later.
 
     BadInput: the task is wrong, or no unit is accepted; Refused: the key was settled before.
     """
@@ -84,12 +91,14 @@ def submit_units(
                 code="key_settled",
             )
         return _answer(tx, known)
-    settings = knobs.load(tx)
-    found = _judged(ddm, document, units, int(settings.split.max_units), keep_going=keep_going)
-    text = json.dumps(_narrowed(document, found))
-    done = submit(tx, ddm, who, text, "json", files, explicit=True)
+    settings, found = knobs.load(tx), []
+    if units is not None:
+        found = _judged(ddm, document, units, int(settings.split.max_units), keep_going=keep_going)
+    text = json.dumps(_narrowed(document, found) if found else document)
+    done = submit(tx, ddm, who, text, "json", files, explicit=bool(found))
     rows.keep_key(tx, who, key, done.jedi_task_id)
-    _write(tx, done.jedi_task_id, found, _values(document), settings)
+    if found:
+        _write(tx, done.jedi_task_id, found, _values(document), settings)
     refused = [RefusedPart(n, one.refusal) for n, one in enumerate(found, 1) if one.refusal]
     return SubmittedUnits(done.jedi_task_id, done.status, True, len(found), refused, done.warnings)
 
@@ -212,9 +221,12 @@ def _write(
 
 @dataclass(frozen=True, slots=True)
 class UnitOutput:
-    """An output file with its unit (None: a merged file, of several)."""
+    """An output file with its unit (None: a merged file, of several), and the name that its payload
+    gave it."""
 
     unit_nr: int | None
+    name: str
+    file_id: int
     panda_id: int | None
     dataset: str
     lfn: str
@@ -276,10 +288,11 @@ def attempts(tx: Connection, jedi_task_id: int, unit_nr: int) -> list[UnitAttemp
 
 def outputs(tx: Connection, jedi_task_id: int) -> list[UnitOutput]:
     """Return the finished outputs of a task that are still kept, each with its unit. NotFound."""
-    found = tasks.outputs(tx, jedi_task_id)
-    units = unit_states.units_of_jobs(tx, jedi_task_id)
-    return [
-        UnitOutput(units.get(file.panda_id or 0), file.panda_id, file.dataset, file.lfn, file.size,
-                   file.adler32)
-        for file in found
-    ]  # fmt: skip
+    made = unit_states.made_by_units(tx, jedi_task_id)
+    return [_output(file, made.get(file.file_id)) for file in tasks.outputs(tx, jedi_task_id)]
+
+
+def _output(file: FileSummary, made: MadeByUnit | None) -> UnitOutput:
+    unit_nr, name = (made.unit_nr, made.name) if made else (None, file.lfn)
+    return UnitOutput(unit_nr, name, file.file_id, file.panda_id, file.dataset, file.lfn,
+                      file.size, file.adler32)  # fmt: skip

@@ -198,12 +198,14 @@ class LinkSummary(Value):
 
 @dataclass(eq=False, repr=False)
 class Me(Value):
-    """The caller: role, way of the identity (socket, token, oidc), scope of the token."""
+    """The caller: role, way of the identity (socket, token, oidc), scope of the token.
+    `task_scope`: that of the datasets of his tasks."""
 
     user_name: str
     role: str
     way: str
     scope: str
+    task_scope: str
 
 
 @dataclass(eq=False, repr=False)
@@ -1262,9 +1264,12 @@ class Changed(Value):
 
 @dataclass(eq=False, repr=False)
 class UnitOutput(Value):
-    """An output file with its unit (None: a merged file, of several)."""
+    """An output file with its unit (None: a merged file, of several), and the name that its payload
+    gave it."""
 
     unit_nr: int | None
+    name: str
+    file_id: int
     panda_id: int | None
     dataset: str
     lfn: str

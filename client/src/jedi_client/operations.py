@@ -927,17 +927,17 @@ class Client(Transport):
         self,
         *,
         document: dict[str, Any],
-        units: list[Any],
         key: str,
+        units: list[Any] | None = None,
         sandbox: str | None = None,
         keep_going: bool = True,
         dry_run: bool = False,
     ) -> SubmittedUnits:
-        """Submit a task with splitter Explicit, and its units, each with `options` and, if it reads some of the input alone, `files`. A unit that JEDI refuses does not stop the others; without `keep_going` those after it are not tried. `key`: makes one task at most."""
+        """Submit a task with its units (splitter Explicit), each with `options` and, if it reads some of the input alone, `files`; or with a splitter that makes them. A unit that JEDI refuses does not stop the others; without `keep_going` those after it are not tried. `key`: makes one task at most."""
         return self.call(
             "POST", "/v1/units/submit",
             {},
-            {"document": document, "units": units, "key": key, "sandbox": sandbox, "keep_going": keep_going, "dry_run": dry_run},
+            {"document": document, "key": key, "units": units, "sandbox": sandbox, "keep_going": keep_going, "dry_run": dry_run},
             SubmittedUnits,
         )
 

@@ -124,6 +124,28 @@ def bundle(
     return Sandbox(hashlib.sha256(data).hexdigest(), data), []
 
 
+def pack(files: Sequence[tuple[str, Path, bool]], max_mb: int) -> Sandbox:
+    """Pack files as they are, each under a name: (name, path, True to make it executable).
+    BadInput names all that can't be packed."""
+    contents = _Contents(max_mb)
+    problems: list[Problem] = []
+    for name, path, executable in files:
+        try:
+            mode = path.stat().st_mode
+            with path.open("rb") as file:
+                data = file.read(contents.left + 1)
+            contents.add(_Member(name, data, executable or bool(mode & 0o111)))
+        except _UnusableFile as error:
+            problems.append(Problem(f"inputsandbox.{name}", str(path), *error.args))
+        except OSError as error:
+            rule = f"can't be read: {error.strerror}"
+            problems.append(Problem(f"inputsandbox.{name}", str(path), rule, "Correct the path"))
+    if problems:
+        raise BadInput(problems)
+    data = _packed(contents.members)
+    return Sandbox(hashlib.sha256(data).hexdigest(), data)
+
+
 def _members(path: Path, most: int) -> Iterator[_Member]:
     """Yield the members of a listed file; at most `most` + 1 bytes of each are read."""
     mode = path.stat().st_mode

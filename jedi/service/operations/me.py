@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jedi.core import names
 from jedi.core.errors import BadInput, Problem
 from jedi.service import access
 from jedi.service.operations.arguments import NameText
@@ -19,18 +20,21 @@ from jedi.taskbuffer.users.audit import AuditEntry
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """The caller: role, way of the identity (socket, token, oidc), scope of the token."""
+    """The caller: role, way of the identity (socket, token, oidc), scope of the token.
+    `task_scope`: that of the datasets of his tasks."""
 
     user_name: str
     role: str
     way: str
     scope: str
+    task_scope: str
 
 
 @operation("me.show", "GET", "/v1/me", ANYBODY)
 def whoami(call: Call) -> Me:
     """Show the caller's identity and role."""
-    return Me(call.who, call.role, call.caller.way, call.caller.scope)
+    return Me(call.who, call.role, call.caller.way, call.caller.scope,
+              names.task_scope(call.who))  # fmt: skip
 
 
 @operation("token.create", "POST", "/v1/tokens", SELF, scope="read", secret=True)

@@ -24,14 +24,15 @@ SubmissionKey = Annotated[str, Field(min_length=1, max_length=200)]
 def submit(
     call: Call,
     document: dict[str, Any],
-    units: Annotated[list[Any], Field(min_length=1)],
     key: SubmissionKey,
+    units: list[Any] | None = None,
     sandbox: Sha256 | None = None,
     keep_going: bool = True,
 ) -> service.SubmittedUnits:
-    """Submit a task with splitter Explicit, and its units, each with `options` and, if it reads
-    some of the input alone, `files`. A unit that JEDI refuses does not stop the others; without
-    `keep_going` those after it are not tried. `key`: makes one task at most."""
+    """Submit a task with its units (splitter Explicit), each with `options` and, if it reads some
+    of the input alone, `files`; or with a splitter that makes them. A unit that JEDI refuses
+    does not stop the others; without `keep_going` those after it are not tried. `key`: makes one
+    task at most."""
     files = uploaded(call, sandbox)
     done = service.submit_units(call.tx, call.ddm, call.who, document, units, files, key,
                               keep_going=keep_going)  # fmt: skip

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, listed
+from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 
 _QUEUED = listed((*states.JOB_QUEUED, "sent", "starting"))
 _KILLED = "'aborting', 'toabort', 'aborted'"
@@ -167,12 +168,23 @@ def attempts(tx: Connection, jedi_task_id: int, unit_nr: int) -> list[UnitAttemp
     return rows_of(UnitAttempt, tx.execute(_OF_UNIT, {"task": jedi_task_id, "unit": unit_nr}))
 
 
-_UNITS_OF_JOBS = text("""
-SELECT pandaid, unit_nr FROM jedi_jobs WHERE jeditaskid = :task AND kind = 'normal' UNION ALL
-SELECT pandaid, unit_nr FROM jedi_jobs_archived WHERE jeditaskid = :task AND kind = 'normal'
+_MADE = text(f"""
+SELECT f.fileid AS file_id, j.unit_nr, coalesce(f.source_name, f.lfn) AS name
+FROM {all_jobs("pandaid, jeditaskid, unit_nr, kind")} j
+  JOIN {all_files("pandaid, fileid, source_name, lfn, type")} f USING (pandaid)
+WHERE j.jeditaskid = :task AND j.kind = 'normal' AND f.type = 'output'
 """)
 
 
-def units_of_jobs(tx: Connection, jedi_task_id: int) -> dict[int, int]:
-    """The units of a task's jobs, by PandaID."""
-    return dict_of(int, int, tx.execute(_UNITS_OF_JOBS, {"task": jedi_task_id}))
+class MadeByUnit(NamedTuple):
+    """An output file of a unit, and the name that its payload gave it."""
+
+    file_id: int
+    unit_nr: int
+    name: str
+
+
+def made_by_units(tx: Connection, jedi_task_id: int) -> dict[int, MadeByUnit]:
+    """The outputs of the units of a task, by file id."""
+    rows = rows_of(MadeByUnit, tx.execute(_MADE, {"task": jedi_task_id}))
+    return {row.file_id: row for row in rows}

@@ -1,0 +1,180 @@
+"""Backend JEDI of the Python interface, on a real service; jobs end as they are told to.
+
+Expected values: docs/reference/ganga.md#jobs-on-jedi; rows of the documents by hand.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jedi_client.errors import BadInput
+from jedi_client.gpi.backends import JEDI
+from jedi_client.gpi.interfaces import (
+    Program,
+    Rule,
+    SandboxFile,
+    Submission,
+    UnitPlan,
+)
+from jedi_client.gpi.jedi_backend import JediBackend
+from support.commanding import add_inputs, cycle, end, everything, jobs, take, work_off
+from support.generating import rows
+from support.herds import jobs as with_commands
+
+from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.splitter.agent import Splitter
+from jedi.taskrefiner.agent import TaskRefiner
+
+ODD = ["--name", "a 'quoted' \"name\"", "$HOME %j %s ${UNIT/Command} $$", "line\nfeed", "é", ""]
+
+
+def plan(k: int, *args: str, files: Sequence[SandboxFile] = (), **more: Any) -> UnitPlan:
+    return UnitPlan(k, Program("printf", ("%s|", *args), {"MODE": "a b"}, files), **more)
+
+
+def submission(tmp_path: Path, *units: UnitPlan, key: str = "guid 1 1", **more: Any) -> Submission:
+    """A job with units."""
+    values: dict[str, Any] = {
+        "key": key, "name": "Z→mumu", "program": Program("printf", ("%s|", *ODD)), "sandbox": (),
+        "document": {"backend": {"type": "JEDI", "site": "SITE_A", "max_attempts": 2}},
+        "inputs": (), "outputs": (), "rule": None, "keep_going": True, **more,
+    }  # fmt: skip
+    return Submission(units=units, workspace=tmp_path, **values)
+
+
+def split(world: World) -> None:
+    """All that can be done without a pilot, for tasks with input."""
+    cycle(world, TaskRefiner, ContentsFeeder, Splitter, JobGenerator)
+
+
+def ran(command: str, where: Path) -> str:
+    """What a command prints in a directory."""
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=where, capture_output=True, check=True)
+    return done.stdout.decode()
+
+
+@pytest.mark.usefixtures("service")
+def test_arguments_and_sandboxes_reach_the_node_verbatim(world: World, tmp_path: Path) -> None:
+    """Expected (rows 26, 69): arguments verbatim, quotes, newlines, unicode; one sandbox, whose
+    shared files all units see, and a file of one unit under its own name."""
+    shared, first, second = (tmp_path / name for name in ("shared", "first", "second"))
+    for path in (shared, first, second):
+        path.write_text(path.name)
+    cut = [SandboxFile(str(one), "cuts.json") for one in (first, second)]
+    backend = JediBackend(JEDI())
+    done = backend.submit(
+        submission(
+            tmp_path,
+            plan(0, *ODD, files=cut[:1]), plan(1, "2", files=cut[1:]), plan(2, "3"),
+            sandbox=[SandboxFile(str(shared), "c/shared.txt")],
+        )
+    )  # fmt: skip
+    assert dict(done.refused) == {}
+    everything(world)
+    made = with_commands(world, int(done.backend_id))
+    [data] = rows(world, "SELECT data FROM jedi_sandboxes")
+    seen = []
+    for one in made:
+        where = tmp_path / str(one.unit_nr)
+        with tarfile.open(fileobj=io.BytesIO(data.data)) as archive:
+            archive.extractall(where, filter="data")
+        printed = ran(one.jobparameters, where)
+        cuts = where / "cuts.json"
+        seen.append((printed, cuts.read_text() if cuts.exists() else None))
+        assert (where / "c" / "shared.txt").read_text() == "shared"
+    assert seen == [("|".join([*ODD, ""]), "first"), ("2|", "second"), ("3|", None)]
+
+
+@pytest.mark.usefixtures("service")
+def test_life_of_a_job(world: World, tmp_path: Path) -> None:
+    """Expected (rows 11, 12, 60, 84, 145): states by k with a cursor, kill and resubmit with
+    refusals, attempts, logs, outputs under their declared names, brought once."""
+    backend = JediBackend(JEDI())
+    bad = UnitPlan(3, Program("echo"), inputs=["lfn:/demo/in/f"])
+    units = [plan(0, "1"), plan(1, "2"), plan(2, "3"), bad]
+    sent = submission(tmp_path, *units, outputs=["hist.root"], inputs=())
+    with pytest.raises(BadInput, match=r"demo:in"):
+        backend.submit(sent)
+    sent = submission(tmp_path, *units[:3], outputs=["hist.root"])
+    done = backend.submit(sent)
+    assert backend.submit(sent) == done == backend.settle(sent)
+    id, task = done.backend_id, int(done.backend_id)
+    [first] = backend.states({id: None})
+    assert [one.status for one in first.changed] == ["submitted"] * 3
+    assert (dict(first.counts), first.complete) == ({"submitted": 3}, True)
+    everything(world)
+    assert b"".join(backend.log(id, 0, None, "stdout")) == b""
+    assert dict(backend.kill(id, [1])) == {}
+    assert list(backend.kill(id, [1, 9])) == [1, 9]
+    [second] = backend.states({id: first.cursor})
+    assert {one.k: one.status for one in second.changed}[1] == "killed"
+    job = jobs(world, task, "activated")[0]
+    take(world, [job])
+    end(world, [job], "failed")
+    assert work_off(world, task) == "finished"
+    [third] = backend.states({id: None})
+    assert [one.status for one in third.changed] == ["completed", "killed", "completed"]
+    tried = backend.attempts(id, 0)
+    assert [one.attempt for one in tried] == [1, 2] and tried[0].panda_id == job
+    assert third.changed[0].attempt == 2
+    made = backend.outputs(id)
+    assert sorted((one.k or 0, one.name) for one in made) == [(0, "hist.root"), (2, "hist.root")]
+    paths = backend.fetch(id, made, tmp_path)
+    assert sorted(paths) == [tmp_path / str(k) / "output" / "hist.root" for k in (0, 2)]
+    before = [path.stat().st_mtime_ns for path in paths]
+    assert [p.stat().st_mtime_ns for p in backend.fetch(id, made, tmp_path)] == before
+    assert dict(backend.resubmit(id, None, {})) == {}
+    assert work_off(world, task) == "done"
+    assert dict(backend.states({id: None})[0].counts) == {"completed": 3}
+    assert list(backend.resubmit(id, [7], {})) == [7]
+    backend.remove(id)
+    assert backend.settle(submission(tmp_path, key="never")) is None
+
+
+@pytest.mark.usefixtures("service")
+def test_rules_are_cut_by_jedi(world: World, tmp_path: Path) -> None:
+    """Expected (rows 22, 23): with a rule the units appear when the input is known; the command
+    reaches each verbatim, and JEDI_INPUTS has its files."""
+    add_inputs(world, 5)
+    backend = JediBackend(JEDI())
+    rule = Rule("ByFiles", {"SplitterMaxFilesPerJob": 2})
+    sent = submission(tmp_path, rule=rule, inputs=["dataset:demo:in"])
+    done = backend.submit(sent)
+    [first] = backend.states({done.backend_id: None})
+    assert (list(first.changed), dict(first.counts), first.complete) == ([], {}, False)
+    assert backend.submit(sent) == done
+    split(world)
+    [second] = backend.states({done.backend_id: first.cursor})
+    assert [one.k for one in second.changed] == [0, 1, 2] and second.complete
+    for one in with_commands(world, int(done.backend_id)):
+        printed = ran(f'{one.jobparameters}; echo "$JEDI_INPUTS"', tmp_path).replace("4242", "")
+        args, _, inputs = printed.rpartition("|")
+        assert args == "|".join(ODD)
+        assert len(inputs.strip().split(",")) == (1 if one.unit_nr == 3 else 2)
+
+
+@pytest.mark.usefixtures("service")
+def test_units_with_files_of_their_own(world: World, tmp_path: Path) -> None:
+    """Expected (row 27): units read the files that they name; a file that nobody has refuses its
+    unit alone."""
+    add_inputs(world, 3)
+    backend = JediBackend(JEDI())
+    names = [f"lfn:/demo/in/in00000{n}" for n in (0, 1, 7)]
+    units = [plan(k, str(k), inputs=[name]) for k, name in enumerate(names)]
+    done = backend.submit(submission(tmp_path, *units, inputs=[]))
+    assert dict(done.refused) == {2: "The input has no file in000007."}
+    split(world)
+    found = [one.jobparameters for one in with_commands(world, int(done.backend_id))]
+    assert [one.partition(";")[0] for one in found] == [
+        "export JEDI_INPUTS=in000000", "export JEDI_INPUTS=in000001",
+    ]  # fmt: skip
+    [state] = backend.states({done.backend_id: None})
+    assert [one.status for one in state.changed] == ["submitted", "submitted", "failed"]
