@@ -8,13 +8,60 @@ with connect() as jedi:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jedi_client.gpi.applications import Executable, Script
+    from jedi_client.gpi.backends import JEDI, Local
+    from jedi_client.gpi.datasets import Dataset
+    from jedi_client.gpi.files import File
+    from jedi_client.gpi.job import Job, JobTemplate
+    from jedi_client.gpi.mergers import CustomMerger, RootMerger, TextMerger
+    from jedi_client.gpi.report import JobError
+    from jedi_client.gpi.session import folders, jobs, templates
+    from jedi_client.gpi.splitters import (
+        ArgSplitter,
+        EventSplitter,
+        FileSplitter,
+        GenericSplitter,
+        SizeSplitter,
+    )
     from jedi_client.operations import Client
 
 __version__ = "0.1.0"
-__all__ = ["connect"]
+__all__ = [
+    "JEDI", "ArgSplitter", "CustomMerger", "Dataset", "EventSplitter", "Executable", "File",
+    "FileSplitter", "GenericSplitter", "Job", "JobError", "JobTemplate", "Local", "RootMerger",
+    "Script", "SizeSplitter", "TextMerger", "connect", "folders", "jobs", "templates",
+]  # fmt: skip
+_PLACES = {
+    "applications": ("Executable", "Script"),
+    "backends": ("JEDI", "Local"),
+    "datasets": ("Dataset",),
+    "files": ("File",),
+    "job": ("Job", "JobTemplate"),
+    "mergers": ("CustomMerger", "RootMerger", "TextMerger"),
+    "report": ("JobError",),
+    "session": ("folders", "jobs", "templates"),
+    "splitters": (
+        "ArgSplitter", "EventSplitter", "FileSplitter", "GenericSplitter", "SizeSplitter",
+    ),
+}  # fmt: skip
+"""Names of Ganga's interface by module. They are loaded at their first use."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _PLACES.items():
+        if name in names:
+            found = getattr(import_module(f"jedi_client.gpi.{module}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'jedi_client' has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *(name for name in __all__ if name not in globals())]
 
 
 def connect(server: str | None = None, profile: str | None = None) -> Client:

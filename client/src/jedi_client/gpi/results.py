@@ -1,0 +1,135 @@
+"""Results of jobs: attempts, logs, output files, and merged files.
+
+Source: docs/reference/ganga.md#results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jedi_client.gpi.interfaces import Attempt, Backend, OutputFile
+from jedi_client.gpi.mergers import OutputMerger, merge_outputs
+from jedi_client.gpi.report import JobError
+from jedi_client.gpi.status import ENDED
+
+if TYPE_CHECKING:
+    from jedi_client.gpi.job import Job
+
+
+class JobAttempt:
+    """An attempt of a job or subjob, with its log."""
+
+    def __init__(self, job: Job, k: int, attempt: Attempt) -> None:
+        self._job, self._k, self._attempt = job, k, attempt
+
+    def log(self, name: str = "stdout") -> str:
+        """The log of this attempt, also while it runs: stdout or stderr."""
+        return log(self._job, self._k, name, self._attempt.attempt)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._attempt, name)
+
+    def __repr__(self) -> str:
+        return repr(self._attempt)
+
+
+def attempts(job: Job, k: int) -> Sequence[JobAttempt]:
+    """The attempts of a unit, the latest last."""
+    backend, id = _place(job)
+    return [JobAttempt(job, k, one) for one in backend.attempts(id, k)]
+
+
+def log(job: Job, k: int, name: str, attempt: int | None = None) -> str:
+    """The log of an attempt of a unit; None: the latest."""
+    backend, id = _place(job)
+    return b"".join(backend.log(id, k, attempt, name)).decode(errors="replace")
+
+
+def last(text: str, lines: int) -> str:
+    """The last lines of a text."""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def outputs(job: Job, k: int | None) -> Sequence[OutputFile]:
+    """The output files of a unit; None: of all units and of the job itself."""
+    backend, id = _place(job)
+    return [one for one in backend.outputs(id) if k is None or one.k == k]
+
+
+def output(job: Job, k: int | None, name: str) -> Path:
+    """The path of an output file on this machine. JobError if there is none."""
+    job._registry.session.monitor.look()
+    if k is None and job.split:
+        return _merged_file(job, name)
+    backend, id = _place(job)
+    found = [one for one in backend.outputs(id) if one.name == name and one.k in (k, k or 0)]
+    if not found:
+        place = f"Job {job.id}" if k is None else f"Subjob {job.id}.{k}"
+        raise JobError(f"{place} has no output {name!r} (yet). See its outputs().", name=name)
+    [path] = backend.fetch(id, found[:1], _workspace(job))
+    return path
+
+
+def merge(job: Job, *merger: OutputMerger | None) -> Sequence[Path]:
+    """Set the merger of a new job, or merge the outputs of an ended one. JobError, MergeFailed."""
+    if merger and job.record.status == "new":
+        job.merger = merger[0]
+        return ()
+    chosen = merger[0] if merger else job.merger
+    if chosen is None:
+        return ()
+    if job.status not in ENDED:
+        raise JobError(f"Job {job.id} is {job.record.status}: merge it when it has ended.")
+    names = set(chosen.files)
+    backend, id = _place(job)
+    wanted = [one for one in backend.outputs(id) if one.name in names and one.k is not None]
+    backend.fetch(id, wanted, _workspace(job))
+    subjobs = job.units(look=False)
+    ks = [k for k in subjobs.ids if not subjobs.record(k).state.superseded]
+    workspace = job._registry.session.workspace
+    folders = [workspace.output(job.id, k) for k in ks]
+    return merge_outputs(chosen, folders, workspace.output(job.id))
+
+
+def at_end(job: Job) -> None:
+    """Merge a completed job by its merger, and bring its output if it wants that."""
+    if job.record.status != "completed":
+        return
+    if job.output_mode == "fetch":
+        backend, id = _place(job)
+        backend.fetch(id, backend.outputs(id), _workspace(job))
+    if job.split and job.merger is not None and not _merged(job):
+        merge(job)
+
+
+def _merged(job: Job) -> bool:
+    folder = job._registry.session.workspace.output(job.id)
+    return all((folder / name).is_file() for name in job.merger.files)
+
+
+def _merged_file(job: Job, name: str) -> Path:
+    """A file of the job itself: a merged one, made by now."""
+    folder: Path = job._registry.session.workspace.output(job.id)
+    if job.merger is not None and name in job.merger.files and not (folder / name).is_file():
+        at_end(job)
+    if not (folder / name).is_file():
+        raise JobError(
+            f"Job {job.id} has no merged file {name!r} (yet): each subjob has its own. "
+            f"Ask j.subjobs(0).output({name!r}), or merge it: j.merge(...).", name=name,
+        )  # fmt: skip
+    return folder / name
+
+
+def _workspace(job: Job) -> Path:
+    found: Path = job._registry.session.workspace.of(job.id)
+    return found
+
+
+def _place(job: Job) -> tuple[Backend, str]:
+    """The backend of a job, and its id there. JobError if no backend has it."""
+    record = job.record
+    if record.backend is None or record.backend_id is None:
+        raise JobError(f"Job {job.id} is {record.status}: no backend has it. Submit it.")
+    return job._registry.session.monitor.connections.to(record.backend), record.backend_id

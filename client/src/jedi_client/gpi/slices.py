@@ -1,0 +1,172 @@
+"""Slices of jobs: sequences with verbs for all their jobs.
+
+Source: docs/reference/ganga.md#registries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from jedi_client.errors import BadInput, NotFound, Problem
+from jedi_client.gpi.report import Report
+
+if TYPE_CHECKING:
+    from jedi_client.gpi.registry import Registry
+
+J = TypeVar("J")
+FACTS = ("id", "name", "comment", "status", "folder", "fqid", "reason", "backend_id")
+"""Facts of jobs and subjobs that a selection may ask for, beside their properties."""
+SHOWN = 50
+
+
+class NoSuchJob(NotFound, KeyError):
+    """A registry or a job has nothing of this id or name."""
+
+    __str__ = Exception.__str__
+
+
+class Slice(Sequence[J], Generic[J]):
+    """Jobs or subjobs, by id, in a fixed order. They are loaded when they are asked for."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self._ids = ids
+
+    def ids(self) -> list[int]:
+        """The ids of all members."""
+        return list(self._ids)
+
+    def _one(self, id: int) -> J:
+        raise NotImplementedError
+
+    def _some(self, ids: Sequence[int]) -> Slice[J]:
+        raise NotImplementedError
+
+    def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
+        """The ids of members that have all these values."""
+        return [id for id in self._ids if matches(self._one(id), wanted)]
+
+    def __call__(self, id: int) -> J:
+        """The member with an id. NoSuchJob."""
+        if id not in self._ids:
+            raise NoSuchJob(f"There is no {id!r} in this slice. See its ids().", id=id)
+        return self._one(id)
+
+    def select(self, minid: int | None = None, maxid: int | None = None, **values: Any) -> Slice[J]:
+        """The members with ids from `minid` to `maxid` that have all these values. An object is
+        also named by its class: select(backend="Local"). BadInput for unknown names."""
+        ids = [id for id in self._ids
+               if (minid is None or id >= minid) and (maxid is None or id <= maxid)]  # fmt: skip
+        return self._some(self._some(ids)._matching(values) if values else ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> J: ...
+    @overload
+    def __getitem__(self, index: slice) -> Slice[J]: ...
+    def __getitem__(self, index: int | slice) -> J | Slice[J]:
+        if isinstance(index, slice):
+            return self._some(self._ids[index])
+        return self._one(self._ids[index])
+
+    def __iter__(self) -> Iterator[J]:
+        return map(self._one, list(self._ids))
+
+    def __eq__(self, other: object) -> bool:
+        """Equality with each sequence of the same members."""
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        lines = [repr(self._one(id)) for id in self._ids[:SHOWN]]
+        more = [f"... {len(self)} in all"] if len(self) > SHOWN else []
+        return "[" + ",\n ".join(lines + more) + "]"
+
+
+def matches(one: object, wanted: dict[str, Any]) -> bool:
+    """True if all values are as wanted; an object is also named by its class."""
+    for name, value in wanted.items():
+        found = getattr(one, name)
+        if found != value and (found is None or type(found).__name__ != value):
+            return False
+    return True
+
+
+def must_be_known(names: Sequence[str], known: Sequence[str]) -> None:
+    """BadInput for names that no job has."""
+    problems = [
+        Problem(name, None, "is nothing that jobs have", f"Known: {', '.join(known)}")
+        for name in names if name not in known
+    ]  # fmt: skip
+    if problems:
+        raise BadInput(problems)
+
+
+class JobSlice(Slice[Any]):
+    """Jobs of a registry. A verb acts on each; `keep_going=False` raises JobError for the first
+    refusal and leaves the later jobs alone."""
+
+    def __init__(self, registry: Registry[Any], ids: Sequence[int]) -> None:
+        super().__init__(ids)
+        self._registry = registry
+
+    def _one(self, id: int) -> Any:
+        return self._registry.job(id)
+
+    def _some(self, ids: Sequence[int]) -> JobSlice:
+        return JobSlice(self._registry, ids)
+
+    def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
+        return self._registry.matching(self._ids, wanted)
+
+    def submit(self, *, keep_going: bool = False) -> Report:
+        """Submit all jobs."""
+        return self._each("submit", keep_going)
+
+    def kill(self, *, keep_going: bool = False) -> Report:
+        """Kill all live jobs."""
+        return self._each("kill", keep_going)
+
+    def resubmit(self, *, keep_going: bool = False) -> Report:
+        """Resubmit the failed and killed subjobs of all jobs; see `Job.resubmit`."""
+        return self._each("resubmit", keep_going)
+
+    def remove(self, *, keep_going: bool = False) -> Report:
+        """Remove all jobs."""
+        return self._each("remove", keep_going)
+
+    def copy(self) -> JobSlice:
+        """New jobs like these."""
+        return self._some([one.copy().id for one in self])
+
+    def wait(self, timeout_s: float | None = None) -> JobSlice:
+        """Wait until all have ended. TimeoutError."""
+        self._registry.session.monitor.wait(self._ids, timeout_s)
+        return self
+
+    def _each(self, verb: str, keep_going: bool) -> Report:
+        done: list[int | None] = []
+        failed: dict[int | None, str] = {}
+        for one in self:
+            id = one.id
+            report: Report = getattr(one, verb)(keep_going=True)
+            if report:
+                done.append(id)
+            if report.failed:
+                failed[id] = _refusals(report)
+                if not keep_going:
+                    break
+        return Report(verb, done, failed).checked(keep_going=keep_going)
+
+
+def _refusals(report: Report) -> str:
+    """The refusals of one job in one sentence."""
+    k, why = next(iter(report.failed.items()))
+    first = why if k is None else f"subjob {k}: {why}"
+    more = len(report.failed) - 1
+    return f"{first} ({more} more)" if more else first

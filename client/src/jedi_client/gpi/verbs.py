@@ -1,0 +1,132 @@
+"""Verbs on submitted jobs and their subjobs: one request for all subjobs of a job.
+
+Source: docs/reference/ganga.md#verbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jedi_client.errors import BadInput, JediError, Problem
+from jedi_client.gpi.interfaces import Backend, Refusals
+from jedi_client.gpi.report import Report
+from jedi_client.gpi.status import ENDED, LIVE
+
+if TYPE_CHECKING:
+    from jedi_client.gpi.job import Job
+
+DYING_S = 30.0
+"""Seconds that the removal of a live job waits for its end."""
+
+
+def kill(job: Job, ks: Sequence[int] | None, *, keep_going: bool) -> Report:
+    """Kill live subjobs; None: all. Ended ones stay as they are."""
+    status = job.status
+    if ks is None and status in ENDED:
+        return Report("kill")
+    failed = _not_running(job, ks)
+    chosen = ks
+    if ks is not None and not failed:
+        now = {k: job.unit(k).state.status for k in ks}
+        failed = {k: "The subjob was not submitted." for k in ks if now[k] == "new"}
+        chosen = [k for k in ks if now[k] in LIVE]
+    return _act(job, "kill", chosen, failed, keep_going,
+                lambda backend, id: backend.kill(id, chosen))  # fmt: skip
+
+
+def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: bool) -> Report:
+    """Run ended subjobs again, in place. None: the failed, killed and refused ones, or the
+    completed ones if there are no others. `settings`: the same backend with other options."""
+    failed = _not_running(job, ks)
+    options: dict[str, Any] = {}
+    if settings is not None and not failed:
+        problems: list[Problem] = []
+        asked = type(job)._properties["backend"].checked(settings, "backend", problems)
+        if problems:
+            raise BadInput(problems)
+        if type(asked) is not type(job.backend):
+            there = type(job.backend).__name__
+            why = f"The job is on {there}; a resubmission can't move it. Submit a copy."
+            failed = {None: why}
+        options = asked.document()
+    chosen: list[int] = []
+    if not failed:
+        job.units()  # look
+        states = [job.unit(k).state for k in (job.units(look=False).ids if ks is None else ks)]
+        again = [one.k for one in states if not one.superseded
+                 and one.status in ("failed", "killed", "new")]  # fmt: skip
+        completed = [one.k for one in states if not one.superseded and one.status == "completed"]
+        chosen = sorted(again + completed) if ks is not None else again or completed
+        if ks is not None:
+            failed = {one.k: "The subjob is superseded." if one.superseded
+                      else f"The subjob is {one.status}."
+                      for one in states if one.k not in chosen}  # fmt: skip
+        elif not chosen:
+            failed = {None: f"Job {job.id} is {job.record.status}: nothing has ended yet."}
+    units = None if ks is None and not job.split else chosen
+    return _act(job, "resubmit", units, failed, keep_going,
+                lambda backend, id: backend.resubmit(id, units, options))  # fmt: skip
+
+
+def remove(job: Job, *, keep_going: bool) -> Report:
+    """Remove a job: its record, its links, its folder, and its output on the backend."""
+    session, record = job._registry.session, job.record
+    if job.status in ("submitting", "unknown"):
+        why = f"Job {job.id} is {record.status}: wait until its submission is settled."
+        return Report("remove", (), {None: why}).checked(keep_going=keep_going)
+    if job.record.status in LIVE:
+        report = kill(job, None, keep_going=True)
+        try:
+            session.monitor.wait([job.id], DYING_S)
+        except TimeoutError:
+            why = f"Job {job.id} is not dead yet. Remove it later. {report}"
+            return Report("remove", (), {None: why}).checked(keep_going=keep_going)
+    record = job.record
+    if record.backend_id is not None and record.backend is not None:
+        try:
+            session.monitor.connections.to(record.backend).remove(record.backend_id)
+        except JediError as error:
+            return Report("remove", (), {None: error.sentence}).checked(keep_going=keep_going)
+    session.store.remove("job", [job.id])
+    job._registry.lose(job.id)
+    session.workspace.remove(job.id)
+    session.monitor.dispatch()
+    return Report("remove", (job.id,))
+
+
+def _not_running(job: Job, ks: Sequence[int] | None) -> dict[int | None, str]:
+    """The refusal of jobs that no backend has."""
+    status = job.status
+    if status in ("new", "submitting", "unknown") or job.record.backend_id is None:
+        why = f"Job {job.id} is {status}: no backend has it."
+        return dict.fromkeys([None] if ks is None else ks, why)
+    return {}
+
+
+def _act(
+    job: Job, verb: str, ks: Sequence[int] | None, failed: Refusals, keep_going: bool,
+    ask: Callable[[Backend, str], Refusals],
+) -> Report:  # fmt: skip
+    """Ask the backend once, unless nothing is left to ask for."""
+    if failed and (not keep_going or None in failed):
+        return Report(verb, (), dict(failed)).checked(keep_going=keep_going)
+    refused = dict(failed)
+    if ks is None or ks:
+        refused.update(_asked(job, verb, ask))
+    members: Sequence[int | None] = [None] if ks is None else ks
+    done = () if None in refused else [k for k in members if k not in refused]
+    job._registry.session.monitor.expire(job.record.backend)
+    return Report(verb, done, refused).checked(keep_going=keep_going)
+
+
+def _asked(job: Job, verb: str, ask: Callable[[Backend, str], Refusals]) -> Refusals:
+    record = job.record
+    backend = job._registry.session.monitor.connections.to(str(record.backend))
+    name = str(record.backend).partition(" ")[0]
+    if not callable(getattr(backend, verb, None)):
+        return {None: f"Backend {name} can't {verb} jobs."}
+    try:
+        return ask(backend, str(record.backend_id))
+    except NotImplementedError:
+        return {None: f"Backend {name} can't {verb} this job."}
