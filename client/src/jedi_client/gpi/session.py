@@ -1,6 +1,6 @@
 """A session: a registry's store with its jobs, templates, folders and monitor, opened at first use.
 
-Source: docs/reference/ganga.md#sessions.
+Source: docs/reference/ganga.md#registries.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Session:
             self.folders.path = "/"
 
     def _opened(self) -> Store:
-        from jedi_client.gpi.store.sqlite_store import SqliteStore
+        from jedi_client.gpi.store.opening import open_store
 
-        return SqliteStore(self.workspace.registry)
+        return open_store(self.workspace.root)
 
 
 SESSION = Session()

@@ -28,10 +28,6 @@ class Workspace:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    @property
-    def registry(self) -> Path:
-        return self.root / "registry.db"
-
     def of(self, job: int) -> Path:
         """The folder of a job."""
         return self.root / "jobs" / str(job)
