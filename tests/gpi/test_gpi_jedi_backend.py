@@ -3,17 +3,21 @@
 Expected values: docs/reference/ganga.md#jobs-on-jedi; rows of the documents by hand.
 """
 
+# Raw DELETE: the service forgets its answers.
+
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import tarfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jedi_client.errors import BadInput
+from jedi_client.errors import BadInput, JediError
 from jedi_client.gpi.backends import JEDI
 from jedi_client.gpi.interfaces import (
     Program,
@@ -23,9 +27,11 @@ from jedi_client.gpi.interfaces import (
     UnitPlan,
 )
 from jedi_client.gpi.jedi_backend import JediBackend
+from sqlalchemy import text
 from support.commanding import add_inputs, cycle, end, everything, jobs, take, work_off
 from support.generating import rows
 from support.herds import jobs as with_commands
+from support.service_process import reborn
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
@@ -178,3 +184,57 @@ def test_units_with_files_of_their_own(world: World, tmp_path: Path) -> None:
     ]  # fmt: skip
     [state] = backend.states({done.backend_id: None})
     assert [one.status for one in state.changed] == ["submitted", "submitted", "failed"]
+
+
+POINTS = {f"api:unit.{verb}.{at}" for verb in ("submit", "settle")
+          for at in ("received", "before_commit", "after_commit")}  # fmt: skip
+
+
+def test_service_that_dies_at_any_point_makes_one_task(world: World, tmp_path: Path) -> None:
+    """Expected (row 45): "never two submissions", whatever is killed; and however late, when the
+    service has forgotten its answers."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    backend, sent = JediBackend(JEDI()), submission(tmp_path, plan(0, "1"))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        reborn(world, JEDI_CRASH=" ".join(POINTS), JEDI_CRASH_MARK=str(marks)) as ready,
+    ):
+        patch.setenv("JEDI_HOME", str(world.settings.home))
+        ready()
+        done = backend.submit(sent)
+        with world.engine.begin() as tx:
+            tx.execute(text("DELETE FROM jedi_requests"))
+        assert backend.settle(sent) == done == backend.submit(sent)
+        assert backend.settle(submission(tmp_path, key="lost")) is None
+        with pytest.raises(JediError) as late:
+            backend.submit(submission(tmp_path, plan(0, "1"), key="lost"))
+    assert late.value.code == "key_settled"
+    assert {mark.name for mark in marks.iterdir()} == POINTS
+    assert len(rows(world, "SELECT FROM jedi_tasks")) == 1
+
+
+def database_s(world: World) -> float:
+    """Processor time of the database's processes that serve this world."""
+    pids = rows(world, "SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+    spent = 0.0
+    for row in pids:
+        fields = Path(f"/proc/{row.pid}/stat").read_text().rpartition(")")[2].split()
+        spent += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return spent
+
+
+@pytest.mark.usefixtures("service")
+def test_many_units_in_one_request(world: World, tmp_path: Path) -> None:
+    """Expected (targets): 1,000 explicit subjobs take at most 0.3 s in service and database
+    together, 10,000 at most 10 times that; here with the client's part of the request."""
+    backend = JediBackend(JEDI())
+    backend.submit(submission(tmp_path, *map(plan, range(1_000)), key="warm"))
+    for number, most_s in ((1_000, 0.3), (10_000, 3.0)):
+        sent = submission(tmp_path, *(plan(k, str(k)) for k in range(number)), key=f"{number}")
+        before = time.process_time() + database_s(world)
+        done = backend.submit(sent)
+        spent = time.process_time() + database_s(world) - before
+        assert spent <= most_s, (number, spent)
+        [state] = backend.states({done.backend_id: None})
+        assert dict(state.counts) == {"submitted": number}
