@@ -72,52 +72,30 @@ def test_a_broken_plugin_harms_none(
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from jedi_client.gpi import plugins
-from jedi_client.gpi.checks import problems_of
-from jedi_client.gpi.interfaces import Submission, UnitPlan
-from jedi_client.gpi.mergers import merge_outputs
-from jedi_client.gpi.overrides import overridden
-from jedi_client.gpi.schema import Described, from_document, prop, to_document
-
-class Simulation(Described):
-    "A job as parts see it."
-    application: plugins.base("applications") = prop(doc="Program")
-    backend: plugins.base("backends") = prop(doc="Backend")
-    splitter: plugins.base("splitters") = prop(doc="Splitter")
-    merger: plugins.base("mergers") = prop(doc="Merger")
-    inputdata: plugins.base("datasets") = prop(doc="Input")
-    inputsandbox: list[str] = prop([], doc="Sandbox")
-    outputsandbox: list[str] = prop(["n.json"], doc="Outputs")
+from jedi_client import (Job, list_applications, list_backends, list_choices, list_datasets,
+                         list_defaults, list_mergers, list_splitters)
 
 at = Path(sys.argv[1])
-print(json.dumps([plugins.list_applications(), plugins.list_backends(), plugins.list_splitters(),
-                  plugins.list_mergers(), plugins.list_datasets(),
-                  plugins.list_choices("Gaudi", "version"), plugins.list_defaults("Gaudi")]))
-job = from_document({
-    "type": "Simulation", "backend": {"type": "InSession"},
-    "application": {"type": "Gaudi", "version": "v2", "optsfile": str(at / "fit.opts")},
-    "splitter": {"type": "SeedSplitter", "subjobs": 3, "first": 7},
-    "merger": {"type": "SumMerger", "files": ["n.json"]},
-    "inputdata": {"type": "ListFile", "path": str(at / "list.txt")},
-})
-assert from_document(json.loads(json.dumps(to_document(job)))) == job
-assert problems_of(job) == [], problems_of(job)
-assert job.inputdata.files_of(job) == ["/data/a", "/data/b"]
-views = [overridden(job, one.values) for one in job.splitter.split(job)]
-units = [UnitPlan(k, one.application.program(one)) for k, one in enumerate(views)]
-backend = job.backend.connect(job)
-accepted = backend.submit(Submission("key", "job", to_document(job), units[0].program, (), (),
-                                     ("n.json",), units, None, True, at / "job"))
-[state] = backend.states({accepted.backend_id: None})
-print(json.dumps([[one.status for one in state.changed], backend.kill(accepted.backend_id, [0])]))
-folders = [path.parent for path in backend.fetch(
-    accepted.backend_id, [one for one in backend.outputs(accepted.backend_id)
-                          if one.name == "n.json"], at / "job")]
-print(merge_outputs(job.merger, folders, at / "job" / "output")[0].read_text())
+print(json.dumps([list_applications(), list_backends(), list_splitters(), list_mergers(),
+                  list_datasets(), list_choices("Gaudi", "version"), list_defaults("Gaudi")]))
+from jedi_client_sample import Gaudi, InSession, ListFile, SeedSplitter, SumMerger
+
+job = Job(Gaudi("v2", at / "fit.opts"), ListFile(at / "list.txt"), outputsandbox="n.json",
+          splitter=SeedSplitter(3, first=7), merger=SumMerger(["n.json"]), backend=InSession)
+print(job.preview())
 try:
     job.application.version = "v3"
 except Exception as error:
-    print(json.dumps(str(error)))
+    print(error)
+job.submit()
+print(job.wait(), [one.status for one in job.subjobs])
+print(job.output("n.json").read_text())
+refused = job.subjobs(0).resubmit(keep_going=True)
+print(bool(refused), refused.failed)
+"""
+AGAIN = """
+from jedi_client import jobs
+print(jobs(0).application, jobs(0).subjobs(2).application.seed)
 """
 
 
@@ -136,23 +114,33 @@ def test_every_kind_of_plugin_has_a_sample(tmp_path: Path) -> None:
     (release / "run").chmod(0o755)
     (tmp_path / "fit.opts").write_text("")
     (tmp_path / "list.txt").write_text("# two\n/data/a\n\n/data/b\n")
-    (tmp_path / "program.py").write_text(PROGRAM)
     paths = [str(site), f"{CHECKOUT}/client/src", sysconfig.get_path("purelib")]
-    done = subprocess.run(
-        [sys.executable, tmp_path / "program.py", tmp_path], capture_output=True, text=True,
-        check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths),
-                          "GAUDI_RELEASES": str(release.parent)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lists, states, merged, refusal = (json.loads(line) for line in done.stdout.splitlines())
-    missing = [set(mine) - set(found) for mine, found in zip(_expected(), lists, strict=False)]
+    ours = {k: v for k, v in os.environ.items() if not k.startswith("JEDI_")}
+    home = {"JEDI_CLIENT_HOME": str(tmp_path / "home"), "GAUDI_RELEASES": str(release.parent)}
+
+    def said(program: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False,
+            env={**ours, **home, "PYTHONPATH": os.pathsep.join(paths)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    lists, *lines = said(PROGRAM)
+    *names, versions, defaults = json.loads(lists)
+    missing = [set(mine) - set(found) for mine, found in zip(_expected(), names, strict=True)]
     assert missing == [set()] * 5
-    assert lists[5] == ["v1", "v2"]
-    assert lists[6] == {"version": None, "optsfile": "", "platform": "x86_64-el9-gcc13-opt",
+    assert versions == ["v1", "v2"]
+    assert defaults == {"version": None, "optsfile": "", "platform": "x86_64-el9-gcc13-opt",
                         "seed": 1}  # fmt: skip
-    assert states == [["completed"] * 3, {"0": states[1]["0"]}] and "InSession" in states[1]["0"]
-    assert merged == {"seed": 24}
-    assert refusal == "Gaudi.version: 'v3': is not among the choices. Choices: v1, v2."
+    assert lines[:4] == [
+        "2 inputs -> 3 subjobs",
+        "Gaudi.version: 'v3': is not among the choices. Choices: v1, v2.",
+        "completed ['completed', 'completed', 'completed']",
+        '{"seed": 24}',
+    ]
+    assert "InSession runs subjobs while it submits them" in lines[4] and lines[4][:5] == "False"
+    assert said(AGAIN) == [f"Gaudi(version='v2', optsfile='{tmp_path}/fit.opts') 9"]
 
 
 def _expected() -> list[Any]:

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from jedi_client.gpi.files import File
     from jedi_client.gpi.job import Job, JobTemplate
     from jedi_client.gpi.mergers import CustomMerger, RootMerger, TextMerger
+    from jedi_client.gpi.plugins import (
+        list_applications,
+        list_backends,
+        list_choices,
+        list_datasets,
+        list_defaults,
+        list_mergers,
+        list_splitters,
+    )
     from jedi_client.gpi.report import JobError
     from jedi_client.gpi.session import folders, jobs, templates
     from jedi_client.gpi.splitters import (
@@ -33,7 +42,9 @@ __version__ = "0.1.0"
 __all__ = [
     "JEDI", "ArgSplitter", "CustomMerger", "Dataset", "EventSplitter", "Executable", "File",
     "FileSplitter", "GenericSplitter", "Job", "JobError", "JobTemplate", "Local", "RootMerger",
-    "Script", "SizeSplitter", "TextMerger", "connect", "folders", "jobs", "templates",
+    "Script", "SizeSplitter", "TextMerger", "connect", "folders", "jobs", "list_applications",
+    "list_backends", "list_choices", "list_datasets", "list_defaults", "list_mergers",
+    "list_splitters", "templates",
 ]  # fmt: skip
 _PLACES = {
     "applications": ("Executable", "Script"),
@@ -42,6 +53,10 @@ _PLACES = {
     "files": ("File",),
     "job": ("Job", "JobTemplate"),
     "mergers": ("CustomMerger", "RootMerger", "TextMerger"),
+    "plugins": (
+        "list_applications", "list_backends", "list_choices", "list_datasets", "list_defaults",
+        "list_mergers", "list_splitters",
+    ),
     "report": ("JobError",),
     "session": ("folders", "jobs", "templates"),
     "splitters": (
