@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jedi_client import Job, JobTemplate, Script, folders, jobs, templates
 from jedi_client.errors import BadInput, JediError, NotFound, Problem
 from jedi_client.gpi.exports import export, load
 from jedi_client.gpi.interfaces import Accepted, Document
@@ -119,3 +120,28 @@ def test_yaml_without_its_package(
         export(store, tmp_path / "a.yaml")
     export(store, tmp_path / "a.json")
     assert json.loads((tmp_path / "a.json").read_text())["entries"] == []
+
+
+def test_people_export_and_load_jobs(home: Path, tmp_path: Path) -> None:
+    """Check 21: "export/append/load round trip": equal objects, new ids, state new, in their
+    folders; a wrong property refuses the file with a remedy."""
+    first = Job(name="one", application=Script("fit.py", args=['a " b']), splitter=20)
+    Job(name="two", inputdata=["lfn:/a"])
+    JobTemplate(first, name="recipe")
+    folders.cd("/2025").add(first)
+    path = tmp_path / "jobs.json"
+    assert jobs.select(name="one").export(path).done == [0]
+    assert jobs.export(path, append=True).done == [0, 1]
+    loaded = jobs.load(path)
+    assert [(one.id, one.name, one.status) for one in loaded] == [
+        (2, "one", "new"), (3, "one", "new"), (4, "two", "new")]  # fmt: skip
+    assert [one.document() for one in loaded] == [jobs(id).document() for id in (0, 0, 1)]
+    assert [one.folder for one in loaded] == ["/2025", "/2025", None]
+    templates.export(path)
+    [copy] = templates.load(path)
+    assert (copy.id, copy.name, len(jobs)) == (1, "recipe", 5)
+    path.write_text(path.read_text().replace('"fit.py"', "3").replace('"splitter"', '"spliter"'))
+    with pytest.raises(BadInput, match="Did you mean splitter") as refused:
+        templates.load(path)
+    assert len(refused.value.problems) == 2
+    assert len(templates) == 2

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from jedi_client import Job, Script, folders, jobs
 from jedi_client.errors import BadInput, Forbidden, NotFound
 from jedi_client.gpi.interfaces import Accepted, UnitRecord, UnitState
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
+from jedi_client.gpi.session import SESSION
 from jedi_client.gpi.store.opening import open_store
 from jedi_client.gpi.store.remote import ReadOnlyWarning, RemoteStore
 from jedi_client.gpi.store.rows import TORN
@@ -248,6 +250,37 @@ def test_a_killed_service_stores_each_change_once(world: World) -> None:
         found = store.load("job", [one.id for one in store.list("job")])
         assert [(one.id, one.document) for one in found] == [(n, {"n": n}) for n in range(24)]
         store.close()
+
+
+def test_people_use_a_registry_of_the_service(
+    session: Sessions, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`JEDI_CLIENT_REGISTRY`: the same objects, folders and exports over the service; the second
+    session only reads until `take_over`."""
+    url = f"unix:{Home(world.settings.home).api_socket}"
+    monkeypatch.setenv("JEDI_CLIENT_REGISTRY", url)
+    SESSION.close()
+    try:
+        job = Job(name="one", application=Script("fit.py"))
+        job.application.args += ["--verbose"]
+        folders.cd("/2025").add(job)
+        assert (jobs("one") is job, job.folder, jobs.read_only) == (True, "/2025", False)
+        other = session(read_only=True)
+        assert jobs.guid == other.guid
+        [kept] = other.load("job", [0])
+        assert kept.document and kept.document["application"]["args"] == ["--verbose"]
+        jobs.export(tmp_path / "jobs.json")
+        assert [one.name for one in jobs.load(tmp_path / "jobs.json")] == ["one"]
+        other.take_over()
+        with pytest.raises(RegistryIsReadOnly):
+            job.application.args += ["--lost"]
+        assert jobs.read_only
+        assert other.load("job", [0])[0].document == kept.document
+        jobs.take_over()
+        job.comment = "good"
+        assert other.list("job")[0].comment == "good"
+    finally:
+        SESSION.close()
 
 
 def test_several_registries_are_open_together(

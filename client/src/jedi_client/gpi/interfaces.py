@@ -302,5 +302,8 @@ class Store(Protocol):
 
     def take_out(self, path: str, ids: Sequence[int]) -> None: ...
 
+    def take_over(self) -> None:
+        """Get the lease from the session that has it, if stores of this kind have one."""
+
     def close(self) -> None:
         """End the session: connections and the lease."""

@@ -5,6 +5,7 @@ Source: docs/reference/ganga.md#registries.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from jedi_client.gpi.status import LIVE
 
 if TYPE_CHECKING:
     from jedi_client.gpi.job import JobProperties
+    from jedi_client.gpi.report import Report
     from jedi_client.gpi.session import Session
 
 J = TypeVar("J", bound="JobProperties")
@@ -104,6 +106,30 @@ class Registry(Generic[J]):
             ]  # fmt: skip
         others = {name: value for name, value in wanted.items() if name not in known}
         return [id for id in left if matches(self.job(id), others)] if others else left
+
+    @property
+    def read_only(self) -> bool:
+        """True if this session may only read; see `take_over`."""
+        return self.session.store.read_only
+
+    def take_over(self) -> None:
+        """Get the right to write from the session that has it: that one only reads from then
+        on. A registry on this machine has no such right."""
+        self.session.store.take_over()
+
+    def export(self, path: str | os.PathLike[str], *, append: bool = False) -> Report:
+        """Write all jobs to a file; see `JobSlice.export`."""
+        return JobSlice(self, self.ids()).export(path, append=append)
+
+    def load(self, path: str | os.PathLike[str]) -> Any:
+        """New jobs, and templates, like those of an export, in their folders: those of this
+        registry as a slice. All mistakes at once; nothing is stored then. BadInput."""
+        from jedi_client.gpi.exports import load
+        from jedi_client.gpi.schema import values_of
+
+        made = load(self.session.store, path, lambda document: values_of(self._make, document))
+        self.sync(float("-inf"))
+        return JobSlice(self, [one.id for one in made[self.kind]])
 
     def wait(self, timeout_s: float | None = None) -> Any:
         """Wait until all jobs have ended that are live now. TimeoutError."""

@@ -5,6 +5,7 @@ Source: docs/reference/ganga.md#registries.
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class _LateStore:
 
 class Session:
     """The jobs of one registry, as one process sees them. Without arguments, the registry is that
-    of this machine."""
+    of JEDI_CLIENT_REGISTRY, such as https://jedi.example.org#thesis, else that of this machine."""
 
     def __init__(self, store: Store | None = None, root: Path | None = None) -> None:
         self._given = store
@@ -71,7 +72,7 @@ class Session:
     def _opened(self) -> Store:
         from jedi_client.gpi.store.opening import open_store
 
-        return open_store(self.workspace.root)
+        return open_store(os.environ.get("JEDI_CLIENT_REGISTRY") or self.workspace.root)
 
 
 SESSION = Session()

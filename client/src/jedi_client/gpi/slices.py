@@ -5,6 +5,7 @@ Source: docs/reference/ganga.md#registries.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -143,6 +144,14 @@ class JobSlice(Slice[Any]):
     def copy(self) -> JobSlice:
         """New jobs like these."""
         return self._some([one.copy().id for one in self])
+
+    def export(self, path: str | os.PathLike[str], *, append: bool = False) -> Report:
+        """Write these jobs to a file, JSON or YAML, which `jobs.load` reads. `append`: add them to
+        the file."""
+        from jedi_client.gpi.exports import export
+
+        registry = self._registry
+        return export(registry.session.store, path, self._ids, registry.kind, append=append)
 
     def wait(self, timeout_s: float | None = None) -> JobSlice:
         """Wait until all have ended. TimeoutError."""

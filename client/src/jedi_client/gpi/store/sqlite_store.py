@@ -121,6 +121,9 @@ class SqliteStore:
     def read_only(self) -> bool:
         return self.file.read_only
 
+    def take_over(self) -> None:
+        """A file has no lease."""
+
     def close(self) -> None:
         self.file.close()
 
