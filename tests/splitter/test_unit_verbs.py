@@ -26,6 +26,7 @@ from support.units import DOCUMENT, ask_units, given, now, of, unit
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden
 from jedi.service.units import attempts, outputs, states
+from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 
 OUT = {"type": "template", "param_type": "output", "value": "> out.${SN}.txt",
        "dataset": "user.anna:out.$JEDITASKID"}  # fmt: skip
@@ -165,6 +166,55 @@ def test_units_are_resubmitted(world: World, target: str) -> None:
     assert now(world, task).units[0].attempts == 2
     with world.engine.begin() as tx:
         assert len([one for one in outputs(tx, task) if one.unit_nr == 1]) == 1
+    sound(world)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_completed_unit_gives_up_its_outputs(world: World, ended: bool) -> None:
+    """Expected (row 65): completed units are submitted again; the unit has one output in the end,
+    and data management has no other."""
+    task = submitted(world)
+    take(world, [job(world, task, 1)])
+    end(world, [job(world, task, 1)])
+    if ended:
+        assert work_off(world, task) == "done"
+    before = job(world, task, 1)
+    assert of(now(world, task)).startswith("completed")
+    assert ask_units(world, task, "resubmit", [1])[0].accepted
+    assert of(now(world, task)).startswith("submitted")
+    assert work_off(world, task) == "done"
+    with world.engine.begin() as tx:
+        made = outputs(tx, task)
+    assert sorted(one.unit_nr or 0 for one in made) == [1, 2, 3]
+    assert before not in {one.panda_id for one in made}
+    held = {file.lfn for file in world.ddm.list_files(f"user.anna:out.{task}")}
+    assert held == {one.lfn for one in made}
+    sound(world)
+
+
+@pytest.mark.parametrize("hold", ["paused", "pending"])
+def test_units_of_held_tasks(world: World, hold: str) -> None:
+    """Expected: kill and resubmit work in a task that is held; the unit runs when it goes on."""
+    task = submitted(world)
+    assert ask_units(world, task, "kill", [1])[0].accepted
+    if hold == "paused":
+        ask(world, task, "pause")
+        everything(world)
+    else:
+        with world.engine.begin() as tx:
+            move_tasks(tx, [Move(task, None, "pending", "test", "Held.")], "test")
+    assert status(world, task) == hold
+    assert ask_units(world, task, "resubmit", [1])[0].accepted
+    assert ask_units(world, task, "kill", [2])[0].accepted
+    assert of(now(world, task)) == "submitted killed submitted"
+    if hold == "paused":
+        ask(world, task, "resume")
+        everything(world)
+    else:
+        with world.engine.begin() as tx:
+            move_tasks(tx, [Move(task, None, "running", "test", "Over.")], "test")
+    assert work_off(world, task) == "finished"
+    assert of(now(world, task)) == "completed killed completed"
     sound(world)
 
 
