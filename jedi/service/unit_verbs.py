@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.core.errors import Forbidden, Refused
+from jedi.core.errors import BadInput, Forbidden, Problem, Refused
+from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.commands import must_be_alone, must_be_runnable
 from jedi.service.jobs import CANCELLED
@@ -21,7 +22,8 @@ from jedi.taskbuffer.jobs import job_ends, jobs, merging
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.reports import unit_states
 from jedi.taskbuffer.reports.unit_states import StatesQuestion, UnitSummary
-from jedi.taskbuffer.tasks import commands, unit_verbs
+from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.tasks import commands, reassigning, unit_verbs
 from jedi.taskbuffer.tasks import tasks as task_rows
 from jedi.taskbuffer.tasks import units as unit_rows
 from jedi.taskbuffer.tasks.tasks import Move
@@ -122,12 +124,21 @@ def _is_at_site(unit: UnitSummary) -> bool:
 
 
 def resubmit(
-    tx: Connection, who: str, jedi_task_id: int, units: Sequence[int] | None, comment: str | None
+    tx: Connection,
+    who: str,
+    jedi_task_id: int,
+    units: Sequence[int] | None,
+    comment: str | None,
+    site: str | None = None,
 ) -> list[AnsweredUnit]:
     """Submit units again that are over; None: those that failed or were killed, or all if there are
-    none. A task that has ended goes on with them alone. NotFound, Forbidden; Refused: not in the
-    status of the task, or it can't run any more."""
+    none. A task that has ended goes on with them alone. New jobs go to `site`, if one is given.
+    NotFound, Forbidden, BadInput; Refused: not in the status of the task, or it can't run."""
     _must_own(tx, who, jedi_task_id, "resubmit")
+    known = [row["site"] for row in sites.all_sites(tx)] if site else []
+    if site and site not in known:
+        remedy = suggest(site, known, "Look at the output of: jedi site list")
+        raise BadInput([Problem("site", site, "no such site", remedy)])
     status = task_rows.seize(tx, [jedi_task_id])[jedi_task_id]
     if status not in (*_GOING, *_ENDED):
         remedy = (
@@ -149,6 +160,8 @@ def resubmit(
     if units is None:
         chosen = [n for n in chosen if now[n].state != "completed"] or chosen
         answers = {n: answers[n] for n in chosen}
+    if chosen and site:
+        reassigning.set_destination(tx, [(jedi_task_id, site, None)])
     if chosen:
         _go_on(tx, who, jedi_task_id, status, [now[n] for n in chosen], comment)
     return [*answers.values()]

@@ -137,7 +137,10 @@ def test_life_of_a_job(world: World, tmp_path: Path) -> None:
     assert sorted(paths) == [tmp_path / str(k) / "output" / "hist.root" for k in (0, 2)]
     before = [path.stat().st_mtime_ns for path in paths]
     assert [p.stat().st_mtime_ns for p in backend.fetch(id, made, tmp_path)] == before
-    assert dict(backend.resubmit(id, None, {})) == {}
+    with pytest.raises(BadInput, match="no such site"):
+        backend.resubmit(id, None, {"site": "SITE_9"})
+    assert dict(backend.resubmit(id, None, {"site": "SITE_B"})) == {}
+    assert rows(world, "SELECT site FROM jedi_tasks")[0].site == "SITE_B"
     assert work_off(world, task) == "done"
     assert dict(backend.states({id: None})[0].counts) == {"completed": 3}
     assert list(backend.resubmit(id, [7], {})) == [7]

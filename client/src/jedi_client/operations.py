@@ -885,14 +885,15 @@ class Client(Transport):
         *,
         jedi_task_id: int,
         unit_nrs: list[int] | None = None,
+        site: str | None = None,
         comment: str | None = None,
         dry_run: bool = False,
     ) -> list[AnsweredUnit]:
-        """Submit completed, failed or killed units of a task again, in place; by default those that failed or were killed. A task that has ended goes on with these units alone."""
+        """Submit completed, failed or killed units of a task again, in place; by default those that failed or were killed. A task that has ended goes on with these units alone. `site`: for the new jobs of the task."""
         return self.call(
             "POST", "/v1/units/resubmit",
             {},
-            {"jedi_task_id": jedi_task_id, "unit_nrs": unit_nrs, "comment": comment, "dry_run": dry_run},
+            {"jedi_task_id": jedi_task_id, "unit_nrs": unit_nrs, "site": site, "comment": comment, "dry_run": dry_run},
             list[AnsweredUnit],
         )
 

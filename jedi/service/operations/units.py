@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from jedi.service import unit_verbs
 from jedi.service import units as service
-from jedi.service.operations.arguments import Comment, Sha256
+from jedi.service.operations.arguments import Comment, NameText, Sha256
 from jedi.service.operations.submission import TEXTS_MAX, uploaded
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
 from jedi.service.operations.tasks import TaskId
@@ -93,9 +93,14 @@ def kill(
 
 @operation("unit.resubmit", "POST", "/v1/units/resubmit", OWNER, dry_run=True)
 def resubmit(
-    call: Call, jedi_task_id: TaskId, unit_nrs: UnitNrs = None, comment: Comment = None
+    call: Call,
+    jedi_task_id: TaskId,
+    unit_nrs: UnitNrs = None,
+    site: NameText | None = None,
+    comment: Comment = None,
 ) -> list[AnsweredUnit]:
     """Submit completed, failed or killed units of a task again, in place; by default those that
-    failed or were killed. A task that has ended goes on with these units alone."""
+    failed or were killed. A task that has ended goes on with these units alone. `site`: for the
+    new jobs of the task."""
     call.subject = f"task {jedi_task_id}"
-    return unit_verbs.resubmit(call.tx, call.who, jedi_task_id, unit_nrs, comment)
+    return unit_verbs.resubmit(call.tx, call.who, jedi_task_id, unit_nrs, comment, site)

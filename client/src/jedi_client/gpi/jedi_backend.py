@@ -104,10 +104,12 @@ class JediBackend:
         return {one.unit_nr - 1: one.sentence for one in answers if not one.accepted}
 
     def resubmit(self, backend_id: str, units: Sequence[int] | None, options: Document) -> Refusals:
-        """Submit units again, with the options that their task has; None: all that failed or were
-        killed, else all."""
+        """Submit units again, at the site of the options, else as before; None: all that failed or
+        were killed, else all."""
         task = _task(backend_id)
-        answers = self._client.unit_resubmit(jedi_task_id=task, unit_nrs=_numbers(units))
+        answers = self._client.unit_resubmit(
+            jedi_task_id=task, unit_nrs=_numbers(units), site=options.get("site") or None
+        )
         if units is None and not any(one.accepted for one in answers):
             return {None: f"Task {task} has no unit that can be submitted again."}
         return {one.unit_nr - 1: one.sentence for one in answers
