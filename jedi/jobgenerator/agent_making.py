@@ -27,7 +27,7 @@ from jedi.spec.jobs.generation import HerdUnit, NewJobs, OutputDataset, TaskOrde
 from jedi.spec.sites.decision import Decision
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.splitter.plan import own_options
-from jedi.taskbuffer.events import job_sets
+from jedi.taskbuffer.events import carry, job_sets
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.jobs import builds, generation, one_job, orders, ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
@@ -97,9 +97,11 @@ class JobMaking:
     def write(self, tx: Connection, new: Sequence[tuple[TaskOrder, NewJobs]]) -> None:
         """Write new jobs and what belongs to them; those that their owners hold are held."""
         with_sets = [(order, jobs.of_sets) for order, jobs in new if jobs.sets]
-        job_sets.lock_predecessors(tx, with_sets)
+        kept = carry.keeping(new)
+        carry.lock_predecessors(tx, kept)
         generation.write_jobs(tx, new, self.name)
         job_sets.write_sets(tx, with_sets, self.name)
+        carry.discard_rest(tx, kept)
         ordinary = {
             order.jedi_task_id: [
                 job for job, kind in zip(jobs.panda_ids, kinds, strict=True)

@@ -16,7 +16,7 @@ import pytest
 from support.commanding import ask, cycle, files, sound, status
 from support.event_sets import EventPilot, events_task, range_counts, ranges, serve, set_jobs
 from support.generating import generate, rows
-from support.situations import make_due
+from support.situations import make_due, set_sites
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
@@ -106,6 +106,25 @@ def test_a_set_with_nothing_left_is_merged_at_once(world: World) -> None:
     assert set_jobs(world, task, "consumer")[1] == ("consumer", "closed", "es_unused")
     assert set_jobs(world, task, "es_merge")[-1] == ("es_merge", "activated", None)
     assert range_counts(world, task) == {"done": 3}
+    sound(world)
+
+
+def test_an_ordinary_job_processes_all_again(world: World) -> None:
+    """switchEStoNormal: the queue takes jobs of all kinds by the time of the next job, which
+    processes its whole file. Expected: no kept range waits for a job set that never comes; if the
+    ordinary job fails, too, the job set after it has all three ranges."""
+    set_sites(world, jobseed="es")
+    task, pilot, _ = failed_set(world, switchEStoNormal=True)
+    set_sites(world, jobseed="all")
+    again(world)
+    assert range_counts(world, task) == {"discarded": 2, "failed": 1}
+    sound(world)
+    [job] = pilot.take()
+    pilot.end(job, "failed", error_code="payload_exit", error_diag="It crashed.")
+    adder(world)
+    set_sites(world, jobseed="es")
+    again(world)
+    assert range_counts(world, task) == {"discarded": 2, "failed": 1, "ready": 3}
     sound(world)
 
 

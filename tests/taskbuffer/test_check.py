@@ -265,4 +265,5 @@ def test_people_see_a_table(engine: Engine, made: Made, monkeypatch: pytest.Monk
     assert f"input_counters: dataset.counter {made.input}.nfiles" in answer.stdout
     table = answer.stdout.partition("\n\n")[0].splitlines()
     names = ["invariant", *(one.name for one in checks.INVARIANTS)]
-    assert [line.split()[0] for line in table] == names, "a row is a line in a pipe"
+    assert [line.split()[0] for line in table if not line.startswith(" ")] == names
+    assert max(map(len, table)) <= 100

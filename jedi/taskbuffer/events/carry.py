@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.jobs.generation import Retry
+from jedi.spec.jobs.generation import NewJobs, Retry, TaskOrder
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL, listed
 from jedi.taskbuffer.sites.sites import WRITE_PLACE
 
@@ -72,20 +72,33 @@ WHERE s.merge_pandaid = ANY(CAST(:olds AS bigint[])) AND e.jobsetid = s.jobsetid
 """)
 
 
+def keeping(batch: Sequence[tuple[TaskOrder, NewJobs]]) -> list[Retry]:
+    """New jobs of tasks that keep processed ranges, with the jobs before them."""
+    return [one for order, new in batch
+            if order.rules.not_discard_events and not order.rules.use_job_cloning
+            for one in new.retries]  # fmt: skip
+
+
 def lock_predecessors(tx: Connection, retries: Sequence[Retry]) -> None:
-    """Lock the job sets whose ranges `take_over` moves: before any dataset, as their ends do."""
+    """Lock the job sets whose ranges are taken over or discarded: before any dataset, as their ends
+    do."""
     if retries:
         tx.execute(_LOCK, {"olds": [one.old for one in retries]})
 
 
 def take_over(tx: Connection, retries: Sequence[Retry]) -> None:
     """Give new job sets, with their ranges, those that are done in the sets before them: they are
-    not processed again. Others that are done there are discarded: the new set cuts its events
-    otherwise, or no site could merge their pieces with its own."""
+    not processed again."""
     if retries:
         given = {"olds": [one.old for one in retries], "news": [one.new for one in retries]}
         tx.execute(_TAKE_OVER, given)
-        tx.execute(_DISCARD_REST, given)
+
+
+def discard_rest(tx: Connection, retries: Sequence[Retry]) -> None:
+    """Discard the ranges that are done in earlier job sets, after `take_over`: the next job is an
+    ordinary one, cuts its events otherwise, or no site could merge their pieces with its own."""
+    if retries:
+        tx.execute(_DISCARD_REST, {"olds": [one.old for one in retries]})
 
 
 _DISCARD = text(f"""

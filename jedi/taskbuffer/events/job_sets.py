@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.jobs.event_texts import EVENTS
 from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewRanges
-from jedi.spec.jobs.generation import NewJobs, Retry, TaskOrder
+from jedi.spec.jobs.generation import NewJobs, TaskOrder
 from jedi.taskbuffer.db.copying import Block, copy_rows
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import rows_of
@@ -47,21 +47,9 @@ def write_sets(tx: Connection, batch: Sequence[tuple[TaskOrder, NewJobs]], agent
         placeholders.flag(tx, new.panda_ids, waiting=False)  # an end that is not booked yet
         if new.waits:
             placeholders.flag(tx, new.panda_ids, waiting=True)
-    carry.take_over(tx, _keeping(batch))
+    carry.take_over(tx, carry.keeping(batch))
     wanted = [one for _, new in batch if new.sets for one in new.sets.consumers]
     add_consumers(tx, wanted, agent)
-
-
-def lock_predecessors(tx: Connection, batch: Sequence[tuple[TaskOrder, NewJobs]]) -> None:
-    """Lock the job sets whose ranges new ones take over, before anything is written."""
-    carry.lock_predecessors(tx, _keeping(batch))
-
-
-def _keeping(batch: Sequence[tuple[TaskOrder, NewJobs]]) -> list[Retry]:
-    """New job sets of tasks that keep processed ranges, with the jobs before them."""
-    return [one for order, new in batch
-            if order.rules.not_discard_events and not order.rules.use_job_cloning
-            for one in new.retries]  # fmt: skip
 
 
 def _sets(order: TaskOrder, new: NewJobs) -> Block:

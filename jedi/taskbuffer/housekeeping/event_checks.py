@@ -6,6 +6,7 @@ Source: docs/reference/event-service.md#invariants.
 from __future__ import annotations
 
 from jedi.core import states
+from jedi.taskbuffer.events.carry import KEEPING, SUCCEEDED
 from jedi.taskbuffer.jobs import all_jobs
 
 _CODE = states.EVENT_CODES
@@ -61,10 +62,10 @@ FROM jedi_jobsets s LEFT JOIN (
   SELECT DISTINCT e.jobsetid FROM jedi_events e JOIN jedi_jobsets s USING (jobsetid)
     JOIN jedi_tasks t ON t.jeditaskid = s.jeditaskid JOIN {_JOBS} m ON m.pandaid = s.merge_pandaid
   WHERE e.status IN ({_OPEN}) OR e.status = {_DONE} AND NOT (m.status <> 'finished'
-    AND s.clone IS NULL AND t.rules @> '{{"not_discard_events": true}}')) e USING (jobsetid)
+    AND s.clone IS NULL AND {KEEPING} AND NOT {SUCCEEDED})) e USING (jobsetid)
 WHERE s.ended_at IS NOT NULL"""
 """A job set that has ended has no range to process or to merge; one that failed may keep those that
-are done for the next one (notDiscardEvents)."""
+are done until the next job of its inputs (notDiscardEvents)."""
 
 MERGING_CONSUMERS = """
 SELECT j.pandaid, s.jobsetid IS NULL OR s.ended_at IS NOT NULL
