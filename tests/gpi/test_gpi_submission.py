@@ -195,7 +195,7 @@ def test_a_lost_answer_is_settled_by_its_key(runner: BenchRunner, lost: str, the
     assert not j.submit(keep_going=True) and not j.kill(keep_going=True)
     assert not j.remove(keep_going=True)
     runner.lose, runner.down = "", False
-    SESSION.monitor.expire("Bench")
+    SESSION.monitor.expire(j.id)
     assert j.status == then
     assert len(j.subjobs) == (3 if then == "submitted" else 0)
     assert len(runner.units) == (then == "submitted")
@@ -231,7 +231,7 @@ def test_a_killed_session_leaves_a_job_that_the_next_one_settles(runner: BenchRu
     j = jobs(0)
     with SESSION.workspace.claim(0):
         assert j.status == "submitting" and runner.count("settle") == 0
-    SESSION.monitor.expire("Bench")
+    SESSION.monitor.expire(j.id)
     assert j.status == "new" and j.subjobs == []
     assert j.submit() and j.status == "submitted"
 
@@ -244,7 +244,7 @@ def test_units_may_wait_for_their_ids(runner: BenchRunner) -> None:
     j.submit()
     assert statuses(j) == ["submitting"] * 2 and j.status == "submitted"
     runner.move(str(j.backend.id), "submitted")
-    SESSION.monitor.expire("Bench")
+    SESSION.monitor.expire(j.id)
     assert statuses(j) == ["submitted"] * 2 and j.status == "submitted"
 
 

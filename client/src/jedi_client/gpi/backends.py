@@ -5,6 +5,7 @@ Source: docs/reference/ganga.md#backends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
@@ -24,6 +25,10 @@ class BackendSettings(Described, abstract=True):
     """It reads JEDI's catalogue of files and datasets."""
     on_this_machine: ClassVar[bool] = False
     """Its jobs run on this machine and open its files."""
+    connection: ClassVar[Sequence[str]] = ()
+    """Names of the properties that choose the service; jobs that agree on them share requests."""
+    refresh_s: ClassVar[float] = 5.0
+    """Least seconds between two requests for states."""
     runner: ClassVar[str] = ""
     """`module:name` of the function of these settings that gives the Backend."""
 
@@ -65,6 +70,7 @@ class Local(BackendSettings):
     """This machine. A helper process runs the jobs and goes on after the session."""
 
     on_this_machine = True
+    refresh_s = 0.2  # a file of this machine
     runner = "jedi_client.gpi.local.backend:LocalBackend"
 
     slots: int | None = prop(None, doc="Subjobs side by side; None: the cores", check=_cores)
@@ -79,6 +85,7 @@ class JEDI(BackendSettings):
 
     cuts_input = True
     has_catalogue = True
+    connection = ("server", "profile")
     runner = "jedi_client.gpi.jedi_backend:JediBackend"
 
     server: str = prop("", doc="URL of the service; empty: that of the session")

@@ -22,7 +22,7 @@ class UnknownBackend(JediError):
 def key_of(settings: Any) -> str:
     """The connection that a backend's settings need: its class, with those properties that choose
     the service. Other options don't."""
-    names = getattr(type(settings), "connection", ())
+    names = settings.connection
     chosen = {name: value for name in names if (value := getattr(settings, name))}
     name = type(settings).__name__
     return f"{name} {json.dumps(chosen, sort_keys=True)}" if chosen else name
@@ -57,6 +57,5 @@ class Connections:
     def _entry(self, key: str) -> tuple[Backend, float]:
         if key not in self._open:
             settings = settings_of(key)
-            period = float(getattr(type(settings), "refresh_s", REFRESH_S))
-            self._open[key] = settings.connect(), period
+            self._open[key] = settings.connect(), settings.refresh_s
         return self._open[key]

@@ -105,6 +105,7 @@ class Monitor:
         self.connections = Connections()
         self.errors: dict[str, Exception] = {}
         self._asked_at: dict[str, float] = {}
+        self._due: set[int] = set()
         self._seen: dict[int, dict[int, str]] = {}
         self._watchings.clear()
 
@@ -115,9 +116,8 @@ class Monitor:
             jobs.sync()
             if self.on:
                 by_backend: dict[str, list[Record]] = defaultdict(list)
-                for id in jobs.live():
-                    record = jobs.record(id)
-                    if record.backend is not None:
+                for record in map(self.known, jobs.live() | self._due):
+                    if record is not None and record.backend is not None:
                         by_backend[record.backend].append(record)
                 for key, records in by_backend.items():
                     try:
@@ -126,10 +126,13 @@ class Monitor:
                         self.errors[key] = error
             self.dispatch()
 
-    def expire(self, key: str | None) -> None:
-        """Ask a backend at the next look: a verb has changed its jobs."""
+    def expire(self, job: int) -> None:
+        """Ask for a job at the next look, also if it has ended: a verb has changed it."""
         with self._lock:
-            self._asked_at.pop(str(key), None)
+            record = self.known(job)
+            if record is not None:
+                self._asked_at.pop(str(record.backend), None)
+                self._due.add(job)
 
     def wait(self, ids: Sequence[int], timeout_s: float | None = None) -> None:
         """Wait until jobs have ended. TimeoutError. New jobs don't count as ended: JobError."""
@@ -212,11 +215,13 @@ class Monitor:
                 settle(self._session.jobs.job(record.id))
         current = [one for one in map(self.known, [one.id for one in records]) if one]
         running = {str(one.backend_id): one for one in current
-                   if one.status in LIVE and one.backend_id is not None}  # fmt: skip
+                   if (one.status in LIVE or one.id in self._due)
+                   and one.backend_id is not None}  # fmt: skip
         if not running or store.read_only:
             return
         cursors = {id: one.cursor for id, one in running.items()}
         states = self.connections.to(key).states(cursors)
+        self._due -= {one.id for one in running.values()}
         news = {running[one.backend_id].id: one for one in states if one.backend_id in running}
         since = {id: running[state.backend_id].cursor for id, state in news.items()}
         for record in store.note(news, datetime.now(UTC), since):

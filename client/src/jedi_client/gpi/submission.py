@@ -6,12 +6,14 @@ Source: docs/reference/ganga.md#submission.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jedi_client.errors import BadInput, JediError, Problem, Unreachable
 from jedi_client.gpi.checks import problems_of
 from jedi_client.gpi.connections import key_of
+from jedi_client.gpi.contents import Contents
 from jedi_client.gpi.interfaces import (
     Accepted,
     Backend,
@@ -19,6 +21,7 @@ from jedi_client.gpi.interfaces import (
     Program,
     Record,
     Rule,
+    SandboxFile,
     Status,
     Submission,
     UnitPlan,
@@ -75,6 +78,7 @@ class Plan:
     units: Sequence[UnitPlan]
     rule: Rule | None
     inputs: Sequence[str]
+    sandbox: Sequence[SandboxFile] = ()
 
 
 def preview(job: Job) -> Preview:
@@ -94,7 +98,7 @@ def submit(job: Job, *, keep_going: bool) -> Report:
     session = registry.session
     try:
         job.before_change("submit")
-        made = plan(job)
+        made = _with_shared(job, plan(job))
         settings = job.backend
         backend = _of(job, "backend", lambda: settings.connect(job))
         with session.workspace.claim(job.id) as mine:
@@ -109,7 +113,7 @@ def submit(job: Job, *, keep_going: bool) -> Report:
         return Report("submit", (), {None: error.sentence})
     finally:
         session.monitor.dispatch()
-    session.monitor.expire(record.backend)
+    session.monitor.expire(job.id)
     return report.checked(keep_going=keep_going)
 
 
@@ -121,15 +125,16 @@ def plan(job: Job) -> Plan:
     split = division(job)
     program = _of(job, "application", lambda: job.application.program(job))
     inputs = _of(job, "inputdata", lambda: _inputs(job))
+    sandbox = [file.sandbox() for file in job.inputsandbox]
     if isinstance(split, Rule):
-        return Plan(program, (), split, inputs)
+        return Plan(program, (), split, inputs, sandbox)
     if split is None:
-        return Plan(program, (UnitPlan(0, program),), None, inputs)
+        return Plan(program, (UnitPlan(0, program),), None, inputs, sandbox)
     base = job.description()
     units = _of(job, "application", lambda: [
         _unit(base, k, one) for k, one in enumerate(split)
     ])  # fmt: skip
-    return Plan(program, units, None, inputs)
+    return Plan(program, units, None, inputs, sandbox)
 
 
 def division(job: Job) -> Sequence[Override] | Rule | None:
@@ -171,6 +176,19 @@ def settle(job: Job) -> None:
             _accept(job, backend, asked, record, accepted)
 
 
+def _with_shared(job: Job, made: Plan) -> Plan:
+    """The plan with the contents of shared files, which their first use copies."""
+    shared = {file.target for file in job.inputsandbox if file.shared and file.local}
+    if not shared:
+        return made
+    contents = Contents(job._registry.session.workspace.root / "contents")
+    files = _of(job, "inputsandbox", lambda: [
+        replace(one, digest=contents.share(Path(one.source), one.source))
+        if one.name in shared else one for one in made.sandbox
+    ])  # fmt: skip
+    return replace(made, sandbox=files)
+
+
 def _unit(base: Any, k: int, override: Override) -> UnitPlan:
     """A unit with the program and the inputs of its own."""
     view = overridden(base, override.values)
@@ -202,7 +220,7 @@ def _submission(job: Job, record: Record, made: Plan, keep_going: bool) -> Submi
         name=record.name,
         document=job.document(),
         program=made.program,
-        sandbox=[file.sandbox() for file in job.inputsandbox],
+        sandbox=made.sandbox,
         inputs=made.inputs,
         outputs=[*job.outputsandbox, *job.outputdata],
         units=made.units,

@@ -116,7 +116,10 @@ def _act(
         refused.update(_asked(job, verb, ask))
     members: Sequence[int | None] = [None] if ks is None else ks
     done = () if None in refused else [k for k in members if k not in refused]
-    job._registry.session.monitor.expire(job.record.backend)
+    monitor = job._registry.session.monitor
+    monitor.expire(job.id)
+    if verb == "resubmit":
+        monitor.look()  # an ended job is not asked for otherwise
     return Report(verb, done, refused).checked(keep_going=keep_going)
 
 

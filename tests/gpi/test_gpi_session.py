@@ -1,0 +1,129 @@
+"""Jobs on this machine, from their description to their output. Source: docs/reference/ganga.md."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from jedi_client import (
+    ArgSplitter,
+    Executable,
+    File,
+    FileSplitter,
+    Job,
+    JobError,
+    JobTemplate,
+    Script,
+    TextMerger,
+    folders,
+    jobs,
+    templates,
+)
+from jedi_client.errors import NotFound
+from jedi_client.gpi.session import SESSION
+
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of the session, with the files of its job."""
+    monkeypatch.chdir(tmp_path)
+    Path("fit.sh").write_text('cat cuts.json calib.db\necho "$2 $3"\necho "$3" > hist.txt\n')
+    Path("cuts.json").write_text("{}\n")
+    Path("calib.db").write_text("first\n")
+    for name in ("a", "b", "c"):
+        Path(name).write_text(name)
+    return tmp_path
+
+
+def test_the_session_of_the_interface_on_this_machine(here: Path) -> None:
+    """The session of the interface, statement by statement, with files of this machine instead of
+    a dataset, and texts instead of ROOT files."""
+    j = Job(name="Z->mumu, 2025", application=Script("fit.sh", args=["--year", "2025"]))
+    j.inputsandbox = [str(here / "cuts.json"), File("calib.db", shared=True)]
+    j.inputdata = ["a", "b", "c"]
+    j.outputsandbox = ["hist.txt"]
+    j.splitter = FileSplitter(files=2)
+    j.merge(TextMerger(["hist.txt"]))
+    JobTemplate(j, name="zmumu fit")
+    folders.cd("/2025/zmumu").add(j)
+
+    assert str(j.preview()) == "3 inputs -> 2 subjobs"
+    report = j.submit(keep_going=True)
+    assert report and not report.failed
+
+    assert j.status in ("submitted", "running", "completed")
+    assert jobs(f"{j.id}.1") is jobs((j.id, 1)) is jobs(j.id).subjobs(1)
+    assert j.wait(WAIT_S) == "completed"
+    assert not j.subjobs.select(status="failed").resubmit()
+    assert j.subjobs(1).attempts[-1].log() == "{}\nfirst\n2025 \n"
+    debug = j.subjobs(1).copy()
+    assert debug.parent is None and debug.splitter is None and debug.status == "new"
+    debug.application.args += ["--verbose"]
+    debug.backend = "Local"
+    (here / "calib.db").write_text("second\n")
+    debug.submit()
+    assert debug.wait(WAIT_S) == "completed"
+
+    assert debug.log() == "{}\nfirst\n2025 --verbose\n" and debug.peek(lines=1) == "2025 --verbose"
+    assert j.output("hist.txt").open().read() == "\n\n"
+    assert j.output("hist.txt") == SESSION.workspace.output(j.id) / "hist.txt"
+    assert debug.output("hist.txt").read_text() == "--verbose\n"
+    assert debug.inputdata.files == [str(here / "c")]
+    again = Job(templates("zmumu fit"))
+    assert again == j and (again.status, again.folder, j.folder) == ("new", None, "/2025/zmumu")
+
+
+def test_subjobs_die_and_live_again_one_by_one(home: Path) -> None:
+    """Rows 11, 12, 42, 64, 65; checks 6, 7, 13: killing one leaves its siblings, then the master is
+    killed cleanly; a resubmitted subjob keeps its id and its parent, in place."""
+    sleep = [["-c", "sleep 60"]] * 2 + [["-c", "true"]]
+    j = Job(application=Executable("sh"), splitter=ArgSplitter(sleep), backend={"type": "Local"})
+    with pytest.raises(JobError, match="no backend has it"):
+        j.kill()
+    j.submit()
+    first = j.subjobs(0)
+    assert first.kill().done == [0]
+    for change in j.watch():
+        if j.subjobs(0).status == "killed" and j.subjobs(2).status == "completed":
+            break
+        assert change.job == j.id
+    assert j.subjobs(1).status in ("submitted", "running")
+    assert j.status in ("submitted", "running")
+    assert j.subjobs.kill().done == [1]
+    assert j.wait(WAIT_S) == "completed"  # rule 4 before rule 5: two are killed
+    assert not j.kill() and not j.kill().failed
+    assert j.subjobs(2).resubmit().done == [2] and j.subjobs(2) is not first
+    assert j.status in ("submitted", "running", "completed")
+    assert j.wait(WAIT_S) == "completed"
+    assert [len(s.attempts) for s in j.subjobs][2] == 2
+
+
+def test_removal_kills_and_leaves_nothing(home: Path) -> None:
+    """Row 110: "kills if live, deletes workspace, id not reused, folder links vanish"; check 25."""
+    j = Job(application=Executable("sleep", args=["60"]))
+    folders.cd("/x").add(j)
+    j.submit()
+    assert j.remove().done == (0,)
+    assert len(jobs) == 0 and not SESSION.workspace.of(0).exists()
+    assert list(folders.cd("/x")) == []
+    with pytest.raises(NotFound):
+        j.comment = "gone"
+    assert Job().id == 1
+
+
+def test_the_last_changes_of_a_job_come_in_order(home: Path) -> None:
+    """Check 17, row 124: "events `status` and `subjobs` (list of ids) arrive in order, once", also
+    to the asynchronous twin."""
+    j = Job(application=Executable("true"), splitter=ArgSplitter([["1"], ["2"]]))
+    j.submit()
+
+    async def seen() -> list[tuple[str, object]]:
+        return [(one.what, one.value) async for one in j.watch()]
+
+    found = asyncio.run(seen())
+    statuses = [value for what, value in found if what == "status"]
+    assert statuses[-1] == "completed" and len(set(map(str, statuses))) == len(statuses)
+    assert {k for what, value in found if what == "subjobs" for k in list(value)} == {0, 1}  # type: ignore[call-overload]
