@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from jedi_client.errors import BadInput, NotFound, Problem
 from jedi_client.gpi.report import Report
@@ -40,7 +40,7 @@ class Slice(Sequence[J], Generic[J]):
     def _one(self, id: int) -> J:
         raise NotImplementedError
 
-    def _some(self, ids: Sequence[int]) -> Slice[J]:
+    def _some(self, ids: Sequence[int]) -> Self:
         raise NotImplementedError
 
     def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
@@ -53,7 +53,7 @@ class Slice(Sequence[J], Generic[J]):
             raise NoSuchJob(f"There is no {id!r} in this slice. See its ids().", id=id)
         return self._one(id)
 
-    def select(self, minid: int | None = None, maxid: int | None = None, **values: Any) -> Slice[J]:
+    def select(self, minid: int | None = None, maxid: int | None = None, **values: Any) -> Self:
         """The members with ids from `minid` to `maxid` that have all these values. An object is
         also named by its class: select(backend="Local"). BadInput for unknown names."""
         ids = [id for id in self._ids
@@ -66,8 +66,8 @@ class Slice(Sequence[J], Generic[J]):
     @overload
     def __getitem__(self, index: int) -> J: ...
     @overload
-    def __getitem__(self, index: slice) -> Slice[J]: ...
-    def __getitem__(self, index: int | slice) -> J | Slice[J]:
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> J | Self:
         if isinstance(index, slice):
             return self._some(self._ids[index])
         return self._one(self._ids[index])
@@ -119,8 +119,8 @@ class JobSlice(Slice[Any]):
     def _one(self, id: int) -> Any:
         return self._registry.job(id)
 
-    def _some(self, ids: Sequence[int]) -> JobSlice:
-        return JobSlice(self._registry, ids)
+    def _some(self, ids: Sequence[int]) -> Self:
+        return type(self)(self._registry, ids)
 
     def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
         return self._registry.matching(self._ids, wanted)

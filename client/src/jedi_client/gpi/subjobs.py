@@ -6,7 +6,7 @@ Source: docs/reference/ganga.md#subjobs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 from jedi_client.gpi import results, verbs
@@ -244,8 +244,8 @@ class SubjobSlice(Slice[Subjob]):
     def _one(self, id: int) -> Subjob:
         return self._subjobs.one(id)
 
-    def _some(self, ids: Sequence[int]) -> SubjobSlice:
-        return SubjobSlice(self._subjobs, ids)
+    def _some(self, ids: Sequence[int]) -> Self:
+        return type(self)(self._subjobs, ids)
 
     def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
         job = self._subjobs.job
