@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jedi_client import ArgSplitter, Job, JobError, Script
+from jedi_client.gpi.local.backend import LocalBackend
 from jedi_client.gpi.mergers import (
     CustomMerger,
     MergeFailed,
@@ -16,6 +18,7 @@ from jedi_client.gpi.mergers import (
     TextMerger,
     merge_outputs,
 )
+from support.embedded import wait_for
 
 
 def folders(tmp_path: Path, *texts: str | None, name: str = "out") -> list[Path]:
@@ -116,6 +119,34 @@ def test_a_failing_program_fails_the_merge(tmp_path: Path, program: str, said: s
     assert list((tmp_path / "to").iterdir()) == []
     with pytest.raises(MergeFailed, match="can't be run"):
         CustomMerger(["out"], program=str(tmp_path)).merge([], tmp_path / "x")
+
+
+def test_jobs_merge_at_their_end_later_or_not(home: Path, tmp_path: Path) -> None:
+    """Row 77 (A 3.2.2.9): a new job merges at its end, a finished one now; `merge(None)` disables;
+    the result is in the output of the job itself. Check 24: a failing merge is an error."""
+    (tmp_path / "say.sh").write_text("echo $1 > out\n")
+    (tmp_path / "bad.py").write_text("raise SystemExit('no sum')")
+    first = Job(Script(tmp_path / "say.sh"), splitter=ArgSplitter(["a", "b"]), outputsandbox="out")
+    first.merge(TextMerger(["out"]))
+    second = Job(first)
+    second.merge(None)
+    third = Job(first, merger=CustomMerger(["out"], program=tmp_path / "bad.py"))
+    for job in (first, second, third):
+        job.submit()
+    # `wait` asks every 5 s: ask it when all have ended
+    runs = LocalBackend(home=home)
+    wait_for(lambda: all(
+        runs.states({str(job.backend.id): None})[0].status == "ended"
+        for job in (first, second, third)
+    ))  # fmt: skip
+    assert first.wait(60) == "completed" and first.output("out").read_text() == "a\nb\n"
+    assert second.wait(60) == "completed"
+    with pytest.raises(JobError, match="has no merged file 'out'"):
+        second.output("out")
+    [path] = second.merge(TextMerger(["out"]))
+    assert path == second.output("out") and path.parent == home / "jobs" / "1" / "output"
+    with pytest.raises(MergeFailed, match="no sum"):
+        third.wait(60)
 
 
 class DividingMerger(OutputMerger):
