@@ -274,7 +274,9 @@ def test_backends_have_names_and_read_only_facts() -> None:
     assert job.backend == JEDI() and job.backend.id is None and job.backend.status is None
     with pytest.raises(AttributeError):
         job.backend.id = "3"
-    with pytest.raises(BadInput, match=r"is no BackendSettings. Give one of JEDI, Local"):
+    with pytest.raises(
+        BadInput, match=r"is no BackendSettings\. Give one of (Bench, )?JEDI, Local"
+    ):
         job.backend = "LSF"
     with pytest.raises(BadInput, match="is not above 0"):
         job.backend = Local(slots=0)

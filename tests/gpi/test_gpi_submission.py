@@ -26,7 +26,7 @@ def split(n: int = 4, **values: Any) -> Job:
     return Job(backend=Bench(), splitter=ArgSplitter([[str(k)] for k in range(n)]), **values)
 
 
-def statuses(job: Job) -> list[str]:
+def unit_statuses(job: Job) -> list[str]:
     return [one.status for one in job.subjobs]
 
 
@@ -38,7 +38,7 @@ def test_a_submission_makes_the_subjobs_that_the_splitter_dictates(runner: Bench
     assert j.submit()
     assert [s.id for s in j.subjobs] == [0, 1, 2]
     assert all(s.parent is j and s.master is j and type(s.id) is int for s in j.subjobs)
-    assert j.status == "submitted" and statuses(j) == ["submitted"] * 3
+    assert j.status == "submitted" and unit_statuses(j) == ["submitted"] * 3
     assert [one.program.args for one in runner.submissions[0].units] == [("0",), ("1",), ("2",)]
 
 
@@ -65,7 +65,7 @@ def test_one_refusal(
     else:
         with pytest.raises(JobError, match="no such queue"):
             j.submit()
-    assert (j.status, statuses(j)) == ("submitted", expected)
+    assert (j.status, unit_statuses(j)) == ("submitted", expected)
     assert j.subjobs(1).reason == "no such queue"
 
 
@@ -242,10 +242,10 @@ def test_units_may_wait_for_their_ids(runner: BenchRunner) -> None:
     runner.first = "submitting"
     j = split(2)
     j.submit()
-    assert statuses(j) == ["submitting"] * 2 and j.status == "submitted"
+    assert unit_statuses(j) == ["submitting"] * 2 and j.status == "submitted"
     runner.move(str(j.backend.id), "submitted")
     SESSION.monitor.expire(j.id)
-    assert statuses(j) == ["submitted"] * 2 and j.status == "submitted"
+    assert unit_statuses(j) == ["submitted"] * 2 and j.status == "submitted"
 
 
 def test_a_thousand_subjobs_cost_little(runner: BenchRunner) -> None:

@@ -88,6 +88,7 @@ FOREIGN = {
     "--cacert",  # curl
     "--system",  # useradd
     "--run",  # of somebody's pre-processing
+    "--year",  # of the payload of an example
     "--check",  # sha256sum, and the writer of the docs
     "--data-only", "--dbname", "--exit-on-error", "--file", "--no-owner", "--no-privileges",
     "--single-transaction", "--table", "--auth-host", "--auth-local", "--locale",
