@@ -318,3 +318,16 @@ def test_nothing_of_this_name(home: Path) -> None:
         jobs(0)
     with pytest.raises(JobError, match="Submit it"):
         Job().wait(1)
+
+
+def test_a_setting_puts_running_first(runner: BenchRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows 29, 34: "any subjob submitted or submitting → master `submitted`, whatever the rest"; "a
+    setting puts rule 2 before rule 1"."""
+    for setting, expected in (("0", "submitted"), ("1", "running")):
+        monkeypatch.setenv("JEDI_CLIENT_RUNNING_FIRST", setting)
+        SESSION.close()
+        j = split()
+        j.submit()
+        runner.move(str(j.backend.id), "running", [1])
+        SESSION.monitor.expire(j.id)
+        assert j.status == expected

@@ -127,3 +127,22 @@ def test_the_last_changes_of_a_job_come_in_order(home: Path) -> None:
     statuses = [value for what, value in found if what == "status"]
     assert statuses[-1] == "completed" and len(set(map(str, statuses))) == len(statuses)
     assert {k for what, value in found if what == "subjobs" for k in list(value)} == {0, 1}  # type: ignore[call-overload]
+
+
+def test_merging_now_later_or_never(home: Path) -> None:
+    """Row 77: "finished job: merges now; new job: at the end; `merge(None)` disables; result in the
+    master's output"."""
+    write = [["-c", f"echo {k} > out.txt"] for k in range(2)]
+    merger = TextMerger(["out.txt"])
+    j = Job(application=Executable("sh"), splitter=ArgSplitter(write), outputsandbox=["out.txt"])
+    j.merge(merger)
+    never = j.copy()
+    never.merge(None)
+    assert (j.merger, never.merger) == (merger, None)
+    jobs[:].submit()
+    jobs.wait(WAIT_S)
+    assert j.output("out.txt").read_text() == "0\n1\n"
+    with pytest.raises(JobError, match="no merged file"):
+        never.output("out.txt")
+    assert never.merge(merger) == [SESSION.workspace.output(never.id) / "out.txt"]
+    assert never.output("out.txt").read_text() == "0\n1\n"

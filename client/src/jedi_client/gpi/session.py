@@ -55,7 +55,9 @@ class Session:
     def workspace(self) -> Workspace:
         with self._lock:
             if self._workspace is None:
-                self._workspace = Workspace(self._root or home())
+                own = not self.store.url.startswith("file:")
+                place = f"registries/{self.store.guid}" if own else "jobs"
+                self._workspace = Workspace(self._root or home(), place)
             return self._workspace
 
     def close(self) -> None:
@@ -72,7 +74,9 @@ class Session:
     def _opened(self) -> Store:
         from jedi_client.gpi.store.opening import open_store
 
-        return open_store(os.environ.get("JEDI_CLIENT_REGISTRY") or self.workspace.root)
+        first = os.environ.get("JEDI_CLIENT_RUNNING_FIRST", "") not in ("", "0")
+        where = os.environ.get("JEDI_CLIENT_REGISTRY") or self._root or home()
+        return open_store(where, running_first=first)
 
 
 SESSION = Session()

@@ -23,14 +23,14 @@ def home() -> Path:
 
 
 class Workspace:
-    """The folders of a registry's jobs."""
+    """The folders of a registry's jobs: `jobs`, or another place for a registry on a service."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, place: str = "jobs") -> None:
+        self.root, self._place = root, place
 
     def of(self, job: int) -> Path:
         """The folder of a job."""
-        return self.root / "jobs" / str(job)
+        return self.root / self._place / str(job)
 
     def output(self, job: int, k: int | None = None) -> Path:
         """The folder of the output of a job, or of a subjob."""
