@@ -6,7 +6,7 @@ Source: docs/reference/event-service.md#merging.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 
@@ -74,6 +74,11 @@ def joining(sites: Sequence[Site], held: Mapping[str, int], readers: Readers) ->
     most = [max((_count(reads, held) for reads in readers if one.endpoint in reads), default=-1)
             for one in sites]  # fmt: skip
     return [one for one, n in zip(sites, most, strict=True) if n == max(most)]
+
+
+def fits(endpoints: Iterable[str], held: Collection[str], readers: Readers) -> bool:
+    """True if a site reads one of the endpoints with all that are held."""
+    return any(one in reads and {*held} <= {*reads} for one in endpoints for reads in readers)
 
 
 def unread(

@@ -22,6 +22,7 @@ from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import jobs
 from jedi.service.why import why
+from jedi.taskbuffer.housekeeping import knobs
 
 FAKE = ("co_jumbo", "waiting", None)
 
@@ -130,6 +131,34 @@ def test_real_co_jumbo_jobs_take_the_places_of_placeholders(world: World) -> Non
     merged(world)
     assert range_counts(world, task) == {"merged": 6}
     assert files(world, task) == {"finished": 2}
+    assert run_dog(world, "waiting_co_jumbo") == {}
+    sound(world)
+
+
+def test_placeholders_stay_where_pieces_could_not_be_merged(world: World) -> None:
+    """SITE_A takes jobs again, but reads no pieces of SITE_B, where a jumbo job has left one of the
+    first job set. Expected: none while the jumbo job may leave pieces of both; when it has ended,
+    one for the second job set alone, though the first comes before it on a page of one job set."""
+    task = waiting_task(world)
+    run_dog(world, "jumbo_jobs")
+    serve(world)
+    jumbo = EventPilot(world, "SITE_B")
+    [big] = jumbo.take()
+    jumbo.process(big, jumbo.ask(big, 1))
+    with world.engine.begin() as tx:
+        knobs.put(tx, "jobgen.n_files", 1, "test")
+        tx.exec_driver_sql("DELETE FROM jedi_site_endpoints WHERE site = 'SITE_A' "
+                           "AND ddm_endpoint = 'SITE_B_DATADISK'")  # fmt: skip
+    world.refresh()
+    set_sites(world, "SITE_A", status="online")
+    assert run_dog(world, "waiting_co_jumbo") == {}
+    jumbo.end(big)
+    serve(world)
+    assert run_dog(world, "waiting_co_jumbo") == {"placed": 1}
+    serve(world)
+    assert waiting(world, task) == (1, 1)
+    assert sorted(set_jobs(world, task, "co_jumbo")) == [
+        ("co_jumbo", "activated", None), ("co_jumbo", "closed", "es_unused"), FAKE]  # fmt: skip
     assert run_dog(world, "waiting_co_jumbo") == {}
     sound(world)
 

@@ -27,6 +27,7 @@ SELECT t.jobsetid AS jobset_id, c.fileid AS file_id, c.datasetid AS dataset_id
 FROM (
   SELECT DISTINCT c.jobsetid FROM jedi_jobs j JOIN jedi_consumers c USING (pandaid)
   WHERE j.jeditaskid = :task AND j.status = 'waiting' AND j.kind = 'co_jumbo'
+    AND c.jobsetid > :after
   ORDER BY c.jobsetid LIMIT :limit) w
   JOIN jedi_jobsets t USING (jobsetid) JOIN jedi_job_files f ON f.pandaid = t.merge_pandaid
   JOIN jedi_dataset_contents c ON c.fileid = f.fileid JOIN jedi_datasets d
@@ -49,17 +50,22 @@ def waiting_tasks(tx: Connection, limit: int) -> list[int]:
     return list(tx.scalars(_TASKS, {"limit": limit}))
 
 
-def waiting_files(tx: Connection, task_id: int, limit: int) -> list[SetFile]:
-    """The files of the first job sets of a task that wait for a site, dataset by dataset."""
-    return rows_of(SetFile, tx.execute(_SETS, {"task": task_id, "limit": limit}))
+def waiting_files(tx: Connection, task_id: int, after: int, limit: int) -> list[SetFile]:
+    """The files of the next job sets of a task that wait for a site, dataset by dataset."""
+    values = {"task": task_id, "after": after, "limit": limit}
+    return rows_of(SetFile, tx.execute(_SETS, values))
 
 
+_LOCK = text("""
+SELECT jobsetid FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND ended_at IS NULL
+ORDER BY jobsetid FOR NO KEY UPDATE
+""")
 _PLACE = text("""
 UPDATE jedi_jobsets t SET sites = p.sites, cores = p.cores, memory_mb = p.memory_mb,
   walltime_s = p.walltime_s
 FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS jsonb[]), CAST(:cores AS int[]),
   CAST(:memory AS int[]), CAST(:walltime AS int[])) p(id, sites, cores, memory_mb, walltime_s)
-WHERE t.jobsetid = p.id AND t.ended_at IS NULL
+WHERE t.jobsetid = p.id
 """)
 _PLACEHOLDERS = text("""
 SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id
@@ -86,17 +92,22 @@ class PlacedSet(NamedTuple):
 
 
 def place(tx: Connection, placed: Sequence[PlacedSet], agent: str) -> int:
-    """Give job sets their sites, and close the placeholders of those that have one where their
-    pieces can be merged: the EventService adds a real co-jumbo job for each. Return the number of
+    """Give job sets their sites, and close the placeholders of those that have one: the
+    EventService adds a real co-jumbo job for each. Return the number of
     placeholders."""
-    ids, sites, cores, memory, walltime = map(list, zip(*placed, strict=True))
-    held = rows_of(FakeConsumer, tx.execute(_PLACEHOLDERS, {"ids": ids}))
+    wanted = [one.jobset_id for one in placed]
+    held = rows_of(FakeConsumer, tx.execute(_PLACEHOLDERS, {"ids": wanted}))
     still = job_ends.lock(tx, [one.panda_id for one in held])
+    held = [one for one in held if still.get(one.panda_id) == "waiting"]
+    living = {*tx.scalars(_LOCK, {"ids": sorted({one.jobset_id for one in held})})}
+    if not living:
+        return 0
+    columns = zip(*(one for one in placed if one.jobset_id in living), strict=True)
+    ids, sites, cores, memory, walltime = map(list, columns)
     tx.execute(_PLACE, {"ids": ids, "sites": sites, "cores": cores, "memory": memory,
                         "walltime": walltime})  # fmt: skip
     takes = {one.jobset_id for one in set_ends.brokered_sites(tx, ids)}
     ends = [JobEnd(one.panda_id, "closed", "es_unused", "A site takes a real co-jumbo job.", None,
                    "jedi")
-            for one in held if one.jobset_id in takes
-            and still.get(one.panda_id) == "waiting"]  # fmt: skip
+            for one in held if one.jobset_id in takes]  # fmt: skip
     return len(job_ends.end_jobs(tx, ends, agent, ["waiting"]))
