@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -331,3 +333,29 @@ def test_a_setting_puts_running_first(runner: BenchRunner, monkeypatch: pytest.M
         runner.move(str(j.backend.id), "running", [1])
         SESSION.monitor.expire(j.id)
         assert j.status == expected
+
+
+def test_a_job_that_nobody_can_settle_stops_no_other(runner: BenchRunner) -> None:
+    """Row 45: the unknown job waits; the states of the others are read all the same."""
+    lost, j = split(), split()
+    runner.lose = "request"
+    with pytest.raises(JobError, match="lost"):
+        lost.submit()
+    runner.lose, runner.unsettled = "", True
+    j.submit()
+    runner.move(str(j.backend.id), "completed")
+    assert (lost.status, j.status) == ("unknown", "completed")
+    assert str(SESSION.monitor.errors["job 0"]) == "It is not known yet."
+
+
+def test_an_import_loads_nothing_of_it(home: Path) -> None:
+    """Target: "import within 0.15 s"; neither jobs, nor a database, nor a thread, nor `jedi`."""
+    code = (
+        "import sys, threading, jedi_client\n"
+        "found = {'jedi', 'sqlite3', 'jedi_client.gpi'} & {*sys.modules}\n"
+        "print(threading.active_count(), sorted(found))\n"
+        "from jedi_client import Job, jobs, folders\n"
+        "print(threading.active_count(), sorted({'jedi'} & {*sys.modules}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "1 []\n1 []\n" and not home.exists()

@@ -29,7 +29,7 @@ class BenchRunner:
         self.bulk = bulk
         self.refuse: dict[int | None, str] = {}
         self.lose = ""
-        self.down = False
+        self.down = self.unsettled = False
         self.first: Status = "submitted"
         self.calls: list[tuple[str, Any]] = []
         self.keys: dict[str, Accepted] = {}
@@ -56,6 +56,8 @@ class BenchRunner:
         self.calls.append(("settle", submission.key))
         if self.down:
             raise OutcomeUnknown("The service is away.")
+        if self.unsettled:
+            raise Refused("It is not known yet.")
         return self.keys.get(submission.key)
 
     def states(self, cursors: Mapping[str, str | None]) -> Sequence[JobState]:

@@ -212,7 +212,7 @@ class Monitor:
         self._asked_at[key] = now
         for record in records:
             if record.status in ("submitting", "unknown"):
-                settle(self._session.jobs.job(record.id))
+                self._settle(record.id)
         current = [one for one in map(self.known, [one.id for one in records]) if one]
         running = {str(one.backend_id): one for one in current
                    if (one.status in LIVE or one.id in self._due)
@@ -227,6 +227,14 @@ class Monitor:
         for record in store.note(news, datetime.now(UTC), since):
             self._session.jobs.learn(record)
         self.errors.pop(key, None)
+
+    def _settle(self, id: int) -> None:
+        """Settle a submission; its error does not stop the questions for other jobs."""
+        try:
+            settle(self._session.jobs.job(id))
+            self.errors.pop(f"job {id}", None)
+        except JediError as error:
+            self.errors[f"job {id}"] = error
 
     def _changes(self, turns: Sequence[Turn]) -> Iterator[Change]:
         """The changes of jobs: first of their subjobs, then of themselves."""
