@@ -104,7 +104,7 @@ def test_a_program_gets_its_arguments_files_and_environment_verbatim(
     under its name."""
     (tmp_path / "cuts.json").write_text('{"pt": 20}')
     (tmp_path / "in put").write_text("data")
-    script = 'cat cuts.json; printf "|%s|" "$@"; echo "$WHO"; cat "$(cat inputdata.txt)" >fit.root'
+    script = 'cat cuts.json; printf "|%s|" "$@"; echo "$WHO"; cat "$JEDI_INPUTS" >fit.root'
     program = sh(script, "a 'b\"", "two\nlines", "ü $HOME", WHO="ana")
     sent = submission(
         home, [program], outputs=["*.root"], inputs=[str(tmp_path / "in put")], single=True,

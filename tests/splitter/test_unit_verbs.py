@@ -133,6 +133,7 @@ def test_kill_before_there_is_a_job(world: World) -> None:
     task = given(world, [unit("1"), unit("2")], document=MAKING).jedi_task_id
     assert [one.accepted for one in ask_units(world, task, "kill", [2])] == [True]
     assert of(now(world, task)) == "submitted killed"
+    assert now(world, task).units[1].reason == "It was killed before it had a job."
     everything(world)
     assert len(jobs(world, task, "activated")) == 1
     assert len(ask_units(world, task, "kill")) == 1

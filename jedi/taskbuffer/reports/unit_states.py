@@ -63,6 +63,7 @@ WITH t AS MATERIALIZED (
 ), u AS (
   SELECT t.task, u.unit_nr, {_STATE} AS state, j.attempts, j.pandaid, j.status AS job, j.site,
     j.exit_code, CASE WHEN u.refusal IS NOT NULL THEN u.refusal
+      WHEN j.pandaid IS NULL AND u.killed_at IS NOT NULL THEN 'It was killed before it had a job.'
       WHEN j.pandaid IS NULL THEN t.errordialog ELSE j.error_diag END AS reason,
     coalesce({_NEWER.format("u.xmin")} OR j.newer OR f.newer, t.bound IS NULL)
       OR t.moved AND u.refusal IS NULL AND coalesce(f.waiting, true) AS changed

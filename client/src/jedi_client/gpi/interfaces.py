@@ -25,6 +25,9 @@ Status = Literal[
 
 Kind = Literal["job", "template"]
 
+INPUTS = "JEDI_INPUTS"
+"""The environment variable with the names of a unit's input files, separated by commas."""
+
 
 @dataclass(frozen=True, slots=True)
 class Override:

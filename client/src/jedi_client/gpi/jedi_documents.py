@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from jedi_client.errors import BadInput, Problem
-from jedi_client.gpi.interfaces import Program, SandboxFile, Submission, UnitPlan
+from jedi_client.gpi.interfaces import INPUTS, Program, SandboxFile, Submission, UnitPlan
 
 COMMAND = "Command"
 """The option of a unit that is its command line."""
-INPUTS = "JEDI_INPUTS"
-"""The environment variable with the names of a unit's input files, separated by commas."""
 _OWN = ".unit"
 """Directory of sandbox files that one unit alone has."""
 

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from jedi_client.gpi.contents import Contents
+from jedi_client.gpi.interfaces import INPUTS
 from jedi_client.gpi.local.processes import born
 from jedi_client.gpi.local.runs import LocalRun
 
@@ -72,8 +73,6 @@ def launch(run: LocalRun, contents: Contents) -> Launched:
             (run.folder / name).touch()
         for source, name, digest, mode in run.program["files"]:
             _place(contents, source, digest, work, name, mode)
-        if run.program["inputs"]:
-            (work / "inputdata.txt").write_text("".join(f"{x}\n" for x in run.program["inputs"]))
         return _started(run, work)
     except OSError as error:
         raise PayloadProblem(f"Its working directory could not be prepared: {error}") from error
@@ -99,10 +98,16 @@ def _started(run: LocalRun, work: Path) -> Launched:
         executable = f"./{executable}"
     process = subprocess.Popen(
         ["/bin/sh", "-c", _SHELL, "sh", str(run.folder), executable, *program["args"]],
-        cwd=work, env={**run.environment, **program["environment"]}, stdin=subprocess.PIPE,
+        cwd=work, env=_environment_of(run), stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     return Launched(run, process, born(process.pid))
+
+
+def _environment_of(run: LocalRun) -> Mapping[str, str]:
+    inputs = run.program["inputs"]
+    names = {INPUTS: ",".join(inputs)} if inputs else {}
+    return {**run.environment, **names, **run.program["environment"]}
 
 
 def began(folder: Path) -> bool:
