@@ -53,7 +53,7 @@ TASK = {"taskName": "t", "noInput": True, "nFiles": 1, "jobParameters": [
 
 
 @dataclass(frozen=True)
-class _Service:
+class BenchService:
     """A process of the service on a database, and the token of a pilot."""
 
     home: Home
@@ -129,7 +129,7 @@ def measure(engine: Engine, requests: int = REQUESTS) -> list[Result]:
     world = make_world(engine, cast(DDM, None))
     with engine.begin() as tx:
         put_user(tx, caller(), "operator")
-    with _service(world) as service:
+    with bench_service(world) as service:
         beats = _load(service, _beats, requests)
         gives = _load(service, _acquires, requests // 4)
         reads = _load(service, _reads, requests)
@@ -151,7 +151,7 @@ def measure(engine: Engine, requests: int = REQUESTS) -> list[Result]:
 
 
 @contextmanager
-def _service(world: World) -> Iterator[_Service]:
+def bench_service(world: World) -> Iterator[BenchService]:
     with tempfile.TemporaryDirectory(prefix="jedi-api-") as directory:
         home = Home(Path(directory))
         with world.engine.begin() as tx:
@@ -166,13 +166,13 @@ def _service(world: World) -> Iterator[_Service]:
             assert process.stdout
             if process.stdout.readline() != "ready\n":
                 raise JediError("The service did not start.", code="benchmark_failed")
-            yield _Service(home, process, token, postmaster)
+            yield BenchService(home, process, token, postmaster)
         finally:
             process.terminate()
             process.wait()
 
 
-def _load(service: _Service, client: Callable[..., Work], requests: int) -> _Load:
+def _load(service: BenchService, client: Callable[..., Work], requests: int) -> _Load:
     """The requests of all clients together."""
     each = requests // CLIENTS
     before = service.cpu_s(), service.database_cpu_s()
@@ -283,7 +283,7 @@ def _bare_read(world: World) -> None:
         tasks.find(tx, limit=1)
 
 
-def _submissions(service: _Service, times: int) -> float:
+def _submissions(service: BenchService, times: int) -> float:
     """ms of the service's processor time for a submission."""
     before = service.cpu_s()
     with Client(Profile(service.url)) as client:
@@ -294,7 +294,7 @@ def _submissions(service: _Service, times: int) -> float:
     return 1_000 * (service.cpu_s() - before) / times
 
 
-def _list_cpu(service: _Service) -> float:
+def _list_cpu(service: BenchService) -> float:
     """Seconds of processor time of `jedi-task list` in a fresh process."""
     command = "import sys; from jedi_client.cli.task import main; sys.argv = ['', 'list']; main()"
     environment = {**os.environ, "JEDI_URL": service.url}
