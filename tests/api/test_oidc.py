@@ -74,7 +74,8 @@ def test_a_token_of_the_provider_names_its_user(provider: TestIssuer, door: http
     provider.keys.append(elliptic)
     assert me(door, provider.token(elliptic))["user_name"] == "ana-x"
     assert me(door, provider.token()) == {
-        "user_name": "ana-x", "role": "user", "way": "oidc", "scope": "all"
+        "user_name": "ana-x", "role": "user", "way": "oidc", "scope": "all",
+        "task_scope": "user.ana-x",
     }  # fmt: skip
     assert me(door, provider.token(aud=["other", AUDIENCE]))["user_name"] == "ana-x"
     nameless = provider.token(preferred_username=None, sub="a1b2")

@@ -47,7 +47,8 @@ def test_peers_on_the_socket_are_their_accounts(door: httpx.Client) -> None:
 def test_tokens_stand_for_their_users(world: World, door: httpx.Client) -> None:
     bea = token(world, "bea", "read")
     assert door.get("/v1/me", headers=bea).json() == {
-        "user_name": "bea", "role": "user", "way": "token", "scope": "read"
+        "user_name": "bea", "role": "user", "way": "token", "scope": "read",
+        "task_scope": "user.bea",
     }  # fmt: skip
     refused = door.post("/v1/tasks/kill", headers=bea, json={"jedi_task_ids": [1]})
     assert (refused.status_code, refused.json()["code"]) == (403, "scope_too_small")
