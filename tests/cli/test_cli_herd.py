@@ -122,6 +122,16 @@ def test_a_broken_task_shows_the_step_that_failed(world: World, run: Run, tmp_pa
         ("JobPath", "failed"), ("JobSanity", "skipped"), ("JobScheduling", "skipped")]  # fmt: skip
 
 
+def test_programs_read_the_warnings_of_a_submission(world: World, run: Run, tmp_path: Path) -> None:
+    """ "What has no counterpart is named, not dropped in silence": in JSON, too."""
+    file = tmp_path / "owned.jdl"
+    file.write_text("Executable = /bin/true; Owner = ana;")
+    for options in (["--validate"], []):
+        done = run("submit", str(file), *options, "--json")
+        (warning,) = done.value["warnings"]
+        assert "Owner has no effect" in warning and f"Warning: {warning}" in done.err
+
+
 @pytest.mark.parametrize(("name", "text", "expected"), [
     ("a.jdl", "", "jdl"), ("a.json", "[1]", "json"), ("a.yaml", "a = 1", "yaml"),
     ("-", "/* x */ Executable = a;", "jdl"), ("-", "# x\n[ // y\n Executable = a; ]", "jdl"),

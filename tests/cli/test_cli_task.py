@@ -83,7 +83,7 @@ def to(tx: Connection, task_id: int, *path: str) -> None:
 
 def test_submit_prints_the_id_and_a_repeat_finds_the_task(run: Run) -> None:
     first = run("submit", HELLO, "--key", "monday", "--json")
-    assert (first.code, first.value.keys()) == (0, {"jedi_task_id", "status"})
+    assert (first.code, first.value.keys()) == (0, {"jedi_task_id", "status", "warnings"})
     assert first.value["status"] == "registered"
     assert run("submit", HELLO, "--key", "monday", "--json").value == first.value
     assert f"Task {first.value['jedi_task_id']} " in run("submit", HELLO, "--key", "monday").out
@@ -147,7 +147,7 @@ def test_the_version_is_told(run: Run) -> None:
 
 
 def test_validation_stores_nothing(run: Run) -> None:
-    assert run("submit", HELLO, "--validate", "--json").value == {"valid": True}
+    assert run("submit", HELLO, "--validate", "--json").value == {"valid": True, "warnings": []}
     assert run("list", "--json").value == []
 
 
@@ -390,6 +390,16 @@ def test_a_task_without_outputs_says_so(run: Run, tmp_path: Path) -> None:
     task_id = run("submit", HELLO, "--json").value["jedi_task_id"]
     answer = run("get", task_id, tmp_path / "x")
     assert (answer.code, "no finished output yet" in answer.out) == (1, True)
+
+
+def test_an_ended_task_without_outputs_gets_none_later(world: World, run: Run) -> None:
+    """ "Yet" promises outputs. A task in a final status makes none."""
+    task_id = run("submit", HELLO, "--json").value["jedi_task_id"]
+    with world.engine.begin() as tx:
+        unguard(tx)
+        move_tasks(tx, [Move(task_id, None, "aborted", "killed", "It is killed.")], "test")
+    answer = run("get", task_id)
+    assert (answer.code, answer.out.strip()) == (1, f"Task {task_id} has no finished output.")
 
 
 # ---------------------------------------------------------------------- waiting and commanding

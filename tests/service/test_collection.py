@@ -69,7 +69,7 @@ def test_a_later_one_may_build_on_an_earlier_one(
     file = tmp_path / "tasks.yaml"
     child = TASK.format("child") + "parentTaskName: parent\n"
     file.write_text(TASK.format("parent") + "---\n" + child)
-    assert run("submit", file, "--validate", "--json").value == {"valid": True}
+    assert run("submit", file, "--validate", "--json").value == {"valid": True, "warnings": []}
     assert texts(engine) == []
     first = run("submit", file, "--key", "monday", "--json").value
     assert run("submit", file, "--key", "monday", "--json").value == first
@@ -118,8 +118,8 @@ def test_what_is_refused_or_only_validated_uses_up_no_ids(
     first = run("submit", HELLO, "--json").value["jedi_task_id"]
     before = last()
     assert run("submit", bad, "--json").code == 2
-    assert run("submit", good, "--validate", "--json").value == {"valid": True}
-    assert run("submit", HELLO, "--validate", "--json").value == {"valid": True}
+    assert run("submit", good, "--validate", "--json").value == {"valid": True, "warnings": []}
+    assert run("submit", HELLO, "--validate", "--json").value == {"valid": True, "warnings": []}
     assert last() == before
     ids = [task["jedi_task_id"] for task in run("submit", good, "--json").value]
     assert ids == [first + 1, first + 2]

@@ -133,13 +133,16 @@ def submit(
     with service() as jedi:
         sandboxes = upload_all(jedi, written, [file.parent for file in texts])
         done = jedi.task_submit(texts=written, sandboxes=sandboxes, key=key, dry_run=validate)
-    for warning in dict.fromkeys(warning for one in done for warning in one.warnings):
+    warnings = [*dict.fromkeys(warning for one in done for warning in one.warnings)]
+    for warning in warnings:
         typer.echo(f"Warning: {warning}", err=True)
     if validate:
         names = ", ".join(map(str, texts))
-        show({"valid": True}, as_json, lambda: typer.echo(f"{names} can be submitted."))
+        value = {"valid": True, "warnings": warnings}
+        show(value, as_json, lambda: typer.echo(f"{names} can be submitted."))
         return
-    ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status} for one in done]
+    ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status, "warnings": one.warnings}
+           for one in done]  # fmt: skip
     sentences = "\n".join(map(_submitted, done))
     show(ids if done[0].name else ids[0], as_json, lambda: typer.echo(sentences))
 

@@ -11,6 +11,7 @@ from jedi_client.cli.common import NO, DryRun, Json, console, service, show, tab
 from jedi_client.cli.download import OutputCopy, fetch, plan_copies
 from jedi_client.cli.task_commands import CommandComment
 from jedi_client.cli.task_common import TaskArgument, job_ids
+from jedi_client.statuses import TASK_FINAL
 from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def get(
         made = jedi.task_files(task, type=["output"], status=["finished"], limit=MOST_FILES)
         copies = plan_copies(jedi.task_outputs(task, logs=logs), f"tasks/{task}/files", where)
         copied = fetch(jedi, copies)
+        has_ended = not copies and jedi.task_show(task).task.status in TASK_FINAL
     gone = sum(file.gone for file in made)
     value = {
         "directory": str(where),
@@ -48,7 +50,8 @@ def get(
     }
     there = f", {len(copies) - copied} were there already" if copied < len(copies) else ""
     sentence = f"Files copied to {where}: {copied}{there}; every adler32 is right."
-    none = f"Task {task} has no finished output {'any more' if gone else 'yet'}."
+    when = " any more" if gone else "" if has_ended else " yet"
+    none = f"Task {task} has no finished output{when}."
     lost = f" Outputs that were removed: {gone}." if gone else ""
     show(value, as_json, lambda: typer.echo(f"{sentence if copies else none}{lost}"))
     if not copies:
