@@ -155,7 +155,8 @@ def resubmit(
     asked = unit_verbs.numbers(tx, jedi_task_id) if units is None else [*dict.fromkeys(units)]
     now = _locked(tx, jedi_task_id, asked)
     refused = {one.unit_nr for one in unit_rows.refused(tx, [jedi_task_id])}
-    answers = {n: _of_resubmit(n, now.get(n), refused) for n in asked}
+    makes_output = unit_verbs.makes_output(tx, jedi_task_id)
+    answers = {n: _of_resubmit(n, now.get(n), refused, makes_output=makes_output) for n in asked}
     chosen = [n for n, one in answers.items() if one.accepted]
     if units is None:
         chosen = [n for n in chosen if now[n].state != "completed"] or chosen
@@ -167,7 +168,12 @@ def resubmit(
     return [*answers.values()]
 
 
-def _of_resubmit(number: int, unit: UnitSummary | None, refused: set[int]) -> AnsweredUnit:
+def _of_resubmit(
+    number: int, unit: UnitSummary | None, refused: set[int], *, makes_output: bool
+) -> AnsweredUnit:
+    if unit and unit.state == "completed" and not makes_output:
+        why = f"Unit {number} is completed, and makes no output anew. Submit a copy of it."
+        return AnsweredUnit(number, False, why, "nothing_to_make")
     if unit and number in refused:
         why = f"Unit {number} was refused at the submission: {unit.reason} Submit a copy of it."
         return AnsweredUnit(number, False, why, "unit_refused")

@@ -33,6 +33,18 @@ def live_jobs(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> list[i
 _NUMBERS = text("SELECT unit_nr FROM jedi_units WHERE jeditaskid = :task ORDER BY unit_nr")
 
 
+_MAKES_OUTPUT = text("""
+SELECT EXISTS (
+  SELECT FROM jedi_datasets WHERE jeditaskid = :task AND type IN ('output', 'trn_output'))
+""")
+
+
+def makes_output(tx: Connection, jedi_task_id: int) -> bool:
+    """True if the jobs of a task make outputs beside their logs. A finished job without any can't
+    be undone: nothing would show that its inputs were processed again on purpose."""
+    return bool(tx.scalar(_MAKES_OUTPUT, {"task": jedi_task_id}))
+
+
 def numbers(tx: Connection, jedi_task_id: int) -> list[int]:
     """The numbers of all units of a task."""
     return list(tx.scalars(_NUMBERS, {"task": jedi_task_id}))
