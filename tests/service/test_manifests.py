@@ -189,3 +189,15 @@ def test_input_by_storage_splits_files(world: World) -> None:
                                   "jedi_dataset_contents WHERE type = 'input' GROUP BY 1 "
                                   "ORDER BY 1")  # fmt: skip
         assert [tuple(row) for row in rows] == [(1, ["f0", "f1"]), (2, ["f2", "f3"])]
+
+
+def test_files_of_two_datasets_are_refused() -> None:
+    """An input item asks each of its datasets for the same names: files of two would be looked up
+    in both. Expected: refused, with and without a splitter; whole datasets go with a splitter."""
+    lfns = 'InputData = {"LFN:/demo/in1/a", "LFN:/demo/in2/b"};'
+    for more in ("", "Splitter = ByFiles;"):
+        assert refused(f"Executable = cat; {lfns} {more}") == {
+            "InputData": "names files of 2 datasets"}  # fmt: skip
+    whole = 'Executable = cat; InputData = {"demo:in1", "demo:in2"};'
+    assert "2" in refused(whole)["InputData"]
+    task(f"{whole} Splitter = ByFiles;")

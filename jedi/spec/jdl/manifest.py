@@ -155,10 +155,14 @@ def _input_problems(manifest: JobManifest, herd: bool) -> Iterator[Problem]:
         rule = "is no dataset and no file of one"
         remedy = "Write scope:dataset, or LFN:/scope/dataset/file"
         yield Problem("InputData", name, rule, remedy)
-    sources = {dataset for dataset, _ in files} or set(manifest.input_data)
-    if not herd and not wrong and len(sources) > 1:
-        rule = f"one job reads files of one dataset, and these are of {len(sources)}"
-        yield Problem("InputData", sorted(sources), rule, "Give a Splitter, such as ByFiles")
+    named = {dataset for dataset, _ in files}
+    if len(named) > 1:
+        rule = f"names files of {len(named)} datasets"
+        remedy = "Name files of one dataset, or whole datasets with a Splitter"
+        yield Problem("InputData", sorted(named), rule, remedy)
+    elif not (herd or wrong or files) and len({*manifest.input_data}) > 1:
+        rule = f"one job reads files of one dataset, and these are {len({*manifest.input_data})}"
+        yield Problem("InputData", manifest.input_data, rule, "Give a Splitter, such as ByFiles")
 
 
 def unmapped(manifest: JobManifest) -> Iterator[str]:
