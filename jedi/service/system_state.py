@@ -25,7 +25,8 @@ from jedi.taskbuffer.tasks import new_tasks
 FORMAT = "jedi-world-1"
 _KEYS = {"format", "time", "seed", "knobs", "sites", "datasets", "space", "resource_types",
          "queues", "pledges"}  # fmt: skip
-_SITES = {*KINDS, "jobs", "links", "queued", "tapes", "unreadable", "readers"}
+_GRIDS = ("jobs", "links", "slots")
+_SITES = {*KINDS, *_GRIDS, "queued", "tapes", "unreadable", "readers"}
 
 
 class PlanCatalogue(Protocol):
@@ -164,9 +165,7 @@ def _sites(content: Mapping[str, Any]) -> Snapshot:
     if unknown := sorted(set(content) - _SITES):
         raise ValueError(f"sites: unknown: {', '.join(unknown)}")
     columns = [(name, content[name]) for name in KINDS if name in content]
-    columns += [
-        (str(key), column) for name in ("jobs", "links") for key, column in content.get(name, ())
-    ]
+    columns += [(str(key), column) for name in _GRIDS for key, column in content.get(name, ())]
     n = len(content["sites"])
     if odd := [name for name, column in columns if len(column) != n]:
         raise ValueError(f"sites: {', '.join(odd)}: the column needs {n} values, one for each site")

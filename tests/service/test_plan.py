@@ -260,8 +260,10 @@ def test_input_that_is_not_there(world: World) -> None:
 
 
 def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None:
-    """In the world of a file, which is as it was, the plan is the same, without a database."""
+    """In the world of a file, which is as it was, the plan is the same, without a database. A file
+    has what its sites keep for shares (num_slots_map)."""
     grid = stock(world, in_=5)
+    set_sites(world, "SITE_A", catchall={"num_slots_map": {"user": {"SCORE": 40}}})
     with world.engine.begin() as tx:
         put_user(tx, "anna", "production")
         tx.execute(text("INSERT INTO jedi_knobs (component, key, value, username) VALUES "
@@ -298,6 +300,7 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
         exported.replace('"pledges"', '"pledge"'),
         exported.replace('"max_rss_mb"', '"maxrss"'),
         exported.replace('"SITE_A",', "", 1),
+        exported.replace("40.0", "40.0, 1", 1),
     ):
         with pytest.raises(BadInput):
             system_state.read(bad)
