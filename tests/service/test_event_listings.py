@@ -55,11 +55,28 @@ def test_numbers_by_status_file_and_consumer(engine: Engine, built: BuiltJobSet)
     ]  # fmt: skip
     [file] = found.files
     assert (file.file_id, file.n_ranges, file.n_processed, file.n_left) == (built.file, 10, 2, 7)
+    assert file.n_events == 50
     assert [(c.panda_id, c.kind, c.jobset_id, c.n_ranges, c.n_processed, c.n_left)
             for c in found.consumers] == [
         (first, "consumer", built.jobset, 3, 2, 1), (second, "consumer", built.jobset, 1, 0, 0),
     ]  # fmt: skip
     assert found.ranges == []
+
+
+def test_events_of_a_file_count_once(engine: Engine, built: BuiltJobSet) -> None:
+    """The failed range was to be tried again when its task failed. Expected: 11 rows of ranges, and
+    the 50 events that the file has. Raw: the second row of the range."""
+    with engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_events (jeditaskid, jobsetid, pandaid, datasetid, fileid, "
+                 "job_processid, attemptnr, def_min_eventid, def_max_eventid, status) "
+                 "SELECT jeditaskid, jobsetid, jobsetid, datasetid, fileid, job_processid, "
+                 "attemptnr - 1, def_min_eventid, def_max_eventid, :cancelled "
+                 "FROM jedi_events WHERE jobsetid = :jobset AND job_processid = 16"),
+            {"jobset": built.jobset, "cancelled": states.EVENT_CODES["cancelled"]},
+        )  # fmt: skip
+        [file] = events.show(tx, built.task, None, None, MOST).files
+    assert (file.n_ranges, file.n_events, file.n_left) == (11, 50, 7)
 
 
 def test_ranges_of_a_job_and_in_a_status(engine: Engine, built: BuiltJobSet) -> None:

@@ -1142,8 +1142,8 @@ class Cleaned(Value):
 
 @dataclass(eq=False, repr=False)
 class FileRanges(Value):
-    """Ranges of a file: their events, those that are processed, those that are left. A range that
-    was tried again counts for each attempt."""
+    """Ranges of a file: their events, each once; those that are processed, those that are left. A
+    range that was tried again counts as one for each attempt."""
 
     file_id: int
     lfn: str

@@ -50,8 +50,12 @@ FROM {_WANTED} GROUP BY e.status ORDER BY e.status
 """)
 _BY_FILE = text(f"""
 SELECT f.file_id, c.lfn, f.n_ranges, f.n_events, f.n_processed, f.n_left
-FROM (SELECT e.fileid AS file_id, {_SUMS} FROM {_WANTED}
-      GROUP BY e.fileid ORDER BY e.fileid LIMIT :limit) f
+FROM (SELECT file_id, CAST(sum(n_ranges) AS bigint) AS n_ranges,
+        CAST(sum(size) AS bigint) AS n_events, CAST(sum(n_processed) AS bigint) AS n_processed,
+        CAST(sum(n_left) AS bigint) AS n_left
+      FROM (SELECT e.fileid AS file_id, coalesce(max({_SIZE}), 0) AS size, {_SUMS} FROM {_WANTED}
+            GROUP BY e.fileid, e.job_processid) r
+      GROUP BY file_id ORDER BY file_id LIMIT :limit) f
   JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = f.file_id OFFSET 0) c
     ON true
 ORDER BY f.file_id
@@ -101,8 +105,8 @@ class StatusRanges:
 
 @dataclass(frozen=True, slots=True)
 class FileRanges:
-    """Ranges of a file: their events, those that are processed, those that are left. A range that
-    was tried again counts for each attempt."""
+    """Ranges of a file: their events, each once; those that are processed, those that are left. A
+    range that was tried again counts as one for each attempt."""
 
     file_id: int
     lfn: str
