@@ -586,7 +586,7 @@ _DECLARED = [
     _knob("watchdog.jumbo_jobs_period_s", "s", 60.0, "interval between checks whether tasks lack "
           "jumbo jobs", least=0.1),
     _knob("watchdog.co_jumbo_period_s", "s", 3600.0, "interval between searches for consumers "
-          "whose events jumbo jobs have processed", least=0.1),
+          "whose events are processed, in tasks with jumbo jobs", least=0.1),
     _knob("jumbo_dog.max_tasks", "tasks", 1, "active tasks with jumbo jobs; the JumboWatchDog "
           "enables no more", least=0),
     _knob("jumbo_dog.min_events_disable", "events", 100_000, "remaining events below which a task "

@@ -1,5 +1,5 @@
-"""Consumers that no pilot has are closed when jumbo jobs have processed all events of their job
-sets: the merge follows."""
+"""Consumers of tasks with jumbo jobs that no pilot has are closed when all events of their job sets
+are processed: the merge follows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.watchdog.dog import Counts, Dog
 
-_REASON = "Jumbo jobs have processed all events of its job set."
+_REASON = "All events of its job set are processed."
 
 
 def run(world: World) -> Counts:
@@ -22,5 +22,5 @@ def run(world: World) -> Counts:
         return Counts(closed=len(job_ends.end_jobs(tx, ends, "WatchDog", states.JOB_QUEUED)))
 
 
-DOG = Dog("co_jumbo", "watchdog.co_jumbo_period_s", "consumers end whose events jumbo jobs have "
-          "processed", run)  # fmt: skip
+DOG = Dog("co_jumbo", "watchdog.co_jumbo_period_s", "consumers end whose events are processed, in "
+          "tasks with jumbo jobs", run)  # fmt: skip

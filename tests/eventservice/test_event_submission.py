@@ -89,6 +89,15 @@ def test_keys_without_their_mode_are_reported() -> None:
     assert not [*unsupported.kept(event_task(maxAttemptES=3, nEsConsumers=2))]
 
 
+def test_a_task_that_names_its_site_is_warned_of_its_jumbo_jobs() -> None:
+    """Expected: "This machinery is disabled if the task sets the site parameter"."""
+    jumbos = {"nJumboJobs": 1, "maxJumboPerSite": 2}
+    found = [*unsupported.kept(event_task(site="SITE_A", **jumbos))]
+    assert [one.partition(" ")[0] for one in found] == [*jumbos]
+    assert all("names its site" in one for one in found)
+    assert not [*unsupported.kept(event_task(includedSite="SITE_A", **jumbos))]
+
+
 def test_a_task_without_input_says_how_many_events_it_has() -> None:
     out = event_task()["jobParameters"][-1]
     task = {"taskName": "t", "transPath": "x", "noInput": True, "jobParameters": [out]}

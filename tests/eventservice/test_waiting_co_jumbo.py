@@ -183,3 +183,18 @@ def test_no_placeholders_without_a_site_for_jumbo_jobs(world: World) -> None:
     task = waiting_task(world, nJumboJobs=None)
     assert set_jobs(world, task) == []
     assert waiting(world, task) == (0, 0)
+
+
+def test_the_sweep_ends_co_jumbo_jobs_whose_events_others_have_processed(world: World) -> None:
+    """Expected: "finishes them if all events in corresponding jobsets are done", whoever processed
+    them: one co-jumbo job has, and its pilot is still there; the other one waits in vain."""
+    task = jumbo_jobs_task(world, "online", nEsConsumers=2)
+    assert run_dog(world, "jumbo_jobs") == {"added": 1}
+    small = EventPilot(world)
+    [one] = small.take()
+    small.process(one, small.ask(one, 3))
+    assert run_dog(world, "co_jumbo") == {"closed": 1}
+    small.end(one)
+    serve(world)
+    assert range_counts(world, task) == {"done": 3}
+    sound(world)

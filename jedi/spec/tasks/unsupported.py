@@ -69,6 +69,8 @@ _OF_EVENT_MODES = (
     "maxAttemptES", "maxAttemptEsJob", "maxJumboPerSite", "nEsConsumers", "nSitesPerJob",
     "notDiscardEvents", "switchEStoNormal",
 )  # fmt: skip
+_OF_JUMBO_JOBS = ("nJumboJobs", "maxJumboPerSite")
+_NAMES_SITE = "a task that names its site has no jumbo jobs; includedSite may name several"
 _NO_EVENT_MODE = f"the task has none of {', '.join(_EVENT_MODES)}"
 
 
@@ -77,6 +79,8 @@ def kept(document: Mapping[str, Any]) -> Iterator[str]:
     found = [(key, document[key], KEPT[key]) for key in sorted(KEPT.keys() & document.keys())]
     if not any(map(document.get, _EVENT_MODES)):
         found += [(key, document.get(key), _NO_EVENT_MODE) for key in _OF_EVENT_MODES]
+    elif document.get("site"):
+        found += [(key, document.get(key), _NAMES_SITE) for key in _OF_JUMBO_JOBS]
     for item in document.get("jobParameters", ()):
         keys = sorted(ITEM_KEPT.keys() & item.keys())
         found += [(key, item[key], ITEM_KEPT[key]) for key in keys]

@@ -288,7 +288,7 @@ WHERE s.ended_at IS NULL AND c.settled_at IS NULL AND j.status IN ({JOB_QUEUED})
   AND s.jeditaskid IN (SELECT jeditaskid FROM jedi_consumers WHERE jobsetid IS NULL)
   AND CASE WHEN {_READY.format(task="s.jeditaskid", sets="= s.jobsetid")} THEN false
     ELSE NOT {IN_WORK} AND EXISTS (SELECT FROM jedi_events e
-      WHERE e.jobsetid = s.jobsetid AND e.is_jumbo = 1 AND e.status IN ({_FINISHED}, {_DONE})) END
+      WHERE e.jobsetid = s.jobsetid AND e.status IN ({_FINISHED}, {_DONE})) END
 ORDER BY c.pandaid
 """)
 _IDLE = text(f"""
@@ -301,7 +301,8 @@ ORDER BY c.pandaid
 
 
 def needless(tx: Connection) -> list[int]:
-    """Consumers that no pilot has, and whose job sets jumbo jobs have processed."""
+    """Consumers of tasks with jumbo jobs that no pilot has, and whose job sets are processed, by
+    jumbo jobs or others."""
     return list(tx.scalars(_NEEDLESS))
 
 
