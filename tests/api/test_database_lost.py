@@ -119,6 +119,8 @@ def ask(client: httpx.Client, name: str, task: int) -> httpx.Response:
 def filled(value: Any, task: int) -> Any:
     if isinstance(value, list):
         return [filled(one, task) for one in value]
+    if isinstance(value, dict):
+        return {key: filled(one, task) for key, one in value.items()}
     return task if value in (TASK, JOB) else value
 
 
