@@ -152,6 +152,18 @@ def test_failures_say_why(home: Path, local: LocalBackend, program: Program, rea
     assert (unit.status, unit.reason) == ("failed", reason)
 
 
+def test_a_pattern_that_is_none_fails_its_job_and_no_other(home: Path, local: LocalBackend) -> None:
+    """A declared output that a job does not make fails it, and it harms no other job: the helper
+    goes on."""
+    bad = local.submit(submission(home, [sh("true")], outputs=["**.root"])).backend_id
+    good = local.submit(submission(home, [sh("true")], key="guid/1/1")).backend_id
+    [unit] = ended(local, bad).changed
+    assert unit.status == "failed"
+    assert unit.reason is not None
+    assert unit.reason.startswith("Its outputs could not be kept: Invalid pattern")
+    assert ended(local, good).counts == {"completed": 1}
+
+
 def test_refused_units_are_new_and_can_run_later(
     home: Path, local: LocalBackend, tmp_path: Path
 ) -> None:

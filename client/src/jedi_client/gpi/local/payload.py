@@ -74,7 +74,7 @@ def launch(run: LocalRun, contents: Contents) -> Launched:
         for source, name, digest, mode in run.program["files"]:
             _place(contents, source, digest, work, name, mode)
         return _started(run, work)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise PayloadProblem(f"Its working directory could not be prepared: {error}") from error
 
 
@@ -146,7 +146,7 @@ def collect(run: LocalRun) -> Sequence[str]:
             missing += [] if found else [declared]
             for file in found:
                 _keep(file, target / file.name)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a pattern that is none, such as **.root
         raise PayloadProblem(f"Its outputs could not be kept: {error}") from error
     return missing
 
