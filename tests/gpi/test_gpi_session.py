@@ -15,6 +15,7 @@ from jedi_client import (
     JobError,
     JobTemplate,
     Script,
+    SizeSplitter,
     TextMerger,
     folders,
     jobs,
@@ -146,3 +147,21 @@ def test_merging_now_later_or_never(home: Path) -> None:
         never.output("out.txt")
     assert never.merge(merger) == [SESSION.workspace.output(never.id) / "out.txt"]
     assert never.output("out.txt").read_text() == "0\n1\n"
+
+
+def test_a_lost_answer_is_settled_although_the_input_is_gone(home: Path, tmp_path: Path) -> None:
+    """Row 45: an unknown job is settled by its key. Its input may be gone by then."""
+    files = [tmp_path / f"{i}.dat" for i in range(3)]
+    for one in files:
+        one.write_bytes(b"0123456789")
+    j = Job(application=Executable("true"), inputdata=[str(one) for one in files],
+            splitter=SizeSplitter(gb=1e-8), backend="Local")  # fmt: skip
+    log = home / "helper.log"
+    log.mkdir()  # no helper can be started: the submission is written, and has no answer
+    with pytest.raises(IsADirectoryError):
+        j.submit()
+    assert j.record.status == "unknown"
+    log.rmdir()
+    files[0].unlink()
+    assert j.wait(WAIT_S) == "completed"
+    assert [one.status for one in j.subjobs] == ["completed"] * 3

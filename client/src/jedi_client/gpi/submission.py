@@ -160,12 +160,7 @@ def settle(job: Job) -> None:
         if record.status not in ("submitting", "unknown") or record.backend is None:
             job._registry.learn(record)
             return
-        split = division(job)
-        overrides = () if isinstance(split, Rule) else split or (Override({}),)
-        rule = split if isinstance(split, Rule) else None
-        nothing = Program("")
-        units = [UnitPlan(k, nothing, None, one.values) for k, one in enumerate(overrides)]
-        asked = _submission(job, record, Plan(nothing, units, rule, ()), True)
+        asked = _submission(job, record, _asked_before(job), True)
         backend = session.monitor.connections.to(record.backend)
         accepted = backend.settle(asked)
         if accepted is None:
@@ -174,6 +169,20 @@ def settle(job: Job) -> None:
             job._registry.learn(registry_record)
         else:
             _accept(job, backend, asked, record, accepted)
+
+
+def _asked_before(job: Job) -> Plan:
+    """The plan of an earlier submission, as far as its result needs it. Without units if the job
+    can't be divided any more, since its input is gone: the backend knows them."""
+    nothing = Program("")
+    try:
+        split = division(job)
+    except NotSubmittable:
+        return Plan(nothing, (), None, ())
+    if isinstance(split, Rule):
+        return Plan(nothing, (), split, ())
+    units = enumerate(split or (Override({}),))
+    return Plan(nothing, [UnitPlan(k, nothing, None, one.values) for k, one in units], None, ())
 
 
 def _with_shared(job: Job, made: Plan) -> Plan:
