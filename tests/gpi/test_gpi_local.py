@@ -241,6 +241,16 @@ def test_a_unit_runs_again_in_place(home: Path, local: LocalBackend, tmp_path: P
         list(local.log(job, 0, 3, "stdout"))
 
 
+def test_ten_thousand_kills_cost_little(home: Path, local: LocalBackend) -> None:
+    """10,000 subjobs cost "at most ten times" 1,000."""
+    asked = submission(home, [sh("sleep 60")] * 10_000, slots=1)
+    job = local.submit(asked).backend_id
+    before = time.process_time()
+    local.kill(job, range(10_000))
+    assert time.process_time() - before < 0.5
+    wait(lambda: state(local, job).counts == {"killed": 10_000})
+
+
 def test_a_log_is_read_while_it_grows(home: Path, local: LocalBackend, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     script = f"echo begun; while ! test -e {flag}; do sleep 0.02; done; echo over"

@@ -138,13 +138,13 @@ class LocalBackend:
         job = int(backend_id)
         with self._file.writing(durable=True) as db:
             known = runs.statuses(db, job)
-            live = [k for k, status in known.items()
-                    if status in _LIVE and (units is None or k in set(units))]  # fmt: skip
+            asked = known.keys() if units is None else set(units)
+            live = {k for k, status in known.items() if status in _LIVE and k in asked}
             runs.kill(db, job, live)
         self._wake()
         if units is None:
             return {} if live else {None: "No subjob of it is live."}
-        return {k: _ended(known.get(k)) for k in units if k not in set(live)}
+        return {k: _ended(known.get(k)) for k in units if k not in live}
 
     def resubmit(self, backend_id: str, units: Sequence[int] | None, options: Document) -> Refusals:
         """Queue ended units, and those that were refused, again."""

@@ -125,7 +125,7 @@ WHERE job = ? AND k IN (SELECT value FROM json_each(?)) AND status IN ('waiting'
 """
 
 
-def kill(db: sqlite3.Connection, job: int, ks: Sequence[int]) -> None:
+def kill(db: sqlite3.Connection, job: int, ks: Iterable[int]) -> None:
     """Kill waiting runs; ask the helper to kill running ones."""
     changing(db)
     db.execute(_KILL, (job, json.dumps(list(ks))))
