@@ -359,3 +359,51 @@ def test_an_import_loads_nothing_of_it(home: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "1 []\n1 []\n" and not home.exists()
+
+
+def test_a_mistyped_property_of_a_job_has_a_remedy(home: Path) -> None:
+    """Row 147: an unknown attribute is "refused at assignment, with a remedy", also one near to
+    `name` or `comment`."""
+    for mistake, asked in (("nam", "name"), ("coment", "comment"), ("backnd", "backend")):
+        wrong: dict[str, Any] = {mistake: "x"}
+        with pytest.raises(BadInput, match=f"Did you mean {asked}"):
+            Job(**wrong)
+        with pytest.raises(BadInput, match=f"Did you mean {asked}"):
+            jobs.select(**wrong)
+
+
+def test_an_error_of_a_backend_stops_no_other(runner: BenchRunner) -> None:
+    """An error of one connection, also of a plug-in's own kind, leaves the last state and stops
+    nobody else."""
+    j, other = split(), Job()
+    j.submit()
+
+    def broken(cursors: Any) -> Any:
+        raise KeyError("id")
+
+    runner.states = broken  # type: ignore[method-assign]
+    assert (other.status, j.status) == ("new", "submitted")
+    assert repr(SESSION.monitor.errors["Bench"]) == "KeyError('id')"
+
+
+def test_a_removed_job_can_be_shown(home: Path) -> None:
+    j = Job()
+    j.remove()
+    assert repr(j) == "Job(id=0, removed)"
+
+
+def test_a_job_that_is_being_submitted_is_not_removed(runner: BenchRunner) -> None:
+    """A submission under way is never lost: its job is not removed meanwhile."""
+    j, reports = split(), []
+    submit = runner.submit
+
+    def meanwhile(submission: Any) -> Any:
+        other = Session()
+        reports.append(other.jobs(j.id).remove(keep_going=True))
+        other.close()
+        return submit(submission)
+
+    runner.submit = meanwhile  # type: ignore[method-assign]
+    with SESSION.workspace.claim(j.id):  # another session is between its checks and `begin`
+        assert not j.remove(keep_going=True)
+    assert j.submit() and not reports[0] and j.status == "submitted"

@@ -412,6 +412,8 @@ class Job(JobProperties):
         return SESSION.jobs
 
     def __repr__(self) -> str:
+        if self._registry.known(self._id) is None:
+            return f"Job(id={self._id}, removed)"
         return f"Job(id={self._id}, name={self.name!r}, status={self.status!r})"
 
     def __str__(self) -> str:

@@ -68,7 +68,8 @@ def _merged(merger: OutputMerger, files: Sequence[Path], target: Path) -> tuple[
     if target.exists() and not merger.overwrite:
         raise MergeFailed(f"{target} exists. Remove it, or set overwrite=True", target=str(target))
     missing = [file for file in files if not file.is_file()]
-    present = [file for file in files if file not in set(missing)]
+    lost = set(missing)
+    present = [file for file in files if file not in lost]
     if missing and not (merger.ignore_missing and present):
         remedy = "" if not present else ", or set ignore_missing=True"
         raise MergeFailed(

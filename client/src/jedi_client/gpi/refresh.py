@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from jedi_client.errors import JediError
 from jedi_client.gpi.connections import REFRESH_S, Connections
 from jedi_client.gpi.interfaces import Record
 from jedi_client.gpi.registry import Turn
@@ -122,7 +121,7 @@ class Monitor:
                 for key, records in by_backend.items():
                     try:
                         self._ask(key, records)
-                    except JediError as error:
+                    except Exception as error:  # noqa: BLE001 - a plug-in stops no other backend
                         self.errors[key] = error
             self.dispatch()
 
@@ -200,7 +199,7 @@ class Monitor:
         for key in keys:
             try:
                 periods.append(self.connections.period(key))
-            except JediError as error:
+            except Exception as error:  # noqa: BLE001 - see `look`
                 self.errors[key] = error
         return min(periods, default=REFRESH_S)
 
@@ -233,7 +232,7 @@ class Monitor:
         try:
             settle(self._session.jobs.job(id))
             self.errors.pop(f"job {id}", None)
-        except JediError as error:
+        except Exception as error:  # noqa: BLE001 - nor the settling of one job another
             self.errors[f"job {id}"] = error
 
     def _changes(self, turns: Sequence[Turn]) -> Iterator[Change]:

@@ -405,7 +405,7 @@ def _values_of(
 
 
 def _unknown(cls: type[Described], name: str, value: Any, path: str | None = None) -> Problem:
-    names = cls._properties
+    names = [*dict.fromkeys([*cls._properties, *inspect.signature(cls).parameters])]
     remedy = did_you_mean(name, names) or f"Properties: {', '.join(names)}"
     return Problem(f"{path or cls.__name__}.{name}", value, f"{cls.__name__} has no such property",
                    remedy)  # fmt: skip

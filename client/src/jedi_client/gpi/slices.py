@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from jedi_client.errors import BadInput, NotFound, Problem
+from jedi_client.gpi.kinds import did_you_mean
 from jedi_client.gpi.report import Report
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def matches(one: object, wanted: dict[str, Any]) -> bool:
 def must_be_known(names: Sequence[str], known: Sequence[str]) -> None:
     """BadInput for names that no job has."""
     problems = [
-        Problem(name, None, "is nothing that jobs have", f"Known: {', '.join(known)}")
+        Problem(name, None, "is nothing that jobs have",
+                did_you_mean(name, known) or f"Known: {', '.join(known)}")
         for name in names if name not in known
     ]  # fmt: skip
     if problems:

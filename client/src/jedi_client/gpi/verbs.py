@@ -59,9 +59,10 @@ def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: b
         completed = [one.k for one in states if not one.superseded and one.status == "completed"]
         chosen = sorted(again + completed) if ks is not None else again or completed
         if ks is not None:
+            taken = set(chosen)
             failed = {one.k: "The subjob is superseded." if one.superseded
                       else f"The subjob is {one.status}."
-                      for one in states if one.k not in chosen}  # fmt: skip
+                      for one in states if one.k not in taken}  # fmt: skip
         elif not chosen:
             failed = {None: f"Job {job.id} is {job.record.status}: nothing has ended yet."}
     units = None if ks is None and not job.split else chosen
@@ -70,8 +71,19 @@ def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: b
 
 
 def remove(job: Job, *, keep_going: bool) -> Report:
-    """Remove a job: its record, its links, its folder, and its output on the backend."""
-    session, record = job._registry.session, job.record
+    """Remove a job: its record, its links, its folder, and its output on the backend. No session
+    may be submitting it."""
+    with job._registry.session.workspace.claim(job.id) as mine:
+        if mine:
+            return _removed(job, keep_going=keep_going)
+    why = f"Another session submits job {job.id} just now. Remove it later."
+    return Report("remove", (), {None: why}).checked(keep_going=keep_going)
+
+
+def _removed(job: Job, *, keep_going: bool) -> Report:
+    session = job._registry.session
+    job._registry.sync(float("-inf"))
+    record = job.record
     if job.status in ("submitting", "unknown"):
         why = f"Job {job.id} is {record.status}: wait until its submission is settled."
         return Report("remove", (), {None: why}).checked(keep_going=keep_going)
