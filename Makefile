@@ -4,13 +4,14 @@ SHELL := bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+KERNEL := .venv-kernel
 DEMO := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 STRESS_S ?= 1800
 FUZZ ?= 20000
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-all test-slurm stress fuzz lint generate verify docs lock bench clean
+.PHONY: help demo kernel test test-all test-slurm stress fuzz lint generate verify docs lock bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -35,7 +36,18 @@ demo: $(DEMO) ## run real tasks in a scratch home and show the result
 test: $(STAMP) ## run all but the long tests, at most 12 minutes on two cores
 	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not long'
 
+kernel: $(KERNEL)/.installed ## install Jupyter's kernel beside the client alone, for tests of notebooks
+
+# IPython brings a library whose import name is the server's: no server is here
+$(KERNEL)/.installed: client/pyproject.toml requirements-kernel.txt | $(STAMP)
+	@echo 'Installing a kernel of notebooks into $(KERNEL) …'
+	@$(BIN)/python -m venv --clear $(KERNEL)
+	@$(KERNEL)/bin/python -m pip install --disable-pip-version-check --quiet --retries 1 \
+	  --constraint requirements-kernel.txt ipykernel nbclient --editable ./client
+	@touch $@
+
 test-all: $(STAMP) ## run all tests, about half an hour on two cores
+	@$(MAKE) --no-print-directory kernel || echo 'The kernel cannot be had here: its tests are skipped.'
 	@$(BIN)/python -m pytest -n $(WORKERS)
 
 test-slurm: $(STAMP) ## 1,000 jobs through a real Slurm while things die (root, Debian's slurmd)
@@ -65,13 +77,17 @@ docs: $(STAMP) ## build the documentation site into site/
 	@$(BIN)/mkdocs build --quiet
 	@echo 'Open site/index.html'
 
-lock: $(STAMP) ## write requirements-dev.txt: the newest versions that pyproject.toml allows
+lock: $(STAMP) kernel ## write requirements-*.txt: the newest versions that are allowed
 	@$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable ./client --editable '.[test,lint,docs]'
 	@{ head -1 requirements-dev.txt; $(BIN)/python -m pip freeze --exclude-editable; } > $(VENV)/lock
 	@mv $(VENV)/lock requirements-dev.txt
+	@$(KERNEL)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager ipykernel nbclient --editable ./client
+	@{ head -1 requirements-kernel.txt; $(KERNEL)/bin/python -m pip freeze --exclude-editable; } > $(KERNEL)/lock
+	@mv $(KERNEL)/lock requirements-kernel.txt
+	@touch $(STAMP) $(KERNEL)/.installed
 
 bench: $(STAMP) ## measure against the floor of the same run; writes benchmarks/results/
 	@$(BIN)/python -m benchmarks
 
 clean: ## remove the virtual environment and caches
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
+	@rm -rf $(VENV) $(KERNEL) .pytest_cache .mypy_cache .ruff_cache dist build

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import threading
 from collections.abc import Callable
@@ -110,8 +111,9 @@ class WakeUp:
 
     def _called(self, seconds: float) -> bool:
         assert self.connection is not None
-        calls = list(self.connection.notifies(timeout=seconds, stop_after=1))
-        calls += self.connection.notifies(timeout=0)
+        calls = list(self.connection.notifies(timeout=0))
+        if not calls and select.select([self.connection], [], [], seconds)[0]:
+            calls = list(self.connection.notifies(timeout=0))
         concern = {*self.agent.wakes, engine.KNOBS}
         return any(call.payload in concern for call in calls)
 

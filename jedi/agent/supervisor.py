@@ -14,12 +14,13 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError, NotYet
-from jedi.host import logfiles, processes
+from jedi.host import forks, logfiles, processes
+from jedi.host.forks import Fork
 from jedi.host.processes import Process
 
 LONGEST_PAUSE_S = 30.0
@@ -106,18 +107,28 @@ class Supervised(ABC):
 
 
 class Program(Supervised):
-    """A command that runs for ever, writes to its log and says when it is ready."""
+    """A command that runs for ever, writes to its log and says when it is ready.
+
+    `main` does the same as the command: where possible, it runs in a fork of this process, which
+    has its modules already.
+    """
 
     def __init__(
-        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str],
+        main: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(name)
         self._command, self._log, self._environment = command, log, environment
-        self._process: subprocess.Popen[bytes] | None = None
+        self._main = main
+        self._process: subprocess.Popen[bytes] | Fork | None = None
 
     def launch(self) -> None:
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = self._forked(output) or subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -125,6 +136,12 @@ class Program(Supervised):
                 env=self._environment,
                 start_new_session=True,  # Ctrl-C is for the supervisor alone
             )
+
+    def _forked(self, output: IO[bytes]) -> Fork | None:
+        if self._main is None:
+            return None
+        title = " ".join(["jedi", *self._command[3:]])
+        return forks.start(self._main, title, output, self._environment)
 
     def dead(self) -> str | None:
         if not self._process:

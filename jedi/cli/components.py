@@ -40,28 +40,9 @@ def agent_run(
     from jedi.core import loading
 
     loading.begin()
-    from jedi.agent import child, registry
-    from jedi.agent.loop import Loop
-    from jedi.agent.world import make_world
-    from jedi.standalone.installation import Installation
-    from jedi.taskbuffer.db.engine import plan_once, reachable
-    from jedi.taskbuffer.schema.release import this_release
+    from jedi.standalone.parts import run_agent
 
-    if leashed:
-        child.follow()
-    cls = registry.load(name)
-    agent = cls(make_world(Installation.current().settings, name))
-    if cls.plans_once:
-        plan_once(agent.world.engine)
-    if once:
-        with reachable(agent.world.engine):
-            this_release().must_fit_database(agent.world.engine)
-            while agent.run_once():
-                pass
-        return
-    loop = Loop(agent, child.announce)
-    loop.install_signals()
-    loop.run()
+    run_agent(name, once=once, leashed=leashed)
 
 
 @agent_app.command("list")

@@ -251,10 +251,6 @@ def api(leashed: components.Leashed = False) -> None:
     from jedi.core import loading
 
     loading.begin()
-    from jedi.agent import child
-    from jedi.api.server import serve
-    from jedi.standalone.installation import Installation
+    from jedi.standalone.parts import run_service
 
-    if leashed:
-        child.follow()
-    serve(Installation.current().settings, child.announce)
+    run_service(leashed=leashed)

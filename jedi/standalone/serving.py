@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from jedi.agent import child
 from jedi.core import clock
 from jedi.core.errors import Refused
+from jedi.host import forks
 from jedi.host.home import Home
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.schema import migrate
@@ -75,7 +76,9 @@ class Serving:
     def _prolong(self) -> None:
         while not self._over.wait(PROLONG_S):
             try:
-                if holder := self._take():
+                with forks.QUIET:
+                    holder = self._take()
+                if holder:
                     self._log.error("another home serves the database as well", home=holder)
             except SQLAlchemyError as error:
                 self._log.warning("not prolonged", lock=COMPONENT, error=str(error))

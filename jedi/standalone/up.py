@@ -9,15 +9,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from jedi_client.cli.common import reported
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jedi.agent import child, registry
 from jedi.agent.supervisor import LONGEST_PAUSE_S, Program, Supervised, Supervisor
-from jedi.core import clock, log, strictyaml
+from jedi.core import clock, loading, log, strictyaml
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotYet, Unreachable
 from jedi.core.settings import caller
@@ -232,29 +235,42 @@ def _drain(
 
 
 def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervisor:
+    parts = _loaded()
     environment = {
         **os.environ,
         "JEDI_HOME": str(installation.home.path),
         "NOTIFY_SOCKET": str(installation.notify_socket),
     }
 
-    def program(name: str, *arguments: str) -> Program:
+    def program(name: str, main: Callable[..., None], *arguments: str) -> Program:
         command = [sys.executable, "-m", "jedi", *arguments, "--leashed"]
-        return Program(name, command, installation.home.logs / f"{name}.log", environment)
+        return Program(name, command, installation.home.logs / f"{name}.log", environment,
+                       partial(reported, partial(main, leashed=True)))  # fmt: skip
 
     children: list[Supervised] = [Database(installation.embedded)] if installation.embedded else []
-    children.append(program(SERVICE, "api"))
+    children.append(program(SERVICE, parts.run_service, "api"))
     children += [
-        program(name if copy == 1 else f"{name}-{copy}", "agent", "run", name)
+        program(name if copy == 1 else f"{name}-{copy}", partial(parts.run_agent, name),
+                "agent", "run", name)
         for name in registry.AGENTS
         for copy in range(1, copies + 1)
-    ]
+    ]  # fmt: skip
 
     def record(children: Sequence[Supervised]) -> None:
         installation.write_record(children)
         logfiles.rotate(installation.home.supervisor_log)  # it says something when this happens
 
     return Supervisor(children, installation.notify_socket, record, logger)
+
+
+def _loaded() -> ModuleType:
+    """The functions of the parts. Their modules are loaded here, once for all processes."""
+    loading.begin()
+    parts = import_module("jedi.standalone.parts")
+    for name in registry.AGENTS:
+        registry.load(name)
+    loading.end()
+    return parts
 
 
 def _prepare(engine: Engine, installation: Installation, site_file: str | None) -> Notes:

@@ -1,0 +1,103 @@
+"""Processes forked from this one: they share its loaded modules, in memory and in time.
+
+Threads of a process that forks hold `QUIET` while they work: a fork between them would copy locks
+that nobody gives back.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from multiprocessing.context import ForkProcess
+from typing import IO
+
+from setproctitle import getproctitle, setproctitle
+
+from jedi.core import clock
+
+QUIET = threading.Lock()
+PATIENCE_S = 1.0
+"""Seconds to wait for the threads of this process."""
+_POLL_S = 0.02
+
+os.environ.setdefault("SPT_NOENV", "1")  # titles leave the environment as /proc shows it
+getproctitle()  # it finds the place of the title before the environment changes more
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+
+
+class Fork:
+    """A forked process, with the methods of `subprocess.Popen` that a parent needs."""
+
+    def __init__(self, process: ForkProcess, leash: IO[bytes]) -> None:
+        self._process, self.stdin = process, leash
+        self.terminate, self.kill = process.terminate, process.kill
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid or 0
+
+    def poll(self) -> int | None:
+        """The exit code, negative after a signal; None while it lives."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float = math.inf) -> int:
+        """Wait for its end; subprocess.TimeoutExpired after `timeout` seconds. It closed the file
+        by which `join` waits."""
+        deadline = clock.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if clock.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(self._process.name, timeout)
+            time.sleep(_POLL_S)
+        return code
+
+
+def start(
+    main: Callable[[], object], title: str, output: IO[bytes], environment: Mapping[str, str]
+) -> Fork | None:
+    """Fork a process that runs `main`, in a session of its own, with `output` as its output and
+    the reading end of a pipe as its input. None if threads of this one are at work, or if the
+    system's libraries do not take a fork without exec (macOS)."""
+    if sys.platform != "linux" or not QUIET.acquire(timeout=PATIENCE_S):
+        return None
+    read, write = os.pipe()
+    leash = os.fdopen(write, "wb")
+    try:
+        process = multiprocessing.get_context("fork").Process(
+            target=_be, args=(main, title, read, output.fileno(), environment), name=title
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the threads are quiet
+            process.start()
+    except OSError:  # no more processes, or no memory: try again later
+        leash.close()
+        raise
+    finally:
+        os.close(read)
+        QUIET.release()
+    return Fork(process, leash)
+
+
+def _be(
+    main: Callable[[], object], title: str, read: int, output: int, environment: Mapping[str, str]
+) -> None:
+    """Be the child. The parent's objects stay as they are; their files are closed."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    for source, target in ((read, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1) for number in (1, 2))
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.environ.update(environment)
+    setproctitle(title)
+    main()

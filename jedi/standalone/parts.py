@@ -1,0 +1,38 @@
+"""The parts of a running system at work: its agents and its service."""
+
+from __future__ import annotations
+
+from jedi.agent import child, registry
+from jedi.agent.loop import Loop
+from jedi.agent.world import make_world
+from jedi.api.server import serve
+from jedi.standalone.installation import Installation
+from jedi.taskbuffer.db.engine import plan_once, reachable
+from jedi.taskbuffer.schema.release import this_release
+
+
+def run_agent(name: str, *, once: bool = False, leashed: bool = False) -> None:
+    """Run an agent until SIGTERM, or until there is no work left (`once`). If it is leashed, it
+    ends with the process that holds its standard input."""
+    if leashed:
+        child.follow()
+    cls = registry.load(name)
+    agent = cls(make_world(Installation.current().settings, name))
+    if cls.plans_once:
+        plan_once(agent.world.engine)
+    if once:
+        with reachable(agent.world.engine):
+            this_release().must_fit_database(agent.world.engine)
+            while agent.run_once():
+                pass
+        return
+    loop = Loop(agent, child.announce)
+    loop.install_signals()
+    loop.run()
+
+
+def run_service(*, leashed: bool = False) -> None:
+    """Run the service until SIGTERM; leashed as an agent."""
+    if leashed:
+        child.follow()
+    serve(Installation.current().settings, child.announce)
