@@ -205,6 +205,8 @@ CREATE INDEX jedi_dataset_contents_lfn_ix ON jedi_dataset_contents (lfn) WHERE t
     (ARRAY['output', 'log']);
 CREATE INDEX jedi_dataset_contents_ready_ix ON jedi_dataset_contents (datasetid, fileid) WHERE
     ready;
+CREATE INDEX jedi_dataset_contents_unit_ix ON jedi_dataset_contents (datasetid, boundaryid) WHERE
+    boundaryid IS NOT NULL;
 
 -- datasets and their relations with tasks
 CREATE TABLE jedi_datasets (
@@ -1067,6 +1069,15 @@ CREATE TABLE jedi_submission_keys (
     CONSTRAINT jedi_submission_keys_pk PRIMARY KEY (username, submission_key)
 );
 
+-- finished jobs whose results are given up: their input is processed again
+CREATE TABLE jedi_superseded_jobs (
+    pandaid bigint NOT NULL,                                -- the job
+    jeditaskid bigint NOT NULL,                             -- its task
+    superseded_at timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    CONSTRAINT jedi_superseded_jobs_pk PRIMARY KEY (pandaid)
+);
+CREATE INDEX jedi_superseded_jobs_jeditaskid_ix ON jedi_superseded_jobs (jeditaskid);
+
 -- the parameters of each task
 CREATE TABLE jedi_taskparams (
     jeditaskid bigint NOT NULL,  -- the task
@@ -1232,7 +1243,10 @@ CREATE TABLE jedi_units (
     files jsonb,                    -- names of its input files, if they came with the submission
     refusal text,                   -- the reason why it was refused at the submission; it never runs
     killed_at timestamptz,          -- time at which somebody killed it; NULL: nobody did, or it was submitted again
-    CONSTRAINT jedi_units_pk PRIMARY KEY (jeditaskid, unit_nr)
+    superseded text,                -- its state when its input was cut again for other units; NULL: it counts
+    CONSTRAINT jedi_units_pk PRIMARY KEY (jeditaskid, unit_nr),
+    CONSTRAINT jedi_units_superseded_ck CHECK (superseded = ANY (ARRAY['completed', 'failed',
+        'killed']))
 );
 CREATE UNIQUE INDEX jedi_units_originpandaid_uq ON jedi_units (originpandaid);
 

@@ -100,10 +100,11 @@ def _selection(
     which lost files were made."""
     if dataset.type != "input":
         return Selection()
-    names = {dataset.dataset_name, dataset.container_name}
+    names = {dataset.dataset_name, dataset.container_name or dataset.dataset_name}
     items = [i for i in params["jobParameters"] if i.get("param_type") == "input"]
     item: dict[str, Any] = next((i for i in items if names & {*i["dataset"].split(",")}), {})
-    found = Selection.of(item, Attributes.parse(dataset.attributes), dataset.dataset_id)
+    attributes = Attributes.parse(dataset.attributes)
+    found = Selection.of(item, attributes, dataset.dataset_id, names)
     if only is None:
         return found
     return replace(found, files=frozenset(only.get(dataset.dataset_name, ())))

@@ -6,7 +6,7 @@ Source: docs/reference/inputs.md#selected-files; docs/reference/splitting.md#sec
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, TypeVar
@@ -36,10 +36,13 @@ class Selection:
     seed: int = 0
 
     @classmethod
-    def of(cls, item: Mapping[str, Any], attributes: Attributes, seed: int) -> Selection:
-        """From an item of jobParameters and the dataset's own attributes."""
+    def of(
+        cls, item: Mapping[str, Any], attributes: Attributes, seed: int, names: Collection[str]
+    ) -> Selection:
+        """From an item of jobParameters, the dataset's own attributes, and its names: its own and
+        that of its container."""
         return cls(
-            files=frozenset(item["files"]) if item.get("files") else None,
+            files=_named(item.get("files") or (), names),
             include=_patterns(item.get("include")),
             exclude=_patterns(item.get("exclude")),
             attributes=attributes,
@@ -67,6 +70,13 @@ class Selection:
             and (not self.include or any(fnmatchcase(lfn, one) for one in self.include))
             and not any(fnmatchcase(lfn, one) for one in self.exclude)
         )
+
+
+def _named(files: Iterable[str], names: Collection[str]) -> frozenset[str] | None:
+    """The files that an item names of a dataset: those with its name before them, or with none;
+    None: it names only files of others, or nothing."""
+    parted = [file.rpartition("/") for file in files]
+    return frozenset(lfn for name, _, lfn in parted if not name or name in names) or None
 
 
 def _patterns(text: str | None) -> tuple[str, ...]:

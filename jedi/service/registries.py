@@ -156,11 +156,14 @@ def create(
 ) -> list[Draft]:  # fmt: skip
     """New records with the next ids; names and comments: one for each document, or none."""
     number = len(documents)
-    _must_be_objects("documents", documents)
+    problems = _no_objects("documents", documents)
     for argument, texts in (("names", names), ("comments", comments)):
         if texts and len(texts) != number:
-            rule = f"has {len(texts)} texts for {number} documents"
-            raise BadInput([Problem(argument, texts, rule, "Give one for each document, or none")])
+            rule = f"has so many texts for {number} documents"
+            remedy = "Give one for each document, or none"
+            problems.append(Problem(argument, len(texts), rule, remedy))
+    if problems:
+        raise BadInput(problems)
     with changing(writer) as change:
         first = registries.draw_ids(writer.tx, writer.guid, kind, number)
         drafts.create(writer.tx, writer.guid, kind, first, change, documents,
@@ -168,11 +171,15 @@ def create(
         return load(writer.tx, writer.guid, kind, range(first, first + number))
 
 
+def _no_objects(argument: str, texts: Sequence[str]) -> list[Problem]:
+    """Texts that are no JSON objects."""
+    return [Problem(f"{argument}.{number}", text[:80], "is no JSON object", "Write {...}")
+            for number, text in enumerate(texts) if object_of(text) is None]  # fmt: skip
+
+
 def _must_be_objects(argument: str, texts: Sequence[str]) -> None:
     """BadInput for texts that are no JSON objects."""
-    problems = [Problem(f"{argument}.{number}", text[:80], "is no JSON object", "Write {...}")
-                for number, text in enumerate(texts) if object_of(text) is None]  # fmt: skip
-    if problems:
+    if problems := _no_objects(argument, texts):
         raise BadInput(problems)
 
 

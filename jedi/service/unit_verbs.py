@@ -5,8 +5,9 @@ Source: docs/reference/ganga.md#kill-and-resubmit.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -16,6 +17,7 @@ from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.commands import must_be_alone, must_be_runnable
 from jedi.service.jobs import CANCELLED
+from jedi.spec.scheduling.resource_types import resource_type
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import recovery
 from jedi.taskbuffer.jobs import job_ends, jobs, merging
@@ -23,10 +25,11 @@ from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.reports import unit_states
 from jedi.taskbuffer.reports.unit_states import StatesQuestion, UnitSummary
 from jedi.taskbuffer.sites import sites
-from jedi.taskbuffer.tasks import commands, reassigning, unit_verbs
+from jedi.taskbuffer.tasks import commands, new_tasks, reassigning, unit_verbs
 from jedi.taskbuffer.tasks import tasks as task_rows
 from jedi.taskbuffer.tasks import units as unit_rows
 from jedi.taskbuffer.tasks.tasks import Move
+from jedi.taskbuffer.tasks.unit_verbs import JobNeeds, MergedUnits
 from jedi.taskbuffer.users import users
 
 AGENT = "TaskCommando"
@@ -37,6 +40,9 @@ _GOING = (
     *("assigning", "defined", "toretry"),
 )
 """Statuses of tasks that make jobs of ready files, sooner or later."""
+NO_NEEDS = JobNeeds()
+SHOWN = 20
+"""Number of units that a refusal names."""
 _ENDED = ("exhausted", "done", "finished", "failed", "aborted")
 
 
@@ -59,7 +65,7 @@ def kill(
     _must_own(tx, who, jedi_task_id, "kill")
     task_rows.seize(tx, [jedi_task_id])
     asked = unit_verbs.numbers(tx, jedi_task_id) if units is None else [*dict.fromkeys(units)]
-    now = _locked(tx, jedi_task_id, asked)
+    now = locked(tx, jedi_task_id, asked)
     merged = merging.merge_jobs(tx, [one.panda_id for one in now.values() if one.panda_id])
     answers = {n: _of_kill(n, now.get(n), merged) for n in asked}
     chosen = [n for n, one in answers.items() if one.accepted]
@@ -81,9 +87,11 @@ def _must_own(tx: Connection, who: str, jedi_task_id: int, verb: str) -> None:
         )
 
 
-def _locked(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> dict[int, UnitSummary]:
-    """The units of a seized task as they stay to the transaction's end."""
+def locked(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> dict[int, UnitSummary]:
+    """The units of a seized task as they stay to the transaction's end. Jobs are locked before
+    datasets."""
     job_ends.lock(tx, unit_verbs.live_jobs(tx, jedi_task_id, units))
+    unit_verbs.lock_datasets(tx, jedi_task_id)
     found = unit_states.states_of(tx, [StatesQuestion(jedi_task_id)], units)
     return {unit.unit_nr: unit for one in found for unit in one.units}
 
@@ -129,68 +137,133 @@ def resubmit(
     jedi_task_id: int,
     units: Sequence[int] | None,
     comment: str | None,
-    site: str | None = None,
+    needs: JobNeeds = NO_NEEDS,
 ) -> list[AnsweredUnit]:
     """Submit units again that are over; None: those that failed or were killed, or all if there are
-    none. A task that has ended goes on with them alone. New jobs go to `site`, if one is given.
-    NotFound, Forbidden, BadInput; Refused: not in the status of the task, or it can't run."""
-    _must_own(tx, who, jedi_task_id, "resubmit")
-    known = [row["site"] for row in sites.all_sites(tx)] if site else []
-    if site and site not in known:
-        remedy = suggest(site, known, "Look at the output of: jedi site list")
-        raise BadInput([Problem("site", site, "no such site", remedy)])
+    none. A task that has ended goes on with them alone. New jobs have these needs. NotFound,
+    Forbidden, BadInput; Refused: not in the status of the task, or it can't run."""
+    _must_be_site(tx, needs.site)
+    status = reopen(tx, who, jedi_task_id, "resubmit")
+    asked = unit_verbs.numbers(tx, jedi_task_id) if units is None else [*dict.fromkeys(units)]
+    now = locked(tx, jedi_task_id, asked)
+    refused = {one.unit_nr for one in unit_rows.refused(tx, [jedi_task_id])}
+    answers = {n: of_resubmit(n, now.get(n), refused) for n in asked}
+    if units is None:
+        chosen = [n for n, one in answers.items() if one.accepted]
+        chosen = [n for n in chosen if now[n].state != "completed"] or chosen
+        answers = {n: answers[n] for n in chosen}
+    merged = unit_verbs.merged(tx, jedi_task_id)
+    answers |= apart_from({n for n, one in answers.items() if one.accepted}, merged)
+    chosen = [n for n, one in answers.items() if one.accepted]
+    if chosen:
+        _change_needs(tx, jedi_task_id, chosen, needs)
+        adds = needs.max_attempts or new_attempts(tx, jedi_task_id)
+        undo(tx, jedi_task_id, [now[n] for n in chosen], merged, adds)
+        go_on(tx, who, jedi_task_id, status, chosen, comment, adds)
+    return [*answers.values()]
+
+
+def reopen(tx: Connection, who: str, jedi_task_id: int, verb: str) -> str:
+    """Seize a task whose units are to be tried again; its status. NotFound, Forbidden, Refused."""
+    _must_own(tx, who, jedi_task_id, verb)
     status = task_rows.seize(tx, [jedi_task_id])[jedi_task_id]
     if status not in (*_GOING, *_ENDED):
         remedy = (
             "Submit a copy of the job" if status in ("tobroken", "broken") else "Try again soon"
         )
         raise Refused(
-            f"Task {jedi_task_id} is {status}: its units can't be resubmitted now. {remedy}.",
+            f"Task {jedi_task_id} is {status}: its units can't be tried again now. {remedy}.",
             code="wrong_status",
             jedi_task_id=jedi_task_id,
             status=status,
         )
     must_be_alone(tx, jedi_task_id)
     must_be_runnable(tx, jedi_task_id, {})
-    asked = unit_verbs.numbers(tx, jedi_task_id) if units is None else [*dict.fromkeys(units)]
-    now = _locked(tx, jedi_task_id, asked)
-    refused = {one.unit_nr for one in unit_rows.refused(tx, [jedi_task_id])}
-    makes_output = unit_verbs.makes_output(tx, jedi_task_id)
-    answers = {n: _of_resubmit(n, now.get(n), refused, makes_output=makes_output) for n in asked}
-    chosen = [n for n, one in answers.items() if one.accepted]
-    if units is None:
-        chosen = [n for n in chosen if now[n].state != "completed"] or chosen
-        answers = {n: answers[n] for n in chosen}
-    if chosen and site:
-        reassigning.set_destination(tx, [(jedi_task_id, site, None)])
-    if chosen:
-        _go_on(tx, who, jedi_task_id, status, [now[n] for n in chosen], comment)
-    return [*answers.values()]
+    return status
 
 
-def _of_resubmit(
-    number: int, unit: UnitSummary | None, refused: set[int], *, makes_output: bool
+def new_attempts(tx: Connection, jedi_task_id: int) -> int:
+    """The attempts that units get when they are tried again: those of the task, else of a knob."""
+    given = unit_verbs.max_attempts(tx, jedi_task_id)
+    return given or int(knobs.load(tx).attempts.retry_adds)
+
+
+def _must_be_site(tx: Connection, site: str | None) -> None:
+    known = [row["site"] for row in sites.all_sites(tx)] if site else []
+    if site and site not in known:
+        remedy = suggest(site, known, "Look at the output of: jedi site list")
+        raise BadInput([Problem("site", site, "no such site", remedy)])
+
+
+def _change_needs(tx: Connection, jedi_task_id: int, units: Sequence[int], new: JobNeeds) -> None:
+    if new.site:
+        reassigning.set_destination(tx, [(jedi_task_id, new.site, None)])
+    if replace(new, site=None) == NO_NEEDS:
+        return
+    old = unit_verbs.needs(tx, jedi_task_id)
+    cores = old.core_count if new.cores is None else new.cores
+    memory = (old.ram_count, old.ram_unit or "MB", old.base_ram_count)
+    if new.memory_mb is not None:
+        memory = (new.memory_mb, "MB", 0)
+    shape = resource_type(new_tasks.resource_types(tx), cores or 0, *memory)
+    unit_verbs.change_needs(tx, jedi_task_id, units, new, shape)
+
+
+def of_resubmit(
+    number: int, unit: UnitSummary | None, refused: set[int], verb: str = "resubmit"
 ) -> AnsweredUnit:
-    if unit and unit.state == "completed" and not makes_output:
-        why = f"Unit {number} is completed, and makes no output anew. Submit a copy of it."
-        return AnsweredUnit(number, False, why, "nothing_to_make")
+    """The answer for a unit that is to be tried again. `refused`: units that the submission
+    refused."""
+    if unit and unit.superseded:
+        why = f"Unit {number} is superseded: its input was cut again, for other units."
+        return AnsweredUnit(number, False, why, "superseded")
     if unit and number in refused:
         why = f"Unit {number} was refused at the submission: {unit.reason} Submit a copy of it."
         return AnsweredUnit(number, False, why, "unit_refused")
-    return _answer(number, unit, "resubmit", OVER)
+    return _answer(number, unit, verb, OVER)
 
 
-def _go_on(
-    tx: Connection, who: str, jedi_task_id: int, status: str, units: Sequence[UnitSummary],
-    comment: str | None,
+def apart_from(chosen: set[int], merged: Sequence[MergedUnits]) -> dict[int, AnsweredUnit]:
+    """Refusals of units whose outputs are merged with those of units that stay: a unit that ran
+    again would be in two merged files."""
+    beside: defaultdict[int, set[int]] = defaultdict(set)
+    for one in merged:
+        for number in one.units:
+            beside[number].update(one.units)
+    left = set(chosen)
+    while apart := {number for number in left if beside[number] - left - {number}}:
+        left -= apart
+    return {
+        number: _is_merged(number, sorted(beside[number] - {number})) for number in chosen - left
+    }
+
+
+def _is_merged(number: int, others: Sequence[int]) -> AnsweredUnit:
+    named = ", ".join(map(str, others[:SHOWN]))
+    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+    why = (f"The output of unit {number} is merged with those of units {named}{more}: "
+           "resubmit all of them together.")  # fmt: skip
+    return AnsweredUnit(number, False, why, "merged")
+
+
+def undo(
+    tx: Connection, jedi_task_id: int, units: Sequence[UnitSummary], merged: Sequence[MergedUnits],
+    adds: int,
 ) -> None:  # fmt: skip
-    """Let the task go on with these units."""
-    numbers = [one.unit_nr for one in units]
-    adds = int(knobs.load(tx).attempts.retry_adds)
+    """Give up the results of completed units, and of the merge jobs that have them."""
+    again = {one.unit_nr for one in units if one.state == "completed"}
+    mergers = [one.panda_id for one in merged if again.intersection(one.units)]
+    done = [*unit_verbs.finished_jobs(tx, jedi_task_id, sorted(again)), *mergers]
+    recovery.undo(tx, [jedi_task_id], done, adds)
+
+
+def go_on(
+    tx: Connection, who: str, jedi_task_id: int, status: str, numbers: Sequence[int],
+    comment: str | None, adds: int,
+) -> None:  # fmt: skip
+    """Let the task go on with these units, `adds` attempts each."""
     if status in _ENDED:
         unit_verbs.leave_others(tx, jedi_task_id, numbers, killed=status == "aborted")
-    again = [one.unit_nr for one in units if one.state == "completed"]
-    recovery.undo(tx, [jedi_task_id], unit_verbs.finished_jobs(tx, jedi_task_id, again), adds)
     unit_verbs.revive(tx, jedi_task_id, numbers, adds)
     if status in _GOING:
         return

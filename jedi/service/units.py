@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,17 +24,18 @@ from jedi.service.submission import submit
 from jedi.service.watching import FAR, KEPT_S
 from jedi.spec.splitting.units import GivenUnit, OptionValue, Unit
 from jedi.spec.tasks.placeholders import UNIT, placeholders
-from jedi.splitter.explicit import OF_JEDI, judge
+from jedi.splitter.explicit import OF_JEDI, FileDatasets, judge
 from jedi.splitter.plan import render_units
 from jedi.splitter.variables import OutOfRoomError
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import changes, unit_states
 from jedi.taskbuffer.reports.changes import Mark
-from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.reports.unit_states import (
-    MadeByUnit,
+    HerdStates,
     StatesQuestion,
     UnitAttempt,
+    UnitInput,
+    UnitOutput,
     UnitSummary,
 )
 from jedi.taskbuffer.tasks import herds, unit_verbs
@@ -83,18 +85,23 @@ def submit_units(
 
     BadInput: the task is wrong, or no unit is accepted; Refused: the key was settled before.
     """
-    if known := rows.take_key(tx, who, key):
-        if known.jedi_task_id is None:
+    if earlier := rows.take_key(tx, who, key):
+        if earlier.jedi_task_id is None:
             raise Refused(
                 "Somebody asked for this key before it arrived, and was answered that no task has "
                 "it: submit under another key.",
                 code="key_settled",
             )
-        return _answer(tx, known)
-    settings, found = knobs.load(tx), []
+        return _answer(tx, earlier)
+    settings = knobs.load(tx)
+    found: list[GivenUnit] = []
+    known: FileDatasets = None
     if units is not None:
-        found = _judged(ddm, document, units, int(settings.split.max_units), keep_going=keep_going)
-    text = json.dumps(_narrowed(document, found) if found else document)
+        named = any(_names_files(one) for one in units)
+        known = _known(ddm, _datasets(document)) if named else None
+        most = int(settings.split.max_units)
+        found = _judged(document, units, known, most, keep_going=keep_going)
+    text = json.dumps(_narrowed(document, found, known) if found else document)
     done = submit(tx, ddm, who, text, "json", files, explicit=bool(found))
     rows.keep_key(tx, who, key, done.jedi_task_id)
     if found:
@@ -117,17 +124,16 @@ def _answer(tx: Connection, known: rows.KeyedTask) -> SubmittedUnits:
 
 
 def _judged(
-    ddm: DDM, document: Mapping[str, Any], units: Sequence[Any], most: int, *, keep_going: bool
-) -> list[GivenUnit]:
+    document: Mapping[str, Any], units: Sequence[Any], known: FileDatasets, most: int,
+    *, keep_going: bool,
+) -> list[GivenUnit]:  # fmt: skip
     """Return the units, each with its refusal. BadInput: none is accepted, or there are too
     many."""
     if not 0 < len(units) <= most:
         rule = f"a task has 1 to {most} units (knob split.max_units)"
         raise BadInput([Problem("units", len(units), rule, "Split it into several jobs")])
-    inputs = _inputs(document)
-    known = _known(ddm, inputs) if any(_names_files(one) for one in units) else None
-    needed = _needed(document)
-    found = judge(units, needed, known, reads=bool(inputs))
+    datasets = _datasets(document)
+    found = judge(units, _needed(document), known, datasets)
     first = next((n for n, one in enumerate(found) if one.refusal), None)
     if first is not None and not keep_going:
         why = UNTRIED.format(first + 1)
@@ -173,29 +179,38 @@ def _needed(document: Mapping[str, Any]) -> list[str]:
     return [name for name in dict.fromkeys(named) if name not in given]
 
 
-def _known(ddm: DDM, inputs: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+def _datasets(document: Mapping[str, Any]) -> list[str]:
+    """The datasets of the main input."""
+    names = [one.get("dataset") for one in _inputs(document)[:1]]
+    return [part.strip() for name in names for part in str(name).split(",")]
+
+
+def _known(ddm: DDM, datasets: Sequence[str]) -> FileDatasets:
     """The datasets of the input by the names of their files; None: one does not exist yet."""
-    found: dict[str, str] = {}
-    for item in inputs[:1]:
-        names = item.get("dataset")
-        for name in str(names).split(","):
-            if not exists(ddm, name):
-                return None
-            found |= dict.fromkeys((file.lfn for file in ddm.list_files(name)), name)
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name in datasets:
+        if not exists(ddm, name):
+            return None
+        for file in ddm.list_files(name):
+            found[file.lfn].append(name)
     return found
 
 
-def _narrowed(document: Mapping[str, Any], units: Sequence[GivenUnit]) -> dict[str, Any]:
+def _narrowed(
+    document: Mapping[str, Any], units: Sequence[GivenUnit], known: FileDatasets
+) -> dict[str, Any]:
     """The task with the files of its units alone, unless a unit reads all."""
     accepted = [one for one in units if not one.refusal]
     inputs = _inputs(document)
     if not inputs or any(one.files is None for one in accepted):
         return dict(document)
     files = sorted({name for one in accepted for name in one.files or ()})
-    items = [
-        {**item, "files": files} if item is inputs[0] else item
-        for item in document["jobParameters"]
-    ]
+    read: dict[str, Any] = {"files": files}
+    if known and len(_datasets(document)) > 1:
+        pairs = [(known[name][0], name) for name in files]
+        names = ",".join(dict.fromkeys(dataset for dataset, _ in pairs))
+        read = {"dataset": names, "files": ["/".join(pair) for pair in pairs]}
+    items = [{**item, **read} if item is inputs[0] else item for item in document["jobParameters"]]
     return {**document, "jobParameters": items}
 
 
@@ -219,28 +234,20 @@ def _write(
     rows.write(tx, jedi_task_id, origins, options, units)
 
 
-@dataclass(frozen=True, slots=True)
-class UnitOutput:
-    """An output file with its unit (None: a merged file, of several), and the name that its payload
-    gave it."""
+_MARK = r"([0-9a-f]{8})-([0-9]{1,18})-([0-9]{1,12})-([a-z]{1,20})"
+_CURSOR = re.compile(rf"({_MARK})(?:/((?:{_MARK})?)/([0-9]{{1,10}}))?")
+"""The mark of an answer. In the middle of pages: that of the first page, the one before that page,
+if any, and the last unit that was looked at."""
 
-    unit_nr: int | None
-    name: str
-    file_id: int
-    panda_id: int | None
-    dataset: str
-    lfn: str
-    size: int | None
-    adler32: str | None
-
-
-_CURSOR = re.compile(r"([0-9a-f]{8})-([0-9]{1,18})-([0-9]{1,12})-([a-z]{1,20})")
+PAGE = 10_000
+"""Units, outputs or attempts in one answer at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitStates:
     """A task now: its status, the numbers of its units by state, the units that changed since the
-    cursor, and the next cursor. `complete`: all its units are known."""
+    cursor, and the next cursor. `complete`: all its units are known. `more`: the next cursor gives
+    the next page of the same changes; later pages have no numbers."""
 
     jedi_task_id: int
     status: str
@@ -249,50 +256,92 @@ class UnitStates:
     counts: dict[str, int]
     units: list[UnitSummary]
     cursor: str
+    more: bool
 
 
-def states(tx: Connection, cursors: Mapping[int, str | None]) -> list[UnitStates]:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The question of a cursor. `first`, `before`: marks of the first page, and of the last answer
+    before it."""
+
+    question: StatesQuestion
+    first: str | None = None
+    before: str = ""
+
+
+def states(tx: Connection, cursors: Mapping[int, str | None], page: int = PAGE) -> list[UnitStates]:
     """Return the states of tasks with units, by id, with what changed since a cursor of each; all
-    units, if there is none or it is too old. Other tasks are left out. BadInput."""
+    units, if there is none or it is too old. Of all tasks together a page has so many units at
+    most. Other tasks are left out. BadInput."""
     now = changes.mark(tx)  # before the states: what commits meanwhile is seen once more
-    asked = [_question(now, task, cursor) for task, cursor in cursors.items()]
-    return [
-        UnitStates(one.jedi_task_id, one.status, one.reason, one.complete, one.counts, one.units,
-                   f"{now.history}-{now.bound}-{now.time}-{one.status}")
-        for one in unit_states.states_of(tx, asked)
-    ]  # fmt: skip
+    asked = {task: _asked(now, task, cursor) for task, cursor in cursors.items()}
+    found = unit_states.states_of(tx, [one.question for one in asked.values()], page=page)
+    return [_answered(asked[one.jedi_task_id], now, one) for one in found]
 
 
-def _question(now: Mark, jedi_task_id: int, cursor: str | None) -> StatesQuestion:
+def _answered(asked: _Asked, now: Mark, one: HerdStates) -> UnitStates:
+    mark = asked.first or f"{now.history}-{now.bound}-{now.time}-{one.status}"
+    cursor = mark if one.last is None else f"{mark}/{asked.before}/{one.last}"
+    counts = {} if asked.first else one.counts
+    return UnitStates(one.jedi_task_id, one.status, one.reason, one.complete, counts, one.units,
+                      cursor, one.last is not None)  # fmt: skip
+
+
+def _asked(now: Mark, jedi_task_id: int, cursor: str | None) -> _Asked:
     if cursor is None:
-        return StatesQuestion(jedi_task_id)
+        return _Asked(StatesQuestion(jedi_task_id))
     found = _CURSOR.fullmatch(cursor)
     if not found:
         rule = "is no cursor that operation unit.states has sent"
         raise BadInput([Problem("cursor", cursor[:80], rule, "Leave it out")])
-    history, bound, time, status = found.groups()
+    mark, *facts, before, history, bound, time, status, after = found.groups()
+    if after is None:
+        since = _since(now, *facts)
+        return _Asked(StatesQuestion(jedi_task_id, *since), before=mark if since[1] else "")
+    if _since(now, *facts)[1] is None:  # the first page is too old
+        return _Asked(StatesQuestion(jedi_task_id))
+    since = _since(now, history, bound, time, status) if before else (None, None)
+    return _Asked(StatesQuestion(jedi_task_id, *since, int(after)), mark, before)
+
+
+def _since(
+    now: Mark, history: str, bound: str, time: str, status: str
+) -> tuple[int | None, str | None]:
+    """The oldest transaction of a mark, and the status; None: it is too old."""
     kept = history == now.history and 0 <= now.next - int(bound) < FAR
     if not kept or now.time - int(time) > KEPT_S:
-        return StatesQuestion(jedi_task_id)
-    return StatesQuestion(jedi_task_id, int(bound), status)
+        return None, None
+    return int(bound), status
 
 
-def attempts(tx: Connection, jedi_task_id: int, unit_nr: int) -> list[UnitAttempt]:
-    """Return the attempts of a unit, the first one first. NotFound: there is no such unit."""
+def attempts(
+    tx: Connection, jedi_task_id: int, unit_nr: int, after: int = 0, limit: int = PAGE
+) -> list[UnitAttempt]:
+    """Return the attempts of a unit after a job, the first one first. NotFound: there is no such
+    unit."""
+    _must_be(tx, jedi_task_id, unit_nr)
+    return unit_states.attempts(tx, jedi_task_id, unit_nr, after, limit)
+
+
+def inputs(
+    tx: Connection, jedi_task_id: int, unit_nr: int, after: int = 0, limit: int = PAGE
+) -> list[UnitInput]:
+    """Return the files of datasets that a unit reads, after a file. NotFound."""
+    _must_be(tx, jedi_task_id, unit_nr)
+    return unit_states.inputs(tx, jedi_task_id, unit_nr, after, limit)
+
+
+def _must_be(tx: Connection, jedi_task_id: int, unit_nr: int) -> None:
     tasks.get(tx, jedi_task_id)
-    if unit_nr not in unit_verbs.numbers(tx, jedi_task_id):
+    if not unit_verbs.exists(tx, jedi_task_id, unit_nr):
         sentence = f"There is no unit {unit_nr} of task {jedi_task_id}."
         raise NotFound(sentence, code="no_unit", jedi_task_id=jedi_task_id)
-    return unit_states.attempts(tx, jedi_task_id, unit_nr)
 
 
-def outputs(tx: Connection, jedi_task_id: int) -> list[UnitOutput]:
-    """Return the finished outputs of a task that are still kept, each with its unit. NotFound."""
-    made = unit_states.made_by_units(tx, jedi_task_id)
-    return [_output(file, made.get(file.file_id)) for file in tasks.outputs(tx, jedi_task_id)]
-
-
-def _output(file: FileSummary, made: MadeByUnit | None) -> UnitOutput:
-    unit_nr, name = (made.unit_nr, made.name) if made else (None, file.lfn)
-    return UnitOutput(unit_nr, name, file.file_id, file.panda_id, file.dataset, file.lfn,
-                      file.size, file.adler32)  # fmt: skip
+def outputs(
+    tx: Connection, jedi_task_id: int, after: int = 0, limit: int = PAGE
+) -> list[UnitOutput]:
+    """Return the finished outputs of a task that are still kept, each with its unit, after a file;
+    merged ones come last. NotFound."""
+    tasks.get(tx, jedi_task_id)
+    return unit_states.outputs(tx, jedi_task_id, after, limit)

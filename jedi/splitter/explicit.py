@@ -49,16 +49,20 @@ class Explicit:
         raise BadInput([Problem("splitter.name", EXPLICIT, rule, "Use operation unit.submit")])
 
 
+FileDatasets = Mapping[str, Sequence[str]] | None
+"""The datasets that have a file, by its name; None: they are not known yet."""
+
+
 def judge(
-    units: Sequence[Any], needed: Collection[str], known: Mapping[str, str] | None, *, reads: bool
+    units: Sequence[Any], needed: Collection[str], known: FileDatasets, datasets: Sequence[str]
 ) -> list[GivenUnit]:
-    """Return the units, each with its refusal. `needed`: options that a unit must have; `known`:
-    datasets by the names of their files (None: they are not known); `reads`: the task has input."""
-    return [_judge(one, needed, known, reads) for one in units]
+    """Return the units, each with its refusal. `needed`: options that a unit must have; `datasets`:
+    the input."""
+    return [_judge(one, needed, known, datasets) for one in units]
 
 
 def _judge(
-    unit: Any, needed: Collection[str], known: Mapping[str, str] | None, reads: bool
+    unit: Any, needed: Collection[str], known: FileDatasets, datasets: Sequence[str]
 ) -> GivenUnit:
     if not isinstance(unit, dict) or not unit.keys() <= {*_PARTS}:
         return GivenUnit({}, None, f"A unit has the parts {' and '.join(_PARTS)} alone.")
@@ -66,8 +70,9 @@ def _judge(
     if refusal := _wrong_options(options, needed):
         return GivenUnit({}, None, refusal)
     if files is None:
-        return GivenUnit(options)
-    if refusal := _wrong_files(files, known, reads):
+        why = f"It reads all files of datasets {', '.join(datasets)}; a unit reads files of one."
+        return GivenUnit(options, refusal=why if len(datasets) > 1 else None)
+    if refusal := _wrong_files(files, known, datasets):
         return GivenUnit(options, None, refusal)
     return GivenUnit(options, [*dict.fromkeys(files)])
 
@@ -91,17 +96,19 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(map(_is_text, value)))
 
 
-def _wrong_files(files: Any, known: Mapping[str, str] | None, reads: bool) -> str | None:
+def _wrong_files(files: Any, known: FileDatasets, datasets: Sequence[str]) -> str | None:
     if not isinstance(files, list) or not files or not all(isinstance(f, str) for f in files):
         return "Its files are no list of names."
-    if not reads:
+    if not datasets:
         return "It names files, and the task has no input."
     if known is None:
         return None
     if missing := [name for name in files if name not in known]:
         more = f" and {len(missing) - 1} more" if missing[1:] else ""
         return f"The input has no file {missing[0]}{more}."
-    if len({known[name] for name in files}) > 1:
+    if unclear := next((name for name in files if len(known[name]) > 1), None):
+        return f"File {unclear} is in datasets {' and '.join(known[unclear])}."
+    if len({known[name][0] for name in files}) > 1:
         return "Its files are of several datasets."
     return None
 

@@ -198,8 +198,10 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         first: OnTape | None = None
         ddm = self.world.ddm
         for item in params.items(InputItem)[:1]:
-            selection = Selection.of(item.model_dump(by_alias=True), item.split, 0)
-            for name in (plain for given in item.datasets for plain in constituents[given]):
+            said = item.model_dump(by_alias=True)
+            parts = [(given, name) for given in item.datasets for name in constituents[given]]
+            for given, name in parts:
+                selection = Selection.of(said, item.split, 0, (given, name))
                 try:
                     on_tape = set(ddm.on_tape(name))
                     wanted = [file.lfn for file in selection.pick(ddm.list_files(name))]

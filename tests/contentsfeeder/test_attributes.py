@@ -28,7 +28,7 @@ FOUR = SplitRules(n_files_per_job=4)
 
 
 def picked(n: int = 10, words: str = "", **item: Any) -> list[str]:
-    selection = Selection.of(item, Attributes.parse(words), seed=5)
+    selection = Selection.of(item, Attributes.parse(words), 5, ("d:own", "d:container"))
     return [file.lfn for file in selection.pick(named(n))]
 
 
@@ -48,6 +48,8 @@ def first(*numbers: int) -> list[str]:
         ({"exclude": "*"}, "", []),
         ({"include": "f"}, "", []),  # a pattern is for the whole name
         ({"files": first(7, 2)}, "", [2, 7]),
+        ({"files": ["d:own/f00007", "d:other/f00002", "d:container/f00003"]}, "", [3, 7]),
+        ({"files": ["d:other/f00002"]}, "", range(10)),  # of another one it names them
         ({}, "of=3", range(3, 10)),
         ({}, "nr=2", [0, 1]),
         ({"exclude": "*3"}, "of=2,nr=3", [2, 4, 5]),
@@ -221,6 +223,7 @@ def test_bad_attributes_are_refused(text: str) -> None:
             "the item's attributes set it",
         ),
         ({"files": ["a"], "include": "b"}, {}, "[0].include", "the item already names its files"),
+        ({"files": ["a", "d:e/b"]}, {}, "[0].files[1]", "the item does not read dataset d:e"),
     ],
 )
 def test_contradictions(

@@ -223,12 +223,12 @@ def test_such_a_task_may_be_killed(world: World) -> None:
 
 
 def test_what_was_made_anew_is_not_twice(world: World) -> None:
+    """A job whose results were given up is superseded: its input was processed again on purpose."""
     task = processed_twice(world)
     [first, _] = jobs(world, task, "finished")
     with world.engine.begin() as tx:
-        tx.execute(
-            text("UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'output' "
-                 "AND outpandaid = :job"), {"job": first})  # fmt: skip
+        tx.execute(text("INSERT INTO jedi_superseded_jobs (jeditaskid, pandaid) VALUES (:t, :job)"),
+                   {"t": task, "job": first})  # fmt: skip
     everything(world)
     assert status(world, task) != "paused"
 

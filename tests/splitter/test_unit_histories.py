@@ -7,12 +7,14 @@ import random
 from collections import Counter
 
 import pytest
+from sqlalchemy import text
 from support.commanding import end, everything, jobs, obey, sound, status, take, work_off
 from support.generating import rows
 from support.situations import make_due
 from support.units import DOCUMENT, ask_units, given, now, unit
 
 from jedi.agent.base import World
+from jedi.service.units import attempts
 
 STEPS = 30
 UNITS = 5
@@ -67,15 +69,32 @@ def test_units_survive_random_verbs(world: World, seed: int) -> None:
     settled(world, task)
 
 
-def test_completed_unit_without_outputs_stays_completed(world: World) -> None:
-    """Expected (docs/reference/ganga.md#kill-and-resubmit): a completed unit gives up its outputs
-    and makes them anew. Without any, nothing would show that its input was processed twice on
-    purpose, and the task would pause: it is refused, with the remedy."""
+def test_completed_unit_without_outputs_runs_again(world: World) -> None:
+    """Expected (spec row 65, "completed/failed/killed -> submitted"): a unit without declared
+    outputs runs again as well. The job that it supersedes counts no longer, so that the task
+    doesn't pause for input that was processed twice; who listed the attempts sees which one."""
     document = {**DOCUMENT, "site": "SITE_A"}
     task = given(world, [unit("1"), unit("2")], document=document).jedi_task_id
     assert work_off(world, task) == "done"
-    [answer] = ask_units(world, task, "resubmit", [1])
-    assert (answer.accepted, answer.error) == (False, "nothing_to_make")
-    assert answer.sentence.endswith("Submit a copy of it.")
-    assert now(world, task).counts == {"completed": 2}
-    sound(world)
+    for turn in (1, 2):
+        [answer] = ask_units(world, task, "resubmit", [1])
+        assert (answer.accepted, answer.error) == (True, None)
+        assert now(world, task).counts == {"submitted": 1, "completed": 1}
+        sound(world)
+        assert work_off(world, task) == "done"
+        assert now(world, task).counts == {"completed": 2}
+        with world.engine.begin() as tx:
+            tried = attempts(tx, task, 1)
+        assert [one.superseded for one in tried] == [True] * turn + [False]
+        sound(world)
+
+
+def test_input_that_was_processed_twice_is_found(world: World) -> None:
+    """Expected: without the mark of the superseded job the task pauses for duplicates."""
+    document = {**DOCUMENT, "site": "SITE_A"}
+    task = given(world, [unit("1")], document=document).jedi_task_id
+    assert work_off(world, task) == "done"
+    assert ask_units(world, task, "resubmit", [1])[0].accepted
+    with world.engine.begin() as tx:
+        tx.execute(text("DELETE FROM jedi_superseded_jobs"))
+    assert work_off(world, task) == "paused"

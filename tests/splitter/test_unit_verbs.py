@@ -3,11 +3,14 @@
 Expected values: docs/reference/ganga.md#states-of-units; docs/reference/ganga.md#kill-and-resubmit.
 """
 
+# Raw UPDATEs: sites with several cores.
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from support.commanding import (
     ask,
     end,
@@ -20,17 +23,17 @@ from support.commanding import (
     work_off,
 )
 from support.generating import rows
+from support.merging import SPEC, merged_at_last
 from support.situations import make_due
-from support.units import DOCUMENT, ask_units, given, now, of, unit
+from support.units import MAKING, ask_units, given, job_of, now, of, unit
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden
+from jedi.service.unit_verbs import resubmit
 from jedi.service.units import attempts, outputs, states
+from jedi.taskbuffer.jobs.archive import archive_jobs
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
-
-OUT = {"type": "template", "param_type": "output", "value": "> out.${SN}.txt",
-       "dataset": "user.anna:out.$JEDITASKID"}  # fmt: skip
-MAKING = {**DOCUMENT, "site": "SITE_A", "jobParameters": [*DOCUMENT["jobParameters"], OUT]}
+from jedi.taskbuffer.tasks.unit_verbs import JobNeeds
 
 
 def submitted(world: World, *units: Any, key: str = "k", **more: Any) -> int:
@@ -39,12 +42,6 @@ def submitted(world: World, *units: Any, key: str = "k", **more: Any) -> int:
     task = given(world, units or [unit("1"), unit("2"), unit("3")], key, document=document)
     everything(world)
     return task.jedi_task_id
-
-
-def job(world: World, task: int, unit_nr: int) -> int:
-    """The latest job of a unit."""
-    query = "SELECT max(pandaid) AS id FROM jedi_jobs WHERE jeditaskid = :t AND unit_nr = :u"
-    return int(rows(world, query, t=task, u=unit_nr)[0].id)
 
 
 def end_all(world: World, task: int, target: str) -> None:
@@ -70,13 +67,13 @@ def test_states_and_changes(world: World) -> None:
     everything(world)
     second = now(world, task, first.cursor)
     assert [one.unit_nr for one in second.units] == [1, 2] and of(second) == "submitted submitted"
-    assert second.units[0].panda_id == job(world, task, 1) and second.units[0].attempts == 1
-    take(world, [job(world, task, 1)])
-    end(world, [job(world, task, 1)], "failed")
+    assert second.units[0].panda_id == job_of(world, task, 1) and second.units[0].attempts == 1
+    take(world, [job_of(world, task, 1)])
+    end(world, [job_of(world, task, 1)], "failed")
     third = now(world, task, second.cursor)
     assert [(one.unit_nr, one.state) for one in third.units] == [(1, "submitted")]
-    take(world, [job(world, task, 2)])
-    end(world, [job(world, task, 2)])
+    take(world, [job_of(world, task, 2)])
+    end(world, [job_of(world, task, 2)])
     assert [one.state for one in now(world, task, third.cursor).units] == ["completed"]
     end_all(world, task, "failed")
     last = now(world, task)
@@ -109,7 +106,7 @@ def test_one_unit_is_killed_alone(world: World) -> None:
     """Expected (rows 11, 61): "Only that subjob becomes killed": no automatic retry; others go on;
     unknown units and those that are over are refused one by one."""
     task = submitted(world)
-    take(world, [job(world, task, 2)])
+    take(world, [job_of(world, task, 2)])
     answers = ask_units(world, task, "kill", [1, 2, 7])
     assert [(one.unit_nr, one.accepted, one.error) for one in answers] == [
         (1, True, None), (2, True, None), (7, False, "no_unit"),
@@ -175,11 +172,11 @@ def test_completed_unit_gives_up_its_outputs(world: World, ended: bool) -> None:
     """Expected (row 65): completed units are submitted again; the unit has one output in the end,
     and data management has no other."""
     task = submitted(world)
-    take(world, [job(world, task, 1)])
-    end(world, [job(world, task, 1)])
+    take(world, [job_of(world, task, 1)])
+    end(world, [job_of(world, task, 1)])
     if ended:
         assert work_off(world, task) == "done"
-    before = job(world, task, 1)
+    before = job_of(world, task, 1)
     assert of(now(world, task)).startswith("completed")
     assert ask_units(world, task, "resubmit", [1])[0].accepted
     assert of(now(world, task)).startswith("submitted")
@@ -190,6 +187,124 @@ def test_completed_unit_gives_up_its_outputs(world: World, ended: bool) -> None:
     assert before not in {one.panda_id for one in made}
     held = {file.lfn for file in world.ddm.list_files(f"user.anna:out.{task}")}
     assert held == {one.lfn for one in made}
+    sound(world)
+
+
+def test_merged_units_run_again_together(world: World) -> None:
+    """Expected (issue: nothing counts twice by accident): a merged file has the outputs of units 1
+    to 3. Unit 1 alone is refused, with the others named; all three together run again, and one
+    merged file is left."""
+    merge: dict[str, Any] = {"mergeOutput": True, "mergeSpec": SPEC, "nFilesPerMergeJob": 10}
+    task = submitted(world, **merge)
+    assert merged_at_last(world, task) == "done"
+    [alone] = ask_units(world, task, "resubmit", [1])
+    assert (alone.accepted, alone.error) == (False, "merged")
+    assert alone.sentence == (
+        "The output of unit 1 is merged with those of units 2, 3: resubmit all of them together."
+    )
+    assert [one.accepted for one in ask_units(world, task, "resubmit", [1, 2])] == [False, False]
+    assert len([one for one in ask_units(world, task, "resubmit") if one.accepted]) == 3
+    assert of(now(world, task)) == "submitted submitted submitted"
+    assert merged_at_last(world, task) == "done"
+    assert of(now(world, task)) == "completed completed completed"
+    with world.engine.begin() as tx:
+        [made] = outputs(tx, task)
+    assert made.lfn == "out.000002.txt"
+    sound(world)
+
+
+def test_resubmitted_units_have_other_needs(world: World) -> None:
+    """Expected (row 65, "backend options may change"): site, cores, memory, walltime and attempts
+    are those of the new job, and of the task's record; a unit then fails after so many attempts."""
+    task = submitted(world, coreCount=1, ramCount=1500, ramUnit="MBPerCore")
+    ask_units(world, task, "kill", [1])
+    assert work_off(world, task) == "finished"
+    needs = JobNeeds("SITE_B", 4, 16_000, 7_200, 2)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_sites SET corecount = 4, maxrss = 64000"))
+        assert resubmit(tx, "anna", task, [1], None, needs)[0].accepted
+    end_all(world, task, "failed")
+    assert now(world, task).units[0].attempts == 3
+    query = "SELECT * FROM jedi_jobs WHERE pandaid = :j"
+    [new] = rows(world, query, j=job_of(world, task, 1))
+    assert (new.site, new.cores, new.memory_mb) == ("SITE_B", 4, 16_000)
+    [kept] = rows(
+        world, "SELECT taskparams AS p FROM jedi_taskparams WHERE jeditaskid = :t", t=task
+    )
+    told = {"site": "SITE_B", "coreCount": 4, "ramCount": 16_000, "ramUnit": "MB",
+            "baseRamCount": 0, "baseWalltime": 7_200, "maxAttempt": 2}  # fmt: skip
+    assert told.items() <= kept.p.items()
+    [row] = rows(world, "SELECT * FROM jedi_tasks WHERE jeditaskid = :t", t=task)
+    assert (row.ramunit, row.basewalltime, row.resource_type) == ("MB", 7_200, "MCORE_HIMEM")
+    sound(world)
+
+
+@pytest.mark.parametrize("target", ["done", "finished", "running"])
+def test_units_whose_jobs_are_archived(world: World, target: str) -> None:
+    """Expected: ended jobs that have left for the archive count as before: states, changes,
+    attempts, outputs, kill and resubmit of units see no difference, and no unit is done twice."""
+    task = submitted(world)
+    first = now(world, task)
+    take(world, [job_of(world, task, n) for n in (1, 2)])
+    end(world, [job_of(world, task, 1)])
+    end(world, [job_of(world, task, 2)], "failed")
+    if target == "finished":
+        assert ask_units(world, task, "kill", [2])[0].accepted
+    if target != "running":
+        assert work_off(world, task) == target
+    before = now(world, task)
+    with world.engine.begin() as tx:
+        made, tried = outputs(tx, task), [attempts(tx, task, n) for n in (1, 2, 3)]
+        assert archive_jobs(tx, -1.0, 0, 100)
+    after = now(world, task)
+    assert (after.units, after.counts) == (before.units, before.counts)
+    changed = {one.unit_nr for one in now(world, task, first.cursor).units}
+    assert changed >= ({1, 2, 3} if target != "running" else {1, 2})
+    with world.engine.begin() as tx:
+        assert (outputs(tx, task), [attempts(tx, task, n) for n in (1, 2, 3)]) == (made, tried)
+    sound(world)
+    [late] = ask_units(world, task, "kill", [1])
+    assert late.error == "wrong_status"
+    again = [1, 2] if target != "running" else [1]
+    assert [one.accepted for one in ask_units(world, task, "resubmit", again)] == [True] * len(
+        again
+    )
+    assert of(now(world, task)).split()[:2] == ["submitted"] * 2
+    everything(world)
+    if target == "running":
+        assert ask_units(world, task, "kill", [2])[0].accepted
+    assert work_off(world, task) == ("finished" if target == "running" else "done")
+    with world.engine.begin() as tx:
+        archive_jobs(tx, -1.0, 0, 100)
+        kept = {one.unit_nr or 0: one.panda_id for one in outputs(tx, task)}
+        assert kept[1] == attempts(tx, task, 1)[-1].panda_id != made[0].panda_id
+        assert [one.superseded for one in attempts(tx, task, 1)] == [True, False]
+    assert sorted(kept) == ([1, 3] if target == "running" else [1, 2, 3])
+    sound(world)
+
+
+@pytest.mark.parametrize("way", ["reassign", "retry"])
+def test_killed_unit_stays_killed(world: World, way: str) -> None:
+    """Expected (row 11, "without an automatic retry"): a killed unit gets no new job, though its
+    job is closed by a reassignment, or its task is retried as a whole."""
+    task = submitted(world)
+    take(world, [job_of(world, task, 2)])
+    assert ask_units(world, task, "kill", [1, 2])[1].accepted
+    if way == "reassign":
+        ask(world, task, "reassign", site="SITE_B")
+        everything(world)
+        end(world, [job_of(world, task, 2)], "closed")
+    else:
+        obey(world)
+    assert work_off(world, task) == "finished"
+    if way == "retry":
+        ask(world, task, "retry")
+        assert work_off(world, task) == "finished"
+    assert of(now(world, task)) == "killed killed completed"
+    assert [one.attempts for one in now(world, task).units[:2]] == [1, 1]
+    sound(world)
+    ask_units(world, task, "resubmit")
+    assert work_off(world, task) == "done"
     sound(world)
 
 
@@ -224,8 +339,8 @@ def test_killed_task_goes_on_with_one_unit(world: World) -> None:
     ended stay killed, with a job or without one."""
     task = submitted(world, unit("1"), unit("2"), unit(3), unit("4"))
     ask_units(world, task, "kill", [4])
-    take(world, [job(world, task, 2)])
-    end(world, [job(world, task, 2)], "failed")  # its file is ready again
+    take(world, [job_of(world, task, 2)])
+    end(world, [job_of(world, task, 2)], "failed")  # its file is ready again
     ask(world, task, "kill")
     make_due(world)
     everything(world)

@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Connection
+
 from jedi.agent.base import World
 from jedi.service.unit_verbs import AnsweredUnit, kill, resubmit
 from jedi.service.units import SubmittedUnits, UnitStates, states, submit_units
+from support.generating import rows
 
 ECHO = {"type": "constant", "value": "echo ${UNIT/Arguments}"}
 DOCUMENT: dict[str, Any] = {"taskName": "g", "noInput": True, "jobParameters": [ECHO],
             "splitter": {"name": "Explicit"}}  # fmt: skip
+OUT = {"type": "template", "param_type": "output", "value": "> out.${SN}.txt",
+       "dataset": "user.anna:out.$JEDITASKID"}  # fmt: skip
+MAKING = {**DOCUMENT, "site": "SITE_A", "jobParameters": [*DOCUMENT["jobParameters"], OUT]}
+"""A task whose units make an output each."""
 
 
 def unit(arguments: Any, *files: str) -> dict[str, Any]:
@@ -42,9 +49,19 @@ def of(found: UnitStates) -> str:
     return " ".join(one.state for one in found.units)
 
 
+def job_of(world: World, task: int, unit_nr: int) -> int:
+    """The latest job of a unit."""
+    query = "SELECT max(pandaid) AS id FROM jedi_jobs WHERE jeditaskid = :t AND unit_nr = :u"
+    return int(rows(world, query, t=task, u=unit_nr)[0].id)
+
+
 def ask_units(
-    world: World, task: int, verb: str, units: Sequence[int] | None = None, who: str = "anna"
-) -> list[AnsweredUnit]:
-    """Kill or resubmit units."""
-    with world.engine.begin() as tx:
-        return {"kill": kill, "resubmit": resubmit}[verb](tx, who, task, units, None)
+    world: World, task: int, verb: str, units: Sequence[int] | None = None, who: str = "anna",
+    tx: Connection | None = None,
+) -> list[AnsweredUnit]:  # fmt: skip
+    """Kill or resubmit units, in a transaction of its own unless one is given."""
+    ask = {"kill": kill, "resubmit": resubmit}[verb]
+    if tx is not None:
+        return ask(tx, who, task, units, None)
+    with world.engine.begin() as own:
+        return ask(own, who, task, units, None)

@@ -44,6 +44,21 @@ _RANGE = (
     "INSERT INTO jedi_events (jeditaskid, datasetid, fileid, pandaid, jobsetid, "
     "job_processid, attemptnr, status) VALUES (:task, :input, :in_finished, "
 )
+_REGISTRY = """
+INSERT INTO jedi_registries (guid, username, name, change, next_job, next_template, lease, holder,
+  lease_until) VALUES ('g', 'ana', 'default', 9, 3, 1, 'l', 'h', jedi_now());
+INSERT INTO jedi_drafts (guid, kind, id, status, name, comment, change, submissions, backend,
+  backend_id, counts, submitted, ended, document) VALUES
+  ('g', 'template', 0, 'new', '', '', 1, 0, NULL, NULL, '{}', NULL, NULL, '{}'),
+  ('g', 'job', 0, 'new', '', '', 2, 0, NULL, NULL, '{}', NULL, NULL, '{}'),
+  ('g', 'job', 1, 'completed', '', '', 8, 1, 'JEDI', '7', '{"completed": 2}', jedi_now(),
+   jedi_now(), '{}'),
+  ('g', 'job', 2, 'running', '', '', 5, 1, 'JEDI', '8', '{"running": 1}', jedi_now(), NULL, '{}');
+INSERT INTO jedi_subjobs (guid, job, k, status, superseded) VALUES ('g', 1, 0, 'completed', false),
+  ('g', 1, 1, 'completed', false), ('g', 1, 2, 'failed', true), ('g', 2, 0, 'running', false);
+INSERT INTO jedi_folders VALUES ('g', '/a'), ('g', '/a/b'), ('g', '/');
+INSERT INTO jedi_folder_jobs VALUES ('g', '/a/b', 0, 1, 1)
+"""
 JOBS = ("finished", "failed", "held", "queued")
 
 
@@ -52,7 +67,7 @@ def made(engine: Engine) -> Made:
     """Four jobs: the first finished, the second failed, the third is held, the last is queued."""
     with engine.begin() as tx:
         made = make_jobs(tx, 4)
-        for statement in _LOGS.split(";"):
+        for statement in (*_LOGS.split(";"), *_REGISTRY.split(";")):
             tx.execute(text(statement), {"task": made.task})
         first, second, third, _ = made.jobs
         moves = [JobMove(job, "sent", "test", "test") for job in (first, second, third)]
@@ -81,7 +96,14 @@ def test_sound_records_pass_and_every_invariant_examines_rows(engine: Engine, ma
         "jumbo_ranges",
         "ended_job_sets",
     }  # these see rows in tests/eventservice
-    herds = {"whole_herds", "units_of_jobs"}  # these see rows in tests/splitter
+    herds = {
+        "whole_herds",
+        "units_of_jobs",
+        "superseded_jobs",
+        "killed_units",
+        "refused_units",
+        "superseded_units",
+    }  # these see rows in tests/splitter
     assert {one.invariant for one in found if not one.examined} == merging | events | herds
     assert len({one.invariant for one in found}) == len(checks.INVARIANTS)
 
@@ -116,6 +138,8 @@ CORRUPTIONS = {
                        "WHERE fileid = :in_failed", "in_failed"),
     "finished_inputs": ("UPDATE jedi_dataset_contents SET status = 'finished' "
                         "WHERE fileid = :in_held", "in_held"),
+    "superseded_jobs": ("INSERT INTO jedi_superseded_jobs (jeditaskid, pandaid) VALUES "
+                        "(:task, :finished), (:task, :held), (:task, 0)", "0 finished held"),
     "finished_outputs": ("UPDATE jedi_dataset_contents SET status = 'finished' "
                          "WHERE fileid = :out_failed", "out_failed"),
     "outputs_of_finished_jobs": ("UPDATE jedi_dataset_contents SET status = 'running' "
@@ -140,6 +164,39 @@ CORRUPTIONS = {
     "units_of_jobs": (f"{_HERD}, NULL, NULL); INSERT INTO jedi_units VALUES "
                       "(:task, 1, :queued, '{}'), (:task, 2, :held, '{}')",
                       "finished failed held queued"),
+    "killed_units": (f"{_HERD}, 2, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
+                     "originpandaid, options, killed_at) SELECT :task, n, :queued + n, '{}', "
+                     "jedi_now() FROM generate_series(1, 3) n; UPDATE jedi_jobs SET unit_nr = 1 "
+                     "WHERE pandaid = :held; UPDATE jedi_dataset_contents SET boundaryid = 2, "
+                     "status = 'ready' WHERE fileid = :in_failed; UPDATE jedi_jobs SET unit_nr = 3 "
+                     "WHERE pandaid <> :held", "{task}.1 {task}.2 {task}.3"),
+    "refused_units": (f"{_HERD}, 4, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
+                      "originpandaid, options, refusal) SELECT :task, n, :queued + n, '{}', 'No.' "
+                      "FROM generate_series(1, 4) n; UPDATE jedi_jobs SET unit_nr = 1 WHERE "
+                      "pandaid = :held; UPDATE jedi_jobs SET unit_nr = 5 WHERE pandaid <> :held; "
+                      "UPDATE jedi_dataset_contents SET boundaryid = 2 WHERE fileid = :in_failed; "
+                      "UPDATE jedi_units SET killed_at = jedi_now() WHERE unit_nr = 3",
+                      "{task}.1 {task}.2 {task}.3"),
+    "superseded_units": (f"{_HERD}, 2, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
+                         "originpandaid, options, superseded) SELECT :task, n, :queued + n, '{}', "
+                         "'failed' FROM generate_series(1, 3) n; UPDATE jedi_jobs SET unit_nr = 1 "
+                         "WHERE pandaid = :held; UPDATE jedi_dataset_contents SET boundaryid = 2 "
+                         "WHERE fileid = :in_failed; UPDATE jedi_jobs SET unit_nr = 5 "
+                         "WHERE pandaid <> :held", "{task}.1 {task}.2"),
+    "registry_leases": ("UPDATE jedi_registries SET lease = NULL", "g"),
+    "registry_records": ("UPDATE jedi_registries SET next_template = 0, change = 6; INSERT INTO "
+                         "jedi_removed_drafts VALUES ('g', 'job', 2, 3)",
+                         "g/job/1 g/job/2 g/template/0"),
+    "registry_submissions": ("UPDATE jedi_drafts SET backend = 'JEDI' WHERE id = 0; UPDATE "
+                             "jedi_drafts SET ended = NULL WHERE id = 1; UPDATE jedi_drafts SET "
+                             "backend_id = NULL WHERE id = 2", "g/0 g/1 g/2"),
+    "registry_subjobs": ("DELETE FROM jedi_subjobs WHERE job = 1; UPDATE jedi_subjobs SET "
+                         "superseded = true WHERE job = 2; INSERT INTO jedi_subjobs (guid, job, k, "
+                         "status) VALUES ('g', 0, 0, 'new'), ('g', 7, 0, 'new')",
+                         "g/0 g/1 g/2 g/7"),
+    "registry_folders": ("DELETE FROM jedi_folders WHERE path = '/a'", "g/a/b"),
+    "registry_links": ("DELETE FROM jedi_folders WHERE path = '/a/b'; INSERT INTO jedi_folder_jobs "
+                       "VALUES ('g', '/a', 9, 1, 1)", "g/a/b:0 g/a:9"),
     "unique_outputs": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, "
                        "type, status) SELECT 0, datasetid, jeditaskid, lfn, type, 'failed' "
                        "FROM jedi_dataset_contents WHERE fileid = :out_failed", "0 out_failed"),
@@ -193,7 +250,9 @@ def test_a_broken_row_is_named(
     assert answer.exit_code == 1
     ids = {one["invariant"]: one["ids"] for one in json.loads(answer.stdout)["invariants"]}
     expected = names.split()
-    assert ids[invariant] == [known.get(n, int(n) if n.isdigit() else n) for n in expected]
+    assert ids[invariant] == [
+        known.get(n, int(n) if n.isdigit() else n.format_map(known)) for n in expected
+    ]
 
 
 def test_every_invariant_was_broken() -> None:

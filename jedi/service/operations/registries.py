@@ -24,6 +24,9 @@ RecordIds = Annotated[list[RecordId], Field(max_length=10_000)]
 SubjobNr = Annotated[int, Field(ge=0, lt=2**31)]
 ChangeNr = Annotated[int, Field(ge=0, lt=2**63)]
 NoteText = Annotated[str, Field(max_length=100_000, pattern=_TEXT)]
+RecordName = Annotated[str, Field(max_length=1_000, pattern=_TEXT)]
+MOST = 10_000
+"""Records of one call."""
 DocumentText = Annotated[str, Field(max_length=FILE_MAX, pattern=_TEXT)]
 FolderPath = Annotated[str, Field(max_length=2_000, pattern=r"^(/|(/[^/\x00]+)+)$")]
 Guid = Annotated[str, Field(pattern="^[0-9a-f-]{36}$")]
@@ -143,9 +146,9 @@ def create(
     guid: Guid,
     kind: RecordKind,
     lease: LeaseText,
-    documents: Annotated[list[DocumentText], Field(max_length=10_000)],
-    names: list[NoteText] | None = None,
-    comments: list[NoteText] | None = None,
+    documents: Annotated[list[DocumentText], Field(max_length=MOST)],
+    names: Annotated[list[RecordName], Field(max_length=MOST)] | None = None,
+    comments: Annotated[list[NoteText], Field(max_length=MOST)] | None = None,
 ) -> list[Draft]:
     """Make new jobs or templates of documents in JSON, with the next ids."""
     writer = _writer(call, guid, lease)
@@ -166,7 +169,7 @@ def write(
            scope="submit", dry_run=True)  # fmt: skip
 def annotate(
     call: Call, guid: Guid, kind: RecordKind, id: RecordId, lease: LeaseText,
-    name: NoteText | None = None, comment: NoteText | None = None,
+    name: RecordName | None = None, comment: NoteText | None = None,
 ) -> Draft:  # fmt: skip
     """Set name and comment of a job or template in any status."""
     return registries.annotate(_writer(call, guid, lease, f"{kind} {id}"), kind, id, name, comment)

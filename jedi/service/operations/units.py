@@ -6,14 +6,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from jedi.service import unit_verbs
+from jedi.service import unit_resplits, unit_verbs
 from jedi.service import units as service
 from jedi.service.operations.arguments import Comment, NameText, Sha256
 from jedi.service.operations.submission import TEXTS_MAX, uploaded
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
 from jedi.service.operations.tasks import TaskId
+from jedi.service.unit_resplits import ResplitUnits
 from jedi.service.unit_verbs import AnsweredUnit
-from jedi.taskbuffer.reports.unit_states import UnitAttempt
+from jedi.taskbuffer.reports.unit_states import UnitAttempt, UnitInput, UnitOutput
+from jedi.taskbuffer.tasks.unit_verbs import JobNeeds
 
 SubmissionKey = Annotated[str, Field(min_length=1, max_length=200)]
 """A key that its user has chosen, unique for ever."""
@@ -53,7 +55,7 @@ class UnitCursor(BaseModel, extra="forbid", strict=True):
     """A task, and the cursor of the last answer about it."""
 
     jedi_task_id: TaskId
-    cursor: Annotated[str, Field(max_length=100)] | None = None
+    cursor: Annotated[str, Field(max_length=200)] | None = None
 
 
 UnitNr = Annotated[int, Field(ge=1, lt=2**31)]
@@ -61,25 +63,50 @@ UnitNrs = Annotated[list[UnitNr], Field(min_length=1, max_length=100_000)] | Non
 """Numbers of units; None: all."""
 
 
+PageRows = Annotated[int, Field(ge=1, le=service.PAGE)]
+FileId = Annotated[int, Field(ge=0, lt=2**63)]
+
+
 @operation("unit.states", "POST", "/v1/units/states", ANYBODY, scope="read", question=True)
 def states(
-    call: Call, jobs: Annotated[list[UnitCursor], Field(min_length=1, max_length=10_000)]
+    call: Call,
+    jobs: Annotated[list[UnitCursor], Field(min_length=1, max_length=10_000)],
+    limit: PageRows = service.PAGE,
 ) -> list[service.UnitStates]:
     """Show the states of units of tasks: their numbers, and those units that changed since the
-    cursor of each task; all, if it has none."""
-    return service.states(call.tx, {one.jedi_task_id: one.cursor for one in jobs})
+    cursor of each task; all, if it has none. An answer has `limit` units at most: where `more`, ask
+    again with the new cursor."""
+    asked = {one.jedi_task_id: one.cursor for one in jobs}
+    return service.states(call.tx, asked, limit)
 
 
 @operation("unit.attempts", "GET", "/v1/tasks/{jedi_task_id}/units/{unit_nr}/attempts", ANYBODY)
-def attempts(call: Call, jedi_task_id: TaskId, unit_nr: UnitNr) -> list[UnitAttempt]:
-    """List the attempts of a unit, which are jobs, the first one first."""
-    return service.attempts(call.tx, jedi_task_id, unit_nr)
+def attempts(
+    call: Call, jedi_task_id: TaskId, unit_nr: UnitNr, after: FileId = 0,
+    limit: PageRows = service.PAGE,
+) -> list[UnitAttempt]:  # fmt: skip
+    """List the attempts of a unit, which are jobs, the first one first. `after`: the last PandaID
+    of the page before."""
+    return service.attempts(call.tx, jedi_task_id, unit_nr, after, limit)
+
+
+@operation("unit.inputs", "GET", "/v1/tasks/{jedi_task_id}/units/{unit_nr}/inputs", ANYBODY)
+def inputs(
+    call: Call, jedi_task_id: TaskId, unit_nr: UnitNr, after: FileId = 0,
+    limit: PageRows = service.PAGE,
+) -> list[UnitInput]:  # fmt: skip
+    """List the files of datasets that a unit reads. `after`: the last file id of the page
+    before."""
+    return service.inputs(call.tx, jedi_task_id, unit_nr, after, limit)
 
 
 @operation("unit.outputs", "GET", "/v1/tasks/{jedi_task_id}/units/outputs", ANYBODY)
-def outputs(call: Call, jedi_task_id: TaskId) -> list[service.UnitOutput]:
-    """List the outputs of a task that are kept, each with its unit."""
-    return service.outputs(call.tx, jedi_task_id)
+def outputs(
+    call: Call, jedi_task_id: TaskId, after: FileId = 0, limit: PageRows = service.PAGE
+) -> list[UnitOutput]:
+    """List the outputs of a task that are kept, each with its unit. `after`: the last file id of
+    the page before."""
+    return service.outputs(call.tx, jedi_task_id, after, limit)
 
 
 @operation("unit.kill", "POST", "/v1/units/kill", OWNER, dry_run=True)
@@ -97,10 +124,29 @@ def resubmit(
     jedi_task_id: TaskId,
     unit_nrs: UnitNrs = None,
     site: NameText | None = None,
+    cores: Annotated[int, Field(ge=1, le=10_000)] | None = None,
+    memory_mb: Annotated[int, Field(ge=1, lt=2**31)] | None = None,
+    walltime_s: Annotated[int, Field(ge=1, lt=2**31)] | None = None,
+    max_attempts: Annotated[int, Field(ge=1, le=1_000)] | None = None,
     comment: Comment = None,
 ) -> list[AnsweredUnit]:
     """Submit completed, failed or killed units of a task again, in place; by default those that
-    failed or were killed. A task that has ended goes on with these units alone. `site`: for the
-    new jobs of the task."""
+    failed or were killed. A task that has ended goes on with these units alone. `site`, `cores`,
+    `memory_mb` and `walltime_s`: for the new jobs of the task; `max_attempts`: for the units."""
     call.subject = f"task {jedi_task_id}"
-    return unit_verbs.resubmit(call.tx, call.who, jedi_task_id, unit_nrs, comment, site)
+    needs = JobNeeds(site, cores, memory_mb, walltime_s, max_attempts)
+    return unit_verbs.resubmit(call.tx, call.who, jedi_task_id, unit_nrs, comment, needs)
+
+
+@operation("unit.resplit", "POST", "/v1/units/resplit", OWNER, dry_run=True)
+def resplit(
+    call: Call,
+    jedi_task_id: TaskId,
+    unit_nrs: Annotated[list[UnitNr], Field(min_length=1, max_length=10_000)],
+    files: Annotated[int, Field(ge=1, lt=2**31)],
+    comment: Comment = None,
+) -> ResplitUnits:
+    """Cut the input of ended units again, into parts of at most so many files. The units are
+    superseded: they count no longer. New units get the next numbers, and run."""
+    call.subject = f"task {jedi_task_id}"
+    return unit_resplits.resplit(call.tx, call.who, jedi_task_id, unit_nrs, files, comment)

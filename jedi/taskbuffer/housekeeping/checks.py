@@ -19,13 +19,14 @@ from jedi.taskbuffer.db.engine import bulk
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import (
     CONSUMER_KINDS,
+    FED_TYPES,
     INPUT_TYPES,
     JOB_LIVE,
     OUTPUT_TYPES,
     PRE_MERGE_TYPES,
     listed,
 )
-from jedi.taskbuffer.housekeeping import event_checks, unit_checks
+from jedi.taskbuffer.housekeeping import event_checks, registry_checks, unit_checks
 from jedi.taskbuffer.jobs import all_jobs
 
 SHOWN = 20
@@ -129,6 +130,13 @@ FROM jedi_dataset_contents c LEFT JOIN (
 USING (fileid) WHERE {files}"""
 
 
+_SUPERSEDED = f"""
+SELECT s.pandaid, j.status IS DISTINCT FROM 'finished' OR j.jeditaskid <> s.jeditaskid
+  OR c.n IS NOT NULL
+FROM jedi_superseded_jobs s LEFT JOIN {_JOBS} j USING (pandaid) LEFT JOIN (
+  SELECT pandaid, count(*) AS n FROM jedi_dataset_contents
+  WHERE type IN ({FED_TYPES}) AND status = 'finished' GROUP BY pandaid) c USING (pandaid)"""
+
 _UNFINISHED_OUTPUT = f"""
 SELECT f.fileid, coalesce(c.status, '') NOT IN ('finished', 'nooutput') AND l.fileid IS NULL
 FROM {_JOBS} j JOIN {_FILES} f ON f.pandaid = j.pandaid
@@ -214,6 +222,8 @@ INVARIANTS = (
     Invariant("finished_inputs", "a finished input file has its finished job", "file",
               _in_jobs(f"c.type IN ({INPUT_TYPES}) AND c.status = 'finished'",
                        "j.status = 'finished'")),
+    Invariant("superseded_jobs", "a superseded job had success, and no file counts as finished by "
+              "it", "job", _SUPERSEDED),
     Invariant("finished_outputs", "a finished output file has its finished job", "file",
               _in_jobs(f"c.type IN ({OUTPUT_TYPES}) AND c.status = 'finished'",
                        "j.status = 'finished'")),
@@ -240,6 +250,24 @@ INVARIANTS = (
               unit_checks.WHOLE),
     Invariant("units_of_jobs", "a job of a herd has a unit, and its origin", "job",
               unit_checks.OF_JOBS),
+    Invariant("killed_units", "a killed unit has no ready file and no job that goes on", "unit",
+              unit_checks.KILLED),
+    Invariant("refused_units", "a refused unit has neither files nor jobs", "unit",
+              unit_checks.REFUSED),
+    Invariant("superseded_units", "a superseded unit has neither files nor a live job", "unit",
+              unit_checks.SUPERSEDED),
+    Invariant("registry_leases", "a lease of a registry has its holder and its time", "registry",
+              registry_checks.LEASES),
+    Invariant("registry_records", "a job or template has its registry, and an id drawn there",
+              "record", registry_checks.RECORDS),
+    Invariant("registry_submissions", "a job that was submitted has its backend",
+              "record", registry_checks.SUBMISSIONS),
+    Invariant("registry_subjobs", "subjobs have their job, which counts them by status", "record",
+              registry_checks.SUBJOBS),
+    Invariant("registry_folders", "a folder has its registry and its parents", "folder",
+              registry_checks.FOLDERS),
+    Invariant("registry_links", "a link of a folder leads to a job of its registry", "link",
+              registry_checks.LINKS),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
     Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),
     Invariant("dataset_of_file", "every file has its dataset", "file",

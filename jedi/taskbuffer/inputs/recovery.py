@@ -17,6 +17,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
+from jedi.taskbuffer.jobs.all_jobs import all_jobs
 
 FilesByTask = Mapping[int, Mapping[str, Iterable[str]]]
 """LFNs of outputs by task and dataset."""
@@ -244,16 +245,23 @@ UPDATE jedi_events SET status = {_CODE["discarded"]}
 WHERE pandaid = ANY(CAST(:jobs AS bigint[])) AND job_processid = 0
   AND status = {_CODE["done"]}
 """)
+_SUPERSEDE = text(f"""
+INSERT INTO jedi_superseded_jobs (jeditaskid, pandaid)
+SELECT jeditaskid, pandaid FROM {all_jobs("jeditaskid, pandaid")} j
+WHERE pandaid = ANY(CAST(:jobs AS bigint[])) ON CONFLICT DO NOTHING
+""")
 
 
 def undo(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[int], adds: int) -> set[int]:
     """Void the results of these finished jobs: their outputs (logs stay) count as lost and
-    their inputs are ready again, with `adds` more attempts if they used up theirs. The tasks of
-    which something was lost; once more, nothing is. The caller has locked the tasks."""
+    their inputs are ready again, with `adds` more attempts if they used up theirs; the jobs are
+    superseded. The tasks of which something was lost; once more, nothing is. The caller has locked
+    the tasks."""
     if not panda_ids:
         return set()
     values = {"jobs": list(panda_ids)}
     tx.execute(_LOCK, {"ids": list(task_ids)})
+    tx.execute(_SUPERSEDE, values)
     lost = set(tx.scalars(_LOSE, values))
     tx.execute(_RESET, {**values, "adds": adds})
     tx.execute(_DISCARD, values)

@@ -95,26 +95,22 @@ def lose_logs(tx: Connection, gone: Mapping[int, Collection[str]]) -> None:
         tx.execute(_LOSE_LOGS, {"datasets": datasets, "lfns": lfns})
 
 
-# A job whose outputs were lost since does not count: another one made them anew. Nor does a
-# consumer of ranges: the merge job of its job set has the inputs.
+# A superseded job does not count: its input was given back. Nor does a consumer of ranges: the
+# merge job of its job set has the inputs.
 _DUPLICATES = text(f"""
 WITH twice AS MATERIALIZED (
-  SELECT t.jeditaskid, t.attemptnr, f.fileid, array_agg(j.pandaid) AS jobs
+  SELECT t.jeditaskid, t.attemptnr
   FROM jedi_tasks t JOIN {_JOBS} j USING (jeditaskid)
     JOIN {_FILES} f USING (pandaid) JOIN jedi_datasets d ON d.datasetid = f.datasetid
   WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status = 'prepared'
     AND j.status = 'finished' AND d.type IN ({MASTER_TYPES}) AND d.masterid IS NULL
     AND NOT EXISTS (SELECT FROM jedi_consumers c WHERE c.pandaid = j.pandaid)
+    AND NOT EXISTS (SELECT FROM jedi_superseded_jobs s WHERE s.pandaid = j.pandaid)
   GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
 )
 SELECT jeditaskid AS jedi_task_id, count(*) AS n FROM twice t
-WHERE 1 < (
-    SELECT count(*) FROM unnest(t.jobs) j(pandaid) WHERE NOT EXISTS (
-      SELECT FROM {_FILES} f JOIN jedi_dataset_contents c USING (fileid)
-      WHERE f.pandaid = j.pandaid AND c.jeditaskid = t.jeditaskid
-        AND f.type = 'output' AND c.status = 'failed'))
-  AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
-    AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = '{DUPLICATES}')
+WHERE NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
+  AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = '{DUPLICATES}')
 GROUP BY jeditaskid
 """)
 

@@ -22,6 +22,7 @@ from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.db.sql_lists import (
     CONSUMER_KINDS,
     INPUT_TYPES,
+    MASTER_TYPES,
     OUTPUT_TYPES,
     PRE_MERGE_TYPES,
 )
@@ -57,6 +58,9 @@ WITH e AS (
          WHEN c.type IN ({PRE_MERGE_TYPES}) AND j.status = 'cancelled' THEN 'failed'
          WHEN f.type <> 'random_seed' AND NOT s.innocent AND (c.attemptnr >= c.maxattempt
            OR c.failedattempt + CAST(j.status = 'failed' AS int) >= c.maxfailure) THEN 'failed'
+         WHEN c.type IN ({MASTER_TYPES}) AND EXISTS (SELECT FROM jedi_units u  -- a killed unit
+           WHERE u.jeditaskid = c.jeditaskid AND u.unit_nr = c.boundaryid
+             AND u.killed_at IS NOT NULL) THEN 'failed'
          ELSE 'ready' END AS target,
     coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
   FROM jedi_jobs j,

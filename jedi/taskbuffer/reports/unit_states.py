@@ -22,7 +22,7 @@ _QUEUED = listed((*states.JOB_QUEUED, "sent", "starting"))
 _KILLED = "'aborting', 'toabort', 'aborted'"
 _OVER = "'tobroken', 'broken', 'finishing', 'passed', 'done', 'finished', 'failed', 'exhausted'"
 _STATE = f"""
-CASE WHEN u.refusal IS NOT NULL THEN 'failed'
+CASE WHEN u.superseded IS NOT NULL THEN u.superseded WHEN u.refusal IS NOT NULL THEN 'failed'
   WHEN j.status IN ({_QUEUED}) THEN 'submitted'
   WHEN j.status = 'running' THEN 'running'
   WHEN j.status IN ('holding', 'transferring', 'merging') THEN 'completing'
@@ -38,13 +38,15 @@ _NEWER = "((CAST(CAST({} AS text) AS bigint) - t.bound) & 4294967295) < 21474836
 _JOB = """
 SELECT pandaid, status, site, exit_code, error_diag, xmin AS version, unit_nr
 FROM {} WHERE jeditaskid = t.task AND kind = 'normal' AND {}"""
-_OF = "(CAST(:units AS int[]) IS NULL OR {} = ANY(CAST(:units AS int[])))"
+_OF = ("({0} > t.low AND {0} <= t.high "
+       "AND (CAST(:units AS int[]) IS NULL OR {0} = ANY(CAST(:units AS int[]))))")  # fmt: skip
 _STATES = text(f"""
 WITH t AS MATERIALIZED (
   SELECT t.jeditaskid AS task, t.status, t.errordialog, w.bound, h.split_at IS NOT NULL AS complete,
-    h.n_units, t.status IS DISTINCT FROM w.status AS moved
-  FROM unnest(CAST(:ids AS bigint[]), CAST(:bounds AS bigint[]), CAST(:statuses AS text[]))
-    w(id, bound, status) JOIN jedi_tasks t ON t.jeditaskid = w.id
+    coalesce(h.n_units, 0) AS n_units, t.status IS DISTINCT FROM w.status AS moved, w.low, w.high
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:bounds AS bigint[]), CAST(:statuses AS text[]),
+      CAST(:lows AS int[]), CAST(:highs AS int[]))
+    w(id, bound, status, low, high) JOIN jedi_tasks t ON t.jeditaskid = w.id
     JOIN jedi_herds h USING (jeditaskid)
 ), j AS (
   SELECT DISTINCT ON (t.task, j.unit_nr) t.task, j.*, {_NEWER.format("j.version")} AS newer,
@@ -66,28 +68,38 @@ WITH t AS MATERIALIZED (
       WHEN j.pandaid IS NULL AND u.killed_at IS NOT NULL THEN 'It was killed before it had a job.'
       WHEN j.pandaid IS NULL THEN t.errordialog ELSE j.error_diag END AS reason,
     coalesce({_NEWER.format("u.xmin")} OR j.newer OR f.newer, t.bound IS NULL)
-      OR t.moved AND u.refusal IS NULL AND coalesce(f.waiting, true) AS changed
+      OR t.moved AND u.refusal IS NULL AND coalesce(f.waiting, true) AS changed,
+    u.superseded IS NOT NULL AS superseded
   FROM t JOIN jedi_units u ON u.jeditaskid = t.task
     LEFT JOIN j ON j.task = u.jeditaskid AND j.unit_nr = u.unit_nr
     LEFT JOIN f ON f.task = u.jeditaskid AND f.unit_nr = u.unit_nr
   WHERE {_OF.format("u.unit_nr")}
+), p AS (
+  SELECT u.*, changed AND count(*) FILTER (WHERE changed) OVER (ORDER BY task, unit_nr) <= :page
+    AS shown
+  FROM u
 ), g AS (
-  SELECT task, state, count(*) AS n, json_agg(json_build_array(unit_nr, state, attempts, pandaid,
-    job, site, exit_code, reason) ORDER BY unit_nr) FILTER (WHERE changed) AS changed
-  FROM u GROUP BY task, state
+  SELECT task, state, count(*) FILTER (WHERE NOT superseded) AS n,
+    max(unit_nr) FILTER (WHERE shown) AS last, bool_or(changed AND NOT shown) AS cut,
+    json_agg(json_build_array(unit_nr, state, attempts, pandaid, job, site, exit_code, reason,
+      superseded) ORDER BY unit_nr) FILTER (WHERE shown) AS changed
+  FROM p GROUP BY task, state
 )
 SELECT t.task AS jedi_task_id, t.status, t.errordialog AS reason, t.complete,
-  coalesce(jsonb_object_agg(g.state, g.n) FILTER (WHERE g.state IS NOT NULL), '{{}}') AS counts,
-  json_agg(g.changed) FILTER (WHERE g.changed IS NOT NULL) AS changed
+  coalesce(jsonb_object_agg(g.state, g.n) FILTER (WHERE g.n > 0), '{{}}') AS counts,
+  json_agg(g.changed) FILTER (WHERE g.changed IS NOT NULL) AS changed,
+  CASE WHEN bool_or(g.cut) THEN coalesce(max(g.last), t.low)
+    WHEN t.high < t.n_units THEN t.high END AS last
 FROM t LEFT JOIN g USING (task)
-GROUP BY t.task, t.status, t.errordialog, t.complete ORDER BY t.task
+GROUP BY t.task, t.status, t.errordialog, t.complete, t.low, t.high, t.n_units ORDER BY t.task
 """)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitSummary:
     """A unit now: its state, and of its latest attempt the PandaID, status, site, exit code and
-    reason. A refused unit has its refusal as the reason, one without a job that of its task."""
+    reason. A refused unit has its refusal as the reason, one without a job that of its task.
+    `superseded`: its input was cut again; it keeps its state, and counts no longer."""
 
     unit_nr: int
     state: str
@@ -97,11 +109,12 @@ class UnitSummary:
     site: str | None = None
     exit_code: int | None = None
     reason: str | None = None
+    superseded: bool = False
 
 
 class HerdStates(NamedTuple):
     """A herd with its units by state, and lists of those that changed. `complete`: all its units
-    are known."""
+    are known. `last`: number of the last unit that was looked at, unless it is the last one."""
 
     jedi_task_id: int
     status: str
@@ -109,6 +122,7 @@ class HerdStates(NamedTuple):
     complete: bool
     counts: dict[str, int]
     changed: list[list[list[Any]]] | None
+    last: int | None
 
     @property
     def units(self) -> list[UnitSummary]:
@@ -119,41 +133,59 @@ class HerdStates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatesQuestion:
-    """A herd, the oldest transaction that ran at the last answer, and its status then; None: there
-    was no answer, and all units are asked for."""
+    """A herd, the oldest transaction that ran at the last answer, and its status then; None: the
+    first question, which asks for all units. `after`: the last unit of the page before; None: the
+    first page, which looks at all units and counts them."""
 
     jedi_task_id: int
     bound: int | None = None
     status: str | None = None
+    after: int | None = None
+
+
+ALL = 2**31 - 1
 
 
 def states_of(
-    tx: Connection, asked: Sequence[StatesQuestion], units: Sequence[int] | None = None
+    tx: Connection,
+    asked: Sequence[StatesQuestion],
+    units: Sequence[int] | None = None,
+    page: int = ALL,
 ) -> list[HerdStates]:
-    """The herds among tasks with their states, in one statement; `units`: of these alone."""
+    """The herds among tasks with their states, in one statement; `units`: of these alone. It gives
+    `page` units at most. Later pages look at so many of all their herds together."""
+    later = sum(one.after is not None for one in asked)
+    width = max(1, page // max(1, later))
+    lows = [one.after or 0 for one in asked]
     values = {
         "ids": [one.jedi_task_id for one in asked],
         "bounds": [one.bound for one in asked],
         "statuses": [one.status for one in asked],
+        "lows": lows,
+        "highs": [ALL if one.after is None else min(ALL, low + width)
+                  for one, low in zip(asked, lows, strict=True)],
         "units": None if units is None else list(units),
-    }
+        "page": page,
+    }  # fmt: skip
     return rows_of(HerdStates, tx.execute(_STATES, values))
 
 
 _ATTEMPTS = "pandaid, status, site, exit_code, error_diag, starttime, endtime"
 _OF_UNIT = text(f"""
 SELECT pandaid AS panda_id, status, site, exit_code, error_diag AS reason,
-  starttime AS started, endtime AS ended
+  starttime AS started, endtime AS ended, EXISTS (
+    SELECT FROM jedi_superseded_jobs s WHERE s.pandaid = j.pandaid) AS superseded
 FROM (SELECT {_ATTEMPTS} FROM jedi_jobs
       WHERE jeditaskid = :task AND unit_nr = :unit AND kind = 'normal' UNION ALL
       SELECT {_ATTEMPTS} FROM jedi_jobs_archived
-      WHERE jeditaskid = :task AND unit_nr = :unit AND kind = 'normal') j ORDER BY pandaid
+      WHERE jeditaskid = :task AND unit_nr = :unit AND kind = 'normal') j
+WHERE pandaid > :after ORDER BY pandaid LIMIT :limit
 """)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitAttempt:
-    """An attempt of a unit: a job."""
+    """An attempt of a unit: a job. `superseded`: its results were given up for a later one."""
 
     panda_id: int
     status: str
@@ -162,30 +194,93 @@ class UnitAttempt:
     reason: str | None
     started: datetime | None
     ended: datetime | None
+    superseded: bool
 
 
-def attempts(tx: Connection, jedi_task_id: int, unit_nr: int) -> list[UnitAttempt]:
-    """The attempts of a unit, the first one first."""
-    return rows_of(UnitAttempt, tx.execute(_OF_UNIT, {"task": jedi_task_id, "unit": unit_nr}))
+def attempts(
+    tx: Connection, jedi_task_id: int, unit_nr: int, after: int, limit: int
+) -> list[UnitAttempt]:
+    """The attempts of a unit after a PandaID, the first one first."""
+    values = {"task": jedi_task_id, "unit": unit_nr, "after": after, "limit": limit}
+    return rows_of(UnitAttempt, tx.execute(_OF_UNIT, values))
 
 
+_MAKER = text(f"""
+SELECT j.unit_nr FROM jedi_dataset_contents c JOIN {all_jobs("pandaid, unit_nr")} j
+  ON j.pandaid = c.outpandaid
+WHERE c.fileid = :file AND c.jeditaskid = :task
+""")
+_JOB_OF = """
+SELECT pandaid, unit_nr, kind, purged_at FROM {}
+WHERE jeditaskid = :task AND unit_nr >= :unit AND status = 'finished'"""
 _MADE = text(f"""
-SELECT f.fileid AS file_id, j.unit_nr, coalesce(f.source_name, f.lfn) AS name
-FROM {all_jobs("pandaid, jeditaskid, unit_nr, kind")} j
-  JOIN {all_files("pandaid, fileid, source_name, lfn, type")} f USING (pandaid)
-WHERE j.jeditaskid = :task AND j.kind = 'normal' AND f.type = 'output'
+SELECT CASE WHEN j.kind = 'normal' THEN j.unit_nr END AS unit_nr,
+  CASE WHEN j.kind = 'normal' THEN f.name ELSE f.lfn END AS name, f.file_id,
+  j.pandaid AS panda_id, f.dataset, f.lfn, f.size, f.adler32
+FROM ({_JOB_OF.format("jedi_jobs")} UNION ALL {_JOB_OF.format("jedi_jobs_archived")}) j,
+LATERAL (
+  SELECT coalesce(f.source_name, f.lfn) AS name, c.fileid AS file_id, d.datasetname AS dataset,
+    c.lfn, c.fsize AS size, c.checksum AS adler32
+  FROM {all_files("pandaid, fileid, source_name, lfn")} f
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = :task
+    JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
+  WHERE f.pandaid = j.pandaid AND c.type = 'output' AND c.status = 'finished'
+    AND c.outpandaid = j.pandaid AND d.state IS DISTINCT FROM 'missing' OFFSET 0) f
+WHERE j.purged_at IS NULL AND (j.unit_nr, f.file_id) > (:unit, :after)
+ORDER BY j.unit_nr, f.file_id LIMIT :limit
 """)
 
 
-class MadeByUnit(NamedTuple):
-    """An output file of a unit, and the name that its payload gave it."""
+@dataclass(frozen=True, slots=True)
+class UnitOutput:
+    """An output file with its unit (None: a merged file, of several), and the name that its payload
+    gave it."""
+
+    unit_nr: int | None
+    name: str
+    file_id: int
+    panda_id: int
+    dataset: str
+    lfn: str
+    size: int | None
+    adler32: str | None
+
+
+def outputs(tx: Connection, jedi_task_id: int, after: int, limit: int) -> list[UnitOutput]:
+    """The outputs of a task that are kept, by the number of the unit, merged ones last; those after
+    a file of it. None, if there is no such file."""
+    unit: int | None = 0
+    if after:
+        unit = tx.scalar(_MAKER, {"task": jedi_task_id, "file": after})
+    values = {"task": jedi_task_id, "unit": unit, "after": after, "limit": limit}
+    return rows_of(UnitOutput, tx.execute(_MADE, values))
+
+
+_INPUTS_OF = text(f"""
+SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.fsize AS size, c.status,
+  c.startevent AS start_event, c.endevent AS end_event
+FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+WHERE d.jeditaskid = :task AND d.type = 'input' AND d.masterid IS NULL AND c.boundaryid = :unit
+  AND c.fileid > :after AND c.type IN ({MASTER_TYPES}) ORDER BY c.fileid LIMIT :limit
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class UnitInput:
+    """A file that a unit reads, or some of its events."""
 
     file_id: int
-    unit_nr: int
-    name: str
+    dataset: str
+    lfn: str
+    size: int | None
+    status: str
+    start_event: int | None
+    end_event: int | None
 
 
-def made_by_units(tx: Connection, jedi_task_id: int) -> dict[int, MadeByUnit]:
-    """The outputs of the units of a task, by file id."""
-    rows = rows_of(MadeByUnit, tx.execute(_MADE, {"task": jedi_task_id}))
-    return {row.file_id: row for row in rows}
+def inputs(
+    tx: Connection, jedi_task_id: int, unit_nr: int, after: int, limit: int
+) -> list[UnitInput]:
+    """The files of a unit after one of them."""
+    values = {"task": jedi_task_id, "unit": unit_nr, "after": after, "limit": limit}
+    return rows_of(UnitInput, tx.execute(_INPUTS_OF, values))

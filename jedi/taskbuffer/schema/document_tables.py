@@ -342,19 +342,19 @@ contents = Table(
     # ours
     col("ramcount:ram_count", Integer, "memory that its jobs need if the task asks for less, in "
         "the task's unit", _LATER),
-    # An index on the status itself would make each change of it an update of all indexes.
+    # an index on the status itself would make each change of it an update of all indexes
     col("ready", Boolean, "the status is ready", "migration",
         server_default=Computed("status = 'ready'", persisted=True)),
     PrimaryKeyConstraint("file_id", "jedi_task_id"),
-    CheckConstraint("length(lfn) <= 256", name="lfn"),
-    CheckConstraint(
+    CheckConstraint("length(lfn) <= 256", name="lfn"), CheckConstraint(
         f"status IN ({listed({**states.INPUT_FILE.states, **states.OUTPUT_FILE.states})})",
         name="status",
     ),
-    Index(None, "jedi_task_id", "dataset_id"),
-    Index(None, "dataset_id"),
+    Index(None, "jedi_task_id", "dataset_id"), Index(None, "dataset_id"),
     Index("jedi_dataset_contents_ready_ix", "dataset_id", "file_id",
           postgresql_where=text("ready")),
+    Index("jedi_dataset_contents_unit_ix", "dataset_id", "boundary_id",
+          postgresql_where=text("boundaryid IS NOT NULL")),
     Index("jedi_dataset_contents_lfn_ix", "lfn",
           postgresql_where=text("type IN ('output', 'log')")),
     comment="files (or event ranges of files) and their use by tasks",

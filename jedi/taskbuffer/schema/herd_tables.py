@@ -21,7 +21,7 @@ from jedi.taskbuffer.schema.columns import col, key, metadata, stamp, words
 
 _BEGIN = "herds.begin"
 _SPLIT = "herds.finish"
-_GIVEN = "units.write"
+_GIVEN = "units.write resplits.supersede"
 
 herds = Table(
     "jedi_herds",
@@ -56,7 +56,10 @@ units = Table(
     words("refusal", "the reason why it was refused at the submission; it never runs", _GIVEN),
     stamp("killed_at", "time at which somebody killed it; NULL: nobody did, or it was submitted "
           "again", "unit_verbs.kill unit_verbs.revive"),
+    words("superseded", "its state when its input was cut again for other units; NULL: it counts",
+          "resplits.supersede"),
     PrimaryKeyConstraint("jedi_task_id", "unit_nr"),
+    CheckConstraint("superseded IN ('completed', 'failed', 'killed')", name="superseded"),
     Index("jedi_units_originpandaid_uq", "origin_panda_id", unique=True),
     comment="the children of herds",
 )  # fmt: skip

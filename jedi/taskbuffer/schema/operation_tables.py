@@ -84,6 +84,17 @@ lost_files = Table(
     comment="lost outputs, which are made again under another name, and lost logs",
 )  # fmt: skip
 
+superseded_jobs = Table(
+    "jedi_superseded_jobs",
+    metadata,
+    key("pandaid:panda_id", "the job", "recovery.undo"),
+    key("jeditaskid:jedi_task_id", "its task", "recovery.undo"),
+    stamp("superseded_at", "time of the record", "recovery.undo", now=True),
+    PrimaryKeyConstraint("panda_id"),
+    Index(None, "jedi_task_id"),
+    comment="finished jobs whose results are given up: their input is processed again",
+)  # fmt: skip
+
 _RULES = "retry_rules.put"
 
 retry_rules = Table(

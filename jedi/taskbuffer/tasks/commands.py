@@ -238,7 +238,9 @@ WITH c AS (
   FROM (SELECT jeditaskid, CASE WHEN rules ? 'disable_auto_retry' THEN 1 ELSE :adds END AS adds
         FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))) t
   WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({FED_TYPES})
-    AND c.status IN ('failed', 'lost', 'missing', 'broken')
+    AND c.status IN ('failed', 'lost', 'missing', 'broken') AND NOT EXISTS (
+      SELECT FROM jedi_units u WHERE u.jeditaskid = c.jeditaskid AND u.unit_nr = c.boundaryid
+        AND u.killed_at IS NOT NULL)
   RETURNING c.datasetid, c.jeditaskid, c.status
 ), g AS (
   SELECT datasetid, jeditaskid, count(*) AS n FROM c WHERE status = 'ready'
@@ -253,7 +255,8 @@ RETURNING d.datasetid, g.n
 def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]:
     """Let failed inputs be tried again, those that were tried as often as allowed `adds` times
     more (once, where nothing is retried by itself); the number of files by dataset id. Lost,
-    missing and broken ones may be, too, once they are found again."""
+    missing and broken ones may be, too, once they are found again. Those of killed units are
+    not."""
     tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
     return dict_of(int, int, tx.execute(_REVIVE, {"ids": list(task_ids), "adds": adds}))
 

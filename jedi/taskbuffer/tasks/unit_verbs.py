@@ -1,17 +1,21 @@
 """Units that are killed, or submitted again: their marks, files and jobs.
 
-The caller has seized the task: no agent makes jobs of its files meanwhile.
+The caller has seized the task: no agent makes jobs of its files meanwhile. Then it has locked the
+jobs, and then the datasets, as those do who end jobs.
 Source: docs/reference/ganga.md#kill-and-resubmit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES
 
 UNITS = "units"
@@ -33,40 +37,40 @@ def live_jobs(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> list[i
 _NUMBERS = text("SELECT unit_nr FROM jedi_units WHERE jeditaskid = :task ORDER BY unit_nr")
 
 
-_MAKES_OUTPUT = text("""
-SELECT EXISTS (
-  SELECT FROM jedi_datasets WHERE jeditaskid = :task AND type IN ('output', 'trn_output'))
-""")
-
-
-def makes_output(tx: Connection, jedi_task_id: int) -> bool:
-    """True if the jobs of a task make outputs beside their logs. A finished job without any can't
-    be undone: nothing would show that its inputs were processed again on purpose."""
-    return bool(tx.scalar(_MAKES_OUTPUT, {"task": jedi_task_id}))
-
-
 def numbers(tx: Connection, jedi_task_id: int) -> list[int]:
     """The numbers of all units of a task."""
     return list(tx.scalars(_NUMBERS, {"task": jedi_task_id}))
+
+
+_EXISTS = text("""
+SELECT EXISTS (SELECT FROM jedi_units WHERE jeditaskid = :task AND unit_nr = :unit)
+""")
+
+
+def exists(tx: Connection, jedi_task_id: int, unit_nr: int) -> bool:
+    """True if a task has a unit with this number."""
+    return bool(tx.scalar(_EXISTS, {"task": jedi_task_id, "unit": unit_nr}))
 
 
 _KILL = text("""
 UPDATE jedi_units SET killed_at = jedi_now()
 WHERE jeditaskid = :task AND unit_nr = ANY(CAST(:units AS int[]))
 """)
-_LAST = text(f"""
-UPDATE jedi_dataset_contents c SET maxattempt = c.attemptnr
-WHERE c.jeditaskid = :task AND c.boundaryid = ANY(CAST(:units AS int[]))
-  AND c.type IN ({MASTER_TYPES}) AND c.status = 'running' AND c.attemptnr < c.maxattempt
-""")
 
 
 def kill(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> None:
-    """Mark units as killed. Their jobs are the last attempt of their files."""
-    values = {"task": jedi_task_id, "units": list(units)}
-    tx.execute(_KILL, values)
-    tx.execute(_LOCK_INPUTS, {"ids": [jedi_task_id]})
-    tx.execute(_LAST, values)
+    """Mark units as killed: when their jobs end, their files are not tried again."""
+    tx.execute(_KILL, {"task": jedi_task_id, "units": list(units)})
+
+
+_LOCK_DATASETS = text("""
+SELECT FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid FOR NO KEY UPDATE
+""")
+
+
+def lock_datasets(tx: Connection, jedi_task_id: int) -> None:
+    """Lock all datasets of a task in one order, before any of them is changed."""
+    tx.execute(_LOCK_DATASETS, {"task": jedi_task_id})
 
 
 _LOCK_INPUTS = text(f"""
@@ -100,7 +104,7 @@ def give_up_killed(tx: Connection, task_ids: Sequence[int]) -> None:
 _KILL_OTHERS = text(f"""
 UPDATE jedi_units u SET killed_at = jedi_now()
 WHERE u.jeditaskid = :task AND u.unit_nr <> ALL(CAST(:units AS int[])) AND u.killed_at IS NULL
-  AND u.refusal IS NULL AND NOT EXISTS (
+  AND u.refusal IS NULL AND u.superseded IS NULL AND NOT EXISTS (
     SELECT FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
     WHERE c.jeditaskid = :task AND c.boundaryid = u.unit_nr AND d.masterid IS NULL
       AND c.type IN ({MASTER_TYPES}) AND c.status IN ('finished', 'failed'))
@@ -113,7 +117,6 @@ def leave_others(tx: Connection, jedi_task_id: int, units: Sequence[int], *, kil
     values = {"task": jedi_task_id, "units": list(units)}
     if killed:
         tx.execute(_KILL_OTHERS, values)
-    tx.execute(_LOCK_INPUTS, {"ids": [jedi_task_id]})
     tx.execute(_GIVE_UP_OTHERS, {"ids": [jedi_task_id], "units": list(units)})
 
 
@@ -143,7 +146,6 @@ def revive(tx: Connection, jedi_task_id: int, units: Sequence[int], adds: int) -
     itself)."""
     values = {"task": jedi_task_id, "units": list(units), "adds": adds}
     tx.execute(_UNMARK, values)
-    tx.execute(_LOCK_INPUTS, {"ids": [jedi_task_id]})
     tx.execute(_REVIVE, values)
     wake(tx, "files:ready")
 
@@ -161,3 +163,101 @@ WHERE jeditaskid = :task AND unit_nr = ANY(CAST(:units AS int[])) AND kind = 'no
 def finished_jobs(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> list[int]:
     """The jobs of units that had success."""
     return list(tx.scalars(_FINISHED_JOBS, {"task": jedi_task_id, "units": list(units)}))
+
+
+_MERGED = text("""
+SELECT c.pandaid AS panda_id, array_agg(DISTINCT c.boundaryid ORDER BY c.boundaryid) AS units
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE d.jeditaskid = :task AND d.type = 'trn_output' AND c.status = 'finished'
+GROUP BY c.pandaid
+""")
+
+
+class MergedUnits(NamedTuple):
+    """A finished merge job, and the units whose outputs it merged."""
+
+    panda_id: int
+    units: list[int]
+
+
+def merged(tx: Connection, jedi_task_id: int) -> list[MergedUnits]:
+    """The finished merge jobs of a task whose results count."""
+    return rows_of(MergedUnits, tx.execute(_MERGED, {"task": jedi_task_id}))
+
+
+@dataclass(frozen=True, slots=True)
+class JobNeeds:
+    """The needs of the next jobs of a task; None: as before. The memory is that of a job, in MB;
+    `max_attempts` are those of the units that are submitted again."""
+
+    site: str | None = None
+    cores: int | None = None
+    memory_mb: int | None = None
+    walltime_s: int | None = None
+    max_attempts: int | None = None
+
+
+_NEEDS = text("""
+SELECT corecount AS core_count, ramcount AS ram_count, ramunit AS ram_unit,
+  baseramcount AS base_ram_count
+FROM jedi_tasks WHERE jeditaskid = :task
+""")
+
+
+class TaskNeeds(NamedTuple):
+    """Cores and memory that a task asks for."""
+
+    core_count: int | None
+    ram_count: int | None
+    ram_unit: str | None
+    base_ram_count: int | None
+
+
+def needs(tx: Connection, jedi_task_id: int) -> TaskNeeds:
+    """The present needs of a task."""
+    found: TaskNeeds | None = row_of(TaskNeeds, tx.execute(_NEEDS, {"task": jedi_task_id}))
+    assert found is not None
+    return found
+
+
+_MAX_ATTEMPTS = text("""
+SELECT CAST(taskparams ->> 'maxAttempt' AS int) FROM jedi_taskparams WHERE jeditaskid = :task
+""")
+
+
+def max_attempts(tx: Connection, jedi_task_id: int) -> int | None:
+    """The attempts that a task gives its files; None: it leaves them to a knob."""
+    found: int | None = tx.scalar(_MAX_ATTEMPTS, {"task": jedi_task_id})
+    return found
+
+
+_CHANGE_NEEDS = text("""
+WITH p AS (
+  UPDATE jedi_taskparams SET taskparams = taskparams || jsonb_strip_nulls(jsonb_build_object(
+    'coreCount', CAST(:cores AS int), 'ramCount', CAST(:memory AS int),
+    'ramUnit', CASE WHEN CAST(:memory AS int) > 0 THEN 'MB' END,
+    'baseRamCount', CASE WHEN CAST(:memory AS int) > 0 THEN 0 END,
+    'baseWalltime', CAST(:walltime AS int), 'maxAttempt', CAST(:attempts AS int)))
+  WHERE jeditaskid = :task
+), c AS (
+  UPDATE jedi_dataset_contents SET ramcount = NULL
+  WHERE jeditaskid = :task AND CAST(:memory AS int) > 0 AND ramcount IS NOT NULL
+    AND boundaryid = ANY(CAST(:units AS int[]))
+)
+UPDATE jedi_tasks SET corecount = coalesce(CAST(:cores AS int), corecount),
+  ramcount = coalesce(CAST(:memory AS int), ramcount),
+  ramunit = CASE WHEN CAST(:memory AS int) > 0 THEN 'MB' ELSE ramunit END,
+  baseramcount = CASE WHEN CAST(:memory AS int) > 0 THEN 0 ELSE baseramcount END,
+  basewalltime = coalesce(CAST(:walltime AS int), basewalltime), resource_type = :shape
+WHERE jeditaskid = :task
+""")
+
+
+def change_needs(
+    tx: Connection, jedi_task_id: int, units: Sequence[int], new: JobNeeds, shape: str
+) -> None:
+    """Give the next jobs of a task other needs, and the shape of jobs that follows from them; files
+    of these units need no more memory than that."""
+    tx.execute(_CHANGE_NEEDS, {"task": jedi_task_id, "units": list(units), "cores": new.cores,
+                               "memory": new.memory_mb, "walltime": new.walltime_s,
+                               "attempts": new.max_attempts, "shape": shape})  # fmt: skip

@@ -1,0 +1,117 @@
+"""Pages of units, of their outputs and attempts: nothing is left out, and a page costs its rows.
+
+Expected values: docs/reference/ganga.md#states-of-units.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, text
+from support.commanding import end, everything, jobs, take, work_off
+from support.units import MAKING, ask_units, given, unit
+
+from jedi.agent.base import World
+from jedi.core.errors import BadInput
+from jedi.service.units import UnitStates, attempts, outputs, states
+
+UNITS = 600
+
+
+def pages(world: World, cursors: dict[int, str | None], page: int) -> list[list[UnitStates]]:
+    """All pages after these cursors."""
+    found = []
+    while cursors:
+        with world.engine.begin() as tx:
+            found.append(states(tx, cursors, page))
+        assert sum(len(one.units) for one in found[-1]) <= page
+        cursors = {one.jedi_task_id: one.cursor for one in found[-1] if one.more}
+    return found
+
+
+def numbers(found: list[list[UnitStates]], task: int) -> list[int]:
+    return [unit.unit_nr for page in found for one in page if one.jedi_task_id == task
+            for unit in one.units]  # fmt: skip
+
+
+def test_states_come_in_pages(world: World) -> None:
+    """Expected: of two tasks with 5 and 4 units, pages of 3 list each unit once; the first page
+    has the numbers of all; what changes between two pages comes with the next question."""
+    one = given(world, [unit(str(n)) for n in range(5)], document=MAKING).jedi_task_id
+    other = {**MAKING, "taskName": "h"}
+    two = given(world, [unit(str(n)) for n in range(4)], "h", document=other).jedi_task_id
+    everything(world)
+    found = pages(world, {one: None, two: None}, 3)
+    assert numbers(found, one) == [1, 2, 3, 4, 5] and numbers(found, two) == [1, 2, 3, 4]
+    assert [task.counts for task in found[0]] == [{"submitted": 5}, {"submitted": 4}]
+    assert all(task.counts == {} for page in found[1:] for task in page)
+    last = {task.jedi_task_id: task.cursor for page in found for task in page}
+    assert numbers(pages(world, {**last}, 3), one) == []
+    ask_units(world, one, "kill", [1, 3, 4, 5])
+    with world.engine.begin() as tx:
+        [first] = states(tx, {one: last[one]}, 2)
+    assert ([u.unit_nr for u in first.units], first.more) == ([1, 3], True)
+    assert first.counts == {"killed": 4, "submitted": 1}
+    ask_units(world, one, "resubmit", [1, 5])
+    rest = pages(world, {one: first.cursor}, 2)
+    assert numbers(rest, one) == [4, 5]
+    assert [unit.state for unit in rest[-1][-1].units] == ["killed", "submitted"]
+    again = pages(world, {one: rest[-1][-1].cursor}, 2)
+    assert numbers(again, one) == [1, 5]
+    stale = first.cursor.replace(first.cursor[:8], "00000000")
+    assert numbers(pages(world, {one: stale}, 2), one) == [1, 2, 3, 4, 5]
+    with pytest.raises(BadInput, match="no cursor"), world.engine.begin() as tx:
+        states(tx, {one: first.cursor + "/1"})
+
+
+def buffers(tx: Connection, ask: Any) -> int:
+    """Buffers that the statement of a question reads, without that of the mark."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_c: Any, _cursor: Any, statement: str, values: Any, *_more: Any) -> None:
+        seen.append((statement, values))
+
+    event.listen(tx, "before_cursor_execute", note)
+    ask()
+    event.remove(tx, "before_cursor_execute", note)
+    found = 0
+    for statement, values in seen:
+        if "jedi_tasks_statuslog" in statement:
+            continue
+        plan = tx.exec_driver_sql(f"EXPLAIN (ANALYZE, BUFFERS) {statement}", values).scalars()
+        lines = [line for line in plan if "Buffers: shared" in line]
+        found += sum(map(int, re.findall(r"(?:hit|read)=(\d+)", lines[0]))) if lines else 0
+    return found
+
+
+def test_a_page_costs_its_rows(world: World) -> None:
+    """Expected: 20 of 600 units, outputs or attempts read at most 25 buffers a row, in the middle
+    as well as at the end, and whatever the task has beside them."""
+    task = given(world, [unit(str(n)) for n in range(UNITS)], document=MAKING).jedi_task_id
+    everything(world)
+    made = jobs(world, task, "activated")
+    take(world, made)
+    end(world, made)
+    assert work_off(world, task) == "done"
+    # rows that died on the way, and the room they left, are no cost of a page
+    with world.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
+        tx.execute(text("VACUUM ANALYZE"))
+    with world.engine.begin() as tx:
+        [first] = states(tx, {task: None}, 20)
+        mark = first.cursor.partition("/")[0]
+        files = [one.file_id for one in outputs(tx, task)]
+        assert len(files) == UNITS
+        for place in (20, UNITS // 2, UNITS - 20):
+            cursor = f"{mark}//{place}"
+            assert numbers([states(tx, {task: cursor}, 20)], task) == [
+                *range(place + 1, place + 21)
+            ]
+            assert buffers(tx, lambda c=cursor: states(tx, {task: c}, 20)) < 25 * 20
+            after = files[place - 1]
+            page = outputs(tx, task, after, 20)
+            assert [one.file_id for one in page] == files[place : place + 20]
+            assert buffers(tx, lambda a=after: outputs(tx, task, a, 20)) < 25 * 20
+        assert buffers(tx, lambda: attempts(tx, task, UNITS, 0, 20)) < 25 * 20
+        assert attempts(tx, task, 1, made[0], 20) == []
