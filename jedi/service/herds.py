@@ -137,6 +137,7 @@ def chain(tx: Connection, jedi_task_id: int) -> list[ChainStep]:
     steps = listings.history(tx, jedi_task_id)
     herd = herds.herd(tx, jedi_task_id)
     ended = task.status in TASK.final or task.status in ("tobroken", "toabort", "aborting")
+    known = task.reason_code == herd_rows.TO_SPLIT or any(one.agent == SPLITTER for one in steps)
     found: list[ChainStep] = []
     for name in chain_of(herd, with_input=_has_input(tx, jedi_task_id)):
         agent, is_record = _STEPS[name]
@@ -145,7 +146,7 @@ def chain(tx: Connection, jedi_task_id: int) -> list[ChainStep]:
             reason = _SANE if name == "JobSanity" else record.reason
             done = record.time, record.reason_code, reason
             found.append(ChainStep(name, agent, "done", *done))
-        elif herd and (said := _split_of(herd, name, task.reason_code)):
+        elif herd and (said := _split_of(herd, name, known=known)):
             found.append(ChainStep(name, agent, "done", herd.split_at, *said))
         elif found and found[-1].state != "done":
             found.append(ChainStep(name, agent, "skipped" if ended else "waits", None, None, None))
@@ -166,11 +167,12 @@ def chain_of(herd: HerdRecord | None, *, with_input: bool) -> Sequence[str]:
     return names
 
 
-def _split_of(herd: HerdRecord, step: str, reason_code: str | None) -> tuple[str, str] | None:
-    """Return code and reason of a step of a herd that is done without a change of status."""
+def _split_of(herd: HerdRecord, step: str, *, known: bool) -> tuple[str, str] | None:
+    """Return code and reason of a step of a herd that is done without a change of status. `known`:
+    the input is, because the Splitter has tried or is to."""
     if step == SPLITTER and herd.split_at:
         return "split", f"The herd has {herd.n_units} units."
-    if step == "InputData" and (herd.split_at or reason_code == herd_rows.TO_SPLIT):
+    if step == "InputData" and (herd.split_at or known):
         return herd_rows.TO_SPLIT, "The input is complete."
     return None
 

@@ -6,8 +6,9 @@ Source: docs/reference/jdl.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,7 +26,7 @@ from jedi.spec.jdl.manifest import (
     task_keys,
     unmapped,
 )
-from jedi.spec.jdl.parse import parse
+from jedi.spec.jdl.parse import parse, places
 from jedi.spec.tasks.problems import explain
 from jedi.spec.tasks.text import parse_text
 from jedi.splitter import strategies
@@ -50,9 +51,12 @@ def read(text: str, format: str, who: str) -> ReadTask:
     """Return the task document in a text of YAML, JSON or JDL. BadInput with all mistakes of its
     form; the outputs of a manifest belong to `who`."""
     found = parse(text) if format == JDL else parse_text(text, format)
-    if format == JDL or _is_manifest(found):
+    if format != JDL and not _is_manifest(found):
+        return ReadTask(found)
+    try:
         return _of_manifest(found, who)
-    return ReadTask(found)
+    except BadInput as error:
+        raise BadInput(_placed(error.problems, text, format)) from None
 
 
 def attributes(text: str, format: str) -> dict[str, Any] | None:
@@ -109,8 +113,11 @@ def _options(splitter: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_splitter(attributes: Mapping[str, Any]) -> list[Problem]:
     """Return problems of options of a splitter that the manifest does not name."""
-    ours = {*strategies.describe("Parametric").consumes(attributes),
-            *(name for name in attributes if name.startswith("SplitterM"))}  # fmt: skip
+    ours = {
+        name
+        for one in ("Parametric", "ByEvents", "BySize")
+        for name in strategies.describe(one).consumes(attributes)
+    }
     return [
         Problem(name, attributes[name], "is the option of a splitter, and there is none",
                 "Add Splitter = Parametric;" if name.startswith("Parameter") else "Add Splitter")
@@ -128,13 +135,29 @@ _REMEDIES = {"Add an item with param_type: input": "Add InputData",
              "Give noInput: true": "Leave InputData out"}  # fmt: skip
 
 
-def as_attribute(problem: Problem) -> Problem:
-    """Return a problem of a task that was made of a manifest, in the words of the manifest."""
+def as_attributes(problems: Sequence[Problem], text: str, format: str) -> list[Problem]:
+    """Return problems of a task that was made of a manifest, in the words of the manifest."""
+    return _placed([*map(_as_attribute, problems)], text, format)
+
+
+def _as_attribute(problem: Problem) -> Problem:
     for pattern, name in _WORDS:
         if found := re.fullmatch(pattern, problem.path):
             remedy = _REMEDIES.get(problem.remedy, problem.remedy)
             return replace(problem, path=found.expand(name), remedy=remedy)
     return problem
+
+
+def _placed(problems: Sequence[Problem], text: str, format: str) -> list[Problem]:
+    """Return problems with line and column of their attributes, in the order of a JDL text."""
+    if format != JDL:
+        return [*problems]
+    found = places(text)
+    by_place = [(found.get(re.split(r"\W", one.path)[0], (0, 0)), one) for one in problems]
+    return [
+        replace(one, path=f"line {line}, column {column}: {one.path}") if line else one
+        for (line, column), one in sorted(by_place, key=itemgetter(0))
+    ]
 
 
 def _differing(attributes: Mapping[str, Any]) -> list[Problem]:

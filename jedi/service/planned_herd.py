@@ -37,17 +37,20 @@ def divided(
     for dataset_id, name in named.items():
         rows = files[dataset_id]
         where = data.locate(name, rows.lfns)
-        units = _plan(spec, _listed(rows, where), knobs)
+        units = _plan(spec, _listed(rows, where), knobs, before)
         found[dataset_id] = _of_units(rows, units, before)
         before += len(units)
     return found
 
 
-def _plan(spec: SplitterSpec, files: Sequence[SplitFile], knobs: Knobs) -> Sequence[Unit]:
+def _plan(
+    spec: SplitterSpec, files: Sequence[SplitFile], knobs: Knobs, before: int = 0
+) -> Sequence[Unit]:
+    """The units of some files; the herd has `before` units already."""
     split = knobs.split
-    limits = Limits(split.max_units, split.timeout_s, split.memory_mb)
+    limits = Limits(split.max_units - before, split.timeout_s, split.memory_mb)
     units = strategies.plan(spec.name, {**spec.values, **spec.options}, files, limits)
-    if not 0 < len(units) <= split.max_units:
+    if not 0 < len(units) <= limits.max_units:
         many = f"more than {split.max_units}" if units else "no"
         code = "too_many_units" if units else "split_made_no_units"
         raise JediError(f"Splitter {spec.name} makes {many} units.", code=code)

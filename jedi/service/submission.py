@@ -174,7 +174,7 @@ def check(
         problems += resubmission.apart(unlike, problems)
     if problems:
         raise BadInput(
-            [manifests.as_attribute(one) for one in problems] if found.is_manifest else problems
+            manifests.as_attributes(problems, text, format) if found.is_manifest else problems
         )
     return Checked(
         params=params,

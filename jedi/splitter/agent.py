@@ -133,7 +133,8 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         tasks.move_tasks(tx, [move], self.name)
 
     def _units(self, item: Herd, limits: Limits) -> list[Unit]:
-        """The units; none has files of two datasets, because no job has."""
+        """The units, at most one more than a herd may have; none has files of two datasets, because
+        no job has."""
         if item.given:
             names = [lfn for one in item.inputs for lfn in one.lfns]
             return explicit.divide(item.given, names)
@@ -144,8 +145,11 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         planned: list[Unit] = []
         first = 0
         for one in item.inputs:
-            found = strategies.plan(name, manifest, self._files(one), limits)
+            left = replace(limits, max_units=limits.max_units - len(planned))
+            found = strategies.plan(name, manifest, self._files(one), left)
             planned += [_moved(unit, first) for unit in found]
+            if len(planned) > limits.max_units:
+                break
             first += len(one.file_ids)
         return planned
 

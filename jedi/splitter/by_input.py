@@ -7,6 +7,7 @@ Source: docs/reference/herds.md#by-input; RFC #15, "Proposed implementation".
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -169,9 +170,12 @@ class ByEvents(ByInput):
 
 
 def _by_events(files: Sequence[SplitFile], first: int, size: int) -> Iterator[Unit]:
-    """Units of `size` events of some files; `first`: the position of the first of them."""
-    ranges = across(np.array([one.n_events or 0 for one in files], np.int64), size)
+    """Units of `size` events of some files; `first`: the position of the first of them. A file
+    without events goes with the events that follow it, or else with the last ones."""
+    events = np.array([one.n_events or 0 for one in files], np.int64)
+    ranges = across(events, size)
     unit_of = (ranges.before // size).tolist()
+    empty = deque(np.flatnonzero(events == 0).tolist())
     uses: list[FileUse] = []
     for n, (file, start, end) in enumerate(
         zip(ranges.files.tolist(), ranges.starts.tolist(), ranges.ends.tolist(), strict=True)
@@ -179,6 +183,9 @@ def _by_events(files: Sequence[SplitFile], first: int, size: int) -> Iterator[Un
         if n and unit_of[n] != unit_of[n - 1]:
             yield Unit(files=uses)
             uses = []
+        while empty and empty[0] < file:
+            uses.append(FileUse(first + empty.popleft()))
         uses.append(FileUse(first + file, start, end + 1))
+    uses += [FileUse(first + file) for file in empty]
     if uses:
         yield Unit(files=uses)

@@ -42,13 +42,13 @@ class _Vector:
         if not isinstance(self.values, int):
             yield from self.values
             return
-        value = self.start
+        value, places = self.start, max(_places(self.start), _places(self.step))
         for n in range(self.values):
             if value and not -_MOST_DIGITS <= value.adjusted() <= _MOST_DIGITS:
                 rule = f"its value {n} has more than {_MOST_DIGITS} digits"
                 raise BadInput([Problem(_spell("ParameterFactor", self.name), str(self.factor),
                                         rule, "Lower it, or list the values")])  # fmt: skip
-            yield format(value, "f")
+            yield _shown(value, places)
             value = _EXACT.add(_EXACT.multiply(value, self.factor), self.step)
 
 
@@ -145,6 +145,19 @@ def _number(path: str, value: Any, problems: list[Problem]) -> Decimal:
         rule = f"a number of at most {_MOST_DIGITS} digits"
     problems.append(Problem(path, value, rule, "Correct it"))
     return Decimal(0)
+
+
+def _places(number: Decimal) -> int:
+    """Return how many digits a number has behind its point."""
+    return len(format(number, "f").partition(".")[2])
+
+
+def _shown(value: Decimal, places: int) -> str:
+    """Return a value without zeros at its end, beyond so many places: a product has those of both
+    factors, and a Factor of 1.0 would add one to each value."""
+    whole, _, part = format(value, "f").partition(".")
+    part = part[:places] + part[places:].rstrip("0")
+    return f"{whole}.{part}" if part else whole
 
 
 def _spell(option: str, name: str) -> str:

@@ -46,7 +46,19 @@ def refused(text: str, format: str = "jdl") -> dict[str, str]:
     """The problems of a manifest, by their places."""
     with pytest.raises(BadInput) as error:
         manifests.read(text, format, "anna")
-    return {one.path: one.rule for one in error.value.problems}
+    return {one.path.rpartition(": ")[2]: one.rule for one in error.value.problems}
+
+
+def test_mistakes_of_meaning_have_their_place() -> None:
+    """`errors with line, column, what was expected and a remedy, all at once`."""
+    text = 'Executable = "ls";\n  Priority = 99; CPUTime = x;\nStdOutput = "a b";'
+    with pytest.raises(BadInput) as error:
+        manifests.read(text, "jdl", "anna")
+    assert [one.path for one in error.value.problems] == [
+        "line 2, column 3: Priority", "line 2, column 18: CPUTime"]  # fmt: skip
+    with pytest.raises(BadInput) as error:
+        manifests.read(text.replace("99", "9").replace("= x", "= 60"), "jdl", "anna")
+    assert [one.path for one in error.value.problems] == ["line 3, column 1: StdOutput"]
 
 
 def test_a_plain_job_is_a_task_of_one_job() -> None:
@@ -143,6 +155,9 @@ def test_options_of_a_splitter_need_one() -> None:
         "Parameters", "ParameterStart.A"}  # fmt: skip
     assert refused("Executable = a; SplitterMaxFilesPerJob = 5;").keys() == {
         "SplitterMaxFilesPerJob"}  # fmt: skip
+    assert refused("Executable = a; SplitterEventsPerJob = 5; SplitterMaxGBPerJob = 1;").keys() == {
+        "SplitterEventsPerJob", "SplitterMaxGBPerJob"}  # fmt: skip
+    assert task("Executable = a; SplitterChosenSE = S;")["nFiles"] == 1, "a child's manifest"
     assert refused('Executable = a; Splitter = Parametric; Parameters = 0; Priority = "x";'
                    "NumberOfProcessors = -2;").keys() == {
         "Parameters", "Priority", "NumberOfProcessors"}  # fmt: skip
@@ -155,6 +170,28 @@ def test_nothing_is_dropped_in_silence() -> None:
     assert "OwnerGroup has no effect" in warned
     assert "GridCE has no counterpart" in warned
     assert "Arguments" in warned and "Tag GPU" in warned
+
+
+def test_two_spellings_of_an_attribute_are_a_mistake() -> None:
+    """Site and Sites are one attribute: neither list of sites is dropped. A typing error in an
+    attribute with two spellings is named like any other."""
+    assert refused("Executable = a; Site = A; Sites = B; BannedSites = C; BannedSite = D;"
+                   "Tag = x; Tags = y;").keys() == {"Sites", "BannedSite", "Tag"}  # fmt: skip
+    [warned] = manifests.read("Executable = a; BannedSits = C;", "jdl", "anna").warnings
+    assert "BannedSites" in warned
+
+
+def test_the_environment_of_a_herd_is_that_of_one_job() -> None:
+    """A blank in a value ends no word, with a splitter as without. A variable in a value with a
+    blank is refused, since nothing would hold the value together."""
+    job = 'Executable = a; ExecutionEnvironment = {"A=1", "B=x y"};'
+    split = "Splitter = Parametric; Parameters = 2;"
+    assert command(task(job)) == "env A=1 'B=x y' a"
+    assert command(task(job + split)) == "env A=1 'B=x y' ${UNIT/Executable}"
+    mixed = 'Executable = a; ExecutionEnvironment = {"A=$Parameter", "B=x"};' + split
+    assert command(task(mixed)) == "env ${UNIT/ExecutionEnvironment} ${UNIT/Executable}"
+    assert refused('Executable = a; ExecutionEnvironment = {"A=$Parameter", "B=x y"};' + split
+                   ).keys() == {"ExecutionEnvironment"}  # fmt: skip
 
 
 def test_a_submission_gives_one_id_and_keeps_the_text(world: World, tmp_path: Any) -> None:

@@ -100,8 +100,22 @@ def test_each_event_is_in_one_unit(events: list[int], size: int) -> None:
     seen = Counter((use.position, event) for unit in units for use in unit.files
                    for event in range(use.start or 0, use.stop or 0))  # fmt: skip
     assert seen == Counter((n, event) for n, count in enumerate(events) for event in range(count))
+    whole = [use.position for unit in units for use in unit.files if use.stop is None]
+    assert whole == [n for n, count in enumerate(events) if count == 0]
     sizes = [sum((use.stop or 0) - (use.start or 0) for use in unit.files) for unit in units]
-    assert all(one == size for one in sizes[:-1]) and all(0 < one <= size for one in sizes)
+    assert all(one == size for one in sizes[:-1]) and all(one <= size for one in sizes)
+
+
+def test_a_file_without_events_goes_with_its_neighbours() -> None:
+    """Never lost: an empty file comes with the events that follow it, the last one with the last
+    unit; empty files alone are a unit."""
+    counts = (0, 10, 0, 10, 0)
+    files = [SplitFile(f"/lfn{n}", 1, n_events=count) for n, count in enumerate(counts)]
+    units = [list(unit.files) for unit in ByEvents().plan({EVENTS: 10}, files)]
+    assert units == [
+        [FileUse(0), FileUse(1, 0, 10)], [FileUse(2), FileUse(3, 0, 10), FileUse(4)]]  # fmt: skip
+    [alone] = ByEvents().plan({EVENTS: 10}, [files[0], files[2]])
+    assert list(alone.files) == [FileUse(0), FileUse(1)]
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", True, "1e3"])

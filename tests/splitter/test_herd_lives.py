@@ -207,6 +207,26 @@ def test_a_problem_of_data_management_holds_the_herd(
     assert Splitter(world).run_once() == 1
     row = row_of(world, task)
     assert (row.status, row.reason_code) == ("pending", "splitting_failed")
+    assert steps(world, task)[2:] == [
+        ("InputData", "done"), ("Splitter", "now"), ("JobScheduling", "waits")]  # fmt: skip
+
+
+def test_the_chain_blames_the_step_that_failed(world: World) -> None:
+    """Expected: "a splitter module that requires Input Data information will have to run after the
+    InputDataResolution optimizer": the input was known, and the Splitter failed."""
+    found = catalogue(world, **{"in": 3})
+    found.nowhere = frozenset({"in000001"})
+    broken(world, herd({"name": "InputDataBySE", "options": {}}, IN))
+    [row] = rows(world, "SELECT jeditaskid AS task FROM jedi_tasks")
+    assert steps(world, row.task) == [
+        ("JobPath", "done"), ("JobSanity", "done"), ("InputData", "done"), ("Splitter", "failed"),
+        ("JobScheduling", "skipped")]  # fmt: skip
+
+
+def steps(world: World, task: int) -> list[tuple[str, str]]:
+    """The chain of a task: its steps and their states."""
+    with world.engine.begin() as tx:
+        return [(one.name, one.state) for one in herds.chain(tx, task)]
 
 
 def test_an_open_dataset_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,9 @@ docs/reference/herds.md.
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,9 +32,10 @@ from support.task_rows import row_of
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.core.errors import BadInput, Refused
+from jedi.core.errors import BadInput, JediError, Refused
 from jedi.ddm.interface import FileInfo
 from jedi.service.commands import command
+from jedi.service.planning import Alternative, plan_now
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskcommando.agent import TaskCommando
@@ -235,3 +238,32 @@ def test_events_are_divided_across_files(world: World) -> None:
                      "WHERE jeditaskid = :t AND type = 'input'", t=task)  # fmt: skip
     assert counted == (5, 5, 5)
     sound(world)
+
+
+def test_a_file_without_events_has_a_job(world: World) -> None:
+    """Expected: 10, 0 and 10 events, 10 a unit: the empty file goes with the third."""
+    counts = (10, 0, 10)
+    catalogue(world, in_=[FileInfo(f"f{n}", 10, "00000001", None, c) for n, c in enumerate(counts)])
+    by_events = {"name": "ByEvents", "options": {"SplitterEventsPerJob": 10}}
+    skip = {"type": "constant", "value": "skip ${SKIPEVENTS} of ${MAXEVENTS}"}
+    task = with_jobs(world, herd(by_events, IN, skip))
+    assert [job.jobparameters for job in jobs(world, task)] == [
+        "cat f0 skip 0 of 10", "cat f1 f2 skip 0 of 10"]  # fmt: skip
+    sound(world)
+
+
+def test_the_limit_counts_the_units_of_all_datasets(world: World) -> None:
+    """`a limit on herd size checked before anything is inserted`: two datasets of 2 files, one
+    file a unit, are 4 units, and 3 are allowed; a plan refuses the same."""
+    catalogue(world, **{"in": 2, "more": 2})
+    with world.engine.begin() as tx:
+        knobs.put(tx, "split.max_units", 3, "ops")
+    world.refresh()
+    by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 1}}
+    document = herd(by_files, {**IN, "dataset": "demo:in,demo:more"})
+    task = refined(world, document)
+    assert (ContentsFeeder(world).run_once(), Splitter(world).run_once()) == (1, 1)
+    row = row_of(world, task)
+    assert (row.status, row.reason_code) == ("tobroken", "too_many_units")
+    with world.engine.begin() as tx, pytest.raises(JediError, match="more than 3 units"):
+        plan_now(tx, world.ddm, "anna", json.dumps(document), "json", Path(), 1, Alternative())

@@ -37,15 +37,24 @@ def test_the_example_of_the_rfc() -> None:
         ({"Parameters": "3"}, ["1", "1", "1"]),
         ({"Parameters": 3, "ParameterStart": 5, "ParameterStep": -2}, ["5", "3", "1"]),
         ({"Parameters": "2", "ParameterStart": "0.1", "ParameterFactor": "3"}, ["0.1", "0.3"]),
+        ({"Parameters": "4", "ParameterStep": "0.5", "ParameterFactor": "1.0"},
+         ["1", "1.5", "2.0", "2.5"]),
+        ({"Parameters": "3", "ParameterStep": "1", "ParameterFactor": "1.0"}, ["1", "2", "3"]),
+        ({"Parameters": "3", "ParameterStart": "1.0", "ParameterStep": "0.5"},
+         ["1.0", "1.5", "2.0"]),
+        ({"Parameters": "3", "ParameterStart": "2", "ParameterFactor": "2.5"}, ["2", "5", "12.5"]),
+        ({"Parameters": "3", "ParameterStart": "0", "ParameterFactor": "1.0"}, ["0", "0", "0"]),
+        ({"Parameters": "2", "ParameterStart": "100", "ParameterFactor": "1e1"}, ["100", "1000"]),
         ({"Parameters": ["only"]}, ["only"]),
         ({"Parameters": ["5"]}, ["5"]),
         ({"Parameters": ["a b", "c"]}, ["a b", "c"]),
         ({"Parameters": [["a", "b"], ["c"]]}, [["a", "b"], ["c"]]),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_forms(manifest: dict[str, Any], expected: list[Any]) -> None:
-    """Braces decide whether a value is a list or a count."""
+    """Braces decide whether a value is a list or a count. A value ends with no more zeros than
+    Start and Step have as written: a Factor of 1.0 adds none."""
     assert values(manifest) == expected
 
 

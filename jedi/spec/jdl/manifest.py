@@ -34,6 +34,9 @@ UNIT_OPTIONS = ("Executable", "Arguments", "StdOutput", "StdError", "OutputSandb
                 "ExecutionEnvironment", "JobName")  # fmt: skip
 """Attributes that may differ between the children of a herd."""
 
+_SPELLINGS = (("Site", "Sites"), ("BannedSites", "BannedSite"), ("Tags", "Tag"))
+"""Attributes that may be written in two ways, the usual one first."""
+
 _LFN = re.compile(r"(?:LFN:)?/+([^/]+)/([^/]+)/([^/]+)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{[\w.]*\}|\$\w+|%\(\w+\)s|%[snj]")
 _UNSAFE = re.compile(r"[\s;&|<>\"'`\\]")
@@ -93,8 +96,8 @@ class JobManifest(BaseModel):
     input_data: _Names = Field([], alias="InputData")
     output_data: _Names = Field([], alias="OutputData")
     output_se: _Names = Field([], alias="OutputSE")
-    site: _Names = Field([], validation_alias=AliasChoices("Site", "Sites"))
-    banned_sites: _Names = Field([], validation_alias=AliasChoices("BannedSites", "BannedSite"))
+    site: _Names = Field([], validation_alias=AliasChoices(*_SPELLINGS[0]))
+    banned_sites: _Names = Field([], validation_alias=AliasChoices(*_SPELLINGS[1]))
     platform: _Name | None = Field(None, alias="Platform")
     cpu_time: Annotated[int, BeforeValidator(_number), Field(strict=True, ge=1)] | None = Field(
         None, alias="CPUTime"
@@ -106,7 +109,7 @@ class JobManifest(BaseModel):
     min_processors: _Count | None = Field(None, alias="MinNumberOfProcessors")
     max_processors: _Count | None = Field(None, alias="MaxNumberOfProcessors")
     whole_node: Annotated[bool, BeforeValidator(_truth)] = Field(False, alias="WholeNode")
-    tags: _Names = Field([], validation_alias=AliasChoices("Tags", "Tag"))
+    tags: _Names = Field([], validation_alias=AliasChoices(*_SPELLINGS[2]))
     environment: _Names = Field([], alias="ExecutionEnvironment")
 
 
@@ -127,9 +130,8 @@ def contradictions(manifest: JobManifest, *, herd: bool) -> Iterator[Problem]:
     for name in manifest.input_sandbox:
         if name.upper().startswith(("LFN:", "SB:")):
             yield Problem("InputSandbox", name, "is no local file", "Put it into InputData")
-    for item in manifest.environment:
-        if not re.match(r"[A-Za-z_]\w*=", item, re.ASCII):
-            yield Problem("ExecutionEnvironment", item, "is not NAME=value", "Correct it")
+    yield from _spelling_problems(manifest)
+    yield from _environment_problems(manifest, herd)
     yield from _input_problems(manifest, herd)
     names = (
         ("StdOutput", [manifest.std_output]),
@@ -142,6 +144,24 @@ def contradictions(manifest: JobManifest, *, herd: bool) -> Iterator[Problem]:
             if _UNSAFE.search(name):
                 rule = "the name has a blank or a character that the shell reads"
                 yield Problem(path, name, rule, "Choose another name")
+
+
+def _spelling_problems(manifest: JobManifest) -> Iterator[Problem]:
+    extra = manifest.model_extra or {}
+    for first, second in _SPELLINGS:
+        if second in extra:
+            rule = f"stands beside {first}, which is the same"
+            yield Problem(second, extra[second], rule, "Keep one")
+
+
+def _environment_problems(manifest: JobManifest, herd: bool) -> Iterator[Problem]:
+    varies = herd and _varies(manifest)
+    for item in manifest.environment:
+        if varies and _UNSAFE.search(item):
+            rule = "has a blank or a character that the shell reads, beside a variable"
+            yield Problem("ExecutionEnvironment", item, rule, "Put it into Arguments")
+        if not re.match(r"[A-Za-z_]\w*=", item, re.ASCII):
+            yield Problem("ExecutionEnvironment", item, "is not NAME=value", "Correct it")
 
 
 def _input_problems(manifest: JobManifest, herd: bool) -> Iterator[Problem]:
@@ -167,7 +187,8 @@ def _input_problems(manifest: JobManifest, herd: bool) -> Iterator[Problem]:
 
 def unmapped(manifest: JobManifest) -> Iterator[str]:
     """Yield a warning for each attribute that has no effect."""
-    known = [field.alias or "" for field in JobManifest.model_fields.values()]
+    aliases = [field.alias for field in JobManifest.model_fields.values()]
+    known = [*filter(None, aliases), *(first for first, _ in _SPELLINGS)]
     for name in manifest.model_extra or {}:
         if name in IGNORED:
             yield f"{name} has no effect: {IGNORED[name]}."
@@ -243,11 +264,17 @@ def _line(manifest: JobManifest, herd: bool) -> str:
         words = [f"chmod +x {name};", f"./{name}"]
     if manifest.environment:
         quoted = " ".join(map(shlex.quote, manifest.environment))
-        words.insert(-1, f"env {_option('ExecutionEnvironment', quoted, herd)}")
+        varies = herd and _varies(manifest)
+        words.insert(-1, f"env {_option('ExecutionEnvironment', quoted, varies)}")
     if manifest.arguments:
         words.append(_option("Arguments", manifest.arguments, herd))
     words += [f"{mark} {file}" for mark, file in _streams(manifest, herd)]
     return " ".join(words)
+
+
+def _varies(manifest: JobManifest) -> bool:
+    """Return True if the environment has variables, which differ between children."""
+    return any("$$" in item or _VARIABLE.search(item) for item in manifest.environment)
 
 
 def _streams(manifest: JobManifest, herd: bool) -> list[tuple[str, str]]:

@@ -135,6 +135,15 @@ def parse(text: str) -> JdlAttributes:
     return attributes
 
 
+def places(text: str) -> dict[str, tuple[int, int]]:
+    """Return line and column of each attribute of a text that `parse` accepted."""
+    lines, found = Lines(text), {}
+    for one in divide(text)[0]:
+        name, at, _ = _read(one.text)
+        found[name] = lines.place(one.offset + at)
+    return found
+
+
 def _read(text: str) -> _Statement:
     """Return a statement; offsets count in `text`."""
     if simple := _SIMPLE.fullmatch(text):

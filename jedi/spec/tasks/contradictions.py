@@ -257,6 +257,11 @@ def _attribute_rules(params: TaskParams, item: InputItem, *, is_master: bool) ->
         rule = "the item already names its files"
         path = _at(params, item, "include" if item.include else "exclude")
         yield Problem(path, item.include or item.exclude, rule, "Leave it out")
+    for n, file in enumerate(item.files):
+        dataset = file.rpartition("/")[0]
+        if dataset and dataset not in item.datasets:
+            rule = f"the item does not read dataset {dataset}"
+            yield Problem(_at(params, item, f"files[{n}]"), file, rule, "Name it in dataset, too")
 
 
 def _output_rules(params: TaskParams) -> Iterator[Problem]:

@@ -82,6 +82,12 @@ def _output_value(text: str) -> str:
     return text
 
 
+def _input_file(text: str) -> str:
+    dataset, _, lfn = text.rpartition("/")
+    name = ":".join(names.dataset(dataset)) + "/" if dataset else ""
+    return name + names.lfn(lfn)
+
+
 def _attributes(text: str) -> str:
     return Attributes.parse(text).render()
 
@@ -102,6 +108,7 @@ _Site = Annotated[str, AfterValidator(names.site)]
 _TermCondition = Annotated[str, AfterValidator(_term_condition)]
 _SiteList = Annotated[str, AfterValidator(_site_list)]
 _Lfn = Annotated[str, AfterValidator(names.lfn)]
+_InputFile = Annotated[str, AfterValidator(_input_file)]
 _OutputDataset = Annotated[str, AfterValidator(_output_dataset)]
 _OutputValue = Annotated[_Text, AfterValidator(_output_value)]
 
@@ -152,13 +159,14 @@ class InputItem(TemplateItem):
     """Input files; the first such item is the master, later ones follow it.
 
     `include` and `exclude` are comma-separated patterns of file names, as in the shell; `files`
-    names them. `offset` and `num_records` take a part of what is left, by number; for the others
-    see spec.datasets.dataset.Attributes, whose short forms may stand in `attributes` instead."""
+    names them, `dataset/file` one of a single dataset. `offset` and `num_records` take a part of
+    what is left, by number; for the others see spec.datasets.dataset.Attributes, whose short forms
+    may stand in `attributes` instead."""
 
     param_type: Literal["input"] = Field(alias="param_type")
     dataset: Annotated[str, AfterValidator(_dataset_list)]
     container: _OutputDataset | None = None
-    files: list[_Lfn] = []
+    files: list[_InputFile] = []
     include: _Text | None = None
     exclude: _Text | None = None
     offset: _Int4 | None = None
