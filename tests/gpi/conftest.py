@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jedi_client.gpi.local.backend import LocalBackend
 from jedi_client.gpi.session import SESSION
 from support.bench import RUNNERS, BenchRunner
+from support.local_jobs import helper_of, wait
 
 
 @pytest.fixture
@@ -19,6 +21,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     SESSION.close()
     yield place
     SESSION.close()
+
+
+@pytest.fixture
+def local(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBackend]:
+    """Backend Local, whose helpers end soon; the test waits for their ends."""
+    monkeypatch.setenv("JEDI_HELPER_IDLE_S", "0.3")
+    yield LocalBackend(home=home)
+    wait(lambda: helper_of(home) is None)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from jedi_client.errors import BadInput, JediError
+from jedi_client.gpi import jedi_backend
 from jedi_client.gpi.backends import JEDI
 from jedi_client.gpi.interfaces import (
     Program,
@@ -30,6 +31,7 @@ from jedi_client.gpi.jedi_backend import JediBackend
 from sqlalchemy import text
 from support.commanding import add_inputs, cycle, end, everything, jobs, take, work_off
 from support.generating import rows
+from support.helpers import put_file_dataset
 from support.herds import jobs as with_commands
 from support.service_process import reborn
 
@@ -139,8 +141,13 @@ def test_life_of_a_job(world: World, tmp_path: Path) -> None:
     assert [p.stat().st_mtime_ns for p in backend.fetch(id, made, tmp_path)] == before
     with pytest.raises(BadInput, match="no such site"):
         backend.resubmit(id, None, {"site": "SITE_9"})
-    assert dict(backend.resubmit(id, None, {"site": "SITE_B"})) == {}
-    assert rows(world, "SELECT site FROM jedi_tasks")[0].site == "SITE_B"
+    with pytest.raises(BadInput, match=r"backend\.profile.*\n?.*backend\.options") as caught:
+        backend.resubmit(id, None, {"profile": "other", "cores": 2, "options": {"goal": 9}})
+    assert [one.path for one in caught.value.problems] == ["backend.profile", "backend.options"]
+    changed = {"site": "SITE_B", "cores": 1, "memory_mb": 300, "walltime_s": 600}
+    assert dict(backend.resubmit(id, None, {**changed, "max_attempts": 5})) == {}
+    [task_row] = rows(world, "SELECT site, corecount, ramcount, basewalltime FROM jedi_tasks")
+    assert [*task_row] == ["SITE_B", 1, 300, 600]
     assert work_off(world, task) == "done"
     assert dict(backend.states({id: None})[0].counts) == {"completed": 3}
     assert list(backend.resubmit(id, [7], {})) == [7]
@@ -187,6 +194,77 @@ def test_units_with_files_of_their_own(world: World, tmp_path: Path) -> None:
     ]  # fmt: skip
     [state] = backend.states({done.backend_id: None})
     assert [one.status for one in state.changed] == ["submitted", "submitted", "failed"]
+
+
+@pytest.mark.usefixtures("service")
+def test_units_with_paths_of_their_own(world: World, tmp_path: Path) -> None:
+    """Expected (rows 27, 75; as with Local): a unit's own inputs win over the job's, also paths;
+    a unit without any has the job's. Where units read datasets, one that reads none is refused."""
+    add_inputs(world, 2)
+    backend = JediBackend(JEDI())
+    units = [plan(0, "1", inputs=["/a b", "/c"]), plan(1, "2"), plan(2, "3", inputs=[])]
+    done = backend.submit(submission(tmp_path, *units, inputs=["/job's"]))
+    everything(world)
+    told = [ran(f'{one.jobparameters}; echo "$JEDI_INPUTS"', tmp_path)
+            for one in with_commands(world, int(done.backend_id))]  # fmt: skip
+    assert told == ["1|/a b,/c\n", "2|/job's\n", "3|\n"]
+    own = [plan(0, "1", inputs=["lfn:/demo/in/in000001", "/own"]), plan(1, "2", inputs=["/c"])]
+    with pytest.raises(BadInput, match=r"subjob 1: '?/c'?: is not of datasets demo:in"):
+        backend.submit(submission(tmp_path, *own, key="guid 2 1"))
+    both = submission(tmp_path, own[0], key="guid 3 1", inputs=["dataset:demo:in", "/job"])
+    done = backend.submit(both)
+    split(world)
+    [job] = with_commands(world, int(done.backend_id))
+    assert ran(f'{job.jobparameters}; echo "$JEDI_INPUTS"', tmp_path) == "1|in000001,/own\n"
+
+
+@pytest.mark.usefixtures("service")
+def test_files_of_several_datasets(world: World, tmp_path: Path) -> None:
+    """Expected: of a dataset whose files are named these alone are read, beside all files of
+    another, whatever they are called; one unit that would read both is refused, with both named."""
+    for name, files in (("a", ("a0", "a1", "b1")), ("b", ("b0", "b1"))):
+        data = {lfn: lfn.encode() for lfn in files}
+        put_file_dataset(world, f"demo:{name}", data, "SITE_A_DATADISK")
+    backend = JediBackend(JEDI())
+    names = ["dataset:demo:a", "lfn:/demo/b/b1", "lfn:/demo/a/a0"]
+    rule = Rule("ByFiles", {"SplitterMaxFilesPerJob": 1})
+    done = backend.submit(submission(tmp_path, rule=rule, inputs=names))
+    split(world)
+    read = "SELECT d.datasetname || '/' || f.lfn AS name FROM jedi_job_files f JOIN jedi_datasets d"
+    read += " USING (datasetid) WHERE f.type = 'input' AND f.jeditaskid = :t ORDER BY 1"
+    assert [row.name for row in rows(world, read, t=int(done.backend_id))] == [
+        "demo:a/a0", "demo:a/a1", "demo:a/b1", "demo:b/b1",
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match="datasets demo:a, demo:b; a unit reads files of one"):
+        backend.submit(submission(tmp_path, plan(0, "1"), inputs=names, key="guid 2 1"))
+    each = [plan(0, "1", inputs=["lfn:/demo/a/a1"]), plan(1, "2", inputs=["lfn:/demo/b/b0"])]
+    done = backend.submit(submission(tmp_path, *each, key="guid 3 1"))
+    split(world)
+    assert [row.name for row in rows(world, read, t=int(done.backend_id))] == [
+        "demo:a/a1", "demo:b/b0",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("service")
+def test_the_client_follows_pages(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: with pages of two, states, outputs and attempts are as complete as with one."""
+    monkeypatch.setattr(jedi_backend, "PAGE", 2)
+    backend = JediBackend(JEDI())
+    units = [plan(k, str(k)) for k in range(5)]
+    done = backend.submit(submission(tmp_path, *units, outputs=["hist.root"]))
+    id, task = done.backend_id, int(done.backend_id)
+    assert work_off(world, task) == "done"
+    for _ in range(3):
+        assert dict(backend.resubmit(id, [4], {})) == {}
+        assert work_off(world, task) == "done"
+    assert [one.attempt for one in backend.attempts(id, 4)] == [1, 2, 3, 4]
+    assert [one.k for one in backend.outputs(id)] == [0, 1, 2, 3, 4]
+    [state] = backend.states({id: None})
+    assert [one.k for one in state.changed] == [0, 1, 2, 3, 4]
+    assert dict(state.counts) == {"completed": 5}
+    assert list(backend.states({id: state.cursor})[0].changed) == []
 
 
 POINTS = {f"api:unit.{verb}.{at}" for verb in ("submit", "settle")

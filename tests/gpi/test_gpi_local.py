@@ -11,89 +11,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from jedi_client.errors import JediError, NotFound
 from jedi_client.gpi.contents import Contents
-from jedi_client.gpi.interfaces import (
-    JobState,
-    OutputFile,
-    Program,
-    SandboxFile,
-    Submission,
-    UnitPlan,
-)
-from jedi_client.gpi.local import helper
+from jedi_client.gpi.interfaces import OutputFile, Program, SandboxFile
+from jedi_client.gpi.local import helper, runs
 from jedi_client.gpi.local.backend import LocalBackend
 from jedi_client.gpi.local.processes import born, lives
-
-TAKES_S = 20.0
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home whose helpers end soon."""
-    monkeypatch.setenv("JEDI_HELPER_IDLE_S", "0.3")
-    home = tmp_path / "home"
-    yield home
-    if home.exists():
-        wait(lambda: helper_of(home) is None)
-
-
-@pytest.fixture
-def local(home: Path) -> LocalBackend:
-    return LocalBackend(home=home)
-
-
-def wait(done: Callable[[], object]) -> None:
-    """Wait until it is so."""
-    until = time.monotonic() + TAKES_S
-    while not done():
-        assert time.monotonic() < until, "it takes too long"
-        time.sleep(0.02)
-
-
-def helper_of(home: Path) -> int | None:
-    """The number of the helper process of a home."""
-    shown = subprocess.run(["ps", "-wweo", "pid,args"], capture_output=True, text=True, check=True)
-    for line in shown.stdout.splitlines():
-        pid, _, args = line.strip().partition(" ")
-        if args.endswith(f"local.helper {home}"):
-            return int(pid)
-    return None
-
-
-def submission(
-    home: Path, programs: Sequence[Program], *, key: str = "guid/0/1", outputs: Sequence[str] = (),
-    sandbox: Sequence[SandboxFile] = (), inputs: Sequence[str] = (), single: bool = False,
-    slots: int | None = None, keep_going: bool = True,
-) -> Submission:  # fmt: skip
-    units = [UnitPlan(k, program) for k, program in enumerate(programs)]
-    document = {"splitter": None if single else {"type": "ArgSplitter"},
-                "backend": {"type": "Local", "slots": slots}}  # fmt: skip
-    place = home / "jobs" / key.split("/")[1]
-    return Submission(key, "", document, programs[0], sandbox, inputs, outputs, units, None,
-                      keep_going, place)  # fmt: skip
-
-
-def sh(script: str, *args: str, **environment: str) -> Program:
-    return Program("sh", ("-c", script, "sh", *args), environment)
-
-
-def state(local: LocalBackend, job: str) -> JobState:
-    [found] = local.states({job: None})
-    return found
-
-
-def ended(local: LocalBackend, job: str) -> JobState:
-    wait(lambda: state(local, job).status == "ended")
-    return state(local, job)
-
-
-def text(local: LocalBackend, job: str, k: int = 0, name: str = "stdout") -> str:
-    return b"".join(local.log(job, k, None, name)).decode()
+from jedi_client.gpi.store.database import RegistryFile
+from support.local_jobs import TAKES_S, ended, helper_of, sh, state, submission, text, wait
 
 
 def test_a_program_gets_its_arguments_files_and_environment_verbatim(
@@ -251,6 +179,39 @@ def test_ten_thousand_kills_cost_little(home: Path, local: LocalBackend) -> None
     wait(lambda: state(local, job).counts == {"killed": 10_000})
 
 
+def test_the_next_runs_are_found_by_their_index(tmp_path: Path) -> None:
+    """10,000 subjobs cost "at most ten times" 1,000: a look at the queue costs the same, however
+    many runs wait or have ended."""
+    file = RegistryFile(tmp_path / "registry.db")
+
+    def cost_of_a_look() -> int:
+        steps = 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        with file.reading() as db:
+            db.set_progress_handler(count, 1)
+            assert [one.k for one in runs.waiting(db, {}, 2, ())] == [over, over + 1]
+            assert runs.to_kill(db) == []
+            db.set_progress_handler(None, 1)
+        return steps
+
+    over = 0
+    units = [(k, "waiting", "{}", None) for k in range(5_000)]
+    with file.writing() as db:
+        runs.add(db, "key", tmp_path, single=False, slots=None, outputs=(), environment={},
+                 units=units)  # fmt: skip
+    full = cost_of_a_look()
+    over = 4_990
+    with file.writing() as db:
+        db.execute("UPDATE local_runs SET status = 'completed' WHERE k < ?", (over,))
+    assert full < 500
+    assert cost_of_a_look() < 500
+
+
 def test_a_log_is_read_while_it_grows(home: Path, local: LocalBackend, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     script = f"echo begun; while ! test -e {flag}; do sleep 0.02; done; echo over"
@@ -287,13 +248,16 @@ def test_a_helper_that_is_killed_is_followed_by_another(
     assert len(list(tmp_path.glob("ran.*"))) == 30
 
 
-def test_a_home_has_one_helper(home: Path, local: LocalBackend) -> None:
-    job = local.submit(submission(home, [sh("sleep 0.5")])).backend_id
+def test_a_home_has_one_helper(home: Path, local: LocalBackend, tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    waits = sh(f"while [ ! -e '{go_on}' ]; do sleep 0.05; done")
+    job = local.submit(submission(home, [waits])).backend_id
     wait(lambda: state(local, job).counts == {"running": 1})
     first = helper_of(home)
     more = [subprocess.Popen([sys.executable, "-m", helper.__name__, str(home)]) for _ in range(3)]
     assert [one.wait(TAKES_S) for one in more] == [0, 0, 0]
     assert helper_of(home) == first
+    go_on.touch()
     assert ended(local, job).counts == {"completed": 1}
 
 

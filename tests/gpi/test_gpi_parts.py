@@ -17,6 +17,7 @@ from jedi_client.gpi.checks import problems_of
 from jedi_client.gpi.datasets import Dataset, InputData
 from jedi_client.gpi.files import File, files_of
 from jedi_client.gpi.interfaces import Override, Program, Rule, SandboxFile
+from jedi_client.gpi.local.payload import environment
 from jedi_client.gpi.mergers import OutputMerger, TextMerger
 from jedi_client.gpi.schema import Described, from_document, prop, to_document
 from jedi_client.gpi.splitters import (
@@ -280,3 +281,18 @@ def test_backends_have_names_and_read_only_facts() -> None:
         job.backend = "LSF"
     with pytest.raises(BadInput, match="is not above 0"):
         job.backend = Local(slots=0)
+
+
+def test_outputs_have_different_names() -> None:
+    """Outputs come back into one folder, so that the second file of a name would hide the first."""
+    [found] = problems(
+        application=Executable("true"), outputsandbox=["a/x.txt", "b/x.txt", "x.log"]
+    )
+    assert found.startswith("outputsandbox: 'b/x.txt': comes back under the same name as a/x.txt")
+
+
+def test_secrets_stay_in_the_session() -> None:
+    given = {"PATH": "/bin", "OLDPWD": "/", "GITHUB_TOKEN": "x", "DB_PWD": "x", "PGPASSWORD": "x",
+             "S3_APIKEY": "x", "GPG_PASSPHRASE": "x", "MY_CREDENTIALS": "x",
+             "MY_PASS": "x"}  # fmt: skip
+    assert environment(given) == {"PATH": "/bin", "OLDPWD": "/"}

@@ -9,11 +9,12 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from jedi_client import Job, Script, folders, jobs
-from jedi_client.errors import BadInput, Forbidden, NotFound
+from jedi_client import Executable, Job, Script, folders, jobs
+from jedi_client.errors import BadInput, Forbidden, JediError, NotFound
 from jedi_client.gpi.interfaces import Accepted, UnitRecord, UnitState
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
 from jedi_client.gpi.session import SESSION
@@ -27,6 +28,7 @@ from support.service_process import bare_world, reborn, served
 
 from jedi.agent.base import World
 from jedi.host.home import Home
+from jedi.service.check import check
 
 DOCUMENT = {"type": "Job"}
 Sessions = Callable[..., RemoteStore]
@@ -51,6 +53,8 @@ def session(world: World) -> Iterator[Sessions]:
         yield open_session
         for one in opened:
             one.close()
+    with world.engine.begin() as tx:
+        assert [found for found in check(tx) if found.violations] == []
 
 
 def test_the_second_writer_reads_and_says_so(session: Sessions) -> None:
@@ -242,11 +246,16 @@ def test_a_killed_service_stores_each_change_once(world: World) -> None:
     profile = Profile(f"unix:{Home(world.settings.home).api_socket}")
     with reborn(world) as life:
         store = RemoteStore(lambda: Client(profile))
+        alive = life()
+        assert not store.list("job")
         for n in range(24):
+            killer = threading.Timer(n / 4_000, os.kill, (alive, signal.SIGKILL))
             if n % 4 == 0:
-                killer = threading.Timer(n / 4_000, os.kill, (life(), signal.SIGKILL))
                 killer.start()
             store.create("job", [{"n": n}])
+            if n % 4 == 0:
+                killer.join()
+                alive = life()
         found = store.load("job", [one.id for one in store.list("job")])
         assert [(one.id, one.document) for one in found] == [(n, {"n": n}) for n in range(24)]
         store.close()
@@ -283,6 +292,31 @@ def test_people_use_a_registry_of_the_service(
         SESSION.close()
 
 
+def test_local_jobs_of_another_home_are_not_mistaken_for_ours(
+    session: Sessions, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`Two sessions and two machines on one registry`: both homes have a run 1; the second one
+    neither reads nor kills the first one's, and says where it runs."""
+    monkeypatch.setenv("JEDI_CLIENT_REGISTRY", f"unix:{Home(world.settings.home).api_socket}")
+    monkeypatch.setenv("JEDI_HELPER_IDLE_S", "0.3")
+    names = []
+    for n, command in enumerate(("true", "false")):
+        monkeypatch.setenv("JEDI_CLIENT_HOME", str(tmp_path / str(n)))
+        SESSION.close()
+        if n:
+            jobs.take_over()
+        job = Job(application=Executable(command), backend="Local")
+        job.submit()
+        job.wait(20)
+        names.append((job.status, job.backend.id))
+    assert names == [("completed", "1"), ("failed", "1")]
+    first = jobs(0)
+    assert first.status == "completed"
+    with pytest.raises(JediError, match="another machine"):
+        first.resubmit()
+    SESSION.close()
+
+
 def test_several_registries_are_open_together(
     session: Sessions, world: World, tmp_path: Path
 ) -> None:
@@ -299,3 +333,27 @@ def test_several_registries_are_open_together(
     assert (tmp_path / "home/registry.db").exists() and (tmp_path / "a b/registry.db").exists()
     for one in (named, file, folder):
         one.close()
+
+
+def test_all_mistakes_of_a_call_at_once(session: Sessions, world: World) -> None:
+    """Expected: bounds of names, comments and numbers, all mistakes at once, each with its field,
+    value, rule and remedy; nothing is stored."""
+    first = session()
+    first.create("job", [DOCUMENT])
+    client = Client(Profile(f"unix:{Home(world.settings.home).api_socket}"))
+    [registry] = client.registry_list()
+    lease = client.registry_lease(registry.guid, holder="test", take_over=True).lease
+    call = partial(client.draft_create, registry.guid, "job", lease=lease)
+    with pytest.raises(BadInput) as caught:
+        call(documents=["{}"] * 10_001, names=["n" * 1_001], comments=["c" * 100_001])
+    paths = [one.path for one in caught.value.problems]
+    assert paths == ["documents", "names.0", "comments.0"]
+    with pytest.raises(BadInput) as caught:
+        call(documents=["[]", "{}", "{"], names=["n"], comments=["c"] * 2)
+    assert {one.path: one.value for one in caught.value.problems} == {
+        "documents.0": "[]", "documents.2": "{", "names": 1, "comments": 2,
+    }  # fmt: skip
+    assert all(one.rule and one.remedy for one in caught.value.problems)
+    assert [one.id for one in client.draft_list(registry.guid, "job")] == [0]
+    with pytest.raises(BadInput, match="name"):
+        client.draft_annotate(registry.guid, "job", 0, lease=lease, name="n" * 1_001)

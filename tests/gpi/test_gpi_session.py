@@ -149,6 +149,23 @@ def test_merging_now_later_or_never(home: Path) -> None:
     assert never.output("out.txt").read_text() == "0\n1\n"
 
 
+@pytest.mark.usefixtures("home")
+def test_a_resubmission_merges_anew(tmp_path: Path) -> None:
+    """Expected: the merged file has the outputs of the last attempts, never those of before."""
+    turn = tmp_path / "turn"
+    turn.write_text("first")
+    show = [["-c", f"cat {turn} > out.txt; echo {k} >> out.txt"] for k in range(2)]
+    j = Job(application=Executable("sh"), splitter=ArgSplitter(show), outputsandbox=["out.txt"])
+    j.merge(TextMerger(["out.txt"]))
+    j.submit()
+    j.wait(WAIT_S)
+    assert j.output("out.txt").read_text() == "first0\nfirst1\n"
+    turn.write_text("second")
+    j.subjobs(1).resubmit()
+    j.wait(WAIT_S)
+    assert j.output("out.txt").read_text() == "first0\nsecond1\n"
+
+
 def test_a_lost_answer_is_settled_although_the_input_is_gone(home: Path, tmp_path: Path) -> None:
     """Row 45: an unknown job is settled by its key. Its input may be gone by then."""
     files = [tmp_path / f"{i}.dat" for i in range(3)]

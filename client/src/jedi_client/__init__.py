@@ -8,6 +8,7 @@ with connect() as jedi:
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -85,3 +86,7 @@ def connect(server: str | None = None, profile: str | None = None) -> Client:
     from jedi_client.profiles import chosen
 
     return Client(chosen(server, profile))
+
+
+if "IPython" in sys.modules:
+    import_module("jedi_client.completion").repair()

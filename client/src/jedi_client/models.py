@@ -653,6 +653,14 @@ class AnsweredUnit(Value):
 
 
 @dataclass(eq=False, repr=False)
+class ResplitUnits(Value):
+    """The answer for each unit that was to be cut again, and the numbers of the new units."""
+
+    answers: list[AnsweredUnit]
+    made: list[int]
+
+
+@dataclass(eq=False, repr=False)
 class RefusedPart(Value):
     """A unit that is not accepted, with the reason; it counts as failed."""
 
@@ -676,7 +684,8 @@ class SubmittedUnits(Value):
 @dataclass(eq=False, repr=False)
 class UnitSummary(Value):
     """A unit now: its state, and of its latest attempt the PandaID, status, site, exit code and
-    reason. A refused unit has its refusal as the reason, one without a job that of its task."""
+    reason. A refused unit has its refusal as the reason, one without a job that of its task.
+    `superseded`: its input was cut again; it keeps its state, and counts no longer."""
 
     unit_nr: int
     state: str
@@ -686,12 +695,14 @@ class UnitSummary(Value):
     site: str | None = None
     exit_code: int | None = None
     reason: str | None = None
+    superseded: bool = False
 
 
 @dataclass(eq=False, repr=False)
 class UnitStates(Value):
     """A task now: its status, the numbers of its units by state, the units that changed since the
-    cursor, and the next cursor. `complete`: all its units are known."""
+    cursor, and the next cursor. `complete`: all its units are known. `more`: the next cursor gives
+    the next page of the same changes; later pages have no numbers."""
 
     jedi_task_id: int
     status: str
@@ -700,6 +711,7 @@ class UnitStates(Value):
     counts: dict[str, int]
     units: list[UnitSummary]
     cursor: str
+    more: bool
 
 
 @dataclass(eq=False, repr=False)
@@ -1270,7 +1282,7 @@ class UnitOutput(Value):
     unit_nr: int | None
     name: str
     file_id: int
-    panda_id: int | None
+    panda_id: int
     dataset: str
     lfn: str
     size: int | None
@@ -1324,7 +1336,7 @@ class KnownSubjob(Value):
 
 @dataclass(eq=False, repr=False)
 class UnitAttempt(Value):
-    """An attempt of a unit: a job."""
+    """An attempt of a unit: a job. `superseded`: its results were given up for a later one."""
 
     panda_id: int
     status: str
@@ -1333,3 +1345,17 @@ class UnitAttempt(Value):
     reason: str | None
     started: datetime | None
     ended: datetime | None
+    superseded: bool
+
+
+@dataclass(eq=False, repr=False)
+class UnitInput(Value):
+    """A file that a unit reads, or some of its events."""
+
+    file_id: int
+    dataset: str
+    lfn: str
+    size: int | None
+    status: str
+    start_event: int | None
+    end_event: int | None

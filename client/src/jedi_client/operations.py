@@ -48,6 +48,7 @@ from jedi_client.models import (
     Recovered,
     RegistryLease,
     Replay,
+    ResplitUnits,
     RuleSummary,
     Setting,
     ShareSummary,
@@ -68,6 +69,7 @@ from jedi_client.models import (
     TokenFacts,
     Turn,
     UnitAttempt,
+    UnitInput,
     UnitOutput,
     UnitStates,
     Upload,
@@ -880,20 +882,41 @@ class Client(Transport):
             list[AnsweredUnit],
         )
 
+    def unit_resplit(
+        self,
+        *,
+        jedi_task_id: int,
+        unit_nrs: list[int],
+        files: int,
+        comment: str | None = None,
+        dry_run: bool = False,
+    ) -> ResplitUnits:
+        """Cut the input of ended units again, into parts of at most so many files. The units are superseded: they count no longer. New units get the next numbers, and run."""
+        return self.call(
+            "POST", "/v1/units/resplit",
+            {},
+            {"jedi_task_id": jedi_task_id, "unit_nrs": unit_nrs, "files": files, "comment": comment, "dry_run": dry_run},
+            ResplitUnits,
+        )
+
     def unit_resubmit(
         self,
         *,
         jedi_task_id: int,
         unit_nrs: list[int] | None = None,
         site: str | None = None,
+        cores: int | None = None,
+        memory_mb: int | None = None,
+        walltime_s: int | None = None,
+        max_attempts: int | None = None,
         comment: str | None = None,
         dry_run: bool = False,
     ) -> list[AnsweredUnit]:
-        """Submit completed, failed or killed units of a task again, in place; by default those that failed or were killed. A task that has ended goes on with these units alone. `site`: for the new jobs of the task."""
+        """Submit completed, failed or killed units of a task again, in place; by default those that failed or were killed. A task that has ended goes on with these units alone. `site`, `cores`, `memory_mb` and `walltime_s`: for the new jobs of the task; `max_attempts`: for the units."""
         return self.call(
             "POST", "/v1/units/resubmit",
             {},
-            {"jedi_task_id": jedi_task_id, "unit_nrs": unit_nrs, "site": site, "comment": comment, "dry_run": dry_run},
+            {"jedi_task_id": jedi_task_id, "unit_nrs": unit_nrs, "site": site, "cores": cores, "memory_mb": memory_mb, "walltime_s": walltime_s, "max_attempts": max_attempts, "comment": comment, "dry_run": dry_run},
             list[AnsweredUnit],
         )
 
@@ -915,12 +938,13 @@ class Client(Transport):
         self,
         *,
         jobs: list[Any],
+        limit: int = 10000,
     ) -> list[UnitStates]:
-        """Show the states of units of tasks: their numbers, and those units that changed since the cursor of each task; all, if it has none."""
+        """Show the states of units of tasks: their numbers, and those units that changed since the cursor of each task; all, if it has none. An answer has `limit` units at most: where `more`, ask again with the new cursor."""
         return self.call(
             "POST", "/v1/units/states",
             {},
-            {"jobs": jobs},
+            {"jobs": jobs, "limit": limit},
             list[UnitStates],
         )
 
@@ -1551,12 +1575,15 @@ class Client(Transport):
     def unit_outputs(
         self,
         jedi_task_id: int,
+        *,
+        after: int = 0,
+        limit: int = 10000,
     ) -> list[UnitOutput]:
-        """List the outputs of a task that are kept, each with its unit."""
+        """List the outputs of a task that are kept, each with its unit. `after`: the last file id of the page before."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/units/outputs",
             {"jedi_task_id": jedi_task_id},
-            {},
+            {"after": after, "limit": limit},
             list[UnitOutput],
         )
 
@@ -1851,13 +1878,32 @@ class Client(Transport):
         self,
         jedi_task_id: int,
         unit_nr: int,
+        *,
+        after: int = 0,
+        limit: int = 10000,
     ) -> list[UnitAttempt]:
-        """List the attempts of a unit, which are jobs, the first one first."""
+        """List the attempts of a unit, which are jobs, the first one first. `after`: the last PandaID of the page before."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/units/{unit_nr}/attempts",
             {"jedi_task_id": jedi_task_id, "unit_nr": unit_nr},
-            {},
+            {"after": after, "limit": limit},
             list[UnitAttempt],
+        )
+
+    def unit_inputs(
+        self,
+        jedi_task_id: int,
+        unit_nr: int,
+        *,
+        after: int = 0,
+        limit: int = 10000,
+    ) -> list[UnitInput]:
+        """List the files of datasets that a unit reads. `after`: the last file id of the page before."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/units/{unit_nr}/inputs",
+            {"jedi_task_id": jedi_task_id, "unit_nr": unit_nr},
+            {"after": after, "limit": limit},
+            list[UnitInput],
         )
 
     def draft_write(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -96,9 +97,14 @@ Version = Annotated[
 
 
 def run(app: typer.Typer, name: str) -> NoReturn:
-    """Run the command line of program `name`; errors become sentences on stderr and exit codes."""
+    """Run the command line of program `name`."""
+    reported(partial(app, prog_name=name))
+
+
+def reported(main: Callable[[], object]) -> NoReturn:
+    """Run a program: errors become sentences on stderr and exit codes."""
     try:
-        app(prog_name=name)
+        main()
     except JediError as error:
         _report(error)
         sys.exit(exit_code(error))

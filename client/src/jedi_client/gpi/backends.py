@@ -5,14 +5,16 @@ Source: docs/reference/ganga.md#backends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
-from jedi_client.errors import Problem
+from jedi_client.errors import JediError, Problem
 from jedi_client.gpi.interfaces import Backend
 from jedi_client.gpi.schema import Described, class_named, concrete, prop
 from jedi_client.gpi.splitters import InputSplitter, JobSplitter
+from jedi_client.gpi.store.database import own_guid
+from jedi_client.gpi.workspace import home
 
 
 class BackendSettings(Described, abstract=True):
@@ -42,6 +44,16 @@ class BackendSettings(Described, abstract=True):
         """All reasons why this backend can't run the job."""
         return []
 
+    def where(self) -> dict[str, Any]:
+        """The values that choose the service, without empty ones."""
+        return {name: value for name in self.connection if (value := getattr(self, name))}
+
+    @classmethod
+    def at(cls, where: Mapping[str, Any]) -> BackendSettings:
+        """Settings with all defaults for a service that `where` gave. JediError: it is out of
+        reach from here."""
+        return cls(**where)
+
     def connect(self, job: Any = None) -> Backend:
         """The backend, for a job or for all jobs with these settings."""
         module, _, name = self.runner.partition(":")
@@ -66,6 +78,12 @@ def _cores(value: int) -> tuple[str, str] | None:
     return None if value > 0 else ("is not above 0", "Give 1 or more, or None for all cores")
 
 
+class OtherHome(JediError):
+    """A job runs in another folder of the client."""
+
+    code = "other_home"
+
+
 class Local(BackendSettings):
     """This machine. A helper process runs the jobs and goes on after the session."""
 
@@ -74,6 +92,21 @@ class Local(BackendSettings):
     runner = "jedi_client.gpi.local.backend:LocalBackend"
 
     slots: int | None = prop(None, doc="Subjobs side by side; None: the cores", check=_cores)
+
+    def where(self) -> dict[str, Any]:
+        """The client's folder whose helper runs the jobs: a registry on a service may be used from
+        several."""
+        return {"home": own_guid(home())}
+
+    @classmethod
+    def at(cls, where: Mapping[str, Any]) -> BackendSettings:
+        """Settings for jobs of this machine. OtherHome."""
+        if where.get("home", "") not in ("", own_guid(home())):
+            raise OtherHome(
+                "The job runs on another machine, or with another JEDI_CLIENT_HOME. Look at it "
+                "there; here it has the state that a session there saw last."
+            )
+        return cls()
 
 
 def _sign(value: float) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from jedi_client.errors import Problem
-from jedi_client.gpi.files import sandbox_problems
+from jedi_client.gpi.files import plain_name, sandbox_problems
 
 
 def problems_of(job: Any) -> list[Problem]:
@@ -17,7 +17,19 @@ def problems_of(job: Any) -> list[Problem]:
     for part in (job.inputdata, job.splitter, job.merger):
         if part is not None:
             found += part.check(job)
+    found += _outputs(job)
     return [*found, *sandbox_problems(job.inputsandbox, "inputsandbox")]
+
+
+def _outputs(job: Any) -> list[Problem]:
+    """Outputs have different names without their folders: they come back into one folder."""
+    first: dict[str, str] = {}
+    return [
+        Problem(path, name, f"comes back under the same name as {other}", "Rename one of them")
+        for path in ("outputsandbox", "outputdata")
+        for name in getattr(job, path, ())
+        if (other := first.setdefault(plain_name(name), name)) != name
+    ]
 
 
 def _pair(job: Any) -> list[Problem]:

@@ -20,21 +20,20 @@ class UnknownBackend(JediError):
 
 
 def key_of(settings: Any) -> str:
-    """The connection that a backend's settings need: its class, with those properties that choose
-    the service. Other options don't."""
-    names = settings.connection
-    chosen = {name: value for name in names if (value := getattr(settings, name))}
-    name = type(settings).__name__
+    """The connection that a backend's settings need: its class, and the values that choose the
+    service. Other options don't."""
+    chosen, name = settings.where(), type(settings).__name__
     return f"{name} {json.dumps(chosen, sort_keys=True)}" if chosen else name
 
 
 def settings_of(key: str) -> Any:
-    """Settings with all defaults for a connection. UnknownBackend."""
+    """Settings with all defaults for a connection. UnknownBackend; JediError: it can't be reached
+    from here."""
     name, _, chosen = key.partition(" ")
-    found = class_named(name)
+    found: Any = class_named(name)
     if found is None:
         raise UnknownBackend(f"There is no backend {name}. Install the package of this plug-in.")
-    return found(**(json.loads(chosen) if chosen else {}))
+    return found.at(json.loads(chosen or "{}"))
 
 
 class Connections:

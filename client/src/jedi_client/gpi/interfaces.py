@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Document = dict[str, Any]
 """A job as JSON: {"type": "Job", "application": {"type": "Script", ...}, ...}."""
@@ -194,6 +194,21 @@ class Backend(Protocol):
 
     def remove(self, backend_id: str) -> None:
         """Forget an ended job: its runs and its kept output on this backend."""
+
+
+@runtime_checkable
+class InputCutter(Protocol):
+    """A backend that cuts the input of jobs by rules, and knows the parts."""
+
+    def forecast(self, submission: Submission) -> tuple[int, int]:
+        """The numbers of input files and subjobs of a job that it would cut, as of now."""
+
+    def inputs(self, backend_id: str, k: int) -> Sequence[str]:
+        """The input files of a unit: `lfn:/scope/dataset/file`. BadInput: it has parts of files."""
+
+    def resplit(self, backend_id: str, units: Sequence[int], files: int) -> Refusals:
+        """Cut the input of ended units again, into parts of so many files: the units are
+        superseded, and new ones get the next numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ Source: docs/reference/ganga.md#jobs-on-jedi.
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from jedi_client.errors import BadInput, JediError, NotFound, Problem
 from jedi_client.gpi import jedi_documents as documents
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
 MOST_MB = 512
 """The service may keep less (knob sandbox.max_mb)."""
 _PIECE = 2**20
+PAGE = 10_000
+"""Rows that the service gives at most."""
+CHANGEABLE = ("site", "cores", "memory_mb", "walltime_s", "max_attempts")
+"""Options that a resubmission may change."""
+T = TypeVar("T")
 _LOST: Mapping[str, Status] = {"aborted": "killed", "broken": "failed", "failed": "failed"}
 """The state of a job that ended before it had units."""
 _STATUSES: Mapping[str, Status] = {one: one for one in get_args(Status)}
@@ -60,17 +67,25 @@ class JediBackend:
 
     def submit(self, submission: Submission) -> Accepted:
         """Submit a job under its key. Its sandbox is uploaded first, unless JEDI has it."""
-        if self._scope is None:
-            self._scope = self._client.me_show().task_scope
         packing = documents.Packing(submission)
-        units = None if submission.rule else documents.units_of(submission.units, packing)
-        settings = submission.document.get("backend") or {}
-        document = documents.document_of(submission, settings, self._scope, packing)
+        units = None if submission.rule else documents.units_of(submission, packing)
         done = self._client.unit_submit(
-            document=document, units=units, key=submission.key, sandbox=self._upload(packing),
-            keep_going=submission.keep_going,
+            document=self._document(submission, packing), units=units, key=submission.key,
+            sandbox=self._upload(packing), keep_going=submission.keep_going,
         )  # fmt: skip
         return _accepted(done)
+
+    def forecast(self, submission: Submission) -> tuple[int, int]:
+        """The numbers of files and subjobs of a job that JEDI cuts by a rule, as of now."""
+        document = self._document(submission, documents.Packing(submission))
+        document.pop("sandbox", None)  # it is not uploaded yet
+        found = self._client.task_plan(text={"text": json.dumps(document), "format": "json"}).plan
+        return found.files, found.jobs
+
+    def _document(self, submission: Submission, packing: documents.Packing) -> dict[str, Any]:
+        self._scope = self._scope or self._client.me_show().task_scope
+        settings = submission.document.get("backend") or {}
+        return documents.document_of(submission, settings, self._scope, packing)
 
     def _upload(self, packing: documents.Packing) -> str | None:
         if not packing.files:
@@ -89,10 +104,14 @@ class JediBackend:
 
     def states(self, cursors: Mapping[str, str | None]) -> Sequence[JobState]:
         """States of jobs, with the units that changed since their cursors."""
-        asked = [{"jedi_task_id": _task(id), "cursor": cursor} for id, cursor in cursors.items()]
-        if not asked:
-            return []
-        return [_state(one) for one in self._client.unit_states(jobs=asked)]
+        found: dict[int, UnitStates] = {}
+        asked: dict[int, str | None] = {_task(id): cursor for id, cursor in cursors.items()}
+        while asked:
+            jobs = [{"jedi_task_id": task, "cursor": cursor} for task, cursor in asked.items()]
+            page = self._client.unit_states(jobs=jobs, limit=PAGE)
+            found |= {one.jedi_task_id: _after(found.get(one.jedi_task_id), one) for one in page}
+            asked = {one.jedi_task_id: one.cursor for one in page if one.more}
+        return [*map(_state, found.values())]
 
     def kill(self, backend_id: str, units: Sequence[int] | None) -> Refusals:
         """Kill units; a job without units yet ends with its task."""
@@ -104,20 +123,33 @@ class JediBackend:
         return {one.unit_nr - 1: one.sentence for one in answers if not one.accepted}
 
     def resubmit(self, backend_id: str, units: Sequence[int] | None, options: Document) -> Refusals:
-        """Submit units again, at the site of the options, else as before; None: all that failed or
-        were killed, else all."""
+        """Submit units again, with these options; None: all that failed or were killed, else all.
+        BadInput: other options can't change."""
+        if fixed := [name for name in options if name not in CHANGEABLE]:
+            rule = "stays as it was submitted"
+            remedy = f"Submit a copy; a resubmission may change {', '.join(CHANGEABLE)}"
+            raise BadInput([Problem(f"backend.{one}", options[one], rule, remedy) for one in fixed])
         task = _task(backend_id)
-        answers = self._client.unit_resubmit(
-            jedi_task_id=task, unit_nrs=_numbers(units), site=options.get("site") or None
-        )
+        answers = self._client.unit_resubmit(jedi_task_id=task, unit_nrs=_numbers(units), **options)
         if units is None and not any(one.accepted for one in answers):
             return {None: f"Task {task} has no unit that can be submitted again."}
         return {one.unit_nr - 1: one.sentence for one in answers
                 if not one.accepted and units is not None}  # fmt: skip
 
+    def resplit(self, backend_id: str, units: Sequence[int], files: int) -> Refusals:
+        """Cut the input of units again; new ones take their places."""
+        done = self._client.unit_resplit(
+            jedi_task_id=_task(backend_id), unit_nrs=[k + 1 for k in units], files=files
+        )
+        return {one.unit_nr - 1: one.sentence for one in done.answers if not one.accepted}
+
     def attempts(self, backend_id: str, k: int) -> Sequence[Attempt]:
         """The attempts of a unit, from 1 on."""
-        found = self._client.unit_attempts(_task(backend_id), k + 1)
+        task = _task(backend_id)
+        found = _paged(
+            lambda after: self._client.unit_attempts(task, k + 1, after=after, limit=PAGE),
+            lambda one: one.panda_id,
+        )
         return [
             Attempt(number, one.panda_id, one.status, one.site, one.exit_code, one.started,
                     one.ended)
@@ -125,9 +157,12 @@ class JediBackend:
         ]  # fmt: skip
 
     def log(self, backend_id: str, k: int, attempt: int | None, name: str) -> Iterator[bytes]:
-        """Give a log of an attempt (None: the latest); while it runs, its last lines."""
+        """Give a log of an attempt (None: the latest); while it runs, its last lines. NotFound."""
         tried = self.attempts(backend_id, k)
         chosen = [one for one in tried if attempt in (None, one.attempt)][-1:]
+        if attempt is not None and not chosen:
+            raise NotFound(f"Subjob {k} has no attempt {attempt}: it has {len(tried)}.",
+                           code="no_attempt")  # fmt: skip
         if name not in ("stdout", "stderr"):
             rule = "is no log of a job on JEDI"
             raise BadInput([Problem("name", name, rule, "Ask for stdout or stderr")])
@@ -140,18 +175,37 @@ class JediBackend:
             else:
                 yield (found.stdout if name == "stdout" else found.stderr).encode()
 
+    def inputs(self, backend_id: str, k: int) -> list[str]:
+        """The input files of a unit. BadInput: it has parts of files."""
+        task = _task(backend_id)
+        found = _paged(
+            lambda after: self._client.unit_inputs(task, k + 1, after=after, limit=PAGE),
+            lambda one: one.file_id,
+        )
+        if cut := next((one for one in found if one.start_event is not None), None):
+            rule = f"subjob {k} reads events {cut.start_event} to {cut.end_event} of it"
+            remedy = "Copy the job, and set its inputdata and splitter"
+            raise BadInput([Problem("inputdata", cut.lfn, rule, remedy)])
+        return [documents.file_name(one.dataset, one.lfn) for one in found]
+
     def outputs(self, backend_id: str) -> Sequence[OutputFile]:
         """The outputs that JEDI keeps, by the names that the job declared."""
         return [
             OutputFile(None if one.unit_nr is None else one.unit_nr - 1, one.name, one.size)
-            for one in self._client.unit_outputs(_task(backend_id))
+            for one in self._outputs(_task(backend_id))
         ]
+
+    def _outputs(self, task: int) -> list[UnitOutput]:
+        return _paged(
+            lambda after: self._client.unit_outputs(task, after=after, limit=PAGE),
+            lambda one: one.file_id,
+        )
 
     def fetch(self, backend_id: str, files: Sequence[OutputFile], to: Path) -> Sequence[Path]:
         """Bring outputs; what lies there with its size and adler32 stays."""
         task = _task(backend_id)
         kept = {(one.unit_nr and one.unit_nr - 1, one.name): one
-                for one in self._client.unit_outputs(task)}  # fmt: skip
+                for one in self._outputs(task)}  # fmt: skip
         found = []
         for file in files:
             output = kept.get((file.k, file.name))
@@ -160,7 +214,11 @@ class JediBackend:
                     f"JEDI keeps no output {file.name} of this subjob.", code="no_output"
                 )
             place = to / str(file.k) / "output" if file.k is not None else to / "output"
-            found.append(self._bring(task, output, place / file.name))
+            target = place / file.name
+            if not target.resolve().is_relative_to(place.resolve()):
+                why = f"{file.name} would lie outside of the output's folder: it stays in JEDI."
+                raise JediError(why, code="bad_output_name")
+            found.append(self._bring(task, output, target))
         return found
 
     def _bring(self, task: int, output: UnitOutput, to: Path) -> Path:
@@ -181,6 +239,16 @@ class JediBackend:
     def remove(self, backend_id: str) -> None:
         """Let JEDI remove the outputs of a job that has ended."""
         self._client.task_clean(_task(backend_id))
+
+
+def _paged(ask: Callable[[int], list[T]], key: Callable[[T], int]) -> list[T]:
+    """All rows of a list that comes in pages after a key."""
+    page = ask(0)
+    found = [*page]
+    while len(page) == PAGE:
+        page = ask(key(page[-1]))
+        found += page
+    return found
 
 
 def _task(backend_id: str) -> int:
@@ -204,9 +272,16 @@ def _state(one: UnitStates) -> JobState:
                     one.complete, one.cursor, one.reason)  # fmt: skip
 
 
+def _after(known: UnitStates | None, page: UnitStates) -> UnitStates:
+    """The states of a task in two pages after one another."""
+    if known is None:
+        return page
+    return replace(page, counts=page.counts or known.counts, units=[*known.units, *page.units])
+
+
 def _unit(one: UnitSummary) -> UnitState:
     return UnitState(one.unit_nr - 1, _STATUSES[one.state], one.attempts, one.panda_id, one.site,
-                     one.exit_code, one.reason)  # fmt: skip
+                     one.exit_code, one.reason, one.superseded)  # fmt: skip
 
 
 def _adler32(path: Path) -> str:

@@ -45,9 +45,11 @@ class Packing:
         }  # fmt: skip
         self._own: dict[str, SandboxFile] = {}
         self._programs = {submission.program.executable}
+        self._reads = bool(inputs_of(read_by(submission)))
 
-    def line(self, unit: UnitPlan) -> str:
-        """The command of a unit; its own files come into the working directory first."""
+    def line(self, unit: UnitPlan, inputs: Sequence[str]) -> str:
+        """The command of a unit that reads `inputs`; its own files come into the working directory
+        first."""
         names, apart = [*self._shared], False
         for one in unit.program.files:
             if self._shared.get(one.name) == one:
@@ -56,12 +58,20 @@ class Packing:
             names.append(one.name)
             apart = True
         self._programs.add(unit.program.executable)
-        line = command_line(unit.program, names)
+        line = self._with_paths(command_line(unit.program, names), inputs)
         return f"cp -R {_OWN}/{unit.k}/. . && {line}" if apart else line
 
-    def shared_line(self, program: Program) -> str:
-        """The command of the program that all units have."""
-        return command_line(program, [*self._shared])
+    def shared_line(self, program: Program, inputs: Sequence[str]) -> str:
+        """The command of the program that all units have, and that reads `inputs`."""
+        return self._with_paths(command_line(program, [*self._shared]), inputs)
+
+    def _with_paths(self, line: str, inputs: Sequence[str]) -> str:
+        """A command with the paths of its inputs in JEDI_INPUTS, after files of the catalogue."""
+        paths = [name for name in inputs if name.startswith("/")]
+        if not paths:
+            return line
+        before = f'"${INPUTS}",' if self._reads else ""
+        return f"export {INPUTS}={before}{','.join(map(shlex.quote, paths))} && {line}"
 
     @property
     def files(self) -> list[tuple[str, Path, bool]]:
@@ -72,18 +82,28 @@ class Packing:
         ]
 
 
+def read_by(submission: Submission) -> list[str]:
+    """The inputs of all units: a unit's own inputs win over the job's."""
+    if submission.rule:
+        return [*submission.inputs]
+    named = [submission.inputs if one.inputs is None else one.inputs for one in submission.units]
+    return [*dict.fromkeys(name for names in named for name in names)]
+
+
 def inputs_of(names: Sequence[str]) -> dict[str, list[str]]:
     """The datasets of an input, each with its named files; none: all of them. Paths of the node
     are left out. BadInput."""
     found: dict[str, list[str]] = {}
+    whole: set[str] = set()
     for name in names:
         kind, _, rest = name.partition(":")
         if kind == "dataset":
+            whole.add(rest)
             found[rest] = []
         elif kind == "lfn":
             dataset, lfn = _file(name, rest)
             found.setdefault(dataset, []).append(lfn)
-    return found
+    return {name: [] if name in whole else files for name, files in found.items()}
 
 
 def _file(name: str, text: str) -> tuple[str, str]:
@@ -95,15 +115,40 @@ def _file(name: str, text: str) -> tuple[str, str]:
     return f"{parts[0]}:{parts[1]}", parts[2]
 
 
-def units_of(units: Sequence[UnitPlan], packing: Packing) -> list[dict[str, Any]]:
-    """The units of an explicit submission: their commands, and files of their own."""
-    found = []
-    for one in units:
-        given: dict[str, Any] = {"options": {COMMAND: packing.line(one)}}
-        if one.inputs is not None and (files := inputs_of(one.inputs)):
+def file_name(dataset: str, lfn: str) -> str:
+    """The name of a file of a dataset as an input."""
+    return f"lfn:/{dataset.replace(':', '/', 1)}/{lfn}"
+
+
+def units_of(submission: Submission, packing: Packing) -> list[dict[str, Any]]:
+    """The units of an explicit submission: their commands, and files of their own. BadInput."""
+    found: list[dict[str, Any]] = []
+    problems: list[Problem] = []
+    every = inputs_of(read_by(submission))
+    differ = any(one.inputs is not None for one in submission.units)
+    for one in submission.units:
+        names = submission.inputs if one.inputs is None else one.inputs
+        given: dict[str, Any] = {"options": {COMMAND: packing.line(one, names)}}
+        files = inputs_of(names) if differ else every
+        if rule := _unreadable(files, every) if differ else None:
+            problems.append(Problem(f"inputdata of subjob {one.k}", ", ".join(names), rule,
+                                    "Submit it in another job"))  # fmt: skip
+        elif differ and all(files.values()) and files:
             given["files"] = [lfn for lfns in files.values() for lfn in lfns]
         found.append(given)
+    if problems:
+        raise BadInput(problems)
     return found
+
+
+def _unreadable(files: Mapping[str, Sequence[str]], every: Mapping[str, Any]) -> str | None:
+    """The rule against the input of one unit among others: a unit reads all files of the task, or
+    those that it names."""
+    if every and not files:
+        return f"is not of datasets {', '.join(every)}, which other subjobs read"
+    if not all(files.values()) and len(every) > 1:
+        return f"has all files of a dataset, and the subjobs read several: {', '.join(every)}"
+    return None
 
 
 def document_of(
@@ -113,14 +158,15 @@ def document_of(
     of the user's datasets."""
     splitter: dict[str, Any] = {"name": "Explicit"}
     if submission.rule:
-        line = without_variables(packing.shared_line(submission.program))
+        line = without_variables(packing.shared_line(submission.program, submission.inputs))
         splitter = {"name": submission.rule.strategy, "options": dict(submission.rule.options),
                     "values": {COMMAND: line}}  # fmt: skip
-    names = [name for one in submission.units for name in one.inputs or ()]
-    datasets = inputs_of([*submission.inputs, *names])
+    datasets = inputs_of(read_by(submission))
+    before = f"export {INPUTS}=${{IN/L}}; " if datasets else ""
     document = {
         "taskName": re.sub(r"[^ -~]", "_", submission.name)[:128].strip() or "job",
-        "jobParameters": [*_input(datasets), _line(submission, datasets),
+        "jobParameters": [*_input(datasets),
+                          {"type": "constant", "value": f"{before}${{UNIT/{COMMAND}}}"},
                           *_outputs(submission.outputs, scope)],
         "splitter": splitter,
         "noInput": None if datasets else True,
@@ -131,21 +177,14 @@ def document_of(
 
 
 def _input(datasets: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """The input item; files are named if each dataset has named ones."""
+    """The input item. Of a dataset with named files it has these alone."""
     if not datasets:
         return []
-    named = sorted({lfn for lfns in datasets.values() for lfn in lfns})
-    chosen = {"files": named} if all(datasets.values()) else {}
+    one = len(datasets) == 1
+    named = sorted({lfn if one else f"{dataset}/{lfn}"
+                    for dataset, lfns in datasets.items() for lfn in lfns})  # fmt: skip
     return [{"type": "template", "param_type": "input", "value": "${IN}", "hidden": True,
-             "dataset": ",".join(datasets), **chosen}]  # fmt: skip
-
-
-def _line(submission: Submission, datasets: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The command of each job."""
-    paths = [name for name in submission.inputs if name.startswith("/")]
-    given = [*(["${IN/L}"] if datasets else []), *map(shlex.quote, paths)]
-    before = f"export {INPUTS}={','.join(given)}; " if given else ""
-    return {"type": "constant", "value": f"{before}${{UNIT/{COMMAND}}}"}
+             "dataset": ",".join(datasets), **({"files": named} if named else {})}]  # fmt: skip
 
 
 def _outputs(names: Sequence[str], scope: str) -> list[dict[str, Any]]:

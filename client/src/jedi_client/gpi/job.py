@@ -23,6 +23,7 @@ from jedi_client.gpi.datasets import InputData
 from jedi_client.gpi.files import File, files_of, names_of
 from jedi_client.gpi.interfaces import Document, Record, UnitRecord
 from jedi_client.gpi.mergers import OutputMerger
+from jedi_client.gpi.notebook import JobView
 from jedi_client.gpi.report import JobError, NotWritable, Report
 from jedi_client.gpi.schema import Described, prop, values_of
 from jedi_client.gpi.splitters import JobSplitter
@@ -251,7 +252,7 @@ class JobTemplate(JobProperties):
         return SESSION.templates
 
 
-class Job(JobProperties):
+class Job(JobView, JobProperties):
     """A job. It is new until `submit`; then its backend changes it, and its properties are
     read-only. Job(j) and Job(template) are copies."""
 
@@ -385,9 +386,9 @@ class Job(JobProperties):
         """The log of a job without splitter, also while it runs: stdout or stderr."""
         return results.log(self, self._only("log"), name, attempt)
 
-    def peek(self, name: str = "stdout", lines: int = 20) -> str:
+    def peek(self, name: str = "stdout", lines: int = 20, attempt: int | None = None) -> str:
         """The last lines of the log of a job without splitter."""
-        return results.last(self.log(name), lines)
+        return results.last(self.log(name, attempt), lines)
 
     def outputs(self) -> Sequence[Any]:
         """The output files, of all subjobs and of the job itself."""

@@ -176,6 +176,9 @@ class Registry(Generic[J]):
     def __repr__(self) -> str:
         return repr(self._all())
 
+    def _repr_html_(self) -> str:
+        return self._all()._repr_html_()
+
     def _all(self) -> JobSlice:
         return JobSlice(self, self.ids())
 

@@ -5,11 +5,13 @@ Source: docs/reference/ganga.md#results.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jedi_client.gpi.interfaces import Attempt, Backend, OutputFile
+from jedi_client.errors import BadInput
+from jedi_client.gpi.interfaces import Attempt, Backend, InputCutter, OutputFile
 from jedi_client.gpi.mergers import OutputMerger, merge_outputs
 from jedi_client.gpi.report import JobError
 from jedi_client.gpi.status import ENDED
@@ -28,6 +30,10 @@ class JobAttempt:
         """The log of this attempt, also while it runs: stdout or stderr."""
         return log(self._job, self._k, name, self._attempt.attempt)
 
+    def peek(self, name: str = "stdout", lines: int = 20) -> str:
+        """The last lines of the log of this attempt."""
+        return last(self.log(name), lines)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._attempt, name)
 
@@ -45,6 +51,20 @@ def log(job: Job, k: int, name: str, attempt: int | None = None) -> str:
     """The log of an attempt of a unit; None: the latest."""
     backend, id = _place(job)
     return b"".join(backend.log(id, k, attempt, name)).decode(errors="replace")
+
+
+def inputs(job: Job, k: int) -> list[str]:
+    """The input files of a unit that the backend cut. JobError."""
+    backend, id = _place(job)
+    if not isinstance(backend, InputCutter):
+        rule = f"The input of subjob {job.id}.{k} is known to its backend alone."
+        raise JobError(f"{rule} Copy the job, and set its inputdata.")
+    paths = [] if job.inputdata is None else [one for one in job.inputdata.files_of(job)
+                                              if one.startswith("/")]  # fmt: skip
+    try:
+        return [*backend.inputs(id, k), *paths]
+    except BadInput as error:
+        raise JobError(error.sentence) from error
 
 
 def last(text: str, lines: int) -> str:
@@ -102,6 +122,12 @@ def at_end(job: Job) -> None:
         backend.fetch(id, backend.outputs(id), _workspace(job))
     if job.split and job.merger is not None and not _merged(job):
         merge(job)
+
+
+def forget_merged(job: Job) -> None:
+    """Remove the merged files of a job: its subjobs run again."""
+    if job.split:
+        shutil.rmtree(job._registry.session.workspace.output(job.id), ignore_errors=True)
 
 
 def _merged(job: Job) -> bool:

@@ -127,6 +127,13 @@ class JobSlice(Slice[Any]):
     def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
         return self._registry.matching(self._ids, wanted)
 
+    def _repr_html_(self) -> str:
+        from jedi_client.gpi.notebook import SHOWN, jobs_table
+
+        self._registry.session.monitor.look()
+        known = [self._registry.known(id) for id in self._ids[:SHOWN]]
+        return jobs_table([one for one in known if one is not None], len(self))
+
     def submit(self, *, keep_going: bool = False) -> Report:
         """Submit all jobs."""
         return self._each("submit", keep_going)

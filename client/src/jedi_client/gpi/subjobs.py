@@ -13,7 +13,7 @@ from jedi_client.gpi import results, verbs
 from jedi_client.gpi.containers import link
 from jedi_client.gpi.interfaces import UnitRecord
 from jedi_client.gpi.overrides import overridden
-from jedi_client.gpi.report import JobError, NotWritable, Report
+from jedi_client.gpi.report import NotWritable, Report
 from jedi_client.gpi.slices import FACTS, NoSuchJob, Slice, matches, must_be_known
 
 if TYPE_CHECKING:
@@ -161,6 +161,11 @@ class Subjob:
         """Run this subjob again, in place."""
         return verbs.resubmit(self._job, [self._k], backend, keep_going=keep_going)
 
+    def resplit(self, splitter: Any, *, keep_going: bool = False) -> Report:
+        """Cut the input of this ended subjob again, by a FileSplitter or a number of files. New
+        subjobs get the next ids; this one is superseded."""
+        return verbs.resplit(self._job, [self._k], splitter, keep_going=keep_going)
+
     def submit(self, **options: Any) -> Report:
         """Refuse, by a falsy report: jobs are submitted, subjobs with them."""
         return Report("submit", (), {self._k: "Subjobs are submitted with their job. "
@@ -171,15 +176,14 @@ class Subjob:
         return Report("remove", (), {self._k: "Subjobs are removed with their job."})
 
     def copy(self) -> Job:
-        """A new job with the properties of this subjob, without parent and splitter. JobError if
-        its input is known to the backend alone."""
+        """A new job with the properties of this subjob and its input, without parent and splitter.
+        JobError if the backend can't name its input."""
         from jedi_client.gpi.job import Job
 
         job = self.parent
-        if job.units(look=False).by_rule:
-            raise JobError(f"The input of subjob {self.fqid} is known to the backend alone. "
-                           "Copy the job, and set its inputdata.")  # fmt: skip
         new: dict[str, Any] = {"splitter": None, "merger": None}
+        if job.units(look=False).by_rule:
+            new["inputdata"] = results.inputs(job, self._k)
         if getattr(job.backend, "splitter", None) is not None:
             new["backend"] = {**job.backend.document(), "splitter": None}
         return Job(self, **new)
@@ -193,9 +197,9 @@ class Subjob:
         """The log of the latest attempt, or of another, also while it runs: stdout or stderr."""
         return results.log(self._job, self._k, name, attempt)
 
-    def peek(self, name: str = "stdout", lines: int = 20) -> str:
-        """The last lines of the log."""
-        return results.last(self.log(name), lines)
+    def peek(self, name: str = "stdout", lines: int = 20, attempt: int | None = None) -> str:
+        """The last lines of the log of the latest attempt, or of another."""
+        return results.last(self.log(name, attempt), lines)
 
     def outputs(self) -> Sequence[Any]:
         """The output files."""
@@ -247,6 +251,13 @@ class SubjobSlice(Slice[Subjob]):
     def _some(self, ids: Sequence[int]) -> Self:
         return type(self)(self._subjobs, ids)
 
+    def _repr_html_(self) -> str:
+        from jedi_client.gpi.notebook import SHOWN, units_table
+
+        self._subjobs.job._registry.session.monitor.look()
+        shown = [self._subjobs.record(k).state for k in self._ids[:SHOWN]]
+        return units_table(shown, len(self))
+
     def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
         job = self._subjobs.job
         must_be_known(list(wanted), [*FACTS, "superseded", *job._properties])
@@ -264,6 +275,10 @@ class SubjobSlice(Slice[Subjob]):
     def resubmit(self, *, backend: Any = None, keep_going: bool = False) -> Report:
         """Run all again, in place."""
         return verbs.resubmit(self._subjobs.job, self._ids, backend, keep_going=keep_going)
+
+    def resplit(self, splitter: Any, *, keep_going: bool = False) -> Report:
+        """Cut the input of all again; see `Subjob.resplit`."""
+        return verbs.resplit(self._subjobs.job, self._ids, splitter, keep_going=keep_going)
 
     def copy(self) -> list[Job]:
         """A new job of each; see `Subjob.copy`."""

@@ -17,6 +17,7 @@ from jedi_client.gpi.contents import Contents
 from jedi_client.gpi.interfaces import (
     Accepted,
     Backend,
+    InputCutter,
     Override,
     Program,
     Record,
@@ -82,13 +83,24 @@ class Plan:
 
 
 def preview(job: Job) -> Preview:
-    """The subjobs that a submission would make, and its mistakes."""
+    """The subjobs that a submission would make, and its mistakes. The backend forecasts those that
+    it would cut, if it can be reached."""
     try:
         made = plan(job)
     except BadInput as error:
         return Preview(0, None, None, error.problems)
-    number = None if made.rule else len(made.units)
-    return Preview(len(made.inputs), number, made.rule, ())
+    if made.rule is None:
+        return Preview(len(made.inputs), len(made.units), None, ())
+    backend = _of(job, "backend", lambda: job.backend.connect(job))
+    if not isinstance(backend, InputCutter):
+        return Preview(len(made.inputs), None, made.rule, ())
+    try:
+        files, number = backend.forecast(_submission(job, job.record, made, True))
+    except BadInput as error:
+        return Preview(0, None, made.rule, error.problems)
+    except Unreachable:
+        return Preview(len(made.inputs), None, made.rule, ())
+    return Preview(files, number, made.rule, ())
 
 
 def submit(job: Job, *, keep_going: bool) -> Report:

@@ -6,11 +6,13 @@ Source: docs/reference/ganga.md#verbs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jedi_client.errors import BadInput, JediError, Problem
-from jedi_client.gpi.interfaces import Backend, Refusals
+from jedi_client.gpi import results
+from jedi_client.gpi.interfaces import Backend, InputCutter, Refusals
 from jedi_client.gpi.report import Report
+from jedi_client.gpi.splitters import FileSplitter
 from jedi_client.gpi.status import ENDED, LIVE
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: b
             there = type(job.backend).__name__
             why = f"The job is on {there}; a resubmission can't move it. Submit a copy."
             failed = {None: why}
-        options = asked.document()
+        options = _changed(job.backend, asked)
     chosen: list[int] = []
     if not failed:
         job.units()  # look
@@ -68,6 +70,31 @@ def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: b
     units = None if ks is None and not job.split else chosen
     return _act(job, "resubmit", units, failed, keep_going,
                 lambda backend, id: backend.resubmit(id, units, options))  # fmt: skip
+
+
+def resplit(job: Job, ks: Sequence[int], splitter: Any, *, keep_going: bool) -> Report:
+    """Cut the input of ended subjobs again: they are superseded, and new ones get the next ids."""
+    problems: list[Problem] = []
+    asked = FileSplitter.accept(splitter, "splitter", problems)
+    if not problems and not isinstance(asked, FileSplitter):
+        name = type(splitter).__name__
+        rule = "doesn't cut by files"
+        problems.append(
+            Problem("splitter", name, rule, "Give a FileSplitter, or a number of files")
+        )
+    if problems:
+        raise BadInput(problems)
+    failed = _not_running(job, ks)
+    files: int = asked.files
+    return _act(job, "resplit", [] if failed else ks, failed, keep_going,
+                lambda backend, id: cast(InputCutter, backend).resplit(id, ks, files))  # fmt: skip
+
+
+def _changed(there: Any, asked: Any) -> dict[str, Any]:
+    """The options that differ from those of the job; empty ones stay as they were."""
+    old = there.document()
+    return {name: value for name, value in asked.document().items()
+            if value and value != old[name]}  # fmt: skip
 
 
 def remove(job: Job, *, keep_going: bool) -> Report:
@@ -124,13 +151,16 @@ def _act(
     if failed and (not keep_going or None in failed):
         return Report(verb, (), dict(failed)).checked(keep_going=keep_going)
     refused = dict(failed)
+    again = verb in ("resubmit", "resplit")
     if ks is None or ks:
+        if again:
+            results.forget_merged(job)
         refused.update(_asked(job, verb, ask))
     members: Sequence[int | None] = [None] if ks is None else ks
     done = () if None in refused else [k for k in members if k not in refused]
     monitor = job._registry.session.monitor
     monitor.expire(job.id)
-    if verb == "resubmit":
+    if again:
         monitor.look()  # an ended job is not asked for otherwise
     return Report(verb, done, refused).checked(keep_going=keep_going)
 

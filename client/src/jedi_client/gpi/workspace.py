@@ -17,9 +17,9 @@ from pathlib import Path
 def home() -> Path:
     """The folder of the client: JEDI_CLIENT_HOME, else `jedi-client` among the user's data."""
     if own := os.environ.get("JEDI_CLIENT_HOME"):
-        return Path(own).expanduser()
+        return Path(own).expanduser().absolute()
     data = os.environ.get("XDG_DATA_HOME")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "jedi-client"
+    return (Path(data) if data else Path.home() / ".local" / "share").absolute() / "jedi-client"
 
 
 class Workspace:

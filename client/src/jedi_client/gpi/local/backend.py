@@ -58,7 +58,7 @@ class LocalBackend:
 
     def __init__(self, settings: Any = None, home: Path | None = None) -> None:
         self._settings = settings
-        self._home = home or client_home()
+        self._home = (home or client_home()).absolute()
         self._file = RegistryFile(self._home / "registry.db")
         self._contents = Contents(self._home / "contents")
         self._kept: dict[str, tuple[str, int]] = {}
@@ -92,7 +92,7 @@ class LocalBackend:
             job = runs.with_key(db, submission.key)
             if job is None:
                 job = runs.add(
-                    db, submission.key, submission.workspace,
+                    db, submission.key, submission.workspace.absolute(),
                     single=submission.document.get("splitter") is None,
                     slots=options.get("slots"), outputs=submission.outputs,
                     environment=payload.environment(os.environ), units=units,
@@ -213,14 +213,16 @@ class LocalBackend:
         ]
 
     def fetch(self, backend_id: str, files: Sequence[OutputFile], to: Path) -> Sequence[Path]:
-        """The files: they are on this machine, and copied only to another folder."""
+        """The files: they are on this machine, and copied only to another folder. NotFound."""
         place, single = self._place(backend_id)
         found = []
         for one in files:
             k = one.k or 0
             source = runs.place_of(place, single, k) / "output" / one.name
             target = runs.place_of(str(to), single, k) / "output" / one.name
-            if source != target and not target.exists():
+            if not source.is_file():
+                raise NotFound(f"Subjob {k} has no output {one.name}.", k=k)
+            if source != target and not _same(source, target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 new = target.with_name(f".new-{target.name}")
                 shutil.copy2(source, new)
@@ -307,9 +309,18 @@ class LocalBackend:
         self._started = time.monotonic()
         with (self._home / "helper.log").open("ab") as log:
             self._helpers.append(subprocess.Popen(
-                [sys.executable, "-m", "jedi_client.gpi.local.helper", str(self._home)],
+                [sys.executable, "-P", "-m", "jedi_client.gpi.local.helper", str(self._home)],
                 start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             ))  # fmt: skip
+
+
+def _same(source: Path, copy: Path) -> bool:
+    """True if a copy is of the present content, by its size and time."""
+    try:
+        old, new = copy.stat(), source.stat()
+    except FileNotFoundError:
+        return False
+    return (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
 
 
 def _as_json(program: Program, files: Sequence[Any], inputs: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from jedi_client.errors import JediError
 from jedi_client.gpi.contents import Contents
@@ -36,7 +37,12 @@ GRACE_S = 2.0
 LOOK_S = 0.25
 """Seconds between two looks at runs of an earlier helper, and at those that are being killed."""
 AGAIN_S = 2.0
-"""Seconds until the next try after an error of the file."""
+"""Seconds until the next try after a passing error of the file."""
+PASSING = ("no_space", "registry_busy")
+"""Codes of passing errors of the file."""
+PROBES_S = 0.5
+"""Seconds that a new helper tries to get the lock. Sessions hold it for an instant to see whether
+there is a helper."""
 
 
 class Helper:
@@ -91,7 +97,7 @@ class Helper:
                 one.forget()
             raise
         for run, end in self._ends.values():
-            if end.status != "waiting":
+            if end.status != "waiting" and end.kept:
                 payload.clean(run)
         self._ends.clear()
         for one in launched:
@@ -115,27 +121,33 @@ class Helper:
 
     def _ended(self, key: tuple[int, int], run: LocalRun) -> None:
         """The end of a run whose process is gone."""
-        killed = self._dying.pop(key, None) is not None or run.to_kill
-        if killed:
-            signal_group(self._group(run), signal.SIGKILL)
-        self._ends[key] = run, _end_of(run, killed=killed)
+        code = payload.exit_code(run.folder)
+        killed = self._dying.pop(key, None) is not None or (run.to_kill and code != 0)
+        if killed or code is None:
+            self._signal(run, signal.SIGKILL)
+        self._ends[key] = run, _end_of(run, code, killed=killed)
 
-    def _group(self, run: LocalRun) -> int:
+    def _signal(self, run: LocalRun, number: signal.Signals) -> None:
+        """Send a signal to all processes of a run."""
         one = self._ours.get((run.job, run.k))
-        return one.process.pid if one else run.pid or 0
+        pid, birth = (one.process.pid, one.born) if one else (run.pid, run.born)
+        if pid:
+            signal_group(pid, birth, number)
 
     def _kill(self, doomed: list[tuple[int, int]]) -> None:
-        """End the processes of runs: first politely."""
+        """End the processes of runs: first politely. A run that has its exit code is over."""
         now = time.monotonic()
         for key in doomed:
             one = self._ours.get(key)
             found = one.run if one else self._found.get(key)
-            if found is None:
+            if found is None or (
+                key not in self._dying and payload.exit_code(found.folder) is not None
+            ):
                 continue
             first = self._dying.setdefault(key, now)
             late = now > first + GRACE_S
             if first == now or late:
-                signal_group(self._group(found), signal.SIGKILL if late else signal.SIGTERM)
+                self._signal(found, signal.SIGKILL if late else signal.SIGTERM)
 
     def _launch(self, chosen: list[LocalRun]) -> tuple[list[Launched], list[RunEnd]]:
         """Prepare runs; those that can't be prepared have failed."""
@@ -156,22 +168,22 @@ def _attempt(run: LocalRun) -> LocalRun:
                     run.environment, None, None, False)  # fmt: skip
 
 
-def _end_of(run: LocalRun, *, killed: bool) -> RunEnd:
+def _end_of(run: LocalRun, code: int | None, *, killed: bool) -> RunEnd:
     """The end that the files of an attempt show."""
-    code = payload.exit_code(run.folder)
     started, ended = payload.times(run.folder)
     last = ended or time.time()
 
-    def end(status: str, reason: str | None) -> RunEnd:
-        return RunEnd(run.job, run.k, run.attempt, status, code, reason, started, last)
+    def end(status: str, reason: str | None, *, kept: bool = True) -> RunEnd:
+        return RunEnd(run.job, run.k, run.attempt, status, code, reason, started, last, kept)
 
     if code is None and not killed and not payload.began(run.folder):
         return end("waiting", None)
     try:
         missing = payload.collect(run)
     except PayloadProblem as error:
-        return end("killed" if killed else "failed", f"{error}.")
-    if killed and code != 0:
+        why = f"{error}. They are still in {run.folder / 'work'}."
+        return end("killed" if killed else "failed", why, kept=False)
+    if killed:
         return end("killed", "It was killed.")
     if code is None:
         return end("failed", "Its process ended without an exit code: somebody killed it, or this "
@@ -194,17 +206,28 @@ def _said(code: int, run: LocalRun) -> str:
 
 
 @contextmanager
-def alone(home: Path) -> Iterator[bool]:
-    """The right to be the helper of a home; False: another one is."""
+def alone(home: Path, patience_s: float = 0.0) -> Iterator[bool]:
+    """The right to be the helper of a home; False: another one is, also after some patience."""
+    until = time.monotonic() + patience_s
     with (home / "helper.lock").open("a") as file:
+        while not (mine := _locked(file)) and time.monotonic() < until:
+            time.sleep(0.02)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise
-            yield False
-            return
-        yield True
+            yield mine
+        finally:
+            if mine:  # a process that was forked meanwhile has the file open, too
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _locked(file: IO[str]) -> bool:
+    """Lock a file. Return False if another process has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise
+        return False
+    return True
 
 
 class Bell:
@@ -243,7 +266,7 @@ def serve(home: Path, idle_s: float = IDLE_S) -> None:
     """Serve a home until nothing is left to do, unless another helper does."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     while True:
-        with alone(home) as mine:
+        with alone(home, PROBES_S) as mine:
             if not mine:
                 return
             helper = Helper(home, cores or 1)
@@ -259,7 +282,9 @@ def _serve(helper: Helper, bell: Bell, idle_s: float) -> None:
     while helper.busy or time.monotonic() < quiet_since + idle_s:
         try:
             happened = helper.step()
-        except JediError as error:  # no room, or a session that writes for long: try again
+        except JediError as error:
+            if error.code not in PASSING:
+                raise
             print(error, file=sys.stderr, flush=True)
             bell.wait(AGAIN_S)
             happened = True

@@ -2,7 +2,7 @@
 
 A small shell stands between: it waits for a line before it runs the program, and writes the exit
 code to a file. So a run that its helper did not note never begins, and one whose helper died still
-has its end.
+has its end. SIGTERM does not end the shell, so the program has time to clean up.
 
 Source: docs/reference/ganga.md#local.
 """
@@ -24,6 +24,7 @@ from jedi_client.gpi.local.processes import born
 from jedi_client.gpi.local.runs import LocalRun
 
 _SHELL = """
+trap : TERM
 read -r go || exit 125
 d=$1; shift
 : >"$d/began"
@@ -74,7 +75,7 @@ def launch(run: LocalRun, contents: Contents) -> Launched:
         for source, name, digest, mode in run.program["files"]:
             _place(contents, source, digest, work, name, mode)
         return _started(run, work)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ValueError: such as an argument that is no text
         raise PayloadProblem(f"Its working directory could not be prepared: {error}") from error
 
 
@@ -93,15 +94,23 @@ def _place(contents: Contents, source: str, digest: str, work: Path, name: str, 
 
 def _started(run: LocalRun, work: Path) -> Launched:
     program = run.program
-    executable = program["executable"]
-    if "/" not in executable and (work / executable).is_file():
-        executable = f"./{executable}"
+    environment = _environment_of(run)
+    executable = _path_of(program["executable"], work, environment)
     process = subprocess.Popen(
         ["/bin/sh", "-c", _SHELL, "sh", str(run.folder), executable, *program["args"]],
-        cwd=work, env=_environment_of(run), stdin=subprocess.PIPE,
+        cwd=work, env=environment, stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     return Launched(run, process, born(process.pid))
+
+
+def _path_of(executable: str, work: Path, environment: Mapping[str, str]) -> str:
+    """The path of a program. A bare name could be a builtin of the shell, such as echo."""
+    if "/" in executable:
+        return executable
+    if (work / executable).is_file():
+        return f"./{executable}"
+    return shutil.which(executable, path=environment.get("PATH")) or f"./{executable}"
 
 
 def _environment_of(run: LocalRun) -> Mapping[str, str]:
@@ -180,7 +189,8 @@ def clean(run: LocalRun) -> None:
     shutil.rmtree(run.folder / "work", ignore_errors=True)
 
 
-_SECRET = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY")
+_SECRET = ("TOKEN", "SECRET", "PASSW", "PASSPHRASE", "_PASS", "_PWD", "APIKEY", "_KEY",
+           "CREDENTIAL")  # fmt: skip
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

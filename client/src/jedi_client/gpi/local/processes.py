@@ -33,7 +33,9 @@ def lives(pid: int | None, birth: str | None) -> bool:
     return pid is not None and birth is not None and born(pid) == birth
 
 
-def signal_group(pid: int, number: signal.Signals) -> None:
-    """Send a signal to all processes of a group; there may be none."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+def signal_group(pid: int, birth: str | None, number: signal.Signals) -> None:
+    """Send a signal to all processes of the group that a process leads, or led; there may be none.
+    If a later process has its number, the group is gone: nobody gets a number in use."""
+    if born(pid) in (None, birth):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, number)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 _CHANGE = "(SELECT change FROM local_state)"
+_LIVE = "status IN ('waiting', 'running')"
+"""The condition of the index of live runs. SQLite takes that index only for this very text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class LocalRun:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The end of a run: completed, failed or killed, with times in seconds of the epoch."""
+    """The end of a run: completed, failed or killed, with times in seconds of the epoch. `kept`:
+    its outputs are in the folder of its unit."""
 
     job: int
     k: int
@@ -49,6 +52,7 @@ class RunEnd:
     reason: str | None
     started: float | None
     ended: float
+    kept: bool = True
 
 
 def place_of(root: str, single: bool, k: int) -> Path:
@@ -158,7 +162,7 @@ def programs(db: sqlite3.Connection, job: int, ks: Sequence[int]) -> dict[int, d
 _SELECT = """
 SELECT r.job, r.k, r.attempt, r.program, j.place, j.single, j.outputs, j.environment, r.pid, r.born,
   r.to_kill
-FROM local_runs r JOIN local_jobs j ON j.id = r.job
+FROM local_runs r INDEXED BY local_runs_live JOIN local_jobs j ON j.id = r.job
 """
 
 
@@ -171,20 +175,25 @@ def _run(row: tuple[Any, ...]) -> LocalRun:
 
 def running(db: sqlite3.Connection) -> list[LocalRun]:
     """The runs that the file says run."""
-    return [_run(row) for row in db.execute(f"{_SELECT} WHERE r.status = 'running'")]
+    return [_run(row) for row in db.execute(f"{_SELECT} WHERE r.status = 'running' AND r.{_LIVE}")]
 
 
 def to_kill(db: sqlite3.Connection) -> list[tuple[int, int]]:
     """The running units that somebody wants killed."""
     return db.execute(
-        "SELECT job, k FROM local_runs WHERE status = 'running' AND to_kill"
+        f"SELECT job, k FROM local_runs WHERE status = 'running' AND {_LIVE} AND to_kill"
     ).fetchall()
 
 
-_FIRST = """
-SELECT DISTINCT r.job, j.slots FROM local_runs r JOIN local_jobs j ON j.id = r.job
-WHERE r.status = 'waiting' ORDER BY r.job
+_FIRST = f"""
+WITH RECURSIVE due (job) AS (
+  SELECT min(job) FROM local_runs WHERE status = 'waiting' AND {_LIVE}
+  UNION ALL
+  SELECT (SELECT min(job) FROM local_runs WHERE status = 'waiting' AND {_LIVE} AND job > due.job)
+  FROM due WHERE job IS NOT NULL)
+SELECT due.job, j.slots FROM due JOIN local_jobs j ON j.id = due.job ORDER BY due.job
 """
+"""The jobs with waiting runs: one look at the index for each, not one for each run."""
 
 
 def waiting(
@@ -202,8 +211,8 @@ def waiting(
         room = free if slots is None else slots - busy.get(job, 0)
         if room <= 0:
             continue
-        rows = db.execute(f"{_SELECT} WHERE r.status = 'waiting' AND r.job = ? ORDER BY r.k "
-                          "LIMIT ?", (job, room + len(taken)))  # fmt: skip
+        rows = db.execute(f"{_SELECT} WHERE r.status = 'waiting' AND r.{_LIVE} AND r.job = ? "
+                          "ORDER BY r.k LIMIT ?", (job, room + len(taken)))  # fmt: skip
         new = [one for one in map(_run, rows) if (one.job, one.k) not in taken][:room]
         found += new
         free -= len(new)
@@ -212,8 +221,7 @@ def waiting(
 
 def is_waiting(db: sqlite3.Connection) -> bool:
     """True if a run waits or runs."""
-    return db.execute("SELECT 1 FROM local_runs WHERE status IN ('waiting', 'running') "
-                      "LIMIT 1").fetchone() is not None  # fmt: skip
+    return db.execute(f"SELECT 1 FROM local_runs WHERE {_LIVE} LIMIT 1").fetchone() is not None
 
 
 _START = f"""
@@ -249,8 +257,13 @@ def end(db: sqlite3.Connection, ends: Sequence[RunEnd]) -> None:
     )
 
 
+_WAIT_AGAIN = f"""
+UPDATE local_runs SET status = 'waiting', attempt = attempt - 1, pid = NULL, born = NULL,
+  change = {_CHANGE}
+WHERE job = ? AND k = ? AND status = 'running'
+"""
+
+
 def wait_again(db: sqlite3.Connection, runs: Iterable[LocalRun]) -> None:
     """Runs that never began wait again."""
-    db.executemany("UPDATE local_runs SET status = 'waiting', attempt = attempt - 1, pid = NULL, "
-                   "born = NULL WHERE job = ? AND k = ? AND status = 'running'",
-                   [(one.job, one.k) for one in runs])  # fmt: skip
+    db.executemany(_WAIT_AGAIN, [(one.job, one.k) for one in runs])

@@ -19,6 +19,22 @@ _FULL = {"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"}
 _BUSY = {"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_LOCKED"}
 
 
+def own_guid(folder: Path) -> str:
+    """The GUID of the registry in a folder of the client."""
+    file = RegistryFile(folder / "registry.db")
+    try:
+        return guid_in(file)
+    finally:
+        file.close()
+
+
+def guid_in(file: RegistryFile) -> str:
+    """The GUID of a registry."""
+    with file.reading() as db:
+        found: str = db.execute("SELECT guid FROM registry").fetchone()[0]
+    return found
+
+
 class RegistryFile:
     """The SQLite file of a registry, opened at its first use: by one thread at a time, and anew in
     a forked process. Several processes may use it. `read_only`: also a file, or a folder, without

@@ -21,7 +21,7 @@ from jedi_client.gpi.interfaces import (
 )
 from jedi_client.gpi.status import ENDED, after
 from jedi_client.gpi.store import refusals
-from jedi_client.gpi.store.database import RegistryFile
+from jedi_client.gpi.store.database import RegistryFile, guid_in
 from jedi_client.gpi.store.rows import (
     LISTED,
     UNIT,
@@ -113,9 +113,7 @@ class SqliteStore:
 
     @cached_property
     def guid(self) -> str:
-        with self.file.reading() as db:
-            found: str = db.execute("SELECT guid FROM registry").fetchone()[0]
-        return found
+        return guid_in(self.file)
 
     @property
     def read_only(self) -> bool:
