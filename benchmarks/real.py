@@ -29,8 +29,8 @@ _ENDED = text("SELECT count(*) FROM jedi_tasks WHERE status = ANY(:final)")
 
 
 @contextmanager
-def system(engine: Engine, **settings: object) -> Iterator[None]:
-    """`jedi up` with these knobs (`_` for the first dot), down again afterwards."""
+def system(engine: Engine, **settings: object) -> Iterator[Callable[..., None]]:
+    """`jedi up` with these knobs (`_` for the first dot), down again afterwards; runs `jedi`."""
     with tempfile.TemporaryDirectory(prefix="jedi-bench-") as path:
         home = Home(Path(path) / "home")
         url = engine.url.render_as_string(hide_password=False)
@@ -45,7 +45,7 @@ def system(engine: Engine, **settings: object) -> Iterator[None]:
             with engine.begin() as tx:
                 for name, value in settings.items():
                     knobs.put(tx, name.replace("_", ".", 1), value, "bench")
-            yield
+            yield jedi
         finally:
             jedi("down")
             home.discard()

@@ -13,7 +13,9 @@ from pathlib import Path
 
 TERMINATED = "pilot_terminated"
 STALE = "stale"
-HOLD, GO = b"h", b"g"  # to the payload monitor: suspend the payload, or let it go on
+HOLD, GO, END = b"h", b"g", b"e"
+"""Orders to the payload monitor: suspend the payload, let it go on, end it."""
+
 _TAIL_LINES = 20
 _TAIL_CHARS = 4000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
-from collections import deque
 from typing import Any
 
 from .base import STALE, PayloadFailure, Stop
@@ -13,12 +13,16 @@ from .wire import ServiceRefusal, ServiceUnreachable, Wire, verdict
 
 ReportFields = dict[str, Any]
 
+EARLY_S = 0.3
+"""Age of a status before the service learns of it."""
+
 
 class HeartbeatThread(threading.Thread):
-    """Sends early reports in order, then heartbeats with figures and the last lines of output.
+    """Sends a job's status while it runs, and heartbeats with figures and the last lines of output.
 
-    Each try is one exchange: an unreachable service costs the job nothing, and the next beat
-    repeats unsent data. The service's answer may stop the job.
+    A status is sent when the job has it for EARLY_S: the end of a shorter job says it all. Each try
+    is one exchange: an unreachable service costs the job nothing, and the next beat repeats unsent
+    data. The service's answer may stop the job.
     """
 
     def __init__(self, wire: Wire, stop: Stop, key: dict[str, int], interval_s: float) -> None:
@@ -31,11 +35,13 @@ class HeartbeatThread(threading.Thread):
         self._closing = False
         self._measures: dict[str, float] = {}
         self._tails: list[str] | None = None  # not yet sent
-        self.unanswered: deque[ReportFields] = deque()  # reports the service has not answered
+        self._report: ReportFields | None = None  # not yet answered
+        self._report_at = math.inf
 
     def tell(self, report: ReportFields) -> None:
-        """Send a report at once, or as soon as the service answers."""
-        self.unanswered.append(report)
+        """Send a report soon, or as soon as the service answers; a later one replaces it."""
+        self._report_at = min(self._report_at, time.monotonic() + EARLY_S)
+        self._report = report
         self._wake.set()
 
     def note(self, line: dict[str, Any]) -> None:
@@ -51,10 +57,11 @@ class HeartbeatThread(threading.Thread):
     def run(self) -> None:
         due = time.monotonic() + self._interval_s
         while not self._closing:
-            self._wake.wait(max(0.0, due - time.monotonic()))
+            self._wake.wait(max(0.0, min(due, self._report_at) - time.monotonic()))
             self._wake.clear()
             try:
-                self._deliver()
+                if time.monotonic() >= min(due, self._report_at):
+                    self._deliver()
                 if time.monotonic() >= due:
                     self._beat()
             except ServiceUnreachable:
@@ -65,17 +72,15 @@ class HeartbeatThread(threading.Thread):
                 due = time.monotonic() + self._interval_s
 
     def _deliver(self) -> None:
-        while self.unanswered and self._stop_job.why is None and not self._closing:
-            report = self.unanswered.popleft()
-            try:
-                answer = self._wire.ask("report", {"reports": [report]})
-            except ServiceUnreachable:
-                self.unanswered.appendleft(report)
-                raise
-            if verdict(answer) == STALE:
-                self._stop_job.ask(
-                    PayloadFailure(STALE, "The service has given this job to another.")
-                )
+        self._report_at = math.inf  # a service that is away is asked again with the next beat
+        report = self._report
+        if report is None or self._closing or self._stop_job.why is not None:
+            return
+        answer = self._wire.ask("report", {"reports": [report]})
+        if report is self._report:
+            self._report = None
+        if verdict(answer) == STALE:
+            self._stop_job.ask(PayloadFailure(STALE, "The service has given this job to another."))
 
     def _beat(self) -> None:
         answer = self._wire.ask("heartbeat", {"beats": [{**self._key, "measures": self._measures}]})

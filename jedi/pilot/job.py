@@ -7,7 +7,7 @@ import sys
 import tarfile
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ class PilotSetup:
     heartbeat_s: float
     share: Sequence[str] = ()
     path: str | None = None
+    payloads: payload.PayloadRunner = field(default_factory=payload.PayloadRunner)
 
 
 class PilotJob:
@@ -185,7 +186,7 @@ class PilotJob:
         }
         wrong: PayloadFailure | None = None
         try:
-            ended = payload.run(spec, self._node.stop, self._hear, consumer)
+            ended = self._node.payloads.run(spec, self._node.stop, self._hear, consumer)
         finally:
             self._ended_at = utc()
             if consumer:
@@ -245,11 +246,10 @@ class PilotJob:
         stop = self._node.stop
         stale = any(one is not None and one.code == STALE for one in (stop.why, failure))
         stop.clear()
-        for report in (*self._heart.unanswered, self._last_report(failure)):
-            if stale:
-                break
+        if not stale:
+            report = {"reports": [self._last_report(failure)]}
             try:
-                answer = self._node.wire.insist("report", {"reports": [report]}, _LAST_WORD_S)
+                answer = self._node.wire.insist("report", report, _LAST_WORD_S)
             except ServiceRefusal:
                 self._discard()
                 raise

@@ -52,6 +52,8 @@ def main() -> int:
         if stop.why is None:
             print(f"pilot: the service does not take us on: {error}", file=sys.stderr)
         return 1
+    finally:
+        node.payloads.close()
     return 0
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .base import GO, HOLD, PayloadFailure, Stop, last_lines
+from .base import END, GO, HOLD, PayloadFailure, Stop, last_lines
 from .event_consumer import EventConsumer
 from .procs import Children, PayloadAccount
 
@@ -72,62 +72,96 @@ def _lets_in(user: PayloadAccount, info: os.stat_result) -> bool:
     return bool(info.st_mode >> shift & 1)
 
 
-def run(
-    spec: Mapping[str, Any],
-    stop: Stop,
-    hear: Callable[[PayloadMessage], None],
-    consumer: EventConsumer | None = None,
-) -> Ended:
-    """Run {command, cwd, env, user: [uid, gid, name]|null, limits, attempt, share} to its end.
+class PayloadRunner:
+    """Runs payloads one after another, by a monitor that serves many of them."""
 
-    `hear` gets every line of the monitor; the first one says that the payload runs. `consumer`
-    serves the payload with ranges of events. When this returns or raises, no descendant of the
-    payload is alive. Raises Failure if it was stopped.
-    """
-    stop.check()
-    log = Path(spec["attempt"]) / "pilot.log"
-    events = tuple(consumer.payload_fds) if consumer else ()
-    monitor = _start(log, events)
-    if consumer:
-        consumer.given()
-        spec = {**spec, "events": events}
-    end: PayloadMessage | None = None
-    try:
-        with contextlib.suppress(BrokenPipeError):  # it is dead: its missing end says so below
-            _pipe(monitor.stdin).write(json.dumps(spec).encode() + b"\n")
-        for line in _lines(monitor, stop):
-            hear(line)
-            end = line.get("end")
-    finally:
-        _end_monitor(monitor)
-    stop.check()
-    if end is None:
-        last_line = last_lines(log.read_bytes()).strip().rpartition("\n")[2]
-        raise PayloadFailure(
-            "pilot_error",
-            f"The payload monitor ended without a result ({monitor.returncode}): {last_line}",
-        )
-    return Ended(end["exit_code"], end["failure"] and PayloadFailure(*end["failure"]))
+    def __init__(self) -> None:
+        self._monitor: subprocess.Popen[bytes] | None = None
+
+    def run(
+        self,
+        spec: Mapping[str, Any],
+        stop: Stop,
+        hear: Callable[[PayloadMessage], None],
+        consumer: EventConsumer | None = None,
+    ) -> Ended:
+        """Run {command, cwd, env, user: [uid, gid, name]|null, limits, attempt, share} to its end.
+
+        `hear` gets every line of the monitor; the first one says that the payload runs. `consumer`
+        serves the payload with ranges of events. When this returns or raises, no descendant of the
+        payload is alive. Raises Failure if it was stopped.
+        """
+        stop.check()
+        if consumer:
+            self.close()  # a monitor gets the descriptors for events when it starts
+            spec = {**spec, "events": tuple(consumer.payload_fds)}
+        monitor = self._take(spec.get("events", ()))
+        if consumer:
+            consumer.given()
+        end: PayloadMessage | None = None
+        try:
+            _order(monitor, json.dumps(spec).encode())
+            for line in _lines(monitor, stop):
+                hear(line)
+                end = line.get("end")
+        finally:
+            if end is None or consumer:
+                self.close()
+        stop.check()
+        if end is None:
+            log = Path(spec["attempt"]) / "pilot.log"
+            last_line = last_lines(log.read_bytes()).strip().rpartition("\n")[2]
+            raise PayloadFailure(
+                "pilot_error",
+                f"The payload monitor ended without a result ({monitor.returncode}): {last_line}",
+            )
+        return Ended(end["exit_code"], end["failure"] and PayloadFailure(*end["failure"]))
+
+    def close(self) -> None:
+        """End the monitor and all processes of its payload."""
+        if self._monitor is None:
+            return
+        monitor, self._monitor = self._monitor, None
+        _pipe(monitor.stdin).close()
+        _pipe(monitor.stdout).close()
+        try:
+            monitor.wait(_SILENCE_S)
+        except subprocess.TimeoutExpired:
+            monitor.kill()
+            monitor.wait()
+        Children().end_all()  # if it was killed, its processes fell to us
+
+    def _take(self, events: tuple[int, ...]) -> subprocess.Popen[bytes]:
+        """The monitor, a new one if there is none or it has ended since the last payload."""
+        if self._monitor and self._monitor.poll() is not None:
+            self.close()
+        if self._monitor is None:
+            self._monitor = _start(events)
+        return self._monitor
 
 
-def _start(log: Path, events: tuple[int, ...]) -> subprocess.Popen[bytes]:
+def _start(events: tuple[int, ...]) -> subprocess.Popen[bytes]:
     kept = ("LD_LIBRARY_PATH",)  # some Pythons do not start without; nothing else, no token
-    with log.open("ab") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(__file__).parent), "payload-monitor"],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            pass_fds=events,
-            env={name: os.environ[name] for name in kept if name in os.environ},
-            start_new_session=True,
-        )
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(__file__).parent), "payload-monitor"],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=events,
+        env={name: os.environ[name] for name in kept if name in os.environ},
+        start_new_session=True,
+    )
+
+
+def _order(monitor: subprocess.Popen[bytes], line: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):  # it is dead: its missing end says so
+        _pipe(monitor.stdin).write(line + b"\n")
 
 
 def _lines(monitor: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMessage]:
-    """Yield the monitor's messages until it ends. A stop closes its lifeline meanwhile. It learns
-    of a hold, or of the end of one, after its next message; it sends one each second."""
+    """Yield the monitor's messages on one payload, up to its end or the monitor's. A stop ends the
+    payload meanwhile. The monitor learns of a hold, or of the end of one, after its next message;
+    it sends one each second."""
     output = _pipe(monitor.stdout)
     watched: list[Any] = [output, stop]
     rest, held = b"", False
@@ -136,30 +170,20 @@ def _lines(monitor: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMess
         if not ready:
             monitor.kill()
         if stop in ready:
-            _pipe(monitor.stdin).close()
+            _order(monitor, END)
             watched = [output]
         if output in ready:
             data = output.read(1 << 16)
             if not data:
                 return
             *lines, rest = (rest + data).split(b"\n")
-            yield from map(json.loads, lines)
+            for line in map(json.loads, lines):
+                yield line
+                if "end" in line:
+                    return
             if stop in watched and held != stop.held:
                 held = stop.held
-                with contextlib.suppress(BrokenPipeError):
-                    _pipe(monitor.stdin).write(HOLD if held else GO)
-
-
-def _end_monitor(monitor: subprocess.Popen[bytes]) -> None:
-    """End the monitor and all processes of the payload."""
-    _pipe(monitor.stdin).close()
-    _pipe(monitor.stdout).close()
-    try:
-        monitor.wait(_SILENCE_S)
-    except subprocess.TimeoutExpired:
-        monitor.kill()
-        monitor.wait()
-    Children().end_all()  # if it was killed, its processes fell to us
+                _order(monitor, HOLD if held else GO)
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

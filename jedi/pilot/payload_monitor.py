@@ -2,17 +2,19 @@
 
 Why a process of its own: when the pilot is killed with SIGKILL nobody could tidy up after it.
 The monitor holds a *lifeline*, its standard input: the pilot keeps the other end and the kernel
-closes it when the pilot dies, however it dies. A closed lifeline ends the payload; what comes over
-it suspends the payload or lets it go on. The monitor is
+closes it when the pilot dies, however it dies. A closed lifeline ends the payload; orders that come
+over it end the payload, suspend it or let it go on. The monitor is
 a subreaper, so every descendant, also one that forked twice and left its session, stays below it
 and is found. If the monitor itself is killed, the shell dies with it (PDEATHSIG) and the orphans
 fall to the pilot, a subreaper too.
 
-It starts as a fresh Python without the pilot's environment: the token is nowhere in it.
+It starts as a fresh Python without the pilot's environment: the token is nowhere in it. One monitor
+serves payload after payload: to start a Python costs ten times a payload that does nothing. When
+one begins, no process of the one before is alive.
 
-Input: one line of JSON (see `payload.py`), then the lifeline: HOLD and GO, after the first output.
-Output: lines of JSON, about one a second, {"measures": {...}, "tails": [stdout, stderr]}; the last
-one has "end" in addition.
+Input: lines. A payload is a line of JSON (see `payload.py`); HOLD, GO and END concern the payload
+that runs. Output: lines of JSON, about one a second, {"measures": {...}, "tails": [stdout,
+stderr]}; the last one of a payload has "end" in addition.
 """
 
 from __future__ import annotations
@@ -35,50 +37,22 @@ from pathlib import Path
 from typing import Any
 
 from . import procs
-from .base import GO, HOLD, PayloadFailure, last_lines
+from .base import END, GO, HOLD, PayloadFailure
 from .disk import DISK_FULL, SharedDisk
 from .event_lines import READ_FD, WRITE_FD
+from .monitor_pipes import LIFELINE, Lifeline, Tail
 from .private_directories import PrivateDirectories, SharedDirectories
 from .stage import remove_tree
 from .verdict import breach, judge
 
-KEEP_BYTES = 10_000_000  # of stdout and of stderr
 _FIRST_SAMPLES_S = (0.05, 0.2, 0.5)  # short payloads are measured too
 _SAMPLE_S = 1.0
 _PSS_S = 5.0
 _WALK_SLICE_S = 0.1
 _LAST_WALK_S = 5.0
 _LAST_OUTPUT_S = 5.0
-_LIFELINE = 0  # standard input
 _EVENTS = (READ_FD, WRITE_FD)
 _MIB = 1 << 20
-
-
-class Tail:
-    """The last KEEP_BYTES of a stream, in at most twice that memory."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._data = bytearray()
-        self.dropped = 0
-
-    def feed(self, data: bytes) -> None:
-        self._data += data
-        if len(self._data) > 2 * KEEP_BYTES:
-            self._trim()
-
-    def text(self) -> str:
-        return last_lines(bytes(self._data[-20_000:]))
-
-    def save(self) -> None:
-        self._trim()
-        note = f"[the first {self.dropped} bytes were not kept]\n" if self.dropped else ""
-        self._path.write_bytes(note.encode() + self._data)
-
-    def _trim(self) -> None:
-        excess = max(0, len(self._data) - KEEP_BYTES)
-        self.dropped += excess
-        del self._data[:excess]
 
 
 class DirectoryMeter:
@@ -140,7 +114,8 @@ class DirectoryMeter:
 class PayloadMonitor:
     """One payload: `run()` returns when neither it nor a descendant is alive."""
 
-    def __init__(self, spec: dict[str, Any]) -> None:
+    def __init__(self, spec: dict[str, Any], lifeline: Lifeline) -> None:
+        self._lifeline = lifeline
         self._command: str = spec["command"]
         self._cwd: str = spec["cwd"]
         self._env: dict[str, str] = spec["env"]
@@ -167,14 +142,22 @@ class PayloadMonitor:
         self._held_since: float | None = None
         self._held_s = 0.0  # in holds that are over
         self._next_pss = 0.0
+        self._ended_cpu_s = _ended_cpu_s()  # of the payloads before
+        self._io_before = _payload_io()
+        self._open = contextlib.ExitStack()
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Run it to its end. False: a process of it can't be ended."""
+        with self._open:
+            return self._run()
+
+    def _run(self) -> bool:
         self._part()
         self._disk = SharedDisk(self._attempt, self._limits, self._meter.step(_LAST_WALK_S))
         shell = self._start()
         for fd in self._events:  # else the pilot would never see the payload's end of them
             os.close(fd)
-        children = procs.Children(shell.pid)
+        children = self._children = procs.Children(shell.pid)
         self._listen(shell)
         self._tell()
         samples = iter(_FIRST_SAMPLES_S)
@@ -186,8 +169,10 @@ class PayloadMonitor:
                 self._sample()
                 due = next(samples, time.monotonic() - self._started + _SAMPLE_S) + self._started
         wall_s = self._wall_s()
-        children.end_all()
+        nobody_left = children.end_all()
         self._finish(children.status, wall_s)
+        shell.returncode = 0  # reaped above; nothing waits for it
+        return nobody_left
 
     # -- start
 
@@ -258,14 +243,19 @@ class PayloadMonitor:
     def _listen(self, shell: subprocess.Popen[bytes]) -> None:
         """Everything that may happen becomes readable: lifeline, output, the death of a child."""
         wake_read, wake_write = os.pipe()
-        os.set_blocking(wake_read, False)
-        os.set_blocking(wake_write, False)
+        for fd in (wake_read, wake_write):
+            os.set_blocking(fd, False)
+            self._open.callback(os.close, fd)
+        self._open.callback(signal.set_wakeup_fd, -1)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self._open.enter_context(self._selector)
         self._register(wake_read, lambda: os.read(wake_read, 4096))
-        self._register(_LIFELINE, self._obey)
+        self._register(LIFELINE, self._hear)
+        self._obey()  # orders that came with the payload
         for stream, tail in ((shell.stdout, self._out), (shell.stderr, self._err)):
             assert stream is not None
+            self._open.enter_context(stream)
             os.set_blocking(stream.fileno(), False)
             self._register(stream.fileno(), functools.partial(self._read, stream.fileno(), tail))
 
@@ -274,18 +264,24 @@ class PayloadMonitor:
     def _register(self, fd: int, action: Callable[[], object]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, action)
 
-    def _obey(self) -> None:
-        order = os.read(_LIFELINE, 64)[-1:]
-        if not order:
+    def _hear(self) -> None:
+        self._lifeline.read()
+        if self._lifeline.closed:
             self._told_to_end = True
-            self._selector.unregister(_LIFELINE)
-        elif order == HOLD and self._held_since is None:
-            procs.suspend()
-            self._held_since = time.monotonic()
-        elif order == GO and self._held_since is not None:
-            procs.resume()
-            self._held_s += time.monotonic() - self._held_since
-            self._held_since = None
+            self._selector.unregister(LIFELINE)
+        self._obey()
+
+    def _obey(self) -> None:
+        for order in self._lifeline.lines():
+            if order == END:
+                self._told_to_end = True
+            elif order == HOLD and self._held_since is None:
+                procs.suspend()
+                self._held_since = time.monotonic()
+            elif order == GO and self._held_since is not None:
+                procs.resume()
+                self._held_s += time.monotonic() - self._held_since
+                self._held_since = None
 
     def _read(self, fd: int, tail: Tail) -> None:
         data = os.read(fd, 1 << 16)
@@ -333,20 +329,16 @@ class PayloadMonitor:
 
     def _note_cpu(self, living_s: float) -> None:
         """CPU time of the reaped and of the living: some of it can get lost, none comes back."""
-        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self._cpu_s = max(self._cpu_s, reaped.ru_utime + reaped.ru_stime + living_s)
+        self._cpu_s = max(self._cpu_s, _ended_cpu_s() - self._ended_cpu_s + living_s)
 
     def _measures(self, wall_s: float) -> dict[str, float]:
-        # The kernel adds a child's traffic to its parent's account when it is reaped. What our
-        # only thread did itself stands apart and is taken off.
-        read, written = procs.io_bytes("/proc/self/io")
-        own_read, own_written = procs.io_bytes("/proc/thread-self/io")
+        read, written = (now - old for now, old in zip(_payload_io(), self._io_before, strict=True))
         return {
             "cpu_s": round(self._cpu_s, 3),
             "max_rss_kb": self._max_rss_kb,
             "max_pss_kb": self._max_pss_kb,
-            "read_bytes": max(0, read - own_read),
-            "write_bytes": max(0, written - own_written),
+            "read_bytes": max(0, read),
+            "write_bytes": max(0, written),
             "workdir_kb": self._meter.peak_kb,
             "wall_s": round(wall_s, 3),
         }
@@ -361,7 +353,7 @@ class PayloadMonitor:
             continue
         # the kernel's peak of the largest single process, which no sample need have met; it
         # includes the fork before the exec, so it is never below our own size
-        peak_kb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        peak_kb = self._children.max_rss_kb
         self._max_rss_kb = max(self._max_rss_kb, peak_kb)
         self._max_pss_kb = max(self._max_pss_kb, peak_kb)
         self._note_cpu(0.0)
@@ -399,14 +391,37 @@ class PayloadMonitor:
             self._told_to_end = self._pilot_gone = True
 
 
+def _ended_cpu_s() -> float:
+    """Processor time of all processes that were reaped here."""
+    reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return reaped.ru_utime + reaped.ru_stime
+
+
+def _payload_io() -> tuple[int, int]:
+    """Bytes read and written by all processes that were reaped here. The kernel adds them to the
+    account of this process; the account of its only thread stands apart and is taken off."""
+    read, written = procs.io_bytes("/proc/self/io")
+    own_read, own_written = procs.io_bytes("/proc/thread-self/io")
+    return read - own_read, written - own_written
+
+
 def main() -> None:
     os.umask(0o077)  # the payload's own is another one
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the pilot blocks what its threads wait for
     procs.become_subreaper()
-    spec = json.loads(sys.stdin.buffer.readline())
-    if spec.get("events"):
-        _renumber(spec["events"])
-    PayloadMonitor(spec).run()
+    lifeline = Lifeline()
+    while (spec := lifeline.next_payload()) is not None:
+        _log_to(Path(spec["attempt"], "pilot.log"))
+        if spec.get("events"):
+            _renumber(spec["events"])
+        if not PayloadMonitor(spec, lifeline).run():
+            return  # the next payload must not meet the processes of this one
+
+
+def _log_to(log: Path) -> None:
+    """What goes wrong here is written to the log of the payload's attempt."""
+    with log.open("ab") as stderr:
+        os.dup2(stderr.fileno(), 2)
 
 
 def _renumber(given: list[int]) -> None:

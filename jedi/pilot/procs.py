@@ -208,31 +208,34 @@ class Children:
     def __init__(self, main: int = 0) -> None:
         self._main = main
         self.status: int | None = None  # wait status of `main`, once it has ended
+        self.max_rss_kb = 0  # of the largest process that was reaped, or that it had waited for
 
     def reap(self) -> bool:
         """Collect the dead; True while there are children."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:
                 return True
+            self.max_rss_kb = max(self.max_rss_kb, used.ru_maxrss)
             if pid == self._main:
                 self.status = status
 
-    def end_all(self, patience_s: float = 60.0) -> None:
-        """Kill every descendant and reap it.
+    def end_all(self, patience_s: float = 60.0) -> bool:
+        """Kill every descendant and reap it; True if none is left.
 
         All are stopped before one is killed: a stopped process can't fork, so a fork bomb
         comes to rest, and it can't wait for its children, so no pid is recycled under our hand.
         Gives up after `patience_s`: a process in uninterruptible sleep can't be killed by anybody.
         """
         deadline = time.monotonic() + patience_s
-        while self.reap() and time.monotonic() < deadline:
+        while (left := self.reap()) and time.monotonic() < deadline:
             for pid in suspend():
                 _signal(pid, signal.SIGKILL)
             time.sleep(0.002)
+        return not left
 
 
 def suspend() -> set[int]:

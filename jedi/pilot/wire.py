@@ -8,6 +8,7 @@ import json
 import random
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -47,7 +48,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Wire:
-    """The four verbs and the sandbox. Every exchange is a connection of its own."""
+    """The four verbs and the sandbox. Each thread keeps its connection as long as both sides do."""
 
     def __init__(
         self, url: str, token: str, stop: Stop, retry_s: float, certificate: str | None = None
@@ -60,6 +61,7 @@ class Wire:
         self._stop = stop
         self._retry_s = retry_s
         self._trusted = False
+        self._kept = threading.local()
 
     def ask(self, verb: str, body: ServiceAnswer) -> ServiceAnswer:
         """POST once. Raises Away, Refused."""
@@ -90,12 +92,9 @@ class Wire:
 
     def _exchange(self, method: str, path: str, body: str | None, read: Callable[[bytes], T]) -> T:
         try:
-            with contextlib.closing(self._connect()) as connection:
-                connection.request(method, path, body, self._headers)
-                response = connection.getresponse()
-                content = response.read()
+            status, content = self._answer(method, path, body)
             self._trusted = True
-            if response.status == 200:
+            if status == 200:
                 return read(content)
         except ssl.SSLCertVerificationError as error:
             # one that was good is being renewed, and what a job has made can wait for that
@@ -104,12 +103,34 @@ class Wire:
             ) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise ServiceUnreachable(f"{path}: {error!r}") from error
-        answered = f"{path}: HTTP {response.status} {content[:500].decode('utf-8', 'replace')}"
-        raise (
-            ServiceUnreachable
-            if response.status >= 500 or response.status in _BUSY
-            else ServiceRefusal
-        )(answered)
+        answered = f"{path}: HTTP {status} {content[:500].decode('utf-8', 'replace')}"
+        away = status >= 500 or status in _BUSY
+        raise (ServiceUnreachable if away else ServiceRefusal)(answered)
+
+    def _answer(self, method: str, path: str, body: str | None) -> tuple[int, bytes]:
+        """Status and content of an answer. The service closes connections that were not used for
+        some seconds: an exchange that fails on a kept one is repeated on a new one."""
+        connection = self._kept.__dict__.pop("connection", None)
+        if connection is not None:
+            with contextlib.suppress(ConnectionError, http.client.BadStatusLine):
+                return self._exchange_on(connection, method, path, body)
+        return self._exchange_on(self._connect(), method, path, body)
+
+    def _exchange_on(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: str | None
+    ) -> tuple[int, bytes]:
+        try:
+            connection.request(method, path, body, self._headers)
+            response = connection.getresponse()
+            content = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            self._kept.connection = connection
+        return response.status, content
 
 
 def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HTTPConnection]:

@@ -52,7 +52,7 @@ def test_a_job_from_acquire_to_report(world: World) -> None:
     text = b"one two three\n"
     sandbox = world.sandbox(tar_gz(("./lib/count.sh", b"wc -w < in.txt")))
     world.order(
-        "sh lib/count.sh > out.txt; echo said; echo warned >&2; cp out.txt other",
+        "sh lib/count.sh > out.txt; echo said; echo warned >&2; cp out.txt other; sleep 1",
         sandbox=sandbox,
         inputs=[world.file("in.txt", text, adler32=adler(text))],
         outputs=[output("count.txt", "out.txt"), output("other"), output("no", None, True)],
@@ -60,10 +60,10 @@ def test_a_job_from_acquire_to_report(world: World) -> None:
     assert world.start().wait(DEADLINE_S) == 0
 
     reports = world.service.reports()
-    assert [r["status"] for r in reports] == ["starting", "running", "finished"]
-    last = reports[-1]
+    assert [r["status"] for r in reports][-2:] == ["running", "finished"]
+    running, last = reports[-2:]
     assert (last["exit_code"], last["error_code"], last["error_diag"]) == (0, None, None)
-    assert reports[1]["started_at"] == last["started_at"] <= last["ended_at"]
+    assert running["started_at"] == last["started_at"] <= last["ended_at"]
     assert last["stderr_tail"] == "warned\n"
     staged = world.staged()
     assert staged["count.txt"].strip() == b"3"
@@ -300,7 +300,7 @@ def test_stage_in_refuses(world: World, changes: dict[str, Any], code: str) -> N
     last = world.run("touch out", inputs=[world.file("in.txt", b"text\n", **changes)])
     assert (last["status"], last["error_code"]) == ("failed", code)
     assert last["started_at"] is None and last["exit_code"] is None
-    assert [r["status"] for r in world.service.reports()] == ["starting", "failed"]
+    assert "running" not in {r["status"] for r in world.service.reports()}
     assert set(world.staged()) == {"job.log.tgz"}
 
 
@@ -322,7 +322,7 @@ def test_what_the_task_names_itself_is_read_with_the_rights_of_the_payload(world
     for input_, code in zip(told, ["stagein_failed", *["stagein_missing"] * 2], strict=True):
         last = world.run("cat shut.txt", inputs=[input_])
         assert (last["status"], last["error_code"]) == ("failed", code)
-    assert "Permission denied" in str(world.service.reports()[-5]["error_diag"])
+    assert "Permission denied" in str(world.service.reports()[-3]["error_diag"])
 
 
 def test_every_bad_input_is_named(world: World) -> None:
@@ -453,10 +453,15 @@ def test_heartbeats_carry_figures_and_the_last_lines(world: World) -> None:
 @pytest.mark.parametrize("status", ["starting", "running", "finished"])
 def test_a_stale_attempt_is_thrown_away(world: World, status: str) -> None:
     world.service.verdicts[status] = "stale"
+    waits = status == "starting"  # for pieces of events, until it has reported
+    world.service.pages = [[]]
+    world.service.refuse = lambda verb, body: (
+        503 if verb == "event_pieces" and not world.service.reports() else None
+    )
     world.order(
         "echo x > out; sleep 600" if status != "finished" else "echo x > out",
-        outputs=[output("out")],
-    )
+        outputs=[output("out")], pieces=waits,
+    )  # fmt: skip
     assert world.start().wait(DEADLINE_S) == 0
     assert world.service.reports()[-1]["status"] == status
     assert world.staged() == {}
@@ -473,12 +478,10 @@ def test_a_service_that_is_away_costs_nothing(world: World) -> None:
         return 503 if seen.count(what) < (4 if what == "finished" else 2) else None
 
     world.service.refuse = refuse
-    world.order("echo x > out; sleep 0.6", outputs=[output("out")])
+    world.order("echo x > out; sleep 1", outputs=[output("out")])
     assert world.start().wait(DEADLINE_S) == 0
     assert set(world.staged()) == {"out", "job.log.tgz"}
-    assert [s for s in seen if s in ("starting", "running", "finished")] == [
-        "starting", "starting", "running", "running", *["finished"] * 4
-    ]  # fmt: skip
+    assert seen.count("finished") == 4 and "heartbeat" in seen
     requests = [body["request_id"] for verb, body in world.service.calls if verb == "acquire"]
     assert len(requests) == 2 and requests[0] == requests[1]
 

@@ -285,8 +285,8 @@ def test_a_consumer_that_is_not_wanted(world: World, status: str, said: str | No
     if status == "stale":
         world.service.verdicts = {"finished": "stale", "failed": "stale"}
     assert world.start().wait(DEADLINE_S) == 0
-    last = world.service.reports()[-1]["status"]
-    assert last == (said or "running")
+    ends = {one["status"] for one in world.service.reports()} - {"starting", "running"}
+    assert ends == ({said} if said else set())
     assert not (world.storage / ".eventservice").exists()
 
 
@@ -379,7 +379,7 @@ def test_a_merge_job_that_is_not_wanted(world: World) -> None:
     world.service.pages, world.service.ranges_status = [[]], "stale"
     world.order("true", pieces=True)
     assert world.start().wait(DEADLINE_S) == 0
-    assert [one["status"] for one in world.service.reports()] == ["starting"]
+    assert {one["status"] for one in world.service.reports()} <= {"starting"}
 
 
 @pytest.mark.parametrize("again", ["5-9-1-1-10", "5-9-1-1-9"])

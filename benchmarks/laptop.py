@@ -1,0 +1,190 @@
+"""Real jobs of the real system on one machine: pilots, payloads, service, agents and database."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from benchmarks import real
+from benchmarks.common import Result
+from jedi.core import clock
+from jedi.core.settings import caller
+from jedi.ddm import factory
+from jedi.service import submission
+from jedi.taskbuffer.housekeeping import knobs
+
+CPUS = 2
+JOBS, SMOKE = 1_000, 10
+BARE, FILES = 50.0, 35.0
+MOST_MS = 35.0
+_PR_SET_CHILD_SUBREAPER = 36
+_TICKS = os.sysconf("SC_CLK_TCK")
+_FINISHED = text("SELECT count(*) FROM jedi_jobs WHERE jeditaskid = :task AND status = 'finished'")
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """Processor time in seconds: of the database, of the service and the agents, of the rest,
+    which are pilots and payloads."""
+
+    database: float
+    parts: dict[str, float]
+    all: float
+
+    def since(self, before: _Spent) -> dict[str, float]:
+        """Seconds since then, by part of the system."""
+        parts = {name: s - before.parts.get(name, 0.0) for name, s in self.parts.items()}
+        database = self.database - before.database
+        rest = self.all - before.all - database - sum(parts.values())
+        return {"pilots and payloads": rest, "database": database, **parts}
+
+
+def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
+    """Jobs of `true` a second in two slots, from the submission of their task to its end, without
+    and with an input and an output file each; processor time of a job by part of the system."""
+    _adopt()
+    with real.system(engine) as jedi, tempfile.TemporaryDirectory(prefix="jedi-bench-") as place:
+        _run(engine, _bare("warm", 20))
+        results = [_result(engine, "jobs of `true`", _bare("bare", jobs), jobs, BARE)]
+        jedi("dataset", "add", "bench:files", *_files(Path(place), jobs))
+        document = _with_files("files", "bench:files")
+        results.append(_result(engine, "jobs of `true`, a file in, a file out", document, jobs,
+                               FILES))  # fmt: skip
+    return results
+
+
+def _result(engine: Engine, name: str, document: dict[str, Any], jobs: int, least: float) -> Result:
+    before, begin = _spent(engine), clock.monotonic()
+    done = _run(engine, document)
+    took, spent = clock.monotonic() - begin, _spent(engine).since(before)
+    if done != jobs:
+        raise RuntimeError(f"{done} of {jobs} jobs finished")
+    each = {part: 1000 * s / jobs for part, s in spent.items()}
+    total = sum(each.values())
+    parts = ", ".join(f"{part} {ms:.1f}" for part, ms in sorted(each.items(), key=lambda x: -x[1])
+                      if ms >= 0.1)  # fmt: skip
+    missed = "" if total <= MOST_MS else " GOAL MISSED"
+    note = f"ms of processor time a job: {total:.1f} of {MOST_MS:.0f}{missed} ({parts})"
+    return Result(name, "1/s", jobs / took, least=least, note=note)
+
+
+def _run(engine: Engine, document: dict[str, Any]) -> int:
+    """Submit a task and wait for its end; the number of its finished jobs."""
+    ended = real.ended(engine)
+    with engine.begin() as tx:
+        ddm = factory.load(tx, knobs.load(tx))
+        task = submission.submit(
+            tx, ddm, caller(), json.dumps(document), "json", Path()
+        ).jedi_task_id
+    real.until(lambda: real.ended(engine) > ended)
+    with engine.begin() as tx:
+        return int(tx.scalar(_FINISHED, {"task": task}) or 0)
+
+
+def _bare(name: str, jobs: int) -> dict[str, Any]:
+    return {"taskName": f"bench.{name}", "noInput": True, "nFiles": jobs, "skipScout": True,
+            "transPath": "true",
+            "jobParameters": [{"type": "constant", "value": "."}]}  # fmt: skip
+
+
+def _files(place: Path, number: int) -> list[str]:
+    place.chmod(0o755)
+    files = [place / f"in.{nr:05}.txt" for nr in range(number)]
+    for nr, file in enumerate(files):
+        file.write_text(f"{nr}\n")
+    return [*map(str, files)]
+
+
+def _with_files(name: str, dataset: str) -> dict[str, Any]:
+    return {"taskName": f"bench.{name}", "nFilesPerJob": 1, "skipScout": True,
+            "jobParameters": [
+                {"type": "template", "param_type": "input", "value": "cat ${IN}",
+                 "dataset": dataset},
+                {"type": "template", "param_type": "output", "value": "> out.${SN}.txt",
+                 "dataset": "user.bench:laptop"},
+            ]}  # fmt: skip
+
+
+# ----------------------------------------------------------------------------- processor time
+
+
+def _adopt() -> None:
+    """Become the parent of orphans, so that the time of all that ends is ours."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _spent(engine: Engine) -> _Spent:
+    """Processor time so far: of what lives, and of what has ended below us or the database."""
+    with engine.begin() as tx:
+        backend = int(tx.scalar(text("SELECT pg_backend_pid()")) or 0)
+        while _reap():
+            continue
+        found = {pid: stat for pid in _pids() if (stat := _stat(pid))}
+    postmaster = found[backend].parent
+    database = sum(found[pid].all_s for pid in _tree(found, postmaster))
+    ours = [pid for pid in _tree(found, os.getpid()) if pid != os.getpid()]
+    ended = found[os.getpid()].ended_s
+    parts: dict[str, float] = {}
+    for pid in ours:
+        if part := _part(pid):
+            parts[part] = parts.get(part, 0.0) + found[pid].own_s
+    return _Spent(database, parts, database + ended + sum(found[pid].all_s for pid in ours))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    parent: int
+    own_s: float
+    ended_s: float
+
+    @property
+    def all_s(self) -> float:
+        return self.own_s + self.ended_s
+
+
+def _pids() -> list[int]:
+    return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()]
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return None
+    times = [int(field) / _TICKS for field in fields[11:15]]
+    return _Stat(int(fields[1]), sum(times[:2]), sum(times[2:]))
+
+
+def _tree(found: dict[int, _Stat], root: int) -> list[int]:
+    """A process and all below it."""
+    tree = [root]
+    for pid in tree:
+        tree += [child for child, stat in found.items() if stat.parent == pid]
+    return tree
+
+
+def _part(pid: int) -> str | None:
+    """The part of the system that a process is; None for pilots and payloads."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").split()
+    except OSError:
+        return None
+    for mark, part in ((b"agent", "agents"), (b"api", "service"), (b"up", "supervisor")):
+        if mark in words[1:]:
+            return part
+    return None
+
+
+def _reap() -> bool:
+    """Collect a dead orphan, but no child that somebody here waits for."""
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return False
