@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from . import procs
 from .stage import remove_tree
@@ -36,6 +37,7 @@ class PrivateDirectories:
     own: Path
     kept: tuple[str, ...]
     cwd: str
+    _permitted: ClassVar[bool] = False
 
     def make(self, user: procs.PayloadAccount | None) -> None:
         """Make the directories that are to be seen as the places, and in them the way to what is
@@ -62,7 +64,9 @@ class PrivateDirectories:
                     goal.touch()
 
     def possible(self) -> bool:
-        """True if the kernel permits them: a process that ends at once tries."""
+        """True if the kernel permits them: a process that ends at once tries, until one could."""
+        if PrivateDirectories._permitted:
+            return True
         pid = os.fork()
         if pid == 0:
             code = 1
@@ -70,7 +74,8 @@ class PrivateDirectories:
                 self.enter()
                 code = 0
             os._exit(code)
-        return os.waitpid(pid, 0)[1] == 0
+        PrivateDirectories._permitted = os.waitpid(pid, 0)[1] == 0
+        return PrivateDirectories._permitted
 
     def enter(self) -> None:
         """Give this process, still with the rights that it began with, and all its children their

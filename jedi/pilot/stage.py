@@ -23,6 +23,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # what a failed stage-in says of the input, the worst first
 BAD_INPUT = {"stagein_missing": "missing", "stagein_size": "broken", "stagein_checksum": "broken"}
 _READ_ONLY = 0o444  # a payload that writes over an input fails, instead of losing it
+_SHALLOW = 8  # levels of directories
 _NOT_A_FILE = (errno.ELOOP, errno.ENXIO)  # what open says of a symlink, a socket
 
 Check = Callable[[], None]  # called between chunks; raises to end the copy
@@ -157,12 +158,30 @@ def make_like_parent(directory: Path) -> int:
 def remove_tree(path: Path) -> None:
     """Remove a directory whatever a payload left in it.
 
-    By `rm`: it neither recurses in Python nor is misled by links or by paths longer than a path
-    may be. Directories without permissions are opened up first, where that is needed (not root).
+    Anything but a shallow tree by `rm`: it neither recurses in Python nor is misled by links or by
+    paths longer than a path may be. Directories without permissions are opened up first, where that
+    is needed (not root).
     """
+    with contextlib.suppress(OSError):
+        _remove_shallow(str(path), None, _SHALLOW)
     for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
         if os.path.lexists(path):
             subprocess.run([*command, "--", str(path)], check=False, stderr=subprocess.DEVNULL)
+
+
+def _remove_shallow(name: str, parent: int | None, levels: int) -> None:
+    """Remove a directory in the open directory `parent`; OSError if it has more levels than these,
+    or can't be removed."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    with _opened(name, flags, dir_fd=parent) as directory, os.scandir(directory) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.name, dir_fd=directory)
+            elif levels > 1:
+                _remove_shallow(entry.name, directory, levels - 1)
+            else:
+                raise OSError(errno.ELOOP, "too deep", entry.name)
+    os.rmdir(name, dir_fd=parent)
 
 
 @contextlib.contextmanager
@@ -176,8 +195,10 @@ def own_file(path: Path, user: PayloadAccount | None) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int, mode: int = 0o644) -> Iterator[int]:
-    fd = os.open(path, flags, mode)
+def _opened(
+    path: Path | str, flags: int, mode: int = 0o644, dir_fd: int | None = None
+) -> Iterator[int]:
+    fd = os.open(path, flags, mode, dir_fd=dir_fd)
     try:
         yield fd
     finally:
