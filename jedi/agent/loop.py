@@ -18,6 +18,10 @@ from jedi.taskbuffer.housekeeping import agents
 from jedi.taskbuffer.schema.release import SchemaDiffers, revision_of, this_release
 
 
+VAIN_S = 0.2
+"""Rest of an agent that was called and found nothing: one topic may call it with each job."""
+
+
 class Loop:
     """Runs one agent until SIGTERM or SIGINT; the database may come and go."""
 
@@ -57,7 +61,7 @@ class Loop:
                 self.stopping.wait(pause)
 
     def _serve(self, wake_up: WakeUp) -> None:
-        called = True
+        called, heard = True, False
         while not self.stopping.is_set():
             items = self.agent.run_once() if called else self.agent.look()
             self.cycles += 1
@@ -65,7 +69,9 @@ class Loop:
             self._beat()
             called = True
             if not items:
-                called = wake_up.wait(self.agent.poll_s, self.stopping)
+                if heard:
+                    self.stopping.wait(VAIN_S)
+                called = heard = wake_up.wait(self.agent.poll_s, self.stopping)
             elif self.agent.breath_s and items < self.agent.batch:
                 self.stopping.wait(self.agent.breath_s)
 
