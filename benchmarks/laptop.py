@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, text
 
 from benchmarks import real
-from benchmarks.common import Result
+from benchmarks.common import Result, seconds
 from jedi.core import clock
 from jedi.core.settings import caller
 from jedi.ddm import factory
@@ -22,6 +24,7 @@ from jedi.taskbuffer.housekeeping import knobs
 
 CPUS = 2
 JOBS, SMOKE = 1_000, 10
+SLURM_JOBS = 100
 BARE, FILES = 50.0, 35.0
 MOST_MS = 35.0
 _PR_SET_CHILD_SUBREAPER = 36
@@ -48,11 +51,14 @@ class _Spent:
 
 def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
     """Jobs of `true` a second in two slots, from the submission of their task to its end, without
-    and with an input and an output file each; processor time of a job by part of the system."""
+    and with an input and an output file each; processor time of a job by part of the system. The
+    floor of the first is a real Slurm with two slots, if it is installed: an array of `true`."""
+    slurm = _slurm_rate(min(jobs, SLURM_JOBS))
     _adopt()
     with real.system(engine) as jedi, tempfile.TemporaryDirectory(prefix="jedi-bench-") as place:
         _run(engine, _bare("warm", 20))
-        results = [_result(engine, "jobs of `true`", _bare("bare", jobs), jobs, BARE)]
+        first = _result(engine, "jobs of `true`", _bare("bare", jobs), jobs, BARE)
+        results = [replace(first, floor=slurm, goal=slurm and 1.0)]
         jedi("dataset", "add", "bench:files", *_files(Path(place), jobs))
         document = _with_files("files", "bench:files")
         results.append(_result(engine, "jobs of `true`, a file in, a file out", document, jobs,
@@ -110,6 +116,26 @@ def _with_files(name: str, dataset: str) -> dict[str, Any]:
                 {"type": "template", "param_type": "output", "value": "> out.${SN}.txt",
                  "dataset": "user.bench:laptop"},
             ]}  # fmt: skip
+
+
+def _slurm_rate(jobs: int) -> float | None:
+    """Jobs of an array a second in Slurm; None if it is not installed."""
+    spec = spec_from_file_location("cluster", Path(__file__).parents[1] / "tests/slurm/cluster.py")
+    assert spec and spec.loader
+    cluster = module_from_spec(spec)
+    spec.loader.exec_module(cluster)
+    if cluster.missing():
+        return None
+    with tempfile.TemporaryDirectory(prefix="jedi-bench-") as place:
+        slurm = cluster.Cluster(Path(place, "slurm"), cpus=2)
+        os.environ["SLURM_CONF"] = str(slurm.conf)
+        slurm.start()
+        try:
+            command = ["sbatch", "--wait", f"--array=1-{jobs}", "--output=/dev/null", "--wrap=true"]
+            took = seconds(lambda: subprocess.run(command, check=True, capture_output=True))
+        finally:
+            slurm.stop()
+    return jobs / took
 
 
 # ----------------------------------------------------------------------------- processor time

@@ -349,7 +349,7 @@ _DECLARED = [
           "into one zip file", least=1),
     _knob("pilot.zip_s", "s", 60.0, "longest time until a pilot stores and reports the outputs of "
           "a finished range of events", 600.0, least=0.0),
-    _knob("pilot.max_jobs", "jobs", 100, "most jobs of one pilot", least=1),
+    _knob("pilot.max_jobs", "jobs", 1000, "most jobs of one pilot", least=1),
     _knob("submitter.batch", "sites", 1000, "most sites that the submitter serves in one claim",
           least=1),
     _knob("submitter.check_s", "s", 5.0, "interval between comparisons of local pilots with the "
