@@ -419,7 +419,7 @@ def main() -> None:
 
 
 def _log_to(log: Path) -> None:
-    """What goes wrong here is written to the log of the payload's attempt."""
+    """Write errors of this process to the log of the payload's attempt."""
     with log.open("ab") as stderr:
         os.dup2(stderr.fileno(), 2)
 
