@@ -17,7 +17,6 @@ from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.housekeeping import agents
 from jedi.taskbuffer.schema.release import SchemaDiffers, revision_of, this_release
 
-
 VAIN_S = 0.2
 """Rest of an agent that was called and found nothing: one topic may call it with each job."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -80,12 +81,16 @@ def look_again(world: World) -> None:
     serve(world)
 
 
+_PILOTS = itertools.count(1)
+"""Ids of objects come again; a request with an id that was used gets the old answer."""
+
+
 class EventPilot:
     """Plays the part of a site's pilots."""
 
     def __init__(self, world: World, site: str = "SITE_A") -> None:
         self.world, self.site, self._asked = world, site, 0
-        self._me, self._memory = f"{site}-{id(self)}", ConsumerMemory()
+        self._me, self._memory = f"{site}-{next(_PILOTS)}", ConsumerMemory()
         self._who = Identity("pilot", site, "p")
         self._ids: dict[int, dict[int, str]] = defaultdict(dict)
 

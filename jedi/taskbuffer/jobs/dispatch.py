@@ -248,8 +248,12 @@ WITH s AS (
   FROM u JOIN jedi_job_files f USING (pandaid)
   WHERE c.fileid = f.fileid AND f.type IN ({OUTPUT_TYPES})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
-), {_noted("EXISTS (SELECT FROM old WHERE at_site AND source IN ('sent', 'starting') "
-               "AND (target = 'running' OR started_at IS NOT NULL))")}
+), {
+        _noted(
+            "EXISTS (SELECT FROM old WHERE at_site AND source IN ('sent', 'starting') "
+            "AND (target = 'running' OR started_at IS NOT NULL))"
+        )
+    }
 SELECT pandaid, lock_seq, held, at_site AND ended AS ends,
   CASE WHEN NOT at_site THEN first WHEN ended THEN status ELSE target END AS stands
 FROM old WHERE at_site OR first IS NOT NULL
