@@ -6,7 +6,7 @@ Source: docs/reference/jdl.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
@@ -27,11 +27,11 @@ from jedi.spec.jdl.manifest import (
     unmapped,
 )
 from jedi.spec.jdl.parse import parse, places
+from jedi.spec.splitting.variable_forms import has_variables
 from jedi.spec.tasks.problems import explain
 from jedi.spec.tasks.text import parse_text
 from jedi.splitter import strategies
 from jedi.splitter.plug_in import SplitterFailed
-from jedi.splitter.variables import has_variables
 
 JDL = "jdl"
 _MARK = "Executable"
@@ -80,9 +80,10 @@ def _of_manifest(attributes: Mapping[str, Any], who: str) -> ReadTask:
     problems = [*_differing(plain)] if herd else _without_splitter(attributes)
     try:
         manifest = JobManifest.model_validate(plain)
-        problems += contradictions(manifest, herd=herd)
     except ValidationError as error:
         problems += explain(error)
+        manifest = _rest(plain, {str(one["loc"][0]) for one in error.errors()})
+    problems += contradictions(manifest, herd=herd)
     if problems:
         if herd:
             problems += strategy_problems(str(splitter), attributes, SPLITTER)
@@ -97,6 +98,13 @@ def _of_manifest(attributes: Mapping[str, Any], who: str) -> ReadTask:
             values["OutputSandbox"] = manifest.output_sandbox
         document["splitter"] = {"name": splitter, "options": options, "values": values}
     return ReadTask(document, tuple(unmapped(manifest)), is_manifest=True)
+
+
+def _rest(attributes: Mapping[str, Any], wrong: Collection[str]) -> JobManifest:
+    """Return the manifest without the attributes that are wrong by themselves: others may
+    contradict each other, too."""
+    left = {name: value for name, value in attributes.items() if name not in wrong}
+    return JobManifest.model_validate({_MARK: "true", **left})
 
 
 def _options(splitter: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,11 +161,19 @@ def _placed(problems: Sequence[Problem], text: str, format: str) -> list[Problem
     if format != JDL:
         return [*problems]
     found = places(text)
-    by_place = [(found.get(re.split(r"\W", one.path)[0], (0, 0)), one) for one in problems]
+    by_place = [(_place(one.path, found), one) for one in problems]
     return [
         replace(one, path=f"line {line}, column {column}: {one.path}") if line else one
         for (line, column), one in sorted(by_place, key=itemgetter(0))
     ]
+
+
+def _place(path: str, found: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """Return line and column of an attribute, or of the first one of several with a name behind a
+    point; (0, 0) if it is not there."""
+    name = path if path in found else re.split(r"\W", path)[0]
+    several = (place for other, place in found.items() if other.startswith(f"{name}."))
+    return found.get(name) or next(several, (0, 0))
 
 
 def _differing(attributes: Mapping[str, Any]) -> list[Problem]:
@@ -168,7 +184,7 @@ def _differing(attributes: Mapping[str, Any]) -> list[Problem]:
     return [
         Problem(name, value, rule, remedies.get(name, other))
         for name, value in attributes.items()
-        if name not in UNIT_OPTIONS and has_variables(_texts(value))
+        if name not in (*UNIT_OPTIONS, *IGNORED) and has_variables(_texts(value))
     ]
 
 

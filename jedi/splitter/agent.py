@@ -110,6 +110,8 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
             ids = herds.reserve(tx, len(found) - 1)
         try:
             return Divided(_new_units(item, found, ids, knobs.max_mb))
+        except BadInput as error:
+            return NotDivided("split_refused", error.sentence)
         except OutOfRoomError:
             reason = f"The options of its units have more than {knobs.max_mb} MB "
             return NotDivided("too_large_units", f"{reason}(knob split.max_mb).")

@@ -135,7 +135,7 @@ def _values(path: str, value: Any, problems: list[Problem]) -> list[OptionValue]
 def _number(path: str, value: Any, problems: list[Problem]) -> Decimal:
     try:
         number = Decimal(str(value))
-        if isinstance(value, bool) or not number.is_finite():
+        if isinstance(value, bool) or "_" in str(value) or not number.is_finite():
             raise InvalidOperation
     except InvalidOperation:
         rule = "a number such as 1.3"

@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from jedi.core.errors import BadInput, Problem
+from jedi.spec.jdl.manifest import FILE_NAMES, UNSAFE
 from jedi.spec.splitting.units import OptionValue, Unit
-from jedi.splitter.variables import Room, expand, has_variables
+from jedi.spec.splitting.variable_forms import has_variables
+from jedi.splitter.variables import Room, expand
 
 SPLIT_ID, SOURCE, JOB_ID = "SplitID", "SplitSourceJob", "JobID"
 
@@ -27,7 +30,7 @@ def render_units(
 ) -> list[str]:
     """The own options of each unit as JSON: values with variables, replaced, and those that the
     strategy set. The first of `origins` is the originator. OutOfRoomError: they have more than
-    `most` characters."""
+    `most` characters. BadInput: a file of a manifest has a name that the shell divides."""
     fixed = {name: value for name, value in values.items() if not has_variables(value)}
     open_values = {name: value for name, value in values.items() if name not in fixed}
     n_units, source, room = len(units), origins[0], Room(most)
@@ -37,6 +40,25 @@ def render_units(
         known = {**fixed, **unit.options, **own}
         left = Room(room.left)
         new = {name: expand(value, known, left) for name, value in open_values.items()}
+        if problems := _names_of_files(number, new):
+            raise BadInput(problems)
         found.append(json.dumps({**new, **unit.options}))
         room.take(len(found[-1]))
     return found
+
+
+def _names_of_files(number: int, options: Mapping[str, OptionValue]) -> list[Problem]:
+    """Problems of the names of files that a unit's values made."""
+    return [
+        Problem(f"{name} of unit {number}", file, "it has a blank or a character of the shell",
+                "Use values without them in names of files, such as $SplitID")
+        for name in FILE_NAMES
+        for file in _flat(options.get(name, ()))
+        if UNSAFE.search(file)
+    ]  # fmt: skip
+
+
+def _flat(value: OptionValue) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [text for one in value for text in _flat(one)]

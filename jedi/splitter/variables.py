@@ -12,20 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jedi.spec.splitting.units import OptionValue
+from jedi.spec.splitting.variable_forms import VARIABLE
 
-_VARIABLE = re.compile(
-    r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_][\w.]*)\}|(?P<bare>[A-Za-z_]\w*))"
-    r"|%(?:\((?P<named>[A-Za-z_]\w*)\)s|(?P<letter>[snj]))",
-    re.ASCII,
-)
 _LETTERS = {"s": "Parameter", "n": "ParameterNumber", "j": "JobID"}
-
-
-def has_variables(value: OptionValue) -> bool:
-    """Return True if a value contains the form of a variable, known or not."""
-    if isinstance(value, str):
-        return _VARIABLE.search(value) is not None
-    return any(has_variables(one) for one in value)
 
 
 class OutOfRoomError(ValueError):
@@ -54,10 +43,10 @@ def expand(
     OutOfRoomError."""
     room = room or Room(sys.maxsize)
     if isinstance(value, str):
-        whole = _VARIABLE.fullmatch(value)
+        whole = VARIABLE.fullmatch(value)
         if whole and not isinstance(known.get(_name(whole), ""), str):
             return known[_name(whole)]
-        return _VARIABLE.sub(lambda found: _text(found, known, room), value)
+        return VARIABLE.sub(lambda found: _text(found, known, room), value)
     expanded: list[OptionValue] = []
     for one in value:
         new = expand(one, known, room)

@@ -55,10 +55,42 @@ def test_mistakes_of_meaning_have_their_place() -> None:
     with pytest.raises(BadInput) as error:
         manifests.read(text, "jdl", "anna")
     assert [one.path for one in error.value.problems] == [
-        "line 2, column 3: Priority", "line 2, column 18: CPUTime"]  # fmt: skip
+        "line 2, column 3: Priority", "line 2, column 18: CPUTime",
+        "line 3, column 1: StdOutput"]  # fmt: skip
     with pytest.raises(BadInput) as error:
         manifests.read(text.replace("99", "9").replace("= x", "= 60"), "jdl", "anna")
     assert [one.path for one in error.value.problems] == ["line 3, column 1: StdOutput"]
+    text = (
+        "Executable = ls; Splitter = Parametric;\nParameters.A = 2; Parameters.B = 3; CPUTime = x;"
+    )
+    with pytest.raises(BadInput) as error:
+        manifests.read(text, "jdl", "anna")
+    assert [one.path for one in error.value.problems] == [
+        "line 2, column 1: Parameters", "line 2, column 37: CPUTime"]  # fmt: skip
+
+
+def test_a_job_without_a_name_has_that_of_its_executable() -> None:
+    """`JobName` is optional in DIRAC. In a herd the name of the task has no variables, by the one
+    grammar of variables; without a splitter nothing is a variable."""
+    herd = "Splitter = Parametric; Parameters = 2;"
+    assert task('Executable = "/opt/x/sim.sh";')["taskName"] == "sim.sh"
+    assert task("Executable = sim; JobName = $Parameter;" + herd)["taskName"] == "sim"
+    assert task('Executable = a; JobName = "x%(A)s_$$y_%n";' + herd)["taskName"] == "x_y"
+    assert task('Executable = a; JobName = "half.50%nice";' + herd)["taskName"] == "half.50ice"
+    assert task('Executable = a; JobName = "run_${X}.%n";')["taskName"] == "run_${X}.%n"
+
+
+def test_a_comment_in_arguments_is_refused() -> None:
+    """The shell would drop the rest of the command: the streams' files, too."""
+    for good in ("a#b", "'x # y'", r"\# x", '\\"# x\\"', "${#x}"):
+        assert command(task(f'Executable = a; Arguments = "{good}";')).startswith("a ")
+    for bad in ("x # y", "#x", "'a' #b", "x;#y"):
+        assert refused(f'Executable = a; Arguments = "{bad}";').keys() == {"Arguments"}
+
+
+def test_attributes_without_effect_may_have_variables() -> None:
+    text = 'Executable = a; Owner = "$USER"; Splitter = Parametric; Parameters = 2;'
+    assert "Owner" not in task(text)["splitter"]["values"]
 
 
 def test_a_plain_job_is_a_task_of_one_job() -> None:

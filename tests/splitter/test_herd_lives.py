@@ -164,6 +164,13 @@ def test_options_of_units_are_bounded(world: World) -> None:
     assert broken(world, herd(many, taskName="many")) == ("tobroken", "too_large_units")
 
 
+def test_a_value_that_divides_the_name_of_a_file_is_refused(world: World) -> None:
+    """`names with blanks or characters of the shell are refused`, also those that values make."""
+    values = {"StdOutput": "out_$Parameter", "OutputSandbox": ["out_$Parameter"]}
+    bad = {"name": "Parametric", "options": {"Parameters": ["b", "a b"]}, "values": values}
+    assert broken(world, herd(bad)) == ("tobroken", "split_refused")
+
+
 FORGETFUL = """
 from jedi.spec.splitting.units import FileUse, Unit
 

@@ -80,6 +80,7 @@ def test_named_parameters_go_side_by_side() -> None:
         ({"Parameters": "2", "ParameterStep": "x", "ParameterFactor": "NaN"},
          ["ParameterStep", "ParameterFactor"]),
         ({"Parameters": "x", "ParameterStart": "1e99"}, ["Parameters", "ParameterStart"]),
+        ({"Parameters": "2", "ParameterStep": "1_0"}, ["ParameterStep"]),
     ],
     ids=str,
 )  # fmt: skip

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jedi.splitter.variables import expand, has_variables
+from jedi.spec.splitting.variable_forms import has_variables
+from jedi.splitter.variables import expand
 
 KNOWN: dict[str, Any] = {
     "SplitID": "02", "SplitSourceJob": "41", "JobID": "43", "Parameter": "3.99",

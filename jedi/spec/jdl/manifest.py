@@ -21,6 +21,7 @@ from pydantic import (
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
+from jedi.spec.splitting.variable_forms import has_variables, without_variables
 
 _BY_SERVER = "the server knows it from the submission"
 IGNORED = {
@@ -38,8 +39,13 @@ _SPELLINGS = (("Site", "Sites"), ("BannedSites", "BannedSite"), ("Tags", "Tag"))
 """Attributes that may be written in two ways, the usual one first."""
 
 _LFN = re.compile(r"(?:LFN:)?/+([^/]+)/([^/]+)/([^/]+)", re.IGNORECASE)
-_VARIABLE = re.compile(r"\$\{[\w.]*\}|\$\w+|%\(\w+\)s|%[snj]")
-_UNSAFE = re.compile(r"[\s;&|<>\"'`\\]")
+UNSAFE = re.compile(r"[\s;&|<>\"'`\\]")
+"""Characters that the shell reads, or that divide a name."""
+FILE_NAMES = ("StdOutput", "StdError", "OutputSandbox")
+"""Attributes with names of files that a job writes for itself."""
+
+_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_COMMENT = re.compile(r"(?:^|[\s;&|()])#")
 _ARCHIVE = "sandbox.${SN}.tgz"
 _HERD_ARCHIVE = "sandbox.${UNIT/SplitID}.${SN}.tgz"
 _SHOWN = 100_000
@@ -86,7 +92,7 @@ class JobManifest(BaseModel):
 
     executable: _Name = Field(alias="Executable")
     arguments: _Line = Field("", alias="Arguments")
-    job_name: _Name = Field("jdl", alias="JobName")
+    job_name: _Name | None = Field(None, alias="JobName")
     job_group: _Name | None = Field(None, alias="JobGroup")
     job_type: _Name | None = Field(None, alias="JobType")
     std_output: _Name | None = Field(None, alias="StdOutput")
@@ -130,6 +136,9 @@ def contradictions(manifest: JobManifest, *, herd: bool) -> Iterator[Problem]:
     for name in manifest.input_sandbox:
         if name.upper().startswith(("LFN:", "SB:")):
             yield Problem("InputSandbox", name, "is no local file", "Put it into InputData")
+    if _COMMENT.search(_QUOTED.sub("x", manifest.arguments)):
+        rule = "to the shell, # begins a comment: the rest would be lost"
+        yield Problem("Arguments", manifest.arguments, rule, "Put it in single quotes")
     yield from _spelling_problems(manifest)
     yield from _environment_problems(manifest, herd)
     yield from _input_problems(manifest, herd)
@@ -141,7 +150,7 @@ def contradictions(manifest: JobManifest, *, herd: bool) -> Iterator[Problem]:
     )
     for path, several in names:
         for name in filter(None, several):
-            if _UNSAFE.search(name):
+            if UNSAFE.search(name):
                 rule = "the name has a blank or a character that the shell reads"
                 yield Problem(path, name, rule, "Choose another name")
 
@@ -157,7 +166,7 @@ def _spelling_problems(manifest: JobManifest) -> Iterator[Problem]:
 def _environment_problems(manifest: JobManifest, herd: bool) -> Iterator[Problem]:
     varies = herd and _varies(manifest)
     for item in manifest.environment:
-        if varies and _UNSAFE.search(item):
+        if varies and UNSAFE.search(item):
             rule = "has a blank or a character that the shell reads, beside a variable"
             yield Problem("ExecutionEnvironment", item, rule, "Put it into Arguments")
         if not re.match(r"[A-Za-z_]\w*=", item, re.ASCII):
@@ -204,7 +213,7 @@ def task_keys(manifest: JobManifest, *, herd: bool) -> dict[str, Any]:
     """Return the keys of the task, but for its job parameters and its splitter."""
     whole = manifest.whole_node or "WholeNode" in manifest.tags
     keys: dict[str, Any] = {
-        "taskName": _VARIABLE.sub("", manifest.job_name).strip(" _.:-") or "jdl",
+        "taskName": _task_name(manifest, herd=herd),
         "campaign": manifest.job_group,
         "processingType": manifest.job_type,
         "architecture": manifest.platform,
@@ -220,6 +229,15 @@ def task_keys(manifest: JobManifest, *, herd: bool) -> dict[str, Any]:
         **({} if herd else _one_job(manifest)),
     }
     return {key: value for key, value in keys.items() if value not in (None, "", [])}
+
+
+def _task_name(manifest: JobManifest, *, herd: bool) -> str:
+    """Return the name of the job, which in a herd loses its variables, else of its executable."""
+    base = _base(manifest.executable)
+    for name in (manifest.job_name or base, base):
+        if left := (without_variables(name) if herd else name).strip(" _.:-"):
+            return left
+    return "job"
 
 
 def _one_job(manifest: JobManifest) -> dict[str, Any]:
@@ -274,7 +292,7 @@ def _line(manifest: JobManifest, herd: bool) -> str:
 
 def _varies(manifest: JobManifest) -> bool:
     """Return True if the environment has variables, which differ between children."""
-    return any("$$" in item or _VARIABLE.search(item) for item in manifest.environment)
+    return has_variables(manifest.environment)
 
 
 def _streams(manifest: JobManifest, herd: bool) -> list[tuple[str, str]]:
