@@ -70,7 +70,7 @@ def _many(value: Any) -> Any:
 def _number(value: Any) -> Any:
     """A text of digits is a number."""
     value = _one(value)
-    return int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}", value) else value
+    return int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,30}", value) else value
 
 
 def _truth(value: Any) -> Any:
@@ -82,6 +82,7 @@ def _truth(value: Any) -> Any:
 _Line = Annotated[str, BeforeValidator(_one), StringConstraints(max_length=100_000)]
 _Name = Annotated[str, BeforeValidator(_one), StringConstraints(min_length=1, max_length=1_000)]
 _Names = Annotated[list[Annotated[str, StringConstraints(min_length=1)]], BeforeValidator(_many)]
+_Seconds = Annotated[int, BeforeValidator(_number), Field(strict=True, ge=1, le=2**31 - 1)]
 _Count = Annotated[int, BeforeValidator(_number), Field(strict=True, ge=1, le=1024)]
 
 
@@ -105,9 +106,7 @@ class JobManifest(BaseModel):
     site: _Names = Field([], validation_alias=AliasChoices(*_SPELLINGS[0]))
     banned_sites: _Names = Field([], validation_alias=AliasChoices(*_SPELLINGS[1]))
     platform: _Name | None = Field(None, alias="Platform")
-    cpu_time: Annotated[int, BeforeValidator(_number), Field(strict=True, ge=1)] | None = Field(
-        None, alias="CPUTime"
-    )
+    cpu_time: _Seconds | None = Field(None, alias="CPUTime")
     priority: Annotated[int, BeforeValidator(_number), Field(strict=True, ge=0, le=10)] = Field(
         1, alias="Priority"
     )
