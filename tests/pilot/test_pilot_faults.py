@@ -88,6 +88,44 @@ def test_a_killed_payload_monitor_leaves_no_orphans(world: World) -> None:
     assert (last["status"], last["error_code"]) == ("failed", "pilot_error")
 
 
+def test_a_payload_leaves_nothing_to_the_next_one(world: World) -> None:
+    """One monitor serves many payloads. Expected: the small one after a large one has its own
+    processor time, memory and bytes, and the monitor opens no more files."""
+    eat = "python3 -c 'b = bytearray(300 << 20); sum(range(20_000_000))'"
+    world.order(f"{eat}; head -c 50000000 /dev/zero > big; dd if=big of=/dev/null 2> x")
+    for _ in range(3):
+        world.order("true")
+    sleeps = [f"echo $PPID > {world.scratch}/{name}; sleep 600" for name in ("first", "second")]
+    world.order(sleeps[0], limits={"wall_s": 1})
+    for _ in range(20):
+        world.order("true")
+    world.order(sleeps[1])
+    pilot = world.start("--max-jobs", "26")
+    first = int(world.trace("first"))
+    before = len([*Path(f"/proc/{first}/fd").iterdir()])
+    second = int(world.trace("second"))
+    assert (second, len([*Path(f"/proc/{second}/fd").iterdir()])) == (first, before)
+    assert end(pilot) == 0
+    large, *small = [r["measures"] for r in world.service.reports() if r["status"] == "finished"]
+    assert large["max_rss_kb"] > 300_000 and large["cpu_s"] > 0.2
+    assert large["read_bytes"] > 50_000_000
+    assert len(small) == 23
+    assert max(one["max_rss_kb"] for one in small) < 100_000
+    assert max(one["cpu_s"] for one in small) < 0.2
+    assert max(one["read_bytes"] for one in small) < 1_000_000
+
+
+def test_a_monitor_that_dies_between_two_payloads_is_replaced(world: World) -> None:
+    world.order(f"echo $PPID > {world.scratch}/first")
+    pilot = world.start("--max-jobs", "2", "--idle-s", "60")
+    world.service.wait_for("report", lambda b: b["reports"][0]["status"] == "finished")
+    os.kill(int(world.trace("first")), signal.SIGKILL)
+    wait_until(lambda: not alive(int(world.trace("first"))), "it lives on")
+    world.order("true")
+    assert pilot.wait(DEADLINE_S) == 0
+    assert [r["status"] for r in world.service.reports()][-2:] == ["finished"] * 2
+
+
 @pytest.mark.skipif(not ROOT, reason="an ordinary user's payload may kill the user's pilot")
 def test_a_payload_cannot_hurt_pilot_or_payload_monitor(world: World) -> None:
     world.order("kill -9 $PPID; kill -9 -1; echo still here > out", outputs=[output("out")])
