@@ -23,7 +23,7 @@ from jedi.service import submission
 from jedi.taskbuffer.housekeeping import knobs
 
 CPUS = 2
-JOBS, SMOKE = 1_000, 10
+JOBS = 1_000
 SLURM_JOBS = 100
 BARE, FILES = 50.0, 35.0
 MOST_MS = 35.0

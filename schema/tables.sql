@@ -1174,6 +1174,7 @@ CREATE TABLE jedi_tasks (
     worker_deaths smallint NOT NULL DEFAULT 0,              -- claims in a row whose worker did not come back
     idempotency_key text,                                   -- the submitter's key: a repeat gives the same task
     split_at timestamptz,                                   -- creation of the first job
+    origin_pandaid bigint,                                  -- the id a submitter got at once (DIRAC RFC #15)
     measured_jobs integer NOT NULL DEFAULT 0,               -- finished jobs at the last measurement
     period text,                                            -- interval between jobs of a periodical task
     nextperiod timestamptz,                                 -- time of the next period

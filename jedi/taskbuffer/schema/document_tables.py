@@ -167,6 +167,7 @@ tasks = Table(
         f"{_CLAIM} dogs.release_stale", SmallInteger),
     words("idempotency_key", "the submitter's key: a repeat gives the same task", _SUBMIT),
     stamp("split_at", "creation of the first job", "statistics.note_progress"),
+    col("origin_pandaid", BigInteger, "the id a submitter got at once (DIRAC RFC #15)", _LATER),
     count("measured_jobs", "finished jobs at the last measurement", "scouting.store_measured",
           Integer),
     words("period", "interval between jobs of a periodical task", _REFINE),
