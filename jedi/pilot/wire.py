@@ -20,6 +20,7 @@ TIMEOUT_S = 20.0  # of one exchange
 _FIRST_WAIT_S = 0.2
 _LONGEST_WAIT_S = 30.0
 _BUSY = (408, 429)
+_CLOSED = (ConnectionError, http.client.BadStatusLine, ssl.SSLError)  # by the other side, meanwhile
 _PARTIAL_CHAIN = 0x80000  # a certificate is trusted without its issuer; named since Python 3.10
 
 T = TypeVar("T")
@@ -112,7 +113,7 @@ class Wire:
         some seconds: an exchange that fails on a kept one is repeated on a new one."""
         connection = self._kept.__dict__.pop("connection", None)
         if connection is not None:
-            with contextlib.suppress(ConnectionError, http.client.BadStatusLine):
+            with contextlib.suppress(*_CLOSED):
                 return self._exchange_on(connection, method, path, body)
         return self._exchange_on(self._connect(), method, path, body)
 
