@@ -40,8 +40,8 @@ class HeartbeatThread(threading.Thread):
 
     def tell(self, report: ReportFields) -> None:
         """Send a report soon, or as soon as the service answers; a later one replaces it."""
+        self._report = report  # before its time: the thread forgets the time of what it sends
         self._report_at = min(self._report_at, time.monotonic() + EARLY_S)
-        self._report = report
         self._wake.set()
 
     def note(self, line: dict[str, Any]) -> None:
