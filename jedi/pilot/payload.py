@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -105,16 +106,11 @@ class PayloadRunner:
                 hear(line)
                 end = line.get("end")
         finally:
-            if end is None or consumer:
+            if end is None or consumer or end["last"]:
                 self.close()
         stop.check()
         if end is None:
-            log = Path(spec["attempt"]) / "pilot.log"
-            last_line = last_lines(log.read_bytes()).strip().rpartition("\n")[2]
-            raise PayloadFailure(
-                "pilot_error",
-                f"The payload monitor ended without a result ({monitor.returncode}): {last_line}",
-            )
+            raise PayloadFailure("pilot_error", _last_words(monitor.returncode, spec["attempt"]))
         return Ended(end["exit_code"], end["failure"] and PayloadFailure(*end["failure"]))
 
     def close(self) -> None:
@@ -153,9 +149,19 @@ def _start(events: tuple[int, ...]) -> subprocess.Popen[bytes]:
     )
 
 
+def _last_words(code: int, attempt: str) -> str:
+    """Why a monitor ended without a result: a signal, or the last line of its errors."""
+    if code < 0:
+        return f"A signal ended the payload monitor ({signal.Signals(-code).name})."
+    last_line = last_lines(Path(attempt, "pilot.log").read_bytes()).strip().rpartition("\n")[2]
+    return f"The payload monitor ended without a result ({code}): {last_line}"
+
+
 def _order(monitor: subprocess.Popen[bytes], line: bytes) -> None:
+    rest = memoryview(line + b"\n")
     with contextlib.suppress(BrokenPipeError):  # it is dead: its missing end says so
-        _pipe(monitor.stdin).write(line + b"\n")
+        while rest:  # a pilot that is stopped meanwhile writes a part
+            rest = rest[_pipe(monitor.stdin).write(rest) :]
 
 
 def _lines(monitor: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMessage]:

@@ -10,11 +10,12 @@ fall to the pilot, a subreaper too.
 
 It starts as a fresh Python without the pilot's environment: the token is nowhere in it. One monitor
 serves payload after payload: to start a Python costs ten times a payload that does nothing. When
-one begins, no process of the one before is alive.
+one begins, no process of the one before is alive. A monitor that has grown is replaced: the kernel
+counts its size as the least that a payload used.
 
 Input: lines. A payload is a line of JSON (see `payload.py`); HOLD, GO and END concern the payload
 that runs. Output: lines of JSON, about one a second, {"measures": {...}, "tails": [stdout,
-stderr]}; the last one of a payload has "end" in addition.
+stderr]}; the last one of a payload has "end" in addition, with "last" if the monitor ends, too.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ _WALK_SLICE_S = 0.1
 _LAST_WALK_S = 5.0
 _LAST_OUTPUT_S = 5.0
 _EVENTS = (READ_FD, WRITE_FD)
+_GROWTH_KB = 8192
+"""Growth of a monitor that serves no other payload."""
 _MIB = 1 << 20
 
 
@@ -114,8 +117,8 @@ class DirectoryMeter:
 class PayloadMonitor:
     """One payload: `run()` returns when neither it nor a descendant is alive."""
 
-    def __init__(self, spec: dict[str, Any], lifeline: Lifeline) -> None:
-        self._lifeline = lifeline
+    def __init__(self, spec: dict[str, Any], lifeline: Lifeline, most_kb: float = math.inf) -> None:
+        self._lifeline, self._most_kb = lifeline, most_kb
         self._command: str = spec["command"]
         self._cwd: str = spec["cwd"]
         self._env: dict[str, str] = spec["env"]
@@ -147,7 +150,8 @@ class PayloadMonitor:
         self._open = contextlib.ExitStack()
 
     def run(self) -> bool:
-        """Run it to its end. False: a process of it can't be ended."""
+        """Run it to its end. False: this process must not serve another one, because a process of
+        this one can't be ended, or it has more than `most_kb` of memory."""
         with self._open:
             return self._run()
 
@@ -170,9 +174,9 @@ class PayloadMonitor:
                 due = next(samples, time.monotonic() - self._started + _SAMPLE_S) + self._started
         wall_s = self._wall_s()
         nobody_left = children.end_all()
-        self._finish(children.status, wall_s)
+        fit = self._finish(children.status, wall_s, nobody_left)
         shell.returncode = 0  # reaped above; nothing waits for it
-        return nobody_left
+        return fit
 
     # -- start
 
@@ -345,9 +349,9 @@ class PayloadMonitor:
 
     # -- end
 
-    def _finish(self, status: int | None, wall_s: float) -> None:
+    def _finish(self, status: int | None, wall_s: float, nobody_left: bool) -> bool:
         """All processes have ended: collect the last output and figures, and report them to the
-        pilot."""
+        pilot. True if this process can serve another payload."""
         until = time.monotonic() + _LAST_OUTPUT_S  # a stranger may have been handed the pipe
         while self._pump(0.0) and time.monotonic() < until:
             continue
@@ -373,9 +377,11 @@ class PayloadMonitor:
         if failure is None and exit_code is not None:
             failure = judge(exit_code, self._err.text(), self._limits)
         why = [failure.code, failure.sentence] if failure else None
-        self._tell(wall_s, {"exit_code": exit_code, "failure": why})
+        fit = nobody_left and procs.resident_kb() <= self._most_kb
+        self._tell(wall_s, {"exit_code": exit_code, "failure": why, "last": not fit})
         if self._pilot_gone:  # nobody else knows of this directory
             remove_tree(self._attempt)
+        return fit
 
     def _tell(self, wall_s: float | None = None, end: dict[str, Any] | None = None) -> None:
         line: dict[str, Any] = {"measures": self._measures(wall_s or self._wall_s())}
@@ -410,12 +416,13 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the pilot blocks what its threads wait for
     procs.become_subreaper()
     lifeline = Lifeline()
+    most_kb = procs.resident_kb() + _GROWTH_KB
     while (spec := lifeline.next_payload()) is not None:
         _log_to(Path(spec["attempt"], "pilot.log"))
         if spec.get("events"):
             _renumber(spec["events"])
-        if not PayloadMonitor(spec, lifeline).run():
-            return  # the next payload must not meet the processes of this one
+        if not PayloadMonitor(spec, lifeline, most_kb).run():
+            return  # the next payload must not meet the processes, nor the size, of this one
 
 
 def _log_to(log: Path) -> None:

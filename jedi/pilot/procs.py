@@ -188,6 +188,11 @@ def pss_kb(pid: int) -> int:
     return 0
 
 
+def resident_kb() -> int:
+    """Resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_KB
+
+
 def io_bytes(path: str) -> tuple[int, int]:
     """Bytes read and written by system calls, from an `io` file of /proc."""
     try:

@@ -86,6 +86,7 @@ def test_a_killed_payload_monitor_leaves_no_orphans(world: World) -> None:
     assert not alive(daemon)
     last = world.service.reports()[-1]
     assert (last["status"], last["error_code"]) == ("failed", "pilot_error")
+    assert last["error_diag"] == "A signal ended the payload monitor (SIGKILL)."
 
 
 def test_a_payload_leaves_nothing_to_the_next_one(world: World) -> None:
@@ -113,6 +114,20 @@ def test_a_payload_leaves_nothing_to_the_next_one(world: World) -> None:
     assert max(one["max_rss_kb"] for one in small) < 100_000
     assert max(one["cpu_s"] for one in small) < 0.2
     assert max(one["read_bytes"] for one in small) < 1_000_000
+
+
+def test_output_of_a_payload_is_no_memory_of_the_next_one(world: World) -> None:
+    """The kernel counts the size of the monitor as the least that a payload used. Expected: after
+    two payloads that print 60 MB each, of which 20 MB are kept, `true` has less than 30 MB, about a
+    Python."""
+    for _ in range(2):
+        world.order("head -c 30000000 /dev/zero; head -c 30000000 /dev/zero >&2")
+    for _ in range(2):
+        world.order("true")
+    assert world.start("--max-jobs", "4").wait(DEADLINE_S) == 0
+    ends = [r for r in world.service.reports() if r["status"] == "finished"]
+    assert len(ends) == 4
+    assert max(r["measures"]["max_rss_kb"] for r in ends[2:]) < 30_000
 
 
 def test_a_monitor_that_dies_between_two_payloads_is_replaced(world: World) -> None:
