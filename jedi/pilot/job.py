@@ -83,12 +83,11 @@ class PilotJob:
             if (wrong := self._guarded(step)) is not None:
                 failure = failure or wrong
                 self._discard()
+        # before the report: nobody tidies up after a pilot that dies when its job has ended
+        self._guarded(lambda: stage.remove_tree(self._attempt))
         self._heart.close()
         crash_point("stage_out")
-        try:
-            self._tell_end(failure)
-        finally:
-            stage.remove_tree(self._attempt)
+        self._tell_end(failure)
         crash_point("report")
 
     def _guarded(self, step: Callable[[], None]) -> PayloadFailure | None:

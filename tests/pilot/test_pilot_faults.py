@@ -158,6 +158,20 @@ def test_crash_points(world: World, point: str) -> None:
     assert not world.leftovers()
 
 
+def test_the_directory_goes_before_the_service_knows_of_the_end(world: World) -> None:
+    """A pilot may be killed at any instant; the Submitter tidies up after jobs that have not ended.
+    Expected: when the report of the end comes, there is nothing to tidy."""
+    seen = []
+
+    def look(verb: str, body: dict[str, Any]) -> None:
+        if verb == "report" and body["reports"][0]["status"] == "finished":
+            seen.append([*world.work.iterdir()])
+
+    world.service.refuse = look
+    world.run("echo x > out", outputs=[output("out")])
+    assert seen == [[]]
+
+
 # ---------------------------------------------------------------- limits
 
 
