@@ -150,7 +150,7 @@ def _start(events: tuple[int, ...]) -> subprocess.Popen[bytes]:
 
 
 def _last_words(code: int, attempt: str) -> str:
-    """Why a monitor ended without a result: a signal, or the last line of its errors."""
+    """The reason for the end of a monitor without a result: a signal, or its last error."""
     if code < 0:
         return f"A signal ended the payload monitor ({signal.Signals(-code).name})."
     last_line = last_lines(Path(attempt, "pilot.log").read_bytes()).strip().rpartition("\n")[2]
