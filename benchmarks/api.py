@@ -20,6 +20,7 @@ from jedi_client.profiles import Profile
 from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, make_world, seconds_of, spans
+from benchmarks.cputime import all_times, time_of, tree_s
 from benchmarks.jobs_world import Shape, activated_jobs, place, site
 from jedi.agent.base import World
 from jedi.core import clock
@@ -67,31 +68,12 @@ class BenchService:
 
     def cpu_s(self) -> float:
         """Processor time of the process so far."""
-        return sum(_ticks(self.process.pid)[:2])
+        found = time_of(self.process.pid)
+        return found.own_s if found else 0.0
 
     def database_cpu_s(self) -> float:
         """Processor time of all processes of the database's server so far."""
-        live = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()]
-        children = sum(sum(_ticks(one)[:2]) for one in live if _parent(one) == self.postmaster)
-        return children + sum(_ticks(self.postmaster))
-
-
-def _stat(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has ended
-        return ["?"] * 20
-
-
-def _parent(pid: int) -> int:
-    found = _stat(pid)[1]
-    return int(found) if found.isdecimal() else 0
-
-
-def _ticks(pid: int) -> list[float]:
-    """Seconds of a process: its own, its system's, and both of its ended children."""
-    found = [int(one) if one.isdecimal() else 0 for one in _stat(pid)[11:15]]
-    return [one / os.sysconf("SC_CLK_TCK") for one in found]
+        return tree_s(all_times(), self.postmaster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +139,7 @@ def bench_service(world: World) -> Iterator[BenchService]:
         with world.engine.begin() as tx:
             token = users.put_token(tx, "pilot", site=site(0))
             knobs.put(tx, "api.calls_per_s", 0.0, caller())  # all clients are one user
-            postmaster = _parent(tx.scalar(text("SELECT pg_backend_pid()")) or 0)
+            postmaster = all_times()[tx.scalar(text("SELECT pg_backend_pid()")) or 0].parent
         process = subprocess.Popen(
             [sys.executable, "-c", _SERVE, directory, world.settings.database_url or ""],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Engine, text
 
@@ -51,11 +52,11 @@ def system(engine: Engine, **settings: object) -> Iterator[Callable[..., None]]:
             home.discard()
 
 
-def submit(engine: Engine) -> int:
-    """Store a tiny task in a transaction of its own."""
+def submit(engine: Engine, task: Mapping[str, Any] = TINY) -> int:
+    """Store a task, a tiny one unless given, in a transaction of its own."""
     with engine.begin() as tx:
         ddm = factory.load(tx, knobs.load(tx))
-        return submission.submit(tx, ddm, caller(), json.dumps(TINY), "json", Path()).jedi_task_id
+        return submission.submit(tx, ddm, caller(), json.dumps(task), "json", Path()).jedi_task_id
 
 
 def until(condition: Callable[[], bool]) -> None:
