@@ -54,12 +54,13 @@ class Stop:
     def ask(self, why: PayloadFailure) -> None:
         """The first reason stays, but the end of the pilot replaces the end of one job."""
         with self._lock:
-            if self.why is None:
-                os.write(self._write, b"!")
+            first = self.why is None
             if why.code == TERMINATED:
                 self.terminated_at = min(self.terminated_at, time.monotonic())
-            if self.why is None or why.code == TERMINATED:
+            if first or why.code == TERMINATED:
                 self.why = why
+            if first:  # a sleeper that this wakes finds the reason
+                os.write(self._write, b"!")
 
     def check(self) -> None:
         """Raise the reason, if there is one."""

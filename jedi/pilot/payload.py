@@ -19,6 +19,8 @@ from .event_consumer import EventConsumer
 from .procs import Children, PayloadAccount
 
 _SILENCE_S = 120.0  # a monitor says something each second, and needs at most a minute to end
+_TOGETHER_S = 2.0  # a batch system sends a signal to all processes of a pilot
+_ORDERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 PayloadMessage = dict[str, Any]
@@ -108,6 +110,9 @@ class PayloadRunner:
         finally:
             if end is None or consumer or end["last"]:
                 self.close()
+        code = end["exit_code"] if end else monitor.returncode
+        if stop.why is None and _ended_by_order(code):
+            stop.wait(_TOGETHER_S)  # the pilot may get the same signal
         stop.check()
         if end is None:
             raise PayloadFailure("pilot_error", _last_words(monitor.returncode, spec["attempt"]))
@@ -147,6 +152,11 @@ def _start(events: tuple[int, ...]) -> subprocess.Popen[bytes]:
         env={name: os.environ[name] for name in kept if name in os.environ},
         start_new_session=True,
     )
+
+
+def _ended_by_order(code: int | None) -> bool:
+    """Return True if a signal that asks for an end did it; the shell adds 128 to its number."""
+    return code is not None and (-code in _ORDERS or code - 128 in _ORDERS)
 
 
 def _last_words(code: int, attempt: str) -> str:

@@ -413,6 +413,8 @@ def _payload_io() -> tuple[int, int]:
 
 def main() -> None:
     os.umask(0o077)  # the payload's own is another one
+    for order in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # to the pilot; it ends this, too
+        signal.signal(order, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the pilot blocks what its threads wait for
     procs.become_subreaper()
     lifeline = Lifeline()

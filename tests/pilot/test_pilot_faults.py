@@ -6,7 +6,9 @@ import hashlib
 import os
 import signal
 import tarfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,24 @@ def test_a_killed_pilot_takes_its_payload_along(world: World) -> None:
     end(pilot, signal.SIGKILL)
     wait_until(lambda: not world.leftovers() and not alive(daemon), "it lives on")
     wait_until(lambda: not list(world.work.iterdir()), "its directory was left")
+
+
+@pytest.mark.parametrize("last", ["pilot", "payload"])
+def test_a_signal_to_all_processes_of_a_pilot_ends_the_pilot(world: World, last: str) -> None:
+    """A batch system sends its signal to every process, in any order: the end is the pilot's, and
+    the output is there."""
+    world.order(f"echo hello; echo $PPID $$ > {world.scratch}/pids; exec sleep 600")
+    pilot = world.start()
+    below = [int(pid) for pid in world.trace("pids").split()]
+    order = [*below, pilot.pid] if last == "pilot" else [pilot.pid, *below]
+    for pid in order:
+        with suppress(ProcessLookupError):  # the pilot may have ended it by now
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(0.2)
+    assert pilot.wait(DEADLINE_S) == 0
+    report = world.service.reports()[-1]
+    assert (report["status"], report["error_code"]) == ("failed", "pilot_terminated")
+    assert world.log()["payload.stdout"] == b"hello\n"
 
 
 def test_a_killed_payload_monitor_leaves_no_orphans(world: World) -> None:
