@@ -41,8 +41,8 @@ HOSTS = ("one", "two")
 NEIGHBOURS = (*HOSTS, "laptop")
 NET = "10.84.{}.{}"
 PATIENCE_S = 60.0
-NOTICED_S = 1.5
-"""After fail_timeout nginx uses a service again."""
+NOTICED_S = 2.0
+"""nginx uses a service again up to two seconds after its last error: it counts whole seconds."""
 
 LOAD = Path(__file__).parents[1] / "support" / "service_load.py"
 

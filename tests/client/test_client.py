@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from jedi_client.cli import task
 from jedi_client.errors import BadInput, Forbidden, JediError, NotFound, Unreachable
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
+from jedi_client.transport import Transport
 from support.service_process import running
 from support.task_rows import good, put
 from typer.testing import CliRunner
@@ -63,6 +66,34 @@ def test_no_service_is_a_sentence_with_its_remedy(tmp_path: Path) -> None:
         none.me_show()
     with pytest.raises(Unreachable, match="does not answer at http"):
         Client(Profile("http://127.0.0.1:1")).me_show()
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A proxy that reaches no service for its first three requests."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        Proxy.asked += 1
+        lost = Proxy.asked <= 3
+        content = b"<h1>502 Bad Gateway</h1>" if lost else b'{"release": "1"}'
+        self.send_response(502 if lost else 200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args: object) -> None:
+        return
+
+
+def test_a_question_is_repeated_while_a_proxy_reaches_no_service() -> None:
+    """docs/operate.md: `Clients see this` of a rolling restart, nothing."""
+    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with Transport(Profile(f"http://127.0.0.1:{server.server_port}")) as wire:
+            found: dict[str, str] = wire.call("GET", "/v1/version", {}, {}, dict[str, str])
+        server.shutdown()
+    assert (found, Proxy.asked) == ({"release": "1"}, 4)
 
 
 def test_profiles_lie_in_a_file_of_the_users_own(

@@ -3,7 +3,8 @@
 The client connects before it sends. A request that was sent may have arrived, whatever follows. If
 its answer is lost, or the service does not know its outcome, a question is repeated once, and a
 change with an Idempotency-Key for REPEAT_S: it happens once all the same. `call` gives each change
-a key. A change without one is never repeated.
+a key. A change without one is never repeated. If a proxy reaches no service, a question is repeated
+for PROXY_S.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ PATIENCE_S = 60
 REPEAT_S = 20.0
 """Seconds for which a change is repeated if its answer was lost: a service that died is back
 soon."""
+
+PROXY_S = 4.0
+"""Seconds for which a question is repeated if a proxy reaches no service: while services restart in
+turn, nginx takes up to two seconds to notice one that is back."""
 
 SHORTEST_S, LONGEST_S = 0.1, 2.0
 """Seconds between these tries."""
@@ -102,6 +107,12 @@ class _Request(NamedTuple):
     def repeatable(self) -> bool:
         """True if the request may arrive twice."""
         return not self.changes or "Idempotency-Key" in self.headers
+
+    def repeated_s(self, lost: Exception) -> float:
+        """Seconds for which the request is repeated; 0: once."""
+        if self.changes:
+            return REPEAT_S
+        return PROXY_S if getattr(lost, "code", None) == NO_SERVICE else 0.0
 
 
 class _Answer(NamedTuple):
@@ -238,11 +249,11 @@ class Transport:
 
     def _repeated(self, asked: _Request) -> _Answer:
         """The answer; if it is lost, that to the same request again. Unreachable."""
-        end, pause_s = time.monotonic() + (REPEAT_S if asked.changes else 0.0), SHORTEST_S
+        begun, pause_s = time.monotonic(), SHORTEST_S
         lost: Exception | None = None
         unsure = False
         while True:
-            last = lost is not None and time.monotonic() >= end
+            last = lost is not None and time.monotonic() - begun >= asked.repeated_s(lost)
             fresh, sent = True, False
             try:
                 fresh = self._connect()
