@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jedi_client.errors import OutcomeUnknown, Refused
+from jedi_client.errors import NotReached, OutcomeUnknown, Refused
 from jedi_client.gpi.backends import BackendSettings
 from jedi_client.gpi.interfaces import (
     Accepted,
@@ -29,7 +29,7 @@ class BenchRunner:
         self.bulk = bulk
         self.refuse: dict[int | None, str] = {}
         self.lose = ""
-        self.down = self.unsettled = False
+        self.down = self.unsettled = self.unreachable = False
         self.first: Status = "submitted"
         self.calls: list[tuple[str, Any]] = []
         self.keys: dict[str, Accepted] = {}
@@ -68,6 +68,8 @@ class BenchRunner:
 
     def kill(self, backend_id: str, units: Sequence[int] | None) -> dict[int | None, str]:
         self.calls.append(("kill", units))
+        if self.unreachable:
+            raise NotReached("The service is away.")
         return self._all(backend_id, units, "killed")
 
     def resubmit(

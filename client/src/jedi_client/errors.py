@@ -56,6 +56,10 @@ class Unreachable(JediError):
     code = "unreachable"
 
 
+class NotReached(Unreachable):
+    """The service could not be reached: the request has changed nothing there."""
+
+
 class OutcomeUnknown(Unreachable):
     """The service lost its database while it stored a change: the change may be done."""
 

@@ -28,6 +28,7 @@ from jedi_client.errors import (
     JediError,
     NoSpace,
     NotFound,
+    NotReached,
     OutcomeUnknown,
     Problem,
     Refused,
@@ -311,17 +312,17 @@ class Transport:
             return lost
         return self._away(lost)
 
-    def _untrusted(self, error: ssl.SSLCertVerificationError) -> Unreachable:
-        return Unreachable(
+    def _untrusted(self, error: ssl.SSLCertVerificationError) -> NotReached:
+        return NotReached(
             f"{self.profile.url} has a certificate that no known authority signed "
             f"({error.verify_message}). Log in with --ca FILE or --pin SHA256.",
             code="bad_certificate",
         )
 
-    def _away(self, error: Exception | None) -> Unreachable:
+    def _away(self, error: Exception | None) -> NotReached:
         url = self.profile.url
         if isinstance(error, PermissionError):
-            return Unreachable(
+            return NotReached(
                 f"You may not open {url.removeprefix('unix:')}: ask its owner (knob "
                 "api.socket_group), or log in at the service's URL with jedi-task login.",
                 code="socket_closed",
@@ -329,7 +330,7 @@ class Transport:
         here = "Start it with `jedi up`, or name a service elsewhere: jedi-task login URL"
         remedy = here if url.startswith("unix:") else "Ask its operators"
         why = getattr(error, "strerror", None) or type(error).__name__
-        return Unreachable(f"JEDI does not answer at {url} ({why}). {remedy}.")
+        return NotReached(f"JEDI does not answer at {url} ({why}). {remedy}.")
 
 
 def _is_silent(error: Exception, fresh: bool) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from jedi_client.errors import BadInput, JediError, NotFound, Problem
+from jedi_client.errors import BadInput, JediError, NotFound, NotReached, Problem, Unreachable
 from jedi_client.gpi import jedi_documents as documents
 from jedi_client.gpi.interfaces import (
     Accepted,
@@ -45,6 +45,12 @@ _LOST: Mapping[str, Status] = {"aborted": "killed", "broken": "failed", "failed"
 _STATUSES: Mapping[str, Status] = {one: one for one in get_args(Status)}
 
 
+class NotSent(JediError):
+    """The service could not be reached: the submission was not sent, and the job is new again."""
+
+    code = "not_sent"
+
+
 class JediBackend:
     """The backend of one service."""
 
@@ -66,13 +72,21 @@ class JediBackend:
         return self._known
 
     def submit(self, submission: Submission) -> Accepted:
-        """Submit a job under its key. Its sandbox is uploaded first, unless JEDI has it."""
+        """Submit a job under its key. Its sandbox is uploaded first, unless JEDI has it. NotSent:
+        the request never left, so that no task can follow."""
         packing = documents.Packing(submission)
         units = None if submission.rule else documents.units_of(submission, packing)
-        done = self._client.unit_submit(
-            document=self._document(submission, packing), units=units, key=submission.key,
-            sandbox=self._upload(packing), keep_going=submission.keep_going,
-        )  # fmt: skip
+        try:
+            document, sandbox = self._document(submission, packing), self._upload(packing)
+        except Unreachable as error:
+            raise NotSent(error.sentence) from error
+        try:
+            done = self._client.unit_submit(
+                document=document, units=units, key=submission.key, sandbox=sandbox,
+                keep_going=submission.keep_going,
+            )  # fmt: skip
+        except NotReached as error:
+            raise NotSent(error.sentence) from error
         return _accepted(done)
 
     def forecast(self, submission: Submission) -> tuple[int, int]:

@@ -240,7 +240,7 @@ class JobTemplate(JobProperties):
 
     kill = resubmit = submit
 
-    def remove(self) -> Report:
+    def remove(self, *, keep_going: bool = False, force: bool = False) -> Report:
         """Remove the template from its registry."""
         self._registry.session.store.remove("template", [self._id])
         self._registry.lose(self._id)
@@ -358,9 +358,10 @@ class Job(JobView, JobProperties):
         `backend`: the same backend with other options."""
         return verbs.resubmit(self, None, backend, keep_going=keep_going)
 
-    def remove(self, *, keep_going: bool = False) -> Report:
-        """Remove the job with its folder on this machine; a live one is killed first."""
-        return verbs.remove(self, keep_going=keep_going)
+    def remove(self, *, keep_going: bool = False, force: bool = False) -> Report:
+        """Remove the job with its folder on this machine; a live one is killed first. `force`:
+        also if its backend does not answer, or its submission is not settled."""
+        return verbs.remove(self, keep_going=keep_going, force=force)
 
     def merge(self, *merger: OutputMerger | None) -> Any:
         """merge(m): set the merger of a new job; merge an ended one now. merge(None): don't merge.

@@ -165,7 +165,7 @@ def why(job: Job) -> str:
     lines += [f"  {one}" for one in errors(_states(job))]
     lost = job._registry.session.monitor.errors
     for key in (str(record.backend), f"job {job.id}"):
-        if status not in ENDED and key in lost:
+        if status not in ENDED and key in lost and str(lost[key]) != record.reason:
             lines.append(f"  This may be out of date: {lost[key]}")
     return "\n".join(lines)
 

@@ -146,9 +146,9 @@ class JobSlice(Slice[Any]):
         """Resubmit the failed and killed subjobs of all jobs; see `Job.resubmit`."""
         return self._each("resubmit", keep_going)
 
-    def remove(self, *, keep_going: bool = False) -> Report:
-        """Remove all jobs."""
-        return self._each("remove", keep_going)
+    def remove(self, *, keep_going: bool = False, force: bool = False) -> Report:
+        """Remove all jobs; `force`: see `Job.remove`."""
+        return self._each("remove", keep_going or force, force=force)
 
     def copy(self) -> JobSlice:
         """New jobs like these."""
@@ -167,12 +167,12 @@ class JobSlice(Slice[Any]):
         self._registry.session.monitor.wait(self._ids, timeout_s)
         return self
 
-    def _each(self, verb: str, keep_going: bool) -> Report:
+    def _each(self, verb: str, keep_going: bool, **options: Any) -> Report:
         done: list[int | None] = []
         failed: dict[int | None, str] = {}
         for one in self:
             id = one.id
-            report: Report = getattr(one, verb)(keep_going=True)
+            report: Report = getattr(one, verb)(keep_going=True, **options)
             if report:
                 done.append(id)
             if report.failed:

@@ -262,8 +262,9 @@ def _send(job: Job, backend: Backend, asked: Submission) -> Report:
         status: Any = "unknown" if lost else "new"
         registry.learn(store.give_up(job.id, status, error.sentence, record.submissions))
         if lost:
+            cause = error.sentence.rstrip(".")
             raise OutcomeOpen(
-                f"The answer to the submission of job {job.id} is lost ({error.sentence}). It is "
+                f"The answer to the submission of job {job.id} is lost ({cause}). It is "
                 "unknown until the backend answers; j.wait() waits for that.", id=job.id,
             ) from error  # fmt: skip
         return Report("submit", (), {None: error.sentence})

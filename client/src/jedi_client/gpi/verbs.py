@@ -97,14 +97,45 @@ def _changed(there: Any, asked: Any) -> dict[str, Any]:
             if value and value != old[name]}  # fmt: skip
 
 
-def remove(job: Job, *, keep_going: bool) -> Report:
+def remove(job: Job, *, keep_going: bool, force: bool = False) -> Report:
     """Remove a job: its record, its links, its folder, and its output on the backend. No session
-    may be submitting it."""
+    may be submitting it. `force`: also if the backend does not answer, or nobody knows whether it
+    has the job; the report says then what may be left."""
     with job._registry.session.workspace.claim(job.id) as mine:
         if mine:
-            return _removed(job, keep_going=keep_going)
+            return _forgotten(job) if force else _removed(job, keep_going=keep_going)
     why = f"Another session submits job {job.id} just now. Remove it later."
     return Report("remove", (), {None: why}).checked(keep_going=keep_going)
+
+
+def _forgotten(job: Job) -> Report:
+    """Remove a job whatever its backend says. Nobody waits for it."""
+    job._registry.sync(float("-inf"))
+    record = job.record
+    left: Refusals = {}
+    if record.backend is not None and record.status != "new":
+        name = record.backend.partition(" ")[0]
+        try:
+            if record.backend_id is None:
+                raise JediError(f"It is not known whether {name} has the job.")
+            backend = job._registry.session.monitor.connections.to(record.backend)
+            if record.status in LIVE:
+                backend.kill(record.backend_id, None)
+            backend.remove(record.backend_id)
+        except JediError as error:
+            place = f" as {record.backend_id}" if record.backend_id else ""
+            left = {None: f"{error.sentence} It may go on there{place}."}
+    _lost(job)
+    return Report("remove", (job.id,), left)
+
+
+def _lost(job: Job) -> None:
+    """Remove a job from this session, its registry and its workspace."""
+    session = job._registry.session
+    session.store.remove("job", [job.id])
+    job._registry.lose(job.id)
+    session.workspace.remove(job.id)
+    session.monitor.dispatch()
 
 
 def _removed(job: Job, *, keep_going: bool) -> Report:
@@ -112,7 +143,8 @@ def _removed(job: Job, *, keep_going: bool) -> Report:
     job._registry.sync(float("-inf"))
     record = job.record
     if job.status in ("submitting", "unknown"):
-        why = f"Job {job.id} is {record.status}: wait until its submission is settled."
+        why = (f"Job {job.id} is {job.record.status}: wait until its submission is settled, or "
+               "forget it: remove(force=True).")  # fmt: skip
         return Report("remove", (), {None: why}).checked(keep_going=keep_going)
     if job.record.status in LIVE:
         report = kill(job, None, keep_going=True)
@@ -127,10 +159,7 @@ def _removed(job: Job, *, keep_going: bool) -> Report:
             session.monitor.connections.to(record.backend).remove(record.backend_id)
         except JediError as error:
             return Report("remove", (), {None: error.sentence}).checked(keep_going=keep_going)
-    session.store.remove("job", [job.id])
-    job._registry.lose(job.id)
-    session.workspace.remove(job.id)
-    session.monitor.dispatch()
+    _lost(job)
     return Report("remove", (job.id,))
 
 
