@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from jedi_client.gpi.interfaces import Status
 from jedi_client.gpi.report import NotWritable
-from jedi_client.gpi.status import ENDED, after
+from jedi_client.gpi.status import ENDED, after, after_merge, merge_failed
 from jedi_client.gpi.store import refusals
 from jedi_client.gpi.store.rows import counted, object_of, text_of
 from sqlalchemy import Connection
@@ -237,6 +237,16 @@ def give_up(writer: Writer, id: int, status: str, reason: str, submission: int |
         return _one(writer, "job", id)
 
 
+def merged(writer: Writer, id: int, failure: str | None) -> Draft:
+    """completed -> failed by a merge that failed; failed -> completed by one that did not."""
+    with changing(writer) as change:
+        known = _one(writer, "job", id)
+        counts = cast(dict[Status, int], known.counts)
+        if status := after_merge(known.status, counts, failure):
+            drafts.judge(writer.tx, writer.guid, id, status, failure, change)
+        return _one(writer, "job", id)
+
+
 def note(writer: Writer, states: Sequence[DraftState], *, running_first: bool) -> list[Draft]:
     """New states of jobs, for those that have any: their records, without documents."""
     tx, guid = writer.tx, writer.guid
@@ -249,15 +259,20 @@ def note(writer: Writer, states: Sequence[DraftState], *, running_first: bool) -
         subjobs.put(tx, guid, _columns([(one.id, unit) for one in news for unit in one.changed]))
         counts = counted((job, cast(Status, status), number)
                          for job, status, number in subjobs.counts(tx, guid, ids))  # fmt: skip
-        statuses = [after(counts.get(one.id, {}), cast(dict[Status, int], one.counts),
-                          complete=one.complete, running_first=running_first)
-                    for one in news]  # fmt: skip
+        lost = {one.id: one for one in drafts.some(tx, guid, "job", ids) if _lost_merge(one)}
+        kept = {one.id: lost[one.id] for one in news if one.id in lost and not one.changed}
+        statuses = [
+            kept[one.id].status if one.id in kept
+            else after(counts.get(one.id, {}), cast(dict[Status, int], one.counts),
+                       complete=one.complete, running_first=running_first)
+            for one in news
+        ]  # fmt: skip
         drafts.note(tx, guid, change, {
             "ids": ids, "statuses": statuses,
             "backend_statuses": [one.status for one in news],
             "cursors": [one.cursor for one in news],
             "completes": [one.complete for one in news],
-            "reasons": [one.reason for one in news],
+            "reasons": [kept[one.id].reason if one.id in kept else one.reason for one in news],
             "counts": [text_of(counts.get(id, {})) for id in ids],
             "ends": [status in ENDED for status in statuses],
         })  # fmt: skip
@@ -275,9 +290,14 @@ def _is_news(known: Draft, state: DraftState) -> bool:
         return False
     if state.fenced and state.since != known.cursor:
         return False
-    before = known.backend_status, known.cursor, known.complete, known.reason
+    lost = _lost_merge(known)
+    before = known.backend_status, known.cursor, known.complete, lost or known.reason
     return bool(state.changed) or before != (
-        state.status, state.cursor, state.complete, state.reason)  # fmt: skip
+        state.status, state.cursor, state.complete, lost or state.reason)  # fmt: skip
+
+
+def _lost_merge(known: Draft) -> bool:
+    return merge_failed(known.status, cast(dict[Status, int], known.counts))
 
 
 def _columns(given: Sequence[tuple[int, SubjobState]]) -> dict[str, list[Any]]:

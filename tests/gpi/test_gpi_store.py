@@ -340,6 +340,31 @@ def test_a_removed_job_is_not_written_again(opens: Opens) -> None:
     assert (yours.list("job"), yours.folders()) == ([], {"/": [], "/a": []})
 
 
+def test_a_failed_merge_fails_the_job_until_its_units_change(opens: Opens) -> None:
+    """Check 24: "failing merge fails the master"; 35: "after each single change master equals the
+    function of all subjobs": a later change counts again."""
+    store = opens()
+    job = submitted(store, "running", "completed")
+    assert store.merged(job.id, "too early").status == "submitted"  # nothing has ended
+    store.note({job.id: state(UnitState(0, "completed"))}, NOON)
+    failed = store.merged(job.id, "no such file")
+    assert (failed.status, failed.reason) == ("failed", "no such file")
+    assert failed.ended is not None
+    for cursor in ("c1", "c2"):  # its task goes from passed to done; no unit changes
+        store.note({job.id: state(cursor=cursor)}, NOON)
+        [same] = opens().load("job", [job.id])
+        assert (same.status, same.reason) == ("failed", "no such file")
+    done = store.merged(job.id, None)
+    assert (done.status, done.reason) == ("completed", None)
+    store.merged(job.id, "again")
+    store.note({job.id: state(UnitState(0, "submitted"), cursor="c3")}, NOON)
+    assert store.load("job", [job.id])[0].status == "submitted"
+    store.note({job.id: state(UnitState(0, "failed"), cursor="c4")}, NOON)
+    assert store.merged(job.id, None).status == "failed"  # by its subjob
+    with pytest.raises(NotFound):
+        store.merged(9, None)
+
+
 def test_subjobs_are_read_by_number(store: Store) -> None:
     job = submitted(store, "running", "failed", "completed")
     assert [u.state.status for u in store.units(job.id, [2, 0])] == ["completed", "running"]

@@ -193,6 +193,7 @@ ROWS: dict[str, Row] = {
     ),
     "draft.list": reads("owner", **KIND),
     "draft.load": reads("owner", ids=[], **KIND),
+    "draft.merged": changes("owner", 409, scope="submit", id=0, failure="x", **REGISTRY),
     "draft.note": changes("owner", scope="submit", states=[STATE], **REGISTRY),
     "draft.remove": changes("owner", 409, scope="submit", ids=[0], lease="lost", **KIND),
     "draft.removed": reads("owner", **KIND),

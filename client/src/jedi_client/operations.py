@@ -1744,6 +1744,23 @@ class Client(Transport):
             Draft,
         )
 
+    def draft_merged(
+        self,
+        guid: str,
+        id: int,
+        *,
+        lease: str,
+        failure: str | None = None,
+        dry_run: bool = False,
+    ) -> Draft:
+        """Note the merge of an ended job's outputs, or the reason for its failure."""
+        return self.call(
+            "PUT", "/v1/registries/{guid}/job/{id}/merged",
+            {"guid": guid, "id": id},
+            {"lease": lease, "failure": failure, "dry_run": dry_run},
+            Draft,
+        )
+
     def draft_units(
         self,
         guid: str,

@@ -228,6 +228,21 @@ def give_up(
     return registries.give_up(writer, id, status, reason, submission)
 
 
+@operation(
+    "draft.merged",
+    "PUT",
+    "/v1/registries/{guid}/job/{id}/merged",
+    OWNER,
+    scope="submit",
+    dry_run=True,
+)
+def merged(
+    call: Call, guid: Guid, id: RecordId, lease: LeaseText, failure: NoteText | None = None
+) -> Draft:
+    """Note the merge of an ended job's outputs, or the reason for its failure."""
+    return registries.merged(_writer(call, guid, lease, f"job {id}"), id, failure)
+
+
 @operation("draft.note", "POST", "/v1/registries/{guid}/states", OWNER, scope="submit",
            body_max=FILE_MAX, dry_run=True)  # fmt: skip
 def note(

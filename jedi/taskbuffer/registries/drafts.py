@@ -210,6 +210,20 @@ def give_up(
     return tx.execute(_GIVE_UP, values).rowcount > 0
 
 
+_JUDGE = text("""
+UPDATE jedi_drafts SET status = :status, reason = :reason, change = :change
+WHERE guid = :guid AND kind = 'job' AND id = :id
+""")
+
+
+def judge(
+    tx: Connection, guid: str, id: int, status: str, reason: str | None, change: int
+) -> None:  # fmt: skip
+    """The status of an ended job by the merge of its outputs."""
+    tx.execute(_JUDGE, {"guid": guid, "id": id, "status": status, "reason": reason,
+                        "change": change})  # fmt: skip
+
+
 _NOTE = text("""
 UPDATE jedi_drafts d SET status = n.status, backend_status = n.backend_status, cursor = n.cursor,
   complete = n.complete, reason = n.reason, counts = CAST(n.counts AS jsonb), change = :change,

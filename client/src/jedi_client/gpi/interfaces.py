@@ -307,6 +307,10 @@ class Store(Protocol):
         `since`: the cursors that were asked from; a job whose cursor another session has moved
         meanwhile is left out, and so is a removed one."""
 
+    def merged(self, id: int, failure: str | None) -> Record:
+        """completed -> failed: the outputs could not be merged, for this reason. None: they are
+        merged, failed -> completed. See `status.after_merge`; any other job stays as it is."""
+
     def units(self, id: int, ks: Sequence[int] | None = None) -> Sequence[UnitRecord]: ...
 
     def folders(self) -> Mapping[str, Sequence[int]]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from jedi_client.errors import BadInput
 from jedi_client.gpi.interfaces import Attempt, Backend, InputCutter, OutputFile
-from jedi_client.gpi.mergers import OutputMerger, merge_outputs
+from jedi_client.gpi.mergers import MergeFailed, OutputMerger, merge_outputs
 from jedi_client.gpi.report import JobError
-from jedi_client.gpi.status import ENDED
+from jedi_client.gpi.status import ENDED, after_merge
 
 if TYPE_CHECKING:
     from jedi_client.gpi.job import Job
@@ -110,7 +110,23 @@ def merge(job: Job, *merger: OutputMerger | None) -> Sequence[Path]:
     ks = [k for k in subjobs.ids if not subjobs.record(k).state.superseded]
     workspace = job._registry.session.workspace
     folders = [workspace.output(job.id, k) for k in ks]
-    return merge_outputs(chosen, folders, workspace.output(job.id))
+    try:
+        made = merge_outputs(chosen, folders, workspace.output(job.id))
+    except MergeFailed as error:
+        if chosen == job.merger and not _merged(job):
+            _judge(job, f"The merge failed: {error.sentence.rstrip('.')}.")
+        raise MergeFailed(f"Job {job.id}: {error.sentence}", **error.facts) from error
+    if job.merger is not None and _merged(job):
+        _judge(job, None)
+    return made
+
+
+def _judge(job: Job, failure: str | None) -> None:
+    """Keep the result of a merge as the job's status; a session that may only read leaves it."""
+    registry, record = job._registry, job.record
+    if not registry.read_only and after_merge(record.status, record.counts, failure):
+        registry.learn(registry.session.store.merged(job.id, failure))
+        registry.session.monitor.dispatch()
 
 
 def at_end(job: Job) -> None:
@@ -141,6 +157,10 @@ def _merged_file(job: Job, name: str) -> Path:
     if job.merger is not None and name in job.merger.files and not (folder / name).is_file():
         at_end(job)
     if not (folder / name).is_file():
+        _place(job)
+        if job.record.status == "failed" and job.record.reason:
+            raise JobError(f"Job {job.id} has no merged file {name!r}. {job.record.reason}",
+                           name=name)  # fmt: skip
         raise JobError(
             f"Job {job.id} has no merged file {name!r} (yet): each subjob has its own. "
             f"Ask j.subjobs(0).output({name!r}), or merge it: j.merge(...).", name=name,

@@ -34,6 +34,22 @@ def master(counts: Mapping[Status, int], *, running_first: bool = False) -> Stat
     return "killed"
 
 
+def merge_failed(status: str, counts: Mapping[Status, int]) -> bool:
+    """True: the job failed although its subjobs did not: their outputs could not be merged."""
+    return status == "failed" and master(counts) == "completed"
+
+
+def after_merge(
+    status: str, counts: Mapping[Status, int], failure: str | None
+) -> Status | None:  # fmt: skip
+    """The status of an ended job after a merge of its outputs, or its `failure`; None: it stays.
+    Source: docs/reference/ganga.md#status."""
+    lost = merge_failed(status, counts)
+    if failure is not None:
+        return "failed" if lost or status == "completed" else None
+    return "completed" if lost else None
+
+
 def after(
     counts: Mapping[Status, int],
     reported: Mapping[Status, int],

@@ -194,6 +194,11 @@ class RemoteStore:
             )
         return [_record(one) for one in done]
 
+    def merged(self, id: int, failure: str | None) -> Record:
+        with self._writing() as (client, guid, lease):
+            done = client.draft_merged(guid, id, lease=lease, failure=failure)
+        return _record(done, whole=True)
+
     def units(self, id: int, ks: Sequence[int] | None = None) -> Sequence[UnitRecord]:
         with self._reading() as (client, guid):
             found = client.draft_units(guid, id, ks=None if ks is None else list(ks))

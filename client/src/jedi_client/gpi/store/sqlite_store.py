@@ -19,7 +19,7 @@ from jedi_client.gpi.interfaces import (
     Status,
     UnitRecord,
 )
-from jedi_client.gpi.status import ENDED, after
+from jedi_client.gpi.status import ENDED, after, after_merge, merge_failed
 from jedi_client.gpi.store import refusals
 from jedi_client.gpi.store.database import RegistryFile, guid_in
 from jedi_client.gpi.store.rows import (
@@ -79,6 +79,9 @@ _NOTED = """
 UPDATE records SET status = ?, backend_status = ?, cursor = ?, complete = ?, reason = ?,
   counts = ?, ended = ?, change = ?
 WHERE kind = 'job' AND id = ?
+"""
+_MERGED = """
+UPDATE records SET status = ?, reason = ?, change = ? WHERE kind = 'job' AND id = ?
 """
 _UNIT = f"""
 INSERT INTO units (job, {UNIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -246,6 +249,13 @@ class SqliteStore:
             ))  # fmt: skip
             return _found(db, "job", sorted(news), LISTED)
 
+    def merged(self, id: int, failure: str | None) -> Record:
+        with self._changing() as (db, change):
+            known = _one(db, "job", id)
+            if status := after_merge(known.status, known.counts, failure):
+                db.execute(_MERGED, (status, failure, change, id))
+            return _one(db, "job", id)
+
     def units(self, id: int, ks: Sequence[int] | None = None) -> Sequence[UnitRecord]:
         asked = f"SELECT {UNIT} FROM units WHERE job = ?"
         with self.file.reading() as db:
@@ -319,8 +329,11 @@ class SqliteStore:
         status = after(
             counts, state.counts, complete=state.complete, running_first=self.running_first
         )
+        reason = state.reason
+        if merge_failed(known.status, known.counts) and not state.changed:
+            status, reason = known.status, known.reason
         ended = (known.ended or now).timestamp() if status in ENDED else None
-        return (status, state.status, state.cursor, state.complete, state.reason, text_of(counts),
+        return (status, state.status, state.cursor, state.complete, reason, text_of(counts),
                 ended, change, known.id)  # fmt: skip
 
 
@@ -340,9 +353,10 @@ def _is_news(known: Record, state: JobState, since: Mapping[int, str | None] | N
         return False
     if since is not None and since.get(known.id) != known.cursor:
         return False
-    before = known.backend_status, known.cursor, known.complete, known.reason
+    lost = merge_failed(known.status, known.counts)
+    before = known.backend_status, known.cursor, known.complete, lost or known.reason
     return bool(state.changed) or before != (
-        state.status, state.cursor, state.complete, state.reason)  # fmt: skip
+        state.status, state.cursor, state.complete, lost or state.reason)  # fmt: skip
 
 
 def _one(db: sqlite3.Connection, kind: Kind, id: int) -> Record:
