@@ -141,7 +141,7 @@ def test_lists_and_names_become_datasets(tmp_path: Path) -> None:
     assert job.inputdata == Dataset(files=["lfn:/a"])
     job.splitter = 20
     assert job.splitter == FileSplitter(files=20)
-    with pytest.raises(BadInput, match=r"Analysis.splitter: True: is no JobSplitter"):
+    with pytest.raises(BadInput, match=r"Analysis.splitter: True: is no splitter"):
         job.splitter = True
 
 
@@ -275,9 +275,7 @@ def test_backends_have_names_and_read_only_facts() -> None:
     assert job.backend == JEDI() and job.backend.id is None and job.backend.status is None
     with pytest.raises(AttributeError):
         job.backend.id = "3"
-    with pytest.raises(
-        BadInput, match=r"is no BackendSettings\. Give one of (Bench, )?JEDI, Local"
-    ):
+    with pytest.raises(BadInput, match=r"is no backend\. Give one of (Bench, )?JEDI, Local"):
         job.backend = "LSF"
     with pytest.raises(BadInput, match="is not above 0"):
         job.backend = Local(slots=0)

@@ -77,7 +77,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *(name for name in __all__ if name not in globals())]
+    return [*(name for name in globals() if name.startswith("__")), *__all__, "errors"]
 
 
 def connect(server: str | None = None, profile: str | None = None) -> Client:

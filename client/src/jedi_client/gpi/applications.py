@@ -35,6 +35,7 @@ class Application(Described, abstract=True):
     """A program. A plug-in adds its properties and overrides two functions: both only read the job,
     and `program` runs once for the job and once for each explicit subjob."""
 
+    _title = "application"
     backends: ClassVar[Sequence[str] | None] = None
     """Names of the backends that can run it; None: all."""
 
@@ -50,7 +51,7 @@ class Application(Described, abstract=True):
 class Executable(Application):
     """A program that is on the machine where the job runs, by its name or path."""
 
-    _aliases = {"exe": "executable", "parameters": "args"}  # noqa: RUF012
+    _aliases = {"exe": "executable", "parameters": "args", "env": "environment"}  # noqa: RUF012
 
     executable: str = prop("echo", doc="Name or path of the program, where the job runs")
     args: list[str] = prop([], doc="Arguments, verbatim")
@@ -72,7 +73,7 @@ class Script(Application):
     """A script on this machine. Each submission takes its present content along. Its first line
     `#!` names its interpreter; without one, its ending does: .py, .sh, .bash, .pl."""
 
-    _aliases = {"exe": "file", "parameters": "args"}  # noqa: RUF012
+    _aliases = {"exe": "file", "parameters": "args", "env": "environment"}  # noqa: RUF012
 
     file: str = prop("", doc="Path of the script on this machine")
     args: list[str] = prop([], doc="Arguments, verbatim")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from jedi_client.errors import JediError, Problem
 from jedi_client.gpi.interfaces import Backend
-from jedi_client.gpi.schema import Described, class_named, concrete, prop
+from jedi_client.gpi.schema import Described, prop
 from jedi_client.gpi.splitters import InputSplitter, JobSplitter
 from jedi_client.gpi.store.database import own_guid
 from jedi_client.gpi.workspace import home
@@ -21,6 +21,7 @@ class BackendSettings(Described, abstract=True):
     """A backend with its options. A plug-in adds its properties and overrides `check`, which only
     reads the job, and `connect`."""
 
+    _title = "backend"
     cuts_input: ClassVar[bool] = False
     """It applies the rules of splitters to its own knowledge of the input."""
     has_catalogue: ClassVar[bool] = False
@@ -33,12 +34,6 @@ class BackendSettings(Described, abstract=True):
     """Least seconds between two requests for states."""
     runner: ClassVar[str] = ""
     """`module:name` of the function of these settings that gives the Backend."""
-
-    @classmethod
-    def given(cls, value: Any) -> Described | None:
-        """The name of a backend stands for it with all defaults."""
-        found = class_named(value) if isinstance(value, str) else None
-        return found() if found in concrete(BackendSettings) and found else None
 
     def check(self, job: Any) -> list[Problem]:
         """All reasons why this backend can't run the job."""

@@ -17,6 +17,8 @@ class InputData(Described, abstract=True):
     """Input data. A plug-in adds its properties and overrides two functions, which only read the
     job."""
 
+    _title = "input data"
+
     @classmethod
     def given(cls, value: Any) -> Described | None:
         """A list of names stands for a Dataset with these files, a text for the Dataset with this

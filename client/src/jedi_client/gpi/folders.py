@@ -152,6 +152,9 @@ class Folder(Generic[J]):
         """Ids of jobs that are given by themselves, by id, or as a slice."""
         for one in jobs:
             id = getattr(one, "id", one)
+            if isinstance(one, str) or not isinstance(id, int | Iterable):
+                rule, remedy = "is no job", "Give jobs, ids or a slice; folders.cd(path).add(j)"
+                raise BadInput([Problem("jobs", one, rule, remedy)])
             if not isinstance(id, int):
                 yield from self._ids(one)
             elif getattr(one, "parent", None) is not None:

@@ -21,6 +21,7 @@ from jedi_client.gpi.backends import BackendSettings, Local
 from jedi_client.gpi.containers import link
 from jedi_client.gpi.datasets import InputData
 from jedi_client.gpi.files import File, files_of, names_of
+from jedi_client.gpi.habits import HABITS
 from jedi_client.gpi.interfaces import Document, Record, UnitRecord
 from jedi_client.gpi.mergers import OutputMerger
 from jedi_client.gpi.notebook import JobView
@@ -69,6 +70,7 @@ class JobProperties(Described, abstract=True):
         choices=("cache", "fetch"),
     )  # fmt: skip
 
+    _elsewhere = HABITS
     _registry: Any
     _id: int
     _version: int
@@ -112,6 +114,7 @@ class JobProperties(Described, abstract=True):
     @property
     def name(self) -> str:
         """A name, which several jobs may have. It is writable in any state."""
+        self._registry.sync()
         return self.record.name
 
     @name.setter
@@ -121,6 +124,7 @@ class JobProperties(Described, abstract=True):
     @property
     def comment(self) -> str:
         """A remark. It is writable in any state."""
+        self._registry.sync()
         return self.record.comment
 
     @comment.setter

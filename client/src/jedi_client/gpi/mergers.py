@@ -28,6 +28,9 @@ class OutputMerger(Described, abstract=True):
     """A merger of outputs with the same name. A plug-in adds its properties and overrides `merge`
     and, if it has rules, `check`, which only reads the job."""
 
+    _title = "merger"
+    _aliases = {"ignorefailed": "ignore_missing"}  # noqa: RUF012
+
     files: list[str] = prop([], doc="Names of the outputs to merge")
     overwrite: bool = prop(False, doc="Replace an earlier result")
     ignore_missing: bool = prop(False, doc="Merge although some subjobs made no such file")

@@ -162,12 +162,20 @@ def why(job: Job) -> str:
     if status == "new" and not record.reason:
         return f"Job {job.id} is new. Submit it: j.submit()"
     lines = [f"Job {job.id} is {status}" + (f": {record.reason}" if record.reason else ".")]
-    lines += [f"  {one}" for one in errors(_states(job))]
+    split = _is_split(job)
+    lines += [f"  {one if split else one.error}" for one in errors(_states(job))]
     lost = job._registry.session.monitor.errors
     for key in (str(record.backend), f"job {job.id}"):
         if status not in ENDED and key in lost and str(lost[key]) != record.reason:
             lines.append(f"  This may be out of date: {lost[key]}")
     return "\n".join(lines)
+
+
+def _is_split(job: Job) -> bool:
+    try:
+        return job.split
+    except JobError:  # a torn record
+        return True
 
 
 def errors(states: Sequence[UnitState]) -> Sequence[ErrorGroup]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from jedi_client.gpi.interfaces import Kind, Record
-from jedi_client.gpi.slices import FACTS, JobSlice, NoSuchJob, matches, must_be_known
+from jedi_client.gpi.slices import FACTS, JobSlice, NoSuchJob, alike, matches, must_be_known
 from jedi_client.gpi.status import LIVE
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class Registry(Generic[J]):
             self.sync(float("-inf") if id not in self._index else SYNC_S)
             if id not in self._index:
                 where = "This registry has none." if not self._index else "See ids()."
+                where += f" {self.kind}s[{id}] counts from the end." if id < 0 else ""
                 raise NoSuchJob(f"There is no {self.kind} {id}. {where}", id=id)
             found = self._objects.get(id)
             if found is None:
@@ -94,7 +95,7 @@ class Registry(Generic[J]):
     def matching(self, ids: Sequence[int], wanted: dict[str, Any]) -> Sequence[int]:
         """The ids of those jobs that have all these values. Records are asked first, since their
         jobs need not be loaded."""
-        must_be_known(list(wanted), [*FACTS, *self._make._properties])
+        must_be_known(wanted, [*FACTS, *self._make._properties])
         if "status" in wanted:
             self.session.monitor.look()
         known = {name: value for name, value in wanted.items()
@@ -102,7 +103,7 @@ class Registry(Generic[J]):
         with self._lock:
             left = [
                 id for id in ids if (one := self._index.get(id))
-                and all(getattr(one, name) == value for name, value in known.items())
+                and all(alike(getattr(one, name), value) for name, value in known.items())
             ]  # fmt: skip
         others = {name: value for name, value in wanted.items() if name not in known}
         return [id for id in left if matches(self.job(id), others)] if others else left
@@ -172,6 +173,12 @@ class Registry(Generic[J]):
         """True for a job or an id of this registry."""
         return one in self.ids() if isinstance(one, int) else any(one is job for job in (
             self._objects.get(id) for id in self.ids()))  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        remedy = ""
+        if name in ("submit", "kill", "resubmit", "remove", "copy"):
+            remedy = f". For all of them: {self.kind}s.select().{name}()"
+        raise AttributeError(f"{self.kind}s has no {name}{remedy}", name=name, obj=self)
 
     def __repr__(self) -> str:
         return repr(self._all())

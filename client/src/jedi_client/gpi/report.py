@@ -26,7 +26,7 @@ class RegistryIsReadOnly(NotWritable):
     code = "registry_read_only"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """A verb with its done and failed jobs: numbers of subjobs, or ids of jobs, with the reasons of
     the failed. `None` stands for the job itself."""
@@ -39,9 +39,15 @@ class Report:
         return bool(self.done)
 
     def __str__(self) -> str:
-        lines = [f"{self.verb}: {len(self.done)} done, {len(self.failed)} refused"]
+        head = f"{len(self.done)} done, {len(self.failed)} refused"
+        if not self.failed:
+            alone = [*self.done] == [None]
+            head = "done" if alone else f"{len(self.done)} done" if self.done else "nothing to do"
+        lines = [f"{self.verb}: {head}"]
         lines += [f"  {'job' if k is None else k}: {why}" for k, why in self.failed.items()]
         return "\n".join(lines[:20] + ([f"  and {len(lines) - 20} more"] if lines[20:] else []))
+
+    __repr__ = __str__
 
     def checked(self, *, keep_going: bool) -> Report:
         """This report; JobError for its first refusal unless the caller keeps going."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jedi_client.errors import BadInput
+from jedi_client.errors import BadInput, Problem
 from jedi_client.gpi.interfaces import Attempt, Backend, InputCutter, OutputFile
 from jedi_client.gpi.mergers import MergeFailed, OutputMerger, merge_outputs
 from jedi_client.gpi.report import JobError
@@ -68,7 +68,10 @@ def inputs(job: Job, k: int) -> list[str]:
 
 
 def last(text: str, lines: int) -> str:
-    """The last lines of a text."""
+    """The last lines of a text. BadInput."""
+    if not isinstance(lines, int) or lines < 1:
+        remedy = "Give 1 or more; j.log() gives all"
+        raise BadInput([Problem("lines", lines, "is no number above 0", remedy)])
     return "\n".join(text.splitlines()[-lines:])
 
 

@@ -114,6 +114,10 @@ class Described(_Object):
     _classes: ClassVar[dict[str, type[Described]]] = {}
     _aliases: ClassVar[Mapping[str, str]] = {}
     """Other names that people know properties by."""
+    _elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Names of Ganga that are no properties here, with the remedy."""
+    _title: ClassVar[str] = ""
+    """The word for objects of a base class in messages."""
     _abstract: ClassVar[bool] = True
     _values: dict[str, Any]
 
@@ -187,13 +191,14 @@ class Described(_Object):
             found = _read(value, path, problems)
         else:
             try:
-                found = cls.given(value)
+                found = cls.given(value) or _by_name(cls, value)
             except BadInput as error:
                 problems.extend(Problem(path, *_tail(p)) for p in error.problems)
                 return None
         if not isinstance(found, cls | None) or (found is None and not problems):
             names = ", ".join(sorted(one.__name__ for one in concrete(cls)))
-            problems.append(Problem(path, value, f"is no {cls.__name__}", f"Give one of {names}"))
+            what = cls._title or cls.__name__
+            problems.append(Problem(path, value, f"is no {what}", f"Give one of {names}"))
         return found
 
     @classmethod
@@ -235,7 +240,8 @@ class Described(_Object):
     def __getattr__(self, name: str) -> Any:
         if name in self._aliases:
             return getattr(self, self._aliases[name])
-        raise AttributeError(f"{type(self).__name__} has no {name}", name=name, obj=self)
+        remedy = f". {self._elsewhere[name]}" if name in self._elsewhere else ""
+        raise AttributeError(f"{type(self).__name__} has no {name}{remedy}", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         name = self._aliases.get(name, name)
@@ -311,6 +317,14 @@ def class_named(name: str) -> type[Described] | None:
     return Described._classes.get(name)
 
 
+def _by_name(cls: type[Described], name: Any) -> Described | None:
+    """An object with all defaults, by the name of its class; None: there is no such one."""
+    found = class_named(name) if isinstance(name, str) and name.isidentifier() else None
+    if found is None or not issubclass(found, cls) or found._abstract:
+        return None
+    return None if any(one.required for one in schema_of(found)) else found()
+
+
 def _register(cls: type[Described]) -> None:
     other = Described._classes.get(cls.__name__)
     if other and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
@@ -334,10 +348,15 @@ def _doc(cls: type[Described]) -> str:
     """The class's own docstring, with its properties."""
     own = inspect.cleandoc(vars(cls).get("__doc__") or "")
     lines = [
-        f"    {name}: {one.doc}" + ("" if one.required else f"; default {one.default!r}")
+        f"    {name}: {one.doc}" + ("" if one.required else f"; default {_said(one.default)}")
         for name, one in cls._properties.items()
     ]
     return "\n".join([own, "", "Properties:", *lines]) if lines else own
+
+
+def _said(default: Any) -> str:
+    """A default for people: a class stands for its object with all defaults."""
+    return f"{default.__name__}()" if isinstance(default, type) else repr(default)
 
 
 def _bound(
@@ -406,7 +425,8 @@ def _values_of(
 
 def _unknown(cls: type[Described], name: str, value: Any, path: str | None = None) -> Problem:
     names = [*dict.fromkeys([*cls._properties, *inspect.signature(cls).parameters])]
-    remedy = did_you_mean(name, names) or f"Properties: {', '.join(names)}"
+    remedy = cls._elsewhere.get(name) or did_you_mean(name, [*names, *cls._aliases])
+    remedy = remedy or f"Properties: {', '.join(names)}"
     return Problem(f"{path or cls.__name__}.{name}", value, f"{cls.__name__} has no such property",
                    remedy)  # fmt: skip
 

@@ -6,12 +6,14 @@ Source: docs/reference/ganga.md#registries.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from jedi_client.errors import BadInput, NotFound, Problem
 from jedi_client.gpi.kinds import did_you_mean
 from jedi_client.gpi.report import Report
+from jedi_client.gpi.status import STATUSES
 
 if TYPE_CHECKING:
     from jedi_client.gpi.registry import Registry
@@ -56,7 +58,8 @@ class Slice(Sequence[J], Generic[J]):
 
     def select(self, minid: int | None = None, maxid: int | None = None, **values: Any) -> Self:
         """The members with ids from `minid` to `maxid` that have all these values. An object is
-        also named by its class: select(backend="Local"). BadInput for unknown names."""
+        also named by its class: select(backend="Local"); a text may have * and ?:
+        select(name="fit*"). BadInput for unknown names."""
         ids = [id for id in self._ids
                if (minid is None or id >= minid) and (maxid is None or id <= maxid)]  # fmt: skip
         return self._some(self._some(ids)._matching(values) if values else ids)
@@ -90,22 +93,32 @@ class Slice(Sequence[J], Generic[J]):
         return "[" + ",\n ".join(lines + more) + "]"
 
 
+def alike(found: object, wanted: object) -> bool:
+    """True for equal values, for an object and the name of its class, and for a text that fits a
+    pattern with * and ?."""
+    if found == wanted or (found is not None and type(found).__name__ == wanted):
+        return True
+    if not isinstance(found, str) or not isinstance(wanted, str) or not {*"*?"} & {*wanted}:
+        return False
+    return fnmatchcase(found, wanted.replace("[", "[[]"))
+
+
 def matches(one: object, wanted: dict[str, Any]) -> bool:
     """True if all values are as wanted; an object is also named by its class."""
-    for name, value in wanted.items():
-        found = getattr(one, name)
-        if found != value and (found is None or type(found).__name__ != value):
-            return False
-    return True
+    return all(alike(getattr(one, name), value) for name, value in wanted.items())
 
 
-def must_be_known(names: Sequence[str], known: Sequence[str]) -> None:
-    """BadInput for names that no job has."""
+def must_be_known(wanted: Mapping[str, Any], known: Sequence[str]) -> None:
+    """BadInput for names that no job has, and for a status that no job can have."""
     problems = [
-        Problem(name, None, "is nothing that jobs have",
+        Problem(name, value, "is nothing that jobs have",
                 did_you_mean(name, known) or f"Known: {', '.join(known)}")
-        for name in names if name not in known
+        for name, value in wanted.items() if name not in known
     ]  # fmt: skip
+    status = wanted.get("status", "new")
+    if status not in (*STATUSES, "template"):
+        remedy = did_you_mean(status, STATUSES) or f"Give one of {', '.join(STATUSES)}"
+        problems.append(Problem("status", status, "is no status", remedy))
     if problems:
         raise BadInput(problems)
 

@@ -21,6 +21,8 @@ class JobSplitter(Described, abstract=True):
     """A splitter. A plug-in adds its properties and overrides two functions, which only read the
     job; `split` runs once for each submission."""
 
+    _title = "splitter"
+
     @classmethod
     def given(cls, value: Any) -> Described | None:
         """A number stands for a FileSplitter with so many files a subjob."""
@@ -89,7 +91,7 @@ def _explicit_problems(job: Any, columns: dict[str, Sequence[Any]], place: str) 
     problems: list[Problem] = []
     lengths = {len(values) for values in columns.values()}
     if not any(lengths):
-        return [Problem(place, None, "makes no subjob", "Give at least one value")]
+        return [Problem(place, [], "makes no subjob", "Give at least one value")]
     if len(lengths) > 1:
         rule = f"has different numbers of values: {', '.join(map(str, sorted(lengths)))}"
         problems.append(Problem(place, list(columns), rule, "Give equally many"))
@@ -141,6 +143,7 @@ def _positive(value: float) -> tuple[str, str] | None:
 class FileSplitter(InputSplitter):
     """So many files a subjob, in the order of their names."""
 
+    _aliases = {"filesPerJob": "files"}  # noqa: RUF012
     strategy = "ByFiles"
     files: int = prop(1, doc="Files of each subjob", check=_positive)
 

@@ -121,6 +121,12 @@ class Subjob:
         return self.state.reason  # type: ignore[no-any-return]
 
     @property
+    def why(self) -> str:
+        """The status with its reason."""
+        now = f"Subjob {self.fqid} is {self.status}"
+        return f"{now}: {self.reason}" if self.reason else f"{now}."
+
+    @property
     def superseded(self) -> bool:
         """True: its input was cut again into other subjobs."""
         return bool(self.state.superseded)
@@ -215,7 +221,8 @@ class Subjob:
 
         if name in JobProperties._properties:
             return getattr(self.description(), name)
-        raise AttributeError(f"Subjob has no {name}", name=name, obj=self)
+        remedy = f". {known}" if (known := JobProperties._elsewhere.get(name)) else ""
+        raise AttributeError(f"Subjob has no {name}{remedy}", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.before_change(name)
@@ -260,7 +267,7 @@ class SubjobSlice(Slice[Subjob]):
 
     def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
         job = self._subjobs.job
-        must_be_known(list(wanted), [*FACTS, "superseded", *job._properties])
+        must_be_known(wanted, [*FACTS, "superseded", *job._properties])
         left = list(self._ids)
         if "status" in wanted:
             now = wanted["status"]

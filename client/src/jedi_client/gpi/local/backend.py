@@ -339,7 +339,9 @@ def _must_be_here(executable: str, names: set[str]) -> None:
     if executable.removeprefix("./") in names:
         return
     if shutil.which(executable) is None:
-        raise _Refused(f"There is no program {executable} on this machine.")
+        own = Path(executable).name
+        mine = f' For your own file, take Script("{executable}").' if Path(own).is_file() else ""
+        raise _Refused(f"There is no program {executable} on this machine.{mine}")
 
 
 def _must_be_local(inputs: Sequence[str]) -> None:
