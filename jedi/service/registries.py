@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from jedi_client.gpi.interfaces import Status
 from jedi_client.gpi.report import NotWritable
-from jedi_client.gpi.status import ENDED, after, after_merge, merge_failed
+from jedi_client.gpi.status import ENDED, after, after_merge, is_news, merge_failed
 from jedi_client.gpi.store import refusals
 from jedi_client.gpi.store.rows import counted, object_of, text_of
 from sqlalchemy import Connection
@@ -286,14 +286,7 @@ def _news(tx: Connection, guid: str, states: Sequence[DraftState]) -> list[Draft
 
 
 def _is_news(known: Draft, state: DraftState) -> bool:
-    if known.status in ("new", "submitting", "unknown"):
-        return False
-    if state.fenced and state.since != known.cursor:
-        return False
-    lost = _lost_merge(known)
-    before = known.backend_status, known.cursor, known.complete, lost or known.reason
-    return bool(state.changed) or before != (
-        state.status, state.cursor, state.complete, lost or state.reason)  # fmt: skip
+    return not (state.fenced and state.since != known.cursor) and is_news(known, state)
 
 
 def _lost_merge(known: Draft) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jedi_client import (
@@ -23,6 +24,8 @@ from jedi_client import (
 )
 from jedi_client.errors import NotFound
 from jedi_client.gpi.session import SESSION
+from jedi_client.gpi.slices import NoSuchJob
+from support.bench import Bench, BenchRunner
 
 WAIT_S = 60.0
 
@@ -182,3 +185,23 @@ def test_a_lost_answer_is_settled_although_the_input_is_gone(home: Path, tmp_pat
     files[0].unlink()
     assert j.wait(WAIT_S) == "completed"
     assert [one.status for one in j.subjobs] == ["completed"] * 3
+
+
+def test_an_answer_without_news_reads_no_record(runner: BenchRunner) -> None:
+    """Complaint: "slow with many subjobs": the status of one job costs no statement for the others,
+    if its backend has no news. A number finds its subjob without a search."""
+    many = [Job(backend=Bench(), splitter=ArgSplitter([["a"], ["b"]])) for _ in range(3)]
+    for one in many:
+        one.submit()
+    SESSION.monitor.expire(0)
+    assert many[0].status == "submitted"  # this answer brings the cursors
+    store: Any = SESSION.store
+    statements: list[str] = []
+    store.file._opened().set_trace_callback(statements.append)
+    SESSION.monitor.expire(0)
+    assert many[0].status == "submitted"
+    assert runner.count("states") == 2
+    assert [one for one in statements if "FROM records" in one and " IN (" in one] == []
+    assert many[0].subjobs.ids() == [0, 1] and many[0].subjobs(1).id == 1
+    with pytest.raises(NoSuchJob):
+        many[0].subjobs(2)

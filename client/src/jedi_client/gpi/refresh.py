@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jedi_client.gpi.connections import REFRESH_S, Connections
 from jedi_client.gpi.interfaces import Record
 from jedi_client.gpi.registry import Turn
-from jedi_client.gpi.status import ENDED, LIVE
+from jedi_client.gpi.status import ENDED, LIVE, is_news
 from jedi_client.gpi.submission import settle
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ class Monitor:
             jobs.sync()
             if self.on:
                 by_backend: dict[str, list[Record]] = defaultdict(list)
-                for record in map(self.known, jobs.live() | self._due):
-                    if record is not None and record.backend is not None:
+                for record in jobs.watched(self._due):
+                    if record.backend is not None:
                         by_backend[record.backend].append(record)
                 for key, records in by_backend.items():
                     try:
@@ -221,9 +221,10 @@ class Monitor:
         cursors = {id: one.cursor for id, one in running.items()}
         states = self.connections.to(key).states(cursors)
         self._due -= {one.id for one in running.values()}
-        news = {running[one.backend_id].id: one for one in states if one.backend_id in running}
+        news = {running[one.backend_id].id: one for one in states
+                if one.backend_id in running and is_news(running[one.backend_id], one)}  # fmt: skip
         since = {id: running[state.backend_id].cursor for id, state in news.items()}
-        for record in store.note(news, datetime.now(UTC), since):
+        for record in store.note(news, datetime.now(UTC), since) if news else ():
             self._session.jobs.learn(record)
         self.errors.pop(key, None)
 

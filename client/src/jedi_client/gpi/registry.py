@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -223,6 +223,12 @@ class Registry(Generic[J]):
         """The record of a job, as it was read last; None: there is none."""
         with self._lock:
             return self._index.get(id)
+
+    def watched(self, others: Collection[int]) -> list[Record]:
+        """The records of live jobs, and of those others that there are."""
+        with self._lock:
+            found = map(self._index.get, self._live.union(others))
+            return [one for one in found if one is not None]
 
     def live(self) -> set[int]:
         """The ids of jobs that a backend may change, or whose submission is not settled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, get_args
 
 from jedi_client.gpi.interfaces import Status
 
@@ -37,6 +37,16 @@ def master(counts: Mapping[Status, int], *, running_first: bool = False) -> Stat
 def merge_failed(status: str, counts: Mapping[Status, int]) -> bool:
     """True: the job failed although its subjobs did not: their outputs could not be merged."""
     return status == "failed" and master(counts) == "completed"
+
+
+def is_news(known: Any, state: Any) -> bool:
+    """True if an answer of a backend changes the record of a submitted job, or its units."""
+    if known.status in ("new", "submitting", "unknown"):
+        return False
+    lost = merge_failed(known.status, known.counts)
+    before = known.backend_status, known.cursor, known.complete, lost or known.reason
+    return bool(state.changed) or before != (
+        state.status, state.cursor, state.complete, lost or state.reason)  # fmt: skip
 
 
 def after_merge(

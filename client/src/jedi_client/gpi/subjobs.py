@@ -28,11 +28,13 @@ class Subjobs:
         self.job = job
         self._at: tuple[int, str] | None = None
         self._records: dict[int, UnitRecord] = {}
+        self._ks: Sequence[int] = ()
         self._objects: WeakValueDictionary[int, Subjob] = WeakValueDictionary()
 
     @property
     def ids(self) -> Sequence[int]:
-        return list(self._read())
+        self._read()
+        return self._ks
 
     @property
     def by_rule(self) -> bool:
@@ -61,6 +63,8 @@ class Subjobs:
             store = self.job._registry.session.store
             units = () if record.status == "new" else store.units(record.id)
             self._records, self._at = {one.state.k: one for one in units}, at
+            ks, whole = list(self._records), range(len(self._records))
+            self._ks = whole if ks == list(whole) else ks  # a range finds its members at once
         return self._records
 
 

@@ -19,7 +19,7 @@ from jedi_client.gpi.interfaces import (
     Status,
     UnitRecord,
 )
-from jedi_client.gpi.status import ENDED, after, after_merge, merge_failed
+from jedi_client.gpi.status import ENDED, after, after_merge, is_news, merge_failed
 from jedi_client.gpi.store import refusals
 from jedi_client.gpi.store.database import RegistryFile, guid_in
 from jedi_client.gpi.store.rows import (
@@ -349,14 +349,8 @@ def _news(
 
 def _is_news(known: Record, state: JobState, since: Mapping[int, str | None] | None) -> bool:
     """True if a submitted job has changed, and no other session noted a later state of it."""
-    if known.status in ("new", "submitting", "unknown"):
-        return False
-    if since is not None and since.get(known.id) != known.cursor:
-        return False
-    lost = merge_failed(known.status, known.counts)
-    before = known.backend_status, known.cursor, known.complete, lost or known.reason
-    return bool(state.changed) or before != (
-        state.status, state.cursor, state.complete, lost or state.reason)  # fmt: skip
+    fenced = since is not None and since.get(known.id) != known.cursor
+    return not fenced and is_news(known, state)
 
 
 def _one(db: sqlite3.Connection, kind: Kind, id: int) -> Record:
