@@ -38,6 +38,17 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftEntry:
+    """A new job or template, its annotations, and its folders. `document`: JSON."""
+
+    kind: str
+    document: str
+    name: str = ""
+    comment: str = ""
+    folders: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class SubjobState:
     """A subjob now. `override`: JSON, for a new one."""
 
@@ -169,6 +180,38 @@ def create(
         drafts.create(writer.tx, writer.guid, kind, first, change, documents,
                       names or [""] * number, comments or [""] * number)  # fmt: skip
         return load(writer.tx, writer.guid, kind, range(first, first + number))
+
+
+def take_in(writer: Writer, entries: Sequence[DraftEntry]) -> list[Draft]:
+    """New records of both kinds with the next ids, in their folders: all or none."""
+    _must_be_objects("entries", [one.document for one in entries])
+    made: list[Draft] = []
+    with changing(writer) as change:
+        for kind in ("job", "template"):
+            mine = [one for one in entries if one.kind == kind]
+            first = registries.draw_ids(writer.tx, writer.guid, kind, len(mine))
+            drafts.create(writer.tx, writer.guid, kind, first, change,
+                          [one.document for one in mine], [one.name for one in mine],
+                          [one.comment for one in mine])  # fmt: skip
+            links = [(path, id) for id, one in enumerate(mine, first) for path in one.folders]
+            if kind == "job" and links:
+                _link(writer, links, change)
+            made += load(writer.tx, writer.guid, kind, range(first, first + len(mine)))
+    return made
+
+
+def _link(writer: Writer, links: Sequence[tuple[str, int]], change: int) -> None:
+    """Put jobs into folders, which are made with their missing parents."""
+    paths = dict.fromkeys(part for path, _ in links for part in _parents(path))
+    folders.make(writer.tx, writer.guid, [*paths])
+    folders.put(writer.tx, writer.guid, [path for path, _ in links], [id for _, id in links],
+                change)  # fmt: skip
+
+
+def _parents(path: str) -> list[str]:
+    """A folder after those above it."""
+    parts = path.strip("/").split("/")
+    return ["/" + "/".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
 def _no_objects(argument: str, texts: Sequence[str]) -> list[Problem]:
@@ -326,10 +369,8 @@ def put_in(writer: Writer, path: str, ids: Sequence[int]) -> None:
     """Make a folder with its missing parents, and put jobs into it. NotFound."""
     with changing(writer) as change:
         _ordered(drafts.some(writer.tx, writer.guid, "job", ids), "job", ids)
-        parts = path.strip("/").split("/")
-        paths = ["/" + "/".join(parts[:n]) for n in range(1, len(parts) + 1)]
-        folders.make(writer.tx, writer.guid, paths)
-        folders.put(writer.tx, writer.guid, path, ids, change)
+        folders.make(writer.tx, writer.guid, _parents(path))
+        folders.put(writer.tx, writer.guid, [path] * len(ids), ids, change)
 
 
 def take_out(writer: Writer, path: str, ids: Sequence[int]) -> None:

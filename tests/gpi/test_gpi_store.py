@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -12,6 +12,7 @@ import pytest
 from jedi_client.errors import BadInput, NotFound
 from jedi_client.gpi.interfaces import (
     Accepted,
+    Entry,
     JobState,
     Record,
     Status,
@@ -20,65 +21,11 @@ from jedi_client.gpi.interfaces import (
     UnitState,
 )
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
-from jedi_client.gpi.store.remote import RemoteStore
 from jedi_client.gpi.store.sqlite_store import SqliteStore
-from jedi_client.operations import Client
-from jedi_client.profiles import Profile
-from support.databases import drop_database, new_database
-from support.service_process import bare_world, served
-
-from jedi.host.home import Home
-from jedi.taskbuffer.db.engine import connect
+from support.stores import Opens
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
 DOCUMENT = {"type": "Job", "application": {"type": "Script", "file": "fit.py"}}
-
-Opens = Callable[..., Store]
-
-
-@pytest.fixture(scope="module")
-def socket_of_service(
-    server: str, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
-    """The socket of a service; each test has a registry of its own."""
-    url = new_database(server, template)
-    engine, home = connect(url), tmp_path_factory.mktemp("service")
-    world = bare_world(engine, home)
-    with served(world):
-        yield Home(home).api_socket
-    Home(home).discard()
-    engine.dispose()
-    drop_database(server, url)
-
-
-@pytest.fixture(params=["sqlite", "remote"])
-def opens(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Opens]:
-    """Open a session of one registry; several sessions may be open. Sessions of a remote one use
-    one lease here: tests/gpi/test_gpi_remote_store.py has its rules."""
-    opened: list[Store] = []
-    name = request.node.name[:200]
-    place = request.getfixturevalue("socket_of_service") if request.param == "remote" else tmp_path
-
-    def open_session(*, read_only: bool = False) -> Store:
-        if request.param == "sqlite":
-            opened.append(SqliteStore(tmp_path / "registry.db", read_only=read_only))
-            return opened[-1]
-        made = RemoteStore(lambda: Client(Profile(f"unix:{place}")), name=name, read_only=True)
-        opened.append(made)
-        if not read_only:
-            leases = [one._lease for one in opened[:-1] if isinstance(one, RemoteStore)]
-            if held := [lease for lease in leases if lease]:
-                assert made.read_only
-                made._hold(held[0])
-            else:
-                made.take_over()
-        return made
-
-    yield open_session
-    for one in opened:
-        one.close()
 
 
 @pytest.fixture
@@ -387,6 +334,31 @@ def test_a_value_that_json_has_not_is_refused(store: Store) -> None:
         with pytest.raises(BadInput, match="is no JSON"):
             store.create("job", [{"a": value}])
     assert store.list("job") == []
+
+
+def test_an_export_is_taken_in_at_once(opens: Opens) -> None:
+    """Check 21: "export/append/load round trip"; row 114: one wrong entry stores nothing. One
+    transaction: both kinds and the folders have one change."""
+    store = opens()
+    store.create("job", [DOCUMENT])
+    entries = [
+        Entry("template", "t", "", (), {"n": 0}),
+        Entry("job", "a", "x", ("/2025/b", "/"), {"n": 1}),
+        Entry("job", "b", "", ("/2025/b",), {"n": 2}),
+    ]
+    bad = Entry("job", "nul \0", "", (), {})
+    with pytest.raises(BadInput, match="NUL"):
+        store.take_in([*entries, bad])
+    assert (len(store.list("job")), store.list("template")) == (1, [])
+    made = store.take_in(entries)
+    assert [(one.id, one.name, one.comment, one.document) for one in made["job"]] == [
+        (1, "a", "x", {"n": 1}), (2, "b", "", {"n": 2}),
+    ]  # fmt: skip
+    assert [(one.id, one.name) for one in made["template"]] == [(0, "t")]
+    assert len({one.change for found in made.values() for one in found}) == 1
+    assert store.folders() == {"/": [1], "/2025": [], "/2025/b": [1, 2]}
+    assert store.take_in([]) == {"job": [], "template": []}
+    assert [one.id for one in store.create("template", [DOCUMENT])] == [1]
 
 
 def test_folders_are_kept(opens: Opens) -> None:

@@ -197,6 +197,9 @@ ROWS: dict[str, Row] = {
     "draft.note": changes("owner", scope="submit", states=[STATE], **REGISTRY),
     "draft.remove": changes("owner", 409, scope="submit", ids=[0], lease="lost", **KIND),
     "draft.removed": reads("owner", **KIND),
+    "draft.take_in": changes(
+        "owner", 409, scope="submit", entries=[{"kind": "job", "document": "{}"}], **REGISTRY
+    ),
     "draft.units": reads("owner", 404, guid=GUID, id=0),
     "draft.write": changes(
         "owner", 409, scope="submit", id=0, document="{}", version=1, lease="lost", **KIND

@@ -1298,6 +1298,22 @@ class Client(Transport):
             RegistryLease,
         )
 
+    def draft_take_in(
+        self,
+        guid: str,
+        *,
+        lease: str,
+        entries: list[Any],
+        dry_run: bool = False,
+    ) -> list[Draft]:
+        """Make new jobs and templates with the next ids, in their folders: all or none."""
+        return self.call(
+            "POST", "/v1/registries/{guid}/records",
+            {"guid": guid},
+            {"lease": lease, "entries": entries, "dry_run": dry_run},
+            list[Draft],
+        )
+
     def draft_note(
         self,
         guid: str,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from jedi.service import registries
 from jedi.service.operations.arguments import FILE_MAX, NameText
 from jedi.service.operations.table import OWNER, SELF, Call, operation
-from jedi.service.registries import DraftState, SubjobState, Writer
+from jedi.service.registries import DraftEntry, DraftState, SubjobState, Writer
 from jedi.taskbuffer.registries import drafts, folders
 from jedi.taskbuffer.registries import registries as rows
 from jedi.taskbuffer.registries.drafts import Draft
@@ -70,6 +70,20 @@ class JobNow(BaseModel, extra="forbid"):
         """The same as plain values."""
         changed = [one.value() for one in self.changed]
         return DraftState(**{**dict(self), "changed": changed})
+
+
+class NewDraft(BaseModel, extra="forbid"):
+    """A new job or template. `document`: JSON."""
+
+    kind: RecordKind
+    document: DocumentText
+    name: RecordName = ""
+    comment: NoteText = ""
+    folders: Annotated[list[FolderPath], Field(max_length=1_000)] = []
+
+    def value(self) -> DraftEntry:
+        """The same as plain values."""
+        return DraftEntry(**dict(self))
 
 
 def _writer(call: Call, guid: str, lease: str, subject: str = "") -> Writer:
@@ -153,6 +167,16 @@ def create(
     """Make new jobs or templates of documents in JSON, with the next ids."""
     writer = _writer(call, guid, lease)
     return registries.create(writer, kind, documents, names or (), comments or ())
+
+
+@operation("draft.take_in", "POST", "/v1/registries/{guid}/records", OWNER, scope="submit",
+           body_max=FILE_MAX, dry_run=True)  # fmt: skip
+def take_in(
+    call: Call, guid: Guid, lease: LeaseText,
+    entries: Annotated[list[NewDraft], Field(max_length=MOST)],
+) -> list[Draft]:  # fmt: skip
+    """Make new jobs and templates with the next ids, in their folders: all or none."""
+    return registries.take_in(_writer(call, guid, lease), [one.value() for one in entries])
 
 
 @operation("draft.write", "PUT", "/v1/registries/{guid}/{kind}/{id}", OWNER, scope="submit",

@@ -56,15 +56,17 @@ def remove(tx: Connection, guid: str, path: str) -> bool:
 
 _PUT = text("""
 INSERT INTO jedi_folder_jobs (guid, path, job, change, place)
-SELECT :guid, :path, n.id, :change, n.place
-FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS n (id, place)
+SELECT :guid, n.path, n.id, :change, n.place
+FROM unnest(CAST(:paths AS text[]), CAST(:ids AS bigint[])) WITH ORDINALITY AS n (path, id, place)
 ON CONFLICT DO NOTHING
 """)
 
 
-def put(tx: Connection, guid: str, path: str, ids: Sequence[int], change: int) -> None:
-    """Links to jobs."""
-    tx.execute(_PUT, {"guid": guid, "path": path, "ids": list(ids), "change": change})
+def put(
+    tx: Connection, guid: str, paths: Sequence[str], ids: Sequence[int], change: int
+) -> None:  # fmt: skip
+    """Links from folders to jobs, a path and an id each."""
+    tx.execute(_PUT, {"guid": guid, "paths": list(paths), "ids": list(ids), "change": change})
 
 
 _TAKE_OUT = text("""

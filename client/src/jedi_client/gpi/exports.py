@@ -11,28 +11,19 @@ import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from jedi_client.errors import BadInput, JediError, Problem
 from jedi_client.gpi.folders import normal
-from jedi_client.gpi.interfaces import Document, Kind, Record, Store
+from jedi_client.gpi.interfaces import Document, Entry, Kind, Record, Store
 from jedi_client.gpi.report import Report
 from jedi_client.gpi.store.rows import TORN, text_of
 
 FORMAT, VERSION = "jedi-client export", 1
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _YAML = (".yaml", ".yml")
-
-
-class _Entry(NamedTuple):
-    """A job or template of an export."""
-
-    kind: Kind
-    name: str
-    comment: str
-    folders: Sequence[str]
-    document: Document
 
 
 def export(
@@ -76,23 +67,14 @@ def load(
     check: Callable[[Document], object] = lambda document: document,
 ) -> Mapping[Kind, Sequence[Record]]:
     """Read an export: new jobs and templates with new ids, in their folders. `check` refuses a
-    document by BadInput. All mistakes at once; nothing is stored then."""
+    document by BadInput. All mistakes at once; nothing is stored then. One transaction."""
     entries = [_entry(index, one) for index, one in enumerate(_read(Path(path).expanduser())
                ["entries"])]  # fmt: skip
     _must_be_good(entries, check)
-    made: dict[Kind, Sequence[Record]] = {}
-    for kind in KINDS:
-        mine = [one for one in entries if one.kind == kind]
-        documents = [one.document for one in mine]
-        names, comments = [one.name for one in mine], [one.comment for one in mine]
-        made[kind] = store.create(kind, documents, names, comments) if mine else ()
-        places: dict[str, list[int]] = defaultdict(list)
-        for entry, record in zip(mine, made[kind], strict=True):
-            for folder in entry.folders if kind == "job" else ():
-                places[normal(folder)].append(record.id)
-        for folder, ids in places.items():
-            store.put(folder, ids)
-    return made
+    return store.take_in([
+        replace(one, folders=[normal(path) for path in one.folders] if one.kind == "job" else ())
+        for one in entries
+    ])  # fmt: skip
 
 
 def _ids(store: Store, kind: Kind, ids: Collection[int] | None) -> Sequence[int]:
@@ -104,7 +86,7 @@ def _entry_of(record: Record, folders: Sequence[str]) -> dict[str, Any]:
             "folders": list(folders), "document": record.document}  # fmt: skip
 
 
-def _entry(index: int, found: Any) -> _Entry:
+def _entry(index: int, found: Any) -> Entry:
     """An entry of a file. BadInput."""
     at = f"entries[{index}]"
     if not isinstance(found, dict) or not isinstance(found.get("document"), dict):
@@ -116,10 +98,10 @@ def _entry(index: int, found: Any) -> _Entry:
     texts = [name, comment, *(folders if isinstance(folders, list) else [None])]
     if not all(isinstance(one, str) for one in texts):
         raise _bad(at, found, "has a name, comment or folder that is no text", "Write texts")
-    return _Entry(kind, name, comment, folders, found["document"])
+    return Entry(kind, name, comment, folders, found["document"])
 
 
-def _must_be_good(entries: Sequence[_Entry], check: Callable[[Document], object]) -> None:
+def _must_be_good(entries: Sequence[Entry], check: Callable[[Document], object]) -> None:
     """BadInput names all mistakes of all documents."""
     problems: list[Problem] = []
     for index, entry in enumerate(entries):

@@ -238,6 +238,17 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """A new job or template with its annotations. `folders`: paths from the root on."""
+
+    kind: Kind
+    name: str
+    comment: str
+    folders: Sequence[str]
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
 class UnitRecord:
     """A subjob as its registry keeps it."""
 
@@ -273,6 +284,9 @@ class Store(Protocol):
         comments: Sequence[str] = (),
     ) -> Sequence[Record]:  # fmt: skip
         """New records; ids count from 0 for each kind and are never used again."""
+
+    def take_in(self, entries: Sequence[Entry]) -> Mapping[Kind, Sequence[Record]]:
+        """New records of both kinds, in their folders, which are made: all or none."""
 
     def write(self, kind: Kind, id: int, document: Document, version: int) -> Record: ...
 

@@ -13,12 +13,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from jedi_client.errors import JediError, Refused
 from jedi_client.gpi.interfaces import (
     Accepted,
     Document,
+    Entry,
     JobState,
     Kind,
     Record,
@@ -132,6 +133,18 @@ class RemoteStore:
                 comments=list(comments),
             )  # fmt: skip
         return [_record(one, whole=True) for one in made]
+
+    def take_in(self, entries: Sequence[Entry]) -> Mapping[Kind, Sequence[Record]]:
+        for one in entries:
+            refusals.must_be_texts(name=one.name, comment=one.comment)
+        rows = [{"kind": one.kind, "name": one.name, "comment": one.comment,
+                 "folders": [*one.folders], "document": text_of(one.document)}
+                for one in entries]  # fmt: skip
+        with self._writing() as (client, guid, lease):
+            made = client.draft_take_in(guid, lease=lease, entries=rows)
+        found = [_record(one, whole=True) for one in made]
+        kinds: tuple[Kind, ...] = get_args(Kind)
+        return {kind: [one for one in found if one.kind == kind] for kind in kinds}
 
     def write(self, kind: Kind, id: int, document: Document, version: int) -> Record:
         text = text_of(document)

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from jedi_client.gpi.interfaces import (
     Accepted,
     Document,
+    Entry,
     JobState,
     Kind,
     Record,
@@ -93,6 +94,7 @@ ON CONFLICT (job, k) DO UPDATE SET status = excluded.status, attempt = excluded.
   panda_id = excluded.panda_id, site = excluded.site, exit_code = excluded.exit_code,
   reason = excluded.reason, superseded = excluded.superseded
 """
+_LINK = "INSERT OR IGNORE INTO folder_jobs (path, job) VALUES (?, ?)"
 _COUNTS = """
 SELECT job, status, count(*) FROM units WHERE job IN ({}) AND superseded = 0 GROUP BY job, status
 """
@@ -154,18 +156,20 @@ class SqliteStore:
         names: Sequence[str] = (),
         comments: Sequence[str] = (),
     ) -> Sequence[Record]:
-        for text in (*names, *comments):
-            refusals.must_be_texts(text=text)
-        texts = [text_of(one) for one in documents]
-        now, missing = datetime.now(UTC).timestamp(), [""] * len(texts)
+        missing = [""] * len(documents)
+        named = zip(documents, names or missing, comments or missing, strict=True)
+        entries = [Entry(kind, name, comment, (), one) for one, name, comment in named]
+        return self.take_in(entries)[kind]
+
+    def take_in(self, entries: Sequence[Entry]) -> Mapping[Kind, Sequence[Record]]:
+        for one in entries:
+            refusals.must_be_texts(name=one.name, comment=one.comment)
+        texts = [text_of(one.document) for one in entries]
+        kinds: tuple[Kind, ...] = get_args(Kind)
         with self._changing() as (db, change):
-            db.execute(_NEXT[kind], (len(texts),))
-            first = db.execute(_LAST[kind]).fetchone()[0] - len(texts)
-            named = zip(texts, names or missing, comments or missing, strict=True)
-            rows = [(kind, id, name, comment, text, change, now)
-                    for id, (text, name, comment) in enumerate(named, first)]  # fmt: skip
-            db.executemany(_CREATE, rows)
-            return _load(db, kind, range(first, first + len(texts)))
+            return {kind: _created(db, change, kind, [
+                (one, text) for one, text in zip(entries, texts, strict=True) if one.kind == kind
+            ]) for kind in kinds}  # fmt: skip
 
     def write(self, kind: Kind, id: int, document: Document, version: int) -> Record:
         text = text_of(document)
@@ -293,8 +297,7 @@ class SqliteStore:
         with self._changing() as (db, _):
             _load(db, "job", ids, LISTED)
             _make_folder(db, path)
-            db.executemany("INSERT OR IGNORE INTO folder_jobs (path, job) VALUES (?, ?)",
-                           [(path, id) for id in ids])  # fmt: skip
+            db.executemany(_LINK, [(path, id) for id in ids])
 
     def take_out(self, path: str, ids: Sequence[int]) -> None:
         with self._changing() as (db, _):
@@ -399,6 +402,22 @@ def _counts(db: sqlite3.Connection, jobs: Sequence[int]) -> dict[int, dict[Statu
         row for some in _lists(jobs) for row in db.execute(_COUNTS.format(_marks(some)), some)
     ]
     return counted(rows)
+
+
+def _created(
+    db: sqlite3.Connection, change: int, kind: Kind, entries: Sequence[tuple[Entry, str]]
+) -> Sequence[Record]:
+    """New records of one kind with the next ids, in their folders."""
+    now = datetime.now(UTC).timestamp()
+    db.execute(_NEXT[kind], (len(entries),))
+    first = db.execute(_LAST[kind]).fetchone()[0] - len(entries)
+    db.executemany(_CREATE, ((kind, id, one.name, one.comment, text, change, now)
+                             for id, (one, text) in enumerate(entries, first)))  # fmt: skip
+    links = [(path, id) for id, (one, _) in enumerate(entries, first) for path in one.folders]
+    for path in dict.fromkeys(path for path, _ in links):
+        _make_folder(db, path)
+    db.executemany(_LINK, links)
+    return _load(db, kind, range(first, first + len(entries)))
 
 
 def _make_folder(db: sqlite3.Connection, path: str) -> None:
