@@ -18,6 +18,7 @@ from jedi_client.errors import BadInput, Forbidden, JediError, NotFound
 from jedi_client.gpi.interfaces import Accepted, UnitRecord, UnitState
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
 from jedi_client.gpi.session import SESSION
+from jedi_client.gpi.store import remote
 from jedi_client.gpi.store.opening import open_store
 from jedi_client.gpi.store.remote import ReadOnlyWarning, RemoteStore
 from jedi_client.gpi.store.rows import TORN
@@ -357,3 +358,34 @@ def test_all_mistakes_of_a_call_at_once(session: Sessions, world: World) -> None
     assert [one.id for one in client.draft_list(registry.guid, "job")] == [0]
     with pytest.raises(BadInput, match="name"):
         client.draft_annotate(registry.guid, "job", 0, lease=lease, name="n" * 1_001)
+
+
+def test_registries_are_read_in_pages(
+    session: Sessions, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: "answers are limited to 10,000 rows"; here to 2. A record that changes between two
+    pages comes again, and none is left out."""
+    monkeypatch.setattr(remote, "PAGE", 2)
+    store = session()
+    store.create("job", [DOCUMENT] * 5)
+    for path, ids in (("/a", [0, 1]), ("/b/c", [3]), ("/d", [])):
+        store.put(path, ids)
+    assert [one.id for one in store.list("job")] == [0, 1, 2, 3, 4]
+    assert [one.id for one in store.load("job", [4, 0, 2])] == [4, 0, 2]
+    assert store.folders() == {"/": [], "/a": [0, 1], "/b": [], "/b/c": [3], "/d": []}
+    client = Client(Profile(f"unix:{Home(world.settings.home).api_socket}"))
+    seen: list[int] = []
+    since, after = 0, None
+    for _ in range(3):
+        page = client.draft_list(store.guid, "job", since=since, after=after, limit=2)
+        seen += [one.id for one in page]
+        since, after = page[-1].change, page[-1].id
+        if len(seen) == 2:
+            store.annotate("job", 0, name="changed")
+    assert seen == [0, 1, 2, 3, 4, 0]
+    assert client.draft_list(store.guid, "job", since=since, after=after) == []
+    store.remove("job", [0, 1, 2])
+    assert store.removed("job") == [0, 1, 2]
+    with pytest.raises(BadInput, match="limit"):
+        client.draft_removed(store.guid, "job", limit=10_001)
+    client.close()

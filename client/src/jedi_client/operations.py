@@ -1211,12 +1211,15 @@ class Client(Transport):
     def folder_list(
         self,
         guid: str,
+        *,
+        after: str | None = None,
+        limit: int = 10000,
     ) -> list[JobFolder]:
-        """List the folders of a registry with their jobs."""
+        """List the folders of a registry with their jobs. `after`: the last path of the page before."""
         return self.call(
             "GET", "/v1/registries/{guid}/folders",
             {"guid": guid},
-            {},
+            {"after": after, "limit": limit},
             list[JobFolder],
         )
 
@@ -1798,12 +1801,14 @@ class Client(Transport):
         kind: str,
         *,
         since: int = 0,
+        after: int | None = None,
+        limit: int = 10000,
     ) -> list[Draft]:
-        """List jobs or templates that changed after a change, without documents."""
+        """List jobs or templates that changed after a change, without documents, by change and id. The next page comes after the change and the id of the last record: `since`, `after`."""
         return self.call(
             "GET", "/v1/registries/{guid}/{kind}",
             {"guid": guid, "kind": kind},
-            {"since": since},
+            {"since": since, "after": after, "limit": limit},
             list[Draft],
         )
 
@@ -1864,12 +1869,14 @@ class Client(Transport):
         kind: str,
         *,
         since: int = 0,
+        after: int | None = None,
+        limit: int = 10000,
     ) -> list[int]:
-        """List the ids of jobs or templates that were removed after a change."""
+        """List the ids of jobs or templates that were removed after a change. `after`: the last id of the page before."""
         return self.call(
             "GET", "/v1/registries/{guid}/{kind}/removed",
             {"guid": guid, "kind": kind},
-            {"since": since},
+            {"since": since, "after": after, "limit": limit},
             list[int],
         )
 

@@ -27,6 +27,7 @@ NoteText = Annotated[str, Field(max_length=100_000, pattern=_TEXT)]
 RecordName = Annotated[str, Field(max_length=1_000, pattern=_TEXT)]
 MOST = 10_000
 """Records of one call."""
+PageRows = Annotated[int, Field(ge=1, le=MOST)]
 DocumentText = Annotated[str, Field(max_length=FILE_MAX, pattern=_TEXT)]
 FolderPath = Annotated[str, Field(max_length=2_000, pattern=r"^(/|(/[^/\x00]+)+)$")]
 Guid = Annotated[str, Field(pattern="^[0-9a-f-]{36}$")]
@@ -132,17 +133,26 @@ def release(call: Call, guid: Guid, lease: LeaseText) -> bool:
 
 
 @operation("draft.list", "GET", "/v1/registries/{guid}/{kind}", OWNER)
-def list_drafts(call: Call, guid: Guid, kind: RecordKind, since: ChangeNr = 0) -> list[Draft]:
-    """List jobs or templates that changed after a change, without documents."""
+def list_drafts(
+    call: Call, guid: Guid, kind: RecordKind, since: ChangeNr = 0, after: RecordId | None = None,
+    limit: PageRows = MOST,
+) -> list[Draft]:  # fmt: skip
+    """List jobs or templates that changed after a change, without documents, by change and id. The
+    next page comes after the change and the id of the last record: `since`, `after`."""
     registries.own(call.tx, call.who, guid)
-    return drafts.changed(call.tx, guid, kind, since)
+    return drafts.changed(call.tx, guid, kind, since, after, limit)
 
 
 @operation("draft.removed", "GET", "/v1/registries/{guid}/{kind}/removed", OWNER)
-def removed(call: Call, guid: Guid, kind: RecordKind, since: ChangeNr = 0) -> list[int]:
-    """List the ids of jobs or templates that were removed after a change."""
+def removed(
+    call: Call, guid: Guid, kind: RecordKind, since: ChangeNr = 0, after: RecordId | None = None,
+    limit: PageRows = MOST,
+) -> list[int]:  # fmt: skip
+    """List the ids of jobs or templates that were removed after a change. `after`: the last id of
+    the page before."""
     registries.own(call.tx, call.who, guid)
-    return drafts.removed(call.tx, guid, kind, since)
+    last = -1 if after is None else after
+    return drafts.removed(call.tx, guid, kind, since, last, limit)
 
 
 @operation("draft.load", "POST", "/v1/registries/{guid}/{kind}/load", OWNER, scope="read",
@@ -290,10 +300,12 @@ def units(
 
 
 @operation("folder.list", "GET", "/v1/registries/{guid}/folders", OWNER)
-def list_folders(call: Call, guid: Guid) -> list[JobFolder]:
-    """List the folders of a registry with their jobs."""
+def list_folders(
+    call: Call, guid: Guid, after: FolderPath | None = None, limit: PageRows = MOST
+) -> list[JobFolder]:  # fmt: skip
+    """List the folders of a registry with their jobs. `after`: the last path of the page before."""
     registries.own(call.tx, call.who, guid)
-    return folders.of_registry(call.tx, guid)
+    return folders.of_registry(call.tx, guid, after or "", limit)
 
 
 @operation(

@@ -45,24 +45,34 @@ id, kind, status, name, comment, version, change, submissions, backend, backend_
 
 _LIST = text(f"""
 SELECT {_COLUMNS}, CAST(NULL AS text) AS document FROM jedi_drafts
-WHERE guid = :guid AND kind = :kind AND change > :since ORDER BY id
+WHERE guid = :guid AND kind = :kind AND change >= :since
+  AND (change > :since OR id > CAST(:after AS bigint))
+ORDER BY change, id LIMIT :limit
 """)
 
 
-def changed(tx: Connection, guid: str, kind: str, since: int) -> list[Draft]:
-    """Records that changed after `since`, without documents."""
-    return rows_of(Draft, tx.execute(_LIST, {"guid": guid, "kind": kind, "since": since}))
+def changed(
+    tx: Connection, guid: str, kind: str, since: int, after: int | None, limit: int
+) -> list[Draft]:  # fmt: skip
+    """Records that changed after `since`, or with it and with ids above `after`, in this order; a
+    record that changes meanwhile comes later. Without documents."""
+    values = {"guid": guid, "kind": kind, "since": since, "after": after, "limit": limit}
+    return rows_of(Draft, tx.execute(_LIST, values))
 
 
 _REMOVED = text("""
-SELECT id FROM jedi_removed_drafts WHERE guid = :guid AND kind = :kind AND change > :since
-ORDER BY id
+SELECT id FROM jedi_removed_drafts
+WHERE guid = :guid AND kind = :kind AND change > :since AND id > :after
+ORDER BY id LIMIT :limit
 """)
 
 
-def removed(tx: Connection, guid: str, kind: str, since: int) -> list[int]:
-    """Ids that were removed after `since`."""
-    return [*tx.scalars(_REMOVED, {"guid": guid, "kind": kind, "since": since})]
+def removed(
+    tx: Connection, guid: str, kind: str, since: int, after: int, limit: int
+) -> list[int]:  # fmt: skip
+    """Ids above `after` that were removed after `since`."""
+    values = {"guid": guid, "kind": kind, "since": since, "after": after, "limit": limit}
+    return [*tx.scalars(_REMOVED, values)]
 
 
 _LOAD = text(f"""

@@ -20,14 +20,20 @@ class JobFolder:
 
 _ALL = text("""
 SELECT path, array_remove(array_agg(job ORDER BY j.change, j.place), NULL) AS jobs
-FROM jedi_folders LEFT JOIN jedi_folder_jobs j USING (guid, path)
-WHERE guid = :guid GROUP BY path ORDER BY path COLLATE "C"
+FROM (
+  SELECT guid, path FROM jedi_folders
+  WHERE guid = :guid AND path COLLATE "C" > :after ORDER BY path COLLATE "C" LIMIT :limit) f
+  LEFT JOIN jedi_folder_jobs j USING (guid, path)
+GROUP BY path ORDER BY path COLLATE "C"
 """)
 
 
-def of_registry(tx: Connection, guid: str) -> list[JobFolder]:
-    """All folders of a registry."""
-    return rows_of(JobFolder, tx.execute(_ALL, {"guid": guid}))
+def of_registry(
+    tx: Connection, guid: str, after: str = "", limit: int | None = None
+) -> list[JobFolder]:  # fmt: skip
+    """The folders of a registry whose paths come after one, with their jobs. None: all."""
+    values = {"guid": guid, "after": after, "limit": limit}
+    return rows_of(JobFolder, tx.execute(_ALL, values))
 
 
 _MAKE = text("""

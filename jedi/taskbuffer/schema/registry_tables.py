@@ -22,7 +22,7 @@ from jedi.taskbuffer.schema.document_tables import one_of
 
 _OPEN, _LEASE = "registries.put", "registries.lease"
 _CREATE, _BEGIN, _ACCEPT, _NOTE = "drafts.create", "drafts.begin", "drafts.accept", "drafts.note"
-_UNIT = "subjobs.put"
+_JUDGE, _UNIT = "drafts.judge", "subjobs.put"
 STATUSES = ("new", "submitting", "submitted", "running", "completing", "completed", "failed",
             "killed", "unknown")  # fmt: skip
 
@@ -51,8 +51,8 @@ drafts = Table(
     words("guid", "the registry", _CREATE, nullable=False),
     words("kind", "job or template", _CREATE, nullable=False),
     col("id", BigInteger, "its id, from 0 on", _CREATE, nullable=False, autoincrement=False),
-    words("status", "status of the job", f"{_CREATE} {_BEGIN} {_ACCEPT} {_NOTE}", nullable=False,
-          server_default="new"),
+    words("status", "status of the job", f"{_CREATE} {_BEGIN} {_ACCEPT} {_NOTE} {_JUDGE}",
+          nullable=False, server_default="new"),
     words("name", "its name", "drafts.create drafts.annotate", nullable=False),
     words("comment", "the user's comment", "drafts.create drafts.annotate", nullable=False),
     col("version", BigInteger, "number of the present document", "drafts.write", nullable=False,
@@ -65,7 +65,7 @@ drafts = Table(
     words("cursor", "the state after which the backend's next changes come", _NOTE),
     col("complete", Boolean, "all its input is cut", f"{_ACCEPT} {_NOTE}", nullable=False,
         server_default=text("true")),
-    words("reason", "reason of its status", f"drafts.give_up {_NOTE}"),
+    words("reason", "reason of its status", f"drafts.give_up {_NOTE} {_JUDGE}"),
     col("counts", JSONB, "number of subjobs by status", f"{_ACCEPT} {_NOTE}", nullable=False,
         server_default=text("'{}'")),
     stamp("created", "time of the record", _CREATE, now=True),

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from jedi_client.errors import JediError, Refused
 from jedi_client.gpi.interfaces import (
@@ -35,11 +35,15 @@ if TYPE_CHECKING:
     from jedi_client.models import Draft, JobRegistry, KnownSubjob
     from jedi_client.operations import Client
 
+PAGE = 10_000
+"""Rows that the service gives at most."""
 RENEW_S = 60.0
 """Seconds after which a session that is in use prolongs its lease."""
 
 _RULES = {NotWritable.code, "changed_elsewhere", "no_submission"}
 LOST, HELD = "lease_lost", "lease_held"
+
+T = TypeVar("T")
 
 
 class ReadOnlyWarning(UserWarning):
@@ -106,16 +110,22 @@ class RemoteStore:
 
     def list(self, kind: Kind, since: int = 0) -> Sequence[Record]:
         with self._reading() as (client, guid):
-            return [_record(one) for one in client.draft_list(guid, kind, since=since)]
+            rows = _pages(lambda last: client.draft_list(
+                guid, kind, since=last.change if last else since,
+                after=last.id if last else None, limit=PAGE))  # fmt: skip
+        found = {one.id: one for one in rows}  # one that changed meanwhile came again
+        return [_record(found[id]) for id in sorted(found)]
 
     def load(self, kind: Kind, ids: Sequence[int]) -> Sequence[Record]:
         with self._reading() as (client, guid):
-            found = client.draft_load(guid, kind, ids=list(ids))
-        return [_record(one, whole=True) for one in found]
+            pages = [client.draft_load(guid, kind, ids=list(ids[at : at + PAGE]))
+                     for at in range(0, len(ids), PAGE)]  # fmt: skip
+        return [_record(one, whole=True) for page in pages for one in page]
 
     def removed(self, kind: Kind, since: int = 0) -> Sequence[int]:
         with self._reading() as (client, guid):
-            return client.draft_removed(guid, kind, since=since)
+            return _pages(lambda last: client.draft_removed(
+                guid, kind, since=since, after=last, limit=PAGE))  # fmt: skip
 
     def create(
         self,
@@ -219,7 +229,9 @@ class RemoteStore:
 
     def folders(self) -> Mapping[str, Sequence[int]]:
         with self._reading() as (client, guid):
-            return {"/": [], **{one.path: one.jobs for one in client.folder_list(guid)}}
+            found = _pages(lambda last: client.folder_list(
+                guid, after=last.path if last else None, limit=PAGE))  # fmt: skip
+        return {"/": [], **{one.path: one.jobs for one in found}}
 
     def make_folder(self, path: str) -> None:
         self.put(path, [])
@@ -302,6 +314,16 @@ class RemoteStore:
         [record] = self.load(kind, [id])
         if record.status != "new":
             raise refusals.of_change(record, record.version)
+
+
+def _pages(ask: Callable[[T | None], Sequence[T]]) -> list[T]:
+    """All rows of a list that comes in pages, each after the last row of the one before."""
+    page = ask(None)
+    found = [*page]
+    while len(page) == PAGE:
+        page = ask(found[-1])
+        found += page
+    return found
 
 
 def _me() -> str:
