@@ -27,7 +27,7 @@ NoteText = Annotated[str, Field(max_length=100_000, pattern=_TEXT)]
 RecordName = Annotated[str, Field(max_length=1_000, pattern=_TEXT)]
 MOST = 10_000
 """Records of one call."""
-PageRows = Annotated[int, Field(ge=1, le=MOST)]
+RegistryRows = Annotated[int, Field(ge=1, le=MOST)]
 DocumentText = Annotated[str, Field(max_length=FILE_MAX, pattern=_TEXT)]
 FolderPath = Annotated[str, Field(max_length=2_000, pattern=r"^(/|(/[^/\x00]+)+)$")]
 Guid = Annotated[str, Field(pattern="^[0-9a-f-]{36}$")]
@@ -135,7 +135,7 @@ def release(call: Call, guid: Guid, lease: LeaseText) -> bool:
 @operation("draft.list", "GET", "/v1/registries/{guid}/{kind}", OWNER)
 def list_drafts(
     call: Call, guid: Guid, kind: RecordKind, since: ChangeNr = 0, after: RecordId | None = None,
-    limit: PageRows = MOST,
+    limit: RegistryRows = MOST,
 ) -> list[Draft]:  # fmt: skip
     """List jobs or templates that changed after a change, without documents, by change and id. The
     next page comes after the change and the id of the last record: `since`, `after`."""
@@ -146,7 +146,7 @@ def list_drafts(
 @operation("draft.removed", "GET", "/v1/registries/{guid}/{kind}/removed", OWNER)
 def removed(
     call: Call, guid: Guid, kind: RecordKind, since: ChangeNr = 0, after: RecordId | None = None,
-    limit: PageRows = MOST,
+    limit: RegistryRows = MOST,
 ) -> list[int]:  # fmt: skip
     """List the ids of jobs or templates that were removed after a change. `after`: the last id of
     the page before."""
@@ -301,7 +301,7 @@ def units(
 
 @operation("folder.list", "GET", "/v1/registries/{guid}/folders", OWNER)
 def list_folders(
-    call: Call, guid: Guid, after: FolderPath | None = None, limit: PageRows = MOST
+    call: Call, guid: Guid, after: FolderPath | None = None, limit: RegistryRows = MOST
 ) -> list[JobFolder]:  # fmt: skip
     """List the folders of a registry with their jobs. `after`: the last path of the page before."""
     registries.own(call.tx, call.who, guid)

@@ -1,4 +1,4 @@
-"""Names that Ganga's jobs have and these have not. Source: docs/ganga.md."""
+"""Names that Ganga's jobs have and these have not. See docs/ganga.md."""
 
 from __future__ import annotations
 
