@@ -1,4 +1,4 @@
-"""Habits of people who know Ganga, and the remedies that messages name. Source: docs/ganga.md."""
+"""Habits of people who know Ganga, and the remedies that messages name. See docs/ganga.md."""
 
 from __future__ import annotations
 
