@@ -8,12 +8,12 @@ datasets in one order.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 from support.event_rows import make_job_set
 from support.event_sets import EventPilot, events_task, set_jobs
+from support.pages import buffers
 from support.races import blocked
 from support.situations import lead
 
@@ -43,16 +43,6 @@ INSERT INTO jedi_jobsets (jobsetid, jeditaskid, merge_pandaid, mode, n_ranges, n
   disk_mb, command)
 SELECT one, 0, one, 'es', 1, 1, 1, 3, false, 0, '', '', 1, 0, 0, 0, '' FROM ids
 """)
-
-
-def buffers(engine: Engine, statement: Any, **values: Any) -> int:
-    """Pages that a statement touches; the second time, when the catalogue is known."""
-    explain = text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.text}")
-    with engine.begin() as tx:
-        for _ in range(2):
-            found = tx.scalar(explain, values)
-    plan = (found if isinstance(found, list) else json.loads(found))[0]["Plan"]
-    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
 
 
 def add_live(engine: Engine, n: int) -> None:

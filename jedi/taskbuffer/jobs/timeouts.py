@@ -135,8 +135,29 @@ def _when(number: int, rule: Timeout) -> str:
     )
 
 
+def _may(status: str) -> str:
+    """SQL: the shortest time-out of any rule for a status is over."""
+    limits: dict[str, set[str]] = {}
+    for rule in TIMEOUTS:
+        if status in rule.statuses:
+            # that of a site is not known here; the last end of a consumer is later than its start
+            since = "j.statechangetime" if rule.since == _LAST_SETTLED else rule.since
+            limit = "0" if rule.per_site else _limit(rule)
+            limits.setdefault(since, set()).add(limit)
+    return " OR ".join(
+        f"{since} < (SELECT jedi_now() - make_interval(secs => least({', '.join(sorted(some))})))"
+        for since, some in limits.items()
+    )
+
+
+_MAY = " ".join(
+    f"WHEN '{status}' THEN {_may(status)}"
+    for status in dict.fromkeys(status for rule in TIMEOUTS for status in rule.statuses)
+)
 _SINCE = " ".join(f"WHEN {i} THEN {rule.since}" for i, rule in enumerate(TIMEOUTS))
-# One look at the live jobs for all rules. What a person holds outside a pilot has no time-out.
+# One look at the live jobs for all rules: nearly all are younger than every limit, which two
+# comparisons show; the rules take ten times as long. What a person holds outside a pilot has no
+# time-out.
 _OVERDUE = text(f"""
 SELECT j.pandaid AS panda_id, j.lock_seq, j.site, j.pilot_id, j.kind, w.number,
   CAST(extract(epoch FROM jedi_now() -
@@ -149,7 +170,7 @@ FROM jedi_jobs j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
         UNION ALL SELECT site, status, jobs FROM job_stats_delta) n
   GROUP BY site) n USING (site),
 LATERAL (SELECT CASE {" ".join(_when(i, rule) for i, rule in enumerate(TIMEOUTS))} END) w(number)
-WHERE j.postprocessed_at IS NULL AND w.number IS NOT NULL
+WHERE j.postprocessed_at IS NULL AND CASE j.status {_MAY} END AND w.number IS NOT NULL
   AND (coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
        OR j.status IN ({JOB_AT_SITE}))
 ORDER BY j.pandaid LIMIT :limit

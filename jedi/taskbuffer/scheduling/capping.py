@@ -11,27 +11,37 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 
+_COUNTED = """
+j.postprocessed_at IS NULL AND j.status IN ('running', 'activated', 'throttled')
+  AND j.prodsourcelabel <> ALL(:production) AND j.kind NOT IN ('merge', 'es_merge')
+"""
 # A working group counts as one, instead of its members. What merges is not counted: it makes room.
-_CAPPED = text("""
-WITH live AS (
-  SELECT j.pandaid, j.lock_seq, j.status, j.priority, t.status AS task,
-    nullif(t.workinggroup, '') AS grp,
-    coalesce(nullif(t.workinggroup, ''), j.username) AS owner, u.cap_running_jobs AS own
-  FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid)
-    LEFT JOIN jedi_users u ON u.username = j.username
-  WHERE j.postprocessed_at IS NULL AND j.status IN ('running', 'activated', 'throttled')
-    AND j.prodsourcelabel <> ALL(:production)
-    AND j.kind NOT IN ('merge', 'es_merge')
+# Jobs are counted by task first. Only those of tasks that have some to move are read again.
+_CAPPED = text(f"""
+WITH counts AS (
+  SELECT jeditaskid, username, count(*) FILTER (WHERE status = 'running') AS running,
+    bool_or(status = 'activated') AS activated, bool_or(status = 'throttled') AS throttled
+  FROM jedi_jobs j WHERE {_COUNTED} GROUP BY jeditaskid, username
+), tasks AS (
+  SELECT c.*, t.status, nullif(t.workinggroup, '') AS grp,
+    coalesce(nullif(t.workinggroup, ''), c.username) AS owner, u.cap_running_jobs AS own
+  FROM counts c JOIN jedi_tasks t USING (jeditaskid)
+    LEFT JOIN jedi_users u ON u.username = c.username
 ), owners AS (
-  SELECT owner, grp, count(*) FILTER (WHERE status = 'running') AS running,
+  SELECT owner, grp, CAST(sum(running) AS bigint) AS running,
     nullif(CASE WHEN grp IS NULL THEN coalesce(min(own), :user_cap) ELSE :group_cap END, 0) AS cap
-  FROM live GROUP BY owner, grp
+  FROM tasks GROUP BY owner, grp
+), wanted AS MATERIALIZED (
+  SELECT l.jeditaskid, l.username, o.owner, o.running, o.cap,
+    CASE WHEN o.running > o.cap THEN 'activated' ELSE 'throttled' END AS status
+  FROM owners o JOIN tasks l ON l.owner = o.owner AND l.grp IS NOT DISTINCT FROM o.grp
+  WHERE CASE WHEN o.running > o.cap THEN l.activated ELSE l.throttled AND l.status <> 'paused' END
 )
-SELECT l.pandaid AS panda_id, l.lock_seq, l.status, o.owner, o.running, o.cap
-FROM owners o JOIN live l ON l.owner = o.owner AND l.grp IS NOT DISTINCT FROM o.grp
-WHERE l.status = CASE WHEN o.running > o.cap THEN 'activated' ELSE 'throttled' END
-  AND (l.status = 'activated' OR l.task <> 'paused')
-ORDER BY l.priority DESC, l.pandaid
+SELECT j.pandaid AS panda_id, j.lock_seq, j.status, o.owner, o.running, o.cap
+FROM wanted o JOIN jedi_jobs j ON j.jeditaskid = o.jeditaskid AND j.status = o.status
+  AND j.username IS NOT DISTINCT FROM o.username
+WHERE {_COUNTED}
+ORDER BY j.priority DESC, j.pandaid
 """)
 _HELD = text("""
 SELECT j.pandaid AS panda_id, j.status
