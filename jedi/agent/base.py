@@ -92,10 +92,14 @@ class Agent(ABC, Generic[Item, Result]):
     """Topics of `engine.wake` that mean work for this agent."""
     plans_once: ClassVar[bool] = False
     """Its process plans each statement once (`engine.plan_once`): they are many, and short."""
+    rests: ClassVar[bool] = True
+    """It needs no process while there is nothing to claim."""
     serves: ClassVar[Sequence[str]] = ()
     """Statuses of the tasks that it claims; see `waiting`."""
     breath_s: ClassVar[float] = 0.0
     """Seconds to let work gather after a batch that was not full: a cycle has its price, too."""
+    waits = True
+    """The last look found that there may be something to claim."""
     _known: Knobs | None = None
 
     def __init__(self, world: World) -> None:
@@ -159,8 +163,8 @@ class Agent(ABC, Generic[Item, Result]):
     def look(self) -> int:
         """A cycle, if there may be something to do."""
         with at_once(self.world.engine) as tx:
-            waiting = self.waiting(tx)
-        return self.run_once() if waiting else 0
+            self.waits = self.waiting(tx)
+        return self.run_once() if self.waits else 0
 
     def run_once(self) -> int:
         """One cycle, with knobs and endpoints as they are now; how many items were claimed."""

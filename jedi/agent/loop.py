@@ -5,10 +5,11 @@ from __future__ import annotations
 import select
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import psycopg
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jedi.agent.base import Agent
@@ -22,10 +23,16 @@ VAIN_S = 0.2
 
 
 class Loop:
-    """Runs one agent until SIGTERM or SIGINT; the database may come and go."""
+    """Runs one agent until SIGTERM or SIGINT; the database may come and go. One that `rests` also
+    ends when there was no work for the knob agent.rest_s."""
 
-    def __init__(self, agent: Agent[Any, Any], ready: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, agent: Agent[Any, Any], ready: Callable[[], None] | None = None, *,
+        rests: bool = False,
+    ) -> None:  # fmt: skip
         self.agent = agent
+        self._rests = rests
+        self._worked_at = clock.monotonic()
         self.stopping = threading.Event()
         self.cycles = self.items = 0
         self.last_error: str | None = None
@@ -46,7 +53,7 @@ class Loop:
             before = self.cycles
             try:
                 self._release.must_fit_database(self.agent.world.engine)
-                with WakeUp(self.agent) as wake_up:
+                with WakeUp(self.agent.world.engine, self.agent.wakes) as wake_up:
                     self._serve(wake_up)
             except SchemaDiffers as error:
                 self.agent.log.error("the agent ends", why=error.sentence)
@@ -68,11 +75,27 @@ class Loop:
             self._beat()
             called = True
             if not items:
+                if self._may_rest():
+                    self._leave()
                 if heard:
                     self.stopping.wait(VAIN_S)
                 called = heard = wake_up.wait(self.agent.poll_s, self.stopping)
-            elif self.agent.breath_s and items < self.agent.batch:
+                continue
+            self._worked_at = clock.monotonic()
+            if self.agent.breath_s and items < self.agent.batch:
                 self.stopping.wait(self.agent.breath_s)
+
+    def _may_rest(self) -> bool:
+        """True if it is time to end until somebody calls this agent again."""
+        rest_s = float(self.agent.world.knobs.agent.rest_s)
+        if not self._rests or not rest_s or self.agent.waits:
+            return False
+        return clock.monotonic() - self._worked_at >= rest_s
+
+    def _leave(self) -> None:
+        with engine.at_once(self.agent.world.engine) as tx:
+            agents.leave(tx, self.agent.name, self.agent.world.me)
+        self.stopping.set()
 
     def _beat(self) -> None:
         every = float(self.agent.world.knobs.agent.heartbeat_s)
@@ -88,15 +111,17 @@ class Loop:
 
 
 class WakeUp:
-    """Waits for a wake-up call that concerns the agent, a signal or the next poll."""
+    """Waits for a wake-up call of one of these topics, a signal or the next poll. `heard` has the
+    topics of the last call."""
 
-    def __init__(self, agent: Agent[Any, Any]) -> None:
-        self.agent = agent
+    def __init__(self, database: Engine, topics: Collection[str]) -> None:
+        self._database, self._topics = database, {*topics, engine.KNOBS}
+        self.heard: set[str] = set()
         self.connection: psycopg.Connection[Any] | None = None
 
     def __enter__(self) -> WakeUp:
         if engine.notifying():
-            self.connection = engine.listener(self.agent.world.engine)
+            self.connection = engine.listener(self._database)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,8 +144,8 @@ class WakeUp:
         calls = list(self.connection.notifies(timeout=0))
         if not calls and select.select([self.connection], [], [], seconds)[0]:
             calls = list(self.connection.notifies(timeout=0))
-        concern = {*self.agent.wakes, engine.KNOBS}
-        return any(call.payload in concern for call in calls)
+        self.heard = self._topics & {call.payload for call in calls}
+        return bool(self.heard)
 
 
 def resident_kb() -> int:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,6 +39,7 @@ class Supervised(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
         self.wanted = True
+        self.asleep = False
         self.ready = False
         self.lives = 0
         self.last_end = ""
@@ -68,7 +70,7 @@ class Supervised(ABC):
 
     def due_s(self) -> float:
         """Seconds until it wants to be tended, at most POLL_S."""
-        if self._living or not self.wanted:
+        if self._living or self.asleep or not self.wanted:
             return POLL_S
         return min(POLL_S, max(0.0, self._backoff.until - clock.monotonic()))
 
@@ -77,7 +79,9 @@ class Supervised(ABC):
         if self._living and (how := self.dead()) is not None:
             self._died(how, log)
             return True
-        if self._living or not self.wanted or clock.monotonic() < self._backoff.until:
+        if self._living or self.asleep or not self.wanted:
+            return False
+        if clock.monotonic() < self._backoff.until:
             return False
         self._living, self._born, self.lives = True, clock.monotonic(), self.lives + 1
         try:
@@ -176,6 +180,25 @@ class Program(Supervised):
             self._process.stdin.close()
 
 
+class Sleeper(Program):
+    """A program without a life until it is called. It ends by itself, with exit code 0, when it has
+    nothing to do."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.asleep = self.ready = True
+
+    def call(self) -> None:
+        """There is work for it. From any thread."""
+        self.asleep = False
+
+    def _died(self, how: str, log: Any) -> None:
+        if how != processes.ended(0):
+            super()._died(how, log)
+            return
+        self._living, self.asleep, self.last_end = False, True, how
+
+
 class Supervisor:
     """Keeps `children` alive, in this order, while `run` runs. One a process: it owns SIGCHLD.
 
@@ -220,6 +243,11 @@ class Supervisor:
             if any(happened) or not self._recorded:
                 self._note()
             self._wait()
+
+    def wake(self) -> None:
+        """Tend all charges now. From any thread."""
+        with suppress(BlockingIOError):  # it is awake
+            self._waker.send(b"!")
 
     def ready(self) -> bool:
         """True if every process lives and has reported that it is ready."""

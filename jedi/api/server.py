@@ -12,7 +12,9 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -49,6 +51,9 @@ very moment of its end can't know whether the service has seen it."""
 
 LOOK_TICKS = 50
 """Tenths of a second between looks at the database."""
+
+_TICKS = 10
+"""Tenths of a second between two ticks of uvicorn."""
 
 _PROBE_S = 5
 _UNSET = "jedi config unset api.listen --here"
@@ -130,6 +135,7 @@ class Server(uvicorn.Server):
 
     linger_s = LINGER_S
     misfit: SchemaDiffers | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
     _look: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -141,6 +147,22 @@ class Server(uvicorn.Server):
                                    if (one.family != socket.AF_UNIX) is behind_tcp])  # fmt: skip
             servers += self.servers
         self.servers = servers
+
+    async def main_loop(self) -> None:
+        """uvicorn's own, with a tick each second and not ten: each wakes the process."""
+        self._asked = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        counter = 0
+        while not await self.on_tick(counter):
+            counter = (counter + _TICKS) % 864_000
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), 1.0)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Also end the present tick."""
+        super().handle_exit(sig, frame)
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._asked.set)
 
     async def on_tick(self, counter: int) -> bool:
         if counter and counter % LOOK_TICKS == 0 and (not self._look or self._look.done()):

@@ -193,7 +193,8 @@ def _show_processes(value: dict[str, Any]) -> None:
 def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
     _show_processes(value)
     rows = [
-        [a.agent, a.healthy, a.processes, a.age_s and round(a.age_s), a.rss_kb // 1024, a.items,
+        [a.agent, a.healthy, "asleep" if a.asleep else a.processes,
+         a.age_s and round(a.age_s), a.rss_kb // 1024, a.items,
          (a.last_error or "").partition("\n")[0]]
         for a in found.agents
     ]  # fmt: skip

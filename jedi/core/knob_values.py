@@ -22,6 +22,7 @@ class AgentKnobs:
     lease_s: float
     max_deaths: int
     poll_s: float
+    rest_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,8 @@ _ALSO = (
 
 _DECLARED = [
     _knob("core.preset", "name", "classic", "preset of all unset knobs", among=PRESETS),
+    _knob("agent.rest_s", "s", 20.0, "time without work after which an agent's process ends, until "
+          "there is work again (`jedi up`; 0: never)"),
     _knob("agent.poll_s", "s", 2.0, "longest wait of an idle agent before it looks for work",
           least=0.01),
     _knob("agent.lease_s", "s", 120.0, "duration of a claim; the agent renews it while it works",

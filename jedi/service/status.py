@@ -22,13 +22,15 @@ _LATELY = 3
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
     """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
-    processes of this host do not count. It is healthy if the latest heartbeat is no older than a
+    processes of this host do not count. Without any, it may be `asleep`: its supervisor looks for
+    its work. It is healthy if the latest heartbeat is no older than a
     lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
     to others.
     """
 
     agent: str
     healthy: bool
+    asleep: bool
     processes: int
     age_s: float | None
     rss_kb: int
@@ -93,10 +95,12 @@ def _agent(name: str, rows: list[Any], values: Knobs) -> AgentStatus:
     present = [
         row for row in rows if row.age_s <= lately_s and not processes.dead_here(row.process)
     ]
+    working = [row for row in present if row.rss_kb is not None]
     return AgentStatus(
         name,
         bool(rows) and rows[0].age_s <= values.agent.lease_s,
-        len(present),
+        bool(present) and not working,
+        len(working),
         rows[0].age_s if rows else None,
         sum(row.rss_kb or 0 for row in present),
         sum(row.items for row in present),

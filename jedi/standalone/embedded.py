@@ -57,7 +57,7 @@ SETTINGS = {
     "lc_messages": "C",
     # A forgotten transaction keeps dead rows: claims fell from 9,600 to 1,600 a second in 16 s.
     "idle_in_transaction_session_timeout": "5min",
-    "autovacuum_naptime": "15s",
+    "autovacuum_naptime": "30s",
     "autovacuum_vacuum_scale_factor": 0.05,
     "autovacuum_analyze_scale_factor": 0.05,
     "autovacuum_vacuum_cost_delay": "1ms",

@@ -11,9 +11,9 @@ from jedi.taskbuffer.db.engine import plan_once, reachable
 from jedi.taskbuffer.schema.release import this_release
 
 
-def run_agent(name: str, *, once: bool = False, leashed: bool = False) -> None:
-    """Run an agent until SIGTERM, or until there is no work left (`once`). If it is leashed, it
-    ends with the process that holds its standard input."""
+def run_agent(name: str, *, once: bool = False, leashed: bool = False, rests: bool = False) -> None:
+    """Run an agent until SIGTERM, or until there is no work left (`once`), or was none for a while
+    (`rests`). If it is leashed, it ends with the process that holds its standard input."""
     if leashed:
         child.follow()
     cls = registry.load(name)
@@ -26,7 +26,7 @@ def run_agent(name: str, *, once: bool = False, leashed: bool = False) -> None:
             while agent.run_once():
                 pass
         return
-    loop = Loop(agent, child.announce)
+    loop = Loop(agent, child.announce, rests=rests)
     loop.install_signals()
     loop.run()
 

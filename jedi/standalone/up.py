@@ -19,11 +19,13 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jedi.agent import child, registry
-from jedi.agent.supervisor import LONGEST_PAUSE_S, Program, Supervised, Supervisor
+from jedi.agent.base import World
+from jedi.agent.supervisor import LONGEST_PAUSE_S, Program, Sleeper, Supervised, Supervisor
 from jedi.core import clock, loading, log, strictyaml
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotYet, Unreachable
 from jedi.core.settings import caller
+from jedi.ddm import factory
 from jedi.host import logfiles, processes
 from jedi.host.home import writable
 from jedi.host.processes import Process
@@ -34,7 +36,9 @@ from jedi.standalone.down import DRAIN_S, end_pilots, part, remaining_work
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.installation import DATABASE, Installation, packaged
 from jedi.standalone.serving import Serving
+from jedi.standalone.waking import Waking
 from jedi.taskbuffer.db.engine import connect, reachable
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.schema import migrate
 from jedi.taskbuffer.sites import sites
@@ -130,15 +134,20 @@ def up(
             if notes is not None:
                 serving.go_on()
                 with _supervisor(installation, copies, logger) as supervisor:
+                    waking = _waking(World(engine, installation.settings, knobs.load, factory.load,
+                                           logger), supervisor)  # fmt: skip
+                    waking.go_on()
                     _run(
                         installation,
                         supervisor,
+                        waking,
                         engine,
                         requests,
                         partial(when_up, notes),
                         notes,
                         logger,
                     )
+                    waking.end()
                 serving.end()
         finally:
             engine.dispose()
@@ -189,6 +198,7 @@ def _prepared(
 def _run(
     installation: Installation,
     supervisor: Supervisor,
+    waking: Waking,
     engine: Engine,
     requests: Requests,
     when_up: Callable[[], None],
@@ -198,8 +208,11 @@ def _run(
     def over() -> bool:
         return requests.any() or not installation.ours()
 
+    def settled() -> bool:
+        return supervisor.ready() and waking.ready
+
     patience = clock.monotonic() + PATIENCE_S
-    supervisor.run(lambda: over() or supervisor.ready() or clock.monotonic() > patience)
+    supervisor.run(lambda: over() or settled() or clock.monotonic() > patience)
     if not over():
         child.announce(*notes)
         when_up()
@@ -242,16 +255,19 @@ def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervi
         "NOTIFY_SOCKET": str(installation.notify_socket),
     }
 
-    def program(name: str, main: Callable[..., None], *arguments: str) -> Program:
+    def program(
+        name: str, main: Callable[..., None], *arguments: str, kind: type[Program] = Program
+    ) -> Program:
         command = [sys.executable, "-m", "jedi", *arguments, "--leashed"]
-        return Program(name, command, installation.home.logs / f"{name}.log", environment,
-                       partial(reported, partial(main, leashed=True)))  # fmt: skip
+        return kind(name, command, installation.home.logs / f"{name}.log", environment,
+                    partial(reported, partial(main, leashed=True)))  # fmt: skip
 
     children: list[Supervised] = [Database(installation.embedded)] if installation.embedded else []
     children.append(program(SERVICE, parts.run_service, "api"))
     children += [
-        program(name if copy == 1 else f"{name}-{copy}", partial(parts.run_agent, name),
-                "agent", "run", name)
+        program(name if copy == 1 else f"{name}-{copy}",
+                partial(parts.run_agent, name, rests=registry.load(name).rests), "agent", "run",
+                name, kind=Sleeper if registry.load(name).rests else Program)
         for name in registry.AGENTS
         for copy in range(1, copies + 1)
     ]  # fmt: skip
@@ -261,6 +277,13 @@ def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervi
         logfiles.rotate(installation.home.supervisor_log)  # it says something when this happens
 
     return Supervisor(children, installation.notify_socket, record, logger)
+
+
+def _waking(world: World, supervisor: Supervisor) -> Waking:
+    agents = {name: registry.load(name)(world) for name in registry.AGENTS}
+    sleepers = {one: agents[one.name.partition("-")[0]] for one in supervisor.children
+                if isinstance(one, Sleeper)}  # fmt: skip
+    return Waking(world, sleepers, supervisor.wake)
 
 
 def _loaded() -> ModuleType:

@@ -44,4 +44,8 @@ def _move(task: HeldTask, retry_s: float, timeout_s: float) -> Move:
     return Move(task.jedi_task_id, task.lock_seq, target, code, reason, facts)
 
 
-DOG = Dog("pending", "watchdog.pending_period_s", "tasks on hold are tried again", run)
+def _any(tx: Connection) -> bool:
+    return tasks.any_in(tx, ("pending",))
+
+
+DOG = Dog("pending", "watchdog.pending_period_s", "tasks on hold are tried again", run, _any)

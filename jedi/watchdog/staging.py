@@ -61,4 +61,5 @@ def _stage(world: World, name: str, lfns: Sequence[str]) -> int:
     return sum(end.done for end in ends)
 
 
-DOG = Dog("staging", "watchdog.staging_period_s", "files are staged from tape", run)
+DOG = Dog("staging", "watchdog.staging_period_s", "files are staged from tape", run,
+          tasks.any_live)  # fmt: skip

@@ -20,7 +20,7 @@ from support.supervisor import ENVIRONMENT, House
 
 from jedi.agent import registry
 from jedi.agent.base import World
-from jedi.agent.supervisor import Program, Supervised, Supervisor
+from jedi.agent.supervisor import Program, Sleeper, Supervised, Supervisor
 from jedi.cli.jedi import _tell_where
 from jedi.core import clock, log
 from jedi.core.backoff import Backoff
@@ -88,6 +88,32 @@ def test_what_dies_is_started_again(house: House) -> None:
     ups_and_downs = [record["one"] for record in house.recorded]
     assert ups_and_downs == [False, True, False, False, True]
     assert program.process() is None
+
+
+def test_what_rests_starts_when_it_is_called(house: House) -> None:
+    """It is neither dead nor late without a process, and no life ends by itself in a pause."""
+    sleeper = house.program("one", READY, Sleeper)
+    assert isinstance(sleeper, Sleeper)
+    with house.supervise(sleeper) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        assert (sleeper.lives, sleeper.process()) == (0, None)
+        for lives in (1, 2):
+            sleeper.call()
+            supervisor.wake()
+            supervisor.run(eventually(lambda: sleeper.lives == lives and sleeper.asleep))  # noqa: B023
+        assert supervisor.ready()
+    assert house.log.died == []
+
+
+def test_what_dies_at_work_is_started_again_uncalled(house: House) -> None:
+    sleeper = house.program("one", READY + FOR_EVER, Sleeper)
+    assert isinstance(sleeper, Sleeper)
+    with house.supervise(sleeper) as supervisor:
+        sleeper.call()
+        supervisor.run(eventually(lambda: sleeper.process() is not None))
+        os.kill(pid_of(sleeper), signal.SIGKILL)
+        supervisor.run(eventually(lambda: sleeper.lives == 2 and sleeper.ready))
+    assert [died["how"] for died in house.log.died] == ["killed by SIGKILL"]
 
 
 def test_what_cannot_start_harms_nobody(house: House) -> None:

@@ -391,6 +391,36 @@ def test_everything_starts_and_says_where_it_is(system: System) -> None:
     assert system.json("config", "get", "broker.min_free_gb")["setting"]["value"] == 0.0
 
 
+TASK = """
+taskName: rest
+noInput: true
+nFiles: 1
+jobParameters: [{type: constant, value: "true"}]
+"""
+
+
+@pytest.mark.long
+def test_agents_rest_until_there_is_work(system: System, tmp_path: Path) -> None:
+    """An agent without work has no process, and is healthy; a task wakes those that it needs, and
+    they rest again."""
+
+    def all_asleep() -> bool:
+        agents = system.json("status")["system"]["agents"]
+        return {one["agent"] for one in agents if not one["asleep"]} == {"Submitter", "WatchDog"}
+
+    system.json("config", "set", "agent.rest_s", "1")
+    wait_until(all_asleep)
+    (tmp_path / "task.yaml").write_text(TASK)
+    jedi_task = str(Path(sys.executable).with_name("jedi-task"))
+    for words in (["submit", str(tmp_path / "task.yaml")], ["wait", "1"]):
+        subprocess.run([jedi_task, *words], check=True, env=system.environment, capture_output=True,
+                       timeout=DEADLINE_S)  # fmt: skip
+    assert min(system.lives(name) for name in ("TaskRefiner", "JobGenerator", "Adder")) > 0
+    wait_until(all_asleep)
+    assert system.json("status")["healthy"]
+    system.json("config", "unset", "agent.rest_s")
+
+
 def test_a_second_start_is_refused_politely(system: System) -> None:
     pid = system.processes()["supervisor"].pid
     assert f"already up in {system.home} (process {pid})" in system.spawn("up", code=1)
@@ -398,7 +428,7 @@ def test_a_second_start_is_refused_politely(system: System) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["JobGenerator", "api", "PostgreSQL"])
+@pytest.mark.parametrize("name", ["Submitter", "api", "PostgreSQL"])
 def test_what_is_killed_comes_back(system: System, name: str) -> None:
     victim = system.processes()[name]
     victim.signal(signal.SIGKILL)
@@ -415,8 +445,8 @@ def test_processes_are_shown_while_the_database_is_away(system: System) -> None:
         wait_until(lambda: not before["PostgreSQL"].alive())
         assert "supervisor  up, process" in system.run("status", code=3)
         facts = system.json("status", code=3)["facts"]
-        assert [row["pid"] for row in facts["processes"] if row["name"] == "Adder"] == [
-            before["Adder"].pid
+        assert [row["pid"] for row in facts["processes"] if row["name"] == "WatchDog"] == [
+            before["WatchDog"].pid
         ]
     finally:
         before["supervisor"].signal(signal.SIGCONT)
@@ -427,10 +457,10 @@ def test_the_log_of_the_supervisor_is_cut_while_it_lives(system: System) -> None
     log = system.place.home.supervisor_log
     with log.open("ab") as file:
         file.write(b"x\n" * 5_500_000)
-    system.processes()["Mover"].signal(signal.SIGKILL)
+    system.processes()["WatchDog"].signal(signal.SIGKILL)
     wait_until(lambda: log.stat().st_size < 1_000_000)
     assert log.with_name("supervisor.log.1").stat().st_size > 10_000_000
-    wait_until(lambda: system.ready("Mover", 2))
+    wait_until(lambda: system.ready("WatchDog", 2))
 
 
 @pytest.mark.long
@@ -455,7 +485,7 @@ def test_down_ends_everything_and_may_be_repeated(system: System) -> None:
 def test_down_tidies_up_after_a_killed_supervisor(system: System) -> None:
     system.spawn("up", "--detach", "--copies", "2")
     before = system.processes()
-    assert {"Adder", "Adder-2"} <= before.keys()
+    assert {"WatchDog", "WatchDog-2"} <= before.keys()
     before["supervisor"].signal(signal.SIGKILL)
     before["PostgreSQL"].signal(signal.SIGKILL)
     assert "is down" in system.run("down")

@@ -31,10 +31,10 @@ class House:
         self.directory, self.log, self.notify = directory, Log(), directory / "notify"
         self.recorded: list[dict[str, bool]] = []
 
-    def program(self, name: str, source: str) -> Program:
+    def program(self, name: str, source: str, kind: type[Program] = Program) -> Program:
         environment = {**ENVIRONMENT, "NOTIFY_SOCKET": str(self.notify)}
         log = self.directory / f"{name}.log"
-        return Program(name, [sys.executable, "-c", source], log, environment)
+        return kind(name, [sys.executable, "-c", source], log, environment)
 
     def supervise(self, *children: Supervised) -> Supervisor:
         return Supervisor(children, self.notify, self.record, self.log)

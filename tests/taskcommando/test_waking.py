@@ -175,7 +175,8 @@ def test_every_agent_hears_of_it(world: World) -> None:
         wake_up.wait(60, threading.Event())
         heard.append(clock.monotonic() - began)
 
-    with WakeUp(agents[0]) as one, WakeUp(agents[1]) as other:
+    calls = [WakeUp(world.engine, agent.wakes) for agent in agents]
+    with calls[0] as one, calls[1] as other:
         threads = [threading.Thread(target=listen, args=[wake_up]) for wake_up in (one, other)]
         for thread in threads:
             thread.start()

@@ -353,12 +353,14 @@ class SiteSummary(Value):
 @dataclass(eq=False, repr=False)
 class AgentStatus(Value):
     """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
-    processes of this host do not count. It is healthy if the latest heartbeat is no older than a
+    processes of this host do not count. Without any, it may be `asleep`: its supervisor looks for
+    its work. It is healthy if the latest heartbeat is no older than a
     lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
     to others."""
 
     agent: str
     healthy: bool
+    asleep: bool
     processes: int
     age_s: float | None
     rss_kb: int

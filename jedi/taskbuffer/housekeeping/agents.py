@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -42,6 +43,26 @@ def beat(
     )
 
 
+_LEAVE = text("DELETE FROM jedi_agents WHERE agent = :agent AND process = :process")
+
+
+def leave(tx: Connection, agent: str, process: str) -> None:
+    """Forget a process that ends in order."""
+    tx.execute(_LEAVE, {"agent": agent, "process": process})
+
+
+_REST = text("""
+INSERT INTO jedi_agents (agent, process, heartbeat_at, cycles, items)
+SELECT a, :process, clock_timestamp(), 0, 0 FROM unnest(CAST(:agents AS text[])) a
+ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp()
+""")
+
+
+def rest(tx: Connection, names: Sequence[str], process: str) -> None:
+    """Record that agents without a process are healthy: `process` looks for their work."""
+    tx.execute(_REST, {"agents": list(names), "process": process})
+
+
 _CONNECTED = text("""
 SELECT DISTINCT substr(application_name, 6) AS agent, host(client_addr) AS address
 FROM pg_stat_activity
@@ -70,7 +91,8 @@ FROM jedi_agents ORDER BY agent, process
 
 
 class AgentBeat(NamedTuple):
-    """The last heartbeat of an agent process, its age in seconds."""
+    """The last heartbeat of an agent process, its age in seconds. Without memory: the agent rests,
+    and this process looks for its work."""
 
     agent: str
     process: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, text
 
+from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
@@ -125,6 +126,25 @@ _ANY_IN = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:status
 def any_in(tx: Connection, statuses: Sequence[str]) -> bool:
     """Return True if there is a task in one of these statuses, claimed, put off or not."""
     return bool(tx.scalar(_ANY_IN, {"statuses": list(statuses)}))
+
+
+LIVE = tuple(sorted(states.TASK.states.keys() - states.TASK.final))
+
+
+def any_live(tx: Connection) -> bool:
+    """Return True if there is a task that has not ended."""
+    return any_in(tx, LIVE)
+
+
+_PRESENT = text("""
+SELECT s FROM unnest(CAST(:statuses AS text[])) s
+WHERE EXISTS (SELECT FROM jedi_tasks WHERE status = s)
+""")
+
+
+def present(tx: Connection, statuses: Collection[str]) -> set[str]:
+    """The statuses, of these, that a task has."""
+    return {*tx.scalars(_PRESENT, {"statuses": sorted(statuses)})}
 
 
 _HELD = """
