@@ -254,9 +254,13 @@ CREATE INDEX jedi_datasets_container_ix ON jedi_datasets (containername, type) W
 CREATE INDEX jedi_datasets_datasetname_type_ix ON jedi_datasets (datasetname, type);
 CREATE INDEX jedi_datasets_jeditaskid_ix ON jedi_datasets (jeditaskid);
 CREATE INDEX jedi_datasets_locked_ix ON jedi_datasets (lockedtime) WHERE lockedby IS NOT NULL;
+CREATE INDEX jedi_datasets_open_ix ON jedi_datasets (statechecktime) WHERE type = 'input' AND status
+    = 'running';
 CREATE INDEX jedi_datasets_statecheck_ix ON jedi_datasets (statechecktime) WHERE
     statecheckexpiration IS NOT NULL;
 CREATE INDEX jedi_datasets_waiting_ix ON jedi_datasets (jeditaskid) WHERE nfileswaiting > 0;
+CREATE INDEX jedi_datasets_wanting_ix ON jedi_datasets (jeditaskid) WHERE masterid IS NULL AND
+    (status = ANY (ARRAY['ready', 'running'])) AND nfilestobeused > (nfilesused + nfilesmissing);
 
 -- every status a dataset had
 CREATE TABLE jedi_datasets_statuslog (
@@ -1188,6 +1192,7 @@ CREATE TABLE jedi_tasks (
         'exhausted', 'passed', 'staging', 'staged', 'toreassign', 'reassigning']))
 ) WITH (fillfactor=80);
 CREATE INDEX jedi_tasks_locked_ix ON jedi_tasks (lockedtime) WHERE lockedby IS NOT NULL;
+CREATE INDEX jedi_tasks_merging_ix ON jedi_tasks (status) WHERE rules @> '{"merge_output": true}';
 CREATE INDEX jedi_tasks_owner_ix ON jedi_tasks (gshare, COALESCE(username, ''), (currentpriority +
     (status = 'scouting')::integer) DESC, jeditaskid) WHERE status = ANY (ARRAY['ready', 'scouting',
     'running', 'topreprocess', 'preprocessing']);

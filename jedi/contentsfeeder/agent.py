@@ -38,8 +38,11 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
     """Looks input datasets up, without a transaction, and writes their new files."""
 
     name = "ContentsFeeder"
-    serves = datasets.TO_FEED
     wakes = frozenset({"task:defined", "files:more"})
+
+    def waiting(self, tx: Connection) -> bool:
+        """Return True if there is a task to feed, or open input that is to be looked up again."""
+        return datasets.any_to_feed(tx, float(self.world.knobs.contentsfeeder.recheck_s))
 
     def claim(self, tx: Connection, limit: int) -> list[FeedTask]:
         """Defined tasks, and others with open input, with the datasets to be looked up."""

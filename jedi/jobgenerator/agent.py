@@ -45,7 +45,6 @@ class JobGenerator(Claiming):
     Merge jobs come first: they are not throttled, and run where their files lie."""
 
     name = "JobGenerator"
-    serves = ("topreprocess", "preprocessing", *merging.STATUSES)
     wakes = frozenset({"task:ready", "files:ready"})
 
     def __init__(self, world: World) -> None:
@@ -53,6 +52,10 @@ class JobGenerator(Claiming):
         self._merge_later: dict[int, float] = {}
         """Tasks whose merge jobs could not be made, and when (monotonic) the next try is due."""
         self._making = JobMaking(world, self.name)
+
+    def waiting(self, tx: Connection) -> bool:
+        """Return True if a task wants jobs or merges its outputs. Most tasks do neither."""
+        return orders.any_wanting(tx, merging.STATUSES)
 
     def knobs_changed(self) -> None:
         self._merge_later.clear()

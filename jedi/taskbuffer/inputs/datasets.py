@@ -163,6 +163,22 @@ AND (status = 'defined' AND (next_run_at IS NULL OR next_run_at <= jedi_now()) O
 """
 
 
+_ANY_TO_FEED = text("""
+SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = 'defined'
+    AND (next_run_at IS NULL OR next_run_at <= jedi_now()))
+  OR EXISTS (SELECT FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+    WHERE d.type = 'input' AND d.status = 'running' AND t.status = ANY(:statuses)
+      AND (d.statechecktime IS NULL
+           OR d.statechecktime <= jedi_now() - make_interval(secs => :recheck_s)))
+""")
+
+
+def any_to_feed(tx: Connection, recheck_s: float) -> bool:
+    """Return True if there is a defined task, or open input that is to be looked up again."""
+    values = {"statuses": list(TO_FEED), "recheck_s": recheck_s}
+    return bool(tx.scalar(_ANY_TO_FEED, values))
+
+
 def claim_to_feed(
     tx: Connection, me: str, lease_s: float, limit: int, recheck_s: float
 ) -> list[ClaimedTask]:

@@ -33,6 +33,12 @@ from jedi.taskbuffer.tasks import tasks
 STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "preprocessing")
 SCOUT_PRIORITY = 901
 
+_ANY_WANTING = text(f"""
+SELECT EXISTS (SELECT FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+  WHERE {turns.HAS_FILES} AND t.status = ANY(:statuses) AND {turns.READY})
+OR EXISTS (SELECT FROM jedi_tasks
+  WHERE status = ANY(:merging) AND rules @> '{{"merge_output": true}}')
+""")
 _READ_TASKS = text(f"SELECT {tasks.COLUMNS} FROM jedi_tasks t WHERE jeditaskid = ANY(:ids)")
 _READ_INPUTS = text(f"""
 SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name, type,
@@ -199,6 +205,12 @@ def claim(
     found = turns.values(stopped)
     rows = tasks.claim_chosen(tx, turns.NEXT, me, lease_s, limit=limit, **found)
     return _with_datasets(tx, rows) if rows else []
+
+
+def any_wanting(tx: Connection, merging: Sequence[str]) -> bool:
+    """Return True if a task wants jobs and nobody has it, whether the throttler lets it or not, or
+    if a task in one of the statuses `merging` merges its outputs."""
+    return bool(tx.scalar(_ANY_WANTING, {"statuses": list(STATUSES), "merging": list(merging)}))
 
 
 def read(tx: Connection, task_ids: Sequence[int]) -> list[Claimed]:

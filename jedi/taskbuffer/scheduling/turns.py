@@ -34,12 +34,16 @@ CASE WHEN t.processingtype = 'urgent' THEN '{EXPRESS}' ELSE coalesce(
 """
 """The share that a task `t` came with, whatever it was boosted to."""
 
+HAS_FILES = f"""
+(d.masterid IS NULL AND d.type IN ({JOB_MAKING_TYPES}) AND d.status IN ('ready', 'running')
+  AND d.nfilestobeused > d.nfilesused + d.nfilesmissing)
+"""
+"""A dataset `d` has files for jobs."""
 # A value, not EXISTS: that would be a join with the datasets of all tasks, also of those that are
 # far from their turn.
 WANTS_JOBS = f"""
-coalesce((SELECT true FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
-  AND d.masterid IS NULL AND d.type IN ({JOB_MAKING_TYPES}) AND d.status IN ('ready', 'running')
-  AND d.nfilestobeused > d.nfilesused + d.nfilesmissing LIMIT 1), false)
+coalesce((SELECT true FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {HAS_FILES}
+  LIMIT 1), false)
 """
 OPEN_RULES = f"""
 jedi_retry_matches m JOIN jedi_retry_rules r USING (rule_id)
@@ -56,6 +60,8 @@ NOT EXISTS (SELECT FROM unnest(CAST(:queues AS int[]), CAST(:types AS text[]),
 """
 _FREE = "(lease_until IS NULL OR lease_until < clock_timestamp())"  # leases live in real time
 _DUE = "(next_run_at IS NULL OR next_run_at <= jedi_now())"
+READY = f"{_FREE} AND {_DUE}"
+"""Nobody has the task, and it is not put off."""
 
 # Shares are found by walking the index, since there are few of them. Turn after turn their first
 # tasks are looked at, of each share so many that others may take the first ones meanwhile; once

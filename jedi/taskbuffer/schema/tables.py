@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from jedi.taskbuffer.schema import idle_indexes  # noqa: F401 - it adds indexes to tables
 from jedi.taskbuffer.schema.access_tables import (
     agents,
     audit,

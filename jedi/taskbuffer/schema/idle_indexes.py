@@ -1,0 +1,18 @@
+"""Indexes of the few tasks and datasets that idle agents look for, among many that need nothing."""
+
+from __future__ import annotations
+
+from sqlalchemy import Index, text
+
+from jedi.taskbuffer.schema.document_tables import datasets, tasks
+
+# orders.any_wanting: masters with files for jobs
+Index("jedi_datasets_wanting_ix", datasets.c.jedi_task_id,
+      postgresql_where=text("masterid IS NULL AND status IN ('ready', 'running') "
+                            "AND nfilestobeused > (nfilesused + nfilesmissing)"))  # fmt: skip
+# datasets.any_to_feed: open input
+Index("jedi_datasets_open_ix", datasets.c.state_check_time,
+      postgresql_where=text("type = 'input' AND status = 'running'"))  # fmt: skip
+# orders.any_wanting, merging.claim, merging.stuck
+Index("jedi_tasks_merging_ix", tasks.c.status,
+      postgresql_where=text("""rules @> '{"merge_output": true}'"""))  # fmt: skip
