@@ -21,13 +21,14 @@ from jedi.watchdog.timeouts import _given
 JOBS, FEW = 2_000, 100
 _AT_WORK = text("""
 UPDATE jedi_jobs SET prodsourcelabel = 'user', username = 'anna', heartbeat_at = jedi_now(),
-  status = CASE WHEN pandaid % 10 = 0 THEN 'activated' ELSE 'running' END
+  status = CASE WHEN pandaid % 10 = 0 THEN 'activated' ELSE 'running' END,
+  statechangetime = jedi_now() - interval '10 h'
 """)
 
 
 @pytest.fixture
 def busy(world: World) -> World:
-    """Young jobs of a user: a tenth of them wait, the others run."""
+    """Jobs of a user: a tenth of them have waited for 10 h, the others have run for as long."""
     with world.engine.begin() as tx:
         tx.execute(text("SET LOCAL session_replication_role = replica"))
         make_jobs(tx, JOBS, files=1)
@@ -37,7 +38,8 @@ def busy(world: World) -> World:
 
 
 def test_young_jobs_are_dropped_by_the_scan(busy: World) -> None:
-    """No time-out is over: the scan gives no job to the rules."""
+    """No time-out is over. Jobs of analysis may wait for 12 h; those that may wait for 6 h (evgen
+    and simul) or 4 h (urgent) only are others. The scan gives no job to the rules."""
     limits = {timeouts._bind(one): busy.knobs[one.limit]
               for one in timeouts.TIMEOUTS if "." in one.limit}  # fmt: skip
     plan = plan_of(busy.engine, timeouts._OVERDUE, **limits, **_given(busy.knobs), limit=1000)

@@ -372,6 +372,25 @@ def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
     assert tuple(found) == (83, 50, START, START, START + timedelta(seconds=5))
 
 
+def test_the_progress_of_a_large_task_is_noted_more_rarely(
+    world: World, at: Callable[[float], None]
+) -> None:
+    """1 s later for each 1000 units: a task of 60,000 rests for 60 s, one of 3 for 3 ms."""
+    with world.engine.begin() as tx:
+        large, small = make_jobs(tx, 3).task, make_jobs(tx, 3).task
+        tx.execute(text("UPDATE jedi_jobs SET unit_nr = 60_000 "
+                        "WHERE jeditaskid = :task AND unit_nr = 3"), {"task": large})  # fmt: skip
+    noted = {}
+    for second in (0, 59, 61):
+        at(second)
+        run(world, "progress")
+        with world.engine.begin() as tx:
+            rows = tx.execute(text("SELECT jeditaskid, assessmenttime FROM jedi_tasks"))
+            noted[second] = {task: (time - START).total_seconds() for task, time in rows}
+    assert noted == {0: {large: 0, small: 0}, 59: {large: 0, small: 59},
+                     61: {large: 61, small: 61}}  # fmt: skip
+
+
 # ------------------------------------------------------------------------------------ sweep
 
 

@@ -22,9 +22,9 @@ class Timeout:
     has passed since `since` (SQL about the job).
 
     `limit` is a knob in seconds, or an attribute of the site in days; empty where `since` is itself
-    the deadline. `sentence` about the job continues
-    with "for so many hours". `condition` is SQL about the job `j`, its site `s`, the number of
-    running and activated jobs `n` there, and what `overdue` is given; `meant` says it in words.
+    the deadline. `sentence` about the job continues with "for so many hours". `among` is SQL about
+    the job `j` alone, `condition` about the job, its site `s` and the number of running and
+    activated jobs `n` there; both see the values that `overdue` gets. `meant` has them in words.
     """
 
     statuses: tuple[str, ...]
@@ -35,6 +35,7 @@ class Timeout:
     condition: str = "true"
     meant: str = ""
     since: str = "j.statechangetime"
+    among: str = "true"
 
     @property
     def per_site(self) -> bool:
@@ -43,18 +44,20 @@ class Timeout:
 
 
 def _closed(statuses: str, limit: str, code: str, sentence: str, condition: str = "true",
-            meant: str = "", since: str = "j.statechangetime") -> Timeout:  # fmt: skip
+            meant: str = "", since: str = "j.statechangetime", among: str = "true",
+            ) -> Timeout:  # fmt: skip
     names = tuple(statuses.split())
-    return Timeout(names, limit, "closed", code, sentence, condition, meant, since)
+    return Timeout(names, limit, "closed", code, sentence, condition, meant, since, among)
 
 
 def _failed(statuses: str, limit: str, code: str, sentence: str, condition: str = "true",
-            meant: str = "", since: str = "j.statechangetime") -> Timeout:  # fmt: skip
+            meant: str = "", since: str = "j.statechangetime", among: str = "true",
+            ) -> Timeout:  # fmt: skip
     names = tuple(statuses.split())
-    return Timeout(names, limit, "failed", code, sentence, condition, meant, since)
+    return Timeout(names, limit, "failed", code, sentence, condition, meant, since, among)
 
 
-_SHORT = "j.status = 'activated' AND j.processingtype IN ('evgen', 'simul')"
+_SHORT = "j.processingtype IN ('evgen', 'simul')"
 _IDLE = "NOT coalesce(s.laststart >= jedi_now() - make_interval(secs => :idle_s), false)"
 
 _CONSUMERS = "jedi_jobsets t JOIN jedi_consumers c USING (jobsetid)"
@@ -80,23 +83,22 @@ TIMEOUTS = (
             "Its inputs did not come to {site}"),
     _closed("activated starting", "timeout.urgent_s", "idle_site",
             "It did not start, and no other job does, at {site}",
-            f"j.priority >= :urgent_from AND {_IDLE}",
-            "urgent ones at an idle site"),
+            _IDLE, "urgent ones at an idle site", among="j.priority >= :urgent_from"),
     _closed("activated", "timeout.t2_s", "t2_timeout", "It waited for a slot at the T2 {site}",
-            f"{_SHORT} AND s.tier = 'T2' "
+            "s.tier = 'T2' "
             "AND (coalesce(n.running, 0) = 0 OR n.activated > :t2_ratio * n.running)",
-            "evgen and simul at a T2 with too few running jobs"),
+            "evgen and simul at a T2 with too few running jobs", among=_SHORT),
     _closed("activated", "timeout.t1_s", "t1_timeout", "It waited for a slot at the T1 {site}",
-            f"{_SHORT} AND s.tier = 'T1' AND s.cloud <> ALL(:t1_spared)",
-            "evgen and simul at a T1, except in some clouds"),
+            "s.tier = 'T1' AND s.cloud <> ALL(:t1_spared)",
+            "evgen and simul at a T1, except in some clouds", among=_SHORT),
     _closed("activated", "timeout.analysis_s", "rebrokered",
-            "It waited for a slot at {site}", "j.prodsourcelabel <> ALL(:production)",
-            "of analysis"),
+            "It waited for a slot at {site}", meant="of analysis",
+            among="j.prodsourcelabel <> ALL(:production)"),
     _closed("activated starting", "timeout.activated_s", "activated_timeout",
             "It did not start at {site}"),
     _closed("throttled", "timeout.throttled_s", "throttled_timeout", "It was kept from pilots"),
     _failed("sent starting running", "", "hold_timeout", "Its slot was held beyond the deadline",
-            "j.hold_kind IS NOT NULL", "held ones", since="j.hold_deadline"),
+            meant="held ones", since="j.hold_deadline", among="j.hold_kind IS NOT NULL"),
     _failed("sent", "watchdog.sent_timeout_s", "sent_timeout",
             "Pilot {pilot_id} had it and did not start it"),
     _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_heartbeat",
@@ -127,27 +129,30 @@ def _bind(rule: Timeout) -> str:
     return rule.limit.replace(".", "_")
 
 
+def _before(limit: str) -> str:
+    """SQL: the time so many seconds ago, computed once a look."""
+    return f"(SELECT jedi_now() - make_interval(secs => {limit}))"
+
+
 def _when(number: int, rule: Timeout) -> str:
-    among = listed(rule.statuses)
+    statuses, limit = listed(rule.statuses), _limit(rule)
+    before = f"jedi_now() - make_interval(secs => {limit})" if rule.per_site else _before(limit)
     return (
-        f"WHEN j.status IN ({among}) AND {rule.condition} "
-        f"AND {rule.since} < jedi_now() - make_interval(secs => {_limit(rule)}) THEN {number}"
+        f"WHEN j.status IN ({statuses}) AND {rule.among} AND {rule.condition} "
+        f"AND {rule.since} < {before} THEN {number}"
     )
 
 
 def _may(status: str) -> str:
-    """SQL: the shortest time-out of any rule for a status is over."""
-    limits: dict[str, set[str]] = {}
+    """SQL: a job in a status may be overdue, by its own row."""
+    found = []
     for rule in TIMEOUTS:
         if status in rule.statuses:
             # that of a site is not known here; the last end of a consumer is later than its start
             since = "j.statechangetime" if rule.since == _LAST_SETTLED else rule.since
             limit = "0" if rule.per_site else _limit(rule)
-            limits.setdefault(since, set()).add(limit)
-    return " OR ".join(
-        f"{since} < (SELECT jedi_now() - make_interval(secs => least({', '.join(sorted(some))})))"
-        for since, some in limits.items()
-    )
+            found.append(f"{rule.among} AND {since} < {_before(limit)}")
+    return " OR ".join(found)
 
 
 _MAY = " ".join(
@@ -155,9 +160,8 @@ _MAY = " ".join(
     for status in dict.fromkeys(status for rule in TIMEOUTS for status in rule.statuses)
 )
 _SINCE = " ".join(f"WHEN {i} THEN {rule.since}" for i, rule in enumerate(TIMEOUTS))
-# One look at the live jobs for all rules: nearly all are younger than every limit, which two
-# comparisons show; the rules take ten times as long. What a person holds outside a pilot has no
-# time-out.
+# One look at the live jobs for all rules: nearly all are younger than every limit, which their own
+# rows show; the rules take ten times as long. What a person holds outside a pilot has no time-out.
 _OVERDUE = text(f"""
 SELECT j.pandaid AS panda_id, j.lock_seq, j.site, j.pilot_id, j.kind, w.number,
   CAST(extract(epoch FROM jedi_now() -

@@ -69,10 +69,18 @@ def note_disk_io(tx: Connection) -> int:
     return tx.execute(_DISK_IO).rowcount
 
 
+_LAST_UNIT = "(SELECT max(unit_nr) FROM {table} j WHERE j.jeditaskid = t.jeditaskid)"
+_UNITS = f"""
+greatest({_LAST_UNIT.format(table="jedi_jobs")}, {_LAST_UNIT.format(table="jedi_jobs_archived")}, 0)
+"""
+# To count the jobs of a task takes 1 us each: a task of a million is counted every 1000 s.
 _PROGRESS = text(f"""
-WITH p AS (
+WITH due AS MATERIALIZED (
+  SELECT jeditaskid FROM jedi_tasks t WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND coalesce(
+    assessmenttime <= jedi_now() - make_interval(secs => 0.001 * {_UNITS}), true)
+), p AS (
   SELECT t.jeditaskid, f.done, j.failed, j.first_start, j.first_made
-  FROM unnest(CAST(:ids AS bigint[])) t(jeditaskid), LATERAL (
+  FROM due t, LATERAL (
     SELECT div(100 * sum(nfilesfinished), nullif(sum(nfilestobeused), 0)) AS done
     FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
       AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})) f, LATERAL (
@@ -94,7 +102,8 @@ FROM p WHERE t.jeditaskid = p.jeditaskid
 
 def note_progress(tx: Connection, task_ids: Sequence[int]) -> None:
     """Note how far tasks are (files finished of those to be used, in percent), how many of their
-    ended jobs failed (in percent), and when they got started. The caller has locked the tasks."""
+    ended jobs failed (in percent), and when they got started. A task rests 1 s for each thousand
+    units after that. The caller has locked the tasks."""
     tx.execute(_PROGRESS, {"ids": list(task_ids)})
 
 

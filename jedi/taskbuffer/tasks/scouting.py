@@ -361,8 +361,13 @@ def claim_early(
 
 _TO_MEASURE = text(f"""
 SELECT {tasks.COLUMNS} FROM jedi_tasks t, LATERAL (
-  SELECT CAST(count(*) AS int) AS n FROM {_ALL} j WHERE j.jeditaskid = t.jeditaskid
-    AND j.kind IN ('scout', 'normal') AND j.status = 'finished' OFFSET 0) j
+  SELECT CAST(count(*) AS int) AS n FROM (
+    SELECT FROM {_ALL} j WHERE j.jeditaskid = t.jeditaskid
+      AND j.kind IN ('scout', 'normal') AND j.status = 'finished'
+      -- most tasks have live jobs and no finished one: a finished job has a finished file
+      AND (SELECT bool_or(d.nfilesfinished > 0) FROM jedi_datasets d
+        WHERE d.jeditaskid = t.jeditaskid)
+    LIMIT :last) j OFFSET 0) j
 WHERE t.status = 'running' AND t.measured_jobs < :last
   AND t.{tasks.UNCLAIMED}
   AND EXISTS (SELECT FROM unnest(CAST(:steps AS int[])) s(at)
