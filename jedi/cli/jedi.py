@@ -28,7 +28,7 @@ from jedi.cli.check import check
 from jedi.cli.database import must_be_here, transaction
 from jedi.cli.replay import replay
 from jedi.cli.simulate import simulate
-from jedi.core import clock
+from jedi.core import clock, loading
 from jedi.core.errors import Unreachable
 from jedi.host import logfiles
 
@@ -92,21 +92,25 @@ def up(
 
     Example: `JEDI_HOME=~/jedi-home jedi up --detach`
     """
-    from jedi.spec.sites.site_file import read_sites
-    from jedi.standalone.detach import up_detached
     from jedi.standalone.installation import Installation
-    from jedi.standalone.up import up
 
     installation, begin = Installation.current(), clock.monotonic()
     site_file = read_file(sites) if sites else None
     if site_file is not None:
+        from jedi.spec.sites.site_file import read_sites
+
         read_sites(site_file)  # its mistakes are reported before anything starts
     if detach:
+        from jedi.standalone.detach import up_detached
+
         options = ["--sites", str(sites.absolute())] if sites else []
         say = partial(typer.echo, err=True)
         up_detached(installation, ["--copies", str(copies), *options], say)
         _tell_where(installation, clock.monotonic() - begin)
         return
+    loading.begin()
+    from jedi.standalone.up import up
+
     up(
         installation,
         lambda notes: _tell_where(installation, clock.monotonic() - begin, notes),
