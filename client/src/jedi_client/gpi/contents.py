@@ -70,6 +70,10 @@ class Contents:
                 "File(path, shared=True)."
             ) from None
 
+    def has(self, name: str) -> bool:
+        """True if there is a shared copy with this name."""
+        return self._name(name).is_file()
+
     def sweep(self, used: Collection[str]) -> int:
         """Remove the contents that are neither in use nor shared, and old enough. Return their
         number."""

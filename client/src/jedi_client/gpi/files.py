@@ -11,8 +11,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from jedi_client.errors import Problem
+from jedi_client.gpi.contents import Contents
 from jedi_client.gpi.interfaces import SandboxFile
 from jedi_client.gpi.schema import Described, prop
+from jedi_client.gpi.workspace import home
 
 CATALOGUE = "lfn:"
 """Beginning of the names of files in JEDI's catalogue."""
@@ -55,12 +57,30 @@ class File(Described):
         """All reasons why the file can't go into a sandbox. `path`: its place in the job."""
         if not plain_name(self.name):
             return [Problem(path, self.name, "names no file", "Give the path of a file")]
+        if self.name.startswith(SHARED) or (self.shared and self.local):
+            if _copied(self.name):
+                return []
+            if not self.local:
+                rule = "is no shared copy on this machine"
+                return [Problem(path, self.name, rule, "Make it: File(path, shared=True)")]
         problem = file_problem(path, self.name) if self.local else None
         return [problem] if problem else []
 
     def sandbox(self) -> SandboxFile:
         """The file as a part of the input sandbox, with its present path."""
         return sandbox_file(self.name, self.target)
+
+
+def shared_name(name: str) -> str:
+    """The name of a shared copy: shared://name, or the absolute path of a file, without `..`."""
+    if name.startswith(SHARED):
+        return name.removeprefix(SHARED)
+    return os.path.normpath(_absolute(name))
+
+
+def _copied(name: str) -> bool:
+    """True if there is a shared copy already: later runs use it, and nothing else."""
+    return Contents(home() / "contents").has(shared_name(name))
 
 
 def files_of(value: Any) -> Any:

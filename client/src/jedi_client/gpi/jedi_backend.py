@@ -7,13 +7,22 @@ Source: docs/reference/ganga.md#jobs-on-jedi.
 from __future__ import annotations
 
 import json
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from jedi_client.errors import BadInput, JediError, NotFound, NotReached, Problem, Unreachable
+from jedi_client.errors import (
+    BadInput,
+    JediError,
+    NotFound,
+    NotReached,
+    Problem,
+    Refused,
+    Unreachable,
+)
 from jedi_client.gpi import jedi_documents as documents
 from jedi_client.gpi.interfaces import (
     Accepted,
@@ -39,6 +48,10 @@ PAGE = 10_000
 """Rows that the service gives at most."""
 CHANGEABLE = ("site", "cores", "memory_mb", "walltime_s", "max_attempts")
 """Options that a resubmission may change."""
+PASSING = ("prepared", "passed", "finishing", "aborting")
+"""Statuses that an agent of JEDI ends soon; until then units can't run again."""
+PASSING_S = 30.0
+_PAUSE_S = 0.2
 T = TypeVar("T")
 _LOST: Mapping[str, Status] = {"aborted": "killed", "broken": "failed", "failed": "failed"}
 """The state of a job that ended before it had units."""
@@ -144,7 +157,9 @@ class JediBackend:
             remedy = f"Submit a copy; a resubmission may change {', '.join(CHANGEABLE)}"
             raise BadInput([Problem(f"backend.{one}", options[one], rule, remedy) for one in fixed])
         task = _task(backend_id)
-        answers = self._client.unit_resubmit(jedi_task_id=task, unit_nrs=_numbers(units), **options)
+        answers = _settled(lambda: self._client.unit_resubmit(
+            jedi_task_id=task, unit_nrs=_numbers(units), **options
+        ))  # fmt: skip
         if units is None and not any(one.accepted for one in answers):
             return {None: f"Task {task} has no unit that can be submitted again."}
         return {one.unit_nr - 1: one.sentence for one in answers
@@ -152,9 +167,9 @@ class JediBackend:
 
     def resplit(self, backend_id: str, units: Sequence[int], files: int) -> Refusals:
         """Cut the input of units again; new ones take their places."""
-        done = self._client.unit_resplit(
+        done = _settled(lambda: self._client.unit_resplit(
             jedi_task_id=_task(backend_id), unit_nrs=[k + 1 for k in units], files=files
-        )
+        ))  # fmt: skip
         return {one.unit_nr - 1: one.sentence for one in done.answers if not one.accepted}
 
     def attempts(self, backend_id: str, k: int) -> Sequence[Attempt]:
@@ -263,6 +278,20 @@ def _paged(ask: Callable[[int], list[T]], key: Callable[[T], int]) -> list[T]:
         page = ask(key(page[-1]))
         found += page
     return found
+
+
+def _settled(ask: Callable[[], T]) -> T:
+    """The answer of JEDI, once the task has left a status between its last job and its end. All
+    its units have ended by then, so that people see an ended job. Refused: it stays there."""
+    until = time.monotonic() + PASSING_S
+    while True:
+        try:
+            return ask()
+        except Refused as error:
+            passing = error.code == "wrong_status" and error.facts.get("status") in PASSING
+            if not passing or time.monotonic() > until:
+                raise
+        time.sleep(_PAUSE_S)
 
 
 def _task(backend_id: str) -> int:

@@ -75,9 +75,10 @@ class Packing:
 
     @property
     def files(self) -> list[tuple[str, Path, bool]]:
-        """Names, places, and True for the programs themselves."""
+        """Names, places, and True for the programs themselves, and for shared copies: these may be
+        programs, as on this machine."""
         return [
-            (name, Path(one.source), one.name in self._programs)
+            (name, Path(one.source), one.name in self._programs or one.digest is not None)
             for name, one in {**self._shared, **self._own}.items()
         ]
 

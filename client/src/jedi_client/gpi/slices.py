@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from jedi_client.errors import BadInput, NotFound, Problem
 from jedi_client.gpi.kinds import did_you_mean
-from jedi_client.gpi.report import Report
+from jedi_client.gpi.report import JobError, Report
 from jedi_client.gpi.status import STATUSES
 
 if TYPE_CHECKING:
@@ -192,7 +192,11 @@ class JobSlice(Slice[Any]):
                 failed[id] = _refusals(report)
                 if not keep_going:
                     break
-        return Report(verb, done, failed).checked(keep_going=keep_going)
+        all_ = Report(verb, done, failed)
+        if failed and not keep_going:
+            [(refused, why)] = failed.items()
+            raise JobError(f"Job {refused}: {why}", report=all_)
+        return all_
 
 
 def _refusals(report: Report) -> str:

@@ -14,6 +14,7 @@ from jedi_client.errors import BadInput, JediError, Problem, Unreachable
 from jedi_client.gpi.checks import problems_of
 from jedi_client.gpi.connections import key_of
 from jedi_client.gpi.contents import Contents
+from jedi_client.gpi.files import SHARED, shared_name
 from jedi_client.gpi.interfaces import (
     Accepted,
     Backend,
@@ -199,13 +200,18 @@ def _asked_before(job: Job) -> Plan:
 
 def _with_shared(job: Job, made: Plan) -> Plan:
     """The plan with the contents of shared files, which their first use copies."""
-    shared = {file.target for file in job.inputsandbox if file.shared and file.local}
+    shared = {file.target for file in job.inputsandbox
+              if (file.shared and file.local) or file.name.startswith(SHARED)}  # fmt: skip
     if not shared:
         return made
     contents = Contents(job._registry.session.workspace.root / "contents")
+
+    def kept(one: SandboxFile) -> SandboxFile:
+        digest = contents.share(Path(one.source), shared_name(one.source))
+        return replace(one, source=str(contents.path(digest)), digest=digest)
+
     files = _of(job, "inputsandbox", lambda: [
-        replace(one, digest=contents.share(Path(one.source), one.source))
-        if one.name in shared else one for one in made.sandbox
+        kept(one) if one.name in shared else one for one in made.sandbox
     ])  # fmt: skip
     return replace(made, sandbox=files)
 

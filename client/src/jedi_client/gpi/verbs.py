@@ -184,7 +184,7 @@ def _act(
     if ks is None or ks:
         if again:
             results.forget_merged(job)
-        refused.update(_asked(job, verb, ask))
+        refused.update(_asked(job, verb, ask, keep_going))
     members: Sequence[int | None] = [None] if ks is None else ks
     done = () if None in refused else [k for k in members if k not in refused]
     monitor = job._registry.session.monitor
@@ -194,7 +194,10 @@ def _act(
     return Report(verb, done, refused).checked(keep_going=keep_going)
 
 
-def _asked(job: Job, verb: str, ask: Callable[[Backend, str], Refusals]) -> Refusals:
+def _asked(
+    job: Job, verb: str, ask: Callable[[Backend, str], Refusals], keep_going: bool
+) -> Refusals:
+    """The refusals of the backend. Its errors are refusals of the job for those who keep going."""
     record = job.record
     backend = job._registry.session.monitor.connections.to(str(record.backend))
     name = str(record.backend).partition(" ")[0]
@@ -204,3 +207,7 @@ def _asked(job: Job, verb: str, ask: Callable[[Backend, str], Refusals]) -> Refu
         return ask(backend, str(record.backend_id))
     except NotImplementedError:
         return {None: f"Backend {name} can't {verb} this job."}
+    except JediError as error:
+        if not keep_going:
+            raise
+        return {None: error.sentence}
