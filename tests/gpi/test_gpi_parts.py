@@ -123,7 +123,8 @@ def test_names_in_the_working_directory(tmp_path: Path) -> None:
     assert job.inputsandbox[1].sandbox() == SandboxFile("lfn:/a/y", "y")
     found = [str(one) for one in problems_of(job)]
     assert "inputsandbox[2]: 'a/b': does not exist in " in found[0]
-    assert "has the same name 'x' as inputsandbox[0]" in found[1] and len(found) == 2
+    assert "'shared://u/z': is no shared copy on this machine" in found[1]
+    assert "has the same name 'x' as inputsandbox[0]" in found[2] and len(found) == 3
     for outside in ("/etc/passwd", "../c", "."):
         with pytest.raises(BadInput, match="outside the working directory"):
             File("a", dest=outside)

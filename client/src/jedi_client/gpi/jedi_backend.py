@@ -267,7 +267,7 @@ class JediBackend:
 
     def remove(self, backend_id: str) -> None:
         """Let JEDI remove the outputs of a job that has ended."""
-        self._client.task_clean(_task(backend_id))
+        _settled(lambda: self._client.task_clean(_task(backend_id)), (*PASSING, "running"))
 
 
 def _paged(ask: Callable[[int], list[T]], key: Callable[[T], int]) -> list[T]:
@@ -280,15 +280,15 @@ def _paged(ask: Callable[[int], list[T]], key: Callable[[T], int]) -> list[T]:
     return found
 
 
-def _settled(ask: Callable[[], T]) -> T:
-    """The answer of JEDI, once the task has left a status between its last job and its end. All
-    its units have ended by then, so that people see an ended job. Refused: it stays there."""
+def _settled(ask: Callable[[], T], statuses: Sequence[str] = PASSING) -> T:
+    """The answer of JEDI, once the task has left these statuses between its last job and its end.
+    All its units have ended by then, so that people see an ended job. Refused: it stays there."""
     until = time.monotonic() + PASSING_S
     while True:
         try:
             return ask()
         except Refused as error:
-            passing = error.code == "wrong_status" and error.facts.get("status") in PASSING
+            passing = error.code == "wrong_status" and error.facts.get("status") in statuses
             if not passing or time.monotonic() > until:
                 raise
         time.sleep(_PAUSE_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from jedi_client.gpi.store import schema
 
 BUSY_S = 60.0
 """Seconds that a write waits for those of other sessions."""
+
+_PAUSE_S = 0.02
 
 _FULL = {"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"}
 _BUSY = {"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_LOCKED"}
@@ -108,7 +111,7 @@ class RegistryFile:
         db = _connect(f"{self.path.absolute().as_uri()}?mode=rw")
         try:
             if schema.version(db) == 0:
-                db.execute("PRAGMA journal_mode = WAL").fetchone()
+                _use_log(db)
             schema.migrate(db, str(self.path))
         except BaseException:
             db.close()
@@ -155,6 +158,20 @@ class RegistryFile:
                 f"{self.path}: {error}. If the file is damaged, copy it away and restore it from "
                 "an export.", code="registry_broken", path=str(self.path),
             ) from error  # fmt: skip
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Write ahead of a log from now on. SQLite does not wait for another session at this step."""
+    until = time.monotonic() + BUSY_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorname", "") not in _BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 def _connect(uri: str) -> sqlite3.Connection:
