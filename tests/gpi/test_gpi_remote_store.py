@@ -60,7 +60,8 @@ def session(world: World) -> Iterator[Sessions]:
 
 def test_the_second_writer_reads_and_says_so(session: Sessions) -> None:
     """Row 103: "second writer on a remote registry opens read-only"; row 160: "load all, then take
-    the softlock or go read-only"."""
+    the softlock or go read-only". Row 155, "one client, one manager per session": of two clients
+    of one registry one writes, under its lease."""
     first, second = session(), session()
     first.create("job", [DOCUMENT])
     with pytest.warns(ReadOnlyWarning, match=r"The session of .*, process .* may write"):

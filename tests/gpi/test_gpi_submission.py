@@ -208,6 +208,34 @@ def test_a_lost_answer_is_settled_by_its_key(runner: BenchRunner, lost: str, the
         assert [s.application.args for s in j.subjobs] == [["0"], ["1"], ["2"]]
 
 
+def test_each_outcome_of_a_submission_leaves_the_registry_writable(runner: BenchRunner) -> None:
+    """Row 156: "configure fails -> new; manager refuses -> new; connection lost -> unknown; ok ->
+    submitting, read-only; mutex always released": another session can write after each."""
+    other = Session(root=SESSION.workspace.root)
+
+    def outcome(job: Job) -> tuple[str, bool]:
+        """The status after a submission, and whether the job can be written."""
+        assert bool(job.submit(keep_going=True)) == (job.status == "submitted")
+        other.jobs(0).comment = f"after {job.id}"
+        assert SESSION.store.load("job", [0])[0].comment == f"after {job.id}"
+        try:
+            job.application = Executable("true")
+        except NotWritable:
+            return job.status, False
+        return job.status, True
+
+    Job(backend=Bench())
+    Faulty.asked = 0
+    assert outcome(Job(backend=Bench(), application=Faulty(fails_at=1))) == ("new", True)
+    runner.refuse = {None: "closed"}
+    assert outcome(Job(backend=Bench())) == ("new", True)
+    runner.refuse, runner.lose, runner.down = {}, "answer", True
+    assert outcome(Job(backend=Bench())) == ("unknown", False)
+    runner.lose, runner.down = "", False
+    assert outcome(Job(backend=Bench())) == ("submitted", False)
+    other.close()
+
+
 _DYING = """
 import os
 from support.bench import RUNNERS, Bench, BenchRunner
