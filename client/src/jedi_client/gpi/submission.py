@@ -267,13 +267,14 @@ def _send(job: Job, backend: Backend, asked: Submission) -> Report:
         lost = isinstance(error, Unreachable)
         status: Any = "unknown" if lost else "new"
         registry.learn(store.give_up(job.id, status, error.sentence, record.submissions))
-        if lost:
-            cause = error.sentence.rstrip(".")
-            raise OutcomeOpen(
-                f"The answer to the submission of job {job.id} is lost ({cause}). It is "
-                "unknown until the backend answers; j.wait() waits for that.", id=job.id,
-            ) from error  # fmt: skip
-        return Report("submit", (), {None: error.sentence})
+        if not lost:
+            return Report("submit", (), {None: error.sentence})
+        cause = error.sentence.rstrip(".")
+        sentence = (f"The answer to the submission of job {job.id} is lost ({cause}). It is "
+                    "unknown until the backend answers; j.wait() waits for that.")  # fmt: skip
+        if asked.keep_going:
+            return Report("submit", (), {None: sentence})
+        raise OutcomeOpen(sentence, id=job.id) from error
     except BaseException as error:
         why = f"{type(error).__name__}: {error}"
         registry.learn(store.give_up(job.id, "unknown", why, record.submissions))
