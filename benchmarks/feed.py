@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -40,6 +40,14 @@ class Listing:
     def dataset(self, name: str) -> DatasetInfo:
         """A closed dataset, whatever its name."""
         return DatasetInfo(name, "closed")
+
+    def constituents(self, name: str) -> list[str]:
+        """The dataset itself: it is no container."""
+        return [name]
+
+    def locate(self, _name: str, lfns: Sequence[str]) -> dict[str, list[str]]:
+        """No file has any of these names."""
+        return {lfn: [] for lfn in lfns}
 
     def growth(self, name: str) -> Growth:
         """The same."""

@@ -153,7 +153,8 @@ def check(
         raise BadInput(problems)
     settings = knobs.load(tx)
     problems += person(params, who, users.role(tx, who))
-    problems += _queue(tx, params, params.user_name or who)
+    priority = _priority(tx, params, params.user_name or who)
+    problems += _queue(tx, params, params.user_name or who, priority)
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
     problems += splitter_problems(params, explicit=explicit)
@@ -181,16 +182,16 @@ def check(
         warnings=(*found.warnings, *cautions(ddm, params)),
         owner=params.user_name or who,
         task_type=params.task_type or "anal",
-        priority=_priority(tx, params, params.user_name or who),
+        priority=priority,
         sandbox=sandbox,
         parent_id=parent_id,
         earlier=earlier,
     )
 
 
-def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
+def _queue(tx: Connection, params: TaskParams, owner: str, priority: int) -> Iterator[Problem]:
     """A work queue takes the task, as far as the task before refining shows."""
-    row, name = row_of(params, owner, _priority(tx, params, owner)), params.work_queue_name
+    row, name = row_of(params, owner, priority), params.work_queue_name
     (found,) = queues.match(tx, [row], [name])
     if found.queue is not None:
         return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from typing import Protocol
 
@@ -55,13 +56,19 @@ def _blanks(params: TaskParams) -> Iterator[str]:
             )
 
 
+@cache
+def _serials() -> Sequence[str]:
+    """The first serial numbers of a task."""
+    return [padded(n) for n in range(1, _NUMBERS + 1)]
+
+
 def _alike(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:
     """Outputs that would have the names of inputs."""
     read = [plain for item in params.items(InputItem) for name in item.datasets
             for plain in islice(_plain(ddm, name), _DATASETS)]  # fmt: skip
     for item in params.items(OutputItem):
         template = split_output(item.value)[1]
-        names = [template.replace(SERIAL, padded(n)) for n in range(1, _NUMBERS + 1)]
+        names = [template.replace(SERIAL, serial) for serial in _serials()]
         if any(mark in template for mark in (MIDDLE, TASK_ID, f"${{{UNIT}/")):
             names = []
         for dataset in dict.fromkeys(read):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Integer, Text, text
+from sqlalchemy import Connection, Integer, Text, TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from jedi.core import states
@@ -77,7 +78,7 @@ def match(
     cases, values = _conditions(found)
     whens = "".join(f" WHEN {case} THEN {n}" for n, case in enumerate(cases))
     first = f"CASE{whens} END" if cases else "CAST(NULL AS integer)"
-    hits = tx.execute(text(_MATCH.format(found=first)), {**values, "rows": _texts(rows)})
+    hits = tx.execute(_matching(first), {**values, "rows": _texts(rows)})
     matches = []
     for hit, name in zip(hits, names, strict=True):
         mine = [q for q in found if q.vo == hit.vo and (name or q.queue_type == hit.label)]
@@ -96,7 +97,13 @@ def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[in
         f"CASE WHEN {case} THEN {row.queue_id} END" for row, case in zip(found, cases, strict=True)
     )
     every = f"array_remove(CAST(ARRAY[{which}] AS int[]), NULL)"
-    return list(tx.scalars(text(_MATCH.format(found=every)), {**values, "rows": _texts(rows)}))
+    return list(tx.scalars(_matching(every), {**values, "rows": _texts(rows)}))
+
+
+@lru_cache(maxsize=16)
+def _matching(found: str) -> TextClause:
+    """The query of one expression over tasks. The queues change seldom, and with them the text."""
+    return text(_MATCH.format(found=found))
 
 
 def matchable(tx: Connection) -> list[WorkQueue]:
