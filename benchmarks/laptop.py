@@ -31,7 +31,7 @@ _FINISHED = text(
 
 
 @dataclass(frozen=True, slots=True)
-class _Spent:
+class Spent:
     """Processor time in seconds: of the database, of the service and the agents, of the rest,
     which are pilots and payloads."""
 
@@ -39,7 +39,7 @@ class _Spent:
     parts: dict[str, float]
     all: float
 
-    def since(self, before: _Spent) -> dict[str, float]:
+    def since(self, before: Spent) -> dict[str, float]:
         """Seconds since then, by part of the system."""
         parts = {name: s - before.parts.get(name, 0.0) for name, s in self.parts.items()}
         database = self.database - before.database
@@ -52,7 +52,7 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
     and with an input and an output file each; processor time of a job by part of the system. The
     floor of the first is a real Slurm with two slots, if it is installed: an array of `true`."""
     slurm = _slurm_rate(min(jobs, SLURM_JOBS))
-    _adopt()
+    adopt()
     with real.system(engine) as jedi, tempfile.TemporaryDirectory(prefix="jedi-bench-") as place:
         _run(engine, _bare("warm", 20))
         results = _results(engine, "jobs of `true`", _bare("bare", jobs), BARE, slurm)
@@ -66,10 +66,10 @@ def _results(
     engine: Engine, name: str, document: dict[str, Any], least: float, slurm: float | None = None
 ) -> list[Result]:
     """The rate of a task's jobs, and their rate a second of processor time."""
-    before, begin = _spent(engine), clock.monotonic()
+    before, begin = spent(engine), clock.monotonic()
     jobs = _run(engine, document)
-    took, spent = clock.monotonic() - begin, _spent(engine).since(before)
-    each = {part: 1000 * s / jobs for part, s in spent.items()}
+    took, used = clock.monotonic() - begin, spent(engine).since(before)
+    each = {part: 1000 * s / jobs for part, s in used.items()}
     total = sum(each.values())
     parts = ", ".join(f"{part} {ms:.1f}" for part, ms in sorted(each.items(), key=lambda x: -x[1])
                       if ms >= 0.1)  # fmt: skip
@@ -139,16 +139,16 @@ def _slurm_rate(jobs: int) -> float | None:
 # ----------------------------------------------------------------------------- processor time
 
 
-def _adopt() -> None:
+def adopt() -> None:
     """Become the parent of orphans, so that the time of all that ends is ours."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _spent(engine: Engine) -> _Spent:
+def spent(engine: Engine) -> Spent:
     """Processor time so far: of what lives, and of what has ended below us or the database."""
     with engine.begin() as tx:
         backend = int(tx.scalar(text("SELECT pg_backend_pid()")) or 0)
-        while _reap():
+        while reap():
             continue
         times = all_times()
     database = tree_s(times, times[backend].parent)
@@ -157,7 +157,7 @@ def _spent(engine: Engine) -> _Spent:
     for pid in tree(times, me):
         if part := _part(pid):
             parts[part] = parts.get(part, 0.0) + times[pid].own_s
-    return _Spent(database, parts, database + tree_s(times, me) - times[me].own_s)
+    return Spent(database, parts, database + tree_s(times, me) - times[me].own_s)
 
 
 def _part(pid: int) -> str | None:
@@ -172,7 +172,7 @@ def _part(pid: int) -> str | None:
     return None
 
 
-def _reap() -> bool:
+def reap() -> bool:
     """Collect a dead orphan. At this time nobody here waits for a child of his own."""
     try:
         return os.waitpid(-1, os.WNOHANG)[0] != 0

@@ -15,7 +15,7 @@ MOST = 1.1
 
 def measure(engine: Engine) -> list[Result]:
     """Memory of every agent after `FEW` tasks, beside that after `MANY`."""
-    with real.system(engine, agent_heartbeat_s=1.0, pilot_max_jobs=1000):
+    with real.system(engine, agent_heartbeat_s=1.0, pilot_max_jobs=1000, agent_rest_s=0):
         before, after = _after(engine, FEW), _after(engine, MANY)
     return [
         Result(f"{agent} after {FEW:,} tasks, floor: {MANY:,}", "MB", rss, after[agent], 1 / MOST)
@@ -32,8 +32,10 @@ def _after(engine: Engine, tasks: int) -> dict[str, float]:
 
     def told() -> bool:
         with engine.begin() as tx:
-            oldest: float = max(row.age_s for row in agents.all_agents(tx))
-        return oldest < clock.monotonic() - done
+            found = agents.all_agents(tx)
+        oldest = max(row.age_s for row in found)
+        awake = all(row.rss_kb is not None for row in found)
+        return awake and oldest < clock.monotonic() - done
 
     real.until(told)
     with engine.begin() as tx:

@@ -58,9 +58,12 @@ class Waking:
                 with WakeUp(self._world.engine, topics) as wake_up:
                     backoff = Backoff(LONGEST_PAUSE_S)
                     self._serve(wake_up)
-            except (psycopg.Error, SQLAlchemyError) as error:
+            except Exception as error:  # without this thread agents would rest for ever
                 backoff.failed(clock.monotonic())
-                self._world.log.warning("no look for work", error=str(error)[:500])
+                lost = isinstance(error, (psycopg.Error, SQLAlchemyError))
+                with forks.QUIET:
+                    self._world.log.warning("no look for work", error=str(error)[:500],
+                                            exc_info=not lost)  # fmt: skip
                 self._over.wait(backoff.wait_s)
 
     def _serve(self, wake_up: WakeUp) -> None:
@@ -69,7 +72,7 @@ class Waking:
         look_at = 0.0
         while not self._over.is_set():
             resting = {one: agent for one, agent in self._sleepers.items() if one.asleep}
-            if resting and (clock.monotonic() >= look_at or not seen.issuperset(resting)):
+            if clock.monotonic() >= look_at or not seen.issuperset(resting):
                 self._look(resting)
                 look_at = clock.monotonic() + self._every_s
             seen = {*resting}

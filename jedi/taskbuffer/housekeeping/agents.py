@@ -52,6 +52,7 @@ def leave(tx: Connection, agent: str, process: str) -> None:
 
 
 _REST = text("""
+WITH awake AS (DELETE FROM jedi_agents WHERE process = :process AND agent <> ALL(:agents))
 INSERT INTO jedi_agents (agent, process, heartbeat_at, cycles, items)
 SELECT a, :process, clock_timestamp(), 0, 0 FROM unnest(CAST(:agents AS text[])) a
 ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp()
@@ -59,7 +60,7 @@ ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp()
 
 
 def rest(tx: Connection, names: Sequence[str], process: str) -> None:
-    """Record that agents without a process are healthy: `process` looks for their work."""
+    """Record that these agents have no process and are healthy: `process` looks for their work."""
     tx.execute(_REST, {"agents": list(names), "process": process})
 
 
