@@ -255,7 +255,7 @@ CREATE INDEX jedi_datasets_datasetname_type_ix ON jedi_datasets (datasetname, ty
 CREATE INDEX jedi_datasets_jeditaskid_ix ON jedi_datasets (jeditaskid);
 CREATE INDEX jedi_datasets_locked_ix ON jedi_datasets (lockedtime) WHERE lockedby IS NOT NULL;
 CREATE INDEX jedi_datasets_open_ix ON jedi_datasets (statechecktime) WHERE type = 'input' AND status
-    = 'running';
+    = 'running' AND datasetid > 0;
 CREATE INDEX jedi_datasets_statecheck_ix ON jedi_datasets (statechecktime) WHERE
     statecheckexpiration IS NOT NULL;
 CREATE INDEX jedi_datasets_waiting_ix ON jedi_datasets (jeditaskid) WHERE nfileswaiting > 0;

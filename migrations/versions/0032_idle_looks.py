@@ -11,7 +11,7 @@ _INDEXES = {
     "jedi_datasets_wanting_ix": "jedi_datasets (jeditaskid) WHERE masterid IS NULL "
     "AND status IN ('ready', 'running') AND nfilestobeused > (nfilesused + nfilesmissing)",
     "jedi_datasets_open_ix": "jedi_datasets (statechecktime) "
-    "WHERE type = 'input' AND status = 'running'",
+    "WHERE type = 'input' AND status = 'running' AND datasetid > 0",
     "jedi_tasks_merging_ix": "jedi_tasks (status) "
     """WHERE rules @> '{"merge_output": true}'::jsonb""",
 }

@@ -167,7 +167,8 @@ _ANY_TO_FEED = text("""
 SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = 'defined'
     AND (next_run_at IS NULL OR next_run_at <= jedi_now()))
   OR EXISTS (SELECT FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-    WHERE d.type = 'input' AND d.status = 'running' AND t.status = ANY(:statuses)
+    WHERE d.type = 'input' AND d.status = 'running' AND d.datasetid > 0  -- its index asks for that
+      AND t.status = ANY(:statuses)
       AND (d.statechecktime IS NULL
            OR d.statechecktime <= jedi_now() - make_interval(secs => :recheck_s)))
 """)

@@ -10,9 +10,10 @@ from jedi.taskbuffer.schema.document_tables import datasets, tasks
 Index("jedi_datasets_wanting_ix", datasets.c.jedi_task_id,
       postgresql_where=text("masterid IS NULL AND status IN ('ready', 'running') "
                             "AND nfilestobeused > (nfilesused + nfilesmissing)"))  # fmt: skip
-# datasets.any_to_feed: open input
+# datasets.any_to_feed: open input. All ids are above 0: statements that do not say so, and look
+# datasets up by name, can't take this index
 Index("jedi_datasets_open_ix", datasets.c.state_check_time,
-      postgresql_where=text("type = 'input' AND status = 'running'"))  # fmt: skip
+      postgresql_where=text("type = 'input' AND status = 'running' AND datasetid > 0"))  # fmt: skip
 # orders.any_wanting, merging.claim, merging.stuck
 Index("jedi_tasks_merging_ix", tasks.c.status,
       postgresql_where=text("""rules @> '{"merge_output": true}'"""))  # fmt: skip
