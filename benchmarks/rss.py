@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 
 from benchmarks import real
 from benchmarks.common import Result
+from jedi.agent.registry import AGENTS
 from jedi.core import clock
 from jedi.taskbuffer.housekeeping import agents
 
@@ -32,11 +33,11 @@ def _after(engine: Engine, tasks: int) -> dict[str, float]:
 
     def told() -> bool:
         with engine.begin() as tx:
-            found = agents.all_agents(tx)
-        oldest = max(row.age_s for row in found)
-        awake = all(row.rss_kb is not None for row in found)
-        return awake and oldest < clock.monotonic() - done
+            found = [row for row in agents.all_agents(tx) if row.rss_kb is not None]
+        awake = {row.agent for row in found} == {*AGENTS}
+        return awake and max(row.age_s for row in found) < clock.monotonic() - done
 
     real.until(told)
     with engine.begin() as tx:
-        return {row.agent: (row.rss_kb or 0) / 1024 for row in agents.all_agents(tx)}
+        found = agents.all_agents(tx)
+    return {row.agent: row.rss_kb / 1024 for row in found if row.rss_kb is not None}

@@ -40,6 +40,7 @@ class Waking:
         self._world, self._sleepers, self._called = world, sleepers, called
         self._over = threading.Event()
         self._beat_at = 0.0
+        self._told: list[str] = []
         self.ready = False
 
     def go_on(self) -> None:
@@ -86,11 +87,13 @@ class Waking:
         return max(knobs.poll_s, knobs.heartbeat_s) if notifying() else knobs.poll_s
 
     def _look(self, resting: Resting) -> None:
+        names = sorted({one.name for one in resting.values()})
         with forks.QUIET, at_once(self._world.engine) as tx:
-            if clock.monotonic() >= self._beat_at:
+            if clock.monotonic() >= self._beat_at or names != self._told:
                 self._world.read(tx)
-                agents.rest(tx, sorted({one.name for one in resting.values()}), self._world.me)
+                agents.rest(tx, names, self._world.me)
                 self._beat_at = clock.monotonic() + float(self._world.knobs.agent.heartbeat_s)
+                self._told = names
             found = self._working(tx, resting)
         self._call(found)
         self.ready = True

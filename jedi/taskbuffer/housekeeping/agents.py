@@ -52,7 +52,6 @@ def leave(tx: Connection, agent: str, process: str) -> None:
 
 
 _REST = text("""
-WITH awake AS (DELETE FROM jedi_agents WHERE process = :process AND agent <> ALL(:agents))
 INSERT INTO jedi_agents (agent, process, heartbeat_at, cycles, items)
 SELECT a, :process, clock_timestamp(), 0, 0 FROM unnest(CAST(:agents AS text[])) a
 ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp()
