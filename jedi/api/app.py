@@ -25,6 +25,7 @@ from jedi.api.metrics import Metrics, is_local
 from jedi.api.observation import Observation
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, document, says
 from jedi.api.operations import add_operations
+from jedi.api.panda.pilot_routes import add_pilot_routes
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.knob_values import OidcKnobs
@@ -93,6 +94,7 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     door = PilotAuthentication(world.engine, release, database.must_answer, wrong_tokens)
     _pilots(app, world, door, fresh)
     add_event_routes(app, world, door)
+    add_pilot_routes(app, world, door, fresh, fresh.ddm)
     add_operations(app, world, authentication, knobs, release, database.must_answer)
     bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports, PieceAsk)
 

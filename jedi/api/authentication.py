@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -104,6 +105,11 @@ class PilotAuthentication:
             await refuse(request, error)
         request.state.caller = f"pilot of {identity.site}"
         return Caller(token, identity, self._release)
+
+    def body(self, request: Request, most: int) -> AbstractAsyncContextManager[bytearray]:
+        """The body of a request whose sender is known, of at most so many bytes; it counts among
+        all bodies in memory until the end."""
+        return self._bodies.taken(request, most)
 
     async def answer(
         self,

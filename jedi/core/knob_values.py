@@ -46,6 +46,7 @@ class ApiKnobs:
     headers_s: float
     listen: str
     metrics_open: str
+    panda_url: str
     peer_connections: int
     proxies: str
     registry_lease_s: float

@@ -478,6 +478,8 @@ _DECLARED = [
     _knob("api.metrics_open", "", "off", "on: every caller may read /metrics; off: only "
           "callers on the same machine and known users", among=("off", "on")),
     _knob("api.access_log", "", "on", "on: the service logs each request", among=("off", "on")),
+    _knob("api.panda_url", "URL", "", "URL of the service for payloads under pilots of PanDA; "
+          "empty: scheme and host by which their pilot asked"),
     _knob("oidc.issuer", "URL", "", "identity provider whose tokens the service takes; empty: "
           "none"),
     _knob("oidc.audience", "", "", "audience that its tokens must name; empty: the service takes "

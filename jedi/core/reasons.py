@@ -266,6 +266,8 @@ JOBS: Mapping[str, str] = {
     "hold_timeout": "The job was held in a pilot until its deadline: the slot is free again.",
     "sent_timeout": "The pilot did not start the job that it took.",
     "pilot_error": "The pilot itself failed: report it.",
+    "panda_unfit": "A pilot of PanDA got the job and can't run it: the reason says why. Rename the "
+    "files, or let JEDI's own pilots serve the site.",
     "no_reason": "The pilot reported a failure without a reason.",
 }
 """Reasons of jobs: their log and error_code."""

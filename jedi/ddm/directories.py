@@ -24,6 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from jedi.core.errors import JediError, NotFound, Refused
+from jedi.ddm import exchange
 from jedi.ddm.content import adler32, copy_verified, count_events, sweep
 from jedi.ddm.interface import DatasetInfo, FileInfo, Space, Staged, TemporaryCopy, TransferResult
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
@@ -133,11 +134,20 @@ class Directories(ABC):
     def staged(self, endpoint: str) -> list[tuple[int, int]]:
         places = self._storage(endpoint).staging.glob("*.*")
         found = (re.fullmatch(r"(\d+)\.(\d+)", place.name) for place in places)
-        return [(int(match[1]), int(match[2])) for match in found if match]
+        staged = {(int(match[1]), int(match[2])) for match in found if match}
+        return sorted(staged.union(exchange.attempts(self._storage(endpoint).exchange)))
 
     def drop_staging(self, endpoint: str, panda_id: int, lock_seq: int) -> None:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self.staging_dir(endpoint, panda_id, lock_seq))
+        attempt = exchange.AttemptExchange(self._storage(endpoint).exchange, panda_id, lock_seq)
+        for place in (
+            self.staging_dir(endpoint, panda_id, lock_seq),
+            attempt.root / attempt.name,
+        ):
+            with suppress(FileNotFoundError):
+                shutil.rmtree(place)
+
+    def exchange_where(self, endpoint: str) -> str:
+        return str(self._storage(endpoint).exchange)
 
     def pieces_where(self, endpoint: str, jedi_task_id: int, jobset_id: int | None) -> str:
         return f"{self._storage(endpoint).pieces}/{jedi_task_id:d}/{jobset_id or 0:d}"

@@ -164,6 +164,10 @@ class DDM(Protocol):
     def staging_dir(self, endpoint: str, panda_id: int, lock_seq: int) -> Path:
         """The same, for who opens it."""
 
+    def exchange_where(self, endpoint: str) -> str:
+        """Return the directory where pilots of PanDA read inputs and leave outputs
+        (jedi/ddm/exchange.py)."""
+
     def pieces_where(self, endpoint: str, jedi_task_id: int, jobset_id: int | None) -> str:
         """Return the directory of zip files with processed events of a job set (None: of several):
         pilots put them there, and those of merge jobs read them."""
@@ -185,10 +189,11 @@ class DDM(Protocol):
         """
 
     def staged(self, endpoint: str) -> list[tuple[int, int]]:
-        """The attempts (panda_id, lock_seq) of which staged files lie at an endpoint."""
+        """The attempts (panda_id, lock_seq) of which staged files lie at an endpoint, or exchanged
+        ones."""
 
     def drop_staging(self, endpoint: str, panda_id: int, lock_seq: int) -> None:
-        """Throw an attempt's staged files away."""
+        """Throw an attempt's staged and exchanged files away."""
 
     def upload_dir(self, endpoint: str, key: str) -> Path:
         """Return the directory where people's file lies until it is published; `key` is of

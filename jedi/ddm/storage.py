@@ -59,6 +59,11 @@ class Storage:
         return self.root / ".staging"
 
     @cached_property
+    def exchange(self) -> Path:
+        """The directory of pilots of PanDA (jedi/ddm/exchange.py)."""
+        return self.root / ".panda"
+
+    @cached_property
     def pieces(self) -> Path:
         """The directory of zip files with processed events, which belong to no dataset."""
         return self.root / ".eventservice"

@@ -57,6 +57,20 @@ def acquire(
     data management as configured now, for endpoints newer than `ddm`; `first_waiting` is the
     process's cache of sites.
     """
+    given = take(engine, ddm, knobs, who, request, anew, first_waiting)
+    return {"jobs": [order for _, order in given], "wait_s": float(knobs.pilot.poll_s)}
+
+
+def take(
+    engine: Engine,
+    ddm: DDM,
+    knobs: Knobs,
+    who: Identity,
+    request: AcquireRequest,
+    anew: Callable[[], DDM] | None = None,
+    first_waiting: FirstWaiting | None = None,
+) -> list[tuple[HeldJob, Answer]]:
+    """Return the jobs of `acquire`, each with its form on the wire."""
     site = pilot_site(who)
     if request.site != site:
         raise Forbidden(
@@ -76,7 +90,7 @@ def acquire(
     if wrong:
         with engine.begin() as tx:
             dispatch.accept_reports(tx, site, [_failure(job, error) for job, error in wrong])
-    return {"jobs": orders, "wait_s": float(knobs.pilot.poll_s)}
+    return orders
 
 
 def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
@@ -108,6 +122,11 @@ def log(tx: Connection, who: Identity, entries: Sequence[LogEntry]) -> Answer:
 def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
     """Return a task's input sandbox, a tar.gz."""
     pilot_site(who)
+    return sandbox_of(tx, sha256)
+
+
+def sandbox_of(tx: Connection, sha256: str) -> bytes:
+    """Return an input sandbox. NotFound: there is none of this sha256."""
     data = dispatch.sandbox(tx, sha256) if _SHA256.fullmatch(sha256) else None
     if data is None:
         raise NotFound(f"There is no sandbox {sha256}.", code="sandbox_missing", sha256=sha256)
@@ -141,12 +160,12 @@ def _claim(
 
 def _orders(
     jobs: Sequence[HeldJob], ddm: DDM, knobs: Knobs
-) -> tuple[list[Answer], list[tuple[HeldJob, JediError]]]:
-    """Return the jobs in the wire's form, and the jobs whose files have no location."""
+) -> tuple[list[tuple[HeldJob, Answer]], list[tuple[HeldJob, JediError]]]:
+    """Return the jobs with their form on the wire, and the jobs whose files have no location."""
     orders, wrong = [], []
     for job in jobs:
         try:
-            orders.append(_order(job, ddm, knobs))
+            orders.append((job, _order(job, ddm, knobs)))
         except JediError as error:
             wrong.append((job, error))
     return orders, wrong

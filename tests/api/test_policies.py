@@ -43,11 +43,16 @@ MAY = {
 POLICY = {"own": "self"}
 """Rules that a policy of another name contains."""
 
+PANDA_PILOT_CALLS = ("getJob", "updateJob", "getStatus", "updateWorkerPilotStatus")
+
 OTHERS = {
     "/health", "/ready", "/metrics", "/openapi.json", "/v1/login", "/v1/pilot/acquire",
     "/v1/pilot/report",
     "/v1/pilot/heartbeat", "/v1/pilot/log", "/v1/sandbox/{sha256}",
     "/v1/pilot/event_ranges", "/v1/pilot/event_reports", "/v1/pilot/event_pieces",
+    *(f"/server/panda/{name}" for name in PANDA_PILOT_CALLS),
+    "/cache/schedconfig/{name}", "/cache/ddmendpoints.json", "/trf/user/{name}",
+    "/trf/sandbox/{sha256}",
 }  # fmt: skip
 """Routes of pilots and of nobody in particular."""
 

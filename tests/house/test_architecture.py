@@ -26,11 +26,22 @@ ROOMS = {
     ),
 }
 FLOORS = {
-    **{"core": 0, "host": 1, "spec": 1, "taskbuffer": 2, "ddm": 3, "agent": 4},
+    **{
+        "transformations": 0,
+        "core": 0,
+        "host": 1,
+        "spec": 1,
+        "taskbuffer": 2,
+        "ddm": 3,
+        "agent": 4,
+    },
     **dict.fromkeys(ROOMS, 5),
     **{"service": 6, "api": 7, "monitor": 7, "cli": 8, "standalone": 8, "demo": 8, "__main__": 8},
     "simulator": 8,
 }
+WORKER_NODES = {"pilot", "transformations"}
+"""Programs that run on worker nodes."""
+
 SEVERAL_DOORS = {"watchdog"}
 """Every dog is a door of its own."""
 
@@ -80,9 +91,9 @@ def broken_rules(place: str, file: str, name: str) -> Iterator[str]:
     top, used, *rest = [*name.split("."), ""]
     ours = used if top == "jedi" else ""
     other = top not in {"jedi", *sys.stdlib_module_names}
-    if place == "pilot":
-        if other or ours not in ("", "pilot"):
-            yield "the pilot uses only the standard library"
+    if place in WORKER_NODES:
+        if other or ours not in ("", place):
+            yield f"the {place} uses only the standard library"
         return
     if ours == "pilot":
         yield "nobody imports the pilot"

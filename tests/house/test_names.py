@@ -93,6 +93,8 @@ FOREIGN = {
     "--data-only", "--dbname", "--exit-on-error", "--file", "--no-owner", "--no-privileges",
     "--single-transaction", "--table", "--auth-host", "--auth-local", "--locale",
     "--version",  # PostgreSQL's programs
+    "--input-destination-dir", "--pilot-user", "--queuedata-url", "--storagedata-url", "--url",
+    "--use-rucio-traces",  # PanDA's pilot
 }  # fmt: skip
 """Options of programs that are not ours."""
 
@@ -182,8 +184,9 @@ def test_every_option_that_is_named_exists() -> None:
 
 
 def _pilot_options() -> set[str]:
-    source = (ROOT / "jedi/pilot/main.py").read_text()
-    return set(re.findall(r'"(--[a-z-]+)"', source))
+    """The options of the programs on worker nodes."""
+    paths = [ROOT / "jedi/pilot/main.py", *ROOT.glob("jedi/transformations/**/*.py")]
+    return {found for path in paths for found in re.findall(r'"(--[a-z-]+)"', path.read_text())}
 
 
 def test_every_knob_that_is_named_exists() -> None:

@@ -1,0 +1,415 @@
+"""Jobs for pilots of PanDA, and their updates: calls of `service.pilots`, plus the exchange of
+files, since these pilots neither copy from datasets nor know directories of attempts.
+
+JEDI moves files outside of transactions. A crash between the two leaves an attempt whose outputs
+lie in its staging directory: its pilot's next update finds them there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy import Connection, Engine
+
+from jedi.core import clock
+from jedi.core.errors import JediError
+from jedi.core.knobs import Knobs
+from jedi.ddm import exchange
+from jedi.ddm.exchange import AttemptExchange
+from jedi.ddm.interface import DDM
+from jedi.service import pilots
+from jedi.service.pilots import Answer, pilot_site
+from jedi.spec.jobs.attempt import HeldJob, JobFile
+from jedi.spec.jobs.event_texts import PIECES
+from jedi.spec.jobs.wire import (
+    AcquireRequest,
+    Beat,
+    LogEntry,
+    Measures,
+    Report,
+    StagedOutput,
+    UnusableInput,
+)
+from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.jobs import dispatch, exchanged
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.sites import panda_queues
+from jedi.taskbuffer.users.users import Identity
+
+TRIES = 5
+"""Jobs that one call may take in vain: each of them fails, since no pilot of PanDA can run it."""
+
+KNOWN_MOST = 100_000
+FRESH_S = 30.0
+
+PilotCommand = Literal["none", "kill", "hold"]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenJob:
+    """A job with its form on JEDI's wire, and the exchange directories of its files."""
+
+    job: HeldJob
+    order: Answer
+    inputs: AttemptExchange
+    outputs: AttemptExchange
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFile:
+    """An output as its pilot reports it; None: it does not say."""
+
+    size: int | None
+    adler32: str | None
+    guid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PilotUpdate:
+    """An update of a job. `lock_seq` None: the pilot does not say which attempt it has.
+    `failure`: JEDI's code and a sentence."""
+
+    panda_id: int
+    lock_seq: int | None
+    state: Literal["starting", "running", "finished", "failed"]
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    failure: tuple[str, str] | None = None
+    stdout: str | None = None
+    measures: Measures = field(default_factory=Measures)
+    files: Mapping[str, ReportedFile] = field(default_factory=dict)
+    metadata: Mapping[str, str | bool | int | float] = field(default_factory=dict)
+
+
+class PilotMemory:
+    """Memory of a process: attempts whose start the database knows, and where sites write."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[int, int], None] = {}
+        self._writes: dict[str, tuple[float, str | None]] = {}
+        self._lock = threading.Lock()
+
+    def runs(self, attempt: tuple[int, int]) -> bool:
+        """Return True if the database knows that the attempt runs."""
+        return attempt in self._running
+
+    def note_running(self, attempt: tuple[int, int]) -> None:
+        """Remember that it does."""
+        with self._lock:
+            while len(self._running) >= KNOWN_MOST:
+                del self._running[next(iter(self._running))]
+            self._running[attempt] = None
+
+    def forget(self, attempt: tuple[int, int]) -> None:
+        """Its next update is a report again."""
+        with self._lock:
+            self._running.pop(attempt, None)
+
+    def endpoint(self, engine: Engine, site: str) -> str | None:
+        """The endpoint whose exchange directory has the inputs of a site's jobs."""
+        until, found = self._writes.get(site, (0.0, None))
+        if clock.monotonic() >= until:
+            with at_once(engine) as tx:
+                queue = panda_queues.queue(tx, site)
+            found = next(iter(queue.writes), None) if queue else None
+            self._writes[site] = (clock.monotonic() + FRESH_S, found)
+        return found
+
+
+# ------------------------------------------------------------------------------------- getJob
+
+
+def give(
+    engine: Engine,
+    ddm: DDM,
+    knobs: Knobs,
+    who: Identity,
+    request: AcquireRequest,
+    memory: PilotMemory,
+    anew: Callable[[], DDM],
+    first_waiting: FirstWaiting,
+) -> list[GivenJob]:
+    """Return jobs for a slot, their inputs linked and the directories of their outputs made. A job
+    that no pilot of PanDA can run fails with the reason, and the next one is taken."""
+    given: list[GivenJob] = []
+    for number in range(TRIES):
+        ask = request.model_copy(
+            update={"request_id": f"{request.request_id}.{number}", "n": request.n - len(given)}
+        )
+        taken = pilots.take(engine, ddm, knobs, who, ask, anew, first_waiting)
+        ends = []
+        for job, order in taken:
+            try:
+                given.append(_prepared(engine, ddm, job, order, memory))
+            except (_Unfit, JediError, OSError) as error:
+                ends.append(failed(job, error))
+        if not ends:
+            break
+        with engine.begin() as tx:
+            dispatch.accept_reports(tx, pilot_site(who), ends)
+    return given
+
+
+class _Unfit(Exception):
+    """A job that can't be given: JEDI's code, the sentence, and inputs that are not usable."""
+
+    def __init__(self, code: str, sentence: str, *bad: UnusableInput) -> None:
+        super().__init__(sentence)
+        self.code, self.sentence, self.bad = code, sentence, bad
+
+
+def _prepared(
+    engine: Engine, ddm: DDM, job: HeldJob, order: Answer, memory: PilotMemory
+) -> GivenJob:
+    if PIECES in (job.texts or {}):
+        raise _Unfit("panda_unfit", "Pilots of PanDA can't fetch the pieces of a merge of events.")
+    if commas := [file.lfn for file in job.files if "," in file.lfn]:
+        raise _Unfit(
+            "panda_unfit",
+            f"Pilots of PanDA take no file name with a comma: {', '.join(commas[:3])}. Rename it.",
+        )
+    _must_lie_there(order["inputs"])
+    home = memory.endpoint(engine, job.site) or job.site_endpoint
+    found = GivenJob(job, order, _exchange(ddm, home, job), _exchange(ddm, job.site_endpoint, job))
+    paths = {one["lfn"]: one["path"] for one in order["inputs"]}
+    if paths:
+        found.inputs.prepare(paths, ())
+    found.outputs.prepare({}, [file.lfn for file in _products(job)])
+    return found
+
+
+def _products(job: HeldJob) -> list[JobFile]:
+    return [file for file in job.files if file.type in ("output", "log")]
+
+
+def _exchange(ddm: DDM, endpoint: str, job: HeldJob) -> AttemptExchange:
+    return AttemptExchange(Path(ddm.exchange_where(endpoint)), job.panda_id, job.lock_seq)
+
+
+def _must_lie_there(inputs: Sequence[Answer]) -> None:
+    """Pilots of PanDA follow a link wherever it leads, and to nowhere. An input that the task
+    itself names is not looked at: its payload's rights count, not ours."""
+    bad = [*_unusable(inputs)]
+    if bad:
+        said = " ".join(sentence for _, sentence in bad[:5])
+        code = "stagein_missing" if bad[0][0].problem == "missing" else "stagein_size"
+        raise _Unfit(code, said, *(one for one, _ in bad))
+
+
+def _unusable(inputs: Sequence[Answer]) -> Iterator[tuple[UnusableInput, str]]:
+    for one in inputs:
+        if one["size"] is None:
+            continue
+        lfn = one["lfn"]
+        try:
+            size = Path(one["path"]).stat().st_size
+        except FileNotFoundError:
+            said = f"Input {lfn} is not at {one['path']}."
+            yield UnusableInput(lfn=lfn, problem="missing"), said
+        else:
+            if size != one["size"]:
+                said = f"Input {lfn} has {size} bytes, the catalogue lists {one['size']}."
+                yield UnusableInput(lfn=lfn, problem="broken"), said
+
+
+def failed(job: HeldJob, error: _Unfit | JediError | OSError) -> Report:
+    """Return the end of a job that no pilot of PanDA can run."""
+    code, said = "stagein_failed", str(error)
+    bad: Sequence[UnusableInput] = ()
+    if isinstance(error, _Unfit):
+        code, said, bad = error.code, error.sentence, error.bad
+    elif isinstance(error, JediError):
+        code, said = error.code, error.sentence
+    return Report(
+        pandaid=job.panda_id, lock_seq=job.lock_seq, status="failed", error_code=code,
+        error_diag=said, bad_inputs=list(bad),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------- updateJob
+
+
+def update(
+    engine: Engine, ddm: DDM, who: Identity, said: PilotUpdate, memory: PilotMemory
+) -> PilotCommand:
+    """Record an update; return the command for the pilot. A repeated one changes nothing. An
+    attempt that the job does not have any more is to be killed."""
+    site = pilot_site(who)
+    if said.lock_seq is None:
+        with at_once(engine) as tx:
+            standing = exchanged.standings(tx, site, [said.panda_id]).get(said.panda_id)
+        if standing is None:
+            return "kill"
+        attempt = (said.panda_id, standing.lock_seq)
+    else:
+        attempt = (said.panda_id, said.lock_seq)
+    if said.state in ("starting", "running"):
+        return _alive(engine, who, attempt, said, memory)
+    memory.forget(attempt)
+    return _ended(engine, ddm, who, attempt, said)
+
+
+def _alive(
+    engine: Engine,
+    who: Identity,
+    attempt: tuple[int, int],
+    said: PilotUpdate,
+    memory: PilotMemory,
+) -> PilotCommand:
+    """A heartbeat; before it a report, unless the database knows already that the job runs."""
+    panda_id, lock_seq = attempt
+    beats = [Beat(pandaid=panda_id, lock_seq=lock_seq, measures=said.measures)]
+    if memory.runs(attempt):
+        with at_once(engine) as tx:
+            return _command(pilots.heartbeat(tx, who, beats))
+    report = Report(
+        pandaid=panda_id, lock_seq=lock_seq, status=_status(said), started_at=said.started_at
+    )
+    with engine.begin() as tx:
+        [result] = pilots.report(tx, who, [report])["results"]
+        if result["stands"] is None:
+            return "kill"
+        command = _command(pilots.heartbeat(tx, who, beats))
+        if said.stdout:
+            entry = LogEntry(pandaid=panda_id, lock_seq=lock_seq, stdout_tail=said.stdout)
+            pilots.log(tx, who, [entry])
+    if result["stands"] == "running":
+        memory.note_running(attempt)
+    return command
+
+
+def _status(said: PilotUpdate) -> Literal["starting", "running"]:
+    return "starting" if said.state == "starting" else "running"
+
+
+def _command(answer: Answer) -> PilotCommand:
+    [one] = answer["commands"]
+    found: PilotCommand = one["command"]
+    return found
+
+
+def _ended(
+    engine: Engine, ddm: DDM, who: Identity, attempt: tuple[int, int], said: PilotUpdate
+) -> PilotCommand:
+    panda_id, lock_seq = attempt
+    site = pilot_site(who)
+    with at_once(engine) as tx:
+        wanted = exchanged.to_collect(tx, site, panda_id, lock_seq)
+    outputs: list[StagedOutput] = []
+    failure = said.failure
+    if wanted:
+        endpoint, files = wanted
+        place = AttemptExchange(Path(ddm.exchange_where(endpoint)), panda_id, lock_seq)
+        target = Path(ddm.staging_where(endpoint, panda_id, lock_seq))
+        outputs, wrong = _collected(place, target, files, said)
+        if wrong and failure is None:
+            failure = wrong
+    with engine.begin() as tx:
+        report = _last_report(attempt, said, failure, outputs)
+        [result] = pilots.report(tx, who, [report])["results"]
+    if wanted:
+        for endpoint in {wanted[0], *_homes(engine, site)}:
+            root = Path(ddm.exchange_where(endpoint))
+            drop_exchange(AttemptExchange(root, panda_id, lock_seq))
+    return "kill" if result["stands"] is None else "none"
+
+
+def _homes(engine: Engine, site: str) -> list[str]:
+    with at_once(engine) as tx:
+        queue = panda_queues.queue(tx, site)
+    return queue.writes[:1] if queue else []
+
+
+def drop_exchange(place: AttemptExchange) -> None:
+    """Remove an attempt's exchange directory; Sweep does so if this fails."""
+    with suppress(OSError):
+        shutil.rmtree(place.root / place.name)
+
+
+def _collected(
+    place: AttemptExchange, target: Path, files: Sequence[JobFile], said: PilotUpdate
+) -> tuple[list[StagedOutput], tuple[str, str] | None]:
+    """Move the outputs of a good job, and the log of any, into the attempt's staging directory;
+    the first thing that is wrong with them."""
+    wrong: tuple[str, str] | None = None
+    outputs = []
+    for file in files:
+        if file.type != "log" and said.state != "finished":
+            continue
+        try:
+            found = _collect_one(place, target, file.lfn, said.files.get(file.lfn))
+        except JediError as error:
+            wrong = wrong or (error.code, error.sentence)
+            continue
+        except OSError as error:
+            sentence = f"Output {file.lfn} could not be stored: {error.strerror}."
+            wrong = wrong or ("stageout_failed", sentence)
+            continue
+        if found:
+            outputs.append(found)
+    return outputs, wrong if said.state == "finished" else None
+
+
+def _collect_one(
+    place: AttemptExchange, target: Path, lfn: str, reported: ReportedFile | None
+) -> StagedOutput | None:
+    exchange.make_staging(target)
+    found = place.collect(lfn, target)
+    if found is None:
+        if reported:
+            raise exchange.missing_output(lfn, place.output_path(lfn))
+        return None
+    if reported and reported.size not in (None, found.size):
+        said = f"Output {lfn} has {found.size} bytes, not {reported.size} as its pilot reports."
+        raise JediError(said, code="size_differs")
+    if reported and reported.adler32 not in (None, found.adler32):
+        said = f"Output {lfn} has adler32 {found.adler32}, not {reported.adler32} as reported."
+        raise JediError(said, code="stageout_failed")
+    guid = (reported.guid if reported else None) or str(uuid.uuid4())
+    return StagedOutput(lfn=lfn, size=found.size, adler32=found.adler32, guid=guid)
+
+
+def _last_report(
+    attempt: tuple[int, int],
+    said: PilotUpdate,
+    failure: tuple[str, str] | None,
+    outputs: Sequence[StagedOutput],
+) -> Report:
+    panda_id, lock_seq = attempt
+    code, sentence = failure or (None, None)
+    status: Literal["finished", "failed", "cancelled"] = "finished" if code is None else "failed"
+    if code == "killed":
+        status = "cancelled"
+    return Report(
+        pandaid=panda_id, lock_seq=lock_seq, status=status, started_at=said.started_at,
+        ended_at=said.ended_at, exit_code=said.exit_code, error_code=code, error_diag=sentence,
+        stderr_tail=None, measures=said.measures, outputs=list(outputs),
+        metadata=dict(said.metadata),
+    )  # fmt: skip
+
+
+def sandbox(tx: Connection, sha256: str) -> bytes:
+    """Return a sandbox to anybody who knows its sha256."""
+    return pilots.sandbox_of(tx, sha256)
+
+
+# ------------------------------------------------------------------------------------ getStatus
+
+
+def statuses(tx: Connection, who: Identity, panda_ids: Sequence[int]) -> list[tuple[str, int]]:
+    """Return the status and the number of the attempt of each job; jobs of other sites are
+    `notfound`."""
+    found = exchanged.standings(tx, pilot_site(who), panda_ids)
+    return [
+        (found[one].status, found[one].lock_seq) if one in found else ("notfound", 0)
+        for one in panda_ids
+    ]
