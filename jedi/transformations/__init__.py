@@ -13,9 +13,10 @@ from pathlib import Path
 
 
 @cache
-def script(name: str = "jedi_run") -> bytes:
+def script(name: str = "jedi-run") -> bytes:
     """A program in one file. A package becomes an executable zip file, the same bytes each time.
     FileNotFoundError: there is no such program."""
+    name = name.replace("-", "_")
     place = Path(__file__).parent / name
     if not place.is_dir():
         return place.with_suffix(".py").read_bytes()

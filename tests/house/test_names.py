@@ -19,6 +19,7 @@ from jedi.core import pgi, states
 from jedi.core.knobs import KNOBS
 from jedi.service.operations.all_operations import TABLE
 from jedi.spec.sites import site_file
+from jedi.transformations.jedi_run import arguments
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")),
@@ -90,6 +91,8 @@ FOREIGN = {
     "--run",  # of somebody's pre-processing
     "--year",  # of the payload of an example
     "--check",  # sha256sum, and the writer of the docs
+    "--db", "--exec", "--in", "--old", "--outputs", "--persistent", "--work",  # prun: `--inDS`, …
+    "--bind", "--pwd", "--rm", "--user", "--volume", "--entrypoint",  # programs for containers
     "--data-only", "--dbname", "--exit-on-error", "--file", "--no-owner", "--no-privileges",
     "--single-transaction", "--table", "--auth-host", "--auth-local", "--locale",
     "--version",  # PostgreSQL's programs
@@ -177,10 +180,16 @@ def test_every_command_that_is_named_exists() -> None:
 
 
 def test_every_option_that_is_named_exists() -> None:
-    ours = set().union(*map(options, commands()), _pilot_options())
+    ours = set().union(*map(options, commands()), _pilot_options(), _jedi_run_options())
     wrong = [(where, option) for where, text in said() for option in OPTION.findall(text)
              if option not in ours | FOREIGN]  # fmt: skip
     assert wrong == []
+
+
+def _jedi_run_options() -> set[str]:
+    known = (arguments.VALUES, arguments.FLAGS, arguments.IGNORED_VALUES, arguments.IGNORED_FLAGS,
+             arguments.REFUSED_VALUES, arguments.REFUSED_FLAGS)  # fmt: skip
+    return {found for names in known for name in names for found in OPTION.findall(name)}
 
 
 def _pilot_options() -> set[str]:
