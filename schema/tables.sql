@@ -126,6 +126,18 @@ CREATE TABLE jedi_broker_reasons (
     CONSTRAINT jedi_broker_reasons_pk PRIMARY KEY (decision_id, site)
 );
 
+-- files that PanDA's clients upload before they submit a task
+CREATE TABLE jedi_cache_files (
+    filename text NOT NULL,                                -- name, which says nothing of the content
+    username text NOT NULL,                                -- the user who uploaded it
+    fsize bigint NOT NULL,                                 -- bytes
+    crc32 bigint NOT NULL,                                 -- CRC-32 of the unpacked content, as the end of a gzip file has it
+    data bytea NOT NULL,                                   -- the file, not checked yet
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the upload, or of its last use
+    CONSTRAINT jedi_cache_files_pk PRIMARY KEY (filename)
+);
+CREATE INDEX jedi_cache_files_user_ix ON jedi_cache_files (username, fsize, crc32);
+
 -- commands to tasks: rows are only added and acknowledged
 CREATE TABLE jedi_commands (
     command_id bigserial,                                  -- order

@@ -26,6 +26,7 @@ from jedi.api.observation import Observation
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, document, says
 from jedi.api.operations import add_operations
 from jedi.api.panda.pilot_routes import add_pilot_routes
+from jedi.api.panda.routes import add_panda
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.knob_values import OidcKnobs
@@ -95,7 +96,10 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     _pilots(app, world, door, fresh)
     add_event_routes(app, world, door)
     add_pilot_routes(app, world, door, fresh, fresh.ddm)
-    add_operations(app, world, authentication, knobs, release, database.must_answer)
+    add_panda(
+        app, add_operations(app, world, authentication, knobs, release, database.must_answer),
+        provider,
+    )  # fmt: skip
     bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports, PieceAsk)
 
     @cache

@@ -75,10 +75,11 @@ class CallerAuthentication:
         """A token comes before the peer's account."""
         header = request.headers.get("authorization")
         found = _BEARER.fullmatch(header or "")
-        if found and found[1].count(".") == 2:
-            return await self._by_provider(found[1])
+        token = access.bare_token(found[1]) if found else ""
+        if token.count(".") == 2:
+            return await self._by_provider(token)
         if found:
-            return await to_thread.run_sync(self._by_token, found[1])
+            return await to_thread.run_sync(self._by_token, token)
         if header is None and request.client and request.client.host == UNIX:
             return await self._by_account(request.client.port)
         raise Forbidden(

@@ -37,7 +37,7 @@ from jedi.core import crash
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.core.knobs import Knobs
 from jedi.host.home import Home
-from jedi.service.operations.all_operations import OPERATIONS
+from jedi.service.operations.all_operations import OPERATIONS, TABLE
 from jedi.service.operations.table import Call, EventStream, FileContent, KnownCaller, Operation
 from jedi.taskbuffer.db.engine import confirmed, name_transaction
 from jedi.taskbuffer.schema.release import ReleaseSchema
@@ -74,6 +74,28 @@ class Surroundings:
     release: ReleaseSchema
 
 
+LetIn = Callable[[Request], Awaitable[KnownCaller]]
+"""The caller of a request, who has calls left."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationDoor:
+    """The way from a request to operations: the caller who may pass, and the system behind."""
+
+    let_in: LetIn
+    here: Surroundings
+    knobs: CurrentKnobs
+
+    def perform(
+        self, name: str, caller: KnownCaller, request: Request, given: dict[str, Any]
+    ) -> bytes | FileContent | EventStream:
+        """The answer of an operation, in JSON; its transaction is committed. For threads."""
+        operation = TABLE[name]
+        arguments = checked(operation, given)
+        origin = request_origin(request, operation, self.knobs().api.proxies)
+        return _perform(operation, self.here, caller, origin, request, arguments)
+
+
 def add_operations(
     app: Application,
     world: World,
@@ -81,7 +103,7 @@ def add_operations(
     knobs: CurrentKnobs,
     release: ReleaseSchema,
     must_answer: Callable[[], None],
-) -> None:
+) -> OperationDoor:
     """Add a route for each operation, which refuses if `must_answer` raises."""
     let_in = _entrance(authentication, Rates(), knobs, must_answer)
     bodies, uploads = Bodies(), Bodies(UPLOADS_MAX)
@@ -91,10 +113,7 @@ def add_operations(
         endpoint = _endpoint(one, here, let_in, uploads if one.raw else bodies, watchers, knobs)
         entry = partial(describe_operation, one)
         app.routes.add(HttpRoute(one.name, one.method, one.path, endpoint, entry))
-
-
-LetIn = Callable[[Request], Awaitable[KnownCaller]]
-"""The caller of a request, who has calls left."""
+    return OperationDoor(let_in, here, knobs)
 
 
 def _entrance(
@@ -129,7 +148,7 @@ def _endpoint(
 ) -> RouteFunction:
     async def endpoint(request: Request) -> Response:
         caller = await let_in(request)
-        origin = _origin(request, operation, knobs().api.proxies)
+        origin = request_origin(request, operation, knobs().api.proxies)
         async with bodies.taken(request, _body_max(operation, knobs())) as body:
             answer = await to_thread.run_sync(_run, operation, here, caller, origin, request, body)
         if isinstance(answer, EventStream):
@@ -146,7 +165,8 @@ def _body_max(operation: Operation, knobs: Knobs) -> int:
     return min(operation.body_max, knobs.sandbox.max_mb * 2**20 + SANDBOX_ROOM)
 
 
-def _origin(request: Request, operation: Operation, proxies: str) -> Origin:
+def request_origin(request: Request, operation: Operation, proxies: str) -> Origin:
+    """The origin of a request for an operation. BadInput: its Idempotency-Key."""
     key = request.headers.get("idempotency-key") if operation.changes else None
     if key is not None and not _KEY.fullmatch(key):
         rule = "has 1 to 200 printable characters without blanks"
@@ -169,8 +189,19 @@ def _run(
     request: Request,
     body: bytearray,
 ) -> bytes | FileContent | EventStream:
-    """The answer in JSON, a file or a stream; its transaction is committed."""
     arguments = read_arguments(operation, request, body)
+    return _perform(operation, here, caller, origin, request, arguments)
+
+
+def _perform(
+    operation: Operation,
+    here: Surroundings,
+    caller: KnownCaller,
+    origin: Origin,
+    request: Request,
+    arguments: dict[str, Any],
+) -> bytes | FileContent | EventStream:
+    """The answer in JSON, a file or a stream; its transaction is committed."""
     if operation.streams_events and (last := request.headers.get("last-event-id")):
         arguments["since"] = last  # a browser repeats the URL of its first request
     if operation.changes:
@@ -298,15 +329,19 @@ def read_arguments(operation: Operation, request: Request, body: bytearray) -> d
         found = {**_query(operation, request), "data": bytes(body)}
         body.clear()
     else:
-        found = read(_AnyObject, body).model_extra or {} if body else {}
+        found = read(AnyObject, body).model_extra or {} if body else {}
         body.clear()
     must_be_storable(found)
     if twice := found.keys() & request.path_params.keys():
         rule = "stands in the path already"
         raise BadInput([Problem(name, found[name], rule, "Leave it out") for name in sorted(twice)])
+    return checked(operation, {**found, **request.path_params})
+
+
+def checked(operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an operation, all of them. BadInput."""
+    must_be_storable(given)
     try:
-        given = {**found, **request.path_params}
-        must_be_storable(given)
         model = operation.arguments.model_validate(given)
     except ValidationError as error:
         raise BadInput(problems_of(error)) from None
@@ -341,7 +376,7 @@ def must_be_storable(value: Any, path: str = "") -> None:
                 must_be_storable(one, f"{path}.{number}".lstrip("."))
 
 
-class _AnyObject(BaseModel, extra="allow"):
+class AnyObject(BaseModel, extra="allow"):
     """A JSON object."""
 
 

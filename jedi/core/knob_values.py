@@ -303,6 +303,12 @@ class PostprocessorKnobs:
 
 
 @dataclass(frozen=True, slots=True)
+class PrunKnobs:
+    cache_mb: int
+    vo: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResubmissionKnobs:
     may_change: str
 
@@ -311,6 +317,7 @@ class ResubmissionKnobs:
 class RetentionKnobs:
     answers_days: float
     audit_days: float
+    cache_days: float
     decisions_days: float
     jobs_days: float
     messages_days: float
@@ -565,6 +572,7 @@ class Components:
     oidc: OidcKnobs
     pilot: PilotKnobs
     postprocessor: PostprocessorKnobs
+    prun: PrunKnobs
     resubmission: ResubmissionKnobs
     retention: RetentionKnobs
     retry: RetryKnobs
@@ -618,6 +626,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "oidc": OidcKnobs,
     "pilot": PilotKnobs,
     "postprocessor": PostprocessorKnobs,
+    "prun": PrunKnobs,
     "resubmission": ResubmissionKnobs,
     "retention": RetentionKnobs,
     "retry": RetryKnobs,

@@ -653,6 +653,8 @@ _DECLARED = [
     _knob("retention.tokens_days", "d", 7.0, "life of expired tokens", least=0.0),
     _knob("retention.messages_days", "d", 28.0, "life of sent and undeliverable messages to users",
           least=0.0),
+    _knob("retention.cache_days", "d", 14.0, "life of uploads in the file cache of PanDA's clients "
+          "after their last use", least=0.0),
     _knob("retention.sandboxes_days", "d", 365.0, "life of sandboxes of ended tasks", least=0.0),
     _knob("retention.answers_days", "d", 1.0, "life of answers to requests with an "
           "Idempotency-Key", least=0.0),
@@ -679,6 +681,9 @@ _DECLARED = [
     _knob("decisions.total_max_mb", "MB", 2000, "most space of all snapshots; the oldest go first",
           least=0),
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
+    _knob("prun.vo", "", "", "vo of the tasks of PanDA's clients; empty: the one that they name"),
+    _knob("prun.cache_mb", "MB", 2000, "largest sum of a user's uploads in the file cache of "
+          "PanDA's clients", least=0),
     _knob("upload.max_gb", "GB", 20.0, "largest file that people upload into a dataset",
           least=0.0),
     _knob("upload.keep_days", "d", 2.0, "life of uploads that nobody has added to a dataset, from "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -17,13 +19,35 @@ DAYS_MAX = 3_660
 DAY_S = 86_400
 
 
+def _segment(value: Mapping[str, str]) -> str:
+    written = json.dumps(value, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(written).decode().rstrip("=")
+
+
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token, which can't be read again."""
+    """A token, which can't be read again. `jwt`: the same in the form that PanDA's clients need."""
 
     token: str
     scope: str
     days: float
+    jwt: str
+
+
+_JWT_HEADER = _segment({"alg": "jedi", "typ": "JWT"})
+"""The first part of a token in the form of a JWT: its signature is the token itself."""
+
+
+def as_jwt(token: str, user_name: str) -> str:
+    """A token in the form of a JWT, for clients that look into theirs for the name of the user:
+    PanDA's do."""
+    claims = {"sub": user_name, "name": user_name, "preferred_username": user_name}
+    return f"{_JWT_HEADER}.{_segment(claims)}.{token}"
+
+
+def bare_token(sent: str) -> str:
+    """A token without the form of a JWT that `as_jwt` gave it. JEDI believes no claim in it."""
+    return sent.rpartition(".")[2] if sent.startswith(f"{_JWT_HEADER}.") else sent
 
 
 def identify(tx: Connection, token: str) -> KnownCaller:
@@ -71,7 +95,7 @@ def create_token(
             scope=holds, needed=scope,
         )  # fmt: skip
     token = access.put_user_token(tx, user_name, name, scope, days * DAY_S)
-    return NewToken(token, scope, days)
+    return NewToken(token, scope, days, as_jwt(token, user_name))
 
 
 def tokens_of(tx: Connection, user_name: str | None) -> Sequence[TokenFacts]:

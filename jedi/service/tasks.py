@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -17,7 +18,7 @@ from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.reports import job_listings, listings
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, TASK_FIELDS, kinds
-from jedi.taskbuffer.reports.job_listings import FailureCause, JobRow
+from jedi.taskbuffer.reports.job_listings import FailureCause, JobMetadata, JobRow
 from jedi.taskbuffer.reports.listings import (
     DatasetSummary,
     FileSummary,
@@ -25,6 +26,7 @@ from jedi.taskbuffer.reports.listings import (
     Step,
     TaskSummary,
 )
+from jedi.taskbuffer.tasks import new_tasks
 
 MOST_ROWS = 1_000_000
 """Default maximum length of a list."""
@@ -144,6 +146,18 @@ def get(tx: Connection, jedi_task_id: int) -> TaskSummary:
     for task in find(tx, ids=[jedi_task_id]):
         return task
     raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
+
+
+def document(tx: Connection, jedi_task_id: int) -> dict[str, Any]:
+    """The parameters of a task; NotFound if there is none."""
+    get(tx, jedi_task_id)
+    return new_tasks.params_of(tx, [jedi_task_id]).get(jedi_task_id, {})
+
+
+def metadata(tx: Connection, jedi_task_id: int, limit: int = MOST_ROWS) -> list[JobMetadata]:
+    """Metadata of a task's finished jobs; NotFound if there is no such task."""
+    get(tx, jedi_task_id)
+    return job_listings.metadata(tx, jedi_task_id, limit)
 
 
 def jobs(

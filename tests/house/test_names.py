@@ -93,6 +93,8 @@ FOREIGN = {
     "--check",  # sha256sum, and the writer of the docs
     "--db", "--exec", "--in", "--old", "--outputs", "--persistent", "--work",  # prun: `--inDS`, …
     "--bind", "--pwd", "--rm", "--user", "--volume", "--entrypoint",  # programs for containers
+    "--good", "--load", "--match", "--anti", "--n", "--no", "--out", "--tar", "--vo", "--source",
+    "--container-image",  # of jedi-run
     "--data-only", "--dbname", "--exit-on-error", "--file", "--no-owner", "--no-privileges",
     "--single-transaction", "--table", "--auth-host", "--auth-local", "--locale",
     "--version",  # PostgreSQL's programs
@@ -245,7 +247,7 @@ def _stems() -> tuple[str, ...]:
     return tuple({text[:-1] for _, text in said() if re.fullmatch("[a-z_]+_…", text)})
 
 
-NOT_OURS = {"curl", "sbatch", "eval", "hadd"}
+NOT_OURS = {"curl", "sbatch", "eval", "hadd", "pandaclient", "phpo", "pchain", "pathena", "dsForIN"}
 """Programs and words of others."""
 
 

@@ -209,6 +209,19 @@ class Me(Value):
 
 
 @dataclass(eq=False, repr=False)
+class Submitted(Value):
+    """A stored task; `created` False: it was there. Then the user's key was known, or `again`: it
+    goes on with what is unused or failed."""
+
+    jedi_task_id: int
+    status: str
+    created: bool
+    warnings: tuple[str, ...] = ()
+    again: bool = False
+    name: str = ''
+
+
+@dataclass(eq=False, repr=False)
 class WorkQueueSummary(Value):
     """A work queue: tasks with its label (queue_type) go there if its criteria hold; `caps`: its
     limits in jobs by their names."""
@@ -394,11 +407,12 @@ class SystemOverview(Value):
 @dataclass(eq=False, repr=False)
 class TaskSummary(Value):
     """A task at a glance; files are those of its master inputs, also those that wait for scouts.
-    `unit`: `files`, or `ranges` if the task cuts files into ranges of events and counts these.
-    `n_events`, `n_events_processed`: of a task whose jobs get events while they run; None: of any
-    other."""
+    `req_id`: the request that it names, else its own id. `unit`: `files`, or `ranges`
+    if the task cuts files into ranges of events and counts these. `n_events`, `n_events_processed`:
+    of a task whose jobs get events while they run; None: of any other."""
 
     jedi_task_id: int
+    req_id: int
     task_name: str
     user_name: str
     status: str
@@ -418,19 +432,6 @@ class TaskSummary(Value):
     unit: str
     n_events: int | None
     n_events_processed: int | None
-
-
-@dataclass(eq=False, repr=False)
-class Submitted(Value):
-    """A stored task; `created` False: it was there. Then the user's key was known, or `again`: it
-    goes on with what is unused or failed."""
-
-    jedi_task_id: int
-    status: str
-    created: bool
-    warnings: tuple[str, ...] = ()
-    again: bool = False
-    name: str = ''
 
 
 @dataclass(eq=False, repr=False)
@@ -636,11 +637,12 @@ class TokenFacts(Value):
 
 @dataclass(eq=False, repr=False)
 class NewToken(Value):
-    """A token, which can't be read again."""
+    """A token, which can't be read again. `jwt`: the same in the form that PanDA's clients need."""
 
     token: str
     scope: str
     days: float
+    jwt: str
 
 
 @dataclass(eq=False, repr=False)
@@ -1265,6 +1267,14 @@ class JobSummary(Value):
     stderr_tail: str | None
     retry_effects: list[str] | None
     kill_number: int | None
+
+
+@dataclass(eq=False, repr=False)
+class JobMetadata(Value):
+    """Metadata that the payload of a job reported."""
+
+    panda_id: int
+    metadata: dict[str, Any]
 
 
 @dataclass(eq=False, repr=False)

@@ -29,6 +29,7 @@ from jedi_client.models import (
     HerdReport,
     JobDetails,
     JobFolder,
+    JobMetadata,
     JobRegistry,
     JobSummary,
     KnobChange,
@@ -98,6 +99,20 @@ class Client(Transport):
             {},
             {"user": user, "operation": operation, "subject": subject, "before": before, "limit": limit},
             list[AuditEntry],
+        )
+
+    def cache_find(
+        self,
+        *,
+        size: int,
+        checksum: int,
+    ) -> str | None:
+        """Find an upload of the caller by its size in bytes and the CRC-32 at its end, and keep it longer."""
+        return self.call(
+            "POST", "/v1/cache",
+            {},
+            {"size": size, "checksum": checksum},
+            str | None,
         )
 
     def system_check(
@@ -332,6 +347,21 @@ class Client(Transport):
             {},
             {},
             Me,
+        )
+
+    def panda_submit(
+        self,
+        *,
+        task_parameters: dict[str, Any],
+        parent_tid: int | None = None,
+        dry_run: bool = False,
+    ) -> Submitted:
+        """Submit a task as a client of PanDA's describes it. `parent_tid`: the task that comes first."""
+        return self.call(
+            "POST", "/v1/panda/tasks",
+            {},
+            {"task_parameters": task_parameters, "parent_tid": parent_tid, "dry_run": dry_run},
+            Submitted,
         )
 
     def queue_list(
@@ -977,6 +1007,20 @@ class Client(Transport):
             list[User],
         )
 
+    def cache_put(
+        self,
+        file_name: str,
+        *,
+        data: bytes,
+    ) -> str:
+        """Keep an upload of a client of PanDA's under a name with a UUID. A name that ends with `.__ow__` replaces an earlier upload of the caller."""
+        return self.call(
+            "PUT", "/v1/cache/{file_name}",
+            {"file_name": file_name},
+            {},
+            str, data,
+        )
+
     def config_unset(
         self,
         name: str,
@@ -1444,6 +1488,21 @@ class Client(Transport):
             TaskDetails,
         )
 
+    def task_increase_attempts(
+        self,
+        jedi_task_id: int,
+        *,
+        increase: int = 3,
+        dry_run: bool = False,
+    ) -> int:
+        """Continue a task whose files may have more attempts. The answer is the number of the command."""
+        return self.call(
+            "POST", "/v1/tasks/{jedi_task_id}/attempts",
+            {"jedi_task_id": jedi_task_id},
+            {"increase": increase, "dry_run": dry_run},
+            int,
+        )
+
     def task_chain(
         self,
         jedi_task_id: int,
@@ -1470,6 +1529,18 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"after_days": after_days, "comment": comment, "dry_run": dry_run},
             list[Cleaned],
+        )
+
+    def task_document(
+        self,
+        jedi_task_id: int,
+    ) -> dict[str, Any]:
+        """Show the parameters of a task, with defaults filled in."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/document",
+            {"jedi_task_id": jedi_task_id},
+            {},
+            dict[str, Any],
         )
 
     def task_events(
@@ -1560,6 +1631,20 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"status": status, "where": where, "after": after, "limit": limit},
             list[JobSummary],
+        )
+
+    def task_metadata(
+        self,
+        jedi_task_id: int,
+        *,
+        limit: int = 1000,
+    ) -> list[JobMetadata]:
+        """List what the payloads of a task's finished jobs reported about themselves."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/metadata",
+            {"jedi_task_id": jedi_task_id},
+            {"limit": limit},
+            list[JobMetadata],
         )
 
     def task_outputs(

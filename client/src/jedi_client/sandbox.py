@@ -146,6 +146,18 @@ def pack(files: Sequence[tuple[str, Path, bool]], max_mb: int) -> Sandbox:
     return Sandbox(hashlib.sha256(data).hexdigest(), data)
 
 
+def of_contents(files: Sequence[tuple[str, bytes, bool]], max_mb: int) -> Sandbox:
+    """Pack contents: (name, content, True if it is executable). BadInput."""
+    contents = _Contents(max_mb)
+    try:
+        for name, data, executable in files:
+            contents.add(_Member(name, data, executable))
+    except _UnusableFile as error:
+        raise BadInput([Problem("sandbox", None, *error.args)]) from error
+    data = _packed(contents.members)
+    return Sandbox(hashlib.sha256(data).hexdigest(), data)
+
+
 def _members(path: Path, most: int) -> Iterator[_Member]:
     """Yield the members of a listed file; at most `most` + 1 bytes of each are read."""
     mode = path.stat().st_mode

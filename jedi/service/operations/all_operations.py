@@ -10,6 +10,7 @@ from jedi.service.operations import (
     herds,
     jobs,
     me,
+    panda,
     queues,
     registries,
     rules,
@@ -25,7 +26,7 @@ from jedi.service.operations.table import TABLE, Operation
 __all__ = ["MODULES", "OPERATIONS", "TABLE"]
 MODULES = (
     tasks, submission, units, files, herds, jobs, me, sites, queues, config, datasets, users, rules,
-    brokerage, registries, system,
+    brokerage, registries, panda, system,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))

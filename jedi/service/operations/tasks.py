@@ -23,6 +23,7 @@ from jedi.service.operations.table import (
     operation,
 )
 from jedi.spec.tasks import reference
+from jedi.taskbuffer.reports.job_listings import JobMetadata
 from jedi.taskbuffer.reports.listings import FileSummary, Step, TaskSummary
 
 TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
@@ -63,6 +64,12 @@ def show(call: Call, jedi_task_id: TaskId) -> tasks.TaskDetails:
     return tasks.show(call.tx, jedi_task_id)
 
 
+@operation("task.document", "GET", "/v1/tasks/{jedi_task_id}/document", ANYBODY)
+def document(call: Call, jedi_task_id: TaskId) -> dict[str, Any]:
+    """Show the parameters of a task, with defaults filled in."""
+    return tasks.document(call.tx, jedi_task_id)
+
+
 @operation("task.jobs", "GET", "/v1/tasks/{jedi_task_id}/jobs", ANYBODY)
 def jobs(
     call: Call,
@@ -77,6 +84,12 @@ def jobs(
     must_be_known("status", status, JOB.states, "no such status of a job")
     return tasks.jobs(call.tx, jedi_task_id, statuses=status, where=where or (), after=after,
                       limit=limit)  # fmt: skip
+
+
+@operation("task.metadata", "GET", "/v1/tasks/{jedi_task_id}/metadata", ANYBODY)
+def metadata(call: Call, jedi_task_id: TaskId, limit: MostRows = PAGE) -> list[JobMetadata]:
+    """List what the payloads of a task's finished jobs reported about themselves."""
+    return tasks.metadata(call.tx, jedi_task_id, limit)
 
 
 @operation("task.descendants", "GET", "/v1/tasks/{jedi_task_id}/jobs/{panda_id}/descendants",

@@ -36,7 +36,7 @@ _KEPT_BECAUSE = {
     _COPIED: "transferType allowInputWAN avoidVP usePrefetcher useZipToPin",
     _STORED: "objectStore stayOutputOnSite altStageOut putLogToOS ddmBackEnd",
     _SANDBOX: "fixedSandbox tarBallViaDDM useSecrets",
-    _PLACED: "container_name osInfo osMatching onlyTagsForFC cloudAsVO",
+    _PLACED: "container_name osMatching onlyTagsForFC cloudAsVO",
     "the payload is one command, which may run several steps": "multiStepExec onSiteMerging",
     "priorities determine the order": "ttcrTimestamp",
     "workingGroup and gshare name the owner of the work": "official",

@@ -73,6 +73,10 @@ RULES = (
     RetentionRule("messages", "messages to users, delivered or not",
          "message_id", ("jedi_outbox",),
          f"SELECT message_id FROM jedi_outbox WHERE creationtime {_OLD} ORDER BY message_id"),
+    RetentionRule("cache", "uploads of PanDA's clients", "filename",
+         ("jedi_cache_files",),
+         f"SELECT filename FROM jedi_cache_files WHERE creationtime {_OLD} "
+         "ORDER BY creationtime FOR UPDATE SKIP LOCKED"),
     # one that is asked for meanwhile is kept anew: see put_sandbox
     RetentionRule("sandboxes", "local files of ended tasks", "sha256",
          ("jedi_sandboxes",),

@@ -20,6 +20,7 @@ class ListField:
 
 TASK_FIELDS: Mapping[str, ListField] = {
     "id": ListField("t.jeditaskid", "number"),
+    "request": ListField("t.reqid", "number"),
     "status": ListField("t.status", "text"),
     "user": ListField("t.username", "text"),
     "name": ListField("t.taskname", "text"),

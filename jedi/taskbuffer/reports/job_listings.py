@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -67,6 +67,27 @@ ORDER BY panda_id LIMIT :limit
 def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
     """The number of jobs of a task in each status, archived ones too."""
     return dict_of(str, int, tx.execute(_JOB_COUNTS, {"task": jedi_task_id}))
+
+
+_METADATA = text(f"""
+SELECT pandaid AS panda_id, metadata
+FROM {all_jobs("pandaid, jeditaskid, status, metadata")} j
+WHERE jeditaskid = :task AND status = 'finished' AND metadata IS NOT NULL
+ORDER BY pandaid LIMIT :limit
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class JobMetadata:
+    """Metadata that the payload of a job reported."""
+
+    panda_id: int
+    metadata: dict[str, Any]
+
+
+def metadata(tx: Connection, jedi_task_id: int, limit: int) -> list[JobMetadata]:
+    """The metadata of a task's finished jobs."""
+    return rows_of(JobMetadata, tx.execute(_METADATA, {"task": jedi_task_id, "limit": limit}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ ELSE t.rules ->> 'target_events_per_job' IS NOT NULL
 """`SplitRules.by_events` in SQL: rows of the input are ranges of events."""
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 SUMMARY = f"""
-SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
+SELECT t.jeditaskid AS jedi_task_id, t.reqid AS req_id, t.taskname AS task_name,
+  t.username AS user_name, t.status,
   t.prodsourcelabel AS prod_source_label, t.currentpriority AS priority, t.attemptnr AS attempt_nr,
   t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
   t.statechangetime AS state_change_time, t.endtime AS end_time,
@@ -68,11 +69,12 @@ ORDER BY t.jeditaskid DESC LIMIT :limit
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
     """A task at a glance; files are those of its master inputs, also those that wait for scouts.
-    `unit`: `files`, or `ranges` if the task cuts files into ranges of events and counts these.
-    `n_events`, `n_events_processed`: of a task whose jobs get events while they run; None: of any
-    other."""
+    `req_id`: the request that it names, else its own id. `unit`: `files`, or `ranges`
+    if the task cuts files into ranges of events and counts these. `n_events`, `n_events_processed`:
+    of a task whose jobs get events while they run; None: of any other."""
 
     jedi_task_id: int
+    req_id: int
     task_name: str
     user_name: str
     status: str

@@ -1,4 +1,4 @@
-"""Users, tokens, pilots, agents, notices, sandboxes."""
+"""Users, tokens, pilots, agents, notices, sandboxes, uploads of PanDA's clients."""
 
 from __future__ import annotations
 
@@ -152,6 +152,8 @@ outbox = Table(
     comment="notifications, written with the change and delivered later",
 )  # fmt: skip
 
+_CACHE = "cache_files.put cache_files.keep"
+
 sandboxes = Table(
     "jedi_sandboxes",
     metadata,
@@ -167,6 +169,21 @@ sandboxes = Table(
     PrimaryKeyConstraint("sha256"),
     comment="input sandboxes, stored once",
 )
+
+cache_files = Table(
+    "jedi_cache_files",
+    metadata,
+    words("filename:file_name", "name, which says nothing of the content", _CACHE, nullable=False),
+    words("username:user_name", "the user who uploaded it", _CACHE, nullable=False),
+    col("fsize", BigInteger, "bytes", _CACHE, nullable=False),
+    col("crc32", BigInteger, "CRC-32 of the unpacked content, as the end of a gzip file has it",
+        _CACHE, nullable=False),
+    col("data", LargeBinary, "the file, not checked yet", _CACHE, nullable=False),
+    stamp("creationtime:creation_time", "time of the upload, or of its last use", _CACHE, now=True),
+    PrimaryKeyConstraint("file_name"),
+    Index("jedi_cache_files_user_ix", "user_name", "fsize", "crc32"),
+    comment="files that PanDA's clients upload before they submit a task",
+)  # fmt: skip
 
 audit = Table(
     "jedi_audit",

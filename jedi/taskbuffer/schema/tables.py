@@ -9,6 +9,7 @@ from jedi.taskbuffer.schema import idle_indexes  # noqa: F401 - it adds indexes 
 from jedi.taskbuffer.schema.access_tables import (
     agents,
     audit,
+    cache_files,
     outbox,
     pilots,
     requests,
@@ -83,6 +84,7 @@ __all__ = [
     "audit",
     "broker_decisions",
     "broker_reasons",
+    "cache_files",
     "commands",
     "consumers",
     "contents",

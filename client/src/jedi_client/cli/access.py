@@ -148,6 +148,9 @@ def create(
     scope: Annotated[
         TokenScope, typer.Option("--scope", help="read; submit, too; or all you may do.")
     ] = TokenScope.ALL,
+    panda: Annotated[
+        bool, typer.Option("--panda", help="In the form for PanDA's clients.")
+    ] = False,
     user: TokenUser = None,
     as_json: Json = False,
 ) -> None:
@@ -157,7 +160,7 @@ def create(
     """
     with service() as jedi:
         made = jedi.token_create(name=name, days=days, scope=scope.value, user=user)
-    show(made, as_json, lambda: typer.echo(made.token))
+    show(made, as_json, lambda: typer.echo(made.jwt if panda else made.token))
 
 
 @token_app.command("list")
