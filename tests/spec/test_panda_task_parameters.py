@@ -14,7 +14,8 @@ from jedi.spec.tasks.text import validate
 
 
 def items(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [one for one in document["jobParameters"] if one.get("param_type") == kind]
+    return [one for one in document["jobParameters"]
+            if kind in (one.get("param_type"), one["type"])]  # fmt: skip
 
 
 def read(sent: dict[str, Any], vo: str = "") -> dict[str, Any]:
@@ -43,6 +44,8 @@ def test_jobs_without_input() -> None:
          "padding": False}
     ]  # fmt: skip
     assert document["log"]["dataset"] == "user.me:user.me.t1.log"
+    constants = [one["value"] for one in items(document, "constant")]
+    assert "-o \"{'out.dat': '${OUTPUT0}'}\"" in constants
     assert (document["transPath"], document["sandbox"]) == ("./jedi-run", ["jedi-run", NO_BUILD])
     assert not {"site", "includedSite", "excludedSite", "transHome"} & document.keys()
 

@@ -72,7 +72,7 @@ def renamed(sent: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     _rename(document, problems)
     if isinstance(items := document.get("jobParameters"), list):
         found = [_item(item, f"jobParameters[{at}]", problems) for at, item in enumerate(items)]
-        document["jobParameters"] = found
+        document["jobParameters"] = _with_output_names(found)
     if document.get("pfnList"):
         document.pop("noInput", None)
     return document, problems
@@ -158,6 +158,24 @@ def _item(item: Any, path: str, problems: list[Problem]) -> Any:
             if isinstance(found.get(key), str):
                 found[key] = _patterns(found[key], f"{path}.{key}", problems)
     return found
+
+
+def _with_output_names(items: list[Any]) -> list[Any]:
+    """Constants that repeat the names of outputs name their streams instead: what is to be merged
+    has another name."""
+    outputs = [one for one in items if isinstance(one, dict) and one.get("param_type") == "output"]
+    streams = {str(one.get("value")): f"${{OUTPUT{n}}}" for n, one in enumerate(outputs)}
+    return [_naming(one, streams) for one in items]
+
+
+def _naming(item: Any, streams: Mapping[str, str]) -> Any:
+    if not (isinstance(item, dict) and item.get("type") == "constant"):
+        return item
+    value = item.get("value")
+    if isinstance(value, str):
+        for name, stream in streams.items():
+            value = value.replace(name, stream) if name else value
+    return {**item, "value": value}
 
 
 def _patterns(expressions: str, path: str, problems: list[Problem]) -> str:
