@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from typing import IO, List, Optional, Set, Union
 
-from .base import BAD_ARCHIVE, MAX_BYTES, MAX_FILES, NO_ARCHIVE, Failure, say
+from .base import BAD_ARCHIVE, MAX_BYTES, MAX_FILES, NO_ARCHIVE, Failure, native, say
 
 PAUSES_S = (0, 2, 10, 30)
 """Waits before each try to fetch an archive."""
@@ -134,7 +134,9 @@ class _Unpacking:
                 self._place(tar, member)
                 tar.members = []  # else tarfile keeps them all
             self._check_end(stream, tar.offset)
-        for link in self._links:
+        for link in filter(
+            Path.is_symlink, self._links
+        ):  # a later link may lead an earlier one out
             self._check_link(link, str(link.relative_to(self._root)))
 
     def _count(self, member: tarfile.TarInfo) -> None:
@@ -160,14 +162,16 @@ class _Unpacking:
                 self.refuse("", f"it ends with more than {MAX_BYTES} zeros")
 
     def _place(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        name = member.name
+        name, member.linkname = native(member.name), native(member.linkname)
         if name.startswith("/") or ".." in name.split("/"):
             self.refuse(name, "its name leads out of the archive; rename it")
         path = self._root / name
-        self._make_directory(path if member.isdir() else path.parent, name)
         if member.isdir():
+            self._make_directory(path, name)
             return
-        if path == self._root or (path.is_dir() and not path.is_symlink()):
+        if path != self._root:
+            self._make_directory(path.parent, name)
+        if path.is_dir() and not path.is_symlink():
             self.refuse(name, "a directory has this name; rename one of them")
         if os.path.lexists(str(path)):
             path.unlink()

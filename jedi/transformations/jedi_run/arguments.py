@@ -6,7 +6,7 @@ import re
 import urllib.parse
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
-from .base import inside, plain_name, say
+from .base import inside, native, plain_name, say
 
 VALUES = {
     **{"-j": "script", "--mergeScript": "script", "--sourceURL": "source", "-r": "rundir"},
@@ -132,12 +132,12 @@ class Order:
         return ""
 
     def _decoded(self, name: str) -> str:
-        encoded = self.values.get(name, "")
-        return urllib.parse.unquote(encoded, "utf-8", "surrogateescape")
+        encoded = os.fsencode(self.values.get(name, ""))
+        return os.fsdecode(urllib.parse.unquote_to_bytes(encoded))
 
     def _literal(self, field: str, text: str) -> Any:
         try:
-            return ast.literal_eval(text)
+            return _native(ast.literal_eval(os.fsencode(text).decode()))
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             self.wrong(field, text, "it must be a Python literal; write it as prun does")
             return None
@@ -236,3 +236,12 @@ class Order:
         if self.script and not ("%IN" in self.script and "%OUT" in self.script):
             rule = "the script needs %IN and %OUT; write --mergeScript 'SCRIPT %OUT %IN'"
             self.wrong("-j", self.script, rule)
+
+
+def _native(value: Any) -> Any:
+    """A literal with its texts as names of files are."""
+    if isinstance(value, str):
+        return native(value)
+    if isinstance(value, dict):
+        return {_native(key): _native(inner) for key, inner in value.items()}
+    return [_native(inner) for inner in value] if isinstance(value, (list, tuple)) else value

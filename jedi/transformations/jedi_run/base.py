@@ -37,6 +37,11 @@ def say(text: str, stream: Optional[IO[str]] = None) -> None:
     print(shown, end="", file=stream or sys.stdout, flush=True)
 
 
+def native(text: str) -> str:
+    """A text as the names of files are in this locale: UTF-8, also where the locale is C."""
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
+
+
 def plain_name(name: str) -> bool:
     """True for the name of a file that a shell takes as it is."""
     return bool(FILE_NAME.fullmatch(name)) and name not in (".", "..") and name[0] != "-"

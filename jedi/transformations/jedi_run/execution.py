@@ -67,13 +67,12 @@ def preprocess(order: Order, job: Path) -> None:
     run = prepare(order, job)
     link_inputs(staged(order), job, run)
     for stream, name in order.lists.items():
-        (run / name).write_bytes(
-            f"{','.join(order.inputs[stream])}\n".encode("utf-8", "surrogateescape")
-        )
+        names = ",".join(order.inputs[stream])
+        (run / name).write_bytes(os.fsencode(f"{names}\n"))
     directory = shlex.quote(str(Path(WORK, order.rundir)))
     lines = [f"cd {directory} || exit 1", 'PATH="$PATH:."', "export PATH", command(order)]
     text = "\n".join(lines) + "\n"
-    (job / SCRIPT).write_bytes(text.encode("utf-8", "surrogateescape"))
+    (job / SCRIPT).write_bytes(os.fsencode(text))
 
 
 def command(order: Order) -> str:
