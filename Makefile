@@ -11,7 +11,7 @@ STRESS_S ?= 1800
 FUZZ ?= 20000
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo kernel test test-all test-slurm stress fuzz lint generate verify docs lock bench clean
+.PHONY: help demo kernel test test-all test-slurm test-wire stress fuzz lint generate verify docs lock bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -52,6 +52,9 @@ test-all: $(STAMP) ## run all tests, about half an hour on two cores
 
 test-slurm: $(STAMP) ## 1,000 jobs through a real Slurm while things die (root, Debian's slurmd)
 	@JEDI_SLURM_JOBS=1000 $(BIN)/python -m pytest tests/slurm
+
+test-wire: $(STAMP) ## PanDA's own programs, from the registry, each in a process namespace of its own
+	@$(BIN)/python -m pytest -rs tests/wire
 
 stress: $(STAMP) ## live through what may happen, other things each time, three times STRESS_S seconds
 	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/whole/test_life.py tests/scenarios/test_chaos.py \

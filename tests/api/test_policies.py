@@ -43,7 +43,10 @@ MAY = {
 POLICY = {"own": "self"}
 """Rules that a policy of another name contains."""
 
-PANDA_PILOT_CALLS = ("getJob", "updateJob", "getStatus", "updateWorkerPilotStatus")
+PANDA_PILOT_CALLS = (
+    "getJob", "updateJob", "getStatus", "updateWorkerPilotStatus", "getEventRanges",
+    "updateEventRanges",
+)  # fmt: skip
 
 OTHERS = {
     "/health", "/ready", "/metrics", "/openapi.json", "/v1/login", "/v1/pilot/acquire",

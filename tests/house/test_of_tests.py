@@ -59,4 +59,4 @@ def test_the_short_run_covers_each_room() -> None:
     rooms = {path.parent.name for path in files}
     short = {path.parent.name for path in files if "\npytestmark = pytest.mark.long" not in
              path.read_text()}  # fmt: skip
-    assert rooms - short == {"slurm"}
+    assert rooms - short == {"slurm", "wire"}

@@ -84,7 +84,7 @@ def end(client: TestClient, job: dict[str, Any], state: str, **more: Any) -> dic
 
 def store(world: World, job: dict[str, Any], contents: dict[str, bytes]) -> str:
     """Store outputs as the pilot's copy tool does; its report of them, the field xml."""
-    scopes = job["scopeOut"].split(",")
+    scopes = [one for one in job["scopeOut"].split(",") if one]
     lfns = [lfn for lfn in job["outFiles"].split(",") if lfn != job["logFile"]]
     scope_of = {job["logFile"]: job["scopeLog"], **dict(zip(lfns, scopes, strict=True))}
     endpoints = dict(zip(job["outFiles"].split(","), job["ddmEndPointOut"].split(","), strict=True))

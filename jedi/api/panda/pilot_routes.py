@@ -13,6 +13,7 @@ from jedi import transformations
 from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.authentication import Caller, PilotAuthentication
+from jedi.api.panda import pilot_events
 from jedi.api.panda.job_dictionary import (
     PARAMETERS_MAX,
     SANDBOXES,
@@ -27,6 +28,7 @@ from jedi.api.panda.queue_documents import queue_document, storage_document
 from jedi.core.errors import JediError, NotFound
 from jedi.ddm.interface import DDM
 from jedi.service import panda_pilots
+from jedi.service.panda_events import PandaEvents
 from jedi.service.panda_pilots import GivenJob, PilotMemory
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch
@@ -34,7 +36,7 @@ from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.sites import panda_queues
 
 LEGACY = "/server/panda"
-SCRIPTS = {"jedi-run": "jedi_run", "jedi-command": "jedi_command"}
+SCRIPTS = ("jedi-run", "jedi-command")
 """The scripts that payloads fetch, by name, in jedi/transformations."""
 
 _SHELL = "text/x-python"
@@ -90,6 +92,34 @@ class PandaJobs:
         return {"StatusCode": OK, "command": COMMANDS[command]}
 
 
+class PandaEventCalls:
+    """The calls of consumers of ranges."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._events = PandaEvents(world.engine)
+
+    def get(self, _request: Request, caller: Caller, fields: CallFields) -> CallFields:
+        """Ranges for a consumer."""
+        return {"StatusCode": OK, "eventRanges": self.ranges(caller, pilot_events.ask_of(fields))}
+
+    def ranges(self, caller: Caller, ask: pilot_events.EventAsk) -> list[CallFields]:
+        """Ranges in PanDA's form; none for a job that the site does not have."""
+        who = caller.confirm_in(self._world.engine)
+        lock_seq = self._events.lock_seqs(who, [ask.panda_id]).get(ask.panda_id)
+        if lock_seq is None:
+            return []
+        return pilot_events.given(self._events.acquire(who, pilot_events.asks(ask, lock_seq)))
+
+    def update(self, _request: Request, caller: Caller, fields: CallFields) -> CallFields:
+        """Record results of ranges."""
+        who = caller.confirm_in(self._world.engine)
+        said = pilot_events.update_of(fields, self._events.endpoints(who))
+        reports = said.reports(self._events.lock_seqs(who, said.panda_ids))
+        with self._world.engine.begin() as tx:
+            return said.answer(self._events.report(tx, who, reports)["answers"])
+
+
 def base_of(request: Request, url: str) -> str:
     """The URL of the service for a pilot: knob api.panda_url, or the host that it asked."""
     if url:
@@ -133,7 +163,10 @@ def add_pilot_routes(
         caller.confirm_in(world.engine)  # JEDI counts pilots by their jobs
         return {"StatusCode": OK}
 
+    events = PandaEventCalls(world)
     call("getJob", get_job, again=False)
+    call("getEventRanges", events.get, again=False)
+    call("updateEventRanges", events.update, again=True)
     call("updateJob", update_job, again=True)
     call("getStatus", get_status, again=False)
     call("updateWorkerPilotStatus", note_worker, again=False)
@@ -182,11 +215,9 @@ def _add_scripts(app: Application, world: World) -> None:
     @app.route("GET", f"{TRANSFORMATIONS}/{{name}}", "panda transformation")
     async def transformation(request: Request) -> Response:
         name = request.path_params["name"]
-        try:
-            found = transformations.script(SCRIPTS[name])
-        except (KeyError, FileNotFoundError):
-            raise NotFound(f"There is no transformation {name}.", code="not_found") from None
-        return Response(found, media_type=_SHELL)
+        if name not in SCRIPTS:
+            raise NotFound(f"There is no transformation {name}.", code="not_found")
+        return Response(transformations.script(name), media_type=_SHELL)
 
     @app.route("GET", f"{SANDBOXES}/{{sha256}}", "panda sandbox")
     async def sandbox(request: Request) -> Response:
