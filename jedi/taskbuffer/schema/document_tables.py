@@ -27,13 +27,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jedi.core import states
-from jedi.taskbuffer.db.sql_lists import listed
+from jedi.taskbuffer.db.sql_lists import among
 from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, words
 
 
 def one_of(column: str, names: Iterable[str], label: str = "status") -> CheckConstraint:
     """CHECK that a status is a declared one."""
-    return CheckConstraint(f"{column} IN ({listed(names)})", name=label)
+    return CheckConstraint(among(column, names), name=label)
 
 
 task_id_seq = Sequence("jedi_task_id_seq", metadata=metadata)
@@ -283,10 +283,7 @@ datasets = Table(
     count("nfilesmissing:n_files_missing", "files lost, missing or broken",
         f"contents.lose contents.find_again {_END}"),
     PrimaryKeyConstraint("dataset_id", "jedi_task_id"),
-    CheckConstraint(
-        f"status IN ({listed({**states.INPUT_DATASET.states, **states.OUTPUT_DATASET.states})})",
-        name="status",
-    ),
+    one_of("status", {**states.INPUT_DATASET.states, **states.OUTPUT_DATASET.states}),
     Index(None, "jedi_task_id"),
     Index(None, "dataset_name", "type"),
     Index("jedi_datasets_container_ix", "container_name", "type",
@@ -346,10 +343,8 @@ contents = Table(
     col("ready", Boolean, "the status is ready", "migration",
         server_default=Computed("status = 'ready'", persisted=True)),
     PrimaryKeyConstraint("file_id", "jedi_task_id"),
-    CheckConstraint("length(lfn) <= 256", name="lfn"), CheckConstraint(
-        f"status IN ({listed({**states.INPUT_FILE.states, **states.OUTPUT_FILE.states})})",
-        name="status",
-    ),
+    CheckConstraint("length(lfn) <= 256", name="lfn"),
+    one_of("status", {**states.INPUT_FILE.states, **states.OUTPUT_FILE.states}),
     Index(None, "jedi_task_id", "dataset_id"), Index(None, "dataset_id"),
     Index("jedi_dataset_contents_ready_ix", "dataset_id", "file_id",
           postgresql_where=text("ready")),

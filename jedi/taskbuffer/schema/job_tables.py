@@ -20,12 +20,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jedi.core import states
-from jedi.taskbuffer.db.sql_lists import CONSUMER_KINDS, listed
-from jedi.taskbuffer.schema import pgi_views
+from jedi.taskbuffer.db.sql_lists import CONSUMER_KINDS
+from jedi.taskbuffer.schema import job_rules, pgi_views
 from jedi.taskbuffer.schema.columns import col, count, key, metadata, number, stamp, words
-from jedi.taskbuffer.schema.document_tables import (
-    one_of,
-)
 
 _GEN = "generation.write_jobs job_sets.add_consumers"
 _MOVE = "jobs.move_jobs"
@@ -41,8 +38,8 @@ def _job_columns() -> list[Column[Any]]:
     return [*_wanted_columns(), *_seen_columns()]
 
 
-def _job_checks() -> list[CheckConstraint]:
-    """The constraints on each job that give it a PGI state; they bind plain SQL, too."""
+def _archive_checks() -> list[CheckConstraint]:
+    """The constraints on each archived job that give it a PGI state; they bind plain SQL, too."""
     return [CheckConstraint(rule, name=name) for name, rule in pgi_views.CHECKS.items()]
 
 
@@ -138,21 +135,6 @@ def _booked() -> Column[Any]:
 _KEPT = text("retention IS NOT NULL AND purged_at IS NULL")
 
 
-def _among(column: str, *words: str) -> str:
-    """The condition as PostgreSQL writes it, so that both can be compared."""
-    return f"({column} = ANY (ARRAY[{listed(words).replace(',', '::text,')}::text]))"
-
-
-_SERVED = ("consumer", "co_jumbo", "clone", "fine")
-_ENDED = ("finished", "failed", "cancelled", "closed")
-_NOT_BOOKED = "(booked IS DISTINCT FROM 'ended'::text)"
-_TO_BOOK = f"""
-({_among("kind", *_SERVED)} AND {_among("status", "holding", *_ENDED)} AND {_NOT_BOOKED})
-OR ((kind = 'es_merge'::text) AND {_among("status", *_ENDED)} AND {_NOT_BOOKED})
-OR ((kind = 'clone'::text) AND {_among("status", "starting", "running")} AND (booked IS NULL))"""
-"""The end of a job of the event service, or the start of a copy, that its job set does not know."""
-
-
 jobs = Table(
     "jedi_jobs",
     metadata,
@@ -162,11 +144,9 @@ jobs = Table(
                                 persisted=True)),
     _booked(),
     col("to_book", Boolean, "its job set of events has to look at it", "migration",
-        server_default=Computed(_TO_BOOK, persisted=True)),
+        server_default=Computed(job_rules.TO_BOOK, persisted=True)),
     PrimaryKeyConstraint("panda_id"),
-    one_of("status", states.JOB.states),
-    one_of("substatus", states.JOB_SUBSTATES, "substatus"),
-    *_job_checks(),
+    CheckConstraint(job_rules.SOUND, name="sound"),
     # unit_nr: the next unit's number is the task's largest plus one
     Index(None, "jedi_task_id", "unit_nr"),
     Index("jedi_jobs_live_ix", "jedi_task_id",
@@ -188,7 +168,7 @@ jobs_archived = Table(
     *_job_columns(),
     _booked(),
     PrimaryKeyConstraint("panda_id"),
-    *_job_checks(),
+    *_archive_checks(),
     Index(None, "jedi_task_id", "unit_nr"),
     Index(None, "retention", postgresql_where=_KEPT),
     comment="ended jobs, moved here in batches",
