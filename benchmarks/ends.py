@@ -113,7 +113,7 @@ def _client(number: int, url: str) -> Work:
             failed = order["pandaid"] % FAILING == 0
             end = JobEnd(order["pandaid"], "failed" if failed else "finished", "bench", "bench")
             with world.engine.begin() as tx:
-                job_ends.end_jobs(tx, [end], Adder.name)
+                job_ends.end_jobs(tx, [end], Adder.name, ["holding"])
 
     return work
 

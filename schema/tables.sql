@@ -16,7 +16,7 @@ CREATE TABLE ddm_datasets (
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of creation
     CONSTRAINT ddm_datasets_pk PRIMARY KEY (dataset_id),
     CONSTRAINT ddm_datasets_name_uq UNIQUE (name),
-    CONSTRAINT ddm_datasets_state_ck CHECK (state = ANY (ARRAY['open', 'closed']))
+    CONSTRAINT ddm_datasets_state_ck CHECK (state = ANY ('{open,closed}'))
 );
 
 -- files of datasets
@@ -206,9 +206,8 @@ CREATE TABLE jedi_dataset_contents (
     ready boolean GENERATED ALWAYS AS (status = 'ready') STORED,  -- the status is ready
     CONSTRAINT jedi_dataset_contents_pk PRIMARY KEY (fileid, jeditaskid),
     CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
-    CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY (ARRAY['pending', 'staging',
-        'waiting', 'ready', 'missing', 'lost', 'broken', 'picked', 'running', 'finished', 'failed',
-        'partial', 'defined', 'prepared', 'merging', 'nooutput']))
+    CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY
+        ('{pending,staging,waiting,ready,missing,lost,broken,picked,running,finished,failed,partial,defined,prepared,merging,nooutput}'))
 ) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=45);
 CREATE INDEX jedi_dataset_contents_datasetid_ix ON jedi_dataset_contents (datasetid);
 CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
@@ -258,8 +257,8 @@ CREATE TABLE jedi_datasets (
     nfileswaiting bigint NOT NULL DEFAULT 0,                -- files waiting for real co-jumbo jobs
     nfilesmissing bigint NOT NULL DEFAULT 0,                -- files lost, missing or broken
     CONSTRAINT jedi_datasets_pk PRIMARY KEY (datasetid, jeditaskid),
-    CONSTRAINT jedi_datasets_status_ck CHECK (status = ANY (ARRAY['defined', 'toupdate', 'pending',
-        'broken', 'ready', 'running', 'done', 'finished', 'failed', 'removed', 'prepared']))
+    CONSTRAINT jedi_datasets_status_ck CHECK (status = ANY
+        ('{defined,toupdate,pending,broken,ready,running,done,finished,failed,removed,prepared}'))
 ) WITH (fillfactor=70);
 CREATE INDEX jedi_datasets_container_ix ON jedi_datasets (containername, type) WHERE containername
     IS NOT NULL;
@@ -331,9 +330,9 @@ CREATE TABLE jedi_drafts (
     ended timestamptz,                                -- end
     document text NOT NULL,                           -- the job as JSON
     CONSTRAINT jedi_drafts_pk PRIMARY KEY (guid, kind, id),
-    CONSTRAINT jedi_drafts_kind_ck CHECK (kind = ANY (ARRAY['job', 'template'])),
-    CONSTRAINT jedi_drafts_status_ck CHECK (status = ANY (ARRAY['new', 'submitting', 'submitted',
-        'running', 'completing', 'completed', 'failed', 'killed', 'unknown'])),
+    CONSTRAINT jedi_drafts_kind_ck CHECK (kind = ANY ('{job,template}')),
+    CONSTRAINT jedi_drafts_status_ck CHECK (status = ANY
+        ('{new,submitting,submitted,running,completing,completed,failed,killed,unknown}')),
     CONSTRAINT jedi_drafts_template_ck CHECK (kind = 'job' OR status = 'new')
 );
 CREATE INDEX jedi_drafts_change_ix ON jedi_drafts (guid, kind, change);
@@ -584,33 +583,13 @@ CREATE TABLE jedi_jobs (
     hold_next text,                                         -- the hold that begins when the payload succeeds
     moving boolean GENERATED ALWAYS AS (status = ANY (ARRAY['assigned', 'transferring'])) STORED,  -- its files are on their way: assigned or transferring
     booked text,                                            -- the part of its life that its job set of events knows: started, ended
-    to_book boolean GENERATED ALWAYS AS (((kind = ANY (ARRAY['consumer', 'co_jumbo', 'clone',
-        'fine'])) AND (status = ANY (ARRAY['holding', 'finished', 'failed', 'cancelled', 'closed']))
-        AND (booked IS DISTINCT FROM 'ended')) OR ((kind = 'es_merge') AND (status = ANY
-        (ARRAY['finished', 'failed', 'cancelled', 'closed'])) AND (booked IS DISTINCT FROM 'ended'))
-        OR ((kind = 'clone') AND (status = ANY (ARRAY['starting', 'running'])) AND (booked IS
-        NULL))) STORED,  -- its job set of events has to look at it
+    to_book boolean GENERATED ALWAYS AS ((kind <> 'normal') AND jedi_job_to_book(kind, status,
+        booked)) STORED,  -- its job set of events has to look at it
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
-    CONSTRAINT jedi_jobs_finished_ck CHECK (status <> 'finished' OR postprocessed_at IS NOT NULL),
-    CONSTRAINT jedi_jobs_held_ck CHECK (hold_kind IS NULL OR CASE     WHEN hold_kind =
-        'manual_stage_in' THEN status = ANY (ARRAY['assigned', 'activated', 'throttled'])     WHEN
-        hold_kind = 'manual_stage_out' THEN status = ANY (ARRAY['holding', 'transferring',
-        'merging'])     WHEN hold_kind = 'failed_recoverable' THEN status = ANY (ARRAY['assigned',
-        'activated', 'throttled', 'sent', 'starting', 'running', 'holding', 'transferring',
-        'merging'])     WHEN hold_kind = 'user_request' THEN status = ANY (ARRAY['assigned',
-        'activated', 'throttled', 'sent', 'starting', 'running', 'holding', 'transferring',
-        'merging'])     ELSE false END),
-    CONSTRAINT jedi_jobs_postprocessed_ck CHECK (postprocessed_at IS NULL OR (status = ANY
-        (ARRAY['cancelled', 'closed', 'failed', 'finished']))),
-    CONSTRAINT jedi_jobs_purged_ck CHECK (purged_at IS NULL OR (status = ANY (ARRAY['cancelled',
-        'closed', 'failed', 'finished']))),
-    CONSTRAINT jedi_jobs_status_ck CHECK (status = ANY (ARRAY['pending', 'waiting', 'defined',
-        'assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding',
-        'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed'])),
-    CONSTRAINT jedi_jobs_substatus_ck CHECK (substatus = ANY (ARRAY['merge_failed',
-        'merge_cancelled', 'merge_closed', 'pilot_failed', 'es_heartbeat', 'es_merge_failed',
-        'es_retry', 'es_merge', 'es_wait', 'es_inaction', 'es_noevent', 'es_badstatus', 'jc_unlock',
-        'es_killed', 'es_unused', 'es_aborted']))
+    CONSTRAINT jedi_jobs_sound_ck CHECK (hold_kind IS NULL AND substatus IS NULL AND purged_at IS
+        NULL AND (status = 'finished') = (postprocessed_at IS NOT NULL) AND (status = ANY
+        ('{activated,sent,running,holding,finished}')) OR jedi_job_is_sound(status, substatus,
+        hold_kind, postprocessed_at, purged_at))
 ) WITH (fillfactor=45);
 CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
@@ -1032,8 +1011,8 @@ CREATE TABLE jedi_sites (
     queue text,                                             -- the batch system's queue or partition
     batch jsonb NOT NULL DEFAULT '{}',                      -- options of the batch system for pilots
     CONSTRAINT jedi_sites_pk PRIMARY KEY (site),
-    CONSTRAINT jedi_sites_status_ck CHECK (status = ANY (ARRAY['online', 'standby', 'brokeroff',
-        'test', 'offline', 'paused']))
+    CONSTRAINT jedi_sites_status_ck CHECK (status = ANY
+        ('{online,standby,brokeroff,test,offline,paused}'))
 );
 
 -- changes of sites
@@ -1072,8 +1051,8 @@ CREATE TABLE jedi_subjobs (
     superseded boolean NOT NULL DEFAULT false,  -- its input was cut again: it counts no longer
     override text NOT NULL DEFAULT '{}',        -- its differences from the job as JSON
     CONSTRAINT jedi_subjobs_pk PRIMARY KEY (guid, job, k),
-    CONSTRAINT jedi_subjobs_status_ck CHECK (status = ANY (ARRAY['new', 'submitting', 'submitted',
-        'running', 'completing', 'completed', 'failed', 'killed', 'unknown']))
+    CONSTRAINT jedi_subjobs_status_ck CHECK (status = ANY
+        ('{new,submitting,submitted,running,completing,completed,failed,killed,unknown}'))
 );
 
 -- keys under which tasks with their units were submitted, kept for ever
@@ -1197,11 +1176,8 @@ CREATE TABLE jedi_tasks (
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
     CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
     CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid),
-    CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY (ARRAY['registered', 'defined', 'assigning',
-        'ready', 'pending', 'scouting', 'scouted', 'running', 'prepared', 'done', 'failed',
-        'finished', 'aborting', 'toabort', 'aborted', 'finishing', 'topreprocess', 'preprocessing',
-        'tobroken', 'broken', 'toretry', 'toincexec', 'rerefine', 'paused', 'throttled',
-        'exhausted', 'passed', 'staging', 'staged', 'toreassign', 'reassigning']))
+    CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY
+        ('{registered,defined,assigning,ready,pending,scouting,scouted,running,prepared,done,failed,finished,aborting,toabort,aborted,finishing,topreprocess,preprocessing,tobroken,broken,toretry,toincexec,rerefine,paused,throttled,exhausted,passed,staging,staged,toreassign,reassigning}'))
 ) WITH (fillfactor=80);
 CREATE INDEX jedi_tasks_locked_ix ON jedi_tasks (lockedtime) WHERE lockedby IS NOT NULL;
 CREATE INDEX jedi_tasks_merging_ix ON jedi_tasks (status) WHERE rules @> '{"merge_output": true}';
@@ -1248,7 +1224,7 @@ CREATE TABLE jedi_tokens (
     scope text,                                            -- its use: read, submit or all
     used_at timestamptz,                                   -- last use, to the minute
     CONSTRAINT jedi_tokens_pk PRIMARY KEY (token_hash),
-    CONSTRAINT jedi_tokens_scope_ck CHECK (scope = ANY (ARRAY['read', 'submit', 'all']))
+    CONSTRAINT jedi_tokens_scope_ck CHECK (scope = ANY ('{read,submit,all}'))
 );
 
 -- the children of herds
@@ -1279,8 +1255,8 @@ CREATE TABLE jedi_users (
     webhook_secret text,                                   -- salt of the secret that signs them
     notices text NOT NULL DEFAULT 'tasks',                 -- tasks: notices of tasks; jobs: also of jobs
     CONSTRAINT jedi_users_pk PRIMARY KEY (username),
-    CONSTRAINT jedi_users_notices_ck CHECK (notices = ANY (ARRAY['tasks', 'jobs'])),
-    CONSTRAINT jedi_users_role_ck CHECK (role = ANY (ARRAY['user', 'production', 'operator'])),
+    CONSTRAINT jedi_users_notices_ck CHECK (notices = ANY ('{tasks,jobs}')),
+    CONSTRAINT jedi_users_role_ck CHECK (role = ANY ('{user,production,operator}')),
     CONSTRAINT jedi_users_webhook_secret_ck CHECK (NOT starts_with(webhook_secret, 'whsec_'))
 );
 

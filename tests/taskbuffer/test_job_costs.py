@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
@@ -11,8 +11,8 @@ from support.job_rows import make_jobs
 
 from jedi.agent.base import World
 from jedi.spec.jobs.wire import Beat, Report, Resources
-from jedi.taskbuffer.db.engine import plan_once, value
-from jedi.taskbuffer.jobs import dispatch, job_ends
+from jedi.taskbuffer.db.engine import fetched, plan_once, value
+from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, merging
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 
 JOBS = 300
@@ -38,12 +38,17 @@ def explain(engine: Engine, patch: pytest.MonkeyPatch) -> dict[str, tuple[float,
             own.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
             dearest[statement] = max(handled(own.fetchone()[0][0]["Plan"]))
 
-    def by_psycopg(tx: Connection, statement: str, values: Any) -> Any:
-        note(None, tx.connection.cursor(), statement, values)
-        return value(tx, statement, values)
+    def noting(run: Callable[..., Any]) -> Callable[..., Any]:
+        def by_psycopg(tx: Connection, statement: str, values: Any) -> Any:
+            note(None, tx.connection.cursor(), statement, values)
+            return run(tx, statement, values)
+
+        return by_psycopg
 
     event.listen(engine, "before_cursor_execute", note)
-    patch.setattr(dispatch, "value", by_psycopg)
+    for module in (dispatch, job_ends, jobs, merging):
+        for run in (value, fetched):
+            patch.setattr(module, run.__name__, noting(run), raising=False)
     return dearest
 
 

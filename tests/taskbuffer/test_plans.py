@@ -22,13 +22,15 @@ ONCE: dict[str, str | TextClause] = {
     "acquire": dispatch._TAKE,
     "repeat": dispatch._REPEAT,
     "report": dispatch._ACCEPT,
+    "report of starts": dispatch._ACCEPT_STARTS,
+    "report of ends": dispatch._ACCEPT_ENDS,
     "heartbeat": dispatch._BEAT,
     "reported": job_ends._REPORTED,
     "lock": jobs._LOCK,
     "lock only": jobs._LOCK_ONLY,
     "move": jobs._MOVE,
-    "ties": merging._TIES,
-    "lock datasets": job_ends._LOCK_DATASETS,
+    "move on": jobs._MOVE_ON,
+    "lock for ends": merging._LOCK,
     "settle": job_ends._SETTLE,
     "bad inputs": dispatch._SPOILT,
     "live output": dispatch._TAILS,
@@ -64,6 +66,12 @@ def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(
         way = node.get("Index Name", "")
         by_key = way.endswith(KEYS) and "Index Cond" in node
         assert way in QUEUES or by_key or "TID Cond" in node, node
+
+
+@pytest.mark.parametrize("name", [name for name, sql in ONCE.items() if isinstance(sql, str)])
+def test_psycopg_keeps_what_it_has_parsed(name: str) -> None:
+    """It parses longer statements anew each time (psycopg/_queries.py)."""
+    assert len(str(ONCE[name])) <= 4096
 
 
 def test_waiting_jobs_are_read_in_their_order(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -205,15 +206,29 @@ def plain(sql: str) -> str:
     return str(text(sql).compile(dialect=make_url("postgresql+psycopg://").get_dialect()()))
 
 
-def value(tx: Connection, statement: str, values: Mapping[str, Any]) -> Any:
-    """The first value of a `plain` statement, by psycopg itself: what SQLAlchemy adds would be a
-    tenth of the time that handing out a job takes. Its errors are those of SQLAlchemy."""
+def short(sql: str) -> str:
+    """A statement without remarks, in fewer characters: what has more than 4096 psycopg parses
+    anew each time. No literal of it holds `--`, a comma and a blank, or a blank beside a
+    parenthesis."""
+    words = " ".join(re.sub("--.*", "", sql).split())
+    return words.replace("( ", "(").replace(" )", ")").replace(", ", ",")
+
+
+def fetched(tx: Connection, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """The rows of a `plain` statement, by psycopg itself: what SQLAlchemy adds would be a tenth of
+    the time that handing out a job takes. Its errors are those of SQLAlchemy."""
     cursor: Any = tx.connection.cursor()
     try:
         with cursor:
-            return cursor.execute(statement, values).fetchone()[0]
+            rows: list[tuple[Any, ...]] = cursor.execute(statement, values).fetchall()
+            return rows
     except psycopg.Error as error:
         raise DBAPIError.instance(statement, None, error, psycopg.Error) from error
+
+
+def value(tx: Connection, statement: str, values: Mapping[str, Any]) -> Any:
+    """The first value of a `plain` statement; see `fetched`."""
+    return fetched(tx, statement, values)[0][0]
 
 
 _NOTIFY = plain("SELECT pg_notify(:channel, t) FROM unnest(string_to_array(:topics, ' ')) t")
@@ -222,6 +237,20 @@ _NOTIFY = plain("SELECT pg_notify(:channel, t) FROM unnest(string_to_array(:topi
 def notifying() -> bool:
     """False if notifications are switched off (JEDI_NOTIFY=off): agents then only poll."""
     return os.environ.get("JEDI_NOTIFY", "on") != "off"
+
+
+def waking(condition: str, topic: str) -> str:
+    """SQL: wakes listeners to a topic at commit if a condition holds, in a statement that has other
+    work; a way there and back less than `wake`. Its bind :channel is `channel()`."""
+    return (
+        f"CASE WHEN CAST(:channel AS text) IS NOT NULL AND {condition} "
+        f"THEN CAST(pg_notify(:channel, '{topic}') AS text) END"
+    )
+
+
+def channel() -> str | None:
+    """The bind of `waking`; None if notifications are switched off."""
+    return CHANNEL if notifying() else None
 
 
 KNOBS = "knobs"

@@ -17,7 +17,15 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile, ReportedJob
-from jedi.taskbuffer.db.engine import IN_ORDER, plain, value, wake
+from jedi.taskbuffer.db.engine import (
+    IN_ORDER,
+    channel,
+    fetched,
+    plain,
+    short,
+    value,
+    waking,
+)
 from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.db.sql_lists import (
     CONSUMER_KINDS,
@@ -29,7 +37,7 @@ from jedi.taskbuffer.db.sql_lists import (
 from jedi.taskbuffer.events import consumer_ends, heirs
 from jedi.taskbuffer.jobs import merging, retry_rules
 from jedi.taskbuffer.jobs.dispatch import STAGING, staging
-from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
+from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.users import outbox
 
 
@@ -39,13 +47,8 @@ class JobEnd(JobMove):
     __slots__ = ()
 
 
-_LOCK_DATASETS = text("""
-SELECT FROM jedi_datasets WHERE datasetid IN (
-  SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
-ORDER BY datasetid FOR NO KEY UPDATE
-""")
-
-_SETTLE = text(f"""
+_SETTLE = plain(
+    short(f"""
 WITH e AS (
   SELECT c.fileid, c.datasetid, s.innocent, s.unmerged,
     s.unmerged AND c.status = 'pending' AS unmade,
@@ -102,13 +105,14 @@ WITH e AS (
                        ELSE coalesce(d.neventsused, 0) + g.events END
   FROM g WHERE d.datasetid = g.datasetid
 )
-SELECT coalesce(sum(released), 0) > 0 AS ready,
-  coalesce(sum(finished + failed + missing), 0) > 0 AS done,
+SELECT {waking("sum(released) > 0", "files:ready")},
+  {waking("sum(finished + failed + missing) > 0", "files:done")},
   EXISTS (SELECT FROM jedi_events WHERE pandaid = ANY(CAST(:ids AS bigint[]))
     AND job_processid = 0) AS ranges,
   {outbox.ASKED} AS asked
 FROM g
 """)
+)
 
 
 _CODE = states.EVENT_CODES
@@ -131,8 +135,7 @@ WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND e.job_processid = 0
 def lock(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
     """Lock jobs and those that end with them, in one order; their present statuses. A caller that
     moves some of them after others does this first."""
-    tied, _ = merging.ties(tx, panda_ids)
-    return lock_jobs(tx, [*panda_ids, *tied])
+    return merging.lock(tx, panda_ids).statuses
 
 
 def end_jobs(
@@ -155,14 +158,14 @@ def end_jobs(
     killed in merging loses its pieces.
     """
     ids = [end.panda_id for end in ends]
-    tied, bound = merging.ties(tx, ids)
-    if tied:
-        lock_jobs(tx, [*ids, *tied])
-    ended = move_jobs(tx, [e for e in ends if e.panda_id not in bound], agent, sources)
+    if not ids:
+        return []
+    _, makers, bound = merging.lock(tx, ids, datasets=True)
+    free = [end for end in ends if end.panda_id not in bound]
+    ended = move_jobs(tx, free, agent, sources, locked=True)
     if ended:
         through = {job.panda_id for job in ended}
-        tied = {maker: merger for maker, merger in tied.items() if merger in through}
-        tx.execute(_LOCK_DATASETS, {"ids": [*through, *tied]})
+        tied = {maker: merger for maker, merger in makers.items() if merger in through}
         heirs.take_over(tx, ended, agent)
         consumer_ends.reopen(tx, ended)
         if failed := [job.panda_id for job in ended if job.target == "failed"]:
@@ -190,12 +193,11 @@ def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Files, datasets and events of jobs that have ended; their datasets are locked."""
     if panda_ids:
         ids = {"ids": list(panda_ids)}
-        ready, done, ranges, asked = tx.execute(_SETTLE, ids).one()
+        [(*_, ranges, asked)] = fetched(tx, _SETTLE, {**ids, "channel": channel()})
         if ranges:
             tx.execute(_END_EVENTS, ids)
         if asked:
             outbox.notify_of_jobs(tx, panda_ids)
-        wake(tx, *["files:ready"] * ready, *["files:done"] * done)
 
 
 _PREPARE = text(f"""

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.core.kills import KILLS
-from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.engine import fetched, plain, short, value, wake
+from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL
 
 NOTE = """
@@ -23,7 +23,7 @@ l AS (
   SELECT site, workqueue_id, gshare, resource_type, s.status, sum(s.n), sum(s.n * cores)
   FROM u, LATERAL (VALUES (u.source, -1), (u.status, 1)) s(status, n)
   WHERE u.source <> u.status
-  GROUP BY site, workqueue_id, gshare, resource_type, s.status HAVING sum(s.n) <> 0
+  GROUP BY 1, 2, 3, 4, 5 HAVING sum(s.n) <> 0
 )
 """
 """Tail of every statement that moves jobs. It reads a CTE `u` with pandaid, jeditaskid, source,
@@ -60,8 +60,24 @@ _LOCK = text("""
 SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY pandaid FOR NO KEY UPDATE
 """)
-_LOCK_ONLY = text(f"SELECT count(*) FROM ({_LOCK.text}) locked")
-_MOVE = text(f"""
+_LOCK_ONLY = plain(f"SELECT count(*) FROM ({_LOCK.text}) locked")
+_GONE = """
+gone AS (
+  DELETE FROM jedi_job_ready r USING old
+  WHERE r.pandaid = old.id AND old.source = 'activated'
+), """
+_CAME = """
+came AS (
+  INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
+                              disk_mb)
+  SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
+  FROM u WHERE status = 'activated' AND source <> 'activated' AND hold_kind IS NULL
+), """
+
+
+def _moving(gone: str = "", came: str = "") -> str:
+    """The statement that moves jobs, with its parts for the queue of activated jobs."""
+    return f"""
 WITH m AS (
   SELECT *, target IN ({JOB_FINAL}) AS ended,
     target IN ({JOB_FINAL}) AND target <> 'finished' AS bad
@@ -77,10 +93,7 @@ WITH m AS (
     -- what a person holds is not stored meanwhile
     AND (m.target NOT IN ('transferring', 'merging', 'finished')
          OR coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable')
-), gone AS (
-  DELETE FROM jedi_job_ready r USING old
-  WHERE r.pandaid = old.id AND old.source = 'activated'
-), u AS (
+), {gone}u AS (
   UPDATE jedi_jobs j SET status = m.target, statechangetime = jedi_now(),
     endtime = CASE WHEN m.ended THEN coalesce(j.endtime, jedi_now()) ELSE j.endtime END,
     postprocessed_at = CASE WHEN m.ended THEN jedi_now() END,
@@ -98,15 +111,15 @@ WITH m AS (
   RETURNING j.pandaid, j.jeditaskid, m.source, j.status, j.site, j.workqueue_id, j.gshare,
             j.resource_type, j.cores, j.priority, j.memory_mb, j.walltime_s, j.disk_mb,
             j.hold_kind, j.kind, m.code, m.reason
-), came AS (
-  INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
-                              disk_mb)
-  SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
-  FROM u WHERE status = 'activated' AND source <> 'activated' AND hold_kind IS NULL
-), {NOTE}
-SELECT pandaid AS panda_id, jeditaskid AS jedi_task_id, source, status AS target, kind, code
-FROM u ORDER BY pandaid
-""")
+), {came}{NOTE}
+SELECT pandaid, jeditaskid, source, status, kind, code FROM u ORDER BY pandaid
+"""
+
+
+_MOVE = plain(short(_moving(_GONE, _CAME)))
+_MOVE_ON = plain(short(_moving()))
+"""The same for jobs that neither leave the queue of activated jobs nor come into it. The rows of
+both are those of MovedJob."""
 
 
 def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
@@ -115,10 +128,16 @@ def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
 
 
 def move_jobs(
-    tx: Connection, moves: Sequence[JobMove], agent: str, sources: Iterable[str]
+    tx: Connection,
+    moves: Sequence[JobMove],
+    agent: str,
+    sources: Iterable[str],
+    *,
+    locked: bool = False,
 ) -> list[MovedJob]:
     """Set statuses of jobs whose present one is in `sources`; log, statistics and the queue of
     activated jobs follow in the same statement. Others are left alone: compare the result.
+    `locked`: an earlier statement has locked them.
 
     Terminal statuses are the business of `jobs_end.end_jobs`, which calls this and settles files.
     """
@@ -126,11 +145,12 @@ def move_jobs(
         return []
     # A statement of its own: one that begins before it has to wait for the job does not see what
     # the other one put into the queue.
-    tx.execute(_LOCK_ONLY, {"ids": [m.panda_id for m in moves]})
+    if not locked:
+        value(tx, _LOCK_ONLY, {"ids": [m.panda_id for m in moves]})
     alike = [(m.target, m.code, m.reason, m.error_source) for m in moves]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(alike), 1)}
     targets, codes, reasons, blames = map(list, zip(*kinds, strict=True))
-    values = {
+    values: dict[str, Any] = {
         "ids": [m.panda_id for m in moves],
         "seqs": [m.lock_seq for m in moves],
         "kinds": [kinds[kind] for kind in alike],
@@ -142,7 +162,9 @@ def move_jobs(
         "kills": list(KILLS),
         "agent": agent,
     }
-    moved = rows_of(MovedJob, tx.execute(_MOVE, values))
+    queued = "activated" in {*values["sources"], *targets}
+    statement = _MOVE if queued else _MOVE_ON
+    moved = [MovedJob._make(row) for row in fetched(tx, statement, values)]
     wake(tx, *sorted({f"job:{m.target}" for m in moved if m.target in states.JOB_LIVE}))
     return moved
 

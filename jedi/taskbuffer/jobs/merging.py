@@ -22,7 +22,7 @@ from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.spec.tasks.rows import ClaimedTask
-from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.engine import plain, value, wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED, MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
@@ -81,7 +81,7 @@ def await_merge(tx: Connection, moves: Sequence[JobMove], agent: str, tries: int
 
 # --------------------------------------------------------------------------- makers: the end
 
-_TIES = text(f"""
+_TIES = f"""
 SELECT c.outpandaid AS maker, min(m.pandaid) AS merger,
   bool_and(f.type IN ({OUTPUT_TYPES})) AS bound
 FROM jedi_jobs m JOIN jedi_job_files f USING (pandaid) JOIN jedi_dataset_contents c USING (fileid)
@@ -90,7 +90,7 @@ WHERE m.pandaid = ANY(CAST(:ids AS bigint[])) AND (
   OR m.status = 'merging' AND f.type IN ({OUTPUT_TYPES}) AND c.status = 'running'
     AND c.type IN ({PRE_MERGE_TYPES}))
 GROUP BY c.outpandaid, m.kind = 'merge'
-""")
+"""
 
 
 _MERGE_JOBS = text(f"""
@@ -108,21 +108,43 @@ ORDER BY maker
 """)
 
 
-class MergeTie(NamedTuple):
-    """A job and the merge job of its files; `bound`: the job can't end before the merge job."""
+_LOCK = plain(f"""
+WITH t AS MATERIALIZED ({_TIES}), k AS MATERIALIZED (
+  SELECT array_agg(maker) FILTER (WHERE NOT bound) || CAST(:ids AS bigint[]) AS ids FROM t
+), j AS MATERIALIZED (
+  SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY((SELECT ids FROM k)::bigint[])
+  ORDER BY pandaid FOR NO KEY UPDATE
+), d AS MATERIALIZED (
+  SELECT datasetid FROM jedi_datasets WHERE :datasets AND (SELECT count(*) FROM j) > 0
+    AND datasetid = ANY(ARRAY(
+      SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY((SELECT ids FROM k)::bigint[])))
+  ORDER BY datasetid FOR NO KEY UPDATE
+)
+SELECT json_build_array((SELECT json_agg(json_build_array(maker, merger, bound)) FROM t),
+  (SELECT json_object_agg(pandaid, status) FROM j WHERE NOT :datasets), (SELECT count(*) FROM d))
+""")
 
-    maker: int
-    merger: int
-    bound: bool
+
+class Locked(NamedTuple):
+    """Jobs that were locked with what ends with them, and their present statuses, unless datasets
+    were locked, too. `makers`: those of the files of merge jobs, each with its merge job; `bound`:
+    those whose files a merge job has. They end with it and not before, or what they made could be
+    merged and made again."""
+
+    statuses: dict[int, str]
+    makers: dict[int, int]
+    bound: set[int]
 
 
-def ties(tx: Connection, panda_ids: Sequence[int]) -> tuple[dict[int, int], set[int]]:
-    """The ties of jobs to others: the makers of the files of merge jobs among them, each with its
-    merge job; and the jobs among them whose files a merge job has. Those end with it and not
-    before, or what they made could be merged and made again."""
-    rows = rows_of(MergeTie, tx.execute(_TIES, {"ids": list(panda_ids)}))
-    makers = {row.maker: row.merger for row in rows if not row.bound}
-    return makers, {row.maker for row in rows if row.bound}
+def lock(tx: Connection, panda_ids: Sequence[int], *, datasets: bool = False) -> Locked:
+    """Lock jobs and the makers of what they merge, in one order, and after them the datasets of
+    their files, if it is to be: one statement, since each is a way there and back."""
+    ties, statuses, _ = value(tx, _LOCK, {"ids": list(panda_ids), "datasets": datasets})
+    return Locked(
+        {int(job): status for job, status in (statuses or {}).items()},
+        {maker: merger for maker, merger, bound in ties or () if not bound},
+        {maker for maker, _, bound in ties or () if bound},
+    )
 
 
 def merge_jobs(tx: Connection, makers: Sequence[int]) -> dict[int, int]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from alembic import op
 
-revision = "0033"
-down_revision = "0032"
+revision = "0034"
+down_revision = "0033"
 
 LISTS = {
     "ddm_datasets": ["state"],
