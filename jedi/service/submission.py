@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,11 @@ from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.spec.tasks.placeholders import TASK_ID
 from jedi.spec.tasks.preprocessing import is_reported
 from jedi.spec.tasks.text import examine
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets, recovery
 from jedi.taskbuffer.scheduling import queues
-from jedi.taskbuffer.tasks import family, new_tasks
+from jedi.taskbuffer.scheduling.queues import WorkQueue
+from jedi.taskbuffer.tasks import family, new_tasks, submitting
 from jedi.taskbuffer.tasks.new_tasks import NewTask
-from jedi.taskbuffer.users import users
 from jedi.taskrefiner.refine import Refiner
 
 
@@ -151,21 +150,23 @@ def check(
     params, problems = examine(found.document)
     if params is None:
         raise BadInput(problems)
-    settings = knobs.load(tx)
-    problems += person(params, who, users.role(tx, who))
-    priority = _priority(tx, params, params.user_name or who)
-    problems += _queue(tx, params, params.user_name or who, priority)
+    owner = params.user_name or who
+    known = submitting.facts(tx, who, owner, params.task_name)
+    settings = known.knobs
+    problems += person(params, who, known.role)
+    priority = _priority(params, known.gridpref)
+    problems += _queue(tx, params, owner, priority, known.queues)
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
     problems += splitter_problems(params, explicit=explicit)
     problems += _inputs(tx, ddm, params)
     problems += uncounted_events(ddm, params, settings)
     makers = _makers(tx, params)
-    earlier = resubmission.find(tx, params.user_name or who, params, makers.values())
+    earlier = resubmission.find(known.newest, params, makers.values())
     problems += _lost(tx, ddm, params)
     if earlier is None:
         problems += _outputs(tx, ddm, params, makers)
-    parent_id, no_parent = _parent(tx, params, params.user_name or who)
+    parent_id, no_parent = _parent(tx, params, owner)
     problems += no_parent
     sandbox, bad_files = packed(files, params.sandbox, int(settings.sandbox.max_mb))
     problems += bad_files
@@ -180,7 +181,7 @@ def check(
     return Checked(
         params=params,
         warnings=(*found.warnings, *cautions(ddm, params)),
-        owner=params.user_name or who,
+        owner=owner,
         task_type=params.task_type or "anal",
         priority=priority,
         sandbox=sandbox,
@@ -189,10 +190,12 @@ def check(
     )
 
 
-def _queue(tx: Connection, params: TaskParams, owner: str, priority: int) -> Iterator[Problem]:
+def _queue(
+    tx: Connection, params: TaskParams, owner: str, priority: int, every: Sequence[WorkQueue]
+) -> Iterator[Problem]:
     """A work queue takes the task, as far as the task before refining shows."""
     row, name = row_of(params, owner, priority), params.work_queue_name
-    (found,) = queues.match(tx, [row], [name])
+    (found,) = queues.match(tx, [row], [name], every)
     if found.queue is not None:
         return
     if name:
@@ -206,18 +209,18 @@ def _queue(tx: Connection, params: TaskParams, owner: str, priority: int) -> Ite
         rule = f"no active work queue takes the task ({', '.join(found.asked)})"
         yield Problem(path, label, rule, "Compare it with the output of: jedi queue list")
         return
-    labels = {q.queue_type for q in queues.matchable(tx) if q.vo == params.vo}
+    labels = {q.queue_type for q in queues.matchable(every) if q.vo == params.vo}
     known = ", ".join(sorted(labels)) or "none"
     rule = f"no active work queue of vo {params.vo} serves it"
     yield Problem(path, label, rule, suggest(label, labels, f"Labels of this vo: {known}"))
 
 
-def _priority(tx: Connection, params: TaskParams, owner: str) -> int:
+def _priority(params: TaskParams, gridpref: str) -> int:
     """The first priority of the task."""
     return task_priority(
         params.task_priority,
         params.task_type or "anal",
-        users.gridpref(tx, owner),
+        gridpref,
         params.working_group,
     )
 

@@ -19,7 +19,7 @@ from jedi.spec.tasks.placeholders import MIDDLE, SERIAL, TASK_ID, UNIT, split_ou
 _REDIRECTED = re.compile(r">\s*([^\s<>|&;-][^\s<>|&;]*)\s+$")
 """A word after a redirection, right before the name of an output."""
 
-_NUMBERS = 1000
+_NUMBERS = 100
 _DATASETS = 20
 """Number of serial numbers, and of datasets in a container, that the checks try."""
 

@@ -79,7 +79,7 @@ def from_database(tx: Connection, ddm: PlanCatalogue, seed: int = 0) -> SystemSt
         resource_types=tuple(new_tasks.resource_types(tx)),
         queues=tuple(
             KnownQueue(row.queue_id, row.queue_name, row.vo, row.queue_type, row.criteria)
-            for row in queues.matchable(tx)
+            for row in queues.matchable(queues.all_queues(tx))
         ),
         pledges=tuple(decisions.work_at_nuclei(tx)),
     )

@@ -29,9 +29,9 @@ _CANCELLED = "57014"
 
 _MATCH = """
 SELECT {found} AS found, t.vo, t.prodsourcelabel AS label, t.processingtype
-FROM unnest(CAST(:rows AS text[])) WITH ORDINALITY r(doc, place)
-  LEFT JOIN jedi_tasks j ON j.jeditaskid = CAST(CAST(r.doc AS jsonb) ->> 'jeditaskid' AS bigint),
-  jsonb_populate_record(j, CAST(r.doc AS jsonb)) t
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) WITH ORDINALITY r(doc, place)
+  LEFT JOIN jedi_tasks j ON j.jeditaskid = CAST(r.doc ->> 'jeditaskid' AS bigint),
+  jsonb_populate_record(j, r.doc) t
 ORDER BY r.place
 """
 
@@ -65,20 +65,23 @@ class QueueMatch:
 
 
 def match(
-    tx: Connection, rows: Sequence[Mapping[str, Any]], names: Sequence[str | None]
+    tx: Connection,
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str | None],
+    known: Sequence[WorkQueue] | None = None,
 ) -> list[QueueMatch]:
     """The work queue of each task: the active one of its vo that it names, or the first, by order,
     of its vo and prodSourceLabel whose criteria hold. Partitions are never matched: tasks belong to
     their sub-queues.
 
     `rows` are columns of jedi_tasks under their SQL names; with jeditaskid, what is left out is as
-    in the database.
+    in the database. `known`: all queues, if they were read before.
     """
-    found = matchable(tx)
+    found = matchable(all_queues(tx) if known is None else known)
     cases, values = _conditions(found)
     whens = "".join(f" WHEN {case} THEN {n}" for n, case in enumerate(cases))
     first = f"CASE{whens} END" if cases else "CAST(NULL AS integer)"
-    hits = tx.execute(_matching(first), {**values, "rows": _texts(rows)})
+    hits = tx.execute(_matching(first), {**values, "rows": _document(rows)})
     matches = []
     for hit, name in zip(hits, names, strict=True):
         mine = [q for q in found if q.vo == hit.vo and (name or q.queue_type == hit.label)]
@@ -91,13 +94,13 @@ def match(
 
 def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """The ids of all work queues whose criteria hold for each task, in order."""
-    found = matchable(tx)
+    found = matchable(all_queues(tx))
     cases, values = _conditions(found)
     which = ", ".join(
         f"CASE WHEN {case} THEN {row.queue_id} END" for row, case in zip(found, cases, strict=True)
     )
     every = f"array_remove(CAST(ARRAY[{which}] AS int[]), NULL)"
-    return list(tx.scalars(_matching(every), {**values, "rows": _texts(rows)}))
+    return list(tx.scalars(_matching(every), {**values, "rows": _document(rows)}))
 
 
 @lru_cache(maxsize=16)
@@ -106,9 +109,8 @@ def _matching(found: str) -> TextClause:
     return text(_MATCH.format(found=found))
 
 
-def matchable(tx: Connection) -> list[WorkQueue]:
-    """The queues that tasks may belong to, in the order in which they are tried."""
-    rows = all_queues(tx)
+def matchable(rows: Sequence[WorkQueue]) -> list[WorkQueue]:
+    """The queues that tasks may belong to, of all, in the order in which they are tried."""
     partitions = {row.partitionid for row in rows}
     return [
         row
@@ -193,8 +195,8 @@ def criterion(queue: WorkQueue, prefix: str) -> Criterion:
     return compile_criterion(queue.criteria, queue.variables, COLUMNS, prefix)
 
 
-def _texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [json.dumps(dict(row), default=str) for row in rows]
+def _document(rows: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps([dict(row) for row in rows], default=str)
 
 
 _ALL_QUEUES = text("""

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.refined import RefinedTask, TaskColumns
-from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.engine import channel, fetched, plain, waking
 from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
@@ -43,7 +43,7 @@ class NewTask:
     """None: the next one."""
 
 
-_INSERT = text("""
+_INSERT = plain(f"""
 WITH t AS (
   INSERT INTO jedi_tasks
     (jeditaskid, reqid, parent_tid, prodsourcelabel, taskname, username, workinggroup, countrygroup,
@@ -64,7 +64,7 @@ WITH t AS (
     (jeditaskid, status, agent, reason_code, reason, attemptnr, username)
   SELECT jeditaskid, status, 'submission', 'submitted', 'submitted', attemptnr, username FROM t
 )
-SELECT jeditaskid FROM t
+SELECT jeditaskid, {waking("true", "task:registered")} FROM t
 """)
 
 
@@ -72,10 +72,8 @@ def insert_task(tx: Connection, task: NewTask) -> int | None:
     """Store a task with its parameters and wake the refiner; its id. None if the user's key was
     taken, also by a submission that ended just now."""
     values = {name: getattr(task, name) for name in NewTask.__dataclass_fields__}
-    task_id: int | None = tx.scalar(_INSERT, {**values, "params": json.dumps(task.params)})
-    if task_id is not None:
-        wake(tx, "task:registered")
-    return task_id
+    values |= {"params": json.dumps(task.params), "channel": channel()}
+    return next((task_id for task_id, _ in fetched(tx, _INSERT, values)), None)
 
 
 _SESSION = text("SELECT pg_backend_pid()")
