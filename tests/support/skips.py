@@ -45,5 +45,5 @@ def _found(config: pytest.Config) -> list[str]:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if not path or hasattr(config, "workerinput") or reporter is None or not is_all(config):
         return []
-    skipped = {report.nodeid for report in reporter.stats.get("skipped", ())}
+    skipped = {report.nodeid.partition("[")[0] for report in reporter.stats.get("skipped", ())}
     return differences(skipped, Path(path).read_text())
