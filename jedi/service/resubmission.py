@@ -21,8 +21,7 @@ from jedi.service.commands import command
 from jedi.spec.tasks.incremental import CHANGEABLE, INPUTS, same_but_inputs
 from jedi.spec.tasks.params import TaskParams
 from jedi.spec.tasks.text import examine
-from jedi.taskbuffer.tasks import new_tasks
-from jedi.taskbuffer.tasks.family import TaskStatus
+from jedi.taskbuffer.tasks import family, new_tasks
 from jedi.taskcommando.commands import ANEW, COMMANDS
 
 _ABOUT_SUBMISSION = (
@@ -41,11 +40,11 @@ class Earlier:
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
-def find(row: TaskStatus | None, params: TaskParams, makers: Collection[int]) -> Earlier | None:
-    """Return the task that these parameters resubmit, if the owner's last task of this name, `row`,
-    is one; `makers` are those of the output datasets."""
-    if params.allow_task_duplication or params.lost_files:
+def find(tx: Connection, owner: str, params: TaskParams, makers: Collection[int]) -> Earlier | None:
+    """Return the task that these parameters resubmit; `makers` are those of the output datasets."""
+    if params.allow_task_duplication or params.lost_files or not makers:
         return None
+    row = family.newest(tx, owner, params.task_name)
     if row is None or row.jedi_task_id not in makers:
         return None
     ended = row.status == "broken" or row.status in COMMANDS["incexec"].allowed

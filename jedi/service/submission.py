@@ -151,18 +151,21 @@ def check(
     if params is None:
         raise BadInput(problems)
     owner = params.user_name or who
-    known = submitting.facts(tx, who, owner, params.task_name)
-    settings = known.knobs
-    problems += person(params, who, known.role)
-    priority = _priority(params, known.gridpref)
-    problems += _queue(tx, params, owner, priority, known.queues)
+    facts = submitting.facts(tx, who, owner)
+    settings = facts.knobs
+    problems += person(params, who, facts.role)
+    task_type = params.task_type or "anal"
+    priority = task_priority(params.task_priority, task_type, facts.gridpref, params.working_group)
+    known = queues.matchable(facts.queues)
+    if not queues.takes_any(known, params.vo, params.prod_source_label, params.work_queue_name):
+        problems += _queue(tx, params, row_of(params, owner, priority), known)
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
     problems += splitter_problems(params, explicit=explicit)
     problems += _inputs(tx, ddm, params)
     problems += uncounted_events(ddm, params, settings)
     makers = _makers(tx, params)
-    earlier = resubmission.find(known.newest, params, makers.values())
+    earlier = resubmission.find(tx, owner, params, makers.values())
     problems += _lost(tx, ddm, params)
     if earlier is None:
         problems += _outputs(tx, ddm, params, makers)
@@ -182,7 +185,7 @@ def check(
         params=params,
         warnings=(*found.warnings, *cautions(ddm, params)),
         owner=owner,
-        task_type=params.task_type or "anal",
+        task_type=task_type,
         priority=priority,
         sandbox=sandbox,
         parent_id=parent_id,
@@ -191,17 +194,17 @@ def check(
 
 
 def _queue(
-    tx: Connection, params: TaskParams, owner: str, priority: int, every: Sequence[WorkQueue]
+    tx: Connection, params: TaskParams, row: Mapping[str, Any], known: Sequence[WorkQueue]
 ) -> Iterator[Problem]:
     """A work queue takes the task, as far as the task before refining shows."""
-    row, name = row_of(params, owner, priority), params.work_queue_name
-    (found,) = queues.match(tx, [row], [name], every)
+    name = params.work_queue_name
+    (found,) = queues.match(tx, [row], [name], known)
     if found.queue is not None:
         return
     if name:
         rule = f"no active work queue of vo {params.vo} has this name"
-        known = ", ".join(found.asked) or "none"
-        remedy = suggest(name, found.asked, f"Leave it out, or choose among: {known}")
+        others = ", ".join(found.asked) or "none"
+        remedy = suggest(name, found.asked, f"Leave it out, or choose among: {others}")
         yield Problem("workQueueName", name, rule, remedy)
         return
     path, label = "prodSourceLabel", params.prod_source_label
@@ -209,20 +212,10 @@ def _queue(
         rule = f"no active work queue takes the task ({', '.join(found.asked)})"
         yield Problem(path, label, rule, "Compare it with the output of: jedi queue list")
         return
-    labels = {q.queue_type for q in queues.matchable(every) if q.vo == params.vo}
-    known = ", ".join(sorted(labels)) or "none"
+    labels = {q.queue_type for q in known if q.vo == params.vo}
+    others = ", ".join(sorted(labels)) or "none"
     rule = f"no active work queue of vo {params.vo} serves it"
-    yield Problem(path, label, rule, suggest(label, labels, f"Labels of this vo: {known}"))
-
-
-def _priority(params: TaskParams, gridpref: str) -> int:
-    """The first priority of the task."""
-    return task_priority(
-        params.task_priority,
-        params.task_type or "anal",
-        gridpref,
-        params.working_group,
-    )
+    yield Problem(path, label, rule, suggest(label, labels, f"Labels of this vo: {others}"))
 
 
 def row_of(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from jedi.spec.tasks.placeholders import MIDDLE, SERIAL, TASK_ID, UNIT, split_ou
 _REDIRECTED = re.compile(r">\s*([^\s<>|&;-][^\s<>|&;]*)\s+$")
 """A word after a redirection, right before the name of an output."""
 
-_NUMBERS = 100
+_NUMBERS = 1000
 _DATASETS = 20
 """Number of serial numbers, and of datasets in a container, that the checks try."""
 
@@ -68,9 +68,11 @@ def _alike(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:
             for plain in islice(_plain(ddm, name), _DATASETS)]  # fmt: skip
     for item in params.items(OutputItem):
         template = split_output(item.value)[1]
-        names = [template.replace(SERIAL, serial) for serial in _serials()]
         if any(mark in template for mark in (MIDDLE, TASK_ID, f"${{{UNIT}/")):
             names = []
+        else:  # `join` takes a third of the time of `replace`
+            pieces = template.split(SERIAL)
+            names = [serial.join(pieces) for serial in _serials()]
         for dataset in dict.fromkeys(read):
             if there := _there(ddm, dataset, names):
                 yield (
@@ -123,4 +125,4 @@ def _there(ddm: CautionCatalogue, dataset: str, names: list[str]) -> list[str]:
         located = ddm.locate(dataset, names) if names else {}
     except NotFound:
         return []
-    return [name for name in names if located.get(name)]
+    return [name for name in names if located.get(name)] if any(located.values()) else []

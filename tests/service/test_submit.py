@@ -20,9 +20,10 @@ from jedi_client.sandbox import bundle
 from sqlalchemy import Engine, text
 from support.helpers import put_file_dataset
 
+from benchmarks.common import statements
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
-from jedi.service import commands, submission, tasks
+from jedi.service import commands, queues, submission, tasks
 from jedi.service.submission import Submitted
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
@@ -90,6 +91,33 @@ def test_nothing_is_stored_on_error(world: World, submit: Submit) -> None:
     }  # fmt: skip
     for table in ("jedi_tasks", "jedi_taskparams", "jedi_sandboxes", "jedi_tasks_statuslog"):
         assert not rows(world.engine, f"SELECT FROM {table}")
+
+
+def test_a_submission_reads_once_and_writes_once(world: World, submit: Submit) -> None:
+    """Most of its time is ways to the database and back: eight statements before, two now."""
+    own = {**OUTPUT, "dataset": "a:out.$JEDITASKID"}
+    with statements(world.engine) as seen:
+        submit(document(jobParameters=[own]))
+    assert [sql.split()[0] for sql in seen] == ["SELECT", "WITH"]
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize(
+    ("first", "taken"), [("criteria: coreCount > 1", False), ("queue_order: 2", True)]
+)
+def test_criteria_decide_unless_the_first_queue_has_none(
+    world: World, submit: Submit, first: str, taken: bool
+) -> None:
+    queue = "- {queue_id: 1, queue_name: q, queue_type: user, vo: local, %s}"
+    with world.engine.begin() as tx:
+        tx.execute(text("DELETE FROM jedi_work_queue"))
+        queues.import_queues(tx, "me", queue % first)
+    if taken:
+        assert submit(document(coreCount=1)).created
+    else:
+        (problem,) = refused(submit, document(coreCount=1))
+        assert problem.rule == "no active work queue takes the task (q)"
+        assert submit(document(coreCount=8)).created
 
 
 def test_a_mistyped_site_gets_a_suggestion(submit: Submit) -> None:

@@ -84,12 +84,27 @@ def match(
     hits = tx.execute(_matching(first), {**values, "rows": _document(rows)})
     matches = []
     for hit, name in zip(hits, names, strict=True):
-        mine = [q for q in found if q.vo == hit.vo and (name or q.queue_type == hit.label)]
+        mine = _candidates(found, hit.vo, hit.label, name)
         first_fit = None if hit.found is None else found[hit.found]
         queue = next((q for q in mine if q.queue_name == name), None) if name else first_fit
         asked = tuple(q.queue_name for q in mine)
         matches.append(QueueMatch(queue, asked, hit.label, hit.processingtype))
     return matches
+
+
+def takes_any(found: Sequence[WorkQueue], vo: str, label: str, name: str | None) -> bool:
+    """Return True if a task of this vo and prodSourceLabel has a queue whatever its other columns
+    are: the one that it names, or the first one without criteria. `found`: matchable queues."""
+    mine = _candidates(found, vo, label, name)
+    if name:
+        return any(q.queue_name == name for q in mine)
+    return bool(mine) and not (mine[0].criteria or mine[0].variables)
+
+
+def _candidates(
+    found: Iterable[WorkQueue], vo: str | None, label: str | None, name: str | None
+) -> list[WorkQueue]:
+    return [q for q in found if q.vo == vo and (name or q.queue_type == label)]
 
 
 def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:

@@ -1,5 +1,5 @@
-"""All facts of a submission that depend on its text alone, in one statement: a submission consists
-of ways there and back."""
+"""Facts about the system and the submitter that the checks of every submission need, in one
+statement: most of the time of a submission is ways to the database and back."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from jedi.core.knobs import Knobs
 from jedi.taskbuffer.db.engine import plain, value
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling.queues import WorkQueue
-from jedi.taskbuffer.tasks.family import TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionFacts:
     """The role of the submitter, the owner's special permissions (letters of GRIDPREF), the knobs
-    in force, all work queues in their order, and the owner's last task of this name."""
+    in force, and all work queues in their order."""
 
     role: str
     gridpref: str
     knobs: Knobs
     queues: list[WorkQueue]
-    newest: TaskStatus | None
 
 
 _FACTS = plain(f"""
@@ -34,21 +32,16 @@ SELECT json_build_array(
   (SELECT json_object_agg(component || '.' || key, value ORDER BY component, key)
    FROM jedi_knobs),
   (SELECT json_agg(json_build_array({", ".join(WorkQueue._fields)})
-     ORDER BY queue_order NULLS LAST, queue_id) FROM jedi_work_queue),
-  (SELECT json_build_array(jeditaskid, status) FROM jedi_tasks
-   WHERE username = :owner AND taskname = :name ORDER BY jeditaskid DESC LIMIT 1))
+     ORDER BY queue_order NULLS LAST, queue_id) FROM jedi_work_queue))
 """)
 
 
-def facts(tx: Connection, who: str, owner: str, task_name: str) -> SubmissionFacts:
-    """The facts for a task of this owner and name that `who` submits."""
-    role, gridpref, overrides, queues, newest = value(
-        tx, _FACTS, {"who": who, "owner": owner, "name": task_name}
-    )
+def facts(tx: Connection, who: str, owner: str) -> SubmissionFacts:
+    """The facts for a task of this owner that `who` submits. Unlisted people are users."""
+    role, gridpref, overrides, queues = value(tx, _FACTS, {"who": who, "owner": owner})
     return SubmissionFacts(
         role=role or "user",
         gridpref=gridpref or "",
         knobs=knobs.built(json.dumps(overrides or {})),
         queues=[WorkQueue(*row) for row in queues or ()],
-        newest=TaskStatus(*newest) if newest else None,
     )
