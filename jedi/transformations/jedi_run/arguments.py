@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import urllib.parse
+import warnings
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from .base import inside, native, plain_name, say
@@ -137,7 +138,9 @@ class Order:
 
     def _literal(self, field: str, text: str) -> Any:
         try:
-            return _native(ast.literal_eval(os.fsencode(text).decode()))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of patterns: the shell has undone "\\\\."
+                return _native(ast.literal_eval(os.fsencode(text).decode()))
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             self.wrong(field, text, "it must be a Python literal; write it as prun does")
             return None
