@@ -57,11 +57,14 @@ WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = 
 """
 
 
+_FIRST = "({jobs} ORDER BY j.pandaid LIMIT :limit)"
 _JOBS = f"""
-{_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
+{_FIRST.format(jobs=_JOB.format(table="jedi_jobs"))} UNION ALL
+{_FIRST.format(jobs=_JOB.format(table="jedi_jobs_archived"))}
 ORDER BY panda_id LIMIT :limit
 """
-"""Completed by conditions.where."""
+"""Completed by conditions.where. Each table gives its first jobs in their order, so that a page
+costs what it returns."""
 
 
 def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
