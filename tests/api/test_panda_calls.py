@@ -258,6 +258,13 @@ def test_a_wrong_token(service: Listening) -> None:
         assert liar.get("/api/v1/system/is_alive").status_code == 401
 
 
+def test_the_provider_as_clients_look_for_it(service: Listening) -> None:
+    with service.client() as stranger:
+        found = stranger.get("/auth/local_auth_config.json").json()
+    assert (found["vo"], found["client_id"]) == ("local", None)
+    assert found["oidc_config_url"].endswith("/.well-known/openid-configuration")
+
+
 def test_calls_that_jedi_refuses(me: httpx.Client) -> None:
     assert "submit a task with prun" in post(me, "job/submit", jobs="[]")["message"]
     answer = me.post("/server/panda/put_workflow_request", content="data=1", headers=FORM)
