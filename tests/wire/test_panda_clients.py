@@ -235,7 +235,7 @@ def test_a_bad_token_is_no_contact(client: PandaClient, tasks: dict[str, int]) -
     parts = ({"alg": "none"}, {"name": USER, "preferred_username": USER})
     words = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts]
     liar = replace(client, token=".".join([*words, "x"]).replace("=", ""))
-    assert liar.post("task/kill", task_id=tasks["seeds"])[0] in (401, 403)
+    assert liar.post("task/kill", task_id=tasks["seeds"])[0] == 403
     assert "seeds" not in liar.pbook("show")
     options = ("--noBuild", "--outputs", "o", "--nJobs", "1")
     done = liar.run("prun", "--exec", "true", "--outDS", f"user.{USER}.liar", *options)

@@ -25,7 +25,14 @@ from jedi.api.errors import Busy
 from jedi.api.operations import AnyObject, OperationDoor, must_be_storable, must_be_utf8
 from jedi.api.panda.envelope import PandaReply, refusal
 from jedi.api.rates import TooManyCalls
-from jedi.core.errors import BadInput, JediError, OutcomeUnknown, Problem, Unreachable
+from jedi.core.errors import (
+    BadInput,
+    Forbidden,
+    JediError,
+    OutcomeUnknown,
+    Problem,
+    Unreachable,
+)
 from jedi.service.operations.table import KnownCaller
 
 ROOT = "/api/v1/"
@@ -100,14 +107,25 @@ def add_calls(app: Application, door: OperationDoor) -> None:
 
 def _endpoint(one: PandaCall, door: OperationDoor, bodies: Bodies) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
-        caller = await door.let_in(request)
-        asking = Asking(door, caller, request)
+        try:
+            asking = Asking(door, await door.let_in(request), request)
+        except Forbidden as error:
+            return stranger(request, error)
         if one.method == "GET":
             return await to_thread.run_sync(answered, request, lambda: _run(one, asking, None))
         async with bodies.taken(request, BODY_MAX) as body:
             return await to_thread.run_sync(answered, request, lambda: _run(one, asking, body))
 
     return endpoint
+
+
+def stranger(request: Request, error: Forbidden) -> Response:
+    """The answer to a caller whom nobody knows: a client tries no second time after 403."""
+    request.state.code = error.code
+    answer = refusal(error).response(403)
+    if getattr(request.state, "unread", False):
+        answer.headers["Connection"] = "close"
+    return answer
 
 
 def answered(request: Request, work: Callable[[], PandaReply]) -> Response:

@@ -21,10 +21,11 @@ class PandaReply:
     message: str = ""
     success: bool = True
 
-    def response(self) -> Response:
+    def response(self, status: int = 200) -> Response:
         """The answer in HTTP."""
         body = {"success": self.success, "message": self.message, "data": self.data}
-        return Response(json.dumps(body, ensure_ascii=False), media_type="application/json")
+        text = json.dumps(body, ensure_ascii=False)
+        return Response(text, status, media_type="application/json")
 
 
 _CODES = {NotFound: 2, Forbidden: 3, Refused: 4}

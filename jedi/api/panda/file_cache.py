@@ -16,9 +16,9 @@ from starlette.responses import Response
 from jedi.api.application import Application
 from jedi.api.bodies import Bodies
 from jedi.api.operations import OperationDoor
-from jedi.api.panda.calls import ROOT, Asking, CallArguments, answered, panda_call
+from jedi.api.panda.calls import ROOT, Asking, CallArguments, answered, panda_call, stranger
 from jedi.api.panda.envelope import PandaReply
-from jedi.core.errors import BadInput, Problem
+from jedi.core.errors import BadInput, Forbidden, Problem
 from jedi.service.operations.submission import SANDBOX_MAX
 from jedi.service.panda import cache
 from jedi.taskbuffer.db.engine import at_once
@@ -52,7 +52,10 @@ def add_file_cache(app: Application, door: OperationDoor) -> None:
 
     @app.route("POST", ROOT + "file_server/upload_cache_file", "panda upload_cache_file")
     async def upload_cache_file(request: Request) -> Response:
-        ask = Asking(door, await door.let_in(request), request)
+        try:
+            ask = Asking(door, await door.let_in(request), request)
+        except Forbidden as error:
+            return stranger(request, error)
         most = door.knobs().sandbox.max_mb * 2**20 + FORM_ROOM
         async with bodies.taken(request, min(most, SANDBOX_MAX)) as body:
             return await to_thread.run_sync(answered, request, lambda: _keep(ask, body))
