@@ -16,7 +16,7 @@ from benchmarks.common import host, save, show
 from jedi.standalone.scratch import database
 
 NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
-         "dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api",
+         "dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api", "panda",
          "events", "split", "client", "laptop", "rest", "listings")  # fmt: skip
 
 

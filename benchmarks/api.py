@@ -77,7 +77,7 @@ class BenchService:
 
 
 @dataclass(frozen=True, slots=True)
-class _Load:
+class ServiceLoad:
     """Requests a second, milliseconds of processor time for each, and waits of clients in ms."""
 
     per_s: float
@@ -112,9 +112,9 @@ def measure(engine: Engine, requests: int = REQUESTS) -> list[Result]:
     with engine.begin() as tx:
         put_user(tx, caller(), "operator")
     with bench_service(world) as service:
-        beats = _load(service, _beats, requests)
-        gives = _load(service, _acquires, requests // 4)
-        reads = _load(service, _reads, requests)
+        beats = load_of(service, _beats, requests)
+        gives = load_of(service, _acquires, requests // 4)
+        reads = load_of(service, _reads, requests)
         bare_beat = _cpu(lambda: _bare_beat(world), requests // 2)
         bare_read = _cpu(lambda: _bare_read(world), requests // 4)
         submit_ms = _submissions(service, max(requests // 20, 2))
@@ -154,7 +154,7 @@ def bench_service(world: World) -> Iterator[BenchService]:
             process.wait()
 
 
-def _load(service: BenchService, client: Callable[..., Work], requests: int) -> _Load:
+def load_of(service: BenchService, client: Callable[..., Work], requests: int) -> ServiceLoad:
     """The requests of all clients together."""
     each = requests // CLIENTS
     before = service.cpu_s(), service.database_cpu_s()
@@ -164,10 +164,10 @@ def _load(service: BenchService, client: Callable[..., Work], requests: int) -> 
     ours, database = (1_000 * (b - a) / sent for a, b in zip(before, after, strict=True))
     client_ms = 1_000 * sum(one.cpu_s for one in found) / sent
     waits = [1_000 * wait for one in found for wait in one.found]
-    return _Load(sent / seconds_of(found), ours, database, client_ms, waits)
+    return ServiceLoad(sent / seconds_of(found), ours, database, client_ms, waits)
 
 
-class _Wire:
+class RawWire:
     """Requests on a kept connection: the bytes that jedi-client sends, without its cost, which
     would be a third of all."""
 
@@ -202,7 +202,7 @@ class _Wire:
         return json.loads(self.ask(self.request("POST", path, json.dumps(value).encode())))
 
 
-def _waits(times: int, ask: Callable[[int], object]) -> list[float]:
+def waits_of(times: int, ask: Callable[[int], object]) -> list[float]:
     """Seconds that each of so many calls takes."""
     found = []
     for number in range(times):
@@ -214,27 +214,27 @@ def _waits(times: int, ask: Callable[[int], object]) -> list[float]:
 
 def _beats(number: int, path: str, token: str, times: int) -> Work:
     """A pilot that beats for a job that it has."""
-    wire = _Wire(path, token)
+    wire = RawWire(path, token)
     [job] = wire.ask_for("/v1/pilot/acquire", _request(f"b{number}", 0))["jobs"]
     beat = {"beats": [{"pandaid": job["pandaid"], "lock_seq": job["lock_seq"]}]}
     request = wire.request("POST", "/v1/pilot/heartbeat", json.dumps(beat).encode())
-    return lambda: _waits(times, lambda _: wire.ask(request))
+    return lambda: waits_of(times, lambda _: wire.ask(request))
 
 
 def _acquires(number: int, path: str, token: str, times: int) -> Work:
-    wire = _Wire(path, token)
+    wire = RawWire(path, token)
 
     def take(i: int) -> None:
         if len(wire.ask_for("/v1/pilot/acquire", _request(f"a{number}", i))["jobs"]) != 1:
             raise JediError("There was no job.", code="benchmark_failed")
 
-    return lambda: _waits(times, take)
+    return lambda: waits_of(times, take)
 
 
 def _reads(_number: int, path: str, _token: str, times: int) -> Work:
-    wire = _Wire(path)
+    wire = RawWire(path)
     request = wire.request("GET", "/v1/tasks?limit=1")
-    return lambda: _waits(times, lambda _: wire.ask(request))
+    return lambda: waits_of(times, lambda _: wire.ask(request))
 
 
 def _request(pilot: str, number: int) -> dict[str, Any]:

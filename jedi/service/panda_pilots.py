@@ -238,24 +238,32 @@ def failed(job: HeldJob, error: _Unfit | JediError | OSError) -> Report:
 # ---------------------------------------------------------------------------------- updateJob
 
 
+Confirm = Callable[[Connection], Identity]
+"""Return the present identity of a caller."""
+
+
 def update(
-    engine: Engine, ddm: DDM, who: Identity, said: PilotUpdate, memory: PilotMemory
+    engine: Engine, ddm: DDM, confirm: Confirm, said: PilotUpdate, memory: PilotMemory
 ) -> PilotCommand:
     """Record an update; return the command for the pilot. A repeated one changes nothing. An
     attempt that the job does not have any more is to be killed."""
-    site = pilot_site(who)
+    attempt = (said.panda_id, said.lock_seq or 0)
+    if said.state in ("starting", "running") and memory.runs(attempt):
+        beat = Beat(pandaid=said.panda_id, lock_seq=attempt[1], measures=said.measures)
+        with at_once(engine) as tx:  # nine calls of ten
+            return _command(pilots.heartbeat(tx, confirm(tx), [beat]))
+    with at_once(engine) as tx:
+        who = confirm(tx)
     if said.lock_seq is None:
         with at_once(engine) as tx:
-            standing = exchanged.standings(tx, site, [said.panda_id]).get(said.panda_id)
+            standing = exchanged.standings(tx, pilot_site(who), [said.panda_id]).get(said.panda_id)
         if standing is None:
             return "kill"
         attempt = (said.panda_id, standing.lock_seq)
-    else:
-        attempt = (said.panda_id, said.lock_seq)
     if said.state in ("starting", "running"):
         return _alive(engine, who, attempt, said, memory)
     memory.forget(attempt)
-    return _ended(engine, ddm, who, attempt, said)
+    return _ended(engine, ddm, who, attempt, said, memory)
 
 
 def _alive(
@@ -265,12 +273,9 @@ def _alive(
     said: PilotUpdate,
     memory: PilotMemory,
 ) -> PilotCommand:
-    """A heartbeat; before it a report, unless the database knows already that the job runs."""
+    """A report, and a heartbeat."""
     panda_id, lock_seq = attempt
     beats = [Beat(pandaid=panda_id, lock_seq=lock_seq, measures=said.measures)]
-    if memory.runs(attempt):
-        with at_once(engine) as tx:
-            return _command(pilots.heartbeat(tx, who, beats))
     report = Report(
         pandaid=panda_id, lock_seq=lock_seq, status=_status(said), started_at=said.started_at
     )
@@ -298,7 +303,12 @@ def _command(answer: Answer) -> PilotCommand:
 
 
 def _ended(
-    engine: Engine, ddm: DDM, who: Identity, attempt: tuple[int, int], said: PilotUpdate
+    engine: Engine,
+    ddm: DDM,
+    who: Identity,
+    attempt: tuple[int, int],
+    said: PilotUpdate,
+    memory: PilotMemory,
 ) -> PilotCommand:
     panda_id, lock_seq = attempt
     site = pilot_site(who)
@@ -317,16 +327,10 @@ def _ended(
         report = _last_report(attempt, said, failure, outputs)
         [result] = pilots.report(tx, who, [report])["results"]
     if wanted:
-        for endpoint in {wanted[0], *_homes(engine, site)}:
+        for endpoint in {wanted[0], memory.endpoint(engine, site) or wanted[0]}:
             root = Path(ddm.exchange_where(endpoint))
             drop_exchange(AttemptExchange(root, panda_id, lock_seq))
     return "kill" if result["stands"] is None else "none"
-
-
-def _homes(engine: Engine, site: str) -> list[str]:
-    with at_once(engine) as tx:
-        queue = panda_queues.queue(tx, site)
-    return queue.writes[:1] if queue else []
 
 
 def drop_exchange(place: AttemptExchange) -> None:

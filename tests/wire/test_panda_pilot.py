@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from support.databases import drop_database, new_database
 from support.event_rows import make_job_set, ranges_of
 from support.helpers import add_site, put_file_dataset
 from support.job_rows import make_jobs
+from support.pilot_jail import HOST, PORT
 from support.pilot_world import tar_gz
 from support.service_process import served
 
@@ -37,16 +39,18 @@ from jedi.core.settings import Settings
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.host.home import Home
 from jedi.jobdispatcher.agent import Adder
+from jedi.service.panda import cache
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.users import users
+from jedi.taskbuffer.users.users import put_user
 
 PACKAGE = "panda-pilot==3.7.0.36"
 JAIL = Path(__file__).parents[1] / "support/pilot_jail.py"
 LONGEST_S = 420
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,13 @@ class Case:
 
 
 OUTPUT = "output.$PANDAID.1"
+ARCHIVE = "jobO.6f0d6b0e-6b57-4a39-9a0c-0c8e1d2f7a41.tar.gz"
+PRUN = (
+    f'./jedi-run -j "" --sourceURL http://{HOST}:{PORT} -r . -a {ARCHIVE} '
+    """-i "['input.PANDAID.1', 'input.PANDAID.2']" -o "{'out.dat': 'output.PANDAID.1'}" """
+    '-p "bash%20run.sh%20%25IN%20%3E%20out.dat"'
+)
+"""A job of prun: its archive lies in the cache of the service."""
 CASES = {
     "NO_INPUT": Case((f"echo data 101 > {OUTPUT}",)),
     "SANDBOX": Case((f"sh run.sh 'a b' > {OUTPUT}; cat sub/words >> {OUTPUT}",), sandbox=True),
@@ -71,6 +82,7 @@ CASES = {
     "KILL_BEAT": Case((f"sleep 900; echo 1 > {OUTPUT}",)),
     "TWO": Case((f"echo one > {OUTPUT}", f"echo two > {OUTPUT}"), timefloor_min=10),
     "NO_JOB": Case((), options=("-x", "1")),
+    "PRUN": Case((PRUN,), inputs=2),
     "EVENTS": Case(()),
 }
 
@@ -130,7 +142,7 @@ class Run:
             for panda_id, command in zip(made.jobs, case.commands, strict=True):
                 tx.execute(
                     text("UPDATE jedi_job_params SET jobparameters = :command WHERE pandaid = :id"),
-                    {"command": command, "id": panda_id},
+                    {"command": re.sub(r"(?<!\$)PANDAID", str(panda_id), command), "id": panda_id},
                 )
             if case.sandbox:
                 archive = tar_gz(
@@ -211,6 +223,9 @@ def run(
         found = Run(engine, tmp_path_factory.mktemp("wire"), source)
         with engine.begin() as tx:  # before the pilot says that the job starts
             tx.execute(text(_KILL_AT_ONCE))
+            put_user(tx, "me", "user")
+            script = b'echo -n "prun "; cat ${1//,/ }\n'
+            cache.put(tx, found.world.knobs, "me", ARCHIVE, tar_gz(("run.sh", script)))
         with served(found.world):
             killer = threading.Thread(target=found.kill_when, args=("KILL_BEAT", "running"))
             pilots = {site: found.start(site) for site in CASES}
@@ -285,6 +300,10 @@ def test_a_job_with_a_sandbox(run: Run) -> None:
 
 def test_a_job_with_inputs(run: Run) -> None:
     must_have_made(run, "FILES", b"f1\nf2\n")
+
+
+def test_a_job_of_prun(run: Run) -> None:
+    must_have_made(run, "PRUN", b"prun f1\nf2\n")
 
 
 def test_an_exit_code_fails_the_job(run: Run) -> None:

@@ -139,7 +139,6 @@ _REFUSED = {
     ("POST", "workflow/submit_workflow_raw_request"): "JEDI runs no workflows of PanDA's: submit "
     "tasks that name their parents.",
     ("GET", "workflow/get_workflow_details"): "JEDI runs no workflows of PanDA's.",
-    ("POST", "event/update_event_ranges"): "Pilots report ranges of events, not users.",
 }
 """Calls that JEDI refuses, and why."""
 

@@ -13,26 +13,20 @@ from jedi import transformations
 from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.authentication import Caller, PilotAuthentication
-from jedi.api.panda import pilot_events
+from jedi.api.panda.harvester_routes import add_harvester_routes
 from jedi.api.panda.job_dictionary import (
-    PARAMETERS_MAX,
     SANDBOXES,
     TRANSFORMATIONS,
-    TooLongCommand,
-    job_dictionary,
 )
 from jedi.api.panda.pilot_bodies import CallFields
 from jedi.api.panda.pilot_door import OK, PilotDoor, Work, no_job
-from jedi.api.panda.pilot_updates import COMMANDS, job_ids, slot_of, update_of
+from jedi.api.panda.pilot_jobs import PandaEventCalls, PandaJobs
+from jedi.api.panda.pilot_updates import job_ids
 from jedi.api.panda.queue_documents import queue_document, storage_document
-from jedi.core.errors import JediError, NotFound
+from jedi.core.errors import NotFound
 from jedi.ddm.interface import DDM
 from jedi.service import panda_pilots
-from jedi.service.panda_events import PandaEvents
-from jedi.service.panda_pilots import GivenJob, PilotMemory
 from jedi.taskbuffer.db.engine import at_once
-from jedi.taskbuffer.jobs import dispatch
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.sites import panda_queues
 
 LEGACY = "/server/panda"
@@ -40,91 +34,6 @@ SCRIPTS = ("jedi-run", "jedi-command")
 """The scripts that payloads fetch, by name, in jedi/transformations."""
 
 _SHELL = "text/x-python"
-
-
-class PandaJobs:
-    """The jobs of pilots of PanDA, by the means of this process."""
-
-    def __init__(self, world: World, fresh: Callable[[], World], ddm: Callable[[], DDM]) -> None:
-        self._world = world
-        self._fresh = fresh
-        self._ddm = ddm
-        self._first_waiting = FirstWaiting()
-        self._memory = PilotMemory()
-
-    def dictionaries(
-        self, request: Request, caller: Caller, fields: CallFields, n: int
-    ) -> list[CallFields]:
-        """Return the dictionaries of up to `n` jobs for the slot in the fields of getJob."""
-        asked = slot_of(fields, n)
-        who = caller.confirm_in(self._world.engine)
-        now = self._fresh()
-        if self._world.settings.draining.exists():  # `jedi down` waits for what is running
-            return []
-        given = panda_pilots.give(
-            now.engine, now.ddm, now.knobs, who, asked, self._memory, self._ddm,
-            self._first_waiting,
-        )  # fmt: skip
-        found, base = [], base_of(request, now.knobs.api.panda_url)
-        for one in given:
-            try:
-                found.append(job_dictionary(one, base))
-            except TooLongCommand:
-                self._refuse(one)
-        return found
-
-    def _refuse(self, given: GivenJob) -> None:
-        said = (
-            f"Pilots of PanDA take a command of {PARAMETERS_MAX} characters at most, encoded, with "
-            "the files made for it. Put it into a script of the sandbox."
-        )
-        with self._world.engine.begin() as tx:
-            report = panda_pilots.failed(given.job, JediError(said, code="panda_unfit"))
-            dispatch.accept_reports(tx, given.job.site, [report])
-
-    def update(self, caller: Caller, fields: CallFields) -> CallFields:
-        """Record an update; return the answer of updateJob."""
-        said = update_of(fields)
-        who = caller.confirm_in(self._world.engine)
-        command = panda_pilots.update(
-            self._world.engine, self._fresh().ddm, who, said, self._memory
-        )
-        return {"StatusCode": OK, "command": COMMANDS[command]}
-
-
-class PandaEventCalls:
-    """The calls of consumers of ranges."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._events = PandaEvents(world.engine)
-
-    def get(self, _request: Request, caller: Caller, fields: CallFields) -> CallFields:
-        """Ranges for a consumer."""
-        return {"StatusCode": OK, "eventRanges": self.ranges(caller, pilot_events.ask_of(fields))}
-
-    def ranges(self, caller: Caller, ask: pilot_events.EventAsk) -> list[CallFields]:
-        """Ranges in PanDA's form; none for a job that the site does not have."""
-        who = caller.confirm_in(self._world.engine)
-        lock_seq = self._events.lock_seqs(who, [ask.panda_id]).get(ask.panda_id)
-        if lock_seq is None:
-            return []
-        return pilot_events.given(self._events.acquire(who, pilot_events.asks(ask, lock_seq)))
-
-    def update(self, _request: Request, caller: Caller, fields: CallFields) -> CallFields:
-        """Record results of ranges."""
-        who = caller.confirm_in(self._world.engine)
-        said = pilot_events.update_of(fields, self._events.endpoints(who))
-        reports = said.reports(self._events.lock_seqs(who, said.panda_ids))
-        with self._world.engine.begin() as tx:
-            return said.answer(self._events.report(tx, who, reports)["answers"])
-
-
-def base_of(request: Request, url: str) -> str:
-    """The URL of the service for a pilot: knob api.panda_url, or the host that it asked."""
-    if url:
-        return url.rstrip("/")
-    return f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
 
 
 def add_pilot_routes(
@@ -135,7 +44,7 @@ def add_pilot_routes(
     ddm: Callable[[], DDM],
 ) -> None:
     """Add the routes of PanDA's pilots."""
-    jobs = PandaJobs(world, fresh, ddm)
+    jobs, events = PandaJobs(world, fresh, ddm), PandaEventCalls(world)
     door = PilotDoor(authentication, world.log)
 
     def call(name: str, work: Work, *, again: bool) -> None:
@@ -163,13 +72,13 @@ def add_pilot_routes(
         caller.confirm_in(world.engine)  # JEDI counts pilots by their jobs
         return {"StatusCode": OK}
 
-    events = PandaEventCalls(world)
     call("getJob", get_job, again=False)
-    call("getEventRanges", events.get, again=False)
-    call("updateEventRanges", events.update, again=True)
+    call("getEventRanges", lambda _r, caller, fields: events.get(caller, fields), again=False)
+    call("updateEventRanges", lambda _r, caller, fields: events.update(caller, fields), again=True)
     call("updateJob", update_job, again=True)
     call("getStatus", get_status, again=False)
     call("updateWorkerPilotStatus", note_worker, again=False)
+    add_harvester_routes(app, world, authentication, jobs, events)
     _add_documents(app, world, fresh)
     _add_scripts(app, world)
 

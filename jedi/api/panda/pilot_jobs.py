@@ -1,0 +1,106 @@
+"""Jobs and ranges of events for pilots of PanDA, by the means of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+
+from jedi.agent.base import World
+from jedi.api.authentication import Caller
+from jedi.api.panda import pilot_events
+from jedi.api.panda.job_dictionary import PARAMETERS_MAX, TooLongCommand, job_dictionary
+from jedi.api.panda.pilot_bodies import CallFields
+from jedi.api.panda.pilot_door import OK
+from jedi.api.panda.pilot_updates import COMMANDS, slot_of, update_of
+from jedi.core.errors import JediError
+from jedi.ddm.interface import DDM
+from jedi.service import panda_pilots
+from jedi.service.panda_events import PandaEvents
+from jedi.service.panda_pilots import GivenJob, PilotMemory
+from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+
+
+class PandaJobs:
+    """The jobs of pilots of PanDA, by the means of this process."""
+
+    def __init__(self, world: World, fresh: Callable[[], World], ddm: Callable[[], DDM]) -> None:
+        self._world = world
+        self._fresh = fresh
+        self._ddm = ddm
+        self._first_waiting = FirstWaiting()
+        self._memory = PilotMemory()
+
+    def dictionaries(
+        self, request: Request, caller: Caller, fields: CallFields, n: int
+    ) -> list[CallFields]:
+        """Return the dictionaries of up to `n` jobs for the slot in the fields of getJob."""
+        asked = slot_of(fields, n)
+        who = caller.confirm_in(self._world.engine)
+        now = self._fresh()
+        if self._world.settings.draining.exists():  # `jedi down` waits for what is running
+            return []
+        given = panda_pilots.give(
+            now.engine, now.ddm, now.knobs, who, asked, self._memory, self._ddm,
+            self._first_waiting,
+        )  # fmt: skip
+        found, base = [], base_of(request, now.knobs.api.panda_url)
+        for one in given:
+            try:
+                found.append(job_dictionary(one, base))
+            except TooLongCommand:
+                self._refuse(one)
+        return found
+
+    def _refuse(self, given: GivenJob) -> None:
+        said = (
+            f"Pilots of PanDA take a command of {PARAMETERS_MAX} characters at most, encoded, with "
+            "the files made for it. Put it into a script of the sandbox."
+        )
+        with self._world.engine.begin() as tx:
+            report = panda_pilots.failed(given.job, JediError(said, code="panda_unfit"))
+            dispatch.accept_reports(tx, given.job.site, [report])
+
+    def update(self, caller: Caller, fields: CallFields) -> CallFields:
+        """Record an update; return the answer of updateJob."""
+        said = update_of(fields)
+        command = panda_pilots.update(
+            self._world.engine, self._fresh().ddm, caller.confirm, said, self._memory
+        )
+        return {"StatusCode": OK, "command": COMMANDS[command]}
+
+
+class PandaEventCalls:
+    """The calls of consumers of ranges."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._events = PandaEvents(world.engine)
+
+    def get(self, caller: Caller, fields: CallFields) -> CallFields:
+        """Ranges for a consumer."""
+        return {"StatusCode": OK, "eventRanges": self.ranges(caller, pilot_events.ask_of(fields))}
+
+    def ranges(self, caller: Caller, ask: pilot_events.EventAsk) -> list[CallFields]:
+        """Ranges in PanDA's form; none for a job that the site does not have."""
+        who = caller.confirm_in(self._world.engine)
+        lock_seq = self._events.lock_seqs(who, [ask.panda_id]).get(ask.panda_id)
+        if lock_seq is None:
+            return []
+        return pilot_events.given(self._events.acquire(who, pilot_events.asks(ask, lock_seq)))
+
+    def update(self, caller: Caller, fields: CallFields) -> CallFields:
+        """Record results of ranges."""
+        who = caller.confirm_in(self._world.engine)
+        said = pilot_events.update_of(fields, self._events.endpoints(who))
+        reports = said.reports(self._events.lock_seqs(who, said.panda_ids))
+        with self._world.engine.begin() as tx:
+            return said.answer(self._events.report(tx, who, reports)["answers"])
+
+
+def base_of(request: Request, url: str) -> str:
+    """The URL of the service for a pilot: knob api.panda_url, or the host that it asked."""
+    if url:
+        return url.rstrip("/")
+    return f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}"
