@@ -116,6 +116,16 @@ class Directories(ABC):
     def where(self, endpoint: str, name: str, lfn: str) -> str:
         return self._storage(endpoint).where(name, lfn)
 
+    def finder(self) -> Callable[[str, str, str], str]:
+        finders: dict[str, Callable[[str, str], str]] = {}
+
+        def where(endpoint: str, name: str, lfn: str) -> str:
+            if endpoint not in finders:
+                finders[endpoint] = self._storage(endpoint).finder()
+            return finders[endpoint](name, lfn)
+
+        return where
+
     def path(self, endpoint: str, name: str, lfn: str) -> Path:
         return Path(self.where(endpoint, name, lfn))
 

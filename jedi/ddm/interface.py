@@ -146,6 +146,10 @@ class DDM(Protocol):
         """Return the path of a file, existing or not; only for endpoints mounted on this
         machine."""
 
+    def finder(self) -> Callable[[str, str, str], str]:
+        """Return `where` for the files of one request: it looks at each dataset's directory
+        once."""
+
     def path(self, endpoint: str, name: str, lfn: str) -> Path:
         """The same, for who opens it."""
 

@@ -27,6 +27,7 @@ from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
 
 Answer = dict[str, Any]
+Finder = Callable[[str, str, str], str]
 _PSEUDO = ("pseudo_input", "pp_input", "random_seed")
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -163,15 +164,16 @@ def _orders(
 ) -> tuple[list[tuple[HeldJob, Answer]], list[tuple[HeldJob, JediError]]]:
     """Return the jobs with their form on the wire, and the jobs whose files have no location."""
     orders, wrong = [], []
+    where = ddm.finder()
     for job in jobs:
         try:
-            orders.append((job, _order(job, ddm, knobs)))
+            orders.append((job, _order(job, ddm, where, knobs)))
         except JediError as error:
             wrong.append((job, error))
     return orders, wrong
 
 
-def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
+def _order(job: HeldJob, ddm: DDM, where: Finder, knobs: Knobs) -> Answer:
     """Return a job in the wire's form; JediError if a file has no location."""
     outputs = [file for file in job.files if file.type == "output"]
     wall_s = _wall_limit(job, knobs)
@@ -185,7 +187,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
         "command": job.command,
         "texts": event_orders.payload_texts(job),
         "sandbox": job.sandbox,
-        "inputs": [_input(file, ddm) for file in job.files if _is_read(file)],
+        "inputs": [_input(file, where) for file in job.files if _is_read(file)],
         "outputs": [
             {"lfn": file.lfn, "source_name": file.source_name, "allow_missing": file.optional}
             for file in outputs
@@ -212,13 +214,13 @@ def _is_read(file: JobFile) -> bool:
     return file.type not in ("output", "log") and bool(file.endpoint or file.type != "trn_log")
 
 
-def _input(file: JobFile, ddm: DDM) -> Answer:
+def _input(file: JobFile, where: Finder) -> Answer:
     """Return an input file in the wire's form; files that the task itself names have no known
     size."""
     own_path = file.source_name
     return {
         "lfn": file.lfn,
-        "path": own_path or ddm.where(file.endpoint or "", file.dataset, file.lfn),
+        "path": own_path or where(file.endpoint or "", file.dataset, file.lfn),
         "size": None if own_path else file.size,
         "adler32": file.adler32,
     }

@@ -316,6 +316,25 @@ def test_a_directory_that_leads_outside_is_refused(
     assert secret.read_text() == "s3cret"
 
 
+def test_a_finder_of_a_request_finds_and_refuses_the_same(
+    fs: FileSystemDDM, tmp_path: Path, secret: Path
+) -> None:
+    home = lay(tmp_path / "a", "s:d", {"f": "f"})
+    (home / "link").symlink_to(secret)
+    (home / "inner").symlink_to(home / "f")
+    (tmp_path / "a/s/link").symlink_to(secret.parent)
+    (tmp_path / "a/s/inner").symlink_to(home)
+    find = fs.finder()
+    for _ in range(2):  # what it remembers changes nothing
+        for name, lfn in (("s:d", "f"), ("s:d", "inner"), ("s:d", "away"), ("s:inner", "f")):
+            assert find("A", name, lfn) == fs.where("A", name, lfn)
+        for name, lfn in (("s:d", "link"), ("s:link", "secret"), ("s:inner", "link")):
+            refused("outside_root", find, "A", name, lfn)
+        for name, lfn in (("s:d", "../f"), ("no name", "f")):
+            refused("bad_input", find, "A", name, lfn)
+        refused("endpoint_missing", find, "C", "s:d", "f")
+
+
 def test_sidecars_are_not_written_through_links(
     fs: FileSystemDDM, tmp_path: Path, secret: Path
 ) -> None:
