@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, TextClause, text
 
+from benchmarks.common import statements
 from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, plain
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import builds, dispatch, job_ends, jobs, merging, one_job, retry_rules
 from jedi.taskbuffer.jobs.first_waiting import HEADS
+from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.users import outbox
 
 ONCE: dict[str, str | TextClause] = {
@@ -94,6 +96,17 @@ def test_reported_jobs_are_read_in_their_order(engine: Engine) -> None:
     [locked] = [n for n in nodes(plan) if n["Node Type"] == "LockRows"]
     [scan] = locked["Plans"]
     assert (scan["Node Type"], scan["Index Name"]) == ("Index Scan", "jedi_jobs_reported_ix")
+
+
+@pytest.mark.parametrize("asked", [{"ids": [1]}, {"before": 1}])
+def test_tasks_asked_for_by_id_are_looked_up(engine: Engine, asked: dict[str, Any]) -> None:
+    """Every look at one task begins so: who reads all tasks for it slows down with each of them."""
+    with statements(engine) as sent, engine.begin() as tx:
+        listings.tasks(tx, 10, unit_s=60, **asked)
+    [sql] = [one for one in sent if "FROM jedi_tasks t" in one]
+    plan = planned(engine, sql, PLAN_ONCE | IN_ORDER)
+    [scan] = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_tasks"]
+    assert "Index Cond" in scan, scan
 
 
 def planned(engine: Engine, asked: str | TextClause, settings: dict[str, str]) -> dict[str, Any]:

@@ -54,16 +54,20 @@ LATERAL (
   FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
 """
 _FIND = f"""
-{SUMMARY} WHERE (CAST(:user_name AS text) IS NULL OR t.username = :user_name)
-  AND (CAST(:name AS text) IS NULL OR t.taskname LIKE :name)
-  AND (CAST(:statuses AS text[]) IS NULL OR t.status = ANY(:statuses))
-  AND (CAST(:ids AS bigint[]) IS NULL OR t.jeditaskid = ANY(:ids))
-  AND (:begins = '' OR starts_with(CAST(t.jeditaskid AS text), :begins))
-  AND (CAST(:before AS bigint) IS NULL OR t.jeditaskid < :before)
-  AND {{conditions}}
+{SUMMARY} WHERE {{conditions}}
 ORDER BY t.jeditaskid DESC LIMIT :limit
 """
-"""Completed by conditions.where."""
+"""Completed by what is asked for, and by conditions.where."""
+_ASKED = {
+    "user_name": "t.username = :user_name",
+    "name": "t.taskname LIKE :name",
+    "statuses": "t.status = ANY(:statuses)",
+    "ids": "t.jeditaskid = ANY(:ids)",
+    "begins": "starts_with(CAST(t.jeditaskid AS text), :begins)",
+    "before": "t.jeditaskid < :before",
+}
+"""Only what is asked for stands in the statement: beside `:ids IS NULL OR` a plan that serves any
+value reads all tasks, also to find one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +126,13 @@ def tasks(
     """Tasks with the counts of their master files, newest first; `name` may hold `*`, `begins` is
     how their ids do; `before`: only smaller ids. `unit_s`: the first rest of throttled ones."""
     more, given = where(conditions, TASK_FIELDS)
-    values = {"limit": limit, "user_name": user_name, "name": name and like(name),
-              "statuses": statuses, "ids": ids and list(ids), "begins": begins,
-              "unit_s": unit_s, "before": before, **given}  # fmt: skip
-    return rows_of(TaskSummary, tx.execute(_find(more), values))
+    asked = {"user_name": user_name, "name": name and like(name), "statuses": statuses,
+             "ids": None if ids is None else list(ids), "begins": begins or None,
+             "before": before}  # fmt: skip
+    asked = {key: value for key, value in asked.items() if value is not None}
+    values = {"limit": limit, "unit_s": unit_s, **asked, **given}
+    parts = [*(_ASKED[key] for key in asked), more]
+    return rows_of(TaskSummary, tx.execute(_find(" AND ".join(parts)), values))
 
 
 @lru_cache(maxsize=256)
