@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -36,6 +36,10 @@ class Kept(Held):
     def where(self, endpoint: str, name: str, lfn: str) -> str:
         """Where a file would lie."""
         return f"/{endpoint}/{name}/{lfn}"
+
+    def finder(self) -> Callable[[str, str, str], str]:
+        """The same."""
+        return self.where
 
     def path(self, endpoint: str, name: str, lfn: str) -> Path:
         """The same; there is nothing."""
