@@ -188,8 +188,8 @@ def test_an_endless_splitter_gives_one_more_than_the_limit() -> None:
 
 
 def test_one_that_hangs_is_killed_with_its_children(faults: Path) -> None:
-    with pytest.raises(SplitterFailed, match=r"took more than 1\.5 s") as failed:
-        strategies.plan("Hangs", {}, [], Limits(timeout_s=1.5))
+    with pytest.raises(SplitterFailed, match=r"took more than 5 s") as failed:
+        strategies.plan("Hangs", {}, [], Limits(timeout_s=5.0))
     assert failed.value.code == "splitter_timeout"
     for pid in (faults / "pids").read_text().split():
         status = Path(f"/proc/{pid}/status")
