@@ -7,9 +7,7 @@ more; `None` as a text is PanDA's way to leave one out of a query.
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,17 +20,17 @@ from starlette.responses import Response
 from jedi.api.application import Application
 from jedi.api.bodies import Bodies, problems_of, read
 from jedi.api.errors import Busy
-from jedi.api.operations import AnyObject, OperationDoor, must_be_storable, must_be_utf8
-from jedi.api.panda.envelope import PandaReply, refusal
-from jedi.api.rates import TooManyCalls
-from jedi.core.errors import (
-    BadInput,
-    Forbidden,
-    JediError,
-    OutcomeUnknown,
-    Problem,
-    Unreachable,
+from jedi.api.operations import (
+    AnyObject,
+    OperationDoor,
+    is_list,
+    must_be_storable,
+    must_be_utf8,
 )
+from jedi.api.panda.envelope import PandaReply, refusal
+from jedi.api.panda.gzip_bodies import unpacked
+from jedi.api.rates import TooManyCalls
+from jedi.core.errors import BadInput, Forbidden, JediError, OutcomeUnknown, Unreachable
 from jedi.service.operations.table import KnownCaller
 
 ROOT = "/api/v1/"
@@ -120,7 +118,7 @@ def _endpoint(one: PandaCall, door: OperationDoor, bodies: Bodies) -> Callable[[
 
 
 def stranger(request: Request, error: Forbidden) -> Response:
-    """The answer to a caller whom nobody knows: a client tries no second time after 403."""
+    """The answer to an unknown caller. Its status is 403, because clients repeat after 401."""
     request.state.code = error.code
     answer = refusal(error).response(403)
     if getattr(request.state, "unread", False):
@@ -145,7 +143,7 @@ def _run(one: PandaCall, asking: Asking, body: bytearray | None) -> PandaReply:
 
 def _arguments(one: PandaCall, request: Request, body: bytearray | None) -> CallArguments:
     must_be_utf8(request)
-    given = _query(one, request) if body is None else _object(request, body)
+    given = _query(one, request) if body is None else _object(body)
     must_be_storable(given)
     try:
         return one.arguments.model_validate(given)
@@ -154,8 +152,8 @@ def _arguments(one: PandaCall, request: Request, body: bytearray | None) -> Call
 
 
 def _query(one: PandaCall, request: Request) -> dict[str, Any]:
-    lists = {name for name, field in one.arguments.model_fields.items()
-             if "list" in str(field.annotation)}  # fmt: skip
+    fields = one.arguments.model_fields
+    lists = {name for name, field in fields.items() if is_list(field.annotation)}
     found = {}
     for name in request.query_params:
         values = [v for v in request.query_params.getlist(name) if v != "None"]
@@ -164,25 +162,10 @@ def _query(one: PandaCall, request: Request) -> dict[str, Any]:
     return found
 
 
-def _object(request: Request, body: bytearray) -> dict[str, Any]:
-    """The object in a body. PanDA's own bodies repeat no names, so JSON's rules suffice."""
+def _object(body: bytearray) -> dict[str, Any]:
+    """The object in a body."""
     if not body:
         return {}
-    if body[:2] == b"\x1f\x8b":
-        body = unpacked(body, BODY_MAX)
-    found = read(AnyObject, body).model_extra or {}
+    plain = bytearray(unpacked(bytes(body), BODY_MAX))
+    found = read(AnyObject, plain).model_extra or {}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def unpacked(body: bytearray, most: int) -> bytearray:
-    """A body that was packed with gzip. BadInput: it is damaged, or has more than `most` bytes."""
-    try:
-        packer = zlib.decompressobj(wbits=31)
-        found = packer.decompress(bytes(body), most + 1)
-    except (zlib.error, gzip.BadGzipFile) as error:
-        rule, remedy = f"is no gzip that can be read: {error}", "Send it again"
-        raise BadInput([Problem("body", f"{len(body)} bytes", rule, remedy)]) from None
-    if len(found) > most or not packer.eof:
-        rule = f"has more than {most} bytes unpacked, or ends early"
-        raise BadInput([Problem("body", f"{len(body)} bytes", rule, "Send less at once")])
-    return bytearray(found)

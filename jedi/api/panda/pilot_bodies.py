@@ -7,7 +7,6 @@ decide. Values of forms are texts: `pilot_fields` reads both.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, urlencode
@@ -15,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from jedi.api.panda.gzip_bodies import unpacked
 from jedi.core.errors import BadInput, Problem
 from jedi.core.nesting import is_deeper
 
@@ -24,7 +24,6 @@ CallFields = dict[str, Any]
 BODY_MAX = 8 * 2**20
 """Maximum bytes of a body, unpacked: the last report of a job with 10,000 outputs has 3 MB."""
 
-_GZIP = b"\x1f\x8b"
 _FIELDS_MAX = 1_000
 _DEPTH_MAX = 20
 _SHOWN = 80
@@ -34,7 +33,7 @@ _REMEDY = "Send an object in JSON, or a form"
 
 def read_fields(body: bytes, kind: str) -> CallFields:
     """Return the fields of a body; `kind`: its Content-Type. BadInput says what is wrong."""
-    data = _unpacked(body) if body.startswith(_GZIP) else body
+    data = unpacked(body, BODY_MAX)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -73,19 +72,6 @@ def answer(request: Request, fields: Mapping[str, Any], status: int = 200) -> Re
 
 def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
-
-
-def _unpacked(body: bytes) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        data = unpacker.decompress(body, BODY_MAX)
-    except zlib.error as error:
-        _refuse(body, f"is no gzip ({error})")
-    if unpacker.unconsumed_tail:
-        _refuse(body, f"has more than {BODY_MAX} bytes, unpacked")
-    if not unpacker.eof:
-        _refuse(body, "is gzip without its end")
-    return data
 
 
 def _json(text: str) -> CallFields:

@@ -52,12 +52,6 @@ def submit(ask: Asking, given: NewTaskArguments) -> PandaReply:
 # -------------------------------------------------------------------------------------- commands
 
 
-class CommandArguments(TaskArguments):
-    """A command on a task; `soft`: of finish."""
-
-    soft: bool = False
-
-
 def _command(ask: Asking, verb: str, task_id: int, **arguments: Any) -> PandaReply:
     [answer] = ask(f"task.{verb}", jedi_task_ids=[task_id], **arguments)
     if answer["accepted"]:
@@ -65,52 +59,38 @@ def _command(ask: Asking, verb: str, task_id: int, **arguments: Any) -> PandaRep
     return PandaReply(number_of(answer["error"]), answer["sentence"], success=False)
 
 
-@panda_call("POST", "task/kill", CommandArguments)
-def kill(ask: Asking, given: CommandArguments) -> PandaReply:
-    """Kill a task."""
-    return _command(ask, "kill", given.task_id)
+VERBS = {
+    "kill": "kill",
+    "pause": "pause",
+    "resume": "resume",
+    "release": "release",
+    "avalanche": "avalanche",
+    "reactivate": "retry",  # failed files are tried again
+    "reload_input": "incexec",  # with the files that the inputs have now
+}
+"""JEDI's command for each of PanDA's that has no arguments."""
 
 
-@panda_call("POST", "task/finish", CommandArguments)
-def finish(ask: Asking, given: CommandArguments) -> PandaReply:
+def _enter(name: str, verb: str) -> None:
+    @panda_call("POST", f"task/{name}", TaskArguments)
+    def command(ask: Asking, given: TaskArguments) -> PandaReply:
+        return _command(ask, verb, given.task_id)
+
+
+for _name, _verb in VERBS.items():
+    _enter(_name, _verb)
+
+
+class FinishArguments(TaskArguments):
+    """`soft`: running jobs may end."""
+
+    soft: bool = False
+
+
+@panda_call("POST", "task/finish", FinishArguments)
+def finish(ask: Asking, given: FinishArguments) -> PandaReply:
     """Finish a task with its present outputs."""
     return _command(ask, "finish", given.task_id, soft=given.soft)
-
-
-@panda_call("POST", "task/pause", CommandArguments)
-def pause(ask: Asking, given: CommandArguments) -> PandaReply:
-    """Pause a task."""
-    return _command(ask, "pause", given.task_id)
-
-
-@panda_call("POST", "task/resume", CommandArguments)
-def resume(ask: Asking, given: CommandArguments) -> PandaReply:
-    """Resume a paused task."""
-    return _command(ask, "resume", given.task_id)
-
-
-@panda_call("POST", "task/reactivate", CommandArguments)
-def reactivate(ask: Asking, given: CommandArguments) -> PandaReply:
-    """Try failed files again."""
-    return _command(ask, "retry", given.task_id)
-
-
-@panda_call("POST", "task/reload_input", CommandArguments)
-def reload_input(ask: Asking, given: CommandArguments) -> PandaReply:
-    """Continue a task with the files that its inputs have now."""
-    return _command(ask, "incexec", given.task_id)
-
-
-@panda_call("POST", "task/release", CommandArguments)
-def release(ask: Asking, given: CommandArguments) -> PandaReply:
-    """Stop waiting for files from tape."""
-    return _command(ask, "release", given.task_id)
-
-
-@panda_call("POST", "task/avalanche", CommandArguments)
-def avalanche(ask: Asking, given: CommandArguments) -> PandaReply:
-    """Release all jobs without waiting for scouts."""
-    return _command(ask, "avalanche", given.task_id)
 
 
 class RetryArguments(TaskArguments):

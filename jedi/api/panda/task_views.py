@@ -66,8 +66,8 @@ def task_details(details: Object) -> dict[str, Any]:
     }
 
 
-def job_facts(job: Object, task_id: int) -> dict[str, Any]:
-    """A job (JobSummary) as PanDA describes it."""
+def _job(job: Object, task_id: int) -> dict[str, Any]:
+    """The attributes that lists and descriptions of jobs share."""
     return {
         "PandaID": job["panda_id"],
         "jediTaskID": task_id,
@@ -77,11 +77,18 @@ def job_facts(job: Object, task_id: int) -> dict[str, Any]:
         "attemptNr": job["attempt_nr"],
         "computingSite": job["site"],
         "currentPriority": job["priority"],
+        "transExitCode": job["exit_code"],
+        "pilotErrorDiag": job["error_diag"],
+    }
+
+
+def job_facts(job: Object, task_id: int) -> dict[str, Any]:
+    """A job (JobSummary) as PanDA describes it."""
+    return {
+        **_job(job, task_id),
         "creationTime": stamp(job["creation_time"]),
         "startTime": stamp(job["start_time"]),
         "endTime": stamp(job["end_time"]),
-        "transExitCode": job["exit_code"],
-        "pilotErrorDiag": job["error_diag"],
         "cpuConsumptionTime": job["cpu_s"],
         "maxRSS": job["max_rss_kb"],
     }
@@ -91,18 +98,9 @@ def job_description(details: Object) -> dict[str, Any]:
     """A job with its files (JobDetails), in the attributes of PanDA's JobSpec and FileSpec."""
     job = details["job"]
     return {
-        "PandaID": job["panda_id"],
-        "jediTaskID": job["jedi_task_id"],
-        "taskID": job["jedi_task_id"],
-        "jobStatus": job["status"],
-        "jobSubStatus": job["substatus"],
-        "attemptNr": job["attempt_nr"],
-        "computingSite": job["site"],
-        "currentPriority": job["priority"],
+        **_job(job, job["jedi_task_id"]),
         "prodUserName": job["user_name"],
         "jobParameters": details["command"],
-        "transExitCode": job["exit_code"],
-        "pilotErrorDiag": job["error_diag"],
         "Files": [_file(one, job["panda_id"]) for one in details["files"]],
     }
 

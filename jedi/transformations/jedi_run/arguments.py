@@ -139,7 +139,7 @@ class Order:
     def _literal(self, field: str, text: str) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of patterns: the shell has undone "\\\\."
+                warnings.simplefilter("ignore")  # of patterns: the shell has undone "\\."
                 return _native(ast.literal_eval(os.fsencode(text).decode()))
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             self.wrong(field, text, "it must be a Python literal; write it as prun does")
