@@ -10,7 +10,16 @@ import pytest
 
 from jedi.spec.panda.patterns import NoShellPattern, shell_patterns
 
-NAMES = ("a.log.tgz", "a.log.tgz.1", "data.root", "dataXroot", "user.AOD.1.root", "AOD", "x_1.txt")
+NAMES = (
+    "a.log.tgz",
+    "a.log.tgz.1",
+    "a.log.tgz.old",
+    "data.root",
+    "dataXroot",
+    "user.AOD.1.root",
+    "AOD",
+    "x_1.txt",
+)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_jobs_of_a_build_that_read_a_dataset() -> None:
     document = read(case_b())
     [master] = items(document, "input")
     assert master["dataset"] == "user.me:user.me.input1"
-    assert master["exclude"] == "*.log.tgz,*.log.tgz.*"
+    assert master["exclude"] == "*.log.tgz,*.log.tgz.[0-9]*"
     assert [one["dataset"] for one in items(document, "output")] == [
         "user.me:user.me.t2_out.dat", "user.me:user.me.t2_hist"
     ]  # fmt: skip

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-_ENDINGS = {r"(\.\d+)*$": ("", ".*"), r"(\.\d+)?$": ("", ".*")}
-"""Endings with a number, such as `.log.tgz.1`."""
+_ENDINGS = {r"(\.\d+)*$": ("", ".[0-9]*"), r"(\.\d+)?$": ("", ".[0-9]*")}
+"""Endings with a number, such as `.log.tgz.1`: the pattern asks for its first digit."""
 
 _PIECE = re.compile(r"(\.\*)|\\(\W)|(\.)|(\[[\w.-]+\])|([\w%~@=,-]+)")
 
