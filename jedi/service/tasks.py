@@ -7,16 +7,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound
 from jedi.core.kills import kill
+from jedi.service import job_figures
+from jedi.service.job_figures import Forecast
 from jedi.spec.conditions import parse_conditions
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
-from jedi.taskbuffer.reports import job_listings, listings
+from jedi.taskbuffer.reports import job_groups, job_listings, listings
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, TASK_FIELDS, kinds
 from jedi.taskbuffer.reports.job_listings import FailureCause, JobMetadata, JobRow
 from jedi.taskbuffer.reports.listings import (
@@ -30,17 +33,6 @@ from jedi.taskbuffer.tasks import new_tasks
 
 MOST_ROWS = 1_000_000
 """Default maximum length of a list."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """A figure as foreseen when jobs were made, beside what finished jobs took (the most of each);
-    None: nothing was known."""
-
-    name: str
-    foreseen: float | tuple[str, ...] | None
-    true: float | tuple[str, ...] | None
-    unit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,30 +107,23 @@ def find(
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
-    """A task in detail; NotFound if there is none."""
+    """A task in detail; NotFound if there is none. Each of its jobs is read once, failed ones
+    twice."""
+    task = get(tx, jedi_task_id)
+    groups = job_groups.of_task(tx, jedi_task_id)
+    jobs = job_figures.counts(groups)
     return TaskDetails(
-        task=get(tx, jedi_task_id),
-        pgi=listings.pgi_state(tx, jedi_task_id),
+        task=task,
+        pgi=None if jobs else listings.pgi_state(tx, jedi_task_id),
         measured=listings.measured(tx, jedi_task_id),
         datasets=listings.datasets(tx, jedi_task_id),
-        jobs=job_listings.job_counts(tx, jedi_task_id),
-        purging=purging.of_task(tx, jedi_task_id),
-        failures=job_listings.failures(tx, jedi_task_id),
-        forecasts=_forecasts(tx, jedi_task_id),
+        jobs=jobs,
+        purging=purging.of_task(tx, jedi_task_id)
+        if any(group.n_retained for group in groups)
+        else Purging(0, 0, None),
+        failures=job_listings.failures(tx, jedi_task_id) if jobs.get("failed") else [],
+        forecasts=job_figures.forecasts(groups, partial(job_groups.chosen_sites, tx, jedi_task_id)),
     )
-
-
-def _forecasts(tx: Connection, jedi_task_id: int) -> list[Forecast]:
-    row = listings.foreseen(tx, jedi_task_id)
-    if row is None:
-        return []
-    return [
-        Forecast("jobs", row.units, row.jobs, ""),
-        Forecast("wall time", row.walltime_s, row.wall_s, "s"),
-        Forecast("memory", row.memory_mb, row.used_memory_mb, "MB"),
-        Forecast("disk", row.disk_mb, row.used_disk_mb, "MB"),
-        Forecast("sites", tuple(row.chosen), tuple(row.sites), ""),
-    ]
 
 
 def get(tx: Connection, jedi_task_id: int) -> TaskSummary:

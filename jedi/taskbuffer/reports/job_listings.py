@@ -1,4 +1,4 @@
-"""Lists of a task's jobs for people: the jobs, their counts, causes of failures."""
+"""Lists of a task's jobs for people: the jobs, causes of failures."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.conditions import Condition
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 
-_JOB_COUNTS = text("""
-SELECT status, count(*) AS jobs FROM (
-  SELECT status FROM jedi_jobs WHERE jeditaskid = :task
-  UNION ALL SELECT status FROM jedi_jobs_archived WHERE jeditaskid = :task) j
-GROUP BY status ORDER BY status
-""")
-
-
-_FAILURES = text("""
-SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
-  (array_agg(error_diag ORDER BY pandaid DESC))[1] AS error_diag
+_CAUSES = """
+SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id
+FROM {table} WHERE jeditaskid = :task AND status = 'failed'
+GROUP BY error_code, error_source, exit_code
+"""
+_FAILURES = text(f"""
+SELECT error_code, error_source, exit_code, CAST(c.jobs AS bigint) AS jobs, c.panda_id,
+  j.error_diag
 FROM (
-  SELECT error_code, error_source, exit_code, pandaid, error_diag, status, jeditaskid FROM jedi_jobs
-  UNION ALL
-  SELECT error_code, error_source, exit_code, pandaid, error_diag, status, jeditaskid
-  FROM jedi_jobs_archived) j
-WHERE jeditaskid = :task AND status = 'failed'
-GROUP BY error_code, error_source, exit_code ORDER BY jobs DESC, panda_id
+  SELECT error_code, error_source, exit_code, sum(jobs) AS jobs, max(panda_id) AS panda_id
+  FROM ({_CAUSES.format(table="jedi_jobs")} UNION ALL
+    {_CAUSES.format(table="jedi_jobs_archived")}) b
+  GROUP BY error_code, error_source, exit_code) c,
+  LATERAL (SELECT error_diag FROM {all_jobs("pandaid, error_diag")} j
+    WHERE j.pandaid = c.panda_id OFFSET 0) j
+ORDER BY c.jobs DESC, c.panda_id
 """)
 
 
@@ -65,11 +63,6 @@ ORDER BY panda_id LIMIT :limit
 """
 """Completed by conditions.where. Each table gives its first jobs in their order, so that a page
 costs what it returns."""
-
-
-def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
-    """The number of jobs of a task in each status, archived ones too."""
-    return dict_of(str, int, tx.execute(_JOB_COUNTS, {"task": jedi_task_id}))
 
 
 _METADATA = text(f"""

@@ -197,52 +197,6 @@ def measured(tx: Connection, jedi_task_id: int) -> list[JobMetric]:
     return rows_of(JobMetric, tx.execute(_MEASURED, {"task": jedi_task_id}))
 
 
-_COLUMNS = ("unit_nr, attemptnr, status, site, walltime_s, memory_mb, disk_mb, wall_s, max_pss_kb, "
-            "max_rss_kb, workdir_kb")  # fmt: skip
-_FORESEEN = text(f"""
-WITH j AS (
-  SELECT {_COLUMNS} FROM jedi_jobs WHERE jeditaskid = :task AND kind = ANY(:kinds)
-  UNION ALL
-  SELECT {_COLUMNS} FROM jedi_jobs_archived WHERE jeditaskid = :task AND kind = ANY(:kinds)
-)
-SELECT f.units, f.walltime_s, f.memory_mb, f.disk_mb, m.jobs, m.wall_s,
-  m.used_memory_mb, m.used_disk_mb, m.sites, CAST(ARRAY(
-    SELECT DISTINCT unnest(chosen) FROM jedi_broker_decisions
-    WHERE jeditaskid = :task AND broker <> 'nucleus' ORDER BY 1) AS text[]) AS chosen
-FROM (
-  SELECT count(DISTINCT unit_nr) AS units, max(nullif(walltime_s, 0)) AS walltime_s,
-    max(nullif(memory_mb, 0)) AS memory_mb, max(nullif(disk_mb, 0)) AS disk_mb
-  FROM j WHERE attemptnr = 1) f, (
-  SELECT (SELECT count(*) FROM j) AS jobs, max(wall_s) AS wall_s,
-    max(coalesce(max_pss_kb, max_rss_kb)) / 1024 AS used_memory_mb,
-    max(workdir_kb) / 1024 AS used_disk_mb, array_agg(DISTINCT site ORDER BY site) AS sites
-  FROM j WHERE status = 'finished') m
-WHERE m.sites IS NOT NULL
-""")
-
-
-class ForeseenJobs(NamedTuple):
-    """The largest figures that were foreseen of a task's jobs, and those of finished jobs."""
-
-    units: int
-    walltime_s: int | None
-    memory_mb: int | None
-    disk_mb: int | None
-    jobs: int
-    wall_s: float | None
-    used_memory_mb: int | None
-    used_disk_mb: int | None
-    sites: list[str]
-    chosen: list[str]
-
-
-def foreseen(tx: Connection, jedi_task_id: int) -> ForeseenJobs | None:
-    """The forecasts for a task's jobs, the largest figures of all first attempts, and the
-    consumption of finished jobs; None: no job has finished. Merging is left out."""
-    values = {"task": jedi_task_id, "kinds": ["normal", "scout"]}
-    return row_of(ForeseenJobs, tx.execute(_FORESEEN, values))
-
-
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
     """A dataset of a task, with its counters and how it is used (see Attributes)."""
