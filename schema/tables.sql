@@ -256,6 +256,10 @@ CREATE TABLE jedi_datasets (
     templateid bigint,                                      -- the container it was made for
     nfileswaiting bigint NOT NULL DEFAULT 0,                -- files waiting for real co-jumbo jobs
     nfilesmissing bigint NOT NULL DEFAULT 0,                -- files lost, missing or broken
+    unprocessed boolean GENERATED ALWAYS AS ((masterid IS NULL) AND (type = ANY
+        ('{input,pseudo_input}')) AND ((status = ANY ('{defined,toupdate,pending}')) OR ((status =
+        ANY ('{ready,running}')) AND (((nfilesfinished + nfilesfailed) + nfilesmissing) <
+        nfilestobeused)))) STORED,  -- a master with files that are not processed, or not fed yet
     CONSTRAINT jedi_datasets_pk PRIMARY KEY (datasetid, jeditaskid),
     CONSTRAINT jedi_datasets_status_ck CHECK (status = ANY
         ('{defined,toupdate,pending,broken,ready,running,done,finished,failed,removed,prepared}'))
@@ -269,6 +273,7 @@ CREATE INDEX jedi_datasets_open_ix ON jedi_datasets (statechecktime) WHERE type 
     = 'running' AND datasetid > 0;
 CREATE INDEX jedi_datasets_statecheck_ix ON jedi_datasets (statechecktime) WHERE
     statecheckexpiration IS NOT NULL;
+CREATE INDEX jedi_datasets_unprocessed_ix ON jedi_datasets (jeditaskid) WHERE unprocessed;
 CREATE INDEX jedi_datasets_waiting_ix ON jedi_datasets (jeditaskid) WHERE nfileswaiting > 0;
 CREATE INDEX jedi_datasets_wanting_ix ON jedi_datasets (jeditaskid) WHERE masterid IS NULL AND
     (status = ANY (ARRAY['ready', 'running'])) AND nfilestobeused > (nfilesused + nfilesmissing);
@@ -679,9 +684,12 @@ CREATE TABLE jedi_jobs_archived (
     CONSTRAINT jedi_jobs_archived_purged_ck CHECK (purged_at IS NULL OR (status = ANY
         (ARRAY['cancelled', 'closed', 'failed', 'finished'])))
 );
+CREATE INDEX jedi_jobs_archived_jeditaskid_pandaid_ix ON jedi_jobs_archived (jeditaskid, pandaid);
 CREATE INDEX jedi_jobs_archived_jeditaskid_unit_nr_ix ON jedi_jobs_archived (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_archived_retention_ix ON jedi_jobs_archived (retention) WHERE retention IS
     NOT NULL AND purged_at IS NULL;
+CREATE INDEX jedi_jobs_archived_unsuccessful_ix ON jedi_jobs_archived (jeditaskid, pandaid) WHERE
+    status <> 'finished';
 
 -- every status a job had
 CREATE TABLE jedi_jobs_statuslog (
@@ -1179,6 +1187,7 @@ CREATE TABLE jedi_tasks (
     CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY
         ('{registered,defined,assigning,ready,pending,scouting,scouted,running,prepared,done,failed,finished,aborting,toabort,aborted,finishing,topreprocess,preprocessing,tobroken,broken,toretry,toincexec,rerefine,paused,throttled,exhausted,passed,staging,staged,toreassign,reassigning}'))
 ) WITH (fillfactor=80);
+CREATE INDEX jedi_tasks_children_ix ON jedi_tasks (parent_tid) WHERE parent_tid <> jeditaskid;
 CREATE INDEX jedi_tasks_locked_ix ON jedi_tasks (lockedtime) WHERE lockedby IS NOT NULL;
 CREATE INDEX jedi_tasks_merging_ix ON jedi_tasks (status) WHERE rules @> '{"merge_output": true}';
 CREATE INDEX jedi_tasks_owner_ix ON jedi_tasks (gshare, COALESCE(username, ''), (currentpriority +

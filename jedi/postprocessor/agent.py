@@ -92,10 +92,14 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
     prepared, passed → done, finished, failed; toabort → aborted; tobroken → broken."""
 
     name = "PostProcessor"
-    serves = tuple({*ending.FINALISABLE, *ending.PREPARABLE, "preprocessing", *family.ABORTABLE})
     wakes = frozenset(
         {"files:done", *(f"task:{s}" for s in (*ending.FINALISABLE, *states.TASK.final))}
     )
+
+    def waiting(self, tx: Connection) -> bool:
+        """Return True if there may be a task to end, or scouts to evaluate."""
+        early = float(self.world.knobs.scout.early_percent) < 100
+        return ending.any_processed(tx) or (early and tasks.any_in(tx, ["scouting"]))
 
     def claim(self, tx: Connection, limit: int) -> list[Ending]:
         knobs = self.world.knobs

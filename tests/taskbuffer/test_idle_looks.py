@@ -15,6 +15,7 @@ from support.pages import buffers, vacuum
 
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import merging, orders
+from jedi.taskbuffer.tasks import ending, family
 
 _TASKS = text("""
 WITH t AS (
@@ -99,3 +100,47 @@ def test_open_input_is_looked_up_in_time(engine: Engine) -> None:
         change(engine, table, now)
         with engine.begin() as tx:
             assert datasets.any_to_feed(tx, 300.0) == due, now
+
+
+def test_a_task_without_unprocessed_input_is_looked_at(engine: Engine) -> None:
+    """PostProcessor: a task at work ends when its masters are fed and processed; one that is to be
+    closed, at once."""
+    add(engine, 20)
+    with engine.begin() as tx:
+        assert not ending.any_processed(tx)
+    for table, now, due in (
+        ("jedi_datasets", "nfilesfinished = 5, nfilesfailed = 2, nfilesmissing = 1", False),
+        ("jedi_datasets", "nfilesfinished = 6", True),
+        ("jedi_datasets", "nfilestobeused = 10", False),
+        ("jedi_datasets", "status = 'broken'", True),
+        ("jedi_datasets", "status = 'pending', nfilestobeused = 9", False),
+        ("jedi_datasets", "status = 'running'", True),
+        ("jedi_tasks", "status = 'paused'", False),
+        ("jedi_tasks", "status = 'tobroken'", True),
+        ("jedi_tasks", "status = 'exhausted'", False),
+        ("jedi_tasks", "status = 'preprocessing'", True),
+        ("jedi_tasks", "status = 'throttled'", True),
+    ):
+        change(engine, table, now)
+        with engine.begin() as tx:
+            assert ending.any_processed(tx) == due, now
+
+
+def test_a_child_of_a_ruined_parent_is_looked_at(engine: Engine) -> None:
+    add(engine, 20)
+    last = "(SELECT max(jeditaskid) FROM jedi_tasks)"
+    with engine.begin() as tx:
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        first = "(SELECT min(jeditaskid) FROM jedi_tasks)"
+        tx.execute(text(f"UPDATE jedi_tasks SET parent_tid = {first} WHERE jeditaskid = {last}"))
+    for status, due in (("running", False), ("done", False), *((s, True) for s in family.RUINED)):
+        change(engine, "jedi_tasks", f"status = '{status}'")
+        with engine.begin() as tx:
+            assert ending.any_processed(tx) == due, status
+
+
+def test_a_look_for_processed_tasks_looks_up_none_of_them(engine: Engine) -> None:
+    """To look each task up would touch three pages or more for each; many stand on a page."""
+    add(engine, 2000)
+    values = {"statuses": list(ending.PREPARABLE), "closing": [*ending.FINALISABLE]}
+    assert buffers(engine, ending._ANY_PROCESSED, **values) <= 2000 / 10

@@ -16,9 +16,11 @@ from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 
-_CAUSES = """
+_UNSUCCESSFUL = "j.status <> 'finished'"
+"""The condition of an index on archived jobs, most of which have finished."""
+_CAUSES = f"""
 SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id
-FROM {table} WHERE jeditaskid = :task AND status = 'failed'
+FROM {{table}} j WHERE jeditaskid = :task AND status = 'failed' AND {_UNSUCCESSFUL}
 GROUP BY error_code, error_source, exit_code
 """
 _FAILURES = text(f"""
@@ -146,6 +148,8 @@ def jobs(
     """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too;
     `after`: only greater ids."""
     more, given = where(conditions, JOB_FIELDS)
+    if statuses and "finished" not in statuses:
+        more = f"{_UNSUCCESSFUL} AND {more}"
     values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids,
               "after": after, **given}  # fmt: skip
     return rows_of(JobRow, tx.execute(text(_JOBS.format(conditions=more)), values))

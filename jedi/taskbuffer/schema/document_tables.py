@@ -29,6 +29,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from jedi.core import states
 from jedi.taskbuffer.db.sql_lists import among
 from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, words
+from jedi.taskbuffer.schema.dataset_rules import UNPROCESSED
 
 
 def one_of(column: str, names: Iterable[str], label: str = "status") -> CheckConstraint:
@@ -282,6 +283,9 @@ datasets = Table(
     # ours
     count("nfilesmissing:n_files_missing", "files lost, missing or broken",
         f"contents.lose contents.find_again {_END}"),
+    # An update of an indexed column can't be HOT: counters must not be in an index
+    col("unprocessed", Boolean, "a master with files that are not processed, or not fed yet",
+        "migration", server_default=Computed(UNPROCESSED, persisted=True)),
     PrimaryKeyConstraint("dataset_id", "jedi_task_id"),
     one_of("status", {**states.INPUT_DATASET.states, **states.OUTPUT_DATASET.states}),
     Index(None, "jedi_task_id"),

@@ -170,6 +170,13 @@ jobs_archived = Table(
     PrimaryKeyConstraint("panda_id"),
     *_archive_checks(),
     Index(None, "jedi_task_id", "unit_nr"),
+    Index(None, "jedi_task_id", "panda_id"),
+    Index(
+        "jedi_jobs_archived_unsuccessful_ix",
+        "jedi_task_id",
+        "panda_id",
+        postgresql_where=text("status <> 'finished'"),
+    ),
     Index(None, "retention", postgresql_where=_KEPT),
     comment="ended jobs, moved here in batches",
 )

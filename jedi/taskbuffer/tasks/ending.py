@@ -11,7 +11,7 @@ from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask, TaskDataset
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, PRODUCT_TYPES, TASK_FINAL, listed
-from jedi.taskbuffer.tasks import scouting, tasks
+from jedi.taskbuffer.tasks import family, scouting, tasks
 
 PREPARABLE = tuple(
     e.source for e in states.TASK.edges if e.target == "prepared" and e.reason == "all_processed"
@@ -45,6 +45,24 @@ AND (coalesce(parent_tid, jeditaskid) = jeditaskid
       AND p.status NOT IN ({TASK_FINAL})
     OFFSET 0))
 """
+
+
+# Without the tests of jobs and parents: those are for the few tasks that are left.
+_ANY_PROCESSED = text(f"""
+SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:statuses)
+    AND jeditaskid NOT IN (SELECT jeditaskid FROM jedi_datasets WHERE unprocessed))
+  OR EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:closing))
+  OR EXISTS (SELECT FROM jedi_tasks t JOIN jedi_tasks p ON p.jeditaskid = t.parent_tid
+    WHERE t.parent_tid <> t.jeditaskid AND p.status IN ({listed(family.RUINED)})
+      AND t.status IN ({listed(family.ABORTABLE)}))
+""")
+
+
+def any_processed(tx: Connection) -> bool:
+    """Return True if there may be a task for the PostProcessor: one that only has to be closed, one
+    without unprocessed masters, or a child of a parent that has failed."""
+    values = {"statuses": list(PREPARABLE), "closing": [*FINALISABLE, "preprocessing"]}
+    return bool(tx.scalar(_ANY_PROCESSED, values))
 
 
 def claim_processed(
