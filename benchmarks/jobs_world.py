@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from benchmarks.common import make_world, run
-from benchmarks.feed import Listing, insert
+from benchmarks.feed import Listing, feed_all, insert
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.taskbuffer.housekeeping import knobs
@@ -80,7 +80,7 @@ def fed_task(engine: Engine, world: World, each: int, share: int = 1) -> int:
         f"UPDATE jedi_tasks SET workqueue_id = {share}, gshare = 'share{share}' "
         f"WHERE jeditaskid = {task_id}",
     )
-    ContentsFeeder(world).run_once()
+    feed_all(ContentsFeeder(world))
     return task_id
 
 

@@ -260,6 +260,7 @@ CREATE TABLE jedi_datasets (
         ('{input,pseudo_input}')) AND ((status = ANY ('{defined,toupdate,pending}')) OR ((status =
         ANY ('{ready,running}')) AND (((nfilesfinished + nfilesfailed) + nfilesmissing) <
         nfilestobeused)))) STORED,  -- a master with files that are not processed, or not fed yet
+    fed_upto text,                                          -- the last file that was listed, while later ones are still to be fed
     CONSTRAINT jedi_datasets_pk PRIMARY KEY (datasetid, jeditaskid),
     CONSTRAINT jedi_datasets_status_ck CHECK (status = ANY
         ('{defined,toupdate,pending,broken,ready,running,done,finished,failed,removed,prepared}'))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -27,7 +28,6 @@ from jedi.contentsfeeder.lookup import look_up
 from jedi.contentsfeeder.order import feed_task, lost_of
 from jedi.contentsfeeder.rows import Rows, new_rows, render
 from jedi.core.errors import BadInput
-from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.inputs import contents, datasets, recovery
 from jedi.taskbuffer.tasks import family, herds, new_tasks, scouting, tasks, unit_verbs, units
@@ -72,7 +72,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
     def work(self, item: FeedTask) -> FeedOutcome:
         """List the datasets of a task."""
         try:
-            found = [self._list(dataset, item.rules) for dataset in item.datasets]
+            found = [self._list(dataset, item) for dataset in item.datasets]
         except BadInput as error:
             return Unusable("input_malformed", error.sentence)
         return judge(item, found, int(self.world.knobs.contentsfeeder.max_records))
@@ -117,10 +117,12 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         if tasks.move_tasks(tx, [move], self.name):
             datasets.move_datasets(tx, away, self.name, "unavailable")
 
-    def _list(self, dataset: InputDataset, rules: SplitRules) -> Listing:
+    def _list(self, dataset: InputDataset, task: FeedTask) -> Listing:
         ddm, may_not = self.world.ddm, dataset.selection.attributes.no_staging
-        staged = rules.input_pre_staging and not may_not
-        return look_up(ddm, dataset, ddm.on_tape if staged else None)
+        staged = task.rules.input_pre_staging and not may_not
+        size = task.part_of(dataset, int(self.world.knobs.contentsfeeder.part_files))
+        part = partial(ddm.list_part, limit=size) if size else None
+        return look_up(ddm, dataset, ddm.on_tape if staged else None, part)
 
     def _write(self, tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> set[int]:
         """Bring all rows up to date, in as many statements for many datasets as for one; the tasks
@@ -131,7 +133,9 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         filled = [
             one.dataset.dataset_id
             for one in listings
-            if (one.dataset.type == "input" or one.dataset.pseudo_files) and one.dataset.n_files
+            if (one.dataset.type == "input" or one.dataset.pseudo_files)
+            and one.dataset.n_files
+            and not one.is_part
         ]
         known = contents.known(tx, filled) if filled else {}
         again = recovery.replaced(tx, [task.jedi_task_id for task, _ in feeds]) if filled else {}
@@ -159,8 +163,8 @@ class _Fed:
     """The new rows of a dataset; `grows`: it is looked up again; `staged`: what is on tape is
     brought to disk first; `chunks`: jobs' worth of files that are released at once."""
 
+    listing: Listing
     rows: Rows
-    state: str | None
     grows: bool
     staged: bool
     chunks: int
@@ -173,7 +177,7 @@ class _Fed:
     def bunch(self) -> contents.ReleaseGroup:
         """The files that are released together."""
         task = self.rows.task
-        if not (self.grows and self.rows.dataset.is_master):
+        if self.listing.is_part or not (self.grows and self.rows.dataset.is_master):
             return contents.ReleaseGroup(1)
         by_events, per_lb = bool(task.rules.events_per_job), bool(task.rules.release_per_lb)
         return contents.ReleaseGroup(task.bunch * self.chunks, by_events, per_lb)
@@ -182,7 +186,7 @@ class _Fed:
     def withheld(self) -> bool:
         """Files may have to wait until their bunch is full, now or since an earlier look."""
         dataset = self.rows.dataset
-        known = dataset.type == "input" and dataset.n_files > 0
+        known = dataset.type == "input" and dataset.n_files > 0 and not self.listing.is_part
         task = self.rows.task
         late = known or self.bunch != contents.ReleaseGroup(1) or task.periodical or task.to_split
         return self.staged or (dataset.is_master and late)
@@ -202,7 +206,8 @@ class _Fed:
             released=0 if self.withheld else len(self.rows),
             events=self.rows.events,
             events_released=None if self.withheld else self.rows.events,
-            state=self.state if self.rows.dataset.type == "input" else None,
+            state=self.listing.state if self.rows.dataset.type == "input" else None,
+            fed_upto=self.listing.fed_upto,
         )
 
 
@@ -242,7 +247,7 @@ def _fed(
         for rows, one, grows in zip(
             new_rows(task, feed.listings, new), feed.listings, grown, strict=True
         ):
-            yield _Fed(rows, one.state, grows, one.on_tape is not None, wanted)
+            yield _Fed(one, rows, grows, one.on_tape is not None, wanted)
 
 
 def _used(rows: contents.KnownFiles, again: Sequence[tuple[str, str]]) -> Collection[str]:
@@ -315,7 +320,9 @@ def _move(
             reason = "No input file is there, which the task allows."
             return Move(*held, "finishing", "empty_input_allowed", reason)
         case Feed() if task.status != "defined":
-            return Move(*held, task.status, "fed", "The open input was looked up again.")
+            again = "The open input was looked up again."
+            reason = "The next part of the input was fed." if outcome.in_parts else again
+            return Move(*held, task.status, "fed", reason)
         case Feed() if task.to_split and outcome.is_complete:
             reason = "The input is complete: the splitter divides it."
             return Move(*held, "defined", herds.TO_SPLIT, reason)

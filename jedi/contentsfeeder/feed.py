@@ -54,7 +54,8 @@ class InputDataset:
     is read meanwhile: `followed`: it was open when it was looked up before; `eager`: its maker is
     the task's parent, and need not be waited for. `n_files`, `n_events`: its rows so far and their
     events; `selection`: the files that the task wants; `master_id`: its master, if it is secondary;
-    `pseudo_files`: its files, if the task itself names them."""
+    `pseudo_files`: its files, if the task itself names them; `fed_upto`: the last file that was
+    listed, if later ones are still to be fed."""
 
     dataset_id: int
     name: str
@@ -68,6 +69,7 @@ class InputDataset:
     selection: Selection = field(default_factory=Selection)
     master_id: int | None = None
     pseudo_files: Sequence[Listed] = ()
+    fed_upto: str | None = None
 
     @property
     def waits(self) -> bool:
@@ -109,6 +111,22 @@ class FeedTask:
     units: int | None = None
     refused: frozenset[int] = frozenset()
 
+    def part_of(self, dataset: InputDataset, most: int) -> int:
+        """The number of files of a dataset that are fed at once, whole jobs' worth of about `most`;
+        0: it is fed as a whole, since the choice or the order of its files needs all of them."""
+        rules, alone = self.rules, not any(d.master_id == dataset.dataset_id for d in self.datasets)
+        chosen = (self.n_files, self.n_events, self.skipped, self.least_events, self.whole_jobs)
+        ordered = (rules.group_boundary_id, rules.respect_lb, rules.order_by_lb,
+                   rules.order_input_by, rules.by_events, rules.numbers_events)  # fmt: skip
+        held = (rules.input_pre_staging, rules.workflow_holdup, self.periodical,
+                self.units is not None, dataset.produced)  # fmt: skip
+        if any((*chosen, *ordered, *held)) or dataset.selection != Selection(
+            seed=dataset.selection.seed
+        ):
+            return 0
+        fits = dataset.is_master and alone and dataset.type == "input"
+        return max(self.bunch, most - most % self.bunch) if fits else 0
+
     @property
     def to_split(self) -> bool:
         """It is a herd, whose files wait until they are divided."""
@@ -140,17 +158,25 @@ class FeedTask:
 class Listing:
     """The answer of data management about a dataset: open or closed and its files; state None: it
     does not know the dataset. `on_tape`: LFNs that have to be brought to disk first; None: jobs may
-    read tapes themselves."""
+    read tapes themselves. `is_part`: files that stand behind all that have rows; `total`: the
+    number of all its files, if there are others behind these."""
 
     dataset: InputDataset
     state: str | None
     files: Sequence[Listed] = ()
     on_tape: frozenset[str] | None = None
+    is_part: bool = False
+    total: int | None = None
 
     @property
     def is_complete(self) -> bool:
         """Return True if it gets no more files: it is closed, and no active task fills it."""
-        return self.state == "closed" and not self.dataset.produced
+        return self.state == "closed" and not self.dataset.produced and self.total is None
+
+    @property
+    def fed_upto(self) -> str | None:
+        """The file behind which the next look begins."""
+        return None if self.total is None else self.files[-1].lfn
 
     @property
     def wanted(self) -> Sequence[Listed]:
@@ -168,6 +194,11 @@ class Feed:
     def is_complete(self) -> bool:
         """No master will get more files."""
         return all(one.is_complete for one in self.listings if one.dataset.is_master)
+
+    @property
+    def in_parts(self) -> bool:
+        """Return True if the files of some dataset stand behind those that were fed before."""
+        return any(one.is_part for one in self.listings)
 
     @property
     def is_bare(self) -> bool:
@@ -220,7 +251,7 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Feed
             reason = f"Another task adds files to {name}. It is read when that has ended."
             return Wait("input_open", reason)
         if (records := _records(task, one)) > max_records:
-            kind = f"{len(one.wanted)} files"
+            kind = f"{one.total or len(one.wanted)} files"
             if task.rules.by_events:
                 kind = f"{records} ranges of events in {kind}"
             reason = (
@@ -257,7 +288,7 @@ def _records(task: FeedTask, listing: Listing) -> int:
     files = listing.wanted
     whole = task.rules.group_boundary_id in WHOLE_IDS
     if whole or not size or not listing.dataset.is_master:
-        return len(files)
+        return listing.total or len(files)
     return len(files) + _total(task, listing.dataset, files) // size
 
 
@@ -360,7 +391,9 @@ def growing(
     return [
         held
         if one.dataset.is_master and (held or enough)
-        else one.state == "open" or (one.dataset.produced and not one.dataset.waits)
+        else one.state == "open"
+        or one.total is not None
+        or (one.dataset.produced and not one.dataset.waits)
         for one in listings
     ]
 

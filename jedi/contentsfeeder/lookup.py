@@ -14,6 +14,13 @@ class _Growing(Protocol):
     def state(self) -> str: ...
 
 
+class _Part(Protocol):
+    @property
+    def files(self) -> Sequence[Listed]: ...
+    @property
+    def total(self) -> int | None: ...
+
+
 class ListingCatalogue(Protocol):
     """The methods of data management that listings use."""
 
@@ -21,13 +28,21 @@ class ListingCatalogue(Protocol):
     def list_files(self, name: str) -> Sequence[Listed]: ...
 
 
+ListPart = Callable[[str, str | None], _Part]
+"""Some files of a dataset, the first ones or those behind a file."""
 TapeFiles = Callable[[str], Iterable[str]]
 """The files of a dataset that have to be brought to disk."""
 
 
-def look_up(data: ListingCatalogue, dataset: InputDataset, on_tape: TapeFiles | None) -> Listing:
+def look_up(
+    data: ListingCatalogue,
+    dataset: InputDataset,
+    on_tape: TapeFiles | None,
+    list_part: ListPart | None = None,
+) -> Listing:
     """The listing of a dataset, or the files that the task itself names. A dataset that waits for
-    its release is not listed. `on_tape` None: jobs may read tapes themselves.
+    its release is not listed. `on_tape` None: jobs may read tapes themselves. `list_part`: a closed
+    dataset is listed part by part.
 
     A dataset that was opened or closed during its listing counts as open: files may have come after
     the listing had passed their place."""
@@ -38,6 +53,13 @@ def look_up(data: ListingCatalogue, dataset: InputDataset, on_tape: TapeFiles | 
         before = data.growth(name)
         if dataset.waits:
             return Listing(dataset, before.state)
+        begun = bool(dataset.fed_upto or not dataset.n_files)
+        if list_part and begun and before.state == "closed":
+            found = list_part(name, dataset.fed_upto)
+            if data.growth(name) == before:
+                return Listing(dataset, "closed", found.files, is_part=True, total=found.total)
+            if not dataset.fed_upto and found.total is None:
+                return Listing(dataset, "open", found.files)
         taped = None if on_tape is None else frozenset(on_tape(name))
         files = data.list_files(name)
         state = before.state if data.growth(name) == before else "open"

@@ -89,6 +89,7 @@ def _dataset(
         n_events=row.n_events or 0,
         selection=_selection(row, params, only),
         master_id=row.master_id,
+        fed_upto=row.fed_upto,
         pseudo_files=[PseudoFile(one.lfn, nevents=one.nevents) for one in physical.files(named)],
     )
 

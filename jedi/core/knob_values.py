@@ -148,6 +148,7 @@ class ContentsfeederKnobs:
     batch: int
     chunks: int
     max_records: int
+    part_files: int
     quiet_s: float
     recheck_s: float
 

@@ -97,6 +97,8 @@ _DECLARED = [
     _knob("contentsfeeder.batch", "tasks", 10, "tasks fed in one claim", least=1),
     _knob("contentsfeeder.max_records", "records", 5_000_000, "most files or event records of one "
           "dataset; with more, the task is broken", 200_000, least=1),
+    _knob("contentsfeeder.part_files", "files", 100_000, "files of a closed dataset that are "
+          "listed and fed at once, in whole jobs; the next ones follow at once", least=1),
     _knob("contentsfeeder.recheck_s", "s", 300.0, "interval between look-ups of an open dataset"),
     _knob("contentsfeeder.quiet_s", "s", 10.0, "least interval between look-ups of a dataset that "
           "another task still fills", least=0.1),

@@ -59,6 +59,15 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedPart:
+    """Some files of a dataset, in the order of data management. `total`: the number of all files of
+    the dataset; None: these are the last ones."""
+
+    files: list[FileInfo]
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Replica:
     """The replica of a dataset at an endpoint: number of files, bytes, complete or not."""
 
@@ -130,6 +139,10 @@ class DDM(Protocol):
 
     def list_files(self, name: str) -> list[FileInfo]:
         """The files of a dataset (a container: of all its constituents), sorted by LFN."""
+
+    def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
+        """Up to `limit` files of a dataset from the first one on, or that come after the file with
+        the LFN `after`. Who reads a dataset whole anyway returns all of them."""
 
     def replicas(self, name: str) -> list[Replica]:
         """The part of a dataset that each endpoint holds (a container: summed over its
@@ -253,6 +266,11 @@ class DDM(Protocol):
 
     def space(self, endpoint: str) -> Space:
         """The free space of an endpoint. OSError: its storage is not there."""
+
+
+def after_file(files: Sequence[FileInfo], after: str | None) -> ListedPart:
+    """The files of a whole dataset, sorted by LFN, that come after one."""
+    return ListedPart([file for file in files if after is None or file.lfn > after])
 
 
 def exists(ddm: DDM, name: str) -> bool:

@@ -24,10 +24,12 @@ from jedi.ddm.interface import (
     DatasetInfo,
     FileInfo,
     Growth,
+    ListedPart,
     OpenOrClosed,
     Replica,
     Staged,
     TemporaryCopy,
+    after_file,
     flatten,
 )
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
@@ -79,9 +81,22 @@ class SqlCatalogueDDM(Directories):
     def list_files(self, name: str) -> list[FileInfo]:
         with self._engine.begin() as tx:
             rows = catalogue.list_files(tx, _constituents(tx, name))
+        return sorted(self._listed(rows), key=lambda file: file.lfn)
+
+    def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
+        with self._engine.begin() as tx:
+            plain = _constituents(tx, name)
+            if len(plain) == 1:
+                rows = catalogue.list_part(tx, plain[0], after, limit)
+                total = catalogue.count_files(tx, plain[0]) if len(rows) == limit else None
+                return ListedPart(self._listed(rows), total)
+        return after_file(self.list_files(name), after)
+
+    def _listed(self, rows: Sequence[CatalogueFile]) -> list[FileInfo]:
+        """Files in the order of their rows, with events that are not in the catalogue."""
         files = {(row.name, row.lfn): _file(row) for row in rows}
         files |= self._counted(row for row in rows if self._unmeasured(files[row.name, row.lfn]))
-        return sorted(files.values(), key=lambda file: file.lfn)
+        return [*files.values()]
 
     def replicas(self, name: str) -> list[Replica]:
         with self._engine.begin() as tx:

@@ -137,6 +137,7 @@ def _fed(number: int, one: NewDataset) -> FedDataset:
         jedi_task_id=0, dataset_id=number, dataset_name=one.name, container_name=one.container,
         type=one.type, master_id=_master(one), status="ready", attributes=one.attributes,
         due=True, files=0, n_files=0, n_files_to_be_used=0, n_events=0,
+        fed_upto=None,
     )  # fmt: skip
 
 

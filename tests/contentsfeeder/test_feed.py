@@ -25,7 +25,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listing, new_files
 from jedi.contentsfeeder.rows import new_rows, render
 from jedi.core.errors import Unreachable
-from jedi.ddm.interface import DatasetInfo, FileInfo, Growth
+from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, ListedPart, after_file
 from jedi.service import tasks as service
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
@@ -51,6 +51,10 @@ class Listings:
     def list_files(self, name: str) -> list[FileInfo]:
         self.before()
         return list(self.files[name])
+
+    def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
+        del limit
+        return after_file(self.list_files(name), after)
 
 
 def lists(world: World, files: dict[str, Sequence[FileInfo]]) -> Listings:

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, Space
+from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, ListedPart, Space, after_file
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.taskrefiner.agent import TaskRefiner
 from support.task_rows import INPUT, OUTPUT, put
@@ -38,6 +38,10 @@ class Catalogue:
 
     def list_files(self, name: str) -> list[FileInfo]:
         return list(self.files[name])
+
+    def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
+        del limit
+        return after_file(self.list_files(name), after)
 
     def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
         known = {file.lfn for file in self.files[name]} - self.nowhere

@@ -62,7 +62,8 @@ class ClaimedTask(NamedTuple):
 
 class FedDataset(NamedTuple):
     """An input dataset of a task. `due`: it is to be looked up; `files`: how many files its rows
-    stand for, of which each may have many (ranges of events)."""
+    stand for, of which each may have many (ranges of events); `fed_upto`: the last file that was
+    listed, if later ones are still to be fed."""
 
     dataset_id: int
     jedi_task_id: int
@@ -77,6 +78,7 @@ class FedDataset(NamedTuple):
     n_events: int | None
     files: int
     due: bool
+    fed_upto: str | None
 
 
 class TaskDataset(NamedTuple):

@@ -26,12 +26,12 @@ SELECT d.name, d.state, d.is_container, ARRAY(
 ) AS members
 FROM tree JOIN ddm_datasets d USING (name)
 """)
-_LISTED = """
-SELECT d.name, f.lfn, f.size, f.adler32, f.guid, f.nevents, f.boundary, f.lumiblock, ARRAY(
+_FILE = """
+f.lfn, f.size, f.adler32, f.guid, f.nevents, f.boundary, f.lumiblock, ARRAY(
   SELECT r.endpoint FROM ddm_replicas r WHERE r.file_id = f.file_id
 ) AS endpoints
-FROM {wanted} d JOIN ddm_files f USING ({key})
 """
+_LISTED = f"SELECT d.name, {_FILE} FROM {{wanted}} d JOIN ddm_files f USING ({{key}})"
 _WANTED = """(
   SELECT dataset_id, name, lfn FROM ddm_datasets JOIN (
     SELECT unnest(CAST(:names AS text[])) AS name, unnest(CAST(:lfns AS text[])) AS lfn
@@ -42,6 +42,13 @@ _LIST = text(
         key="dataset_id",
     )
 )
+_PLAIN = "f.dataset_id = (SELECT dataset_id FROM ddm_datasets WHERE name = :name)"
+# Without a collation: in the order of the index, so that a part costs what it returns.
+_PART = text(f"""
+SELECT CAST(:name AS text) AS name, {_FILE} FROM ddm_files f
+WHERE {_PLAIN} AND f.lfn > :after ORDER BY f.lfn LIMIT :limit
+""")
+_COUNT = text(f"SELECT count(*) FROM ddm_files f WHERE {_PLAIN}")
 _FIND = text(_LISTED.format(wanted=_WANTED, key="dataset_id, lfn"))
 _PUT_FILES = text("""
 WITH arrived AS (
@@ -167,6 +174,18 @@ class CatalogueFile(NamedTuple):
 def list_files(tx: Connection, names: Collection[str]) -> list[CatalogueFile]:
     """All files of plain datasets, in no order."""
     return rows_of(CatalogueFile, tx.execute(_LIST, {"names": list(names)}))
+
+
+def list_part(tx: Connection, name: str, after: str | None, limit: int) -> list[CatalogueFile]:
+    """Up to `limit` files of a plain dataset, in the database's order of LFNs: the first ones, or
+    those after an LFN."""
+    values = {"name": name, "after": after or "", "limit": limit}
+    return rows_of(CatalogueFile, tx.execute(_PART, values))
+
+
+def count_files(tx: Connection, name: str) -> int:
+    """The number of files of a plain dataset."""
+    return int(tx.scalar(_COUNT, {"name": name}) or 0)
 
 
 def find_files(tx: Connection, names: Sequence[str], lfns: Sequence[str]) -> list[CatalogueFile]:

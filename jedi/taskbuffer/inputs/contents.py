@@ -241,7 +241,8 @@ def release(tx: Connection, bunches: Mapping[int, ReleaseGroup]) -> None:
 @dataclass(frozen=True, slots=True)
 class FeedResult:
     """The result of a look-up: rows added, those of them that may be used at once, their events,
-    and the state in data management (None: nothing was looked up)."""
+    and the state in data management (None: nothing was looked up). `fed_upto`: the last file of
+    the look-up, if the next one begins behind it, at once."""
 
     dataset_id: int
     added: int
@@ -249,6 +250,7 @@ class FeedResult:
     events: int | None
     events_released: int | None
     state: str | None
+    fed_upto: str | None = None
 
 
 _NOTE_FED = text("""
@@ -256,11 +258,12 @@ UPDATE jedi_datasets d SET nfiles = nfiles + f.added,
   nfilestobeused = nfilestobeused + f.released,
   nevents = coalesce(nevents + f.events, nevents, f.events), neventstobeused =
   coalesce(neventstobeused + f.usable, neventstobeused, f.usable),
-  state = coalesce(f.state, d.state), modificationtime = jedi_now()
+  state = coalesce(f.state, d.state), modificationtime = jedi_now(), fed_upto = f.fed_upto,
+  statechecktime = CASE WHEN f.fed_upto IS NULL THEN d.statechecktime END
 FROM unnest(CAST(:dataset_id AS bigint[]), CAST(:added AS bigint[]),
   CAST(:released AS bigint[]), CAST(:events AS bigint[]),
-  CAST(:events_released AS bigint[]), CAST(:state AS text[]))
-  AS f(id, added, released, events, usable, state) WHERE d.datasetid = f.id
+  CAST(:events_released AS bigint[]), CAST(:state AS text[]), CAST(:fed_upto AS text[]))
+  AS f(id, added, released, events, usable, state, fed_upto) WHERE d.datasetid = f.id
 """)
 
 

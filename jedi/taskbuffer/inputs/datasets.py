@@ -232,7 +232,7 @@ SELECT d.datasetid AS dataset_id, d.jeditaskid AS jedi_task_id, d.datasetname AS
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
        THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
              WHERE c.datasetid = d.datasetid) ELSE d.nfiles END AS files,
-  d.status IN ('defined', 'toupdate', 'pending', 'running') AS due
+  d.status IN ('defined', 'toupdate', 'pending', 'running') AS due, d.fed_upto
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
 """)

@@ -283,9 +283,10 @@ datasets = Table(
     # ours
     count("nfilesmissing:n_files_missing", "files lost, missing or broken",
         f"contents.lose contents.find_again {_END}"),
-    # An update of an indexed column can't be HOT: counters must not be in an index
     col("unprocessed", Boolean, "a master with files that are not processed, or not fed yet",
         "migration", server_default=Computed(UNPROCESSED, persisted=True)),
+    words("fed_upto", "the last file that was listed, while later ones are still to be fed",
+          f"{_FED} family.follow_retry"),
     PrimaryKeyConstraint("dataset_id", "jedi_task_id"),
     one_of("status", {**states.INPUT_DATASET.states, **states.OUTPUT_DATASET.states}),
     Index(None, "jedi_task_id"),

@@ -142,7 +142,8 @@ WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input' AND d.stat
 ORDER BY d.datasetid
 """)
 _REOPEN = text("""
-UPDATE jedi_datasets SET state = 'open', statechecktime = NULL WHERE datasetid = ANY(:ids)
+UPDATE jedi_datasets SET state = 'open', statechecktime = NULL, fed_upto = NULL
+WHERE datasetid = ANY(:ids)
 """)
 
 
