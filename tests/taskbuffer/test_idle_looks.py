@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 from support.pages import buffers, vacuum
 
-from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.inputs import datasets, staging
 from jedi.taskbuffer.jobs import merging, orders
 from jedi.taskbuffer.tasks import ending, family
 
@@ -29,6 +29,7 @@ SELECT nextval('jedi_dataset_id_seq'), jeditaskid, 'test:in', 'input', 'ready', 
 """)
 _LOOKS: list[tuple[Any, dict[str, Any]]] = [
     (orders._ANY_WANTING, {"statuses": list(orders.STATUSES), "merging": list(merging.STATUSES)}),
+    (staging._WANTED, {"limit": 0.0}),
     (datasets._ANY_TO_FEED, {"statuses": list(datasets.TO_FEED), "recheck_s": 300.0}),
 ]
 
