@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from jedi.agent import registry
 from jedi.agent.base import World
@@ -25,7 +25,7 @@ from jedi.service import check, commands, jobs, queues, sites, submission
 from jedi.simulator.grid import SimulatedSite, next_event
 from jedi.simulator.pilots import Pilots
 from jedi.simulator.random_streams import RandomStreams
-from jedi.simulator.record import ProcessedEvents, Record, Sample
+from jedi.simulator.record import JobLives, ProcessedEvents, Record, Sample
 from jedi.simulator.scenario import USER, Scenario, ScenarioCommand, ScenarioTask
 from jedi.simulator.storage import SimulatedDDM
 from jedi.spec.jobs.wire import BATCH_MAX
@@ -51,6 +51,8 @@ BEAT = IDLE = timedelta(minutes=30)
 """Interval of pilots' heartbeats; the longest time that the simulator skips when nothing
 happens."""
 ROUNDS = 50
+PAGE = 50_000
+"""Jobs, or files, that are in memory at once."""
 _OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
 _NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)
 TIDY, MORE = 5_000, 1.3
@@ -100,6 +102,15 @@ def simulate_in(
         clock.turn_to(None)
 
 
+def _lives(tx: Connection) -> JobLives:
+    """All jobs there ever were."""
+    lives, after = JobLives(), 0
+    while some := simulation.jobs(tx, after, PAGE):
+        lives.add(some)
+        after = some[-1].panda_id
+    return lives
+
+
 class Simulation:
     """One run, in a fresh database."""
 
@@ -137,7 +148,7 @@ class Simulation:
             now = self._next(now, busy)
         clock.turn_to(self.end)
         with self.engine.begin() as tx:
-            self.record.jobs = simulation.jobs(tx)
+            self.record.jobs = _lives(tx)
             self.record.tasks = simulation.tasks(tx)
             self.record.merged = simulation.merged_events(tx)
             self.record.wrong = [
@@ -312,10 +323,12 @@ class Simulation:
     def _put_input(self, task: ScenarioTask, dataset: str) -> None:
         endpoints = [self.storage[site][0] for site in task.at]
         size = task.file_mb * 10**6
-        files = [FileInfo(f"{dataset[4:]}.{number}", size) for number in range(task.files)]
         self.ddm.create(dataset, endpoints[0])
-        for endpoint in endpoints:
-            self.ddm.put(endpoint, dataset, files)
+        for first in range(0, task.files, PAGE):
+            numbers = range(first, min(first + PAGE, task.files))
+            files = [FileInfo(f"{dataset[4:]}.{number}", size) for number in numbers]
+            for endpoint in endpoints:
+                self.ddm.put(endpoint, dataset, files)
         self.ddm.close(dataset)
 
     def _turn(self, names: Sequence[str], announced: bool, works: bool) -> None:

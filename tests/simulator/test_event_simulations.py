@@ -16,7 +16,7 @@ from jedi.simulator.job_times import JobTimes
 from jedi.simulator.measure import measure
 from jedi.simulator.plots import write_plots
 from jedi.simulator.random_streams import RandomStreams
-from jedi.simulator.record import ProcessedEvents, Record
+from jedi.simulator.record import JobLives, ProcessedEvents, Record
 from jedi.simulator.run import simulate_in
 from jedi.simulator.scenario import START, Scenario, read_scenario
 from jedi.taskbuffer.housekeeping.simulation import JobLife, TaskLife
@@ -95,6 +95,14 @@ def _life(panda_id: int, kind: str, begins: float, ends: float) -> JobLife:
         error_code=None, cores=1, creation_time=START, start_time=hours[0], end_time=hours[1],
         state_change_time=hours[1], queue="user", share="user",
     )  # fmt: skip
+
+
+def test_packed_lives_are_the_same_each_time() -> None:
+    lives = [_life(number, "normal", 1, 2) for number in range(5)]
+    packed = JobLives()
+    packed.add(lives[:3])
+    packed.add(lives[3:])
+    assert [*packed] == [*packed] == lives
 
 
 def test_waste_is_the_time_after_the_last_report() -> None:

@@ -226,7 +226,7 @@ commands:
 """)
     record = simulate_in(engine, scenario)
     names = {row.jedi_task_id: row.task_name.partition(".")[0] for row in record.tasks}
-    lives: list[Any] = record.jobs
+    lives: list[Any] = [*record.jobs]
     ends = {names[row.jedi_task_id]: (row.status, row.end_time - row.start_time) for row in lives}
     assert ends["free"] == ("finished", timedelta(hours=2))
     assert ends["held"] == ("finished", timedelta(hours=5))

@@ -40,7 +40,8 @@ SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, j.kind, j.site, j.gs
   j.endtime AS end_time, j.statechangetime AS state_change_time, q.queue_name AS queue,
   {OWN_SHARE} AS share
 FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid)
-  LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id ORDER BY pandaid
+  LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
+WHERE pandaid > :after ORDER BY pandaid LIMIT :limit
 """)
 
 
@@ -63,10 +64,10 @@ class JobLife(NamedTuple):
     share: str | None
 
 
-def jobs(tx: Connection) -> list[JobLife]:
-    """All jobs there ever were, by PandaID, with the times of their lives, their work queue and the
-    share that their task came with."""
-    return rows_of(JobLife, tx.execute(_JOBS))
+def jobs(tx: Connection, after: int, limit: int) -> list[JobLife]:
+    """The next jobs of all there ever were, by PandaID, with the times of their lives, their work
+    queue and the share that their task came with."""
+    return rows_of(JobLife, tx.execute(_JOBS, {"after": after, "limit": limit}))
 
 
 _TASKS = text(f"""
