@@ -7,13 +7,23 @@ import shutil
 import tempfile
 import zlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlencode
 
 from sqlalchemy import Engine, text
 
-from benchmarks.api import RawWire, ServiceLoad, bench_service, load_of, waits_of
+from benchmarks.api import (
+    CLIENTS,
+    PILOTS,
+    RawWire,
+    ServiceLoad,
+    bench_service,
+    load_of,
+    waits_of,
+    waits_of_many,
+)
 from benchmarks.common import Result, Work, make_world
 from benchmarks.jobs_world import Shape, activated_jobs, place, site
 from jedi.core.errors import JediError
@@ -52,16 +62,20 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
             tx.execute(text("DELETE FROM jedi_job_files WHERE type = 'input'"))
         with bench_service(make_world(engine, cast(DDM, None))) as service:
             gets = load_of(service, _gets, jobs // 2)
-            beats = load_of(service, _beats, jobs)
+            one_by_one = load_of(service, _beats, jobs)
+            beats = load_of(service, partial(_beats, pilots=PILOTS), jobs)
             rooted = replace(service, token=f"{service.token} {root}")
             lives = load_of(rooted, _lives, jobs // 4 * EACH)
     finally:
         shutil.rmtree(root)
     return [
         Result("getJob", "1/s", gets.per_s, least=GETS_S, note=_note(gets)),
-        Result("updateJob, heartbeats", "1/s", beats.per_s, least=UPDATES_S, note=_note(beats)),
-        Result("updateJob, whole lives", "1/s", lives.per_s, note=f"{EACH} updates a job, with an "
-               f"output and a log of 100 bytes; {_note(lives)}"),
+        Result("updateJob, heartbeats, two at a time", "1/s", one_by_one.per_s,
+               note=_note(one_by_one)),
+        Result(f"updateJob, heartbeats, {CLIENTS * PILOTS} at a time", "1/s", beats.per_s,
+               least=UPDATES_S, note=_note(beats)),
+        Result(f"updateJob, whole lives, {CLIENTS * PILOTS} at a time", "1/s", lives.per_s,
+               note=f"{EACH} updates a job, with an output and a log of 100 bytes; {_note(lives)}"),
     ]  # fmt: skip
 
 
@@ -94,28 +108,37 @@ def _gets(number: int, path: str, token: str, times: int) -> Work:
     return lambda: waits_of(times, lambda _: wire.call("getJob", fields))
 
 
-def _beats(number: int, path: str, token: str, times: int) -> Work:
-    """A pilot that beats for a job that it has."""
-    wire = _PilotWire(path, token)
-    job = wire.call("getJob", {**SLOT, "node": f"beat{number}"})
+def _beats(number: int, path: str, token: str, times: int, pilots: int = 1) -> Work:
+    """Pilots that beat, each for a job that it has."""
+    wires = [_PilotWire(path, token) for _ in range(pilots)]
+    requests = [_beat(wire, f"beat{number}.{i}") for i, wire in enumerate(wires)]
+    return lambda: waits_of_many(times, wires, requests)
+
+
+def _beat(wire: _PilotWire, node: str) -> bytes:
+    job = wire.call("getJob", {**SLOT, "node": node})
     fields = {**ALIVE, "jobId": job["PandaID"], "attemptNr": job["attemptNr"], "state": "running"}
     wire.call("updateJob", fields)
-    request = wire.form("updateJob", fields)
-    return lambda: waits_of(times, lambda _: wire.ask(request))
+    return wire.form("updateJob", fields)
 
 
 def _lives(number: int, path: str, token: str, times: int) -> Work:
     """Pilots that report all of their jobs' lives; they have the jobs, and made the outputs."""
     token, _, root = token.partition(" ")
-    wire = _PilotWire(path, token)
-    requests = []
-    for _ in range(times // EACH):
-        job = wire.call("getJob", {**SLOT, "node": f"life{number}"})
-        key = {**ALIVE, "jobId": job["PandaID"], "attemptNr": job["attemptNr"]}
-        end = {**key, **END, "state": "finished", "xml": _made(job, Path(root))}
-        alive = [{**key, "state": state} for state in ("starting", *["running"] * (2 + BEATS))]
-        requests += [wire.form("updateJob", one) for one in (*alive, end)]
-    return lambda: waits_of(len(requests), lambda which: wire.ask(requests[which]))
+    wires = [_PilotWire(path, token) for _ in range(PILOTS)]
+    lives = [[request for job in range(times // EACH // PILOTS)
+              for request in _life(wire, f"life{number}.{i}.{job}", Path(root))]
+             for i, wire in enumerate(wires)]  # fmt: skip
+    return lambda: [wait for requests in zip(*lives, strict=True)
+                    for wait in waits_of_many(PILOTS, wires, requests)]  # fmt: skip
+
+
+def _life(wire: _PilotWire, node: str, root: Path) -> list[bytes]:
+    job = wire.call("getJob", {**SLOT, "node": node})
+    key = {**ALIVE, "jobId": job["PandaID"], "attemptNr": job["attemptNr"]}
+    end = {**key, **END, "state": "finished", "xml": _made(job, root)}
+    alive = [{**key, "state": state} for state in ("starting", *["running"] * (2 + BEATS))]
+    return [wire.form("updateJob", one) for one in (*alive, end)]
 
 
 def _made(job: dict[str, Any], root: Path) -> str:

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.authentication import Caller, PilotAuthentication
+from jedi.api.combiner import Combiner
 from jedi.api.event_routes import add_event_routes
 from jedi.api.health import DatabaseWatch, SharedQuestion, readiness
 from jedi.api.identity import CallerAuthentication
@@ -27,6 +28,7 @@ from jedi.api.openapi import ALWAYS, KNOWN, SENT, document, says
 from jedi.api.operations import add_operations
 from jedi.api.panda.pilot_routes import add_pilot_routes
 from jedi.api.panda.routes import add_panda
+from jedi.api.pilot_groups import PilotCombiner, by_sites
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.knob_values import OidcKnobs
@@ -93,9 +95,11 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     authentication = CallerAuthentication(world.engine, provider, wrong_tokens, world.log)
     _itself(app, readiness(world.engine, release), metrics, knobs, authentication)
     door = PilotAuthentication(world.engine, release, database.must_answer, wrong_tokens)
-    _pilots(app, world, door, fresh)
+    reports: PilotCombiner = Combiner(by_sites(world.engine.begin, pilots.report_all))
+    beats: PilotCombiner = Combiner(by_sites(partial(at_once, world.engine), pilots.heartbeat_all))
+    _pilots(app, world, door, fresh, reports, beats)
     add_event_routes(app, world, door)
-    add_pilot_routes(app, world, door, fresh, fresh.ddm)
+    add_pilot_routes(app, world, door, fresh, fresh.ddm, reports, beats)
     add_panda(
         app, add_operations(app, world, authentication, knobs, release, database.must_answer),
         provider,
@@ -141,7 +145,12 @@ def _itself(
 
 
 def _pilots(
-    app: Application, world: World, door: PilotAuthentication, fresh: CurrentContext
+    app: Application,
+    world: World,
+    door: PilotAuthentication,
+    fresh: CurrentContext,
+    reports: PilotCombiner,
+    beats: PilotCombiner,
 ) -> None:
     once, first_waiting = partial(at_once, world.engine), FirstWaiting()
     sent = (*ALWAYS, *KNOWN, *SENT)
@@ -161,19 +170,11 @@ def _pilots(
 
     @app.route("POST", "/v1/pilot/report", "pilot report", says(*sent, body=Reports))
     async def report(request: Request) -> Response:
-        def note(caller: Caller, message: Reports) -> Answer:
-            with world.engine.begin() as tx:  # all of it or nothing
-                return pilots.report(tx, caller.confirm(tx), message.reports)
-
-        return await door.answer(request, Reports, BODY_MAX, note)
+        return await door.answer_together(request, Reports, BODY_MAX, reports, lambda m: m.reports)
 
     @app.route("POST", "/v1/pilot/heartbeat", "pilot heartbeat", says(*sent, body=Beats))
     async def heartbeat(request: Request) -> Response:
-        def note(caller: Caller, message: Beats) -> Answer:
-            with once() as tx:
-                return pilots.heartbeat(tx, caller.confirm(tx), message.beats)
-
-        return await door.answer(request, Beats, HEARTBEAT_MAX, note)
+        return await door.answer_together(request, Beats, HEARTBEAT_MAX, beats, lambda m: m.beats)
 
     @app.route("POST", "/v1/pilot/log", "pilot log", says(*sent, body=LogEntries))
     async def log(request: Request) -> Response:

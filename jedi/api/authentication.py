@@ -1,7 +1,7 @@
 """Authentication: a pilot's request from its token to the answer.
 
-The token is checked before a byte of the body is read, and a body is read in full before a thread
-takes it: the event loop parses nothing and waits for no database.
+The token is checked before a byte of the body is read, and a body is read in full before anybody
+parses it. The event loop parses small bodies alone and waits for no database.
 
 A token that was good TRUSTED_S ago or less opens the door without the database. The work itself
 confirms it in its own connection: a revoked token does nothing more.
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from pydantic import BaseModel
@@ -23,7 +23,8 @@ from sqlalchemy import Connection, Engine
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jedi.api.bodies import LARGE, Bodies, read, refuse
+from jedi.api.bodies import LARGE, SMALL, Bodies, read, refuse
+from jedi.api.combiner import Combiner
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError
@@ -61,6 +62,10 @@ class Caller:
             return self.identity
         with at_once(engine) as tx:
             return self.confirm(tx)
+
+
+PilotCall = tuple[Caller, Sequence[Any]]
+"""The messages of a request, after its sender."""
 
 
 class PilotAuthentication:
@@ -121,8 +126,35 @@ class PilotAuthentication:
         """Return the answer of `work` to the request's body, a `model` of at most so many bytes."""
         who = await self.who(request)
         async with self._bodies.taken(request, most) as body:
-            limiter = self._large if len(body) > LARGE else None
-            done = await to_thread.run_sync(_work, who, model, body, work, limiter=limiter)
+            return await self._alone(who, model, body, work)
+
+    async def answer_together(
+        self,
+        request: Request,
+        model: type[Model],
+        most: int,
+        combiner: Combiner[PilotCall, Answer],
+        messages: Callable[[Model], Sequence[Any]],
+    ) -> Response:
+        """The same, with the `messages` of other requests that wait; a large body goes alone."""
+
+        def alone(caller: Caller, found: Model) -> Answer:
+            return combiner.alone((caller, messages(found)))
+
+        who = await self.who(request)
+        async with self._bodies.taken(request, most) as body:
+            if len(body) > SMALL:
+                return await self._alone(who, model, body, alone)
+            found = read(model, body)
+        done = _json(await combiner.done((who, messages(found))))
+        return Response(done, media_type="application/json")
+
+    async def _alone(
+        self, who: Caller, model: type[Model], body: bytearray,
+        work: Callable[[Caller, Model], Answer],
+    ) -> Response:  # fmt: skip
+        limiter = self._large if len(body) > LARGE else None
+        done = await to_thread.run_sync(_work, who, model, body, work, limiter=limiter)
         return Response(done, media_type="application/json")
 
     def _identify(self, token: str) -> Identity:
@@ -140,4 +172,8 @@ def _work(
     """Do all of the work, in a thread."""
     found = read(model, body)
     body.clear()
-    return json.dumps(work(who, found), ensure_ascii=False, separators=(",", ":")).encode()
+    return _json(work(who, found))
+
+
+def _json(answer: Answer) -> bytes:
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

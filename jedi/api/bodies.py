@@ -31,6 +31,9 @@ closing while data arrive resets the connection."""
 KNOWN_MAX = 16 * 2**20
 """The same for a known caller's request that is longer than its route takes."""
 
+SMALL = 8 * 2**10
+"""Bytes of a body that takes less time to read than a thread to begin."""
+
 LARGE = 64 * 2**10
 """Bytes of a body that becomes, in Python, as much as 15 times what it was."""
 

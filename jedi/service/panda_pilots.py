@@ -40,6 +40,7 @@ from jedi.spec.jobs.wire import (
 )
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch, exchanged
+from jedi.taskbuffer.jobs.dispatch import BEGINS
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.sites import panda_queues
 from jedi.taskbuffer.users.users import Identity
@@ -248,10 +249,9 @@ def update(
     """Record an update; return the command for the pilot. A repeated one changes nothing. An
     attempt that the job does not have any more is to be killed."""
     attempt = (said.panda_id, said.lock_seq or 0)
-    if said.state in ("starting", "running") and memory.runs(attempt):
-        beat = Beat(pandaid=said.panda_id, lock_seq=attempt[1], measures=said.measures)
+    if said.state in BEGINS and memory.runs(attempt):
         with at_once(engine) as tx:  # nine calls of ten
-            return _command(pilots.heartbeat(tx, confirm(tx), [beat]))
+            return command_of(pilots.heartbeat(tx, confirm(tx), [beat_of(attempt, said)]))
     with at_once(engine) as tx:
         who = confirm(tx)
     if said.lock_seq is None:
@@ -260,7 +260,7 @@ def update(
         if standing is None:
             return "kill"
         attempt = (said.panda_id, standing.lock_seq)
-    if said.state in ("starting", "running"):
+    if said.state in BEGINS:
         return _alive(engine, who, attempt, said, memory)
     memory.forget(attempt)
     return _ended(engine, ddm, who, attempt, said, memory)
@@ -275,28 +275,41 @@ def _alive(
 ) -> PilotCommand:
     """A report, and a heartbeat."""
     panda_id, lock_seq = attempt
-    beats = [Beat(pandaid=panda_id, lock_seq=lock_seq, measures=said.measures)]
-    report = Report(
-        pandaid=panda_id, lock_seq=lock_seq, status=_status(said), started_at=said.started_at
-    )
     with engine.begin() as tx:
-        [result] = pilots.report(tx, who, [report])["results"]
-        if result["stands"] is None:
+        stands = stands_of(pilots.report(tx, who, [begin_of(attempt, said)]))
+        if stands is None:
             return "kill"
-        command = _command(pilots.heartbeat(tx, who, beats))
+        command = command_of(pilots.heartbeat(tx, who, [beat_of(attempt, said)]))
         if said.stdout:
             entry = LogEntry(pandaid=panda_id, lock_seq=lock_seq, stdout_tail=said.stdout)
             pilots.log(tx, who, [entry])
-    if result["stands"] == "running":
+    if stands == "running":
         memory.note_running(attempt)
     return command
 
 
-def _status(said: PilotUpdate) -> Literal["starting", "running"]:
-    return "starting" if said.state == "starting" else "running"
+def begin_of(attempt: tuple[int, int], said: PilotUpdate) -> Report:
+    """Return the report that an attempt begins."""
+    panda_id, lock_seq = attempt
+    status: Literal["starting", "running"] = "starting" if said.state == "starting" else "running"
+    return Report(pandaid=panda_id, lock_seq=lock_seq, status=status, started_at=said.started_at)
 
 
-def _command(answer: Answer) -> PilotCommand:
+def beat_of(attempt: tuple[int, int], said: PilotUpdate) -> Beat:
+    """Return the heartbeat of an update."""
+    panda_id, lock_seq = attempt
+    return Beat(pandaid=panda_id, lock_seq=lock_seq, measures=said.measures)
+
+
+def stands_of(answer: Answer) -> str | None:
+    """Return what stands of the attempt in the answer to one report; None: it is not wanted."""
+    [one] = answer["results"]
+    found: str | None = one["stands"]
+    return found
+
+
+def command_of(answer: Answer) -> PilotCommand:
+    """Return the command in the answer to one heartbeat."""
     [one] = answer["commands"]
     found: PilotCommand = one["command"]
     return found
@@ -325,12 +338,12 @@ def _ended(
             failure = wrong
     with engine.begin() as tx:
         report = _last_report(attempt, said, failure, outputs)
-        [result] = pilots.report(tx, who, [report])["results"]
+        stands = stands_of(pilots.report(tx, who, [report]))
     if wanted:
         for endpoint in {wanted[0], memory.endpoint(engine, site) or wanted[0]}:
             root = Path(ddm.exchange_where(endpoint))
             drop_exchange(AttemptExchange(root, panda_id, lock_seq))
-    return "kill" if result["stands"] is None else "none"
+    return "kill" if stands is None else "none"
 
 
 def drop_exchange(place: AttemptExchange) -> None:

@@ -5,7 +5,7 @@ and site of the pilot's token. Answers have the form of the wire.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from math import ceil
 from typing import Any
 
@@ -20,6 +20,7 @@ from jedi.spec.jobs.attempt import HeldJob, JobFile
 from jedi.spec.jobs.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.jobs.dispatch import Call
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.schema.release import ReleaseSchema
 from jedi.taskbuffer.sites import pilots as pilot_rows
@@ -35,11 +36,24 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 def identify(tx: Connection, token: str, release: ReleaseSchema) -> Identity:
     """Return the owner of a token; Forbidden if it is unknown. SchemaDiffers: another release has
     migrated the database."""
-    who, revision = users.holder_and_revision(tx, token)
+    found = owners(tx, {token}, release)[token]
+    if isinstance(found, Forbidden):
+        raise found
+    return found
+
+
+def owners(
+    tx: Connection, tokens: Set[str], release: ReleaseSchema
+) -> dict[str, Identity | Forbidden]:
+    """Return the owner of each token, or the error of an unknown one. SchemaDiffers: another
+    release has migrated the database."""
+    found, revision = users.holders_and_revision(tx, tokens)
     release.must_fit(revision)
-    if who is None:
-        raise Forbidden("The token is unknown, expired or revoked.", code="bad_token")
-    return who
+    return {one: found.get(one) or _unknown_token() for one in tokens}
+
+
+def _unknown_token() -> Forbidden:
+    return Forbidden("The token is unknown, expired or revoked.", code="bad_token")
 
 
 def acquire(
@@ -95,29 +109,38 @@ def take(
 
 
 def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
+    """The same as `report_all`, for one call."""
+    return report_all(tx, [(pilot_site(who), reports)])[0]
+
+
+def report_all(tx: Connection, calls: Sequence[Call[Report]]) -> list[Answer]:
     """Record the ends of jobs. The pilot discards the work of a `stale` attempt. `stands` is the
     end that counts for the others: the first reported one."""
-    answer = dispatch.accept_reports(tx, pilot_site(who), reports)
-    results = _results(reports, [stands is not None for stands in answer])
-    for result, stands in zip(results["results"], answer, strict=True):
-        result["stands"] = stands
-    return results
+    return [
+        {"results": [_result(one, stands is not None) | {"stands": stands}
+                     for one, stands in zip(reports, ends, strict=True)]}
+        for (_, reports), ends in zip(calls, dispatch.accept_all(tx, calls), strict=True)
+    ]  # fmt: skip
 
 
 def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
+    """The same as `heartbeat_all`, for one call."""
+    return heartbeat_all(tx, [(pilot_site(who), beats)])[0]
+
+
+def heartbeat_all(tx: Connection, calls: Sequence[Call[Beat]]) -> list[Answer]:
     """Record that jobs are alive. Return the jobs to kill, with reasons, and the jobs to hold."""
-    answers = dispatch.beat(tx, pilot_site(who), beats)
-    return {
-        "commands": [
-            {"pandaid": beat.pandaid, "command": command, "why": why}
-            for beat, (command, why) in zip(beats, answers, strict=True)
-        ]
-    }
+    return [
+        {"commands": [{"pandaid": beat.pandaid, "command": command, "why": why}
+                      for beat, (command, why) in zip(beats, commands, strict=True)]}
+        for (_, beats), commands in zip(calls, dispatch.beat_all(tx, calls), strict=True)
+    ]  # fmt: skip
 
 
 def log(tx: Connection, who: Identity, entries: Sequence[LogEntry]) -> Answer:
     """Record the last output of payloads."""
-    return _results(entries, dispatch.store_tails(tx, pilot_site(who), entries))
+    kept = dispatch.store_tails(tx, pilot_site(who), entries)
+    return {"results": [_result(one, good) for one, good in zip(entries, kept, strict=True)]}
 
 
 def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
@@ -256,10 +279,5 @@ def _failure(job: HeldJob, error: JediError) -> Report:
     )
 
 
-def _results(asked: Sequence[Report] | Sequence[LogEntry], accepted: Sequence[bool]) -> Answer:
-    return {
-        "results": [
-            {"pandaid": one.pandaid, "verdict": "accepted" if good else "stale"}
-            for one, good in zip(asked, accepted, strict=True)
-        ]
-    }
+def _result(asked: Report | LogEntry, accepted: bool) -> Answer:
+    return {"pandaid": asked.pandaid, "verdict": "accepted" if accepted else "stale"}

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from jedi.api.bodies import SMALL
 from jedi.api.panda.gzip_bodies import unpacked
 from jedi.core.errors import BadInput, Problem
 from jedi.core.nesting import is_deeper
@@ -33,7 +34,19 @@ _REMEDY = "Send an object in JSON, or a form"
 
 def read_fields(body: bytes, kind: str) -> CallFields:
     """Return the fields of a body; `kind`: its Content-Type. BadInput says what is wrong."""
-    data = unpacked(body, BODY_MAX)
+    return _fields(unpacked(body, BODY_MAX), kind)
+
+
+def read_small_fields(body: bytes, kind: str) -> CallFields | None:
+    """Return the fields of a body of at most SMALL bytes, unpacked; None: it has more, or is
+    damaged."""
+    try:
+        return _fields(unpacked(body, SMALL), kind) if len(body) <= SMALL else None
+    except BadInput:
+        return None
+
+
+def _fields(data: bytes, kind: str) -> CallFields:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

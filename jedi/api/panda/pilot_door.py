@@ -7,7 +7,7 @@ So an update that could not be stored gets plain text, and all other errors are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,13 @@ from starlette.responses import PlainTextResponse, Response
 
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.errors import AWAY, FORESEEN, Busy, TooLarge
-from jedi.api.panda.pilot_bodies import BODY_MAX, CallFields, answer, read_fields
+from jedi.api.panda.pilot_bodies import (
+    BODY_MAX,
+    CallFields,
+    answer,
+    read_fields,
+    read_small_fields,
+)
 from jedi.core.errors import BadInput, Forbidden, JediError, Unreachable
 
 OK, TIME_OUT, NO_JOB, FAILED, REFUSED = 0, 10, 20, 30, 40
@@ -26,6 +32,8 @@ OK, TIME_OUT, NO_JOB, FAILED, REFUSED = 0, 10, 20, 30, 40
 PROBLEMS_SHOWN = 5
 
 Work = Callable[[Request, Caller, CallFields], CallFields]
+SmallWork = Callable[[Caller, CallFields], Awaitable[CallFields | None]]
+"""Work for few fields; None: it is not for them."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +43,28 @@ class PilotDoor:
     authentication: PilotAuthentication
     log: Any
 
-    async def answer(self, request: Request, work: Work, *, again: bool = False) -> Response:
+    async def answer(
+        self, request: Request, work: Work, *, again: bool = False, soon: SmallWork | None = None
+    ) -> Response:
         """Return the answer of `work`, done in a thread, to the fields of a request. `again`: the
-        pilot must repeat the call if the service can't do the work at present."""
+        pilot must repeat the call if the service can't do the work at present. `soon` is asked
+        first, without a thread, if the fields are few."""
         try:
-            found = await self._work(request, work)
+            found = await self._work(request, work, soon)
         except ClientDisconnect:
             raise
         except FORESEEN as error:
             return _refusal(request, error, self.log, again=again)
         return answer(request, found)
 
-    async def _work(self, request: Request, work: Work) -> CallFields:
+    async def _work(self, request: Request, work: Work, soon: SmallWork | None) -> CallFields:
         caller = await self.authentication.who(request)
         kind = request.headers.get("content-type", "")
         async with self.authentication.body(request, BODY_MAX) as body:
             data = bytes(body) or request.url.query.encode()
+            fields = read_small_fields(data, kind) if soon else None
+            if soon and fields and (found := await soon(caller, fields)):
+                return found
             return await to_thread.run_sync(_read_and_work, request, caller, data, kind, work)
 
 

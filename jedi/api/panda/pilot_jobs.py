@@ -13,20 +13,31 @@ from jedi.api.panda.job_dictionary import PARAMETERS_MAX, TooLongCommand, job_di
 from jedi.api.panda.pilot_bodies import CallFields
 from jedi.api.panda.pilot_door import OK
 from jedi.api.panda.pilot_updates import COMMANDS, slot_of, update_of
+from jedi.api.pilot_groups import PilotCombiner
 from jedi.core.errors import JediError
 from jedi.ddm.interface import DDM
 from jedi.service import panda_pilots
 from jedi.service.panda_events import PandaEvents
-from jedi.service.panda_pilots import GivenJob, PilotMemory
+from jedi.service.panda_pilots import GivenJob, PilotCommand, PilotMemory
 from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.jobs.dispatch import BEGINS
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 
 
 class PandaJobs:
     """The jobs of pilots of PanDA, by the means of this process."""
 
-    def __init__(self, world: World, fresh: Callable[[], World], ddm: Callable[[], DDM]) -> None:
+    def __init__(
+        self,
+        world: World,
+        fresh: Callable[[], World],
+        ddm: Callable[[], DDM],
+        reports: PilotCombiner,
+        beats: PilotCombiner,
+    ) -> None:
         self._world = world
+        self._reports = reports
+        self._beats = beats
         self._fresh = fresh
         self._ddm = ddm
         self._first_waiting = FirstWaiting()
@@ -68,7 +79,30 @@ class PandaJobs:
         command = panda_pilots.update(
             self._world.engine, self._fresh().ddm, caller.confirm, said, self._memory
         )
-        return {"StatusCode": OK, "command": COMMANDS[command]}
+        return _commanded(command)
+
+    async def alive(self, caller: Caller, fields: CallFields) -> CallFields | None:
+        """Record together with those of other pilots that an attempt is alive; return the answer of
+        updateJob. None: the update says more."""
+        said = update_of(fields)
+        if said.state not in BEGINS or said.lock_seq is None:
+            return None
+        attempt = (said.panda_id, said.lock_seq)
+        if not self._memory.runs(attempt):
+            if said.stdout:
+                return None
+            begin = panda_pilots.begin_of(attempt, said)
+            stands = panda_pilots.stands_of(await self._reports.done((caller, [begin])))
+            if stands is None:
+                return _commanded("kill")
+            if stands == "running":
+                self._memory.note_running(attempt)
+        beat = panda_pilots.beat_of(attempt, said)
+        return _commanded(panda_pilots.command_of(await self._beats.done((caller, [beat]))))
+
+
+def _commanded(command: PilotCommand) -> CallFields:
+    return {"StatusCode": OK, "command": COMMANDS[command]}
 
 
 class PandaEventCalls:

@@ -19,10 +19,11 @@ from jedi.api.panda.job_dictionary import (
     TRANSFORMATIONS,
 )
 from jedi.api.panda.pilot_bodies import CallFields
-from jedi.api.panda.pilot_door import OK, PilotDoor, Work, no_job
+from jedi.api.panda.pilot_door import OK, PilotDoor, SmallWork, Work, no_job
 from jedi.api.panda.pilot_jobs import PandaEventCalls, PandaJobs
 from jedi.api.panda.pilot_updates import job_ids
 from jedi.api.panda.queue_documents import queue_document, storage_document
+from jedi.api.pilot_groups import PilotCombiner
 from jedi.core.errors import NotFound
 from jedi.ddm.interface import DDM
 from jedi.service import panda_pilots
@@ -42,14 +43,16 @@ def add_pilot_routes(
     authentication: PilotAuthentication,
     fresh: Callable[[], World],
     ddm: Callable[[], DDM],
+    reports: PilotCombiner,
+    beats: PilotCombiner,
 ) -> None:
     """Add the routes of PanDA's pilots."""
-    jobs, events = PandaJobs(world, fresh, ddm), PandaEventCalls(world)
+    jobs, events = PandaJobs(world, fresh, ddm, reports, beats), PandaEventCalls(world)
     door = PilotDoor(authentication, world.log)
 
-    def call(name: str, work: Work, *, again: bool) -> None:
+    def call(name: str, work: Work, *, again: bool, soon: SmallWork | None = None) -> None:
         async def endpoint(request: Request) -> Response:
-            return await door.answer(request, work, again=again)
+            return await door.answer(request, work, again=again, soon=soon)
 
         for method in ("POST", "GET"):
             app.route(method, f"{LEGACY}/{name}", f"panda {name}")(endpoint)
@@ -75,7 +78,7 @@ def add_pilot_routes(
     call("getJob", get_job, again=False)
     call("getEventRanges", lambda _r, caller, fields: events.get(caller, fields), again=False)
     call("updateEventRanges", lambda _r, caller, fields: events.update(caller, fields), again=True)
-    call("updateJob", update_job, again=True)
+    call("updateJob", update_job, again=True, soon=jobs.alive)
     call("getStatus", get_status, again=False)
     call("updateWorkerPilotStatus", note_worker, again=False)
     add_harvester_routes(app, world, authentication, jobs, events)

@@ -209,9 +209,9 @@ def plain(sql: str) -> str:
 def short(sql: str) -> str:
     """A statement without remarks, in fewer characters: what has more than 4096 psycopg parses
     anew each time. No literal of it holds `--`, a comma and a blank, or a blank beside a
-    parenthesis."""
+    parenthesis or an equals sign."""
     words = " ".join(re.sub("--.*", "", sql).split())
-    return words.replace("( ", "(").replace(" )", ")").replace(", ", ",")
+    return words.replace("( ", "(").replace(" )", ")").replace(", ", ",").replace(" = ", "=")
 
 
 def fetched(tx: Connection, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:

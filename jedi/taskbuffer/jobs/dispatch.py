@@ -7,7 +7,7 @@ the answer `stale`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import to_json
 from sqlalchemy import Connection, text
@@ -24,6 +24,14 @@ from jedi.taskbuffer.jobs.jobs import NOTE
 
 AGENT = "JobDispatcher"
 UNBOUNDED = 2**31 - 1
+BEGINS = ("starting", "running")
+
+Message = TypeVar("Message", bound=Attempt)
+Call = tuple[str, Sequence[Message]]
+"""The messages of a pilot, after its site."""
+
+Command = tuple[str, str | None]
+"""kill, hold or none, and the reason of a kill."""
 
 JOB_FILES = """
 (SELECT json_agg(json_build_array(f.type, f.lfn, d.datasetname, f.endpoint, f.source_name,
@@ -56,16 +64,16 @@ def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
     return next((e for e in endpoints or () if e in wanted), (endpoints or [""])[0])
 
 
-def _noted(started: str = "false") -> str:
-    """A CTE that stamps the site with the time of a pilot's message, and of a payload that
-    `started`. It does so twice a minute at most and never waits: all pilots of a site would queue
-    for that one row."""
+def _noted(sites: str, started: str = "false") -> str:
+    """A CTE that stamps `sites` with the time of a pilot's message, and of a payload that
+    `started` there. It does so twice a minute at most and never waits: all pilots of a site would
+    queue for that one row."""
     return f"""
 noted AS (
   UPDATE jedi_sites SET lastpilot = jedi_now(),
     laststart = CASE WHEN {started} THEN jedi_now() ELSE laststart END
-  WHERE site = (
-    SELECT site FROM jedi_sites WHERE site = :site
+  WHERE site IN (
+    SELECT site FROM jedi_sites WHERE site {sites}
       AND least(coalesce(lastpilot, '-infinity'),
         CASE WHEN {started} THEN coalesce(laststart, '-infinity') END)
         < jedi_now() - interval '30 s'
@@ -135,7 +143,7 @@ WITH gone AS (
 {_HELD.format(jobs="u", where="")}"""
 _TAKE = plain(short(_ACQUIRE))
 _REPEAT = plain(
-    f"WITH {_noted()}"
+    f"WITH {_noted('= :site')}"
     + _HELD.format(
         jobs="jedi_jobs",
         where=f"""
@@ -196,12 +204,17 @@ _KINDS = {name: "float8" if name.endswith("_s") else "bigint" for name in Measur
 _MEASURED = f"jsonb_to_record(s.measures) AS m({', '.join(f'{n} {k}' for n, k in _KINDS.items())})"
 _MEASURES = ", ".join(f"{name} = coalesce(m.{name}, j.{name})" for name in _KINDS)
 
+_SITES = "= ANY(ARRAY(SELECT site FROM s))"
+_SAID = """jsonb_to_recordset(CAST(:calls AS jsonb)) AS c(site text, messages jsonb),
+    jsonb_to_recordset(c.messages)"""
+"""The messages of calls, each with the site of its pilot."""
+
 _LOCKED = """
-  LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid AND site = :site
+  LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid AND site = s.site
            FOR NO KEY UPDATE) j
 """
-"""The site's jobs that `s`, which is in their order, speaks of. Looked up one by one: a plan for a
-join that was made while there were no jobs would read all of them."""
+"""The jobs that `s`, which is in their order, speaks of, if they are at its site. Looked up one by
+one: a plan for a join that was made while there were no jobs would read all of them."""
 
 _MADE = f"""
 made AS (
@@ -225,11 +238,12 @@ def _accepting(*effects: str) -> str:
     40 us. Of several reports on an attempt the furthest counts."""
     return f"""
 WITH s AS (
-  SELECT DISTINCT ON (pandaid, lock_seq) *, status NOT IN ('starting', 'running') AS ended
-  FROM jsonb_to_recordset(CAST(:reports AS jsonb)) AS s(pandaid bigint, lock_seq bigint,
+  SELECT DISTINCT ON (pandaid, lock_seq, site) site, s.*,
+    status NOT IN ('starting', 'running') AS ended
+  FROM {_SAID} AS s(pandaid bigint, lock_seq bigint,
     status text, started_at timestamptz, ended_at timestamptz, exit_code int, error_code text,
     error_diag text, measures jsonb, outputs jsonb, metadata jsonb)
-  ORDER BY pandaid, lock_seq, ended DESC, status
+  ORDER BY pandaid, lock_seq, site, ended DESC, status
 ), old AS (
   SELECT s.*, j.status AS source, j.status IN ({JOB_AT_SITE}) AS at_site,
     j.pilot_result AS first, j.hold_kind IS NOT NULL AS held,
@@ -245,14 +259,14 @@ WITH s AS (
     exit_code = s.exit_code, error_code = s.error_code, error_diag = s.error_diag,
     metadata = nullif(s.metadata, '{{}}'), {_MEASURES}
   FROM old s, {_MEASURED} WHERE j.pandaid = s.pandaid AND s.at_site
-  RETURNING j.pandaid, j.jeditaskid, j.kind, j.status, j.site, j.workqueue_id, j.gshare,
-    j.resource_type, j.cores, s.source, coalesce(s.error_code, 'reported') AS code,
+  RETURNING j.pandaid, jeditaskid, kind, j.status, j.site, workqueue_id, gshare,
+    resource_type, cores, s.source, coalesce(s.error_code, 'reported') AS code,
     coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs
 ), {NOTE}, {", ".join(effects)}, starts AS (
-  SELECT EXISTS (SELECT FROM old WHERE at_site AND source IN ('sent', 'starting')
-    AND (target = 'running' OR started_at IS NOT NULL)) AS any
-), {_noted("(SELECT starts.any FROM starts)")}
-SELECT json_build_array((SELECT json_agg(json_build_array(pandaid, lock_seq, held,
+  SELECT site FROM old WHERE at_site AND source IN ('sent', 'starting')
+    AND (target = 'running' OR started_at IS NOT NULL)
+), {_noted(_SITES, "site IN (SELECT site FROM starts)")}
+SELECT json_build_array((SELECT json_agg(json_build_array(site, pandaid, lock_seq, held,
     at_site AND ended, CASE WHEN NOT at_site THEN first WHEN ended THEN status ELSE target END))
   FROM old WHERE at_site OR first IS NOT NULL),
   {waking("EXISTS (SELECT FROM old WHERE at_site AND ended)", "job:holding")})
@@ -265,27 +279,34 @@ _ACCEPT_ENDS = plain(short(_accepting(_MADE)))
 
 
 def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list[str | None]:
-    """Take down what pilots of a site say of their jobs; for each report, what stands of its
-    attempt: that it is starting or running, or how it ended.
+    """The same as `accept_all`, for one call."""
+    return accept_all(tx, [(site, reports)])[0]
+
+
+def accept_all(tx: Connection, calls: Sequence[Call[Report]]) -> list[list[str | None]]:
+    """Take down what pilots say of their jobs; for each report, what stands of its attempt: that it
+    is starting or running, or how it ended.
 
     Nothing moves backwards and what comes late changes nothing: an attempt's first end stands,
     whatever is reported later. None: stale, the work of the attempt is not wanted.
     """
-    given = {"reports": _json(reports), "site": site, "agent": AGENT, "channel": channel()}
-    said = {report.status in ("starting", "running") for report in reports}
+    given = {"calls": _json(calls), "agent": AGENT, "channel": channel()}
+    said = {report.status in BEGINS for _, reports in calls for report in reports}
     statement = _ACCEPT if len(said) > 1 else _ACCEPT_STARTS if True in said else _ACCEPT_ENDS
     rows = value(tx, statement, given)[0] or ()
-    ended = {(job, seq): held for job, seq, held, ends, _ in rows if ends}
+    ended = {(site, job, seq): held for site, job, seq, held, ends, _ in rows if ends}
     if ended:
-        _note_spoilt(tx, [r for r in reports if (r.pandaid, r.lock_seq) in ended])
-    if through := [panda_id for (panda_id, _), held in ended.items() if held]:
+        _note_spoilt(tx, [r for site, reports in calls for r in reports
+                          if (site, r.pandaid, r.lock_seq) in ended])  # fmt: skip
+    if through := [panda_id for (_, panda_id, _), held in ended.items() if held]:
         one_job.release(tx, through, AGENT, "Its payload had ended before its pilot held it.")
-    tails = [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
-             for r in reports if r.stderr_tail]  # fmt: skip
-    if tails:
-        store_tails(tx, site, tails)
-    stands = {(panda_id, lock_seq): end for panda_id, lock_seq, *_, end in rows}
-    return [stands.get((report.pandaid, report.lock_seq)) for report in reports]
+    tails = [(site, [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
+                     for r in reports if r.stderr_tail]) for site, reports in calls]  # fmt: skip
+    if any(entries for _, entries in tails):
+        _store(tx, tails)
+    stands = {(site, panda_id, lock_seq): end for site, panda_id, lock_seq, *_, end in rows}
+    return [[stands.get((site, report.pandaid, report.lock_seq)) for report in reports]
+            for site, reports in calls]  # fmt: skip
 
 
 _SPOILT = text(f"""
@@ -325,17 +346,16 @@ def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
 
 _BEAT = plain(f"""
 WITH s AS (
-  SELECT DISTINCT ON (pandaid, lock_seq) *
-  FROM jsonb_to_recordset(CAST(:beats AS jsonb))
-    AS s(pandaid bigint, lock_seq bigint, measures jsonb)
+  SELECT DISTINCT ON (pandaid, lock_seq, site) site, s.*
+  FROM {_SAID} AS s(pandaid bigint, lock_seq bigint, measures jsonb)
 ), old AS (
   SELECT s.*, j.status, j.kill_code, j.hold_kind, j.pilot_result, j.error_diag
   FROM s JOIN {_LOCKED} USING (pandaid, lock_seq)
 ), u AS (
   UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
   FROM old s, {_MEASURED} WHERE j.pandaid = s.pandaid AND s.status IN ({JOB_AT_SITE})
-), {_noted()}
-SELECT json_agg(json_build_array(pandaid, lock_seq, CASE
+), {_noted(_SITES)}
+SELECT json_agg(json_build_array(site, pandaid, lock_seq, CASE
   WHEN pilot_result IS NOT NULL THEN NULL
   WHEN status NOT IN ({JOB_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')
   ELSE 'The job is to be killed: ' || kill_code || '.' END,
@@ -344,30 +364,34 @@ FROM old, set_config('synchronous_commit', 'off', true)
 """)
 
 
-def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[tuple[str, str | None]]:
+def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[Command]:
+    """The same as `beat_all`, for one call."""
+    return beat_all(tx, [(site, beats)])[0]
+
+
+def beat_all(tx: Connection, calls: Sequence[Call[Beat]]) -> list[list[Command]]:
     """Note that jobs are alive, with their measurements. Return for each the command to its pilot
     (kill, hold or none) and the reason of a kill. The commit does not wait for the disk: a living
     pilot repeats its heartbeat."""
-    rows = value(tx, _BEAT, {"beats": _json(beats), "site": site}) or ()
-    answers = {
-        (panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)
-        for panda_id, lock_seq, why, held in rows
+    answers: dict[tuple[str, int, int], Command] = {
+        (site, panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)
+        for site, panda_id, lock_seq, why, held in value(tx, _BEAT, {"calls": _json(calls)}) or ()
     }
-    unknown = ("kill", "This attempt is not known.")
-    return [answers.get((b.pandaid, b.lock_seq), unknown) for b in beats]
+    unknown: Command = ("kill", "This attempt is not known.")
+    return [[answers.get((site, b.pandaid, b.lock_seq), unknown) for b in beats]
+            for site, beats in calls]  # fmt: skip
 
 
 _TAILS = text(f"""
 WITH s AS (
-  SELECT DISTINCT ON (pandaid, lock_seq) *
-  FROM jsonb_to_recordset(CAST(:entries AS jsonb))
-    AS s(pandaid bigint, lock_seq bigint, stdout_tail text, stderr_tail text)
+  SELECT DISTINCT ON (pandaid, lock_seq, site) site, s.*
+  FROM {_SAID} AS s(pandaid bigint, lock_seq bigint, stdout_tail text, stderr_tail text)
 )
 INSERT INTO jedi_job_tail AS t (pandaid, stdout_tail, stderr_tail)
 SELECT pandaid, s.stdout_tail, s.stderr_tail
 FROM s JOIN LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid OFFSET 0) j
-  USING (pandaid, lock_seq)
-WHERE j.site = :site AND j.status IN ({JOB_AT_SITE}, 'holding') ORDER BY pandaid
+  USING (pandaid, lock_seq, site)
+WHERE j.status IN ({JOB_AT_SITE}, 'holding') ORDER BY pandaid
 ON CONFLICT (pandaid) DO UPDATE SET
   stdout_tail = coalesce(excluded.stdout_tail, t.stdout_tail),
   stderr_tail = coalesce(excluded.stderr_tail, t.stderr_tail), modificationtime = jedi_now()
@@ -377,8 +401,12 @@ RETURNING pandaid
 
 def store_tails(tx: Connection, site: str, entries: Sequence[LogEntry]) -> list[bool]:
     """Keep what payloads printed last; for each entry, whether its attempt is alive."""
-    kept = set(tx.scalars(_TAILS, {"entries": _json(entries), "site": site}))
+    kept = _store(tx, [(site, entries)])
     return [entry.pandaid in kept for entry in entries]
+
+
+def _store(tx: Connection, calls: Sequence[Call[LogEntry]]) -> set[int]:
+    return set(tx.scalars(_TAILS, {"calls": _json(calls)}))
 
 
 _SANDBOX = text("SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256")
@@ -390,5 +418,6 @@ def sandbox(tx: Connection, sha256: str) -> bytes | None:
     return found
 
 
-def _json(messages: Sequence[Attempt]) -> str:
-    return to_json(messages, exclude_none=True, inf_nan_mode="null").decode()
+def _json(calls: Sequence[Call[Attempt]]) -> str:
+    said = [{"site": site, "messages": messages} for site, messages in calls]
+    return to_json(said, exclude_none=True, inf_nan_mode="null").decode()

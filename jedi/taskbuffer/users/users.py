@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Set
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, text
@@ -174,23 +175,27 @@ def put_token(
     return token
 
 
-_CHECK_TOKEN = plain("""
+_CHECK_TOKENS = plain("""
 SELECT json_build_array((SELECT version_num FROM jedi_schema_version), (
-  SELECT json_build_array(kind, site, username) FROM jedi_tokens WHERE token_hash = :hash
+  SELECT json_object_agg(token_hash, json_build_array(kind, site, username)) FROM jedi_tokens
+  WHERE token_hash = ANY(:hashes)
     AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())))
 """)
 
 
 def check_token(tx: Connection, token: str) -> Identity | None:
     """The holder of a token; None if it is unknown, has expired or was taken back."""
-    return holder_and_revision(tx, token)[0]
+    return holders_and_revision(tx, {token})[0].get(token)
 
 
-def holder_and_revision(tx: Connection, token: str) -> tuple[Identity | None, str | None]:
-    """The holder of a token, None if it is not valid now, and the revision of the schema: both by
-    one way to the database."""
-    revision, found = value(tx, _CHECK_TOKEN, {"hash": token_hash(token)})
-    return found and Identity(*found), revision
+def holders_and_revision(
+    tx: Connection, tokens: Set[str]
+) -> tuple[dict[str, Identity], str | None]:
+    """The holders of those tokens that are valid now, and the revision of the schema: both by one
+    way to the database."""
+    hashes = {token_hash(token): token for token in tokens}
+    revision, found = value(tx, _CHECK_TOKENS, {"hashes": [*hashes]})
+    return {hashes[one]: Identity(*holder) for one, holder in (found or {}).items()}, revision
 
 
 _REVOKE_TOKEN = text("""
