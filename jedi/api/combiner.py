@@ -43,7 +43,7 @@ class Combiner(Generic[Asked, Done]):
         self._work = work
         self._waiting: list[tuple[Asked, asyncio.Future[Done]]] = []
         self._groups = 0
-        self._patient_until = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
         self._threads = ThreadPoolExecutor(HANDS_MOST, "combiner")
 
     async def done(self, asked: Asked) -> Done:
@@ -51,8 +51,10 @@ class Combiner(Generic[Asked, Done]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Done] = loop.create_future()
         self._waiting.append((asked, future))
-        if not self._groups or loop.time() >= self._patient_until:
+        if not self._groups:
             self._begin(loop)
+        elif self._alarm is None:
+            self._alarm = loop.call_later(PATIENCE_S, self._begin, loop)
         return await future
 
     def alone(self, asked: Asked) -> Done:
@@ -64,15 +66,18 @@ class Combiner(Generic[Asked, Done]):
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin with those that wait, if any do."""
+        if self._alarm:
+            self._alarm.cancel()
+            self._alarm = None
         group = self._waiting[:TOGETHER_MOST]
         if not group or self._groups >= HANDS_MOST:
             return
         del self._waiting[: len(group)]
         self._groups += 1
-        self._patient_until = loop.time() + PATIENCE_S
-        alarm = loop.call_at(self._patient_until, self._begin, loop)
+        if self._waiting:
+            self._alarm = loop.call_later(PATIENCE_S, self._begin, loop)
         working = loop.run_in_executor(self._threads, self._done, [asked for asked, _ in group])
-        working.add_done_callback(lambda result: self._end(loop, alarm, group, result))
+        working.add_done_callback(lambda result: self._end(loop, group, result))
 
     def _done(self, group: Sequence[Asked]) -> Sequence[Done | Exception]:
         """The results of a group. If one request made all fail, each is done alone."""
@@ -86,11 +91,9 @@ class Combiner(Generic[Asked, Done]):
     def _end(
         self,
         loop: asyncio.AbstractEventLoop,
-        alarm: asyncio.TimerHandle,
         group: Sequence[tuple[Asked, asyncio.Future[Done]]],
         result: asyncio.Future[Sequence[Done | Exception]],
     ) -> None:
-        alarm.cancel()
         self._groups -= 1
         self._begin(loop)
         for (_, future), found in zip(group, result.result(), strict=True):

@@ -262,7 +262,6 @@ def update(
         attempt = (said.panda_id, standing.lock_seq)
     if said.state in BEGINS:
         return _alive(engine, who, attempt, said, memory)
-    memory.forget(attempt)
     return _ended(engine, ddm, who, attempt, said, memory)
 
 
@@ -323,27 +322,49 @@ def _ended(
     said: PilotUpdate,
     memory: PilotMemory,
 ) -> PilotCommand:
-    panda_id, lock_seq = attempt
-    site = pilot_site(who)
-    with at_once(engine) as tx:
-        wanted = exchanged.to_collect(tx, site, panda_id, lock_seq)
-    outputs: list[StagedOutput] = []
-    failure = said.failure
-    if wanted:
-        endpoint, files = wanted
-        place = AttemptExchange(Path(ddm.exchange_where(endpoint)), panda_id, lock_seq)
-        target = Path(ddm.staging_where(endpoint, panda_id, lock_seq))
-        outputs, wrong = _collected(place, target, files, said)
-        if wrong and failure is None:
-            failure = wrong
+    end = end_of(engine, ddm, lambda _tx: who, attempt, said, memory)
     with engine.begin() as tx:
-        report = _last_report(attempt, said, failure, outputs)
-        stands = stands_of(pilots.report(tx, who, [report]))
-    if wanted:
-        for endpoint in {wanted[0], memory.endpoint(engine, site) or wanted[0]}:
-            root = Path(ddm.exchange_where(endpoint))
-            drop_exchange(AttemptExchange(root, panda_id, lock_seq))
+        stands = stands_of(pilots.report(tx, who, [end.report]))
+    for place in end.places:
+        drop_exchange(place)
     return "kill" if stands is None else "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """The last report of an attempt whose outputs are collected; its exchange directories go after
+    that report."""
+
+    report: Report
+    places: Sequence[AttemptExchange]
+
+
+def end_of(
+    engine: Engine,
+    ddm: DDM,
+    confirm: Confirm,
+    attempt: tuple[int, int],
+    said: PilotUpdate,
+    memory: PilotMemory,
+) -> AttemptEnd:
+    """Collect the outputs of an attempt that ended."""
+    memory.forget(attempt)
+    panda_id, lock_seq = attempt
+    with at_once(engine) as tx:
+        site = pilot_site(confirm(tx))
+        wanted = exchanged.to_collect(tx, site, panda_id, lock_seq)
+    if not wanted:
+        return AttemptEnd(_last_report(attempt, said, said.failure, ()), ())
+    endpoint, files = wanted
+    roots = {one: Path(ddm.exchange_where(one))
+             for one in (endpoint, memory.endpoint(engine, site) or endpoint)}  # fmt: skip
+    target = Path(ddm.staging_where(endpoint, panda_id, lock_seq))
+    place = AttemptExchange(roots[endpoint], panda_id, lock_seq)
+    outputs, wrong = _collected(place, target, files, said)
+    report = _last_report(attempt, said, said.failure or wrong, outputs)
+    return AttemptEnd(
+        report, [AttemptExchange(root, panda_id, lock_seq) for root in roots.values()]
+    )
 
 
 def drop_exchange(place: AttemptExchange) -> None:
@@ -412,11 +433,6 @@ def _last_report(
         stderr_tail=None, measures=said.measures, outputs=list(outputs),
         metadata=dict(said.metadata),
     )  # fmt: skip
-
-
-def sandbox(tx: Connection, sha256: str) -> bytes:
-    """Return a sandbox to anybody who knows its sha256."""
-    return pilots.sandbox_of(tx, sha256)
 
 
 # ------------------------------------------------------------------------------------ getStatus

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
 from jedi.agent.base import World
@@ -18,10 +19,20 @@ from jedi.core.errors import JediError
 from jedi.ddm.interface import DDM
 from jedi.service import panda_pilots
 from jedi.service.panda_events import PandaEvents
-from jedi.service.panda_pilots import GivenJob, PilotCommand, PilotMemory
+from jedi.service.panda_pilots import (
+    AttemptEnd,
+    GivenJob,
+    PilotCommand,
+    PilotMemory,
+    PilotUpdate,
+)
+from jedi.spec.jobs.wire import Report
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.dispatch import BEGINS
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+
+COLLECTORS = 4
+"""Threads that collect outputs of jobs."""
 
 
 class PandaJobs:
@@ -38,6 +49,7 @@ class PandaJobs:
         self._world = world
         self._reports = reports
         self._beats = beats
+        self._collectors = CapacityLimiter(COLLECTORS)
         self._fresh = fresh
         self._ddm = ddm
         self._first_waiting = FirstWaiting()
@@ -81,24 +93,42 @@ class PandaJobs:
         )
         return _commanded(command)
 
-    async def alive(self, caller: Caller, fields: CallFields) -> CallFields | None:
-        """Record together with those of other pilots that an attempt is alive; return the answer of
-        updateJob. None: the update says more."""
+    async def update_soon(self, caller: Caller, fields: CallFields) -> CallFields | None:
+        """The same, together with updates of other pilots. None: this one can't be."""
         said = update_of(fields)
-        if said.state not in BEGINS or said.lock_seq is None:
+        if said.lock_seq is None:
             return None
         attempt = (said.panda_id, said.lock_seq)
+        if said.state not in BEGINS:
+            return await self._end(caller, attempt, said)
         if not self._memory.runs(attempt):
             if said.stdout:
                 return None
-            begin = panda_pilots.begin_of(attempt, said)
-            stands = panda_pilots.stands_of(await self._reports.done((caller, [begin])))
+            stands = await self._report(caller, panda_pilots.begin_of(attempt, said))
             if stands is None:
                 return _commanded("kill")
             if stands == "running":
                 self._memory.note_running(attempt)
         beat = panda_pilots.beat_of(attempt, said)
         return _commanded(panda_pilots.command_of(await self._beats.done((caller, [beat]))))
+
+    async def _end(self, caller: Caller, attempt: tuple[int, int], said: PilotUpdate) -> CallFields:
+        def collect() -> AttemptEnd:
+            return panda_pilots.end_of(
+                self._world.engine, self._fresh().ddm, caller.confirm, attempt, said, self._memory
+            )
+
+        def drop() -> None:
+            for place in end.places:
+                panda_pilots.drop_exchange(place)
+
+        end = await to_thread.run_sync(collect, limiter=self._collectors)
+        stands = await self._report(caller, end.report)
+        await to_thread.run_sync(drop, limiter=self._collectors)
+        return _commanded("kill" if stands is None else "none")
+
+    async def _report(self, caller: Caller, report: Report) -> str | None:
+        return panda_pilots.stands_of(await self._reports.done((caller, [report])))
 
 
 def _commanded(command: PilotCommand) -> CallFields:

@@ -26,7 +26,7 @@ from jedi.api.panda.queue_documents import queue_document, storage_document
 from jedi.api.pilot_groups import PilotCombiner
 from jedi.core.errors import NotFound
 from jedi.ddm.interface import DDM
-from jedi.service import panda_pilots
+from jedi.service import panda_pilots, pilots
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.sites import panda_queues
 
@@ -78,7 +78,7 @@ def add_pilot_routes(
     call("getJob", get_job, again=False)
     call("getEventRanges", lambda _r, caller, fields: events.get(caller, fields), again=False)
     call("updateEventRanges", lambda _r, caller, fields: events.update(caller, fields), again=True)
-    call("updateJob", update_job, again=True, soon=jobs.alive)
+    call("updateJob", update_job, again=True, soon=jobs.update_soon)
     call("getStatus", get_status, again=False)
     call("updateWorkerPilotStatus", note_worker, again=False)
     add_harvester_routes(app, world, authentication, jobs, events)
@@ -137,6 +137,6 @@ def _add_scripts(app: Application, world: World) -> None:
 
         def get() -> bytes:
             with at_once(world.engine) as tx:
-                return panda_pilots.sandbox(tx, sha256)
+                return pilots.sandbox_of(tx, sha256)
 
         return Response(cast(bytes, await to_thread.run_sync(get)), media_type="application/gzip")
