@@ -32,14 +32,14 @@ ALL_CONCERNED = (JediError, NoConnection)
 
 Asked = TypeVar("Asked")
 Done = TypeVar("Done")
-Work = Callable[[Sequence[Asked]], Sequence[Done | Exception]]
+GroupWork = Callable[[Sequence[Asked]], Sequence[Done | Exception]]
 
 
 class Combiner(Generic[Asked, Done]):
     """Does the work of requests in threads of its own. `work` takes the requests of a group and
     returns for each its result, or its error."""
 
-    def __init__(self, work: Work[Asked, Done]) -> None:
+    def __init__(self, work: GroupWork[Asked, Done]) -> None:
         self._work = work
         self._waiting: list[tuple[Asked, asyncio.Future[Done]]] = []
         self._groups = 0

@@ -9,12 +9,12 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from jedi.api.authentication import Caller, PilotCall
-from jedi.api.combiner import Combiner, Work
+from jedi.api.combiner import Combiner, GroupWork
 from jedi.core.errors import Forbidden
 from jedi.service import pilots
 from jedi.service.pilots import Answer
 from jedi.spec.jobs.wire import Attempt
-from jedi.taskbuffer.jobs.dispatch import Call
+from jedi.taskbuffer.jobs.dispatch import SiteMessages
 from jedi.taskbuffer.users.users import Identity
 
 Message = TypeVar("Message", bound=Attempt)
@@ -23,8 +23,8 @@ PilotCombiner = Combiner[PilotCall, Answer]
 
 
 def by_sites(
-    begin: Begin, work: Callable[[Connection, Sequence[Call[Message]]], list[Answer]]
-) -> Work[PilotCall, Answer]:
+    begin: Begin, work: Callable[[Connection, Sequence[SiteMessages[Message]]], list[Answer]]
+) -> GroupWork[PilotCall, Answer]:
     """Do the `work` of requests in one transaction, which also confirms their senders. A request
     of somebody whose token is good no more gets its error; the others do not notice."""
 

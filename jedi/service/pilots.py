@@ -20,7 +20,7 @@ from jedi.spec.jobs.attempt import HeldJob, JobFile
 from jedi.spec.jobs.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch
-from jedi.taskbuffer.jobs.dispatch import Call
+from jedi.taskbuffer.jobs.dispatch import SiteMessages
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.schema.release import ReleaseSchema
 from jedi.taskbuffer.sites import pilots as pilot_rows
@@ -113,7 +113,7 @@ def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
     return report_all(tx, [(pilot_site(who), reports)])[0]
 
 
-def report_all(tx: Connection, calls: Sequence[Call[Report]]) -> list[Answer]:
+def report_all(tx: Connection, calls: Sequence[SiteMessages[Report]]) -> list[Answer]:
     """Record the ends of jobs. The pilot discards the work of a `stale` attempt. `stands` is the
     end that counts for the others: the first reported one."""
     return [
@@ -128,7 +128,7 @@ def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
     return heartbeat_all(tx, [(pilot_site(who), beats)])[0]
 
 
-def heartbeat_all(tx: Connection, calls: Sequence[Call[Beat]]) -> list[Answer]:
+def heartbeat_all(tx: Connection, calls: Sequence[SiteMessages[Beat]]) -> list[Answer]:
     """Record that jobs are alive. Return the jobs to kill, with reasons, and the jobs to hold."""
     return [
         {"commands": [{"pandaid": beat.pandaid, "command": command, "why": why}

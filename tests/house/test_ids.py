@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 OTHER = {"jeditaskid", "pandaid", "jeditask_id", "jedi_taskid"}
 WIRE = {
-    "jedi/service/panda_pilots.py": 6,
+    "jedi/service/panda_pilots.py": 5,
     "jedi/service/pilots.py": 3,
     "jedi/simulator/pilots.py": 2,
     "jedi/spec/jobs/wire.py": 1,

@@ -27,10 +27,10 @@ UNBOUNDED = 2**31 - 1
 BEGINS = ("starting", "running")
 
 Message = TypeVar("Message", bound=Attempt)
-Call = tuple[str, Sequence[Message]]
+SiteMessages = tuple[str, Sequence[Message]]
 """The messages of a pilot, after its site."""
 
-Command = tuple[str, str | None]
+BeatAnswer = tuple[str, str | None]
 """kill, hold or none, and the reason of a kill."""
 
 JOB_FILES = """
@@ -283,7 +283,7 @@ def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list
     return accept_all(tx, [(site, reports)])[0]
 
 
-def accept_all(tx: Connection, calls: Sequence[Call[Report]]) -> list[list[str | None]]:
+def accept_all(tx: Connection, calls: Sequence[SiteMessages[Report]]) -> list[list[str | None]]:
     """Take down what pilots say of their jobs; for each report, what stands of its attempt: that it
     is starting or running, or how it ended.
 
@@ -364,20 +364,20 @@ FROM old, set_config('synchronous_commit', 'off', true)
 """)
 
 
-def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[Command]:
+def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[BeatAnswer]:
     """The same as `beat_all`, for one call."""
     return beat_all(tx, [(site, beats)])[0]
 
 
-def beat_all(tx: Connection, calls: Sequence[Call[Beat]]) -> list[list[Command]]:
+def beat_all(tx: Connection, calls: Sequence[SiteMessages[Beat]]) -> list[list[BeatAnswer]]:
     """Note that jobs are alive, with their measurements. Return for each the command to its pilot
     (kill, hold or none) and the reason of a kill. The commit does not wait for the disk: a living
     pilot repeats its heartbeat."""
-    answers: dict[tuple[str, int, int], Command] = {
+    answers: dict[tuple[str, int, int], BeatAnswer] = {
         (site, panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)
         for site, panda_id, lock_seq, why, held in value(tx, _BEAT, {"calls": _json(calls)}) or ()
     }
-    unknown: Command = ("kill", "This attempt is not known.")
+    unknown: BeatAnswer = ("kill", "This attempt is not known.")
     return [[answers.get((site, b.pandaid, b.lock_seq), unknown) for b in beats]
             for site, beats in calls]  # fmt: skip
 
@@ -405,7 +405,7 @@ def store_tails(tx: Connection, site: str, entries: Sequence[LogEntry]) -> list[
     return [entry.pandaid in kept for entry in entries]
 
 
-def _store(tx: Connection, calls: Sequence[Call[LogEntry]]) -> set[int]:
+def _store(tx: Connection, calls: Sequence[SiteMessages[LogEntry]]) -> set[int]:
     return set(tx.scalars(_TAILS, {"calls": _json(calls)}))
 
 
@@ -418,6 +418,6 @@ def sandbox(tx: Connection, sha256: str) -> bytes | None:
     return found
 
 
-def _json(calls: Sequence[Call[Attempt]]) -> str:
+def _json(calls: Sequence[SiteMessages[Attempt]]) -> str:
     said = [{"site": site, "messages": messages} for site, messages in calls]
     return to_json(said, exclude_none=True, inf_nan_mode="null").decode()
