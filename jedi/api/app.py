@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, partial
+from typing import Any
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from jedi.agent.base import World
 from jedi.api.application import Application
-from jedi.api.authentication import Caller, PilotAuthentication
+from jedi.api.authentication import AnswerForm, Caller, PilotAuthentication
 from jedi.api.combiner import Combiner
 from jedi.api.event_routes import add_event_routes
 from jedi.api.health import DatabaseWatch, SharedQuestion, readiness
@@ -28,17 +29,16 @@ from jedi.api.openapi import ALWAYS, KNOWN, SENT, document, says
 from jedi.api.operations import add_operations
 from jedi.api.panda.pilot_routes import add_pilot_routes
 from jedi.api.panda.routes import add_panda
-from jedi.api.pilot_groups import PilotCombiner, by_sites
+from jedi.api.pilot_groups import PilotGroups, acquiring, by_sites
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.knob_values import OidcKnobs
 from jedi.ddm.interface import DDM
 from jedi.service import oidc, pilots
-from jedi.service.pilots import Answer
+from jedi.service.pilots import Answer, Orders
 from jedi.spec.jobs.event_wire import ConsumerReports, PieceAsk, RangeAsks
 from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.schema.release import this_release
 
 REFRESH_S = 5.0
@@ -49,6 +49,9 @@ BODY_MAX = 16 * 2**20
 MB."""
 
 ACQUIRE_MAX = 2**18
+FEW_JOBS = 10
+"""Jobs of an answer that takes less time to write than a thread to begin."""
+
 HEARTBEAT_MAX = 2**20
 """Maximum bytes of heartbeats: a thousand with all figures have 0.4 MB."""
 
@@ -95,11 +98,14 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     authentication = CallerAuthentication(world.engine, provider, wrong_tokens, world.log)
     _itself(app, readiness(world.engine, release), metrics, knobs, authentication)
     door = PilotAuthentication(world.engine, release, database.must_answer, wrong_tokens)
-    reports: PilotCombiner = Combiner(by_sites(world.engine.begin, pilots.report_all))
-    beats: PilotCombiner = Combiner(by_sites(partial(at_once, world.engine), pilots.heartbeat_all))
-    _pilots(app, world, door, fresh, reports, beats)
+    groups = PilotGroups(
+        Combiner(acquiring(world, fresh, fresh.ddm)),
+        Combiner(by_sites(world.engine.begin, pilots.report_all)),
+        Combiner(by_sites(partial(at_once, world.engine), pilots.heartbeat_all)),
+    )
+    _pilots(app, world, door, fresh, groups)
     add_event_routes(app, world, door)
-    add_pilot_routes(app, world, door, fresh, fresh.ddm, reports, beats)
+    add_pilot_routes(app, world, door, fresh, fresh.ddm, groups)
     add_panda(
         app, add_operations(app, world, authentication, knobs, release, database.must_answer),
         provider,
@@ -149,32 +155,33 @@ def _pilots(
     world: World,
     door: PilotAuthentication,
     fresh: CurrentContext,
-    reports: PilotCombiner,
-    beats: PilotCombiner,
+    groups: PilotGroups,
 ) -> None:
-    once, first_waiting = partial(at_once, world.engine), FirstWaiting()
+    once = partial(at_once, world.engine)
     sent = (*ALWAYS, *KNOWN, *SENT)
+
+    def jobs(orders: Orders) -> Answer:
+        return pilots.answer_of(orders, fresh().knobs)
+
+    slot = AnswerForm[AcquireRequest, AcquireRequest, Orders](
+        lambda asked: asked, jobs, lambda asked: asked.n > FEW_JOBS
+    )
+    ends = AnswerForm[Reports, Any, Answer](lambda said: said.reports, lambda done: done)
+    alive = AnswerForm[Beats, Any, Answer](lambda said: said.beats, lambda done: done)
 
     @app.route("POST", "/v1/pilot/acquire", "pilot acquire", says(*sent, 409, body=AcquireRequest))
     async def acquire(request: Request) -> Response:
-        def give(caller: Caller, asked: AcquireRequest) -> Answer:
-            who = caller.confirm_in(world.engine)
-            now = fresh()
-            if world.settings.draining.exists():  # `jedi down` waits for what is running
-                return {"jobs": [], "wait_s": now.knobs.pilot.poll_s}
-            return pilots.acquire(
-                now.engine, now.ddm, now.knobs, who, asked, fresh.ddm, first_waiting
-            )
-
-        return await door.answer(request, AcquireRequest, ACQUIRE_MAX, give)
+        return await door.answer_together(
+            request, AcquireRequest, ACQUIRE_MAX, groups.acquires, slot
+        )
 
     @app.route("POST", "/v1/pilot/report", "pilot report", says(*sent, body=Reports))
     async def report(request: Request) -> Response:
-        return await door.answer_together(request, Reports, BODY_MAX, reports, lambda m: m.reports)
+        return await door.answer_together(request, Reports, BODY_MAX, groups.reports, ends)
 
     @app.route("POST", "/v1/pilot/heartbeat", "pilot heartbeat", says(*sent, body=Beats))
     async def heartbeat(request: Request) -> Response:
-        return await door.answer_together(request, Beats, HEARTBEAT_MAX, beats, lambda m: m.beats)
+        return await door.answer_together(request, Beats, HEARTBEAT_MAX, groups.beats, alive)
 
     @app.route("POST", "/v1/pilot/log", "pilot log", says(*sent, body=LogEntries))
     async def log(request: Request) -> Response:

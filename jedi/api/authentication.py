@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from pydantic import BaseModel
@@ -40,6 +40,8 @@ TRUSTED_MOST = 100_000
 """Tokens that are known at a time."""
 
 Model = TypeVar("Model", bound=BaseModel)
+Asked = TypeVar("Asked")
+Done = TypeVar("Done")
 _BEARER = re.compile(r"bearer +(\S{1,256}) *", re.IGNORECASE)
 
 
@@ -66,6 +68,16 @@ class Caller:
 
 PilotCall = tuple[Caller, Sequence[Any]]
 """The messages of a request, after its sender."""
+
+
+@dataclass(frozen=True)
+class AnswerForm(Generic[Model, Asked, Done]):
+    """The part of a message that a Combiner takes, and the answer to its result. `large`: the
+    answer may be long."""
+
+    asked: Callable[[Model], Asked]
+    answer: Callable[[Done], Answer]
+    large: Callable[[Model], bool] = lambda _: False
 
 
 class PilotAuthentication:
@@ -133,21 +145,21 @@ class PilotAuthentication:
         request: Request,
         model: type[Model],
         most: int,
-        combiner: Combiner[PilotCall, Answer],
-        messages: Callable[[Model], Sequence[Any]],
+        combiner: Combiner[tuple[Caller, Asked], Done],
+        form: AnswerForm[Model, Asked, Done],
     ) -> Response:
-        """The same, with the `messages` of other requests that wait; a large body goes alone."""
+        """The same, with other requests that wait; a large one is alone, in a thread."""
 
         def alone(caller: Caller, found: Model) -> Answer:
-            return combiner.alone((caller, messages(found)))
+            return form.answer(combiner.alone((caller, form.asked(found))))
 
         who = await self.who(request)
         async with self._bodies.taken(request, most) as body:
-            if len(body) > SMALL:
+            found = read(model, body) if len(body) <= SMALL else None
+            if found is None or form.large(found):
                 return await self._alone(who, model, body, alone)
-            found = read(model, body)
-        done = _json(await combiner.done((who, messages(found))))
-        return Response(done, media_type="application/json")
+        done = await combiner.done((who, form.asked(found)))
+        return Response(_json(form.answer(done)), media_type="application/json")
 
     async def _alone(
         self, who: Caller, model: type[Model], body: bytearray,

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotCall
 from jedi.api.combiner import Combiner, GroupWork
 from jedi.core.errors import Forbidden
+from jedi.ddm.interface import DDM
 from jedi.service import pilots
-from jedi.service.pilots import Answer
-from jedi.spec.jobs.wire import Attempt
+from jedi.service.pilots import Answer, Orders
+from jedi.spec.jobs.wire import AcquireRequest, Attempt
+from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.dispatch import SiteMessages
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
 
 Message = TypeVar("Message", bound=Attempt)
 Begin = Callable[[], AbstractContextManager[Connection]]
 PilotCombiner = Combiner[PilotCall, Answer]
+AcquireCall = tuple[Caller, AcquireRequest]
+
+
+@dataclass(frozen=True)
+class PilotGroups:
+    """The combiners of a process: of requests for jobs, reports and heartbeats, on all wires."""
+
+    acquires: Combiner[AcquireCall, Orders]
+    reports: PilotCombiner
+    beats: PilotCombiner
 
 
 def by_sites(
@@ -37,6 +52,40 @@ def by_sites(
         return [next(found) if isinstance(site, str) else site for site in sites]
 
     return answers
+
+
+def acquiring(
+    world: World, fresh: Callable[[], World], ddm: Callable[[], DDM]
+) -> GroupWork[AcquireCall, Orders]:
+    """The work of requests for jobs; `fresh` returns the world with the present knobs, `ddm` data
+    management as configured now."""
+    first_waiting = FirstWaiting()
+
+    def orders(calls: Sequence[AcquireCall]) -> list[Orders | Exception]:
+        with at_once(world.engine) as tx:
+            sites = _sites(tx, [caller for caller, _ in calls])
+        wrong = [_not_of(request, site) for (_, request), site in zip(calls, sites, strict=True)]
+        good = [request for (_, request), error in zip(calls, wrong, strict=True) if not error]
+        now = fresh()
+        if world.settings.draining.exists():  # `jedi down` waits for what is running
+            found: list[Orders] = [[] for _ in good]
+        else:
+            found = pilots.take_all(now.engine, now.ddm, now.knobs, good, ddm, first_waiting)
+        given = iter(found)
+        return [error or next(given) for error in wrong]
+
+    return orders
+
+
+def _not_of(request: AcquireRequest, site: str | Forbidden) -> Forbidden | None:
+    """The error of a request that is not from its site; None: it is."""
+    try:
+        if isinstance(site, Forbidden):
+            return site
+        pilots.must_be_of(request, site)
+    except Forbidden as error:
+        return error
+    return None
 
 
 def _sites(tx: Connection, callers: Sequence[Caller]) -> list[str | Forbidden]:

@@ -20,10 +20,10 @@ from jedi.spec.datasets.dataset import FileKey
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import job_ends, moving
-from jedi.taskbuffer.jobs.dispatch import job_files
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.jobs.moving import MovingJob
+from jedi.taskbuffer.jobs.order_files import job_files
 from jedi.taskbuffer.reports import overview
 
 _UNSUCCESSFUL = states.JOB.final - {"finished"}

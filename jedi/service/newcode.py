@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
-from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.jobs import order_files
 from jedi.taskbuffer.tasks import new_tasks
 
 _BETWEEN = re.compile(r"[\s'\"`=;|&()<>]+")
@@ -50,7 +50,7 @@ def _command(params: dict[str, object]) -> str:
 
 def _names(tx: Connection, sha256: str) -> set[str]:
     """Return the files of a sandbox; none if JEDI has removed it."""
-    data = dispatch.sandbox(tx, sha256)
+    data = order_files.sandbox(tx, sha256)
     if data is None:
         return set()
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:

@@ -26,7 +26,7 @@ from jedi.ddm import exchange
 from jedi.ddm.exchange import AttemptExchange
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
-from jedi.service.pilots import Answer, pilot_site
+from jedi.service.pilots import Answer, Orders, pilot_site
 from jedi.spec.jobs.attempt import HeldJob, JobFile
 from jedi.spec.jobs.event_texts import PIECES
 from jedi.spec.jobs.wire import (
@@ -138,21 +138,25 @@ def give(
     memory: PilotMemory,
     anew: Callable[[], DDM],
     first_waiting: FirstWaiting,
+    taken: Orders | None = None,
 ) -> list[GivenJob]:
-    """Return jobs for a slot, their inputs linked and the directories of their outputs made. A job
-    that no pilot of PanDA can run fails with the reason, and the next one is taken."""
+    """Return jobs for a slot, their inputs linked and the directories of their outputs made; first
+    those that are `taken` already. A job that no pilot of PanDA can run fails with the reason, and
+    the next one is taken."""
     given: list[GivenJob] = []
     for number in range(TRIES):
         ask = request.model_copy(
             update={"request_id": f"{request.request_id}.{number}", "n": request.n - len(given)}
         )
-        taken = pilots.take(engine, ddm, knobs, who, ask, anew, first_waiting)
+        if taken is None:
+            taken = pilots.take(engine, ddm, knobs, who, ask, anew, first_waiting)
         ends = []
         for job, order in taken:
             try:
                 given.append(_prepared(engine, ddm, job, order, memory))
             except (_Unfit, JediError, OSError) as error:
                 ends.append(failed(job, error))
+        taken = None
         if not ends:
             break
         with engine.begin() as tx:
@@ -302,15 +306,13 @@ def beat_of(attempt: tuple[int, int], said: PilotUpdate) -> Beat:
 
 def stands_of(answer: Answer) -> str | None:
     """Return what stands of the attempt in the answer to one report; None: it is not wanted."""
-    [one] = answer["results"]
-    found: str | None = one["stands"]
+    found: str | None = answer["results"][0]["stands"]
     return found
 
 
 def command_of(answer: Answer) -> PilotCommand:
     """Return the command in the answer to one heartbeat."""
-    [one] = answer["commands"]
-    found: PilotCommand = one["command"]
+    found: PilotCommand = answer["commands"][0]["command"]
     return found
 
 

@@ -5,6 +5,7 @@ and site of the pilot's token. Answers have the form of the wire.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence, Set
 from math import ceil
 from typing import Any
@@ -17,9 +18,9 @@ from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import event_orders
 from jedi.spec.jobs.attempt import HeldJob, JobFile
-from jedi.spec.jobs.wire import AcquireRequest, Beat, LogEntry, Report
+from jedi.spec.jobs.wire import AcquireRequest, Beat, LogEntry, Report, Resources
 from jedi.taskbuffer.db.engine import at_once
-from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.jobs import dispatch, order_files
 from jedi.taskbuffer.jobs.dispatch import SiteMessages
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.schema.release import ReleaseSchema
@@ -28,6 +29,9 @@ from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
 
 Answer = dict[str, Any]
+Orders = list[tuple[HeldJob, Answer]]
+"""Jobs, each with its form on the wire."""
+
 Finder = Callable[[str, str, str], str]
 _PSEUDO = ("pseudo_input", "pp_input", "random_seed")
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -72,8 +76,12 @@ def acquire(
     data management as configured now, for endpoints newer than `ddm`; `first_waiting` is the
     process's cache of sites.
     """
-    given = take(engine, ddm, knobs, who, request, anew, first_waiting)
-    return {"jobs": [order for _, order in given], "wait_s": float(knobs.pilot.poll_s)}
+    return answer_of(take(engine, ddm, knobs, who, request, anew, first_waiting), knobs)
+
+
+def answer_of(orders: Orders, knobs: Knobs) -> Answer:
+    """Return the answer to a request for jobs."""
+    return {"jobs": [order for _, order in orders], "wait_s": float(knobs.pilot.poll_s)}
 
 
 def take(
@@ -84,28 +92,68 @@ def take(
     request: AcquireRequest,
     anew: Callable[[], DDM] | None = None,
     first_waiting: FirstWaiting | None = None,
-) -> list[tuple[HeldJob, Answer]]:
+) -> Orders:
     """Return the jobs of `acquire`, each with its form on the wire."""
-    site = pilot_site(who)
+    must_be_of(request, pilot_site(who))
+    return take_all(engine, ddm, knobs, [request], anew, first_waiting)[0]
+
+
+def must_be_of(request: AcquireRequest, site: str) -> None:
+    """Forbidden: the pilot's site is not that of its request."""
     if request.site != site:
         raise Forbidden(
             f"This token is for {site}, not for {request.site}.",
             code="wrong_site",
             site=request.site,
         )
-    jobs = _claim(engine, request, first_waiting)
-    if jobs and request.delegation:
-        with at_once(engine) as tx:
-            ids = [job.panda_id for job in jobs]
-            pilot_rows.note_delegation(tx, ids, request.delegation)
-    orders, wrong = _orders(jobs, ddm, knobs)
+
+
+def take_all(
+    engine: Engine,
+    ddm: DDM,
+    knobs: Knobs,
+    requests: Sequence[AcquireRequest],
+    anew: Callable[[], DDM] | None = None,
+    first_waiting: FirstWaiting | None = None,
+) -> list[Orders]:
+    """The same for many requests of pilots, by a statement for one slot of each site.
+    IntegrityError: one of several requests must be answered alone."""
+    held: dict[int, list[HeldJob]] = {}
+    for which in _rounds(requests):
+        found = _claim(engine, [requests[i] for i in which], first_waiting or FirstWaiting())
+        held |= dict(zip(which, found, strict=True))
+    given = [held[i] for i in range(len(requests))]
+    for request, jobs in zip(requests, given, strict=True):
+        if jobs and request.delegation:
+            with at_once(engine) as tx:
+                ids = [job.panda_id for job in jobs]
+                pilot_rows.note_delegation(tx, ids, request.delegation)
+    everything = [job for jobs in given for job in jobs]
+    orders, wrong = _orders(everything, ddm, knobs)
     if anew and any(error.code == "endpoint_missing" for _, error in wrong):
-        found, wrong = _orders([job for job, _ in wrong], anew(), knobs)
-        orders += found
+        found_now, wrong = _orders([job for job, _ in wrong], anew(), knobs)
+        orders |= found_now
     if wrong:
         with engine.begin() as tx:
-            dispatch.accept_reports(tx, site, [_failure(job, error) for job, error in wrong])
-    return orders
+            calls = [(job.site, [_failure(job, error)]) for job, error in wrong]
+            dispatch.accept_all(tx, calls)
+    return [[(job, orders[job.panda_id]) for job in jobs if job.panda_id in orders]
+            for jobs in given]  # fmt: skip
+
+
+def _rounds(requests: Sequence[AcquireRequest]) -> list[list[int]]:
+    """The numbers of requests, parted so that a part has one slot of each site, and no request
+    twice."""
+    rounds: dict[tuple[int, int], list[int]] = defaultdict(list)
+    slots: dict[str, list[Resources]] = defaultdict(list)
+    seen = Counter[str]()
+    for number, one in enumerate(requests):
+        known = slots[one.site]
+        if one.resources not in known:
+            known.append(one.resources)
+        rounds[known.index(one.resources), seen[one.request_id]].append(number)
+        seen[one.request_id] += 1
+    return [*rounds.values()]
 
 
 def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
@@ -151,7 +199,7 @@ def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
 
 def sandbox_of(tx: Connection, sha256: str) -> bytes:
     """Return an input sandbox. NotFound: there is none of this sha256."""
-    data = dispatch.sandbox(tx, sha256) if _SHA256.fullmatch(sha256) else None
+    data = order_files.sandbox(tx, sha256) if _SHA256.fullmatch(sha256) else None
     if data is None:
         raise NotFound(f"There is no sandbox {sha256}.", code="sandbox_missing", sha256=sha256)
     return data
@@ -164,33 +212,32 @@ def pilot_site(who: Identity) -> str:
 
 
 def _claim(
-    engine: Engine, request: AcquireRequest, first_waiting: FirstWaiting | None
-) -> list[HeldJob]:
+    engine: Engine, requests: Sequence[AcquireRequest], first_waiting: FirstWaiting
+) -> list[list[HeldJob]]:
     for _ in range(2):
         try:
             with at_once(engine) as tx:
-                return dispatch.acquire(
-                    tx, request.site, request.n, request.resources, request.request_id,
-                    request.pilot_id, first_waiting,
-                )  # fmt: skip
+                return dispatch.acquire_all(tx, requests, first_waiting)
         except IntegrityError:  # the same request, sent twice, was answered at this moment
-            continue
+            if len(requests) > 1:
+                raise
     raise Refused(
-        f"Another site has used request {request.request_id}. Use UUIDs as ids of requests.",
+        f"Another site has used request {requests[0].request_id}. Use UUIDs as ids of requests.",
         code="request_id_taken",
-        request_id=request.request_id,
+        request_id=requests[0].request_id,
     )
 
 
 def _orders(
     jobs: Sequence[HeldJob], ddm: DDM, knobs: Knobs
-) -> tuple[list[tuple[HeldJob, Answer]], list[tuple[HeldJob, JediError]]]:
-    """Return the jobs with their form on the wire, and the jobs whose files have no location."""
-    orders, wrong = [], []
+) -> tuple[dict[int, Answer], list[tuple[HeldJob, JediError]]]:
+    """Return the forms of jobs on the wire by their ids, and the jobs whose files have no
+    location."""
+    orders, wrong = {}, []
     where = ddm.finder()
     for job in jobs:
         try:
-            orders.append((job, _order(job, ddm, where, knobs)))
+            orders[job.panda_id] = _order(job, ddm, where, knobs)
         except JediError as error:
             wrong.append((job, error))
     return orders, wrong

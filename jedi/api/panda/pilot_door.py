@@ -32,7 +32,7 @@ OK, TIME_OUT, NO_JOB, FAILED, REFUSED = 0, 10, 20, 30, 40
 PROBLEMS_SHOWN = 5
 
 Work = Callable[[Request, Caller, CallFields], CallFields]
-SmallWork = Callable[[Caller, CallFields], Awaitable[CallFields | None]]
+SmallWork = Callable[[Request, Caller, CallFields], Awaitable[CallFields | None]]
 """Work for few fields; None: it is not for them."""
 
 
@@ -63,7 +63,7 @@ class PilotDoor:
         async with self.authentication.body(request, BODY_MAX) as body:
             data = bytes(body) or request.url.query.encode()
             fields = read_small_fields(data, kind) if soon else None
-            if soon and fields and (found := await soon(caller, fields)):
+            if soon and fields and (found := await soon(request, caller, fields)):
                 return found
             return await to_thread.run_sync(_read_and_work, request, caller, data, kind, work)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
@@ -12,9 +12,9 @@ from jedi.api.authentication import Caller
 from jedi.api.panda import pilot_events
 from jedi.api.panda.job_dictionary import PARAMETERS_MAX, TooLongCommand, job_dictionary
 from jedi.api.panda.pilot_bodies import CallFields
-from jedi.api.panda.pilot_door import OK
+from jedi.api.panda.pilot_door import OK, no_job
 from jedi.api.panda.pilot_updates import COMMANDS, slot_of, update_of
-from jedi.api.pilot_groups import PilotCombiner
+from jedi.api.pilot_groups import PilotGroups
 from jedi.core.errors import JediError
 from jedi.ddm.interface import DDM
 from jedi.service import panda_pilots
@@ -26,10 +26,12 @@ from jedi.service.panda_pilots import (
     PilotMemory,
     PilotUpdate,
 )
-from jedi.spec.jobs.wire import Report
+from jedi.service.pilots import Orders
+from jedi.spec.jobs.wire import AcquireRequest, Report
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.dispatch import BEGINS
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.users.users import Identity
 
 COLLECTORS = 4
 """Threads that collect outputs of jobs."""
@@ -43,12 +45,10 @@ class PandaJobs:
         world: World,
         fresh: Callable[[], World],
         ddm: Callable[[], DDM],
-        reports: PilotCombiner,
-        beats: PilotCombiner,
+        groups: PilotGroups,
     ) -> None:
         self._world = world
-        self._reports = reports
-        self._beats = beats
+        self._groups = groups
         self._collectors = CapacityLimiter(COLLECTORS)
         self._fresh = fresh
         self._ddm = ddm
@@ -61,12 +61,30 @@ class PandaJobs:
         """Return the dictionaries of up to `n` jobs for the slot in the fields of getJob."""
         asked = slot_of(fields, n)
         who = caller.confirm_in(self._world.engine)
-        now = self._fresh()
         if self._world.settings.draining.exists():  # `jedi down` waits for what is running
             return []
+        return self._dictionaries(request, who, asked, None)
+
+    async def one_soon(
+        self, request: Request, caller: Caller, fields: CallFields
+    ) -> CallFields | None:
+        """The dictionary of one job, taken together with requests of other pilots."""
+        asked = slot_of(fields)
+        orders = await self._groups.acquires.done((caller, asked))
+        if not orders:
+            return first_of([])
+        who = Identity("pilot", asked.site, None)
+        found = await to_thread.run_sync(self._dictionaries, request, who, asked, orders)
+        return first_of(found)
+
+    def _dictionaries(
+        self, request: Request, who: Identity, asked: AcquireRequest, taken: Orders | None
+    ) -> list[CallFields]:
+        """The dictionaries of jobs, of `taken` ones first."""
+        now = self._fresh()
         given = panda_pilots.give(
             now.engine, now.ddm, now.knobs, who, asked, self._memory, self._ddm,
-            self._first_waiting,
+            self._first_waiting, taken,
         )  # fmt: skip
         found, base = [], base_of(request, now.knobs.api.panda_url)
         for one in given:
@@ -93,7 +111,9 @@ class PandaJobs:
         )
         return _commanded(command)
 
-    async def update_soon(self, caller: Caller, fields: CallFields) -> CallFields | None:
+    async def update_soon(
+        self, _request: Request, caller: Caller, fields: CallFields
+    ) -> CallFields | None:
         """The same, together with updates of other pilots. None: this one can't be."""
         said = update_of(fields)
         if said.lock_seq is None:
@@ -110,7 +130,7 @@ class PandaJobs:
             if stands == "running":
                 self._memory.note_running(attempt)
         beat = panda_pilots.beat_of(attempt, said)
-        return _commanded(panda_pilots.command_of(await self._beats.done((caller, [beat]))))
+        return _commanded(panda_pilots.command_of(await self._groups.beats.done((caller, [beat]))))
 
     async def _end(self, caller: Caller, attempt: tuple[int, int], said: PilotUpdate) -> CallFields:
         def collect() -> AttemptEnd:
@@ -128,7 +148,12 @@ class PandaJobs:
         return _commanded("kill" if stands is None else "none")
 
     async def _report(self, caller: Caller, report: Report) -> str | None:
-        return panda_pilots.stands_of(await self._reports.done((caller, [report])))
+        return panda_pilots.stands_of(await self._groups.reports.done((caller, [report])))
+
+
+def first_of(found: Sequence[CallFields]) -> CallFields:
+    """The answer of getJob."""
+    return found[0] if found else dict(no_job("no jobs in PanDA"))
 
 
 def _commanded(command: PilotCommand) -> CallFields:

@@ -19,11 +19,11 @@ from jedi.api.panda.job_dictionary import (
     TRANSFORMATIONS,
 )
 from jedi.api.panda.pilot_bodies import CallFields
-from jedi.api.panda.pilot_door import OK, PilotDoor, SmallWork, Work, no_job
-from jedi.api.panda.pilot_jobs import PandaEventCalls, PandaJobs
+from jedi.api.panda.pilot_door import OK, PilotDoor, SmallWork, Work
+from jedi.api.panda.pilot_jobs import PandaEventCalls, PandaJobs, first_of
 from jedi.api.panda.pilot_updates import job_ids
 from jedi.api.panda.queue_documents import queue_document, storage_document
-from jedi.api.pilot_groups import PilotCombiner
+from jedi.api.pilot_groups import PilotGroups
 from jedi.core.errors import NotFound
 from jedi.ddm.interface import DDM
 from jedi.service import panda_pilots, pilots
@@ -43,11 +43,10 @@ def add_pilot_routes(
     authentication: PilotAuthentication,
     fresh: Callable[[], World],
     ddm: Callable[[], DDM],
-    reports: PilotCombiner,
-    beats: PilotCombiner,
+    groups: PilotGroups,
 ) -> None:
     """Add the routes of PanDA's pilots."""
-    jobs, events = PandaJobs(world, fresh, ddm, reports, beats), PandaEventCalls(world)
+    jobs, events = PandaJobs(world, fresh, ddm, groups), PandaEventCalls(world)
     door = PilotDoor(authentication, world.log)
 
     def call(name: str, work: Work, *, again: bool, soon: SmallWork | None = None) -> None:
@@ -58,8 +57,7 @@ def add_pilot_routes(
             app.route(method, f"{LEGACY}/{name}", f"panda {name}")(endpoint)
 
     def get_job(request: Request, caller: Caller, fields: CallFields) -> CallFields:
-        found = jobs.dictionaries(request, caller, fields, 1)
-        return found[0] if found else dict(no_job("no jobs in PanDA"))
+        return first_of(jobs.dictionaries(request, caller, fields, 1))
 
     def update_job(_request: Request, caller: Caller, fields: CallFields) -> CallFields:
         return jobs.update(caller, fields)
@@ -75,7 +73,7 @@ def add_pilot_routes(
         caller.confirm_in(world.engine)  # JEDI counts pilots by their jobs
         return {"StatusCode": OK}
 
-    call("getJob", get_job, again=False)
+    call("getJob", get_job, again=False, soon=jobs.one_soon)
     call("getEventRanges", lambda _r, caller, fields: events.get(caller, fields), again=False)
     call("updateEventRanges", lambda _r, caller, fields: events.update(caller, fields), again=True)
     call("updateJob", update_job, again=True, soon=jobs.update_soon)

@@ -20,7 +20,7 @@ from jedi.service.planning import Alternative, PlanWithAlternative
 from jedi.service.sandbox import Uploaded
 from jedi.service.submission import Submitted
 from jedi.spec.tasks.text import MAX_CHARACTERS, examine
-from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.jobs import order_files
 from jedi.taskbuffer.tasks import new_tasks
 
 TEXTS_MAX = 16 * 2**20
@@ -116,7 +116,7 @@ def uploaded(call: Call, sha256: str | None) -> Uploaded:
     """The files that were uploaded under this sum. NotFound."""
     if sha256 is None:
         return Uploaded(None)
-    data = dispatch.sandbox(call.tx, sha256)
+    data = order_files.sandbox(call.tx, sha256)
     if data is None:
         raise NotFound(
             f"There is no sandbox {sha256}: upload it first.", code="sandbox_missing", sha256=sha256

@@ -6,21 +6,29 @@ the answer `stale`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
-from jedi.core import states
-from jedi.spec.jobs.attempt import HeldJob, JobFile
-from jedi.spec.jobs.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
+from jedi.spec.jobs.attempt import HeldJob
+from jedi.spec.jobs.wire import (
+    AcquireRequest,
+    Attempt,
+    Beat,
+    LogEntry,
+    Measures,
+    Report,
+    Resources,
+)
 from jedi.spec.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.engine import channel, plain, short, value, waking
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
 from jedi.taskbuffer.jobs import one_job
 from jedi.taskbuffer.jobs.first_waiting import First, FirstWaiting
 from jedi.taskbuffer.jobs.jobs import NOTE
+from jedi.taskbuffer.jobs.order_files import JOB_FILES, STAGING, job_files, staging
 
 AGENT = "JobDispatcher"
 UNBOUNDED = 2**31 - 1
@@ -32,36 +40,6 @@ SiteMessages = tuple[str, Sequence[Message]]
 
 BeatAnswer = tuple[str, str | None]
 """kill, hold or none, and the reason of a kill."""
-
-JOB_FILES = """
-(SELECT json_agg(json_build_array(f.type, f.lfn, d.datasetname, f.endpoint, f.source_name,
-   f.fsize, f.checksum, f.guid,
-   (f.type = 'output' AND 'an' = ANY(string_to_array(d.attributes, ','))) IS TRUE)
-   ORDER BY f.fileid)
- FROM jedi_job_files f LEFT JOIN LATERAL (SELECT datasetname, attributes FROM jedi_datasets d
-   WHERE d.datasetid = f.datasetid OFFSET 0) d ON true
- WHERE f.pandaid = j.pandaid AND {condition})
-"""
-"""The files of a job `j` that meet a condition on `f`, as JSON for `job_files()`. Without OFFSET 0
-PostgreSQL joined them with all datasets, for one job."""
-
-STAGING = """
-(SELECT json_agg(e.ddm_endpoint ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint)
- FROM jedi_site_endpoints e WHERE e.site = {site} AND e.roles LIKE '%write%')
-"""
-"""The endpoints of a site that pilots may write to, as JSON for `staging()`."""
-
-
-def job_files(found: Sequence[Sequence[Any]] | None) -> tuple[JobFile, ...]:
-    """The files behind JOB_FILES, each once: event ranges of one file are one file here."""
-    return tuple(dict.fromkeys(map(JobFile._make, found or ())))
-
-
-def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
-    """The endpoint at which the pilot of a job stages its outputs, of those behind STAGING: their
-    destination if it can."""
-    wanted = {file.endpoint for file in files if file.type in states.OUTPUT_TYPES}
-    return next((e for e in endpoints or () if e in wanted), (endpoints or [""])[0])
 
 
 def _noted(sites: str, started: str = "false") -> str:
@@ -92,66 +70,83 @@ _MEASURES = (
 )
 # What is looked up for a few jobs is not joined: plans for all must not come of it.
 _HELD = f"""
-SELECT json_agg(json_build_array(j.pandaid, j.lock_seq, j.jeditaskid, j.attemptnr, j.site, j.cores,
-  j.memory_mb, j.walltime_s, greatest(s.maxwdir, 0), p.jobparameters, p.texts,
+SELECT json_agg(json_build_array(j.request, j.pandaid, j.lock_seq, j.jeditaskid, j.attemptnr,
+  j.site, j.cores, j.memory_mb, j.walltime_s, greatest(s.maxwdir, 0), p.jobparameters, p.texts,
   (SELECT sandbox_sha256 FROM jedi_taskparams t WHERE t.jeditaskid = j.jeditaskid),
-  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {_MEASURES}, {STAGING.format(site=":site")},
+  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {_MEASURES}, {STAGING.format(site="j.site")},
   {JOB_FILES.format(condition="true")})
   ORDER BY j.priority DESC, j.pandaid)
 FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site),
   LATERAL (SELECT measured_jobs, rules FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid
            OFFSET 0) k
-{{where}}
 """
-"""Jobs `j` as a pilot gets them, the fields of HeldJob in their order, in one value: dear is each
-column, not its length."""
+"""Jobs `j` as a pilot gets them, the fields of HeldJob in their order after the request, in one
+value: dear is each column, not its length."""
 
+_SLOT = ", ".join(f"{name} bigint" for name in Resources.model_fields)
+_ASKS = """
+unnest(CAST(:sites AS text[]), CAST(:requests AS text[]), CAST(:pilots AS text[]))
+"""
 # From a share's first job, not from the share's beginning, go those of its priority, then the lower
 # ones, share after share until there are enough: beside an old snapshot an index keeps the entry of
 # each job that ever waited. Rows are found by ctid, since a plan that looks for ids may walk the
 # ordering index once more. Jobs are locked with their rows in the queue, and nothing waits: whoever
-# moves a job locks it before its row there.
+# moves a job locks it before its row there. A site has one slot: who looks for two at once finds
+# the same job for both.
 _ACQUIRE = f"""
-WITH gone AS (
-  DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(
-    SELECT x.tid FROM unnest(CAST(:shares AS text[]), CAST(:priorities AS int[]),
-      CAST(:firsts AS bigint[])) s(gshare, priority, pandaid),
+WITH a AS MATERIALIZED (
+  SELECT site, request, pilot, n, sum(n) OVER (PARTITION BY site ORDER BY o) AS upto
+  FROM ROWS FROM ({_ASKS.strip()}, unnest(CAST(:ns AS bigint[])))
+    WITH ORDINALITY a(site, request, pilot, n, o)
+  WHERE NOT EXISTS (SELECT FROM jedi_acquire_requests r
+                    WHERE r.request_id = a.request AND r.site = a.site)
+), w AS (
+  SELECT site, max(upto) AS n FROM a GROUP BY site
+), x AS MATERIALIZED (
+  SELECT y.* FROM jsonb_to_recordset(CAST(:slots AS jsonb))
+    AS g(site text, shares text, priorities text, firsts text, {_SLOT})
+    JOIN w USING (site), LATERAL (
+    SELECT z.* FROM unnest(CAST(g.shares AS text[]), CAST(g.priorities AS int[]),
+      CAST(g.firsts AS bigint[])) s(gshare, priority, pandaid),
       LATERAL (VALUES (s.priority, s.priority, s.pandaid),
         (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
-      SELECT r.ctid AS tid FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
-      WHERE r.site = :site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
+      SELECT r.ctid AS tid, r.pandaid, r.priority
+      FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
+      WHERE r.site = g.site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
         AND r.pandaid >= p.first AND j.status = 'activated'
-        AND r.cores BETWEEN :min_cores AND :cores AND r.walltime_s <= :walltime_s
-        AND r.memory_mb BETWEEN :min_memory_mb AND :memory_mb AND r.disk_mb <= :disk_mb
-      ORDER BY r.priority DESC, r.pandaid LIMIT :n
-      FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) x
-    WHERE NOT EXISTS (
-      SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
-    LIMIT :n))
-  RETURNING pandaid
+        AND r.cores BETWEEN g.min_cores AND g.cores AND r.walltime_s <= g.walltime_s
+        AND r.memory_mb BETWEEN g.min_memory_mb AND g.memory_mb AND r.disk_mb <= g.disk_mb
+      ORDER BY r.priority DESC, r.pandaid LIMIT w.n
+      FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) z
+    LIMIT w.n) y
+), gone AS (
+  DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(SELECT tid FROM x))
+  RETURNING pandaid, site, priority
+), k AS (
+  SELECT pandaid, site, row_number() OVER (PARTITION BY site ORDER BY priority DESC, pandaid) AS n
+  FROM gone
 ), u AS (
   UPDATE jedi_jobs j SET status = 'sent', statechangetime = jedi_now(), lock_seq = j.lock_seq + 1,
-    heartbeat_at = jedi_now(), pilot_id = :pilot
-  FROM gone WHERE j.pandaid = gone.pandaid
-  RETURNING j.pandaid, lock_seq, jeditaskid, attemptnr, site, cores, memory_mb, walltime_s,
-    priority, workqueue_id, gshare, resource_type, status, 'activated' AS source,
-    'acquired' AS code, 'Handed to ' || :pilot AS reason
+    heartbeat_at = jedi_now(), pilot_id = a.pilot
+  FROM k JOIN a ON a.site = k.site AND k.n > a.upto - a.n AND k.n <= a.upto
+  WHERE j.pandaid = k.pandaid
+  RETURNING a.request, j.pandaid, lock_seq, jeditaskid, attemptnr, j.site, cores, memory_mb,
+    walltime_s, priority, workqueue_id, gshare, resource_type, status, 'activated' AS source,
+    'acquired' AS code, 'Handed to ' || a.pilot AS reason
 ), {NOTE}, answered AS (
   INSERT INTO jedi_acquire_requests (request_id, site, pandaids)
-  SELECT :request, :site, array_agg(pandaid) FROM u HAVING count(*) > 0
+  SELECT request, site, array_agg(pandaid) FROM u GROUP BY request, site
 )
-{_HELD.format(jobs="u", where="")}"""
+{_HELD.format(jobs="u")}"""
 _TAKE = plain(short(_ACQUIRE))
+_AGAIN = f"""(
+  SELECT a.request, j.* FROM {_ASKS.strip()} a(site, request, pilot)
+    JOIN jedi_acquire_requests q ON q.request_id = a.request AND q.site = a.site,
+    LATERAL unnest(q.pandaids) i(id),
+    LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = i.id OFFSET 0) j
+  WHERE j.status IN ({JOB_AT_SITE}) AND j.pilot_id = a.pilot)"""
 _REPEAT = plain(
-    f"WITH {_noted('= :site')}"
-    + _HELD.format(
-        jobs="jedi_jobs",
-        where=f"""
-WHERE j.pandaid = ANY(ARRAY(SELECT unnest(pandaids) FROM jedi_acquire_requests
-                            WHERE request_id = :request AND site = :site))
-  AND j.status IN ({JOB_AT_SITE}) AND j.pilot_id = :pilot
-""",
-    )
+    short(f"WITH {_noted('= ANY(CAST(:sites AS text[]))')}" + _HELD.format(jobs=_AGAIN))
 )
 
 
@@ -164,31 +159,71 @@ def acquire(
     pilot_id: str,
     first_waiting: FirstWaiting | None = None,
 ) -> list[HeldJob]:
-    """Hand up to `n` activated jobs of a site that fit into a slot to a pilot, activated → sent.
+    """The same as `acquire_all`, for one request."""
+    request = AcquireRequest.model_construct(
+        request_id=request_id, pilot_id=pilot_id, site=site, n=n, resources=resources
+    )
+    return acquire_all(tx, [request], first_waiting or FirstWaiting())[0]
+
+
+def acquire_all(
+    tx: Connection, requests: Sequence[AcquireRequest], first_waiting: FirstWaiting
+) -> list[list[HeldJob]]:
+    """Hand activated jobs that fit into slots to pilots, activated → sent; for each request its
+    jobs. Each has an id of its own, and all of a site have the same slot.
 
     Shares come by what they use of their allocation, urgent work before all, shares alike by their
     first jobs; within a share jobs of higher priority come first, then older ones. `first_waiting`
     holds while it leads to a job, though there may be more jobs. A repeated request gets the jobs
-    of the first one that the pilot still holds. IntegrityError: the same request was being answered
-    at this moment (repeat it), or is another site's.
+    of the first one that the pilot still holds. IntegrityError: one of them was being answered at
+    this moment (repeat it), or is another site's.
     """
-    first_waiting = first_waiting or FirstWaiting()
-    values = {"site": site, "request": request_id, "pilot": pilot_id}
-    slot = {
+    given: dict[str, list[HeldJob]] = {request.request_id: [] for request in requests}
+
+    def take(asks: Sequence[AcquireRequest], first: Mapping[str, First | None]) -> None:
+        if slots := _slots(asks, first):
+            _note_held(given, value(tx, _TAKE, _asks(asks) | slots))
+
+    def without() -> list[AcquireRequest]:
+        return [request for request in requests if not given[request.request_id]]
+
+    known = {request.site: first_waiting.remembered(request.site) for request in requests}
+    take(requests, known)
+    if left := without():
+        first = {site: first_waiting.read(tx, site) for site in {ask.site for ask in left}}
+        take([ask for ask in left if first[ask.site] != known[ask.site]], first)
+        if left := without():
+            _note_held(given, value(tx, _REPEAT, _asks(left)))
+    return [given[request.request_id] for request in requests]
+
+
+def _asks(requests: Sequence[AcquireRequest]) -> dict[str, Any]:
+    return {
+        "sites": [one.site for one in requests], "requests": [one.request_id for one in requests],
+        "pilots": [one.pilot_id for one in requests], "ns": [one.n for one in requests],
+        "agent": AGENT,
+    }  # fmt: skip
+
+
+def _slots(
+    requests: Sequence[AcquireRequest], first: Mapping[str, First | None]
+) -> dict[str, Any] | None:
+    """The slots of sites where jobs wait, with the first of these; None: none wait."""
+    found = {one.site: {"site": one.site, **waiting, **_size(one.resources)}
+             for one in requests if (waiting := first[one.site])}  # fmt: skip
+    return {"slots": to_json([*found.values()]).decode()} if found else None
+
+
+def _size(slot: Resources) -> dict[str, int]:
+    return {
         name: size or (0 if name.startswith("min_") else UNBOUNDED)
-        for name, size in resources.model_dump().items()
+        for name, size in slot.model_dump().items()
     }
-    given = {**values, **slot, "n": n, "agent": AGENT}
 
-    def take(first: First | None) -> Any:
-        return first and value(tx, _TAKE, {**given, **first})
 
-    known = first_waiting.remembered(site)
-    jobs = take(known)
-    if not jobs and (first := first_waiting.read(tx, site)) != known:
-        jobs = take(first)
-    jobs = jobs or value(tx, _REPEAT, values) or ()
-    return [_held(*job) for job in jobs]
+def _note_held(given: Mapping[str, list[HeldJob]], found: Sequence[Sequence[Any]] | None) -> None:
+    for request, *job in found or ():
+        given[request].append(_held(*job))
 
 
 def _held(*job: Any) -> HeldJob:
@@ -407,15 +442,6 @@ def store_tails(tx: Connection, site: str, entries: Sequence[LogEntry]) -> list[
 
 def _store(tx: Connection, calls: Sequence[SiteMessages[LogEntry]]) -> set[int]:
     return set(tx.scalars(_TAILS, {"calls": _json(calls)}))
-
-
-_SANDBOX = text("SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256")
-
-
-def sandbox(tx: Connection, sha256: str) -> bytes | None:
-    """The archive with this sha256."""
-    found: bytes | None = tx.scalar(_SANDBOX, {"sha256": sha256})
-    return found
 
 
 def _json(calls: Sequence[SiteMessages[Attempt]]) -> str:

@@ -11,7 +11,7 @@ from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
-from jedi.taskbuffer.jobs.dispatch import JOB_FILES, STAGING, job_files, staging
+from jedi.taskbuffer.jobs.order_files import JOB_FILES, STAGING, job_files, staging
 
 _STANDINGS = text("""
 SELECT pandaid AS panda_id, lock_seq, status, pilot_result FROM jedi_jobs

@@ -36,8 +36,8 @@ from jedi.taskbuffer.db.sql_lists import (
 )
 from jedi.taskbuffer.events import consumer_ends, heirs
 from jedi.taskbuffer.jobs import merging, retry_rules
-from jedi.taskbuffer.jobs.dispatch import STAGING, staging
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
+from jedi.taskbuffer.jobs.order_files import STAGING, staging
 from jedi.taskbuffer.users import outbox
 
 

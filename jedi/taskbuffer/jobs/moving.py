@@ -11,7 +11,7 @@ from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES
-from jedi.taskbuffer.jobs.dispatch import JOB_FILES, STAGING, job_files, staging
+from jedi.taskbuffer.jobs.order_files import JOB_FILES, STAGING, job_files, staging
 
 _MOVING = text(f"""
 WITH waiting AS (
