@@ -23,6 +23,7 @@ from jedi.submitter.plan import SlotDemand, deal, idle, ramp
 from jedi.submitter.shapes import Shape, shapes
 from jedi.submitter.site_visit import SiteVisit, VisitResult
 from jedi.submitter.slots import slot_of
+from jedi.taskbuffer.db.engine import notifying
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.sites import pilots, sites
 from jedi.taskbuffer.sites.pilots import PilotRow, ServedSite, SlotJobs
@@ -70,9 +71,12 @@ class Submitter(Agent[SiteVisit, VisitResult]):
 
     @property
     def poll_s(self) -> float:
-        """Pilots are looked after this often, however seldom agents poll."""
+        """Pilots are looked after this often, however seldom agents poll. Without any, calls of
+        waiting jobs are enough, and a look finds only those that were missed."""
         least = PATIENCE_S if self._out else float(self.world.knobs.submitter.check_s)
-        return min(super().poll_s, least)
+        if self.waits or not notifying():
+            return min(super().poll_s, least)
+        return max(super().poll_s, least)
 
     def waiting(self, tx: Connection) -> bool:
         return bool(self._out) or pilots.any_to_serve(tx, self._host)

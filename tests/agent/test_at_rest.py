@@ -12,6 +12,7 @@ from support.task_rows import good, put
 
 from jedi.agent import registry
 from jedi.agent.base import World
+from jedi.submitter.agent import Submitter
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
@@ -64,6 +65,21 @@ def test_the_watchdog_reads_knobs_seldom(world: World, monkeypatch: pytest.Monke
     assert dog.poll_s == world.knobs.agent.heartbeat_s == 10
     monkeypatch.setenv("JEDI_NOTIFY", "off")
     assert dog.poll_s == world.knobs.agent.poll_s == 2
+
+
+def test_the_submitter_looks_seldom_without_pilots(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Knob submitter.check_s is the interval between looks at pilots, 5 s. Without calls it polls,
+    and so it does while there are pilots or waiting jobs."""
+    world.refresh()
+    agent = Submitter(world)
+    assert agent.poll_s == world.knobs.agent.poll_s == 2
+    agent.run_once()
+    assert agent.look() == 0
+    assert agent.poll_s == world.knobs.submitter.check_s == 5
+    monkeypatch.setenv("JEDI_NOTIFY", "off")
+    assert agent.poll_s == 2
 
 
 def test_a_look_goes_by_the_present_knobs(world: World) -> None:

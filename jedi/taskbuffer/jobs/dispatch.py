@@ -95,7 +95,7 @@ unnest(CAST(:sites AS text[]), CAST(:requests AS text[]), CAST(:pilots AS text[]
 # the same job for both.
 _ACQUIRE = f"""
 WITH a AS MATERIALIZED (
-  SELECT site, request, pilot, n, sum(n) OVER (PARTITION BY site ORDER BY o) AS upto
+  SELECT site, request, pilot, n, CAST(sum(n) OVER (PARTITION BY site ORDER BY o) AS bigint) AS upto
   FROM ROWS FROM ({_ASKS.strip()}, unnest(CAST(:ns AS bigint[])))
     WITH ORDINALITY a(site, request, pilot, n, o)
   WHERE NOT EXISTS (SELECT FROM jedi_acquire_requests r

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from psycopg.errors import UndefinedTable
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import ProgrammingError
 
 import jedi
 from jedi.core.errors import Unreachable
@@ -31,14 +33,19 @@ def scripts() -> Path:
     return installed if installed.is_dir() else package.parent / "migrations"
 
 
-_HAS_REVISION = text("SELECT to_regclass(:name) IS NOT NULL")
 _REVISION = text(f"SELECT version_num FROM {VERSION_TABLE}")
 
 
 def revision_of(tx: Connection) -> str | None:
-    """The revision of a database; None if it has never been migrated."""
-    found = tx.scalar(_HAS_REVISION, {"name": VERSION_TABLE})
-    return tx.scalar(_REVISION) if found else None
+    """The revision of a database; None if it has never been migrated, and the transaction is over
+    then."""
+    try:
+        found: str | None = tx.scalar(_REVISION)
+    except ProgrammingError as error:
+        if not isinstance(error.orig, UndefinedTable):
+            raise
+        return None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
