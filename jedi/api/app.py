@@ -34,6 +34,8 @@ from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.knob_values import OidcKnobs
 from jedi.ddm.interface import DDM
+from jedi.monitor.login import add_login
+from jedi.monitor.routes import add_monitor
 from jedi.service import oidc, pilots
 from jedi.service.pilots import Answer, Orders
 from jedi.spec.jobs.event_wire import ConsumerReports, PieceAsk, RangeAsks
@@ -106,10 +108,10 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     _pilots(app, world, door, fresh, groups)
     add_event_routes(app, world, door)
     add_pilot_routes(app, world, door, fresh, fresh.ddm, groups)
-    add_panda(
-        app, add_operations(app, world, authentication, knobs, release, database.must_answer),
-        provider,
-    )  # fmt: skip
+    operations = add_operations(app, world, authentication, knobs, release, database.must_answer)
+    add_panda(app, operations, provider)
+    add_login(app, operations)
+    add_monitor(app, operations, world.log)
     bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports, PieceAsk)
 
     @cache

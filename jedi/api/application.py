@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.datastructures import State
 from starlette.requests import Request
@@ -14,12 +14,20 @@ from jedi.api.observation import Observation, SeenAnswer
 from jedi.api.routing import HttpRoute, RouteFunction, RouteTable
 
 
+class EndlessAnswers(Protocol):
+    """Answers that end with the service alone."""
+
+    def close(self) -> None:
+        """End them."""
+
+
 class Application:
     """The service for ASGI: HTTP without a lifespan."""
 
     def __init__(self, observation: Observation, log: Any) -> None:
         self.state = State()
         self.routes = RouteTable()
+        self.streams: list[EndlessAnswers] = []
         self._observation = observation
         self._log = log
 

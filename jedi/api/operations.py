@@ -10,7 +10,8 @@ import hashlib
 import json
 import re
 import types
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Union, get_args, get_origin
@@ -95,6 +96,14 @@ class OperationDoor:
         origin = request_origin(request, operation, self.knobs().api.proxies)
         return _perform(operation, self.here, caller, origin, request, arguments)
 
+    @contextmanager
+    def call(self, caller: KnownCaller, request_id: str) -> Iterator[Call]:
+        """A read-only transaction in which a caller may ask several operations. For threads."""
+        with self.here.world.engine.connect() as connection:
+            tx = connection.execution_options(postgresql_readonly=True)
+            _begin(tx, self.here.release, request_id)
+            yield Call(tx, caller, self.here.home)
+
 
 def add_operations(
     app: Application,
@@ -108,7 +117,8 @@ def add_operations(
     let_in = _entrance(authentication, Rates(), knobs, must_answer)
     bodies, uploads = Bodies(), Bodies(UPLOADS_MAX)
     here = Surroundings(world, Home(world.settings.home), release)
-    app.state.watchers = watchers = Watchers(world, authentication, knobs)
+    watchers = Watchers(world, authentication, knobs)
+    app.streams.append(watchers)
     for one in OPERATIONS:
         endpoint = _endpoint(one, here, let_in, uploads if one.raw else bodies, watchers, knobs)
         entry = partial(describe_operation, one)
@@ -208,7 +218,7 @@ def _perform(
         return _change(operation, here, caller, origin, arguments)
     with here.world.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
-        _begin(tx, here.release, origin)
+        _begin(tx, here.release, origin.request_id)
         call = Call(tx, caller, here.home)
         if operation.streams or operation.streams_events:
             found: FileContent | EventStream = operation(call, **arguments)
@@ -229,7 +239,7 @@ def _change(
     who = caller.user_name
     crash.point("api", f"{operation.name}.received")
     with confirmed(here.world.engine) as tx:
-        _begin(tx, here.release, origin)
+        _begin(tx, here.release, origin.request_id)
         if origin.key and (known := audit.begin(tx, who, origin.key, digest)) is not None:
             return known.encode()
         call = Call(tx, caller, here.home)
@@ -254,14 +264,14 @@ def _try(
     """The answer that a change would get now. It is made and rolled back: with the same checks, and
     without an entry of the audit. It neither uses its Idempotency-Key nor keeps it."""
     with here.world.engine.connect() as tx:  # which ends in a rollback
-        _begin(tx, here.release, origin)
+        _begin(tx, here.release, origin.request_id)
         return _answer(operation, Call(tx, caller, here.home), arguments)
 
 
-def _begin(tx: Connection, release: ReleaseSchema, origin: Origin) -> None:
+def _begin(tx: Connection, release: ReleaseSchema, request_id: str) -> None:
     """PostgreSQL's log shows the request's id as the name of its application. Unreachable: another
     release has migrated the database since this service began."""
-    release.must_fit(name_transaction(tx, f"jedi api {origin.request_id}"))
+    release.must_fit(name_transaction(tx, f"jedi api {request_id}"))
 
 
 def _follow_up(operation: Operation, world: World, step: Callable[[Connection], None]) -> None:

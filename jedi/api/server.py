@@ -180,7 +180,8 @@ class Server(uvicorn.Server):
         app: Any = self.config.app
         for listening in (*self.servers, *(sockets or ())):
             listening.close()
-        app.state.watchers.close()
+        for streams in app.streams:
+            streams.close()
         last = (b"connection", b"close")
         self.server_state.default_headers = [*self.server_state.default_headers, last]
         await self._linger()

@@ -111,7 +111,8 @@ def service(engine: Engine, home: Path) -> Iterator[Documented]:
         )
     world.refresh()
     app = create_app(world)
-    app.state.watchers.close()
+    for streams in app.streams:
+        streams.close()
     listener = listen_tcp("127.0.0.1:0", secure=False)
     host, port = listener.getsockname()
     with served(world, app, listener):

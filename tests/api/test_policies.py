@@ -22,6 +22,7 @@ from support.task_rows import good, put
 from jedi.agent.base import World
 from jedi.api.app import create_app
 from jedi.host.home import Home
+from jedi.monitor.all_pages import PAGES
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
@@ -59,6 +60,12 @@ OTHERS = {
     "/cache/{file_name}", "/auth/{file_name}",
 }  # fmt: skip
 """Routes of pilots and of nobody in particular."""
+
+MONITOR = {
+    "/live", "/login", "/static/{version}/{name}", "/static/{version}/vendor/{name}",
+    *(one.path for one in PAGES.values()),
+}  # fmt: skip
+"""Routes of pages, which ask operations in the name of the caller."""
 
 PANDA = ("/api/v1/", "/server/panda/")
 """Beginnings of the routes of PanDA's clients, which ask operations in the name of the caller, or
@@ -302,7 +309,7 @@ def test_every_route_belongs_to_an_operation(world: World) -> None:
     found = {
         (route.method, route.path)
         for route in create_app(world).routes
-        if route.path not in OTHERS and not route.path.startswith(PANDA)
+        if route.path not in OTHERS | MONITOR and not route.path.startswith(PANDA)
     }
     assert found == {(one.method, one.path) for one in OPERATIONS}
     assert all(one.policy.sentence and one.policy.name for one in OPERATIONS)

@@ -122,6 +122,7 @@ ROWS: dict[str, Row] = {
     "snapshot.export": reads(),
     "system.check": reads("operator"),
     "system.status": reads(),
+    "system.changes": reads(),
     "task.avalanche": changes("owner", jedi_task_ids=[TASK]),
     "task.cautions": changes(
         "anybody", 200, 404, scope="submit", jedi_task_ids=[TASK], sandbox=SHA256

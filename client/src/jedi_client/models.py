@@ -29,6 +29,17 @@ class AuditEntry(Value):
 
 
 @dataclass(eq=False, repr=False)
+class ChangeMarks(Value):
+    """The marks of statuses of tasks and of jobs, of brokers' decisions, of knobs, of the audit."""
+
+    tasks: int
+    jobs: int
+    decisions: int
+    knobs: int
+    audit: int
+
+
+@dataclass(eq=False, repr=False)
 class Finding(Value):
     """The result of an invariant's check: `ids` are the first SHOWN of the violating ones."""
 

@@ -17,6 +17,7 @@ from jedi_client.models import (
     AuditEntry,
     BrokerOutcome,
     ChainStep,
+    ChangeMarks,
     Changed,
     CheckReport,
     Cleaned,
@@ -113,6 +114,17 @@ class Client(Transport):
             {},
             {"size": size, "checksum": checksum},
             str | None,
+        )
+
+    def system_changes(
+        self,
+    ) -> ChangeMarks:
+        """Show a number for each kind of change, which grows with the changes of that kind."""
+        return self.call(
+            "GET", "/v1/changes",
+            {},
+            {},
+            ChangeMarks,
         )
 
     def system_check(

@@ -9,6 +9,8 @@ from jedi.service import check, dogs, status
 from jedi.service.operations.arguments import NameText
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
 from jedi.taskbuffer.housekeeping.checks import Finding
+from jedi.taskbuffer.reports import marks
+from jedi.taskbuffer.reports.marks import ChangeMarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,12 @@ def show(call: Call) -> SystemOverview:
     draining = Settings(call.home.path, None).draining.exists()
     return SystemOverview(found.healthy, draining, found.agents, found.tasks, found.jobs,
                           found.sites)  # fmt: skip
+
+
+@operation("system.changes", "GET", "/v1/changes", ANYBODY)
+def changes(call: Call) -> ChangeMarks:
+    """Show a number for each kind of change, which grows with the changes of that kind."""
+    return marks.change_marks(call.tx)
 
 
 @operation("system.check", "GET", "/v1/check", OPERATOR)

@@ -1,0 +1,9 @@
+"""All pages, in the order of the menu."""
+
+from __future__ import annotations
+
+from jedi.monitor.pages import overview, task, tasks
+from jedi.monitor.table import PAGES
+
+__all__ = ["MODULES", "PAGES"]
+MODULES = (overview, tasks, task)

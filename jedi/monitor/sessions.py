@@ -1,0 +1,99 @@
+"""Sessions of browsers: a cookie holds the token that other callers send as a header.
+
+A cookie travels with requests that another site's page makes. Hence each change carries a sign that
+only our own pages know, and comes from our own origin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jedi.api.connections import UNIX
+from jedi.api.operations import OperationDoor
+from jedi.core.errors import Forbidden
+from jedi.service.operations.table import KnownCaller
+
+COOKIE = "jedi_session"
+_AUTHORIZATION = "authorization"
+_TARGET = re.compile(r"/(?![/\\])[^\\\x00-\x20]*")
+"""A path of this host; browsers read // and \\ as the beginning of another one, and skip control
+characters."""
+
+
+class LoginNeeded(Exception):
+    """The browser has no session, or one that is not valid any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A caller in front of a page. `sign`: the sign of changes that pages of his session make;
+    empty: no cookie vouches for him."""
+
+    caller: KnownCaller
+    sign: str
+
+
+async def visitor_of(request: Request, door: OperationDoor) -> Visitor:
+    """The visitor behind a request: by its header, by the cookie, or by the peer's account.
+    LoginNeeded; TooManyCalls."""
+    token = request.cookies.get(COOKIE, "")
+    if _AUTHORIZATION in request.headers or not token:
+        if _AUTHORIZATION not in request.headers and not _is_local(request):
+            raise LoginNeeded
+        return Visitor(await door.let_in(request), "")
+    bearer = (_AUTHORIZATION.encode(), f"Bearer {token}".encode("latin-1", "replace"))
+    scope = {**request.scope, "headers": [*request.scope["headers"], bearer]}
+    try:
+        return Visitor(await door.let_in(Request(scope, request.receive)), sign_of(token))
+    except Forbidden as error:
+        raise LoginNeeded from error
+
+
+def _is_local(request: Request) -> bool:
+    return request.client is not None and request.client.host == UNIX
+
+
+def sign_of(token: str) -> str:
+    """The sign of changes from pages of the session with this token."""
+    return hmac.new(token.encode(), b"jedi change", hashlib.sha256).hexdigest()[:32]
+
+
+def must_be_ours(request: Request, visitor: Visitor, sign: str) -> None:
+    """Forbidden: a page of another site may have made this change."""
+    if not visitor.sign:
+        return
+    if not is_same_origin(request) or not hmac.compare_digest(visitor.sign, sign):
+        raise Forbidden(
+            "This form is not of your present session. Read the page again, and repeat the change.",
+            code="foreign_form",
+        )
+
+
+def is_same_origin(request: Request) -> bool:
+    """True if a page of this service made the request, as far as the browser says."""
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def begin(response: Response, request: Request, token: str) -> None:
+    """Make a browser keep a session. Scripts can't read it; TLS alone carries it where there is
+    TLS."""
+    response.set_cookie(COOKIE, token, path="/", httponly=True, samesite="lax",
+                        secure=request.url.scheme == "https")  # fmt: skip
+
+
+def end(response: Response) -> None:
+    """Make a browser forget its session."""
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+
+
+def safe_target(given: str | None) -> str:
+    """The page to go on with: one of ours, or the first."""
+    return given if given and _TARGET.fullmatch(given) else "/"
