@@ -208,7 +208,7 @@ CREATE TABLE jedi_dataset_contents (
     CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY
         ('{pending,staging,waiting,ready,missing,lost,broken,picked,running,finished,failed,partial,defined,prepared,merging,nooutput}'))
-) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=45);
+) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=40);
 CREATE INDEX jedi_dataset_contents_datasetid_ix ON jedi_dataset_contents (datasetid);
 CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
     datasetid);
