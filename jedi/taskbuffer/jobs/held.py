@@ -72,6 +72,9 @@ def held_jobs(
         )  # fmt: skip
 
 
+_NONE = DatasetFacts(None, optional=False)
+
+
 def _order(job: Sequence[Any]) -> tuple[int, int]:
     return -job[1], job[2]
 
@@ -80,13 +83,10 @@ def _files(files: Facts, datasets: Mapping[int, DatasetFacts]) -> dict[int, tupl
     """The files of each job, each once: event ranges of one file are one file here."""
     found: dict[int, dict[JobFile, None]] = defaultdict(dict)
     for job, kind, lfn, dataset, endpoint, source_name, size, adler32, guid in files:
-        name, optional = datasets.get(dataset, _NONE)
+        known = datasets.get(dataset, _NONE)
         file = JobFile(
-            kind, lfn, name, endpoint, source_name, size, adler32, guid,
-            optional and kind == "output",
+            kind, lfn, known.name, endpoint, source_name, size, adler32, guid,
+            known.optional and kind == "output",
         )  # fmt: skip
         found[job][file] = None
     return {job: tuple(some) for job, some in found.items()}
-
-
-_NONE: DatasetFacts = DatasetFacts(None, False)
