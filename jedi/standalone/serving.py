@@ -16,6 +16,7 @@ from jedi.core.errors import Refused
 from jedi.host import forks
 from jedi.host.home import Home
 from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.schema.release import revision
 
 COMPONENT = "home"
@@ -68,7 +69,7 @@ class Serving:
 
     def _take(self) -> str | None:
         """Take or prolong the lock; who else has it."""
-        with self._engine.begin() as tx:
+        with at_once(self._engine) as tx:
             if locks.take(tx, COMPONENT, self._me, LEASE_S):
                 return None
             return locks.holder(tx, COMPONENT) or "of somebody"
