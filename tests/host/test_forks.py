@@ -60,14 +60,14 @@ def test_a_daemon_outlives_its_parent(tmp_path: Path) -> None:
     """Expected: a session of its own, no input, the file as output; its exit code is reported."""
     out, later = tmp_path / "out", tmp_path / "later"
 
-    def main() -> None:
+    def main(pause_s: float) -> None:
+        time.sleep(pause_s)
         print(os.getsid(0) == os.getpid(), os.read(0, 1), os.environ["MARK"])
         raise SystemExit(5)
 
     def begin(path: Path, pause_s: float) -> Daemon:
         with path.open("wb") as file:
-            daemon = forks.outlive(lambda: time.sleep(pause_s) or main(), "a daemon", file,
-                                   {"MARK": "x"})  # fmt: skip
+            daemon = forks.outlive(lambda: main(pause_s), "a daemon", file, {"MARK": "x"})
         assert daemon is not None
         return daemon
 
