@@ -17,6 +17,7 @@ from jedi_client.cli.common import (
     application,
     console,
     read_file,
+    reported,
     run,
     show,
     table,
@@ -92,31 +93,41 @@ def up(
 
     Example: `JEDI_HOME=~/jedi-home jedi up --detach`
     """
+    loading.begin()
+    begin = clock.monotonic()
     from jedi.standalone.installation import Installation
 
-    installation, begin = Installation.current(), clock.monotonic()
+    installation = Installation.current()
     site_file = read_file(sites) if sites else None
     if site_file is not None:
         from jedi.spec.sites.site_file import read_sites
 
         read_sites(site_file)  # its mistakes are reported before anything starts
-    if detach:
-        from jedi.standalone.detach import up_detached
-
-        options = ["--sites", str(sites.absolute())] if sites else []
-        say = partial(typer.echo, err=True)
-        up_detached(installation, ["--copies", str(copies), *options], say)
-        _tell_where(installation, clock.monotonic() - begin)
+    stay = partial(_stay_up, installation, site_file, copies, begin)
+    if not detach:
+        stay()
         return
-    loading.begin()
-    from jedi.standalone.up import up
+    from jedi.standalone.detach import up_detached
 
-    up(
-        installation,
-        lambda notes: _tell_where(installation, clock.monotonic() - begin, notes),
-        site_file=site_file,
-        copies=copies,
-    )
+    options = ["--copies", str(copies), *(["--sites", str(sites.absolute())] if sites else [])]
+    up_detached(installation, partial(reported, stay), options, partial(typer.echo, err=True))
+    _tell_where(installation, clock.monotonic() - begin)
+
+
+def _stay_up(installation: Installation, site_file: str | None, copies: int, begin: float) -> None:
+    """Be the supervisor, until the system ends."""
+    from jedi.standalone.beginning import begun
+
+    with begun(installation) as beginning:
+        from jedi.standalone.up import up
+
+        up(
+            installation,
+            beginning,
+            lambda notes: _tell_where(installation, clock.monotonic() - begin, notes),
+            site_file=site_file,
+            copies=copies,
+        )
 
 
 @app.command()
