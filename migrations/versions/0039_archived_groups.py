@@ -52,6 +52,9 @@ _NEW = {
     "WHERE retention IS NOT NULL AND purged_at IS NULL",
 }
 _LIVE = "CREATE INDEX jedi_jobs_live_ix ON jedi_jobs ({}) WHERE postprocessed_at IS NULL"
+_CHILDREN = "CREATE INDEX jedi_tasks_children_ix ON jedi_tasks (parent_tid) WHERE {}"
+_CHILD = "parent_tid <> jeditaskid"
+_AT_WORK = "status NOT IN ('aborted', 'broken', 'done', 'failed', 'finished')"
 
 
 def upgrade() -> None:
@@ -63,9 +66,13 @@ def upgrade() -> None:
         op.execute(f"CREATE INDEX {name} ON {rows}")
     op.execute("DROP INDEX jedi_jobs_live_ix")
     op.execute(_LIVE.format("jeditaskid, pandaid"))
+    op.execute("DROP INDEX jedi_tasks_children_ix")
+    op.execute(_CHILDREN.format(f"{_CHILD} AND {_AT_WORK}"))
 
 
 def downgrade() -> None:
+    op.execute("DROP INDEX jedi_tasks_children_ix")
+    op.execute(_CHILDREN.format(_CHILD))
     op.execute("DROP INDEX jedi_jobs_live_ix")
     op.execute(_LIVE.format("jeditaskid"))
     for name in _NEW:
