@@ -1195,7 +1195,8 @@ CREATE TABLE jedi_tasks (
     CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY
         ('{registered,defined,assigning,ready,pending,scouting,scouted,running,prepared,done,failed,finished,aborting,toabort,aborted,finishing,topreprocess,preprocessing,tobroken,broken,toretry,toincexec,rerefine,paused,throttled,exhausted,passed,staging,staged,toreassign,reassigning}'))
 ) WITH (fillfactor=80);
-CREATE INDEX jedi_tasks_children_ix ON jedi_tasks (parent_tid) WHERE parent_tid <> jeditaskid;
+CREATE INDEX jedi_tasks_children_ix ON jedi_tasks (parent_tid) WHERE parent_tid <> jeditaskid AND
+    (status <> ALL (ARRAY['aborted', 'broken', 'done', 'failed', 'finished']));
 CREATE INDEX jedi_tasks_locked_ix ON jedi_tasks (lockedtime) WHERE lockedby IS NOT NULL;
 CREATE INDEX jedi_tasks_merging_ix ON jedi_tasks (status) WHERE rules @> '{"merge_output": true}';
 CREATE INDEX jedi_tasks_owner_ix ON jedi_tasks (gshare, COALESCE(username, ''), (currentpriority +
