@@ -31,28 +31,37 @@ ELSE t.rules ->> 'target_events_per_job' IS NOT NULL
 """
 """`SplitRules.by_events` in SQL: rows of the input are ranges of events."""
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
-SUMMARY = f"""
+_RUNNING = """(
+  SELECT count(*) FROM jedi_jobs o
+  WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL AND o.status = 'running')
+"""
+
+
+def _summary(n_running: str) -> str:
+    return f"""
 SELECT t.jeditaskid AS jedi_task_id, t.reqid AS req_id, t.taskname AS task_name,
   t.username AS user_name, t.status,
   t.prodsourcelabel AS prod_source_label, t.currentpriority AS priority, t.attemptnr AS attempt_nr,
   t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
   t.statechangetime AS state_change_time, t.endtime AS end_time,
   coalesce({THROTTLED_UNTIL}, t.next_run_at) AS next_run_at,
-  d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running,
+  d.n_files, d.n_files_finished, d.n_files_failed, {n_running} AS n_jobs_running,
   CASE WHEN {BY_EVENTS} THEN 'ranges' ELSE 'files' END AS unit, d.n_events,
   least(d.n_events, CASE WHEN t.eventservice > 0 THEN (
     SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint) FROM jedi_event_zips z
     WHERE z.jeditaskid = t.jeditaskid) END) AS n_events_processed
 FROM jedi_tasks t, LATERAL (
-  SELECT count(*) AS n_jobs_running FROM jedi_jobs o
-  WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL AND o.status = 'running') j,
-LATERAL (
   SELECT coalesce(sum(greatest(nfiles, nfilestobeused)), 0)::bigint AS n_files,
     coalesce(sum(nfilesfinished), 0)::bigint AS n_files_finished,
     coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed,
     CASE WHEN t.eventservice > 0 THEN CAST(sum(nevents) AS bigint) END AS n_events
   FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
 """
+
+
+SUMMARY = _summary(_RUNNING)
+_ONE = text(f"{_summary('CAST(0 AS bigint)')} WHERE t.jeditaskid = :task")
+_EXISTS = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE jeditaskid = :task)")
 _FIND = f"""
 {SUMMARY} WHERE {{conditions}}
 ORDER BY t.jeditaskid DESC LIMIT :limit
@@ -133,6 +142,17 @@ def tasks(
     values = {"limit": limit, "unit_s": unit_s, **asked, **given}
     parts = [*(_ASKED[key] for key in asked), more]
     return rows_of(TaskSummary, tx.execute(_find(" AND ".join(parts)), values))
+
+
+def task(tx: Connection, jedi_task_id: int, unit_s: float) -> TaskSummary | None:
+    """A task; its running jobs are not counted. To count 100,000 of them takes 15 ms."""
+    values = {"task": jedi_task_id, "unit_s": unit_s}
+    return row_of(TaskSummary, tx.execute(_ONE, values))
+
+
+def exists(tx: Connection, jedi_task_id: int) -> bool:
+    """Return True if there is such a task."""
+    return bool(tx.scalar(_EXISTS, {"task": jedi_task_id}))
 
 
 @lru_cache(maxsize=256)
