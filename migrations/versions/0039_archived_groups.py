@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "0039"
-down_revision = "0036"
+down_revision = "0038"
 
 TABLE = """
 CREATE TABLE job_stats_archived (jeditaskid bigint NOT NULL, kind text NOT NULL, status text NOT
