@@ -347,6 +347,14 @@ class Tested(Value):
 
 
 @dataclass(eq=False, repr=False)
+class SessionLink(Value):
+    """A link that begins a session of a browser, once."""
+
+    url: str
+    seconds: float
+
+
+@dataclass(eq=False, repr=False)
 class SiteAttribute(Value):
     """An attribute of a site file: its default, and its meaning with the unit."""
 

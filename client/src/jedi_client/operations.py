@@ -52,6 +52,7 @@ from jedi_client.models import (
     Replay,
     ResplitUnits,
     RuleSummary,
+    SessionLink,
     Setting,
     ShareSummary,
     SiteAttribute,
@@ -499,6 +500,19 @@ class Client(Transport):
             {},
             {"jedi_task_id": jedi_task_id},
             list[Tested],
+        )
+
+    def session_link(
+        self,
+        *,
+        target: str = '/',
+    ) -> SessionLink:
+        """Make a link that logs a browser in as the caller: within 60 s, once. `target`: its page."""
+        return self.call(
+            "POST", "/v1/session-links",
+            {},
+            {"target": target},
+            SessionLink,
         )
 
     def site_attributes(
