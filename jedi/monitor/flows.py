@@ -98,8 +98,8 @@ def _looks(streams: Sequence[FlowPath]) -> dict[str, Look]:
 
 
 def _ribbons(
-    streams: Sequence[FlowPath], places: Sequence[Mapping[str, _FlowPlace]], looks: Mapping[str, Look],
-    unit: str,
+    streams: Sequence[FlowPath], places: Sequence[Mapping[str, _FlowPlace]],
+    looks: Mapping[str, Look], unit: str,
 ) -> Markup:  # fmt: skip
     """The bands between the layers, and the places themselves."""
     drawn = [

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from jedi.monitor.charts import (
     Bar,
     Lane,
-    Part,
     LaneSpan,
+    Part,
     bars,
     by_status,
     figure,
