@@ -17,6 +17,7 @@ from jedi.service.operations import (
     sites,
     submission,
     system,
+    task_reports,
     tasks,
     units,
     users,
@@ -25,8 +26,8 @@ from jedi.service.operations.table import TABLE, Operation
 
 __all__ = ["MODULES", "OPERATIONS", "TABLE"]
 MODULES = (
-    tasks, submission, units, files, herds, jobs, me, sites, queues, config, datasets, users, rules,
-    brokerage, registries, panda, system,
+    tasks, task_reports, submission, units, files, herds, jobs, me, sites, queues, config, datasets,
+    users, rules, brokerage, registries, panda, system,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))
