@@ -29,7 +29,9 @@ Texts = Annotated[list[str], Field(max_length=50)] | None
 
 def _of(name: str) -> Any:
     """The address of the list with one value of a filter."""
-    return lambda row: f"/tasks?{name}={quote(str(value), safe='')}" if (value := row[name]) else None
+    return lambda row: (
+        f"/tasks?{name}={quote(str(value), safe='')}" if (value := row[name]) else None
+    )
 
 
 COLUMNS = (
