@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from jedi.monitor.pages import job, jobs, overview, task, tasks
-from jedi.monitor.table import PAGES
+from jedi.monitor.table import PAGES as _ENTERED
 
 __all__ = ["MODULES", "PAGES"]
 MODULES = (overview, tasks, task, jobs, job)
+_PLACES = {module.__name__: place for place, module in enumerate(MODULES)}
+PAGES = dict(sorted(_ENTERED.items(), key=lambda one: _PLACES[one[1].run.__module__]))

@@ -10,6 +10,7 @@ from typing import Any
 from jedi.core.errors import NotFound, Refused
 from jedi.core.states import JOB, JOB_AT_SITE
 from jedi.monitor import charts
+from jedi.monitor.pages.jobs import WAITS
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.operations.tasks import TaskId
@@ -24,22 +25,6 @@ LIMIT_CODES: Mapping[str, str] = {
     "workdir_limit": "disk", "process_limit": "processes",
 }  # fmt: skip
 """Resources by the codes of errors that say that their limit was reached."""
-
-WAITS: Mapping[str, str] = {
-    "pending": "It waits until the files that it needs are known.",
-    "defined": "It waits for its site to be confirmed.",
-    "waiting": "It waits for other jobs.",
-    "assigned": "Its input files are on their way to {site}.",
-    "throttled": "Its user has reached the limit of running jobs.",
-    "activated": "It waits for a pilot at {site}.",
-    "sent": "A pilot has it, and has not begun yet.",
-    "starting": "Its pilot prepares it.",
-    "running": "It runs.",
-    "holding": "Its pilot has reported the end; the Adder looks at its outputs.",
-    "transferring": "Its outputs are on their way to their destination.",
-    "merging": "It waits until its outputs are merged.",
-}
-"""The next thing that a job waits for, by its status."""
 
 TAIL_SHOWN = 200_000
 """Characters of a log on its page."""
@@ -104,7 +89,7 @@ def waits_for(job: OneJob) -> str:
         return ""
     if job.hold_kind:
         return f"It is held ({job.hold_kind}): {job.hold_reason or 'no reason is known'}"
-    return WAITS.get(job.status, "").format(site=job.site)
+    return WAITS.get(job.status, "It runs.").format(site=job.site)
 
 
 @page("job", "/jobs/{panda_id}", topics=("jobs",))

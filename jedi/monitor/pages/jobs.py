@@ -23,6 +23,21 @@ PAGE = 100
 
 Texts = Annotated[list[str], Field(max_length=50)] | None
 
+WAITS: Mapping[str, str] = {
+    "pending": "It waits until the files that it needs are known.",
+    "defined": "It waits for its site to be confirmed.",
+    "waiting": "It waits for other jobs.",
+    "assigned": "Its input files are on their way to {site}.",
+    "throttled": "Its user has reached the limit of running jobs.",
+    "activated": "It waits for a pilot at {site}.",
+    "sent": "A pilot has it, and has not begun yet.",
+    "starting": "Its pilot prepares it.",
+    "holding": "Its pilot has reported the end; the Adder looks at its outputs.",
+    "transferring": "Its outputs are on their way to their destination.",
+    "merging": "It waits until its outputs are merged.",
+}
+"""The next thing that a job waits for, by its status."""
+
 _JOB = Column("panda_id", "Job", "id", link=lambda row: f"/jobs/{row['panda_id']}", field="id")
 _TASK = Column("jedi_task_id", "Task", "id", link=lambda row: f"/tasks/{row['jedi_task_id']}",
                field="task")  # fmt: skip
@@ -54,7 +69,8 @@ def _why(row: Mapping[str, Any]) -> str:
         return ": ".join(part for part in (row["error_code"], row.get("error_diag")) if part)
     if row.get("hold_kind"):
         return f"held ({row['hold_kind']}): {row['hold_reason'] or ''}"
-    return row.get("substatus") or ""
+    said = WAITS.get(row["status"], "").format(site=row["site"])
+    return " ".join(part for part in (row.get("substatus"), said) if part)
 
 
 def _conditions(where: Sequence[str] | None, **fields: str | None) -> list[str]:
@@ -84,7 +100,7 @@ def task_jobs(
     for one in report.jobs:
         counts[one.status] += one.jobs
     facts = {
-        **frame(jedi_task_id, "/jobs", report.task), "given": given, "problems": [],
+        **frame(jedi_task_id, "/jobs", report.task), "kept": given, "problems": [],
         "chips": {name: counts[name] for name in (*ORDER, *sorted({*counts} - {*ORDER}))
                   if counts[name]},
         "sites": sorted({one.site for one in report.jobs}), "line": " ".join(where or ()),
@@ -114,7 +130,7 @@ def jobs(
     """Jobs of all tasks and users that meet conditions, the newest first."""
     given = {"status": status, "user": user, "site": site, "where": where}
     facts: dict[str, Any] = {
-        "given": given, "problems": [], "line": " ".join(where or ()), "me": ask.call.who,
+        "kept": given, "problems": [], "line": " ".join(where or ()), "me": ask.call.who,
         "statuses": [*JOB.states], "before": before, "found": None,
     }  # fmt: skip
     rows: list[Any] = []

@@ -133,7 +133,7 @@ def events_sheet(events: Sequence[TaskEvent], more: str | None) -> Sheet:
     rows = [
         {"key": f"{one.kind}-{one.number or ''}-{one.time.timestamp():.6f}", "time": one.time,
          "what": _what(one), "kind": one.kind, "number": one.number, "by": _by(one),
-         "why": ". ".join(dict.fromkeys(part for part in (one.code, one.sentence) if part))}
+         "why": ". ".join(dict.fromkeys(part for part in (one.code if one.kind != "decision" else "", one.sentence) if part))}
         for one in events
     ]  # fmt: skip
     return Sheet("events", "Events", columns, rows, "key", more, empty="Nothing has happened yet.")
@@ -223,7 +223,7 @@ def files(
         Column("name", "Figure"), Column("value", "Value", "number"), Column("unit", "Unit"),
     ), found.measured, "name", empty="Scouts have measured nothing.")  # fmt: skip
     rows = Sheet("files", "Files", columns, listed[:FILES_SHOWN], "file_id")
-    facts = {**frame(jedi_task_id, "/files", found.task), "given": {"type": type, "status": status},
+    facts = {**frame(jedi_task_id, "/files", found.task),
              "kinds": FILE_KINDS, "statuses": FILE_STATUSES,
              "cut": len(listed) > FILES_SHOWN, "purging": found.purging}  # fmt: skip
     sheets = (datasets_sheet(found.datasets), rows, measured, forecasts)
