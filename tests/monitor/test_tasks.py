@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from support.browsing import Browser, browser, needs_browser, pages, session
-from support.monitored import ODD, running_task, waiting_task
+from support.browsing import browser, needs_browser, pages, session
+from support.monitored import child_of, command, running_task, waiting_task
 
 from jedi.agent.base import World
 
@@ -12,10 +11,13 @@ pytestmark = needs_browser
 
 
 def test_shot(world: World) -> None:
-    running_task(world)
+    made = running_task(world)
     waiting_task(world)
     waiting_task(world, taskName="x")
+    command(world, made.task)
+    child_of(world, made.task)
     import os
+
     with pages(world) as address, browser(address) as seen:
         seen.log_in(session(world, "me"))
         for n, path in enumerate(os.environ["SHOTS"].split()):

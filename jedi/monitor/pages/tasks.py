@@ -45,9 +45,9 @@ COLUMNS = (
     Column("next_run_at", "Next try", "time"),
     Column("n_files", "Input", "number", wide=True),
     Column("n_files_failed", "Failed", "number", wide=True),
-    Column("n_jobs_running", "Running jobs", "number", wide=True,
+    Column("n_jobs_running", "Running", "number", wide=True,
            link=lambda row: f"/tasks/{row['jedi_task_id']}/jobs?status=running"),
-    Column("n_jobs_waiting", "Waiting jobs", "number", wide=True),
+    Column("n_jobs_waiting", "Queued", "number", wide=True),
     Column("queue_name", "Queue", link=_of("queue"), field="queue", wide=True),
     Column("share", "Share", "text", field="share", wide=True),
     Column("label", "Label", "text", link=_of("label"), field="label", wide=True),
@@ -114,7 +114,7 @@ def tasks(
     filters = Filters(where, status, user, name, reason, queue, label, since)
     given = {**vars(filters), "group": group, "columns": columns}
     facts: dict[str, Any] = {
-        "given": given, "all_columns": COLUMNS, "shown": columns or USUAL, "me": ask.call.who,
+        "kept": given, "all_columns": COLUMNS, "shown": columns or USUAL, "me": ask.call.who,
         "titles": GROUP_TITLES, "problems": [], "chips": {}, "groups": None, "whole": True,
         "statuses": TASK_STATES, "line": " ".join(where or ()), "newer": None,
     }  # fmt: skip
@@ -171,8 +171,7 @@ def why_of(task: TaskSummary) -> str:
         return task.reason or ""
     if task.reason_code or task.status in BY_STATUS:
         hold = BY_STATUS.get(task.status) or BY_REASON.get(task.reason_code or "")
-        said = HOLDS[hold] if hold else ""
-        return " ".join(one for one in (task.reason, said if said != task.reason else "") if one)
+        return task.reason or (HOLDS[hold] if hold else "")
     if task.n_jobs_running:
         return HOLDS["running"]
     if task.n_jobs_waiting:
