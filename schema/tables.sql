@@ -1232,7 +1232,7 @@ CREATE INDEX jedi_tasks_statuslog_jeditaskid_ix ON jedi_tasks_statuslog (jeditas
 -- tokens for the service
 CREATE TABLE jedi_tokens (
     token_hash text NOT NULL,                              -- sha256 of the token
-    kind text NOT NULL,                                    -- pilot or user
+    kind text NOT NULL,                                    -- pilot, user, or link: it begins one session
     site text,                                             -- the pilot's site
     username text,                                         -- the user
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
@@ -1329,6 +1329,8 @@ CREATE TABLE job_stats_archived (
     used_memory_kb bigint,             -- largest memory of payloads in kB
     used_disk_kb bigint,               -- largest work directory in kB
     last_job bigint NOT NULL,          -- the largest id of the jobs
+    first_seen timestamptz,            -- when the first of them reached its status
+    last_seen timestamptz,             -- when the last of them reached its status
     CONSTRAINT job_stats_archived_pk PRIMARY KEY (jeditaskid, kind, status, site, is_first, cause)
 );
 

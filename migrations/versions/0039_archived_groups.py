@@ -12,13 +12,15 @@ CREATE TABLE job_stats_archived (jeditaskid bigint NOT NULL, kind text NOT NULL,
   NULL, site text NOT NULL, is_first boolean NOT NULL, cause JSONB NOT NULL, jobs bigint DEFAULT 0
   NOT NULL, purged bigint DEFAULT 0 NOT NULL, limited boolean NOT NULL, walltime_s integer NOT NULL,
   memory_mb integer NOT NULL, disk_mb integer NOT NULL, wall_s double precision, used_memory_kb
-  bigint, used_disk_kb bigint, last_job bigint NOT NULL, CONSTRAINT job_stats_archived_pk PRIMARY
+  bigint, used_disk_kb bigint, last_job bigint NOT NULL,
+  first_seen timestamptz, last_seen timestamptz, CONSTRAINT job_stats_archived_pk PRIMARY
   KEY (jeditaskid, kind, status, site, is_first, cause));
 INSERT INTO job_stats_archived
 SELECT jeditaskid, kind, status, site, attemptnr = 1, CASE status WHEN 'failed' THEN
   jsonb_build_array(error_code, error_source, exit_code) ELSE '[]' END, count(*), count(purged_at),
   bool_or(retention IS NOT NULL OR purged_at IS NOT NULL), max(walltime_s), max(memory_mb),
-  max(disk_mb), max(wall_s), max(coalesce(max_pss_kb, max_rss_kb)), max(workdir_kb), max(pandaid)
+  max(disk_mb), max(wall_s), max(coalesce(max_pss_kb, max_rss_kb)), max(workdir_kb), max(pandaid),
+  min(statechangetime), max(statechangetime)
 FROM jedi_jobs_archived GROUP BY 1, 2, 3, 4, 5, 6
 """
 COMMENTS = {
@@ -42,6 +44,8 @@ COMMENTS = {
     "COLUMN job_stats_archived.used_memory_kb": "largest memory of payloads in kB",
     "COLUMN job_stats_archived.used_disk_kb": "largest work directory in kB",
     "COLUMN job_stats_archived.last_job": "the largest id of the jobs",
+    "COLUMN job_stats_archived.first_seen": "when the first of them reached its status",
+    "COLUMN job_stats_archived.last_seen": "when the last of them reached its status",
 }  # fmt: skip
 _NEW = {
     "jedi_jobs_ended_ix": "jedi_jobs (jeditaskid, pandaid) WHERE postprocessed_at IS NOT NULL",

@@ -21,13 +21,18 @@ from jedi_client.models import (
     Changed,
     CheckReport,
     Cleaned,
+    DecisionRecord,
     DecisionSummary,
     DogSummary,
     Draft,
     EndpointSummary,
     FileSummary,
     Forecast,
+    FoundJob,
+    FoundJobs,
+    HeldTasks,
     HerdReport,
+    HourlyJobs,
     JobDetails,
     JobFolder,
     JobMetadata,
@@ -48,24 +53,33 @@ from jedi_client.models import (
     PlanWithAlternative,
     Printed,
     Recovered,
+    RefusalReport,
     RegistryLease,
+    Relative,
     Replay,
     ResplitUnits,
     RuleSummary,
+    SessionLink,
     Setting,
     ShareSummary,
     SiteAttribute,
+    SiteLoad,
     SiteReport,
     SiteSummary,
     Step,
     StoredDataset,
     Submitted,
     SubmittedUnits,
+    SystemFigures,
     SystemOverview,
     Taken,
     TaskDetails,
+    TaskEvent,
     TaskEvents,
+    TaskGroup,
+    TaskGroups,
     TaskHold,
+    TaskReport,
     TaskSummary,
     Tested,
     TokenFacts,
@@ -216,6 +230,17 @@ class Client(Transport):
             list[AttributeChange],
         )
 
+    def system_figures(
+        self,
+    ) -> SystemFigures:
+        """Show the whole system in figures: agents, tasks and jobs, sites, rates, shares, alerts."""
+        return self.call(
+            "GET", "/v1/figures",
+            {},
+            {},
+            SystemFigures,
+        )
+
     def job_list(
         self,
         *,
@@ -323,6 +348,22 @@ class Client(Transport):
             list[AnsweredJob],
         )
 
+    def job_search(
+        self,
+        *,
+        status: list[str] | None = None,
+        where: list[str] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> FoundJobs:
+        """Search the jobs of all tasks and users, the newest first. `where`: conditions such as user=ana, site~CERN*, exit!=0. A call looks at 100,000 ids at most: ask again with `before` of its answer."""
+        return self.call(
+            "GET", "/v1/jobs/search",
+            {},
+            {"status": status, "where": where, "before": before, "limit": limit},
+            FoundJobs,
+        )
+
     def link_list(
         self,
         *,
@@ -387,6 +428,17 @@ class Client(Transport):
             list[WorkQueueSummary],
         )
 
+    def queue_flow(
+        self,
+    ) -> list[QueueFlow]:
+        """Count the cores of live jobs by share, work queue and site."""
+        return self.call(
+            "GET", "/v1/queues/flow",
+            {},
+            {},
+            list[QueueFlow],
+        )
+
     def queue_import(
         self,
         *,
@@ -410,6 +462,17 @@ class Client(Transport):
             {},
             {},
             list[ShareSummary],
+        )
+
+    def queue_tasks(
+        self,
+    ) -> list[HeldTasks]:
+        """Count the live tasks by work queue, status and reason, with what holds them."""
+        return self.call(
+            "GET", "/v1/queues/tasks",
+            {},
+            {},
+            list[HeldTasks],
         )
 
     def queue_test(
@@ -436,6 +499,34 @@ class Client(Transport):
             {},
             {"limit": limit},
             list[Turn],
+        )
+
+    def system_rates(
+        self,
+        *,
+        hours: int = 24,
+        site: str | None = None,
+    ) -> list[HourlyJobs]:
+        """List the jobs that started and ended in each of the last hours, at all sites or at one."""
+        return self.call(
+            "GET", "/v1/rates",
+            {},
+            {"hours": hours, "site": site},
+            list[HourlyJobs],
+        )
+
+    def site_refusals(
+        self,
+        *,
+        site: str | None = None,
+        hours: int = 24,
+    ) -> RefusalReport:
+        """Count the refusals of sites by brokers' criteria in the newest decisions of some hours; `site`: of one site, with figures of the latest."""
+        return self.call(
+            "GET", "/v1/refusals",
+            {},
+            {"site": site, "hours": hours},
+            RefusalReport,
         )
 
     def registry_list(
@@ -501,6 +592,19 @@ class Client(Transport):
             list[Tested],
         )
 
+    def session_link(
+        self,
+        *,
+        target: str = '/',
+    ) -> SessionLink:
+        """Make a link that logs a browser in as the caller: within 60 s, once. `target`: its page."""
+        return self.call(
+            "POST", "/v1/session-links",
+            {},
+            {"target": target},
+            SessionLink,
+        )
+
     def site_attributes(
         self,
     ) -> list[SiteAttribute]:
@@ -510,6 +614,17 @@ class Client(Transport):
             {},
             {},
             list[SiteAttribute],
+        )
+
+    def site_loads(
+        self,
+    ) -> list[SiteLoad]:
+        """List the sites with their slots, pilots, jobs by status, and ends of jobs in 24 hours."""
+        return self.call(
+            "GET", "/v1/site-loads",
+            {},
+            {},
+            list[SiteLoad],
         )
 
     def site_list(
@@ -572,13 +687,14 @@ class Client(Transport):
         begins: str = '',
         where: list[str] | None = None,
         before: int | None = None,
+        after: int | None = None,
         limit: int = 1000,
     ) -> list[TaskSummary]:
-        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01; `before`: the last id of the page before."""
+        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01; `before`: the last id of the page before; `after`: the first id of the page behind it, on the way back."""
         return self.call(
             "GET", "/v1/tasks",
             {},
-            {"status": status, "user": user, "name": name, "begins": begins, "where": where, "before": before, "limit": limit},
+            {"status": status, "user": user, "name": name, "begins": begins, "where": where, "before": before, "after": after, "limit": limit},
             list[TaskSummary],
         )
 
@@ -660,6 +776,23 @@ class Client(Transport):
             {},
             {"jedi_task_ids": jedi_task_ids, "soft": soft, "comment": comment, "dry_run": dry_run},
             list[Answered],
+        )
+
+    def task_groups(
+        self,
+        *,
+        by: Literal["status", "user", "queue", "share", "reason", "label", "group"] = 'status',
+        status: list[str] | None = None,
+        user: str | None = None,
+        name: str | None = None,
+        where: list[str] | None = None,
+    ) -> TaskGroups:
+        """Count tasks by status, owner, work queue, share, reason, label or working group, with the numbers in each status. The other arguments choose tasks as in task.list; 200,000 are counted at most."""
+        return self.call(
+            "GET", "/v1/tasks/groups",
+            {},
+            {"by": by, "status": status, "user": user, "name": name, "where": where},
+            TaskGroups,
         )
 
     def task_incexec(
@@ -1183,6 +1316,18 @@ class Client(Transport):
             Replay,
         )
 
+    def decision_sites(
+        self,
+        decision_id: int,
+    ) -> DecisionRecord:
+        """Show a decision site by site: weights of the chosen ones, every reason against the others."""
+        return self.call(
+            "GET", "/v1/decisions/{decision_id}/sites",
+            {"decision_id": decision_id},
+            {},
+            DecisionRecord,
+        )
+
     def dog_run(
         self,
         dog: str,
@@ -1459,6 +1604,20 @@ class Client(Transport):
             list[AttributeChange],
         )
 
+    def site_pilots(
+        self,
+        site: str,
+        *,
+        limit: int = 100,
+    ) -> list[SitePilot]:
+        """List the pilots of a site that have not ended, the newest first, with their batch ids."""
+        return self.call(
+            "GET", "/v1/sites/{site}/pilots",
+            {"site": site},
+            {"limit": limit},
+            list[SitePilot],
+        )
+
     def site_create_token(
         self,
         site: str,
@@ -1569,6 +1728,18 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"panda_id": panda_id, "status": status, "limit": limit},
             TaskEvents,
+        )
+
+    def task_family(
+        self,
+        jedi_task_id: int,
+    ) -> list[Relative]:
+        """List the relatives of a task: parents, siblings, children, tasks that make its input or read its output, namesakes of the same owner; 30 of each kind at most."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/family",
+            {"jedi_task_id": jedi_task_id},
+            {},
+            list[Relative],
         )
 
     def task_files(
@@ -1686,6 +1857,35 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"priority": priority, "dry_run": dry_run},
             Changed,
+        )
+
+    def task_report(
+        self,
+        jedi_task_id: int,
+        *,
+        events: int = 15,
+    ) -> TaskReport:
+        """Show a task with its pace and the time at which it will be done, its jobs by site and status, causes of failures, its newest events, its family, its datasets."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/report",
+            {"jedi_task_id": jedi_task_id},
+            {"events": events},
+            TaskReport,
+        )
+
+    def task_timeline(
+        self,
+        jedi_task_id: int,
+        *,
+        before: datetime | None = None,
+        limit: int = 100,
+    ) -> list[TaskEvent]:
+        """List all that happened to a task, the newest first: statuses, commands, brokers' decisions, with agent and person. `before`: only events before this time."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/timeline",
+            {"jedi_task_id": jedi_task_id},
+            {"before": before, "limit": limit},
+            list[TaskEvent],
         )
 
     def unit_outputs(

@@ -18,7 +18,9 @@ _CAUSE = (
 """A cause is part of the key, but none of its parts is mandatory: jsonb equals itself."""
 _SUMS = {"jobs": "count(*)", "purged": "count(purged_at)"}
 _EVER = {"limited": "bool_or(retention IS NOT NULL OR purged_at IS NOT NULL)"}
+_SMALLEST = {"first_seen": "min(statechangetime)"}
 _LARGEST = {
+    "last_seen": "max(statechangetime)",
     "walltime_s": "max(walltime_s)",
     "memory_mb": "max(memory_mb)",
     "disk_mb": "max(disk_mb)",
@@ -27,7 +29,7 @@ _LARGEST = {
     "used_disk_kb": "max(workdir_kb)",
     "last_job": "max(pandaid)",
 }
-FIGURES = {**_SUMS, **_EVER, **_LARGEST}
+FIGURES = {**_SUMS, **_EVER, **_SMALLEST, **_LARGEST}
 """The figures of a group: columns, and how they follow from rows of jobs."""
 _NAMES = ", ".join(FIGURES)
 
@@ -43,6 +45,7 @@ FROM {jobs} GROUP BY 1, 2, 3, 4, 5, 6"""
 _MERGED = {
     **{name: f"s.{name} + excluded.{name}" for name in _SUMS},
     **{name: f"s.{name} OR excluded.{name}" for name in _EVER},
+    **{name: f"least(s.{name}, excluded.{name})" for name in _SMALLEST},
     **{name: f"greatest(s.{name}, excluded.{name})" for name in _LARGEST},
 }
 

@@ -87,6 +87,8 @@ job_stats_archived = Table(
     col("used_memory_kb", BigInteger, "largest memory of payloads in kB", _ARCHIVED),
     col("used_disk_kb", BigInteger, "largest work directory in kB", _ARCHIVED),
     key("last_job", "the largest id of the jobs", _ARCHIVED),
+    stamp("first_seen", "when the first of them reached its status", _ARCHIVED),
+    stamp("last_seen", "when the last of them reached its status", _ARCHIVED),
     PrimaryKeyConstraint("jedi_task_id", "kind", "status", "site", "is_first", "cause"),
     comment="the archived jobs of tasks in groups, so that nobody has to read all of them",
 )  # fmt: skip
