@@ -23,7 +23,6 @@ from jedi.taskbuffer.reports import gauges, loads, overview
 from jedi.taskbuffer.reports.loads import QueueFlow, ReachedJobs, SitePilot
 
 DAY_H = 24
-LIVE = tuple(one for one in states.TASK_STATES if one not in states.TASK.final)
 WORK_FOR_JOBS = "Its jobs decide: they run, or wait for what jobs wait for."
 """The sentence of tasks whose jobs decide what holds them."""
 
@@ -94,11 +93,11 @@ def figures(tx: Connection) -> SystemFigures:
     """Return the figures of the whole system, by eight statements."""
     values = knobs.load(tx)
     agents = status.agent_states(tx, values)
-    counts = loads.tasks(tx, LIVE, ended=True)
+    counts = loads.tasks(tx, ended=True)
     by_site = overview.jobs_by_site(tx)
     reached = loads.reached(tx, DAY_H)
     sites = _sites(loads.sites(tx), by_site, reached)
-    held = [_held(one) for one in counts if one.status in LIVE]
+    held = [_held(one) for one in counts if one.status not in states.TASK.final]
     rates = _rates(reached)
     facts = alerts.Facts(clock.now(), agents, gauges.waiting(tx), rates, sites, held)
     return SystemFigures(
@@ -121,7 +120,7 @@ def rates(tx: Connection, hours: int, site: str | None) -> list[HourlyJobs]:
 
 def held_tasks(tx: Connection) -> list[HeldTasks]:
     """Return the live tasks by work queue, status and reason."""
-    return [_held(one) for one in loads.tasks(tx, LIVE, ended=False)]
+    return [_held(one) for one in loads.tasks(tx, ended=False)]
 
 
 def flow(tx: Connection) -> list[QueueFlow]:

@@ -13,7 +13,7 @@ from jedi.core.errors import NotFound
 from jedi.taskbuffer.reports import refused, why_facts
 from jedi.taskbuffer.sites import decisions
 
-MOST_OF_ALL, MOST_OF_ONE = 200, 1_000
+MOST_OF_ALL, MOST_OF_ONE = 100, 1_000
 """The newest decisions that are read for all sites, and for one."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jedi.core.errors import BadInput, NotFound
-from jedi.monitor.filters import number, query
+from jedi.monitor.filters import number, query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.operations.tasks import TaskId
@@ -29,7 +29,7 @@ _DECISIONS = (
     Column("refused", "Refused sites", "number"),
 )
 _SITES = (
-    Column("site", "Site", "id", link=lambda row: f"/sites/{row['site']}"),
+    Column("site", "Site", "id", link=lambda row: site_page(row["site"])),
     Column("place", "Place", "number"),
     Column("weight", "Weight", "number"),
     Column("reasons", "Reasons against it"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
-from urllib.parse import quote
 
 from jedi.core import states
 from jedi.core.errors import NotFound
 from jedi.monitor.charts import Bar, Part, bars, by_status, stacked
+from jedi.monitor.filters import site_page
 from jedi.monitor.pages.overview import rates, site_bars
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
@@ -20,17 +20,16 @@ CODES = 3
 """Codes of refusals in a row of the list."""
 
 _SITES = (
-    Column("site", "Site", "id", link=lambda row: f"/sites/{quote(row['site'], safe='')}"),
+    Column("site", "Site", "id", link=lambda row: site_page(row["site"])),
     Column("status", "Status", "status"),
     Column("n_slots", "Slots", "number"),
     Column("load", "Load", "bar"),
     Column("n_running", "Running", "number"),
     Column("n_waiting", "Waiting", "number"),
-    Column("cores_running", "Cores used", "number", wide=True),
     Column("pilots", "Pilots", "number"),
     Column("last_pilot", "Last pilot", "time"),
-    Column("finished", "Finished in 24 h", "number", wide=True),
-    Column("failed", "Failed in 24 h", "number", wide=True),
+    Column("finished", "Finished 24 h", "number", wide=True),
+    Column("failed", "Failed 24 h", "number", wide=True),
     Column("refusals", "Refused for (decisions)", wide=True),
     Column("why", "Remark", "reason", wide=True),
 )
@@ -105,7 +104,7 @@ def sites(ask: Ask) -> View:
 def _row(one: SiteLoad, codes: list[str]) -> dict[str, Any]:
     return {
         **{name: getattr(one, name) for name in ("site", "status", "n_slots", "n_running",
-                                                 "n_waiting", "cores_running", "last_pilot")},
+                                                 "n_waiting", "last_pilot")},
         "load": 100 * one.n_running / one.n_slots if one.n_slots else None,
         "pilots": one.pilots_running + one.pilots_submitted,
         "finished": one.reached.get("finished", 0),
@@ -152,7 +151,7 @@ def site(ask: Ask, site: NameText) -> View:
     facts = {
         "site": site, "load": load, "report": report, "refused": refused,
         "jobs": stacked("site-jobs", "Live jobs", by_status(live), "jobs"),
-        "rates": rates("site-rates", "Jobs per hour, the last 24 h",
+        "rates": rates("site-rates", "Jobs per hour, 24 h to this hour so far",
                        ask("system.rates", site=site)),
     }  # fmt: skip
     return View(f"Site {site}", facts, sheets)

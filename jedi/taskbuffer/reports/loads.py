@@ -132,7 +132,7 @@ SELECT coalesce(q.queue_name, '') AS queue_name, t.status, coalesce(t.reason_cod
   t.tasks, t.since
 FROM (
   SELECT workqueue_id, status, reason_code, count(*) AS tasks, min(statechangetime) AS since
-  FROM jedi_tasks WHERE status = ANY(:live) GROUP BY workqueue_id, status, reason_code
+  FROM jedi_tasks WHERE status NOT IN ({TASK_FINAL}) GROUP BY workqueue_id, status, reason_code
   UNION ALL
   SELECT NULL, status, NULL, count(*), NULL FROM jedi_tasks WHERE :ended
     AND status IN ({TASK_FINAL}) GROUP BY status) t
@@ -152,7 +152,7 @@ class TaskCount(NamedTuple):
     since: datetime | None
 
 
-def tasks(tx: Connection, live: tuple[str, ...], *, ended: bool) -> list[TaskCount]:
-    """Tasks in these statuses by work queue, status and reason; `ended`: also those that have
-    ended, by status."""
-    return rows_of(TaskCount, tx.execute(_TASKS, {"live": [*live], "ended": ended}))
+def tasks(tx: Connection, *, ended: bool) -> list[TaskCount]:
+    """Live tasks by work queue, status and reason; `ended`: also those that have ended, by
+    status."""
+    return rows_of(TaskCount, tx.execute(_TASKS, {"ended": ended}))
