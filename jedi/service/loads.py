@@ -14,15 +14,21 @@ from jedi.core import clock, states
 from jedi.core.errors import NotFound
 from jedi.core.holds import HOLDS, hold_of
 from jedi.core.suggest import suggest
-from jedi.service import alerts, queues, status
+from jedi.service import alerts, queues, refused, status
 from jedi.service.alerts import Alert
 from jedi.service.queues import ShareSummary
+from jedi.service.refused import RefusalReport
 from jedi.service.status import AgentStatus
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import gauges, loads, overview
-from jedi.taskbuffer.reports.loads import QueueFlow, ReachedJobs, SitePilot
+from jedi.taskbuffer.reports.loads import QueueFlow, ReachedJobs, SiteFacts, SitePilot
+from jedi.taskbuffer.reports.overview import SiteStatusJobs
+from jedi.taskbuffer.reports.refused import ReadDecisions, RefusalsAtSite
 
 DAY_H = 24
+PILOTS_MOST = 200
+"""Pilots in the figures of a site."""
+
 WORK_FOR_JOBS = "Its jobs decide: they run, or wait for what jobs wait for."
 """The sentence of tasks whose jobs decide what holds them."""
 
@@ -89,6 +95,17 @@ class SystemFigures:
     alerts: list[Alert]
 
 
+@dataclass(frozen=True, slots=True)
+class SiteFigures:
+    """A site with the rates of its jobs in the last 24 hours, its pilots that have not ended, the
+    newest first, and its refusals by brokers."""
+
+    load: SiteLoad
+    rates: list[HourlyJobs]
+    pilots: list[SitePilot]
+    refused: RefusalReport
+
+
 def figures(tx: Connection) -> SystemFigures:
     """Return the figures of the whole system, by eight statements."""
     values = knobs.load(tx)
@@ -128,18 +145,21 @@ def flow(tx: Connection) -> list[QueueFlow]:
     return loads.flow(tx)
 
 
-def pilots_of(tx: Connection, site: str, limit: int) -> list[SitePilot]:
-    """Return the pilots of a site that have not ended. NotFound: there is no such site."""
-    found = loads.pilots(tx, site, limit)
-    known = [] if found else [one.site for one in loads.sites(tx)]
-    if not found and site not in known:
-        hint = suggest(site, known, "`jedi site list` shows all.")
+def site_figures(tx: Connection, site: str) -> SiteFigures:
+    """Return the figures of a site, by one statement. NotFound: there is no such site."""
+    found = loads.parts_of(tx, site, DAY_H, refused.MOST_OF_ONE, PILOTS_MOST)
+    reached = found.rows("reached", ReachedJobs)
+    sites = _sites(found.rows("facts", SiteFacts), found.rows("jobs", SiteStatusJobs), reached)
+    if not sites:
+        hint = suggest(site, [one.site for one in loads.sites(tx)], "`jedi site list` shows all.")
         raise NotFound(f"There is no site {site}. {hint}", code="no_site", site=site)
-    return found
+    report = refused.of_site(site, found.row("read", ReadDecisions),
+                             found.rows("refusals", RefusalsAtSite))  # fmt: skip
+    return SiteFigures(sites[0], _rates(reached), found.rows("pilots", SitePilot), report)
 
 
 def _sites(
-    facts: Sequence[loads.SiteFacts], jobs: Sequence[overview.SiteStatusJobs],
+    facts: Sequence[SiteFacts], jobs: Sequence[SiteStatusJobs],
     reached: Sequence[ReachedJobs],
 ) -> list[SiteLoad]:  # fmt: skip
     by_site: dict[str, dict[str, int]] = {}

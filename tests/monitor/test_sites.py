@@ -70,7 +70,7 @@ def test_curves_live_on_when_the_page_is_read_again(world: World, seen: Seen) ->
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE job_stats_hourly SET jobs = 4711 WHERE status = 'finished'"))
         tx.execute(text("SELECT nextval('job_stats_delta_delta_id_seq')"))
-    seen.wait(lambda: "4 711" in str(seen.find("#rates .numbers").get_attribute("textContent"))
+    seen.wait(lambda: "4\u202f711" in str(seen.find("#rates .numbers").get_attribute("textContent"))
               or None)  # fmt: skip
     assert canvas.is_displayed()
     assert seen.all("#rates canvas") == [canvas]

@@ -70,12 +70,19 @@ def test_rates_of_one_site(grid: World) -> None:
         assert loads.rates(tx, 24, "SITE_C") == []
 
 
-def test_pilots_that_have_not_ended(grid: World) -> None:
+def test_figures_of_a_site(grid: World) -> None:
     with grid.engine.begin() as tx:
-        assert {one.batch_id for one in loads.pilots_of(tx, "SITE_A", 10)} == {"4711", "4712"}
-        assert loads.pilots_of(tx, "SITE_B", 10) == []
+        found = loads.site_figures(tx, "SITE_A")
+        [_, _, refusing] = loads.site_loads(tx)
+        other = loads.site_figures(tx, "SITE_C")
         with pytest.raises(NotFound, match="Did you mean SITE_"):
-            loads.pilots_of(tx, "SITE_X", 10)
+            loads.site_figures(tx, "SITE_X")
+    assert {one.batch_id for one in found.pilots} == {"4711", "4712"}
+    assert found.load in figures(grid).sites
+    assert found.rates == figures(grid).rates
+    assert other.load == refusing
+    assert {one.code for one in other.refused.refusals} == {"little_memory", "no_data"}
+    assert other.pilots == []
 
 
 def test_flow_has_the_cores_of_live_jobs(grid: World) -> None:

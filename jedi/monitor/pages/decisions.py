@@ -40,7 +40,7 @@ _FUNNEL = (
     Column("first", "First reason", "number", wide=True),
     Column("only", "Only reason", "number"),
     Column("nearest", "Nearest site"),
-    Column("remedy", "Remedy"),
+    Column("remedy", "Remedy", wide=True),
     Column("passes", "By itself", wide=True),
 )
 _DIFFERENCES = (

@@ -6,13 +6,12 @@ from collections import Counter
 from typing import Any
 
 from jedi.core import states
-from jedi.core.errors import NotFound
 from jedi.monitor.charts import Bar, Part, bars, by_status, stacked
 from jedi.monitor.filters import site_page
 from jedi.monitor.pages.overview import rates, site_bars
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.loads import SiteLoad
+from jedi.service.loads import SiteFigures, SiteLoad
 from jedi.service.operations.arguments import NameText
 from jedi.service.refused import RefusalReport
 
@@ -127,17 +126,15 @@ def _codes(refused: RefusalReport) -> Any:
 def site(ask: Ask, site: NameText) -> View:
     """A site: attributes with history, pilots, jobs, refusals, endpoints, links, rates."""
     report = ask("site.show", site=site)
-    load = next((one for one in ask("site.loads") if one.site == site), None)
-    if load is None:
-        raise NotFound(f"There is no site {site}.", code="no_site", site=site)
-    refused: RefusalReport = ask("site.refusals", site=site)
+    figures: SiteFigures = ask("site.figures", site=site)
+    load, refused = figures.load, figures.refused
     live = [(one, load.jobs[one]) for one in states.JOB_LIVE if load.jobs.get(one)]
     meanings = {one.name: one.meaning for one in ask("site.attributes")}
     sheets = (
         Sheet("refusals", "Refused by brokers in 24 h", _REFUSALS, refused.refusals, "code",
               empty=f"None of the newest {refused.decisions} decisions refused it."),
-        Sheet("pilots", "Pilots that have not ended", _PILOTS, ask("site.pilots", site=site),
-              "pilot_id", empty="It has no pilots of a submitter of JEDI."),
+        Sheet("pilots", "Pilots that have not ended", _PILOTS, figures.pilots, "pilot_id",
+              empty="It has no pilots of a submitter of JEDI."),
         Sheet("endpoints", "Endpoints", _ENDPOINTS, [_space(one) for one in report.endpoints],
               "ddm_endpoint", empty="It has no endpoint."),
         Sheet("attributes", "Attributes", _ATTRIBUTES,
@@ -152,7 +149,7 @@ def site(ask: Ask, site: NameText) -> View:
         "site": site, "load": load, "report": report, "refused": refused,
         "jobs": stacked("site-jobs", "Live jobs", by_status(live), "jobs"),
         "rates": rates("site-rates", "Jobs per hour, 24 h to this hour so far",
-                       ask("system.rates", site=site)),
+                       figures.rates),
     }  # fmt: skip
     return View(f"Site {site}", facts, sheets)
 

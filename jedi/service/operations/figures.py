@@ -9,8 +9,8 @@ from pydantic import Field
 from jedi.service import loads, refused
 from jedi.service.operations.arguments import NameText
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import MostRows, TaskId
-from jedi.taskbuffer.reports.loads import QueueFlow, SitePilot
+from jedi.service.operations.tasks import TaskId
+from jedi.taskbuffer.reports.loads import QueueFlow
 
 Hours = Annotated[int, Field(ge=1, le=24 * 90)]
 
@@ -33,10 +33,10 @@ def site_loads(call: Call) -> list[loads.SiteLoad]:
     return loads.site_loads(call.tx)
 
 
-@operation("site.pilots", "GET", "/v1/sites/{site}/pilots", ANYBODY)
-def pilots(call: Call, site: NameText, limit: MostRows = 100) -> list[SitePilot]:
-    """List the pilots of a site that have not ended, the newest first, with their batch ids."""
-    return loads.pilots_of(call.tx, site, limit)
+@operation("site.figures", "GET", "/v1/sites/{site}/figures", ANYBODY)
+def site_figures(call: Call, site: NameText) -> loads.SiteFigures:
+    """Show a site in figures: jobs, rates, pilots with their batch ids, refusals by brokers."""
+    return loads.site_figures(call.tx, site)
 
 
 @operation("site.refusals", "GET", "/v1/refusals", ANYBODY)

@@ -10,16 +10,19 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_QUEUED, TASK_FINAL, listed
+from jedi.taskbuffer.db.together import Parts, read_parts, together
+from jedi.taskbuffer.reports import overview, refused
 
 HOURLY = ("running", "finished", "failed", "closed", "cancelled")
 """The statuses of jobs that rates count: starts, and every kind of end."""
 
-_HOURLY = text(f"""
+_REACHED = f"""
 SELECT hour, site, status, CAST(sum(jobs) AS bigint) AS jobs FROM job_stats_hourly
 WHERE hour > date_trunc('hour', jedi_now()) - make_interval(hours => :hours)
   AND (CAST(:site AS text) IS NULL OR site = :site) AND status IN ({listed(HOURLY)})
 GROUP BY GROUPING SETS ((hour, status), (site, status)) ORDER BY hour, site, status
-""")
+"""
+_HOURLY = text(_REACHED)
 
 
 class ReachedJobs(NamedTuple):
@@ -37,7 +40,7 @@ def reached(tx: Connection, hours: int, site: str | None = None) -> list[Reached
     return rows_of(ReachedJobs, tx.execute(_HOURLY, {"hours": hours, "site": site}))
 
 
-_SITES = text("""
+_FACTS = """
 SELECT s.site, s.status, s.nslots AS n_slots, greatest(s.corecount, 1) AS cores, s.submitter,
   s.lastpilot AS last_pilot, s.comment, coalesce(p.running, 0) AS pilots_running,
   coalesce(p.submitted, 0) AS pilots_submitted, m.value ->> 'reason' AS trouble
@@ -47,7 +50,8 @@ FROM jedi_sites s LEFT JOIN (
   FROM jedi_pilots WHERE endtime IS NULL GROUP BY site) p USING (site)
   LEFT JOIN jedi_site_metrics m ON m.site = s.site AND m.gshare = '' AND m.metric = 'submitter'
 ORDER BY s.site
-""")
+"""
+_SITES = text(_FACTS)
 
 
 class SiteFacts(NamedTuple):
@@ -71,11 +75,11 @@ def sites(tx: Connection) -> list[SiteFacts]:
     return rows_of(SiteFacts, tx.execute(_SITES))
 
 
-_PILOTS = text("""
+_PILOTS = """
 SELECT pilot_id, status, engine, batch_id, resource_type, host, pid, creationtime AS creation_time
 FROM jedi_pilots WHERE site = :site AND endtime IS NULL
 ORDER BY creationtime DESC, pilot_id LIMIT :limit
-""")
+"""
 
 
 class SitePilot(NamedTuple):
@@ -92,9 +96,19 @@ class SitePilot(NamedTuple):
     creation_time: datetime
 
 
-def pilots(tx: Connection, site: str, limit: int) -> list[SitePilot]:
-    """The pilots of a site that have not ended, the newest first."""
-    return rows_of(SitePilot, tx.execute(_PILOTS, {"site": site, "limit": limit}))
+_PARTS = text(together({
+    "facts": f"SELECT * FROM ({_FACTS}) f WHERE site = :site",
+    "jobs": f"SELECT * FROM ({overview.JOBS_BY_SITE}) j WHERE site = :site",
+    "reached": _REACHED, "pilots": _PILOTS, "read": refused.READ, "refusals": refused.AT_SITE,
+}))  # fmt: skip
+
+
+def parts_of(tx: Connection, site: str, hours: int, most: int, limit: int) -> Parts:
+    """The lists `facts` (SiteFacts), `jobs` (SiteStatusJobs), `reached` (ReachedJobs), `pilots`
+    (SitePilot, at most `limit`), `read` (ReadDecisions, at most `most` decisions) and `refusals`
+    (RefusalsAtSite) of a site."""
+    values = {"site": site, "hours": hours, "most": most, "limit": limit}
+    return read_parts(tx, _PARTS, values)
 
 
 _FLOW = text(f"""

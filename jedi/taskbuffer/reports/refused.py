@@ -20,9 +20,10 @@ _REASONS = """
 LATERAL (SELECT site, codes, observed, limits FROM jedi_broker_reasons r
   WHERE r.decision_id = d.decision_id OFFSET 0) r
 """
-_READ = text(f"""
+READ = f"""
 SELECT count(*) AS decisions, min(creationtime) AS since FROM ({_DECISIONS}) d
-""")
+"""
+_READ = text(READ)
 
 
 class ReadDecisions(NamedTuple):
@@ -59,7 +60,7 @@ def by_site(tx: Connection, hours: int, most: int) -> list[SiteRefusals]:
     return rows_of(SiteRefusals, tx.execute(_BY_SITE, {"hours": hours, "most": most}))
 
 
-_AT_SITE = text(f"""
+AT_SITE = f"""
 SELECT code, count(*) AS refusals, count(*) FILTER (WHERE cardinality(r.codes) = 1) AS only,
   max(d.creationtime) AS latest, (array_agg(x.observed ORDER BY d.decision_id DESC))[1] AS observed,
   (array_agg(x.lim ORDER BY d.decision_id DESC))[1] AS lim, max(d.decision_id) AS decision_id
@@ -68,7 +69,8 @@ FROM ({_DECISIONS}) d JOIN LATERAL (
     WHERE r.decision_id = d.decision_id AND r.site = :site OFFSET 0) r ON true,
   unnest(r.codes, r.observed, r.limits) x(code, observed, lim)
 GROUP BY code ORDER BY refusals DESC, code
-""")
+"""
+_AT_SITE = text(AT_SITE)
 
 
 class RefusalsAtSite(NamedTuple):
