@@ -28,6 +28,8 @@ from jedi_client.models import (
     EndpointSummary,
     FileSummary,
     Forecast,
+    FoundJob,
+    FoundJobs,
     HeldTasks,
     HerdReport,
     HourlyJobs,
@@ -53,12 +55,14 @@ from jedi_client.models import (
     Recovered,
     RefusalReport,
     RegistryLease,
+    Relative,
     Replay,
     ResplitUnits,
     RuleSummary,
     Setting,
     ShareSummary,
     SiteAttribute,
+    SiteFigures,
     SiteLoad,
     SiteReport,
     SiteSummary,
@@ -70,8 +74,12 @@ from jedi_client.models import (
     SystemOverview,
     Taken,
     TaskDetails,
+    TaskEvent,
     TaskEvents,
+    TaskGroup,
+    TaskGroups,
     TaskHold,
+    TaskReport,
     TaskSummary,
     Tested,
     TokenFacts,
@@ -338,6 +346,22 @@ class Client(Transport):
             {},
             {"panda_ids": panda_ids, "force": force, "comment": comment, "dry_run": dry_run},
             list[AnsweredJob],
+        )
+
+    def job_search(
+        self,
+        *,
+        status: list[str] | None = None,
+        where: list[str] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> FoundJobs:
+        """Search the jobs of all tasks and users, the newest first. `where`: conditions such as user=ana, site~CERN*, exit!=0. A call looks at 100,000 ids at most: ask again with `before` of its answer."""
+        return self.call(
+            "GET", "/v1/jobs/search",
+            {},
+            {"status": status, "where": where, "before": before, "limit": limit},
+            FoundJobs,
         )
 
     def link_list(
@@ -650,13 +674,14 @@ class Client(Transport):
         begins: str = '',
         where: list[str] | None = None,
         before: int | None = None,
+        after: int | None = None,
         limit: int = 1000,
     ) -> list[TaskSummary]:
-        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01; `before`: the last id of the page before."""
+        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01; `before`: the last id of the page before; `after`: the first id of the page behind it, on the way back."""
         return self.call(
             "GET", "/v1/tasks",
             {},
-            {"status": status, "user": user, "name": name, "begins": begins, "where": where, "before": before, "limit": limit},
+            {"status": status, "user": user, "name": name, "begins": begins, "where": where, "before": before, "after": after, "limit": limit},
             list[TaskSummary],
         )
 
@@ -738,6 +763,23 @@ class Client(Transport):
             {},
             {"jedi_task_ids": jedi_task_ids, "soft": soft, "comment": comment, "dry_run": dry_run},
             list[Answered],
+        )
+
+    def task_groups(
+        self,
+        *,
+        by: Literal["status", "user", "queue", "share", "reason", "label", "group"] = 'status',
+        status: list[str] | None = None,
+        user: str | None = None,
+        name: str | None = None,
+        where: list[str] | None = None,
+    ) -> TaskGroups:
+        """Count tasks by status, owner, work queue, share, reason, label or working group, with the numbers in each status. The other arguments choose tasks as in task.list; 200,000 are counted at most."""
+        return self.call(
+            "GET", "/v1/tasks/groups",
+            {},
+            {"by": by, "status": status, "user": user, "name": name, "where": where},
+            TaskGroups,
         )
 
     def task_incexec(
@@ -1549,18 +1591,16 @@ class Client(Transport):
             list[AttributeChange],
         )
 
-    def site_pilots(
+    def site_figures(
         self,
         site: str,
-        *,
-        limit: int = 100,
-    ) -> list[SitePilot]:
-        """List the pilots of a site that have not ended, the newest first, with their batch ids."""
+    ) -> SiteFigures:
+        """Show a site in figures: jobs, rates, pilots with their batch ids, refusals by brokers."""
         return self.call(
-            "GET", "/v1/sites/{site}/pilots",
+            "GET", "/v1/sites/{site}/figures",
             {"site": site},
-            {"limit": limit},
-            list[SitePilot],
+            {},
+            SiteFigures,
         )
 
     def site_create_token(
@@ -1673,6 +1713,18 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"panda_id": panda_id, "status": status, "limit": limit},
             TaskEvents,
+        )
+
+    def task_family(
+        self,
+        jedi_task_id: int,
+    ) -> list[Relative]:
+        """List the relatives of a task: parents, siblings, children, tasks that make its input or read its output, namesakes of the same owner; 30 of each kind at most."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/family",
+            {"jedi_task_id": jedi_task_id},
+            {},
+            list[Relative],
         )
 
     def task_files(
@@ -1790,6 +1842,35 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"priority": priority, "dry_run": dry_run},
             Changed,
+        )
+
+    def task_report(
+        self,
+        jedi_task_id: int,
+        *,
+        events: int = 15,
+    ) -> TaskReport:
+        """Show a task with its pace and the time at which it will be done, its jobs by site and status, causes of failures, its newest events, its family, its datasets."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/report",
+            {"jedi_task_id": jedi_task_id},
+            {"events": events},
+            TaskReport,
+        )
+
+    def task_timeline(
+        self,
+        jedi_task_id: int,
+        *,
+        before: datetime | None = None,
+        limit: int = 100,
+    ) -> list[TaskEvent]:
+        """List all that happened to a task, the newest first: statuses, commands, brokers' decisions, with agent and person. `before`: only events before this time."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/timeline",
+            {"jedi_task_id": jedi_task_id},
+            {"before": before, "limit": limit},
+            list[TaskEvent],
         )
 
     def unit_outputs(
