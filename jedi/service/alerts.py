@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from jedi.core.knobs import Knobs
+from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
 from jedi.service.status import AgentStatus
 from jedi.taskbuffer.reports.gauges import WaitingCount
-
-if TYPE_CHECKING:
-    from jedi.service.loads import HeldTasks, HourlyJobs, SiteLoad
 
 COMMANDS_S = 600
 """Seconds that a command may wait."""

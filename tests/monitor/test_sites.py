@@ -1,6 +1,8 @@
 """Overview, sites, queues, decisions, agents, dogs and knobs in a real browser, on rows that run,
 fail and wait."""
 
+# Raw UPDATEs: texts that try to break pages, a figure that changes in sight.
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -17,7 +17,7 @@ from jedi.service.refused import CriterionFigures, DecidedSite, DecisionRecord
 from jedi.service.replay import Replay
 
 PAGE = 100
-Lines = Annotated[str, Field(max_length=10_000)] | None
+AssumptionLines = Annotated[str, Field(max_length=10_000)] | None
 """Assumptions, one a line."""
 
 _DECISIONS = (
@@ -71,7 +71,11 @@ def decisions(ask: Ask, jedi_task_id: TaskId | None = None, before: TaskId | Non
 
 @page("decision", "/decisions/{decision_id}")
 def decision(
-    ask: Ask, decision_id: TaskId, knobs: Lines = None, sites: Lines = None, replay: bool = False
+    ask: Ask,
+    decision_id: TaskId,
+    knobs: AssumptionLines = None,
+    sites: AssumptionLines = None,
+    replay: bool = False,
 ) -> View:
     """A decision: sites by criteria, near misses, weights; its replay, also under assumptions."""
     outcome = ask("decision.show", decision_id=decision_id)

@@ -15,7 +15,8 @@ from jedi.monitor.filters import query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.alerts import Alert
-from jedi.service.loads import HeldTasks, HourlyJobs, SiteLoad, SystemFigures
+from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
+from jedi.service.loads import SystemFigures
 
 DAY_H = 24
 SITES_MOST = 25
@@ -49,11 +50,6 @@ _HELD = (
     Column("tasks", "Tasks", "number", link=lambda row: row["link"]),
     Column("since", "Longest since", "time"),
 )
-_AGENTS = (
-    Column("agent", "Agent", "id", link=lambda row: f"/agents#agents-{row.agent}"),
-    Column("state", "State", "status"),
-    Column("agent.heartbeat_at", "Heartbeat", "time"),
-)
 
 
 @page("overview", "/", menu="Overview", topics=("tasks", "jobs"))
@@ -72,7 +68,6 @@ def overview(ask: Ask) -> View:
         "rates": rates("rates", "Jobs per hour, 24 h to this hour so far", found.rates),
         "shares": shares(found),
         "sites": site_bars(found.sites),
-        "silent": [one for one in found.agents if not one.healthy],
     }  # fmt: skip
     return View("Overview", facts, (alerts, held))
 

@@ -11,7 +11,8 @@ from jedi.monitor.filters import site_page
 from jedi.monitor.pages.overview import rates, site_bars
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.loads import SiteFigures, SiteLoad
+from jedi.service.load_rows import SiteLoad
+from jedi.service.loads import SiteFigures
 from jedi.service.operations.arguments import NameText
 from jedi.service.refused import RefusalReport
 

@@ -3,6 +3,7 @@ counters and from rows of live tasks: no statement reads jobs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -82,7 +83,8 @@ ORDER BY creationtime DESC, pilot_id LIMIT :limit
 """
 
 
-class SitePilot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SitePilot:
     """A pilot that has not ended: its engine and its id there, or its process; `resource_type`
     empty: it has a whole slot."""
 
@@ -125,7 +127,8 @@ GROUP BY 1, 2, 3 HAVING sum(s.cores) <> 0 ORDER BY 1, 2, 3
 """)
 
 
-class QueueFlow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QueueFlow:
     """Cores of jobs of a share and a work queue (empty: none) at a site: those that run there, and
     those that wait for it."""
 

@@ -190,10 +190,6 @@ tasks = Table(
           "jedi_task_id",
           postgresql_where=text("status IN ('ready', 'scouting', 'running', 'topreprocess', "
                                 "'preprocessing')")),
-    # loads.tasks: counts of live tasks by reason, without a look at the tasks
-    Index("jedi_tasks_reason_ix", "status", "reason_code", "workqueue_id", "state_change_time",
-          postgresql_where=text("status NOT IN ('aborted', 'broken', 'done', 'failed', "
-                                "'finished')")),
     Index(None, "user_name", "task_name"),
     Index(None, "task_name"),
     Index(None, "parent_tid"),
