@@ -52,6 +52,7 @@ from jedi_client.models import (
     PilotToken,
     PlanWithAlternative,
     Printed,
+    QueueFlow,
     Recovered,
     RefusalReport,
     RegistryLease,
