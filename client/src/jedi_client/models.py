@@ -401,6 +401,18 @@ class WorkQueueSummary(Value):
 
 
 @dataclass(eq=False, repr=False)
+class QueueFlow(Value):
+    """Cores of jobs of a share and a work queue (empty: none) at a site: those that run there, and
+    those that wait for it."""
+
+    share: str
+    queue_name: str
+    site: str
+    cores_running: int
+    cores_waiting: int
+
+
+@dataclass(eq=False, repr=False)
 class Taken(Value):
     """The tasks of a work queue: its own now, and those for which its criteria hold (a task goes to
     the first such queue by order)."""
@@ -1303,6 +1315,32 @@ class SiteReport(Value):
     endpoints: list[EndpointSummary]
     history: list[SiteChange]
     trouble: str | None
+
+
+@dataclass(eq=False, repr=False)
+class SitePilot(Value):
+    """A pilot that has not ended: its engine and its id there, or its process; `resource_type`
+    empty: it has a whole slot."""
+
+    pilot_id: str
+    status: str
+    engine: str
+    batch_id: str | None
+    resource_type: str
+    host: str
+    pid: int | None
+    creation_time: datetime
+
+
+@dataclass(eq=False, repr=False)
+class SiteFigures(Value):
+    """A site with the rates of its jobs in the last 24 hours, its pilots that have not ended, the
+    newest first, and its refusals by brokers."""
+
+    load: SiteLoad
+    rates: list[HourlyJobs]
+    pilots: list[SitePilot]
+    refused: RefusalReport
 
 
 @dataclass(eq=False, repr=False)

@@ -52,6 +52,7 @@ from jedi_client.models import (
     PilotToken,
     PlanWithAlternative,
     Printed,
+    QueueFlow,
     Recovered,
     RefusalReport,
     RegistryLease,
@@ -63,6 +64,7 @@ from jedi_client.models import (
     Setting,
     ShareSummary,
     SiteAttribute,
+    SiteFigures,
     SiteLoad,
     SiteReport,
     SiteSummary,
@@ -1604,18 +1606,16 @@ class Client(Transport):
             list[AttributeChange],
         )
 
-    def site_pilots(
+    def site_figures(
         self,
         site: str,
-        *,
-        limit: int = 100,
-    ) -> list[SitePilot]:
-        """List the pilots of a site that have not ended, the newest first, with their batch ids."""
+    ) -> SiteFigures:
+        """Show a site in figures: jobs, rates, pilots with their batch ids, refusals by brokers."""
         return self.call(
-            "GET", "/v1/sites/{site}/pilots",
+            "GET", "/v1/sites/{site}/figures",
             {"site": site},
-            {"limit": limit},
-            list[SitePilot],
+            {},
+            SiteFigures,
         )
 
     def site_create_token(

@@ -1,4 +1,5 @@
-"""Indexes of the few tasks and datasets that idle agents look for, among many that need nothing."""
+"""Indexes of the few tasks and datasets that idle agents look for, among many that need nothing;
+and of live tasks by reason, for counts."""
 
 from __future__ import annotations
 
@@ -25,3 +26,7 @@ Index("jedi_datasets_unprocessed_ix", datasets.c.jedi_task_id,
 Index("jedi_tasks_children_ix", tasks.c.parent_tid,
       postgresql_where=text("parent_tid <> jeditaskid "
                             f"AND status NOT IN ({TASK_FINAL})"))  # fmt: skip
+# loads.tasks: counts of live tasks by reason, without a look at the tasks
+Index("jedi_tasks_reason_ix", tasks.c.status, tasks.c.reason_code, tasks.c.workqueue_id,
+      tasks.c.state_change_time,
+      postgresql_where=text(f"status NOT IN ({TASK_FINAL})"))  # fmt: skip
