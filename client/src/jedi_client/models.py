@@ -1616,15 +1616,11 @@ class Progress(Value):
 
 @dataclass(eq=False, repr=False)
 class SiteJobs(Value):
-    """Jobs of a task at a site in a status; `n_recent` of them ended within the last hour, and
-    `first_end` is the first end of one."""
+    """Jobs of a task at a site in a status."""
 
     site: str
     status: str
     jobs: int
-    n_recent: int
-    first_end: datetime | None
-    last_end: datetime | None
 
 
 @dataclass(eq=False, repr=False)
@@ -1648,7 +1644,7 @@ class TaskEvent(Value):
 @dataclass(eq=False, repr=False)
 class TaskReport(Value):
     """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, and the figures that scouts measured."""
+    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
 
     task: TaskSummary
     progress: Progress
@@ -1658,6 +1654,7 @@ class TaskReport(Value):
     family: list[Relative]
     datasets: list[DatasetSummary]
     measured: list[JobMetric]
+    forecasts: list[Forecast]
 
 
 @dataclass(eq=False, repr=False)
