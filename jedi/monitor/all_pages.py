@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jedi.monitor.pages import overview, task, tasks
+from jedi.monitor.pages import overview, past, task, tasks
 from jedi.monitor.table import PAGES
 
 __all__ = ["MODULES", "PAGES"]
-MODULES = (overview, tasks, task)
+MODULES = (overview, tasks, task, past)

@@ -103,6 +103,7 @@ ROWS: dict[str, Row] = {
     "panda.submit": changes("anybody", 422, scope="submit", task_parameters={"taskName": "x"}),
     "queue.import": changes("operator", text=QUEUES),
     "queue.list": reads(),
+    "queue.at": reads(at=["2026-11-26T12:00"]),
     "queue.shares": reads(),
     "queue.test": reads(jedi_task_id=TASK),
     "queue.turns": reads(),
@@ -123,6 +124,7 @@ ROWS: dict[str, Row] = {
     "system.check": reads("operator"),
     "system.status": reads(),
     "system.changes": reads(),
+    "task.at": reads(jedi_task_id=TASK, at=["2026-11-26T12:00"]),
     "task.avalanche": changes("owner", jedi_task_ids=[TASK]),
     "task.cautions": changes(
         "anybody", 200, 404, scope="submit", jedi_task_ids=[TASK], sandbox=SHA256
