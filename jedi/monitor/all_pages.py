@@ -7,3 +7,7 @@ from jedi.monitor.table import PAGES
 
 __all__ = ["MODULES", "PAGES"]
 MODULES = (overview, tasks, task, past)
+
+_ORDER = {one.__name__: number for number, one in enumerate(MODULES)}
+for _name in sorted(PAGES, key=lambda name: _ORDER[PAGES[name].run.__module__]):
+    PAGES[_name] = PAGES.pop(_name)  # imports are in the order of the alphabet

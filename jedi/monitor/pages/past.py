@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+from markupsafe import Markup
 from pydantic import Field
 
 from jedi.core import clock
+from jedi.monitor import charts
 from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
@@ -83,7 +85,7 @@ def task_past(
     facts = {
         "then": then, "address": address, "events": events, "n_past": len(so_far),
         "more": found.more, "against": against, "written": written(then.at), "steps": _steps(
-            events, then.at), "decision": then.decision, "bars": _bars(then.jobs),
+            events, then.at), "decision": then.decision, "chart": _chart(then),
     }  # fmt: skip
     sheets = [
         Sheet("jobs", "Jobs then", _JOBS, _numbered(then.sites), "key",
@@ -167,14 +169,12 @@ def _hours(at: datetime, against: str | None) -> dict[str, str | None]:
     }  # fmt: skip
 
 
-def _bars(jobs: Mapping[str, int]) -> list[tuple[str, int, float, float]]:
-    """Statuses with their numbers, and begin and width of their part of a bar of 1,000."""
-    total, begin, found = sum(jobs.values()), 0.0, []
-    for status, n in jobs.items():
-        width = 1000 * n / total
-        found.append((status, n, round(begin, 1), round(width, 1)))
-        begin += width
-    return found
+def _chart(then: TaskThen) -> Markup | None:
+    """The jobs by status as a bar; None: there were none."""
+    if not then.jobs:
+        return None
+    caption = "Jobs by status then" + (" (estimated)" if then.estimated else "")
+    return charts.stacked("jobs-then", caption, charts.by_status(then.jobs.items()), "jobs")
 
 
 def _numbered(rows: Sequence[Any]) -> list[dict[str, Any]]:
