@@ -34,6 +34,7 @@ from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.knob_values import OidcKnobs
 from jedi.ddm.interface import DDM
+from jedi.monitor.acting import add_actions
 from jedi.monitor.login import add_login
 from jedi.monitor.routes import add_monitor
 from jedi.service import oidc, pilots
@@ -112,6 +113,7 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     add_panda(app, operations, provider)
     add_login(app, operations)
     add_monitor(app, operations, world.log)
+    add_actions(app, operations, world.log)
     bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports, PieceAsk)
 
     @cache

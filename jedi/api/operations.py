@@ -88,12 +88,14 @@ class OperationDoor:
     knobs: CurrentKnobs
 
     def perform(
-        self, name: str, caller: KnownCaller, request: Request, given: dict[str, Any]
-    ) -> bytes | FileContent | EventStream:
-        """The answer of an operation, in JSON; its transaction is committed. For threads."""
+        self, name: str, caller: KnownCaller, request: Request, given: dict[str, Any],
+        key: str | None = None,
+    ) -> bytes | FileContent | EventStream:  # fmt: skip
+        """The answer of an operation, in JSON; its transaction is committed. `key`: instead of the
+        request's Idempotency-Key. For threads."""
         operation = TABLE[name]
         arguments = checked(operation, given)
-        origin = request_origin(request, operation, self.knobs().api.proxies)
+        origin = request_origin(request, operation, self.knobs().api.proxies, key)
         return _perform(operation, self.here, caller, origin, request, arguments)
 
     @contextmanager
@@ -175,9 +177,11 @@ def _body_max(operation: Operation, knobs: Knobs) -> int:
     return min(operation.body_max, knobs.sandbox.max_mb * 2**20 + SANDBOX_ROOM)
 
 
-def request_origin(request: Request, operation: Operation, proxies: str) -> Origin:
+def request_origin(
+    request: Request, operation: Operation, proxies: str, key: str | None = None
+) -> Origin:
     """The origin of a request for an operation. BadInput: its Idempotency-Key."""
-    key = request.headers.get("idempotency-key") if operation.changes else None
+    key = (key or request.headers.get("idempotency-key")) if operation.changes else None
     if key is not None and not _KEY.fullmatch(key):
         rule = "has 1 to 200 printable characters without blanks"
         raise BadInput([Problem("Idempotency-Key", key[:80], rule, "Choose another one")])

@@ -29,6 +29,7 @@ from jedi.api.routing import HttpRoute
 from jedi.core.errors import BadInput, NotFound
 from jedi.monitor import static_files
 from jedi.monitor.all_pages import PAGES
+from jedi.monitor.frame import frame
 from jedi.monitor.keeping import kept
 from jedi.monitor.live import LiveChanges
 from jedi.monitor.render import render
@@ -127,8 +128,7 @@ async def error_page(request: Request, error: Exception, log: Any) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         return answer
     said = json.loads(bytes(answer.body))
-    facts = {"title": said["title"], "error": said, "visitor": None, "page": None, "path": "",
-             "menu": PAGES, "given": {}}  # fmt: skip
+    facts = {**frame(said["title"], ""), "error": said, "menu": PAGES}
     found = Rendered(render("error.html", facts, fragment=FRAGMENT in request.headers))
     return respond(request, found, status=answer.status_code)
 
@@ -146,8 +146,8 @@ def _made(page: Page, door: OperationDoor, visitor: Visitor, request: Request) -
             rows = {one.name: one.plain() for one in view.sheets}
             return Rendered(json.dumps(rows).encode(), "application/json", f"{page.name}.json")
     facts = {
-        **view.facts, "title": view.title, "view": view, "visitor": visitor, "role": role,
-        "page": page, "menu": PAGES, "path": request.url.path,
+        **view.facts, **frame(view.title, request.url.path, visitor, role), "view": view,
+        "page": page,
         "given": {name: one for name, one in given.items() if name not in page.in_path},
     }  # fmt: skip
     if form == "file":

@@ -62,7 +62,8 @@ OTHERS = {
 """Routes of pilots and of nobody in particular."""
 
 MONITOR = {
-    "/live", "/login", "/static/{version}/{name}", "/static/{version}/vendor/{name}",
+    "/act/{operation}", "/live", "/login", "/static/{version}/{name}",
+    "/static/{version}/vendor/{name}",
     *(one.path for one in PAGES.values()),
 }  # fmt: skip
 """Routes of pages, which ask operations in the name of the caller."""

@@ -1,0 +1,122 @@
+"""Actions on pages: preview, confirmation, answers; made by those who may and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+from support.browsing import pages, session
+from support.forms import hidden
+from support.task_rows import good, put
+
+from jedi.agent.base import World
+
+
+@pytest.fixture
+def door(world: World) -> Iterator[httpx.Client]:
+    """The owner of two tasks, without a browser."""
+    put(world, good("a:out"), good("a:out2"))
+    with pages(world) as address, httpx.Client(base_url=address) as found:
+        found.cookies.update(session(world, "anna"))
+        yield found
+
+
+def commands(world: World) -> list[tuple[int, str]]:
+    with world.engine.begin() as tx:
+        rows = tx.execute(text("SELECT jeditaskid, command FROM jedi_commands ORDER BY 1, 2"))
+        return [tuple(row) for row in rows]
+
+
+def test_a_confirmation_does_what_the_preview_showed(world: World, door: httpx.Client) -> None:
+    page = door.get("/act/task.kill?id=1&id=2&id=99&back=/tasks")
+    assert "Kill 2 of 3 tasks" in page.text and "registered" in page.text
+    assert "There is no task 99." in page.text
+    assert commands(world) == []
+    done = door.post("/act/task.kill", data=hidden(page))
+    assert "2 accepted, 1 refused" in done.text and 'href="/tasks"' in done.text
+    assert commands(world) == [(1, "kill"), (2, "kill")]
+
+
+def test_a_double_click_happens_once(world: World, door: httpx.Client) -> None:
+    sent = hidden(door.get("/act/task.kill?id=1"))
+    first, second = (door.post("/act/task.kill", data=sent) for _ in range(2))
+    assert first.text == second.text and "1 accepted" in first.text
+    assert commands(world) == [(1, "kill")]
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_audit WHERE operation = 'task.kill'")) == 1
+
+
+def test_a_changed_form_is_shown_again_first(world: World, door: httpx.Client) -> None:
+    """Nothing is done that no preview has shown."""
+    sent: dict[str, Any] = {**hidden(door.get("/act/task.finish?id=1")), "soft": "true"}
+    again = door.post("/act/task.finish", data=sent)
+    assert "Nothing is done yet" in again.text and commands(world) == []
+    more = {**hidden(again), "soft": "true", "comment": "enough"}
+    assert "1 accepted" in door.post("/act/task.finish", data=more).text
+    assert commands(world) == [(1, "finish")]
+
+
+def test_wrong_values_are_named(world: World, door: httpx.Client) -> None:
+    first = door.get("/act/task.set_priority?id=1&id=2")
+    assert 'id="preview"' in first.text and 'id="confirm"' not in first.text
+    wrong = door.post("/act/task.set_priority", data={**hidden(first), "priority": "high"})
+    assert wrong.status_code == 422 and "high" in wrong.text
+    high = door.post("/act/task.set_priority", data={**hidden(first), "priority": "99999"})
+    assert high.status_code == 422 and "99999" in high.text
+    shown = door.post("/act/task.set_priority", data={**hidden(first), "priority": "900"})
+    assert "Priority 900" in shown.text
+    done = door.post("/act/task.set_priority", data={**hidden(shown), "priority": "900"})
+    assert "2 accepted" in done.text
+
+
+@pytest.mark.parametrize("sign", ["", "0" * 32, None])
+def test_a_wrong_sign_does_nothing(world: World, door: httpx.Client, sign: str | None) -> None:
+    sent: dict[str, Any] = {**hidden(door.get("/act/task.kill?id=1")), "sign": sign or ""}
+    if sign is None:
+        del sent["sign"]
+    answer = door.post("/act/task.kill", data=sent)
+    assert (answer.status_code, answer.json()["code"]) == (403, "foreign_form")
+    assert commands(world) == []
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example.org", "null", "http://127.0.0.1:1"])
+def test_another_origin_does_nothing(world: World, door: httpx.Client, origin: str) -> None:
+    sent = hidden(door.get("/act/task.kill?id=1"))
+    answer = door.post("/act/task.kill", data=sent, headers={"Origin": origin})
+    assert (answer.status_code, answer.json()["code"]) == (403, "foreign_form")
+    assert commands(world) == []
+
+
+def test_another_user_may_do_nothing(world: World, door: httpx.Client) -> None:
+    door.cookies.clear()
+    door.cookies.update(session(world, "bea"))
+    page = door.get("/act/task.kill?id=1")
+    assert "1 refused" in page.text and 'id="confirm"' not in page.text
+    with_seal = {**hidden(page), "seal": [seal_of(world, door)]}
+    done = door.post("/act/task.kill", data=with_seal)
+    assert "0 accepted, 1 refused" in done.text and "forbidden" in done.text
+    assert commands(world) == []
+    assert "/act/" not in door.get("/tasks/1").text
+
+
+def seal_of(world: World, door: httpx.Client) -> str:
+    """The seal of the owner's form."""
+    cookies = session(world, "anna")
+    with httpx.Client(base_url=door.base_url, cookies=cookies) as owner:
+        return hidden(owner.get("/act/task.kill?id=1"))["seal"][0]
+
+
+def test_a_token_for_reading_sees_no_buttons(world: World, door: httpx.Client) -> None:
+    door.cookies.clear()
+    door.cookies.update(session(world, "anna", "read"))
+    assert "/act/" not in door.get("/tasks/1").text + door.get("/tasks").text
+    answer = door.get("/act/task.kill?id=1")
+    assert (answer.status_code, answer.json()["code"]) == (403, "scope_too_small")
+
+
+def test_what_is_no_action_is_refused(door: httpx.Client) -> None:
+    assert door.get("/act/user.set?id=1").status_code == 404
+    assert door.get("/act/task.kill").status_code == 422
