@@ -47,7 +47,9 @@ def running_task(world: World, diag: str = "exit code 3") -> Made:
         lead(world, jobs[:9], status)
     with world.engine.begin() as tx:
         tx.execute(_MEASURED, {"ids": jobs[:7]})
-        tx.execute(_TAIL, {"ids": jobs[:9], "out": "event 1\nevent 2\n", "err": f"warning: {diag}\n"})
+        tx.execute(
+            _TAIL, {"ids": jobs[:9], "out": "event 1\nevent 2\n", "err": f"warning: {diag}\n"}
+        )
         tx.execute(text("UPDATE jedi_jobs SET exit_code = 3 WHERE pandaid = ANY(:ids)"),
                    {"ids": jobs[4:6]})  # fmt: skip
         tx.execute(text("UPDATE jedi_datasets SET nfilesfinished = 4 WHERE type = 'input'"))

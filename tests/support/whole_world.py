@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from sqlalchemy import text
-from support.monitored import command, running_task, waiting_task
 
 from jedi.agent.base import World
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.table import Page
 from jedi.taskbuffer.housekeeping import knobs
+from support.monitored import command, running_task, waiting_task
 
 
 def fill(world: World) -> dict[str, object]:

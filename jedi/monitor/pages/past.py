@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 from pydantic import Field
@@ -23,7 +24,7 @@ EventNumber = Annotated[int, Field(ge=0, le=10_000)]
 
 _JOBS = (
     Column("status", "Status", "status"),
-    Column("site", "Site", "id", link=lambda row: f"/sites/{row.site}"),
+    Column("site", "Site", "id", link=lambda row: f"/sites/{quote(row['site'])}"),
     Column("jobs", "Jobs", "number"),
     Column("n_inputs", "Input files", "number", wide=True),
 )
