@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from jedi.monitor.pages import overview, past, task, tasks
-from jedi.monitor.table import PAGES
+from jedi.monitor.pages import (
+    agents,
+    decisions,
+    job,
+    jobs,
+    knobs,
+    overview,
+    past,
+    queues,
+    sites,
+    task,
+    tasks,
+)
+from jedi.monitor.table import PAGES as _ENTERED
 
 __all__ = ["MODULES", "PAGES"]
-MODULES = (overview, tasks, task, past)
-
-_ORDER = {one.__name__: number for number, one in enumerate(MODULES)}
-for _name in sorted(PAGES, key=lambda name: _ORDER[PAGES[name].run.__module__]):
-    PAGES[_name] = PAGES.pop(_name)  # imports are in the order of the alphabet
+MODULES = (overview, tasks, task, jobs, job, sites, queues, decisions, agents, knobs,
+           past)  # fmt: skip
+_PLACES = {module.__name__: place for place, module in enumerate(MODULES)}
+PAGES = dict(sorted(_ENTERED.items(), key=lambda one: _PLACES[one[1].run.__module__]))

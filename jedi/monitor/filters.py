@@ -22,12 +22,14 @@ TITLE_MOST = 2_000
 NONE = Markup('<span class="none">–</span>')
 
 MOODS: Mapping[str, str] = {
-    **dict.fromkeys(("done", "finished", "ready", "online", "healthy", "yes"), "good"),
+    **dict.fromkeys(("done", "finished", "ready", "online", "healthy", "yes", "active",
+                     "gained", "kept"), "good"),
     **dict.fromkeys(("running", "scouting", "transferring", "merging", "starting", "sent",
                      "staging", "passed"), "busy"),
     **dict.fromkeys(("failed", "broken", "aborted", "exhausted", "cancelled", "closed", "offline",
-                     "lost", "no"), "bad"),
-    **dict.fromkeys(("pending", "throttled", "holding", "paused", "brokeroff", "asleep"), "slow"),
+                     "lost", "no", "page", "silent", "refused"), "bad"),
+    **dict.fromkeys(("pending", "throttled", "holding", "paused", "brokeroff", "asleep",
+                     "ticket", "test", "standby"), "slow"),
 }  # fmt: skip
 """The mood of a status; a page shows it by a colour and by a sign, for those who see no colours."""
 

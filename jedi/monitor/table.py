@@ -51,7 +51,7 @@ class Ask:
     call: Call
     check: Callable[[Operation, dict[str, Any]], dict[str, Any]]
 
-    def __call__(self, name: str, **arguments: Any) -> Any:
+    def __call__(self, name: str, /, **arguments: Any) -> Any:
         """The answer of an operation that changes nothing, as its own types. Raises as it does."""
         operation = TABLE[name]
         if operation.changes:

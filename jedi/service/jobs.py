@@ -21,12 +21,15 @@ from jedi.service.results import Printed
 from jedi.spec.conditions import parse_conditions
 from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
-from jedi.taskbuffer.jobs import job_ends, merging, moving, one_job
+from jedi.taskbuffer.jobs import job_ends, job_figures, merging, moving, one_job
 from jedi.taskbuffer.jobs import jobs as job_rows
 from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.job_figures import JobFigures
 from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, OwnedJob, UsedFile
+from jedi.taskbuffer.reports import found_jobs, job_listings
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, kinds
 from jedi.taskbuffer.reports.event_listings import StatusRanges
+from jedi.taskbuffer.reports.found_jobs import FoundJob
 from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.users import users
 
@@ -51,7 +54,7 @@ POSSIBLE: Mapping[str, Sequence[str]] = {
 class JobDetails:
     """A job with the command of its payload (None: removed), its files, its history, the resources
     that it held, the attempts that replace it now, itself or later ones, and the numbers of its
-    ranges of events in each status (of a merge job: of those of its job set)."""
+    ranges of events in each status (of a merge job: of those of its job set); its figures."""
 
     job: OneJob
     command: str | None
@@ -60,6 +63,7 @@ class JobDetails:
     steps: list[JobStep]
     allocations: list[Allocation]
     ranges: list[StatusRanges]
+    figures: JobFigures
 
 
 def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
@@ -73,12 +77,16 @@ def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
 def show(tx: Connection, panda_id: int) -> JobDetails:
     """Return a job in detail; NotFound if there is none."""
     [job] = get(tx, [panda_id])
-    latest = [one.panda_id for one in tasks.descendants(tx, job.jedi_task_id, panda_id)]
+    latest = job_listings.standing(tx, job.jedi_task_id, panda_id)
     steps = one_job.steps(tx, panda_id)
     held = one_job.allocations(tx, panda_id)
     used = one_job.files(tx, panda_id)
     ranges = events.of_job(tx, job.jedi_task_id, panda_id)
-    return JobDetails(job, one_job.command(tx, panda_id), used, latest, steps, held, ranges)
+    figures = job_figures.figures(tx, panda_id)
+    if figures is None:
+        raise NotFound(f"There is no job {panda_id}.", panda_id=panda_id)
+    return JobDetails(job, one_job.command(tx, panda_id), used, latest, steps, held, ranges,
+                      figures)  # fmt: skip
 
 
 def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:
@@ -133,6 +141,36 @@ def owned(
     (spec/conditions.py); `before`: only smaller ids. BadInput."""
     conditions = parse_conditions(where, kinds(JOB_FIELDS))
     return one_job.owned(tx, user_name, statuses, limit, conditions, before)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJobs:
+    """Jobs that meet conditions, the newest first, and the number of ids that were looked at.
+    `before`: where the search goes on; None: it has seen all jobs."""
+
+    jobs: list[FoundJob]
+    looked_at: int
+    before: int | None
+
+
+def search(
+    tx: Connection,
+    statuses: Sequence[str] | None,
+    where: Sequence[str],
+    before: int | None,
+    limit: int,
+) -> FoundJobs:
+    """Search the jobs of all tasks and users, from the newest, or those before an id. A call looks
+    at LOOKED_AT ids at most. BadInput."""
+    conditions = parse_conditions(where, kinds(JOB_FIELDS))
+    all_ids = found_jobs.span(tx)
+    if all_ids.newest is None or all_ids.oldest is None:
+        return FoundJobs([], 0, None)
+    newest = min(all_ids.newest, before - 1 if before else all_ids.newest)
+    oldest = max(newest - found_jobs.LOOKED_AT, all_ids.oldest - 1)
+    found = found_jobs.search(tx, newest, oldest, statuses, conditions, limit)
+    end = found[-1].panda_id if len(found) == limit else oldest + 1
+    return FoundJobs(found, max(newest + 1 - end, 0), end if end > all_ids.oldest else None)
 
 
 def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:

@@ -95,15 +95,19 @@ def find(
     ids: Sequence[int] | None = None,
     begins: str = "",
     before: int | None = None,
+    after: int | None = None,
     where: Sequence[str] = (),
     limit: int = MOST_ROWS,
+    unit_s: float | None = None,
 ) -> list[TaskSummary]:
     """Return tasks, newest first. `*` in a name matches anything; `begins`: digits with which ids
-    begin; `before`: only smaller ids; `where`: conditions (spec/conditions.py). BadInput."""
+    begin; `before`: only smaller ids; `after`: those that follow this id; `where`: conditions
+    (spec/conditions.py); `unit_s`: the knob throttle.unit_s, if it is known. BadInput."""
     conditions = parse_conditions(where, kinds(TASK_FIELDS))
-    unit_s = knobs.load(tx)["throttle.unit_s"]
+    if unit_s is None:
+        unit_s = knobs.load(tx)["throttle.unit_s"]
     return listings.tasks(tx, limit, user_name, name, statuses, ids, begins, before, conditions,
-                          unit_s=unit_s)  # fmt: skip
+                          after=after, unit_s=unit_s)  # fmt: skip
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
@@ -126,9 +130,9 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
     )
 
 
-def get(tx: Connection, jedi_task_id: int) -> TaskSummary:
+def get(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> TaskSummary:
     """A task at a glance; NotFound if there is none."""
-    for task in find(tx, ids=[jedi_task_id]):
+    for task in find(tx, ids=[jedi_task_id], unit_s=unit_s):
         return task
     raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
 

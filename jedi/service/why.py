@@ -26,7 +26,7 @@ from jedi.taskbuffer.events import jumbo, jumbo_jobs
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import why_facts
 from jedi.taskbuffer.reports.why_facts import LastDecision, RefusedSite, TaskFacts
-from jedi.taskbuffer.scheduling import queues, shares, throttling, turns
+from jedi.taskbuffer.scheduling import queues, throttling, turns
 from jedi.taskbuffer.scheduling.turns import Stopped
 from jedi.throttler.decide import Skip, Throttle
 
@@ -91,30 +91,30 @@ class TaskHold:
     remedy: str | None = None
 
 
-def why(tx: Connection, jedi_task_id: int) -> TaskHold:
+def why(tx: Connection, jedi_task_id: int, settings: Knobs | None = None) -> TaskHold:
     """Return the reason that holds a task; NotFound if there is none."""
-    settings = knobs.load(tx)
+    settings = settings or knobs.load(tx)
     row = why_facts.facts(tx, jedi_task_id, settings.throttle.unit_s)
     if row is None:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
     code, detail, found = _hold(tx, row, settings)
-    if code != "ended" and (jumbo := why_facts.jumbo_reason(tx, jedi_task_id)):
+    behind = why_facts.background(tx, jedi_task_id)
+    if code != "ended" and (jumbo := behind.jumbo):
         detail = f"{detail or ''} Jumbo jobs: {jumbo.sentence}".strip()
         found = {**found, "jumbo": jumbo.code}
-    if code != "ended" and row.event_service and (end := why_facts.last_end(tx, jedi_task_id)):
+    if code != "ended" and row.event_service and (end := behind.end):
         detail = f"{detail or ''} Consumer {end.panda_id} ({end.code}): {end.sentence}".strip()
         found = {**found, "consumer": end.panda_id, "consumer_end": end.code}
-    if code != "ended" and row.event_service and (s := why_facts.waiting_set(tx, jedi_task_id)):
+    if code != "ended" and row.event_service and (s := behind.job_set):
         detail = f"{detail or ''} Job set {s.jobset_id}: {s.sentence}".strip()
         found = {**found, "jobset": s.jobset_id, "jobset_waits": s.code}
-    if row.event_service and (n := why_facts.waiting_files(tx, jedi_task_id)):
+    if row.event_service and (n := row.files_awaited):
         said = f"Input files that wait for a site: {n}; jumbo jobs may process their events."
         detail = f"{detail or ''} {said}".strip()
         found = {**found, "files_waiting_co_jumbo": n}
     if code != "ended" and row.event_service and (lack := _jumbo_lack(tx, jedi_task_id, settings)):
         detail = f"{detail or ''} {' '.join(lack.values())}".strip()
         found = {**found, "jumbo_lack": [*lack]}
-    decision = why_facts.last_decision(tx, jedi_task_id)
     helps = REASONS.get(row.reason_code or "") if code == "problem" else None
     times = [row.rest_over or row.next_run_at, row.next_period if code == "period" else None]
     ahead = min((at for at in times if at and at > row.now), default=None)
@@ -127,9 +127,7 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
         since=_since(row, code),
         next_try=None if code in ("ended", "running") else ahead,
         facts=found,
-        brokerage=explain(decision, why_facts.refusals(tx, decision.decision_id))
-        if decision
-        else None,
+        brokerage=explain(behind.decision, behind.refused) if behind.decision else None,
         remedy=helps,
     )
 
@@ -241,10 +239,9 @@ def _generation(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
     order = [one for one in turns.in_order(tx, MOST_AHEAD, stopped) if not one.stopped]
     places = {one.jedi_task_id: place for place, one in enumerate(order)}
     ahead = places.get(row.jedi_task_id, MOST_AHEAD)
-    share = {one.queue_id: one for one in shares.last(tx)}.get(row.workqueue_id or 0)
     found = {"ahead": ahead, "share": row.gshare, "priority": row.priority,
-             **({"usage": share.usage, "allocation": share.allocation, "ratio": share.ratio}
-                if share else {})}  # fmt: skip
+             **({"usage": row.usage, "allocation": row.allocation, "ratio": row.ratio}
+                if row.shared else {})}  # fmt: skip
     if row.next_run_at and row.next_run_at > row.now:
         return BY_REASON.get(row.reason_code or "", "in_turn"), row.reason, found
     if ahead >= settings.jobgen.batch:

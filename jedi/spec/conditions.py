@@ -14,6 +14,7 @@ from jedi.core.suggest import suggest
 
 FieldKind = Literal["text", "number", "time"]
 _FORM = re.compile(r"\s*(\w+)\s*(!=|!~|<=|>=|=|~|<|>)(.*)", re.DOTALL)
+_NEXT = re.compile(r"[\s;&]+(?=\w+\s*(?:!=|!~|<=|>=|=|~|<|>))")
 _OPERATORS: Mapping[FieldKind, tuple[str, ...]] = {
     "text": ("=", "!=", "~", "!~"),
     "number": ("=", "!=", "<", "<=", ">", ">="),
@@ -31,6 +32,12 @@ class Condition:
     field: str
     operator: str
     values: tuple[Any, ...]
+
+
+def split_conditions(text: str) -> list[str]:
+    """The conditions of one line: a new one begins with each FIELD OPERATOR after a blank, so that
+    values may hold blanks."""
+    return [part for one in _NEXT.split(text) if (part := one.strip(" \t\r\n;&"))]
 
 
 def parse_conditions(texts: Sequence[str], fields: Mapping[str, FieldKind]) -> list[Condition]:

@@ -58,9 +58,11 @@ def test_live_and_archived_jobs_are_counted_together(engine: Engine) -> None:
     with engine.begin() as tx:
         found = tasks.show(tx, 5)
     assert found.jobs == {"failed": 3, "finished": 3, "running": 1}
+    seen = [(one.first_seen, one.last_seen) for one in found.failures]
+    assert all(first <= last for first, last in seen)
     assert found.failures == [
-        FailureCause("payload_exit", "payload", 3, 2, 3, "newer"),
-        FailureCause("stagein_missing", "payload", None, 1, 4, "gone"),
+        FailureCause("payload_exit", "payload", 3, 2, 3, "newer", *seen[0], None),
+        FailureCause("stagein_missing", "payload", None, 1, 4, "gone", *seen[1], None),
     ]
     # merges have no forecast; 1200 s is the most of a first attempt; 0 MB of disk: no limit
     assert found.forecasts == [

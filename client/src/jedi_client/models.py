@@ -132,6 +132,119 @@ class AttributeChange(Value):
 
 
 @dataclass(eq=False, repr=False)
+class AgentStatus(Value):
+    """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
+    processes of this host do not count. Without any, it may be `asleep`: its supervisor looks for
+    its work. It is healthy if the latest heartbeat is no older than a
+    lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
+    to others."""
+
+    agent: str
+    healthy: bool
+    asleep: bool
+    processes: int
+    age_s: float | None
+    rss_kb: int
+    items: int
+    last_error: str | None
+    heartbeat_at: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class HeldTasks(Value):
+    """Live tasks of a work queue (empty: none) in a status for a reason (a code of docs/reasons.md,
+    or empty). `hold` is what holds them as far as the tasks alone decide it, a code of docs/why.md;
+    empty: their jobs do. `since`: the first of them came to its status."""
+
+    queue_name: str
+    status: str
+    reason: str
+    hold: str
+    sentence: str
+    tasks: int
+    since: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class SiteLoad(Value):
+    """A site: its slots and their cores, its pilots that have not ended, its live jobs by status,
+    and the jobs that reached a status there in the last 24 hours. `trouble`: the reason for no
+    pilots, or for fewer."""
+
+    site: str
+    status: str
+    n_slots: int
+    cores: int
+    submitter: str
+    last_pilot: datetime | None
+    comment: str | None
+    pilots_running: int
+    pilots_submitted: int
+    trouble: str | None
+    jobs: dict[str, int]
+    n_running: int
+    n_waiting: int
+    cores_running: int
+    reached: dict[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class HourlyJobs(Value):
+    """Jobs that reached a status within the hour that begins at `hour`, by status: running
+    (started), finished, failed, closed, cancelled."""
+
+    hour: datetime
+    jobs: dict[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class ShareSummary(Value):
+    """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
+    alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
+
+    queue_id: int
+    queue_name: str
+    queue_share: int | None
+    stretchable: int | None
+    active: bool
+    entitlement: float | None
+    allocation: float | None
+    usage: float | None
+    demand: float | None
+    ratio: float | None
+    computed_at: datetime
+
+
+@dataclass(eq=False, repr=False)
+class Alert(Value):
+    """A state that somebody should look at: `page`: at once. `kind` and `subject` name the thing
+    (an agent, a site, tasks); `since`: the time of its last good sign, if it is known."""
+
+    code: str
+    severity: Literal["page", "ticket"]
+    kind: str
+    subject: str
+    sentence: str
+    remedy: str
+    since: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class SystemFigures(Value):
+    """The whole system: agents, tasks and jobs by status, tasks by what holds them, sites, the
+    rates of the last 24 hours, shares against use, alerts."""
+
+    agents: list[AgentStatus]
+    tasks: dict[str, int]
+    jobs: dict[str, int]
+    held: list[HeldTasks]
+    sites: list[SiteLoad]
+    rates: list[HourlyJobs]
+    shares: list[ShareSummary]
+    alerts: list[Alert]
+
+
+@dataclass(eq=False, repr=False)
 class OwnedJob(Value):
     """A job of a user among those of all tasks."""
 
@@ -252,24 +365,6 @@ class WorkQueueSummary(Value):
 
 
 @dataclass(eq=False, repr=False)
-class ShareSummary(Value):
-    """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
-    alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
-
-    queue_id: int
-    queue_name: str
-    queue_share: int | None
-    stretchable: int | None
-    active: bool
-    entitlement: float | None
-    allocation: float | None
-    usage: float | None
-    demand: float | None
-    ratio: float | None
-    computed_at: datetime
-
-
-@dataclass(eq=False, repr=False)
 class Taken(Value):
     """The tasks of a work queue: its own now, and those for which its criteria hold (a task goes to
     the first such queue by order)."""
@@ -297,6 +392,30 @@ class Turn(Value):
     priority: int
     reason: str
     next_run_at: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class CountedRefusals(Value):
+    """Decisions that refused a site for a reason; for `only` of them it was the only one. The
+    sentence and the number are of the latest of them, if one site was asked for."""
+
+    site: str
+    code: str
+    refusals: int
+    only: int | None
+    sentence: str
+    remedy: str
+    latest: datetime | None
+    decision_id: int | None
+
+
+@dataclass(eq=False, repr=False)
+class RefusalReport(Value):
+    """Refusals of sites in so many `decisions`, the newest ones, of which `since` is the first."""
+
+    decisions: int
+    since: datetime | None
+    refusals: list[CountedRefusals]
 
 
 @dataclass(eq=False, repr=False)
@@ -372,24 +491,6 @@ class SiteSummary(Value):
     endpoints: list[str]
     lastpilot: datetime | None
     comment: str | None
-
-
-@dataclass(eq=False, repr=False)
-class AgentStatus(Value):
-    """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
-    processes of this host do not count. Without any, it may be `asleep`: its supervisor looks for
-    its work. It is healthy if the latest heartbeat is no older than a
-    lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
-    to others."""
-
-    agent: str
-    healthy: bool
-    asleep: bool
-    processes: int
-    age_s: float | None
-    rss_kb: int
-    items: int
-    last_error: str | None
 
 
 @dataclass(eq=False, repr=False)
@@ -868,6 +969,42 @@ class Replay(Value):
     chosen: tuple[tuple[str, float], ...]
     differences: tuple[SiteDifference, ...]
     sites: tuple[SiteView, ...]
+
+
+@dataclass(eq=False, repr=False)
+class CriterionFigures(Value):
+    """A reason for which a decision refused a site: the observed figure and the limit (None:
+    infinite, or none), and the same in words."""
+
+    code: str
+    observed: float | None
+    limit: float | None
+    unit: str
+    sentence: str
+    lasting: bool
+
+
+@dataclass(eq=False, repr=False)
+class DecidedSite(Value):
+    """A site in a decision: its place among the chosen ones and its weight (None: it was not
+    chosen), and every reason against it."""
+
+    site: str
+    place: int | None
+    weight: float | None
+    reasons: tuple[CriterionFigures, ...]
+
+
+@dataclass(eq=False, repr=False)
+class DecisionRecord(Value):
+    """A decision as it was recorded: chosen sites, best first, then the refused ones. `replayable`:
+    its snapshot is still kept."""
+
+    decision_id: int
+    jedi_task_id: int
+    broker: str
+    replayable: bool
+    sites: list[DecidedSite]
 
 
 @dataclass(eq=False, repr=False)

@@ -21,13 +21,16 @@ from jedi_client.models import (
     Changed,
     CheckReport,
     Cleaned,
+    DecisionRecord,
     DecisionSummary,
     DogSummary,
     Draft,
     EndpointSummary,
     FileSummary,
     Forecast,
+    HeldTasks,
     HerdReport,
+    HourlyJobs,
     JobDetails,
     JobFolder,
     JobMetadata,
@@ -48,6 +51,7 @@ from jedi_client.models import (
     PlanWithAlternative,
     Printed,
     Recovered,
+    RefusalReport,
     RegistryLease,
     Replay,
     ResplitUnits,
@@ -55,12 +59,14 @@ from jedi_client.models import (
     Setting,
     ShareSummary,
     SiteAttribute,
+    SiteLoad,
     SiteReport,
     SiteSummary,
     Step,
     StoredDataset,
     Submitted,
     SubmittedUnits,
+    SystemFigures,
     SystemOverview,
     Taken,
     TaskDetails,
@@ -214,6 +220,17 @@ class Client(Transport):
             {},
             {"text": text, "comment": comment, "dry_run": dry_run},
             list[AttributeChange],
+        )
+
+    def system_figures(
+        self,
+    ) -> SystemFigures:
+        """Show the whole system in figures: agents, tasks and jobs, sites, rates, shares, alerts."""
+        return self.call(
+            "GET", "/v1/figures",
+            {},
+            {},
+            SystemFigures,
         )
 
     def job_list(
@@ -387,6 +404,17 @@ class Client(Transport):
             list[WorkQueueSummary],
         )
 
+    def queue_flow(
+        self,
+    ) -> list[QueueFlow]:
+        """Count the cores of live jobs by share, work queue and site."""
+        return self.call(
+            "GET", "/v1/queues/flow",
+            {},
+            {},
+            list[QueueFlow],
+        )
+
     def queue_import(
         self,
         *,
@@ -410,6 +438,17 @@ class Client(Transport):
             {},
             {},
             list[ShareSummary],
+        )
+
+    def queue_tasks(
+        self,
+    ) -> list[HeldTasks]:
+        """Count the live tasks by work queue, status and reason, with what holds them."""
+        return self.call(
+            "GET", "/v1/queues/tasks",
+            {},
+            {},
+            list[HeldTasks],
         )
 
     def queue_test(
@@ -436,6 +475,34 @@ class Client(Transport):
             {},
             {"limit": limit},
             list[Turn],
+        )
+
+    def system_rates(
+        self,
+        *,
+        hours: int = 24,
+        site: str | None = None,
+    ) -> list[HourlyJobs]:
+        """List the jobs that started and ended in each of the last hours, at all sites or at one."""
+        return self.call(
+            "GET", "/v1/rates",
+            {},
+            {"hours": hours, "site": site},
+            list[HourlyJobs],
+        )
+
+    def site_refusals(
+        self,
+        *,
+        site: str | None = None,
+        hours: int = 24,
+    ) -> RefusalReport:
+        """Count the refusals of sites by brokers' criteria in the newest decisions of some hours; `site`: of one site, with figures of the latest."""
+        return self.call(
+            "GET", "/v1/refusals",
+            {},
+            {"site": site, "hours": hours},
+            RefusalReport,
         )
 
     def registry_list(
@@ -510,6 +577,17 @@ class Client(Transport):
             {},
             {},
             list[SiteAttribute],
+        )
+
+    def site_loads(
+        self,
+    ) -> list[SiteLoad]:
+        """List the sites with their slots, pilots, jobs by status, and ends of jobs in 24 hours."""
+        return self.call(
+            "GET", "/v1/site-loads",
+            {},
+            {},
+            list[SiteLoad],
         )
 
     def site_list(
@@ -1183,6 +1261,18 @@ class Client(Transport):
             Replay,
         )
 
+    def decision_sites(
+        self,
+        decision_id: int,
+    ) -> DecisionRecord:
+        """Show a decision site by site: weights of the chosen ones, every reason against the others."""
+        return self.call(
+            "GET", "/v1/decisions/{decision_id}/sites",
+            {"decision_id": decision_id},
+            {},
+            DecisionRecord,
+        )
+
     def dog_run(
         self,
         dog: str,
@@ -1457,6 +1547,20 @@ class Client(Transport):
             {"site": site},
             {"settings": settings, "comment": comment, "dry_run": dry_run},
             list[AttributeChange],
+        )
+
+    def site_pilots(
+        self,
+        site: str,
+        *,
+        limit: int = 100,
+    ) -> list[SitePilot]:
+        """List the pilots of a site that have not ended, the newest first, with their batch ids."""
+        return self.call(
+            "GET", "/v1/sites/{site}/pilots",
+            {"site": site},
+            {"limit": limit},
+            list[SitePilot],
         )
 
     def site_create_token(

@@ -35,6 +35,21 @@ def owned(
     return jobs.owned(call.tx, user or call.who, status, limit, where or (), before)
 
 
+@operation("job.search", "GET", "/v1/jobs/search", ANYBODY)
+def search(
+    call: Call,
+    status: list[str] | None = None,
+    where: Conditions = None,
+    before: TaskId | None = None,
+    limit: MostRows = 100,
+) -> jobs.FoundJobs:
+    """Search the jobs of all tasks and users, the newest first. `where`: conditions such as
+    user=ana, site~CERN*, exit!=0. A call looks at 100,000 ids at most: ask again with `before` of
+    its answer."""
+    must_be_known("status", status, JOB.states, "no such status of a job")
+    return jobs.search(call.tx, status, where or (), before, limit)
+
+
 @operation("job.look", "GET", "/v1/jobs/look", ANYBODY)
 def look(call: Call, panda_ids: IdsInQuery) -> list[OneJob]:
     """Show jobs at a glance."""

@@ -49,14 +49,17 @@ def find(
     begins: str = "",
     where: Conditions = None,
     before: TaskId | None = None,
+    after: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[TaskSummary]:
     """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which
     ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*,
-    since>2026-11-01; `before`: the last id of the page before."""
+    since>2026-11-01; `before`: the last id of the page before; `after`: the first id of the page
+    behind it, on the way back."""
     must_be_known("status", status, TASK_STATES, "no such status")
     return tasks.find(call.tx, user_name=user, name=name, statuses=status, begins=begins,
-                      where=where or (), before=before, limit=limit)  # fmt: skip
+                      where=where or (), before=before, after=after, limit=limit,
+                      unit_s=call.knobs.throttle.unit_s)  # fmt: skip
 
 
 @operation("task.show", "GET", "/v1/tasks/{jedi_task_id}", ANYBODY)
@@ -138,7 +141,7 @@ def history(call: Call, jedi_task_id: TaskId) -> list[Step]:
 @operation("task.why", "GET", "/v1/tasks/{jedi_task_id}/why", ANYBODY)
 def why(call: Call, jedi_task_id: TaskId) -> reasons.TaskHold:
     """Show the reason why a task waits, or why it ended."""
-    return reasons.why(call.tx, jedi_task_id)
+    return reasons.why(call.tx, jedi_task_id, call.knobs)
 
 
 @operation("task.at", "GET", "/v1/tasks/{jedi_task_id}/at", ANYBODY)

@@ -16,25 +16,32 @@ from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 
+TAIL_CHARACTERS = 2_000
+"""Characters of the log that is shown beside a cause of failures."""
+
 _UNSUCCESSFUL = "j.status <> 'finished'"
 """The condition of an index on archived jobs, most of which have finished."""
 _CAUSES = f"""
-SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id
+SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
+  min(statechangetime) AS first_seen, max(statechangetime) AS last_seen
 FROM {{table}} j WHERE jeditaskid = :task AND status = 'failed' AND {_UNSUCCESSFUL}
 GROUP BY error_code, error_source, exit_code
 """
-_FAILURES = text(f"""
+FAILURES = f"""
 SELECT error_code, error_source, exit_code, CAST(c.jobs AS bigint) AS jobs, c.panda_id,
-  j.error_diag
+  j.error_diag, c.first_seen, c.last_seen, right(t.stderr_tail, {TAIL_CHARACTERS}) AS stderr_tail
 FROM (
-  SELECT error_code, error_source, exit_code, sum(jobs) AS jobs, max(panda_id) AS panda_id
+  SELECT error_code, error_source, exit_code, sum(jobs) AS jobs, max(panda_id) AS panda_id,
+    min(first_seen) AS first_seen, max(last_seen) AS last_seen
   FROM ({_CAUSES.format(table="jedi_jobs")} UNION ALL
     {_CAUSES.format(table="jedi_jobs_archived")}) b
-  GROUP BY error_code, error_source, exit_code) c,
-  LATERAL (SELECT error_diag FROM {all_jobs("pandaid, error_diag")} j
+  GROUP BY error_code, error_source, exit_code) c
+  CROSS JOIN LATERAL (SELECT error_diag FROM {all_jobs("pandaid, error_diag")} j
     WHERE j.pandaid = c.panda_id OFFSET 0) j
+  LEFT JOIN jedi_job_tail t ON t.pandaid = c.panda_id
 ORDER BY c.jobs DESC, c.panda_id
-""")
+"""
+_FAILURES = text(FAILURES)
 
 
 _JOB = """
@@ -90,7 +97,8 @@ def metadata(tx: Connection, jedi_task_id: int, limit: int) -> list[JobMetadata]
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """A cause of failed jobs: how many, and the latest of them."""
+    """A cause of failed jobs: how many, and the latest of them, with the end of its stderr; the
+    times at which the first and the last one failed."""
 
     error_code: str | None
     error_source: str | None
@@ -98,6 +106,9 @@ class FailureCause:
     jobs: int
     panda_id: int
     error_diag: str | None
+    first_seen: datetime
+    last_seen: datetime
+    stderr_tail: str | None
 
 
 def failures(tx: Connection, jedi_task_id: int) -> list[FailureCause]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, TextClause, text
 
@@ -17,6 +17,7 @@ from jedi.core import states
 from jedi.spec.conditions import Condition
 from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.sql_lists import JOB_QUEUED
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.reports.conditions import TASK_FIELDS, where
 from jedi.taskbuffer.scheduling.patterns import like
@@ -34,18 +35,20 @@ _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 SUMMARY = f"""
 SELECT t.jeditaskid AS jedi_task_id, t.reqid AS req_id, t.taskname AS task_name,
   t.username AS user_name, t.status,
-  t.prodsourcelabel AS prod_source_label, t.currentpriority AS priority, t.attemptnr AS attempt_nr,
+  t.prodsourcelabel AS prod_source_label, t.workqueue_id AS queue_id, t.gshare AS share,
+  t.currentpriority AS priority, t.attemptnr AS attempt_nr,
   t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
   t.statechangetime AS state_change_time, t.endtime AS end_time,
   coalesce({THROTTLED_UNTIL}, t.next_run_at) AS next_run_at,
-  d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running,
+  d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running, j.n_jobs_waiting,
   CASE WHEN {BY_EVENTS} THEN 'ranges' ELSE 'files' END AS unit, d.n_events,
   least(d.n_events, CASE WHEN t.eventservice > 0 THEN (
     SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint) FROM jedi_event_zips z
     WHERE z.jeditaskid = t.jeditaskid) END) AS n_events_processed
 FROM jedi_tasks t, LATERAL (
-  SELECT count(*) AS n_jobs_running FROM jedi_jobs o
-  WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL AND o.status = 'running') j,
+  SELECT count(*) FILTER (WHERE o.status = 'running') AS n_jobs_running,
+    count(*) FILTER (WHERE o.status IN ({JOB_QUEUED})) AS n_jobs_waiting
+  FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL) j,
 LATERAL (
   SELECT coalesce(sum(greatest(nfiles, nfilestobeused)), 0)::bigint AS n_files,
     coalesce(sum(nfilesfinished), 0)::bigint AS n_files_finished,
@@ -55,7 +58,7 @@ LATERAL (
 """
 _FIND = f"""
 {SUMMARY} WHERE {{conditions}}
-ORDER BY t.jeditaskid DESC LIMIT :limit
+ORDER BY t.jeditaskid {{order}} LIMIT :limit
 """
 """Completed by what is asked for, and by conditions.where."""
 _ASKED = {
@@ -65,6 +68,7 @@ _ASKED = {
     "ids": "t.jeditaskid = ANY(:ids)",
     "begins": "starts_with(CAST(t.jeditaskid AS text), :begins)",
     "before": "t.jeditaskid < :before",
+    "after": "t.jeditaskid > :after",
 }
 """Only what is asked for stands in the statement: beside `:ids IS NULL OR` a plan that serves any
 value reads all tasks, also to find one."""
@@ -83,6 +87,8 @@ class TaskSummary:
     user_name: str
     status: str
     prod_source_label: str
+    queue_id: int | None
+    share: str | None
     priority: int
     attempt_nr: int
     reason_code: str | None
@@ -95,6 +101,7 @@ class TaskSummary:
     n_files_finished: int
     n_files_failed: int
     n_jobs_running: int
+    n_jobs_waiting: int
     unit: str
     n_events: int | None
     n_events_processed: int | None
@@ -121,32 +128,51 @@ def tasks(
     before: int | None = None,
     conditions: Sequence[Condition] = (),
     *,
+    after: int | None = None,
     unit_s: float,
 ) -> list[TaskSummary]:
     """Tasks with the counts of their master files, newest first; `name` may hold `*`, `begins` is
-    how their ids do; `before`: only smaller ids. `unit_s`: the first rest of throttled ones."""
+    how their ids do; `before`: only smaller ids; `after`: those that follow this id.
+    `unit_s`: the first rest of throttled ones."""
+    sql, values = asked_for(user_name, name, statuses, ids, begins, before, conditions, after)
+    order = "DESC" if after is None else "ASC"
+    values |= {"limit": limit, "unit_s": unit_s}
+    found = rows_of(TaskSummary, tx.execute(_find(sql, order), values))
+    return found if after is None else found[::-1]
+
+
+def asked_for(
+    user_name: str | None = None,
+    name: str | None = None,
+    statuses: Sequence[str] | None = None,
+    ids: Sequence[int] | None = None,
+    begins: str = "",
+    before: int | None = None,
+    conditions: Sequence[Condition] = (),
+    after: int | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """The condition on a task `t` in SQL, and its values."""
     more, given = where(conditions, TASK_FIELDS)
     asked = {"user_name": user_name, "name": name and like(name), "statuses": statuses,
              "ids": None if ids is None else list(ids), "begins": begins or None,
-             "before": before}  # fmt: skip
+             "before": before, "after": after}  # fmt: skip
     asked = {key: value for key, value in asked.items() if value is not None}
-    values = {"limit": limit, "unit_s": unit_s, **asked, **given}
-    parts = [*(_ASKED[key] for key in asked), more]
-    return rows_of(TaskSummary, tx.execute(_find(" AND ".join(parts)), values))
+    return " AND ".join([*(_ASKED[key] for key in asked), more]), {**asked, **given}
 
 
 @lru_cache(maxsize=256)
-def _find(conditions: str) -> TextClause:
-    return text(_FIND.format(conditions=conditions))
+def _find(conditions: str, order: str) -> TextClause:
+    return text(_FIND.format(conditions=conditions, order=order))
 
 
-_DATASETS = text("""
+DATASETS = """
 SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, masterid AS master_id,
   streamname AS stream_name, nfiles AS n_files, nfilestobeused AS n_files_to_be_used,
   nfilesused AS n_files_used, nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
   nfilesmissing AS n_files_missing, nfileswaiting AS n_files_waiting, attributes
 FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
-""")
+"""
+_DATASETS = text(DATASETS)
 _FILES = text(f"""
 SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
   c.checksum AS adler32, c.guid, c.nevents AS n_events, c.startevent AS start_event,
@@ -169,7 +195,7 @@ FROM jedi_tasks_statuslog WHERE jeditaskid = :task ORDER BY log_id
 """)
 
 
-_MEASURED = text(f"""
+MEASURED = f"""
 SELECT m.name, m.value, m.unit
 FROM jedi_tasks t, LATERAL (VALUES
   (1, 'cpuTime', t.cputime, t.cputimeunit), (2, 'ramCount', t.ramcount, t.ramunit),
@@ -180,7 +206,8 @@ FROM jedi_tasks t, LATERAL (VALUES
 ) m(place, name, value, unit)
 WHERE t.jeditaskid = :task AND t.rules ->> 'use_scout' = '{SCOUTED}' AND m.value IS NOT NULL
 ORDER BY m.place
-""")
+"""
+_MEASURED = text(MEASURED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
+from jedi.taskbuffer.db.together import read_parts, together
 from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
@@ -41,15 +43,17 @@ SELECT t.jeditaskid AS jedi_task_id, t.status, t.reason_code, t.reason_facts,
   t.errordialog AS reason, t.statechangetime AS state_change_time, t.frozentime AS frozen_time,
   t.next_run_at, {THROTTLED_UNTIL} AS rest_over, t.nextperiod AS next_period, t.workqueue_id,
   t.resource_type, t.gshare, t.eventservice AS event_service, {PRIORITY} AS priority,
-  jedi_now() AS now, f.waiting AS files_waiting, coalesce(t.rules ->> 'use_scout', '') AS scout,
+  jedi_now() AS now, f.waiting AS files_waiting, f.awaited AS files_awaited,
+  coalesce(t.rules ->> 'use_scout', '') AS scout,
   t.prodsourcelabel AS label, j.at_site, j.activated, j.throttled, j.moving, j.merging, j.held,
   j.jobs_since, j.recoverable, j.sites, j.too_large, p.last_pilot, m.troubles,
-  ARRAY(SELECT DISTINCT rule_id FROM {OPEN_RULES} ORDER BY rule_id) AS open_rules
-FROM jedi_tasks t, LATERAL (
-  SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0)::bigint
-    AS waiting
-  FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-    AND d.type IN ({JOB_MAKING_TYPES})) f, LATERAL (
+  ARRAY(SELECT DISTINCT rule_id FROM {OPEN_RULES} ORDER BY rule_id) AS open_rules,
+  q.queue_id IS NOT NULL AS shared, q.usage, q.allocation, q.ratio
+FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, LATERAL (
+  SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing))
+      FILTER (WHERE d.type IN ({JOB_MAKING_TYPES})), 0)::bigint AS waiting,
+    CAST(coalesce(sum(nfileswaiting), 0) AS bigint) AS awaited
+  FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL) f, LATERAL (
   SELECT {_number(f"status IN ({JOB_AT_SITE})")} AS at_site,
     {_number(_ACTIVATED)} AS activated,
     {_number(f"status = 'throttled' AND {_FREE}")} AS throttled,
@@ -73,7 +77,8 @@ WHERE t.jeditaskid = :task
 
 
 class TaskFacts(NamedTuple):
-    """All that the diagnosis of a task needs."""
+    """All that the diagnosis of a task needs. `files_awaited`: input files that wait for real
+    co-jumbo jobs; `shared`: its work queue has a share, with this use."""
 
     jedi_task_id: int
     status: str
@@ -92,6 +97,7 @@ class TaskFacts(NamedTuple):
     priority: int
     now: datetime
     files_waiting: int
+    files_awaited: int
     scout: str
     label: str | None
     at_site: int
@@ -107,6 +113,10 @@ class TaskFacts(NamedTuple):
     last_pilot: datetime
     troubles: list[str]
     open_rules: list[int]
+    shared: bool
+    usage: float | None
+    allocation: float | None
+    ratio: float | None
 
 
 def facts(tx: Connection, task_id: int, unit_s: float) -> TaskFacts | None:
@@ -115,13 +125,13 @@ def facts(tx: Connection, task_id: int, unit_s: float) -> TaskFacts | None:
     return row_of(TaskFacts, tx.execute(_TASK, {"task": task_id, "unit_s": unit_s}))
 
 
-_LAST_END = text("""
+_LAST_END = """
 SELECT c.pandaid AS panda_id, l.reason_code AS code, coalesce(l.reason, '') AS sentence
 FROM jedi_consumers c JOIN jedi_jobs_statuslog l USING (pandaid)
 WHERE c.jeditaskid = :task AND l.reason_code <> 'generated'
   AND (l.agent = 'EventService' OR l.status = 'failed')
 ORDER BY l.log_id DESC LIMIT 1
-""")
+"""
 
 
 class LastConsumerEnd(NamedTuple):
@@ -132,15 +142,10 @@ class LastConsumerEnd(NamedTuple):
     sentence: str
 
 
-def last_end(tx: Connection, task_id: int) -> LastConsumerEnd | None:
-    """The last end of a consumer of the task's events; None: none has ended."""
-    return row_of(LastConsumerEnd, tx.execute(_LAST_END, {"task": task_id}))
-
-
-_WAITING_SET = text("""
+_WAITING_SET = """
 SELECT jobsetid AS jobset_id, wait_code AS code, wait_reason AS sentence FROM jedi_jobsets
 WHERE jeditaskid = :task AND ended_at IS NULL AND wait_code IS NOT NULL ORDER BY jobsetid LIMIT 1
-""")
+"""
 
 
 class WaitingSet(NamedTuple):
@@ -151,30 +156,14 @@ class WaitingSet(NamedTuple):
     sentence: str
 
 
-def waiting_set(tx: Connection, task_id: int) -> WaitingSet | None:
-    """The first job set of a task whose merge has to wait; None: there is none."""
-    return row_of(WaitingSet, tx.execute(_WAITING_SET, {"task": task_id}))
-
-
-_WAITING_FILES = text("""
-SELECT CAST(coalesce(sum(nfileswaiting), 0) AS bigint) FROM jedi_datasets
-WHERE jeditaskid = :task AND masterid IS NULL
-""")
-
-
-def waiting_files(tx: Connection, task_id: int) -> int:
-    """The input files of a task that wait for real co-jumbo jobs."""
-    return int(tx.scalar(_WAITING_FILES, {"task": task_id}) or 0)
-
-
-_LAST_DECISION = text("""
+_LAST_DECISION = """
 SELECT d.decision_id, d.broker, d.creationtime AS creation_time, d.chosen, d.need
 FROM jedi_broker_decisions d, (
 SELECT seed FROM jedi_broker_decisions WHERE jeditaskid = :task AND broker <> 'jumbo_dog'
 ORDER BY decision_id DESC LIMIT 1) l
 WHERE d.jeditaskid = :task AND d.seed = l.seed AND d.broker <> 'jumbo_dog'
 ORDER BY (d.outcome = 'none') DESC, d.decision_id DESC LIMIT 1
-""")
+"""
 
 
 class LastDecision(NamedTuple):
@@ -187,16 +176,10 @@ class LastDecision(NamedTuple):
     need: Any
 
 
-def last_decision(tx: Connection, task_id: int) -> LastDecision | None:
-    """The last decision of a broker about a task: of several datasets the last that has no site, if
-    one has none. Decisions of one claim have one seed."""
-    return row_of(LastDecision, tx.execute(_LAST_DECISION, {"task": task_id}))
-
-
-_JUMBO_REASON = text("""
+_JUMBO_REASON = """
 SELECT need ->> 'code' AS code, need ->> 'sentence' AS sentence FROM jedi_broker_decisions
 WHERE jeditaskid = :task AND broker = 'jumbo_dog' ORDER BY decision_id DESC LIMIT 1
-""")
+"""
 
 
 class JumboReason(NamedTuple):
@@ -204,11 +187,6 @@ class JumboReason(NamedTuple):
 
     code: str
     sentence: str
-
-
-def jumbo_reason(tx: Connection, task_id: int) -> JumboReason | None:
-    """The last decision of the JumboWatchDog about a task; None: it made none."""
-    return row_of(JumboReason, tx.execute(_JUMBO_REASON, {"task": task_id}))
 
 
 _DECISION = text("""
@@ -222,10 +200,11 @@ def decision(tx: Connection, decision_id: int) -> LastDecision | None:
     return row_of(LastDecision, tx.execute(_DECISION, {"id": decision_id}))
 
 
-_REFUSALS = text("""
+_REFUSED = """
 SELECT site, codes, observed, limits FROM jedi_broker_reasons
-WHERE decision_id = :id ORDER BY site
-""")
+WHERE decision_id = {decision} ORDER BY site
+"""
+_REFUSALS = text(_REFUSED.format(decision=":id"))
 
 
 class RefusedSite(NamedTuple):
@@ -240,3 +219,36 @@ class RefusedSite(NamedTuple):
 def refusals(tx: Connection, decision_id: int) -> list[RefusedSite]:
     """The sites that a decision refused, with every reason."""
     return rows_of(RefusedSite, tx.execute(_REFUSALS, {"id": decision_id}))
+
+
+_BACKGROUND = text(together({
+    "decision": _LAST_DECISION,
+    "refusals": _REFUSED.format(decision=f"(SELECT decision_id FROM ({_LAST_DECISION}) l)"),
+    "jumbo": _JUMBO_REASON, "end": _LAST_END, "set": _WAITING_SET,
+}))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """The background of a task's hold. `decision`: the last one of a broker (of several datasets
+    the last that has no site, if one has none; decisions of one claim have one seed), with the
+    sites that it `refused`; `jumbo`: the last one of the JumboWatchDog; `end`: the last end of a
+    consumer of events; `job_set`: the first job set whose merge has to wait."""
+
+    decision: LastDecision | None
+    refused: list[RefusedSite]
+    jumbo: JumboReason | None
+    end: LastConsumerEnd | None
+    job_set: WaitingSet | None
+
+
+def background(tx: Connection, task_id: int) -> Background:
+    """The background of a task's hold, by one statement."""
+    found = read_parts(tx, _BACKGROUND, {"task": task_id})
+    return Background(
+        decision=found.row("decision", LastDecision),
+        refused=[RefusedSite(**one) for one in found.raw("refusals")],
+        jumbo=found.row("jumbo", JumboReason),
+        end=found.row("end", LastConsumerEnd),
+        job_set=found.row("set", WaitingSet),
+    )

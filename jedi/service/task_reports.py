@@ -1,0 +1,140 @@
+"""Tasks as their pages show them: one report, groups of tasks, the timeline and the family."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from jedi.core import clock
+from jedi.service import tasks
+from jedi.spec.conditions import parse_conditions
+from jedi.taskbuffer.reports import task_groups, task_parts
+from jedi.taskbuffer.reports.conditions import TASK_FIELDS, kinds
+from jedi.taskbuffer.reports.job_listings import FailureCause
+from jedi.taskbuffer.reports.listings import DatasetSummary, JobMetric, TaskSummary
+from jedi.taskbuffer.reports.task_groups import COUNTED_MOST, GroupCount
+from jedi.taskbuffer.reports.task_parts import RECENT_S, Relative, SiteJobs, TaskEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The pace of a task: jobs that finished within the last hour, jobs in an hour at that rate,
+    and the time at which its input will be done at that rate (None: no job finished lately, or
+    nothing is left)."""
+
+    n_recent: int
+    jobs_per_h: float | None
+    finish_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
+    family, its datasets, and the figures that scouts measured."""
+
+    task: TaskSummary
+    progress: Progress
+    jobs: list[SiteJobs]
+    failures: list[FailureCause]
+    events: list[TaskEvent]
+    family: list[Relative]
+    datasets: list[DatasetSummary]
+    measured: list[JobMetric]
+
+
+def report(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) -> TaskReport:
+    """The report of a task, by two statements. NotFound."""
+    task = tasks.get(tx, jedi_task_id, unit_s=unit_s)
+    found = task_parts.parts(tx, jedi_task_id, events_most)
+    jobs = found.rows("jobs", SiteJobs)
+    return TaskReport(
+        task=task,
+        progress=_progress(task, jobs, clock.now()),
+        jobs=jobs,
+        failures=found.rows("failures", FailureCause),
+        events=found.rows("events", TaskEvent),
+        family=found.rows("family", Relative),
+        datasets=found.rows("datasets", DatasetSummary),
+        measured=found.rows("measured", JobMetric),
+    )
+
+
+def _progress(task: TaskSummary, jobs: Sequence[SiteJobs], now: datetime) -> Progress:
+    """The pace of a task by the jobs that have finished lately. The input that is left takes as
+    many jobs, in proportion, as the input that is done took."""
+    finished = [one for one in jobs if one.status == "finished"]
+    n_recent = sum(one.n_recent for one in finished)
+    first = min((one.first_end for one in finished if one.first_end), default=None)
+    if task.is_final or not n_recent or first is None:
+        return Progress(n_recent, None, None)
+    within_s = max(min((now - first).total_seconds(), RECENT_S), 60.0)
+    n_left = task.n_files - task.n_files_finished
+    n_finished = sum(one.jobs for one in finished)
+    per_s = n_recent / within_s * task.n_files_finished / n_finished
+    left_s = n_left / per_s if per_s and n_left > 0 else None
+    finish_at = None if left_s is None else now + timedelta(seconds=min(left_s, 1e9))
+    return Progress(n_recent, n_recent / within_s * 3600, finish_at)
+
+
+def timeline(
+    tx: Connection, jedi_task_id: int, before: datetime | None, limit: int, unit_s: float
+) -> list[TaskEvent]:
+    """All that happened to a task, the newest first. NotFound."""
+    tasks.get(tx, jedi_task_id, unit_s=unit_s)
+    return task_parts.events(tx, jedi_task_id, before, limit)
+
+
+def family(tx: Connection, jedi_task_id: int, unit_s: float) -> list[Relative]:
+    """The relatives of a task. NotFound."""
+    tasks.get(tx, jedi_task_id, unit_s=unit_s)
+    return task_parts.family(tx, jedi_task_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGroup:
+    """Tasks with the same key: their number, those in each status, and the newest of them."""
+
+    key: str | None
+    tasks: int
+    statuses: dict[str, int]
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGroups:
+    """Groups of tasks, the largest first. `whole`: all tasks were counted; else there are more than
+    the sum of the groups."""
+
+    by: str
+    groups: list[TaskGroup]
+    whole: bool
+
+
+def groups(
+    tx: Connection,
+    by: str,
+    user_name: str | None,
+    name: str | None,
+    statuses: Sequence[str] | None,
+    where: Sequence[str],
+) -> TaskGroups:
+    """Groups of tasks that meet conditions. BadInput."""
+    conditions = parse_conditions(where, kinds(TASK_FIELDS))
+    found = task_groups.counts(tx, by, user_name, name, statuses, conditions)
+    whole = sum(one.tasks for one in found) < COUNTED_MOST
+    return TaskGroups(by, _grouped(found), whole)
+
+
+def _grouped(counts: Iterable[GroupCount]) -> list[TaskGroup]:
+    statuses: dict[str | None, Counter[str]] = {}
+    newest: dict[str | None, int] = {}
+    for one in counts:
+        statuses.setdefault(one.key, Counter())[one.status] += one.tasks
+        newest[one.key] = max(newest.get(one.key, 0), one.newest)
+    found = [TaskGroup(key, sum(one.values()), dict(one.most_common()), newest[key])
+             for key, one in statuses.items()]  # fmt: skip
+    return sorted(found, key=lambda one: (-one.tasks, one.key or ""))

@@ -1,0 +1,54 @@
+"""Several lists by one statement: a way to the database and back for all of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, TextClause
+
+from jedi.taskbuffer.db.rows import RowType, rows_of
+
+
+class ListedPart(NamedTuple):
+    """A row of one of the lists: the list's name, and the row as an object of JSON."""
+
+    part: str
+    row: dict[str, Any]
+
+
+def together(parts: Mapping[str, str]) -> str:
+    """A statement that reads all lists, each of them in its own order. Values that they share have
+    the same names in all."""
+    return " UNION ALL ".join(
+        f"(SELECT '{name}' AS part, to_jsonb(r) AS row FROM ({statement}) r)"
+        for name, statement in parts.items()
+    )
+
+
+class Parts:
+    """The lists that a statement of `together` has read."""
+
+    def __init__(self, rows: list[ListedPart]) -> None:
+        self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for one in rows:
+            self._rows[one.part].append(one.row)
+
+    def raw(self, part: str) -> list[dict[str, Any]]:
+        """The rows of a list as objects of JSON."""
+        return self._rows[part]
+
+    def row(self, part: str, kind: type[RowType]) -> RowType | None:
+        """The row of a list that has one row or none."""
+        return next(iter(self.rows(part, kind)), None)
+
+    def rows(self, part: str, kind: type[RowType]) -> list[RowType]:
+        """The rows of a list as values of `kind`."""
+        return TypeAdapter(list[kind]).validate_python(self._rows[part])  # type: ignore[valid-type]
+
+
+def read_parts(tx: Connection, statement: TextClause, values: Mapping[str, Any]) -> Parts:
+    """Read the lists of a statement of `together`."""
+    return Parts(rows_of(ListedPart, tx.execute(statement, values)))

@@ -1,0 +1,101 @@
+"""Jobs of all tasks that meet conditions, page by page: each page looks at so many jobs only, since
+no index knows who, where and in which status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from sqlalchemy import Connection, TextClause, text
+
+from jedi.spec.conditions import Condition
+from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
+
+LOOKED_AT = 100_000
+"""Ids that a page looks at."""
+
+_SEARCH = """
+SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, j.username AS user_name, j.kind,
+  j.attemptnr AS attempt_nr, j.status, j.substatus, j.site, j.priority, j.cores, j.hold_kind,
+  j.hold_reason, j.creationtime AS creation_time, j.statechangetime AS state_change_time,
+  j.starttime AS start_time, j.endtime AS end_time, j.wall_s, j.exit_code, j.error_code,
+  j.error_diag
+FROM {table} j
+WHERE j.pandaid <= :newest AND j.pandaid > :oldest
+  AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses)) AND {conditions}
+ORDER BY j.pandaid DESC LIMIT :limit
+"""
+_BOTH = f"""
+({_SEARCH.replace("{table}", "jedi_jobs")}) UNION ALL
+({_SEARCH.replace("{table}", "jedi_jobs_archived")})
+ORDER BY panda_id DESC LIMIT :limit
+"""
+"""Completed by conditions.where."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    """A job among those of all tasks and users."""
+
+    panda_id: int
+    jedi_task_id: int
+    user_name: str | None
+    kind: str
+    attempt_nr: int
+    status: str
+    substatus: str | None
+    site: str
+    priority: int
+    cores: int
+    hold_kind: str | None
+    hold_reason: str | None
+    creation_time: datetime
+    state_change_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    wall_s: float | None
+    exit_code: int | None
+    error_code: str | None
+    error_diag: str | None
+
+
+_NEWEST = text("""
+SELECT greatest((SELECT max(pandaid) FROM jedi_jobs), (SELECT max(pandaid) FROM jedi_jobs_archived))
+  AS newest, least((SELECT min(pandaid) FROM jedi_jobs),
+    (SELECT min(pandaid) FROM jedi_jobs_archived)) AS oldest
+""")
+
+
+class IdSpan(NamedTuple):
+    """The newest and the oldest id of a job; None: there is no job."""
+
+    newest: int | None
+    oldest: int | None
+
+
+def span(tx: Connection) -> IdSpan:
+    """The ids between which all jobs lie."""
+    return row_of(IdSpan, tx.execute(_NEWEST)) or IdSpan(None, None)
+
+
+def search(
+    tx: Connection,
+    newest: int,
+    oldest: int,
+    statuses: Sequence[str] | None,
+    conditions: Sequence[Condition],
+    limit: int,
+) -> list[FoundJob]:
+    """The jobs with ids from `newest` down to above `oldest` that meet conditions."""
+    more, given = where(conditions, JOB_FIELDS)
+    values = {"newest": newest, "oldest": oldest, "statuses": statuses, "limit": limit, **given}
+    return rows_of(FoundJob, tx.execute(_search(more), values))
+
+
+@lru_cache(maxsize=256)
+def _search(conditions: str) -> TextClause:
+    return text(_BOTH.format(conditions=conditions))
