@@ -41,7 +41,7 @@ OPEN, OPEN_SHARE, OPEN_S = 200, 0.02, 20.0
 """Open pages, each with a stream of its own, as if each were in a browser of its own; the part of a
 core that they may take; seconds of the measurement."""
 
-QUIET_S = 600.0
+QUIET_S = 900.0
 """Seconds after which a page in sight is read again without news (static/monitor.js)."""
 
 LARGE_SHARE = 10

@@ -14,6 +14,7 @@ from pydantic import Field
 from jedi.core import clock
 from jedi.monitor import charts
 from jedi.monitor.filters import query
+from jedi.monitor.pages import task
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.operations.arguments import MomentText
@@ -84,7 +85,8 @@ def task_past(
     events = [_event(one, address, against) for one in found.moments]
     so_far = [one for one in events if one["time"] <= then.at]
     facts = {
-        "then": then, "address": address, "events": events, "n_past": len(so_far),
+        **task.frame(jedi_task_id, "/past"), "then": then, "address": address,
+        "events": events, "n_past": len(so_far),
         "more": found.more, "against": against, "written": written(then.at), "steps": _steps(
             events, then.at), "decision": then.decision, "chart": _chart(then),
     }  # fmt: skip
@@ -175,7 +177,13 @@ def _chart(then: TaskThen) -> Markup | None:
     if not then.jobs:
         return None
     caption = "Jobs by status then" + (" (estimated)" if then.estimated else "")
-    return charts.stacked("jobs-then", caption, charts.by_status(then.jobs.items()), "jobs")
+    counts = sorted(then.jobs.items(), key=lambda one: _place(one[0]))
+    return charts.stacked("jobs-then", caption, charts.by_status(counts), "jobs")
+
+
+def _place(status: str) -> int:
+    """The place of a status in bars; an unknown one is the last."""
+    return task.ORDER.index(status) if status in task.ORDER else len(task.ORDER)
 
 
 def _numbered(rows: Sequence[Any]) -> list[dict[str, Any]]:

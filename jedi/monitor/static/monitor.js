@@ -8,7 +8,7 @@
   const topics = (body.dataset.topics || "").split(" ").filter(Boolean);
   const FASTEST_MS = 2000; // between two readings of a page
   const BLIND_MS = 30000; // a page in sight without a stream is read again after so long
-  const QUIET_MS = topics.includes("agents") ? 60000 : 600000; // one with a stream, without news
+  const QUIET_MS = topics.includes("agents") ? 60000 : 900000; // one with a stream, without news
   const PATIENCE = 20; // a page rests this many times as long as its last reading took
   let paused = false;
   let timer = null;
