@@ -1224,7 +1224,7 @@ CREATE INDEX jedi_tasks_statuslog_jeditaskid_ix ON jedi_tasks_statuslog (jeditas
 -- tokens for the service
 CREATE TABLE jedi_tokens (
     token_hash text NOT NULL,                              -- sha256 of the token
-    kind text NOT NULL,                                    -- pilot or user
+    kind text NOT NULL,                                    -- pilot, user, or link: it begins one session
     site text,                                             -- the pilot's site
     username text,                                         -- the user
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record

@@ -24,6 +24,7 @@ from jedi_client.cli.common import (
 
 from jedi.cli import admin, components, network, retry_rule, snapshot, watchdog
 from jedi.cli.audit import audit_app
+from jedi.cli.browser import open_pages
 from jedi.cli.check import check
 from jedi.cli.database import must_be_here, transaction
 from jedi.cli.replay import replay
@@ -53,6 +54,7 @@ for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 app.command()(check)
 app.command()(replay)
+app.command("open")(open_pages)
 app.command()(simulate)
 
 
@@ -160,6 +162,7 @@ def status(as_json: Json = False) -> None:
         "supervisor": supervisor,
         "draining": installation.settings.draining.exists(),
         "processes": record,
+        "pages": installation.home.page_url if supervisor else None,
     }
     try:
         with transaction() as tx:
@@ -185,6 +188,7 @@ def _show_processes(value: dict[str, Any]) -> None:
     print_line = console().print
     print_line(f"home        {value['home']}")
     print_line(f"database    {value['database']}")
+    print_line(f"pages       {value['pages'] or 'none'}")
     print_line(f"supervisor  {f'{state}, process {supervisor.pid}' if supervisor else 'none'}")
     restarted = [row for row in value["processes"] if row["lives"] > 1 or not row["ready"]]
     if restarted:
@@ -231,7 +235,9 @@ def _tell_where(installation: Installation, seconds: float, notes: Sequence[str]
         f"  storage   {installation.home.storage}",
         f"  logs      {installation.home.logs}",
         f"  sites     {named}",
+        f"  pages     {installation.home.page_url or 'none'}",
         "",
+        "  jedi open                    open the pages in a browser",
         "  jedi-task submit FILE.yaml   submit a task",
         "  jedi-task watch ID           follow it",
         "  jedi status                  show the system",

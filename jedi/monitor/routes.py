@@ -113,6 +113,8 @@ def _endpoint(
 def to_login(request: Request) -> Response:
     """Send a browser to the page where sessions begin, and back afterwards."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.method != "GET":
+        target = "/"
     place = f"/login?next={quote(target, safe='')}"
     if FRAGMENT in request.headers:
         return Response(status_code=401, headers={"HX-Redirect": place})

@@ -117,6 +117,7 @@ ROWS: dict[str, Row] = {
     "retry_rule.test": reads(jedi_task_id=TASK),
     "sandbox.known": reads(sha256=SHA256),
     "sandbox.put": changes("anybody", 422, scope="submit", sha256=SHA256, data="x"),
+    "session.link": changes("own", scope="read", target="/tasks"),
     "site.attributes": reads(),
     "site.create_token": changes("operator", site="SITE_A", days=1),
     "site.import": changes("operator", text=SITES),

@@ -310,6 +310,42 @@ class AnsweredJob(Value):
 
 
 @dataclass(eq=False, repr=False)
+class FoundJob(Value):
+    """A job among those of all tasks and users."""
+
+    panda_id: int
+    jedi_task_id: int
+    user_name: str | None
+    kind: str
+    attempt_nr: int
+    status: str
+    substatus: str | None
+    site: str
+    priority: int
+    cores: int
+    hold_kind: str | None
+    hold_reason: str | None
+    creation_time: datetime
+    state_change_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    wall_s: float | None
+    exit_code: int | None
+    error_code: str | None
+    error_diag: str | None
+
+
+@dataclass(eq=False, repr=False)
+class FoundJobs(Value):
+    """Jobs that meet conditions, the newest first, and the number of ids that were looked at.
+    `before`: where the search goes on; None: it has seen all jobs."""
+
+    jobs: list[FoundJob]
+    looked_at: int
+    before: int | None
+
+
+@dataclass(eq=False, repr=False)
 class LinkSummary(Value):
     """A figure of the link from `src` to `dst`, and the time of its measurement."""
 
@@ -466,6 +502,14 @@ class Tested(Value):
 
 
 @dataclass(eq=False, repr=False)
+class SessionLink(Value):
+    """A link that begins a session of a browser, once."""
+
+    url: str
+    seconds: float
+
+
+@dataclass(eq=False, repr=False)
 class SiteAttribute(Value):
     """An attribute of a site file: its default, and its meaning with the unit."""
 
@@ -529,6 +573,8 @@ class TaskSummary(Value):
     user_name: str
     status: str
     prod_source_label: str
+    queue_id: int | None
+    share: str | None
     priority: int
     attempt_nr: int
     reason_code: str | None
@@ -541,6 +587,7 @@ class TaskSummary(Value):
     n_files_finished: int
     n_files_failed: int
     n_jobs_running: int
+    n_jobs_waiting: int
     unit: str
     n_events: int | None
     n_events_processed: int | None
@@ -556,6 +603,26 @@ class Answered(Value):
     sentence: str
     command_id: int | None = None
     error: str | None = None
+
+
+@dataclass(eq=False, repr=False)
+class TaskGroup(Value):
+    """Tasks with the same key: their number, those in each status, and the newest of them."""
+
+    key: str | None
+    tasks: int
+    statuses: dict[str, int]
+    newest: int
+
+
+@dataclass(eq=False, repr=False)
+class TaskGroups(Value):
+    """Groups of tasks, the largest first. `whole`: all tasks were counted; else there are more than
+    the sum of the groups."""
+
+    by: str
+    groups: list[TaskGroup]
+    whole: bool
 
 
 @dataclass(eq=False, repr=False)
@@ -1051,10 +1118,52 @@ class StatusRanges(Value):
 
 
 @dataclass(eq=False, repr=False)
+class JobFigures(Value):
+    """Figures of a job: asked (0: no limit) and used, its times, the limits of its site (0 or None:
+    none), its relatives by attempts, and the effects of retry rules on its failure."""
+
+    unit_nr: int
+    task_name: str
+    share: str
+    nucleus: str | None
+    cores: int
+    memory_mb: int
+    walltime_s: int
+    disk_mb: int
+    n_inputs: int
+    n_events: int | None
+    creation_time: datetime
+    state_change_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    heartbeat_at: datetime | None
+    pilot_result: str | None
+    error_source: str | None
+    cpu_s: float | None
+    wall_s: float | None
+    max_rss_kb: int | None
+    max_pss_kb: int | None
+    read_bytes: int | None
+    write_bytes: int | None
+    workdir_kb: int | None
+    input_bytes: int | None
+    output_bytes: int | None
+    ram_unit: str | None
+    site_walltime_s: int | None
+    site_memory_mb: int | None
+    site_disk_mb: int | None
+    last_pilot: datetime | None
+    predecessors: list[int]
+    successors: list[int]
+    relation: str | None
+    retry_effects: list[str]
+
+
+@dataclass(eq=False, repr=False)
 class JobDetails(Value):
     """A job with the command of its payload (None: removed), its files, its history, the resources
     that it held, the attempts that replace it now, itself or later ones, and the numbers of its
-    ranges of events in each status (of a merge job: of those of its job set)."""
+    ranges of events in each status (of a merge job: of those of its job set); its figures."""
 
     job: OneJob
     command: str | None
@@ -1063,6 +1172,7 @@ class JobDetails(Value):
     steps: list[JobStep]
     allocations: list[Allocation]
     ranges: list[StatusRanges]
+    figures: JobFigures
 
 
 @dataclass(eq=False, repr=False)
@@ -1246,7 +1356,8 @@ class Purging(Value):
 
 @dataclass(eq=False, repr=False)
 class FailureCause(Value):
-    """A cause of failed jobs: how many, and the latest of them."""
+    """A cause of failed jobs: how many, and the latest of them, with the end of its stderr; the
+    times at which the first and the last one failed."""
 
     error_code: str | None
     error_source: str | None
@@ -1254,6 +1365,9 @@ class FailureCause(Value):
     jobs: int
     panda_id: int
     error_diag: str | None
+    first_seen: datetime
+    last_seen: datetime
+    stderr_tail: str | None
 
 
 @dataclass(eq=False, repr=False)
@@ -1369,6 +1483,23 @@ class TaskEvents(Value):
 
 
 @dataclass(eq=False, repr=False)
+class Relative(Value):
+    """A task beside another one. `relation`: parent (`distance` generations away), child, sibling
+    (with the same parent), maker (it makes the dataset that the other one reads), reader (it reads
+    what the other one makes), namesake (of the same owner, with the same name)."""
+
+    relation: str
+    distance: int
+    jedi_task_id: int
+    task_name: str
+    user_name: str
+    status: str
+    reason_code: str | None
+    creation_date: datetime
+    dataset: str | None
+
+
+@dataclass(eq=False, repr=False)
 class Step(Value):
     """A change of a task's status: when, who, why."""
 
@@ -1432,6 +1563,63 @@ class Changed(Value):
     jedi_task_id: int
     priority: int
     jobs: int
+
+
+@dataclass(eq=False, repr=False)
+class Progress(Value):
+    """The pace of a task: jobs that finished within the last hour, jobs in an hour at that rate,
+    and the time at which its input will be done at that rate (None: no job finished lately, or
+    nothing is left)."""
+
+    n_recent: int
+    jobs_per_h: float | None
+    finish_at: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class SiteJobs(Value):
+    """Jobs of a task at a site in a status; `n_recent` of them ended within the last hour, and
+    `first_end` is the first end of one."""
+
+    site: str
+    status: str
+    jobs: int
+    n_recent: int
+    first_end: datetime | None
+    last_end: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class TaskEvent(Value):
+    """An event in the life of a task. `kind`: status, command (`what` was commanded), answer (to
+    command `number`) or decision (`number`, by the broker in `what`, for the sites in `sites`).
+    `agent` acted, in the name of `user_name` if a person is behind it."""
+
+    time: datetime
+    kind: str
+    what: str
+    from_status: str | None
+    agent: str | None
+    user_name: str | None
+    code: str | None
+    sentence: str | None
+    number: int | None
+    sites: list[str] | None
+
+
+@dataclass(eq=False, repr=False)
+class TaskReport(Value):
+    """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
+    family, its datasets, and the figures that scouts measured."""
+
+    task: TaskSummary
+    progress: Progress
+    jobs: list[SiteJobs]
+    failures: list[FailureCause]
+    events: list[TaskEvent]
+    family: list[Relative]
+    datasets: list[DatasetSummary]
+    measured: list[JobMetric]
 
 
 @dataclass(eq=False, repr=False)

@@ -28,6 +28,8 @@ from jedi_client.models import (
     EndpointSummary,
     FileSummary,
     Forecast,
+    FoundJob,
+    FoundJobs,
     HeldTasks,
     HerdReport,
     HourlyJobs,
@@ -53,9 +55,11 @@ from jedi_client.models import (
     Recovered,
     RefusalReport,
     RegistryLease,
+    Relative,
     Replay,
     ResplitUnits,
     RuleSummary,
+    SessionLink,
     Setting,
     ShareSummary,
     SiteAttribute,
@@ -70,8 +74,12 @@ from jedi_client.models import (
     SystemOverview,
     Taken,
     TaskDetails,
+    TaskEvent,
     TaskEvents,
+    TaskGroup,
+    TaskGroups,
     TaskHold,
+    TaskReport,
     TaskSummary,
     Tested,
     TokenFacts,
@@ -340,6 +348,22 @@ class Client(Transport):
             list[AnsweredJob],
         )
 
+    def job_search(
+        self,
+        *,
+        status: list[str] | None = None,
+        where: list[str] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> FoundJobs:
+        """Search the jobs of all tasks and users, the newest first. `where`: conditions such as user=ana, site~CERN*, exit!=0. A call looks at 100,000 ids at most: ask again with `before` of its answer."""
+        return self.call(
+            "GET", "/v1/jobs/search",
+            {},
+            {"status": status, "where": where, "before": before, "limit": limit},
+            FoundJobs,
+        )
+
     def link_list(
         self,
         *,
@@ -568,6 +592,19 @@ class Client(Transport):
             list[Tested],
         )
 
+    def session_link(
+        self,
+        *,
+        target: str = '/',
+    ) -> SessionLink:
+        """Make a link that logs a browser in as the caller: within 60 s, once. `target`: its page."""
+        return self.call(
+            "POST", "/v1/session-links",
+            {},
+            {"target": target},
+            SessionLink,
+        )
+
     def site_attributes(
         self,
     ) -> list[SiteAttribute]:
@@ -650,13 +687,14 @@ class Client(Transport):
         begins: str = '',
         where: list[str] | None = None,
         before: int | None = None,
+        after: int | None = None,
         limit: int = 1000,
     ) -> list[TaskSummary]:
-        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01; `before`: the last id of the page before."""
+        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01; `before`: the last id of the page before; `after`: the first id of the page behind it, on the way back."""
         return self.call(
             "GET", "/v1/tasks",
             {},
-            {"status": status, "user": user, "name": name, "begins": begins, "where": where, "before": before, "limit": limit},
+            {"status": status, "user": user, "name": name, "begins": begins, "where": where, "before": before, "after": after, "limit": limit},
             list[TaskSummary],
         )
 
@@ -738,6 +776,23 @@ class Client(Transport):
             {},
             {"jedi_task_ids": jedi_task_ids, "soft": soft, "comment": comment, "dry_run": dry_run},
             list[Answered],
+        )
+
+    def task_groups(
+        self,
+        *,
+        by: Literal["status", "user", "queue", "share", "reason", "label", "group"] = 'status',
+        status: list[str] | None = None,
+        user: str | None = None,
+        name: str | None = None,
+        where: list[str] | None = None,
+    ) -> TaskGroups:
+        """Count tasks by status, owner, work queue, share, reason, label or working group, with the numbers in each status. The other arguments choose tasks as in task.list; 200,000 are counted at most."""
+        return self.call(
+            "GET", "/v1/tasks/groups",
+            {},
+            {"by": by, "status": status, "user": user, "name": name, "where": where},
+            TaskGroups,
         )
 
     def task_incexec(
@@ -1675,6 +1730,18 @@ class Client(Transport):
             TaskEvents,
         )
 
+    def task_family(
+        self,
+        jedi_task_id: int,
+    ) -> list[Relative]:
+        """List the relatives of a task: parents, siblings, children, tasks that make its input or read its output, namesakes of the same owner; 30 of each kind at most."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/family",
+            {"jedi_task_id": jedi_task_id},
+            {},
+            list[Relative],
+        )
+
     def task_files(
         self,
         jedi_task_id: int,
@@ -1790,6 +1857,35 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"priority": priority, "dry_run": dry_run},
             Changed,
+        )
+
+    def task_report(
+        self,
+        jedi_task_id: int,
+        *,
+        events: int = 15,
+    ) -> TaskReport:
+        """Show a task with its pace and the time at which it will be done, its jobs by site and status, causes of failures, its newest events, its family, its datasets."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/report",
+            {"jedi_task_id": jedi_task_id},
+            {"events": events},
+            TaskReport,
+        )
+
+    def task_timeline(
+        self,
+        jedi_task_id: int,
+        *,
+        before: datetime | None = None,
+        limit: int = 100,
+    ) -> list[TaskEvent]:
+        """List all that happened to a task, the newest first: statuses, commands, brokers' decisions, with agent and person. `before`: only events before this time."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/timeline",
+            {"jedi_task_id": jedi_task_id},
+            {"before": before, "limit": limit},
+            list[TaskEvent],
         )
 
     def unit_outputs(
