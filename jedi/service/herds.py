@@ -43,9 +43,9 @@ class HerdReport:
 
 def show(tx: Connection, jedi_task_id: int, after: int, limit: int) -> HerdReport:
     """The herd of a task. NotFound."""
-    tasks.get(tx, jedi_task_id)
     found = herds.herd(tx, jedi_task_id)
     if found is None:
+        tasks.get(tx, jedi_task_id)
         return HerdReport(jedi_task_id, "Single", None, None, None, None, {}, [])
     kind = "Splitted" if found.split_at else "WillSplit"
     counts = herds.statuses(tx, jedi_task_id)
@@ -131,9 +131,9 @@ status: its record is the herd's."""
 _SANE = "The parameters are valid."
 
 
-def chain(tx: Connection, jedi_task_id: int) -> list[ChainStep]:
+def chain(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> list[ChainStep]:
     """The steps of a task from the submission to its jobs, by the log of its statuses. NotFound."""
-    task = tasks.get(tx, jedi_task_id)
+    task = tasks.get(tx, jedi_task_id, unit_s=unit_s)
     steps = listings.history(tx, jedi_task_id)
     herd = herds.herd(tx, jedi_task_id)
     ended = task.status in TASK.final or task.status in ("tobroken", "toabort", "aborting")

@@ -10,14 +10,28 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from jedi.core import clock
-from jedi.service import tasks
+from jedi.service import job_figures, tasks
+from jedi.service.job_figures import Forecast
 from jedi.spec.conditions import parse_conditions
 from jedi.taskbuffer.reports import task_groups, task_parts
 from jedi.taskbuffer.reports.conditions import TASK_FIELDS, kinds
+from jedi.taskbuffer.reports.job_groups import JobGroup
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary, JobMetric, TaskSummary
 from jedi.taskbuffer.reports.task_groups import COUNTED_MOST, GroupCount
-from jedi.taskbuffer.reports.task_parts import RECENT_S, Relative, SiteJobs, TaskEvent
+from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent
+
+RECENT_S = 3600.0
+"""The pace of a task is that of its jobs that ended within so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteJobs:
+    """Jobs of a task at a site in a status."""
+
+    site: str
+    status: str
+    jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +48,7 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class TaskReport:
     """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, and the figures that scouts measured."""
+    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
 
     task: TaskSummary
     progress: Progress
@@ -44,26 +58,36 @@ class TaskReport:
     family: list[Relative]
     datasets: list[DatasetSummary]
     measured: list[JobMetric]
+    forecasts: list[Forecast]
 
 
 def report(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) -> TaskReport:
     """The report of a task, by two statements. NotFound."""
     task = tasks.get(tx, jedi_task_id, unit_s=unit_s)
     found = task_parts.parts(tx, jedi_task_id, events_most)
-    jobs = found.rows("jobs", SiteJobs)
+    groups = found.rows("groups", JobGroup)
+    chosen = [one["site"] for one in found.raw("chosen")]
     return TaskReport(
         task=task,
-        progress=_progress(task, jobs, clock.now()),
-        jobs=jobs,
+        progress=_progress(task, groups, clock.now()),
+        jobs=_by_site(groups),
         failures=found.rows("failures", FailureCause),
         events=found.rows("events", TaskEvent),
         family=found.rows("family", Relative),
         datasets=found.rows("datasets", DatasetSummary),
         measured=found.rows("measured", JobMetric),
+        forecasts=job_figures.forecasts(groups, lambda: chosen),
     )
 
 
-def _progress(task: TaskSummary, jobs: Sequence[SiteJobs], now: datetime) -> Progress:
+def _by_site(groups: Iterable[JobGroup]) -> list[SiteJobs]:
+    found: Counter[tuple[str, str]] = Counter()
+    for one in groups:
+        found[one.site, one.status] += one.jobs
+    return [SiteJobs(site, status, jobs) for (site, status), jobs in sorted(found.items())]
+
+
+def _progress(task: TaskSummary, jobs: Sequence[JobGroup], now: datetime) -> Progress:
     """The pace of a task by the jobs that have finished lately. The input that is left takes as
     many jobs, in proportion, as the input that is done took."""
     finished = [one for one in jobs if one.status == "finished"]
@@ -84,14 +108,18 @@ def timeline(
     tx: Connection, jedi_task_id: int, before: datetime | None, limit: int, unit_s: float
 ) -> list[TaskEvent]:
     """All that happened to a task, the newest first. NotFound."""
-    tasks.get(tx, jedi_task_id, unit_s=unit_s)
-    return task_parts.events(tx, jedi_task_id, before, limit)
+    found = task_parts.events(tx, jedi_task_id, before, limit)
+    if not found:
+        tasks.get(tx, jedi_task_id, unit_s=unit_s)
+    return found
 
 
 def family(tx: Connection, jedi_task_id: int, unit_s: float) -> list[Relative]:
     """The relatives of a task. NotFound."""
-    tasks.get(tx, jedi_task_id, unit_s=unit_s)
-    return task_parts.family(tx, jedi_task_id)
+    found = task_parts.family(tx, jedi_task_id)
+    if not found:
+        tasks.get(tx, jedi_task_id, unit_s=unit_s)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,8 +197,9 @@ def files(
 ) -> list[FileSummary]:
     """The files of a task, of datasets of these types (input, output, log, …); or only those that
     one of its jobs was to make."""
-    get(tx, jedi_task_id)
     found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id)
+    if not found:
+        get(tx, jedi_task_id)
     return found
 
 

@@ -25,10 +25,10 @@ class Watched:
     settled: bool
 
 
-def look(tx: Connection, ids: Sequence[int]) -> list[Watched]:
+def look(tx: Connection, ids: Sequence[int], *, unit_s: float | None = None) -> list[Watched]:
     """Tasks in the order asked for; NotFound names those that there are not. A task of which
     something was asked just now (a retry) is not settled, whatever its status."""
-    found = {task.jedi_task_id: task for task in tasks.find(tx, ids=ids)}
+    found = {task.jedi_task_id: task for task in tasks.find(tx, ids=ids, unit_s=unit_s)}
     if missing := [str(i) for i in ids if i not in found]:
         raise NotFound(f"There is no task {', '.join(missing)}.", jedi_task_ids=missing)
     asked = commands.next_commands(tx, ids)

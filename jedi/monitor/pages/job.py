@@ -156,7 +156,7 @@ def _spans(found: Any) -> Iterator[charts.LaneSpan]:
 def _last(found: Any) -> datetime:
     """The last sign of a job."""
     figures = found.figures
-    times = [one.time for one in found.steps] + [one for one in (
+    times: list[datetime] = [one.time for one in found.steps] + [one for one in (
         figures.heartbeat_at, figures.end_time, figures.state_change_time) if one]  # fmt: skip
     return max(times)
 

@@ -18,9 +18,10 @@ from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.operations.tasks import FILE_KINDS, FILE_STATUSES, TaskId
+from jedi.service.task_reports import SiteJobs
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary
-from jedi.taskbuffer.reports.task_parts import Relative, SiteJobs, TaskEvent
+from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent
 
 SITES_SHOWN = 12
 EVENTS_SHOWN = 12
@@ -134,7 +135,7 @@ def events_sheet(events: Sequence[TaskEvent], more: str | None) -> Sheet:
     rows = [
         {"key": f"{one.kind}-{one.number or ''}-{one.time.timestamp():.6f}", "time": one.time,
          "what": _what(one), "kind": one.kind, "number": one.number, "by": _by(one),
-         "why": ". ".join(dict.fromkeys(part for part in (one.code if one.kind != "decision" else "", one.sentence) if part))}
+         "why": ". ".join(part for part in (_code(one), one.sentence) if part)}
         for one in events
     ]  # fmt: skip
     return Sheet("events", "Events", columns, rows, "key", more, empty="Nothing has happened yet.")
@@ -155,6 +156,11 @@ def _what(one: TaskEvent) -> str:
 
 def _by(one: TaskEvent) -> str:
     return " for ".join(part for part in (one.agent, one.user_name) if part)
+
+
+def _code(one: TaskEvent) -> str | None:
+    """The code of an event, unless its other cells say the same."""
+    return None if one.kind == "decision" else one.code
 
 
 def _target(row: Mapping[str, Any]) -> str | None:
@@ -202,7 +208,7 @@ def files(
     ask: Ask, jedi_task_id: TaskId, type: Texts = None, status: Texts = None
 ) -> View:  # fmt: skip
     """Datasets and files of a task, and its figures as foreseen and as measured."""
-    found = ask("task.show", jedi_task_id=jedi_task_id)
+    found = ask("task.report", jedi_task_id=jedi_task_id, events=1)
     listed = ask("task.files", jedi_task_id=jedi_task_id, type=type, status=status,
                  limit=FILES_SHOWN + 1)  # fmt: skip
     columns = (
@@ -226,7 +232,7 @@ def files(
     rows = Sheet("files", "Files", columns, listed[:FILES_SHOWN], "file_id")
     facts = {**frame(jedi_task_id, "/files", found.task),
              "kinds": FILE_KINDS, "statuses": FILE_STATUSES,
-             "cut": len(listed) > FILES_SHOWN, "purging": found.purging}  # fmt: skip
+             "cut": len(listed) > FILES_SHOWN}  # fmt: skip
     sheets = (datasets_sheet(found.datasets), rows, measured, forecasts)
     return View(f"Files of task {jedi_task_id}", facts, sheets)
 
@@ -239,20 +245,25 @@ def log(ask: Ask, jedi_task_id: TaskId, before: datetime | None = None) -> View:
     if len(found) > LOG_PAGE:
         more = query({}, before=found[LOG_PAGE - 1].time.isoformat())
     facts = {**glance(ask, jedi_task_id, "/log"), "before": before}
-    return View(f"Log of task {jedi_task_id}", facts, (events_sheet(found[:LOG_PAGE], more),))
+    sheets = (events_sheet(found[:LOG_PAGE], more), _chain(ask, jedi_task_id))
+    return View(f"Log of task {jedi_task_id}", facts, sheets)
+
+
+def _chain(ask: Ask, jedi_task_id: int) -> Sheet:
+    """The steps of a task from its submission to its jobs."""
+    return Sheet("chain", "Steps to its jobs", (
+        Column("name", "Step"), Column("agent", "Agent"), Column("state", "State", "status"),
+        Column("time", "Time", "time"), Column("reason_code", "Code", "code", wide=True),
+        Column("reason", "Why"),
+    ), ask("task.chain", jedi_task_id=jedi_task_id), "name")  # fmt: skip
 
 
 @page("task_family", "/tasks/{jedi_task_id}/family", topics=("tasks",))
 def family(
     ask: Ask, jedi_task_id: TaskId, after: Annotated[int, Field(ge=0, lt=2**31)] = 0
 ) -> View:  # fmt: skip
-    """The family of a task, the steps from its submission to its jobs, the units of its herd."""
+    """The family of a task, and the units of its herd."""
     relatives = ask("task.family", jedi_task_id=jedi_task_id)
-    chain = Sheet("chain", "Steps to its jobs", (
-        Column("name", "Step"), Column("agent", "Agent"), Column("state", "State", "status"),
-        Column("time", "Time", "time"), Column("reason_code", "Code", "code", wide=True),
-        Column("reason", "Why"),
-    ), ask("task.chain", jedi_task_id=jedi_task_id), "name")  # fmt: skip
     herd = ask("task.herd", jedi_task_id=jedi_task_id, after=after, limit=UNITS_PAGE)
     more = None
     if len(herd.members) == UNITS_PAGE and herd.members[-1].unit_nr:
@@ -266,8 +277,8 @@ def family(
         Column("origin_panda_id", "First id", "id", wide=True),
     ), herd.members, "origin_panda_id", more, empty="It has no splitter, hence no units.",
     )  # fmt: skip
-    facts = {**frame(jedi_task_id, "/family"), "herd": herd}
-    return View(f"Family of task {jedi_task_id}", facts, (relatives_sheet(relatives), chain, units))
+    facts = {**glance(ask, jedi_task_id, "/family"), "herd": herd}
+    return View(f"Family of task {jedi_task_id}", facts, (relatives_sheet(relatives), units))
 
 
 @page("task_events", "/tasks/{jedi_task_id}/events", topics=("tasks", "jobs"))

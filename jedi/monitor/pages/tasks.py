@@ -58,9 +58,20 @@ COLUMNS = (
     Column("state_change_time", "Status since", "time", field="changed", wide=True),
     Column("end_time", "Ended", "time", wide=True),
 )  # fmt: skip
-USUAL = ("jedi_task_id", "task_name", "user", "status", "percent", "why", "next_run_at", "n_files",
-         "n_files_failed", "n_jobs_running", "n_jobs_waiting", "queue_name", "priority",
-         "creation_date")  # fmt: skip
+USUAL = (
+    "jedi_task_id",
+    "task_name",
+    "user",
+    "status",
+    "percent",
+    "why",
+    "next_run_at",
+    "n_files",
+    "n_jobs_running",
+    "n_jobs_waiting",
+    "queue_name",
+    "creation_date",
+)
 """Columns of a page that chooses none."""
 
 GROUP_TITLES: Mapping[str, str] = {

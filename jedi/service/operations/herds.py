@@ -40,7 +40,7 @@ def of_job(
 @operation("task.chain", "GET", "/v1/tasks/{jedi_task_id}/chain", ANYBODY)
 def chain(call: Call, jedi_task_id: TaskId) -> list[herds.ChainStep]:
     """Show the steps of a task from its submission to its jobs, with state, time and reason."""
-    return herds.chain(call.tx, jedi_task_id)
+    return herds.chain(call.tx, jedi_task_id, unit_s=call.knobs.throttle.unit_s)
 
 
 @operation("task.jdl", "GET", "/v1/tasks/{jedi_task_id}/jdl", ANYBODY)

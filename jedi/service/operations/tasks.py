@@ -166,7 +166,7 @@ def schema(call: Call) -> dict[str, Any]:
 @operation("task.look", "GET", "/v1/tasks/look", ANYBODY)
 def look(call: Call, jedi_task_ids: IdsInQuery) -> list[waiting.Watched]:
     """Show tasks at a glance, and whether the wait for each is over."""
-    return waiting.look(call.tx, jedi_task_ids)
+    return waiting.look(call.tx, jedi_task_ids, unit_s=call.knobs.throttle.unit_s)
 
 
 @operation("task.watch", "GET", "/v1/tasks/watch", ANYBODY)

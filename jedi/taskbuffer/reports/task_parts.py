@@ -9,43 +9,10 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.together import Parts, read_parts, together
-from jedi.taskbuffer.reports import job_listings, listings
+from jedi.taskbuffer.reports import job_groups, job_listings, listings
 
 RELATIVES_MOST = 30
 """Relatives of each kind."""
-
-RECENT_S = 3600.0
-"""The rate of a task is that of its jobs that ended within so many seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class SiteJobs:
-    """Jobs of a task at a site in a status; `n_recent` of them ended within the last hour, and
-    `first_end` is the first end of one."""
-
-    site: str
-    status: str
-    jobs: int
-    n_recent: int
-    first_end: datetime | None
-    last_end: datetime | None
-
-
-_SITE_JOBS = """
-SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs, CAST(sum(n_recent) AS bigint) AS n_recent,
-  min(first_end) AS first_end, max(last_end) AS last_end
-FROM (
-  SELECT site, status, count(*) AS jobs,
-    count(*) FILTER (WHERE endtime > jedi_now() - make_interval(secs => :recent_s)) AS n_recent,
-    min(endtime) AS first_end, max(endtime) AS last_end
-  FROM jedi_jobs WHERE jeditaskid = :task GROUP BY site, status
-  UNION ALL
-  SELECT site, status, count(*),
-    count(*) FILTER (WHERE endtime > jedi_now() - make_interval(secs => :recent_s)),
-    min(endtime), max(endtime)
-  FROM jedi_jobs_archived WHERE jeditaskid = :task GROUP BY site, status) b
-GROUP BY site, status ORDER BY site, status
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +136,16 @@ def family(tx: Connection, jedi_task_id: int) -> list[Relative]:
 
 
 _PARTS = text(together({
-    "jobs": _SITE_JOBS, "failures": job_listings.FAILURES, "events": _EVENTS,
-    "family": _RELATIVES, "datasets": listings.DATASETS, "measured": listings.MEASURED,
+    "groups": job_groups.OF_TASK, "chosen": job_groups.CHOSEN,
+    "failures": job_listings.FAILURES, "events": _EVENTS, "family": _RELATIVES,
+    "datasets": listings.DATASETS, "measured": listings.MEASURED,
 }))  # fmt: skip
 
 
 def parts(tx: Connection, jedi_task_id: int, events_most: int) -> Parts:
-    """The lists `jobs` (SiteJobs), `failures` (FailureCause), `events` (TaskEvent), `family`
-    (Relative), `datasets` (DatasetSummary) and `measured` (JobMetric) of a task."""
-    values = {"task": jedi_task_id, "recent_s": RECENT_S, "before": None, "most": events_most,
+    """The lists `groups` (JobGroup), `chosen` (the sites that brokers chose), `failures`
+    (FailureCause), `events` (TaskEvent), `family` (Relative), `datasets` (DatasetSummary) and
+    `measured` (JobMetric) of a task."""
+    values = {"task": jedi_task_id, "before": None, "most": events_most,
               "relatives": RELATIVES_MOST}  # fmt: skip
     return read_parts(tx, _PARTS, values)

@@ -1,0 +1,230 @@
+"""Pages of tasks and jobs without a browser: statements, cursors, filters, odd texts, exports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from sqlalchemy import text
+from support.browsing import pages, session
+from support.job_rows import watch
+from support.monitored import ODD, child_of, command, running_task, waiting_task
+from support.task_rows import good, put
+
+from jedi.agent.base import World
+from jedi.monitor.pages import tasks as list_page
+
+STATEMENTS_MOST = 10
+"""Statements of a page, beside those that know the visitor by the token."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A visitor without a browser."""
+
+    http: httpx.Client
+    sent: list[str]
+
+    def read(self, path: str, status: int = 200) -> str:
+        answer = self.http.get(path, headers={"Accept": "text/html"})
+        assert answer.status_code == status, answer.text[:2000]
+        return answer.text
+
+    def statements(self, path: str) -> list[str]:
+        """The statements of a page."""
+        self.sent.clear()
+        self.read(path)
+        return [*self.sent]
+
+
+@pytest.fixture
+def reader(world: World) -> Iterator[Reader]:
+    sent = watch(world.engine)
+    with pages(world) as address:
+        cookies = session(world, "me")
+        with httpx.Client(base_url=address, cookies=cookies, timeout=120) as http:
+            http.get("/jobs")  # the token's use is noted once a minute, knobs are read once
+            yield Reader(http, sent)
+
+
+def rows(page: str, name: str = "tasks") -> list[int]:
+    """The ids of the rows of a sheet."""
+    return [int(one) for one in re.findall(rf'<tr id="{name}-(\d+)"', page)]
+
+
+def test_pages_ask_few_statements(world: World, reader: Reader) -> None:
+    made = running_task(world)
+    waits = waiting_task(world)
+    command(world, made.task)
+    child = child_of(world, made.task)
+    places = [
+        "/tasks", "/tasks?group=user&status=running", "/tasks?group=queue", "/jobs",
+        "/jobs?user=me",
+        *(f"/tasks/{made.task}{part}" for part in (
+            "", "/jobs", "/files", "/log", "/family", "/events", "/parameters")),
+        f"/tasks/{waits}", f"/tasks/{child}", f"/jobs/{made.jobs[0]}", f"/jobs/{made.jobs[4]}",
+        f"/jobs/{made.jobs[8]}", f"/jobs/{made.jobs[8]}/log", f"/jobs/{made.jobs[11]}",
+    ]  # fmt: skip
+    counts = {place: len(reader.statements(place)) for place in places}
+    assert {place: n for place, n in counts.items() if n > STATEMENTS_MOST} == {}
+
+
+def test_a_task_that_waits_for_its_turn_asks_few_statements(world: World, reader: Reader) -> None:
+    made = running_task(world)
+    with world.engine.begin() as tx:
+        tx.execute(text("DELETE FROM jedi_jobs"))
+        tx.execute(text("UPDATE jedi_datasets SET nfilestobeused = nfilesused + 5, status = 'ready'"
+                        " WHERE type = 'input'"))  # fmt: skip
+    asked = reader.statements(f"/tasks/{made.task}")
+    assert len(asked) <= STATEMENTS_MOST, [" ".join(one.split())[:60] for one in asked]
+    assert "tasks come first" in reader.read(f"/tasks/{made.task}")
+
+
+def test_pages_of_the_list_lead_both_ways(
+    world: World, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_page, "PAGE", 3)
+    put(world, *(good(f"a:out{n}") for n in range(8)))
+    first = reader.read("/tasks")
+    assert rows(first) == [8, 7, 6]
+    assert 'rel="prev"' not in first
+    second = reader.read(follow(first, "next"))
+    assert rows(second) == [5, 4, 3]
+    last = reader.read(follow(second, "next"))
+    assert rows(last) == [2, 1]
+    assert 'rel="next"' not in last
+    back = reader.read(follow(last, "prev"))
+    assert rows(back) == [5, 4, 3]
+    front = reader.read(follow(back, "prev"))
+    assert rows(front) == [8, 7, 6]
+    assert 'rel="prev"' not in front
+
+
+def follow(page: str, way: str) -> str:
+    """The address of the next or the previous page."""
+    [found] = re.findall(rf'rel="{way}" href="([^"]+)"', page)
+    return str(found).replace("&amp;", "&")
+
+
+@pytest.mark.parametrize(("query", "found"), [
+    ("user=anna", [3, 2]), ("user=me", [1]), ("status=pending", [2]), ("name=te*", [1]),
+    ("reason=no_site_now", [2]), ("queue=1", [2, 1]), ("label=user", [3, 2, 1]),
+    ("since=2020-01-01", [3, 2, 1]), ("where=user%3Danna+status!%3Dpending", [3]),
+    ("where=share%3Duser&user=me", [1]), ("status=pending&status=running", [2, 1]),
+])  # fmt: skip
+def test_filters_choose_tasks(
+    world: World, reader: Reader, query: str, found: list[int]
+) -> None:  # fmt: skip
+    running_task(world)
+    waiting_task(world)
+    put(world, good("a:third"))
+    assert rows(reader.read(f"/tasks?{query}")) == found
+
+
+def test_mistakes_in_conditions_stand_beside_the_field(world: World, reader: Reader) -> None:
+    running_task(world)
+    page = reader.read("/tasks?where=usr%3Dana+status%3Drunning")
+    assert rows(page) == []
+    assert "no field is called usr" in page
+    assert 'aria-invalid="true"' in page
+    assert 'value="usr=ana status=running"' in page
+    assert "no such status" in reader.read("/tasks?status=nonsense")
+
+
+def test_groups_count_tasks_by_status(world: World, reader: Reader) -> None:
+    running_task(world)
+    waiting_task(world)
+    put(world, good("a:x"))
+    found = reader.http.get("/tasks?group=user&as=csv&table=groups").text.splitlines()
+    assert found[0] == "name,tasks,statuses.pending,statuses.registered,statuses.running,newest"
+    assert found[1:] == ["anna,2,1,1,,3", "me,1,,,1,1"]
+    page = reader.read("/tasks?group=queue&status=running")
+    assert "/tasks?status=running&amp;queue=1" in page
+
+
+def test_columns_are_chosen_in_the_address(reader: Reader, world: World) -> None:
+    running_task(world)
+    found = reader.http.get("/tasks?columns=status&columns=share&as=csv").text.splitlines()
+    assert found == ["jedi_task_id,status,share", "1,running,user"]
+
+
+def test_the_page_of_a_task_explains_its_state(world: World, reader: Reader) -> None:
+    waits = waiting_task(world)
+    page = reader.read(f"/tasks/{waits}")
+    for said in ("No site can run its jobs", "Next try", "SITE_A", "chose no site", "only memory"):
+        assert said in page, said
+
+
+def test_errors_are_grouped_with_their_jobs(world: World, reader: Reader) -> None:
+    made = running_task(world)
+    page = reader.read(f"/tasks/{made.task}")
+    assert "warning: exit code 3" in page
+    [place] = re.findall(
+        r'href="(/tasks/1/jobs\?status=failed&amp;where=error%3Dpayload[^"]+)"', page
+    )
+    jobs = reader.read(place.replace("&amp;", "&"))
+    assert rows(jobs, "jobs") == made.jobs[4:6]
+
+
+def test_the_log_names_agents_and_people(world: World, reader: Reader) -> None:
+    waits = waiting_task(world)
+    command(world, waits)
+    page = reader.read(f"/tasks/{waits}/log")
+    for said in ("command pause", "storage is full", "TaskCommando for ops", "/decisions/1"):
+        assert said in page, said
+
+
+def test_relatives_lead_to_each_other(world: World, reader: Reader) -> None:
+    made = running_task(world)
+    child = child_of(world, made.task)
+    assert f'<a href="/tasks/{child}">{child}</a>' in reader.read(f"/tasks/{made.task}/family")
+    assert "parent" in reader.read(f"/tasks/{child}")
+
+
+def test_a_search_for_jobs_goes_on_behind_its_bound(
+    world: World, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jedi.taskbuffer.reports import found_jobs
+
+    made = running_task(world)
+    monkeypatch.setattr(found_jobs, "LOOKED_AT", 5)
+    page = reader.read("/jobs?status=finished")
+    assert rows(page, "jobs") == []
+    assert "5 jobs were looked at" in page
+    seen: list[int] = []
+    for _ in range(4):
+        if 'rel="next"' not in page:
+            break
+        page = reader.read(follow(page, "next"))
+        seen += rows(page, "jobs")
+    assert sorted(seen) == made.jobs[:4]
+
+
+def test_the_page_of_a_job_shows_its_limits_and_its_times(world: World, reader: Reader) -> None:
+    made = running_task(world)
+    page = reader.read(f"/jobs/{made.jobs[6]}")
+    for said in ("Limited by memory", "4711", "It used 2.1 GB", 'id="times"', "88 %"):
+        assert said in page, said
+    assert "It waits for a pilot at SITE_A" in reader.read(f"/jobs/{made.jobs[11]}")
+
+
+def test_odd_texts_are_harmless(world: World, reader: Reader) -> None:
+    made = running_task(world, diag=ODD)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET taskname = :odd, username = :odd, "
+                        "errordialog = :odd"), {"odd": ODD})  # fmt: skip
+    job = made.jobs[4]
+    for place in ("/tasks", "/tasks?group=user", "/tasks/1", "/tasks/1/jobs", "/tasks/1/family",
+                  "/jobs", f"/jobs/{job}", f"/jobs/{job}/log"):  # fmt: skip
+        page = reader.read(place)
+        assert "<script>alert" not in page, place
+        assert "\u202e" not in page, place
+
+
+@pytest.mark.parametrize("place", ["/tasks/99", "/tasks/99/jobs", "/tasks/99/log", "/jobs/99",
+                                   "/jobs/99/log", "/tasks/99/files"])  # fmt: skip
+def test_unknown_ids_are_not_found(reader: Reader, place: str) -> None:
+    assert "There is no" in reader.read(place, 404)
