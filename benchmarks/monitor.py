@@ -28,7 +28,6 @@ from jedi.core.settings import caller
 from jedi.ddm.interface import DDM
 from jedi.monitor import static_files
 from jedi.monitor.all_pages import PAGES
-from jedi.monitor.sessions import COOKIE
 from jedi.monitor.table import Page
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access
@@ -85,8 +84,8 @@ def measure(engine: Engine, part: int = 1) -> list[Result]:
         put_user(tx, caller(), "operator")
         knobs.put(tx, "api.calls_per_s", 0.0, caller())
         knobs.put(tx, "api.caller_streams", 0, caller())
-        cookie = {COOKIE: access.put_user_token(tx, caller(), "browser", "all", 86_400.0)}
-    costs = asyncio.run(_costs(world, known, cookie))
+        token = access.put_user_token(tx, caller(), "browser", "all", 86_400.0)
+    costs = asyncio.run(_costs(world, known, token))
     results = [one for page, cost in costs.items() for one in _results(page, cost, part == 1)]
     with bench_service(world) as service:
         share = _open(service)
@@ -114,15 +113,16 @@ def _known(engine: Engine) -> dict[str, object]:
             "name": "agent.poll_s"}  # fmt: skip
 
 
-async def _costs(world: World, known: dict[str, object], cookie: dict[str, str]) -> dict[str, Cost]:
+async def _costs(world: World, known: dict[str, object], token: str) -> dict[str, Cost]:
     """The costs of all pages whose paths name known things, in this process."""
     app = create_app(world)
     statements: list[str] = []
     event.listen(world.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     transport = httpx.ASGITransport(cast(Any, app))
+    who = {"Authorization": f"Bearer {token}"}
     found = {}
     async with httpx.AsyncClient(
-        transport=transport, base_url="http://jedi", cookies=cookie, timeout=600
+        transport=transport, base_url="http://jedi", headers=who, timeout=600
     ) as client:
         for page in PAGES.values():
             if {*page.in_path} <= {*known}:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.browsing import Browser, browser, needs_browser, pages, session
+from support.browsing import Browser, at, browser, needs_browser, pages, session
 from support.monitored import ODD, running_task
 from support.whole_world import address, fill, names
 
@@ -29,7 +29,7 @@ def seen(world: World) -> Iterator[tuple[Browser, dict[str, object], httpx.Clien
     with (
         pages(world) as place,
         browser(place) as found,
-        httpx.Client(base_url=place, cookies=cookie, timeout=30) as client,
+        httpx.Client(base_url=place, cookies=at(place, cookie), timeout=30) as client,
     ):
         found.log_in(cookie)
         yield found, known, client
@@ -75,7 +75,7 @@ def test_odd_texts_break_no_file(world: World, tmp_path: Path) -> None:
     cookie = session(world, "me")
     with pages(world) as place, browser(place) as here:
         path = f"{place}/tasks/{made.task}/past"
-        answer = httpx.get(path, params={"as": "file"}, cookies=cookie, timeout=30)
+        answer = httpx.get(path, params={"as": "file"}, cookies=at(place, cookie), timeout=30)
         file = tmp_path / "odd.html"
         file.write_bytes(answer.content)
         here.driver.get(file.as_uri())

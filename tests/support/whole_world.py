@@ -10,6 +10,7 @@ from jedi.agent.base import World
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.table import Page
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.users.users import put_user
 from support.monitored import command, running_task, waiting_task
 
 
@@ -20,13 +21,12 @@ def fill(world: World) -> dict[str, object]:
     waiting = waiting_task(world)
     command(world, waiting)
     with world.engine.begin() as tx:
+        put_user(tx, "me", "operator")  # who sees all pages
         knobs.put(tx, "agent.poll_s", 3, "me")
         decision = tx.scalar(text("SELECT max(decision_id) FROM jedi_broker_decisions"))
     return {
         "jedi_task_id": waiting, "panda_id": made.jobs[4], "site": "SITE_A",
-        "decision_id": decision, "name": "agent.poll_s", "queue_id": 1, "queue": "user",
-        "dog": "timeouts", "agent": "TaskRefiner", "knob": "agent.poll_s", "user": "anna",
-        "stream": "stdout", "log": "stdout", "file_id": 1, "kind": "tasks", "action": "task.pause",
+        "decision_id": decision, "name": "agent.poll_s",
     }  # fmt: skip
 
 
