@@ -45,7 +45,7 @@ class TaskMoment:
 
 
 @dataclass(frozen=True, slots=True)
-class SiteJobs:
+class StatusAtSite:
     """Jobs with one status at a site, and their input files."""
 
     status: str
@@ -81,7 +81,7 @@ class TaskThen:
     reason: str | None
     attempt_nr: int | None
     jobs: dict[str, int]
-    sites: list[SiteJobs]
+    sites: list[StatusAtSite]
     estimated: bool
     decision: BrokerOutcome | None
     knobs: list[KnobBefore]
@@ -204,7 +204,8 @@ def _task(
     for one in jobs:
         counts[one.status] += one.jobs * one.step
     sites = [
-        SiteJobs(one.status, one.site, one.jobs * one.step, one.n_inputs * one.step) for one in jobs
+        StatusAtSite(one.status, one.site, one.jobs * one.step, one.n_inputs * one.step)
+        for one in jobs
     ]
     estimated = any(one.step > 1 for one in jobs)
     return TaskThen(

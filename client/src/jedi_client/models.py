@@ -401,6 +401,37 @@ class WorkQueueSummary(Value):
 
 
 @dataclass(eq=False, repr=False)
+class QueueThen(Value):
+    """A work queue at a time: its tasks that had not ended, by status, and the jobs of its share
+    that reached each status in that hour. Queue 0: tasks without a work queue."""
+
+    queue_id: int
+    queue_name: str
+    tasks: dict[str, int]
+    reached: dict[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class KnobBefore(Value):
+    """A knob that had another value then than now."""
+
+    name: str
+    then: Any
+    now: Any
+
+
+@dataclass(eq=False, repr=False)
+class QueuesThen(Value):
+    """All work queues at a time. `known`: False if too many statuses have changed since."""
+
+    at: datetime
+    known: bool
+    queues: list[QueueThen]
+    knobs: list[KnobBefore]
+    open: list[str]
+
+
+@dataclass(eq=False, repr=False)
 class Taken(Value):
     """The tasks of a work queue: its own now, and those for which its criteria hold (a task goes to
     the first such queue by order)."""
@@ -1398,6 +1429,65 @@ class TaskDetails(Value):
 
 
 @dataclass(eq=False, repr=False)
+class StatusAtSite(Value):
+    """Jobs with one status at a site, and their input files."""
+
+    status: str
+    site: str
+    jobs: int
+    n_inputs: int
+
+
+@dataclass(eq=False, repr=False)
+class TaskThen(Value):
+    """A task as it was at a time. `status` None: it did not exist yet. `decision`: the last one of
+    a broker until then. `estimated`: the numbers of jobs are those of a sample, multiplied.
+    `open`: the questions that the logs leave open."""
+
+    jedi_task_id: int
+    at: datetime
+    task_name: str
+    user_name: str
+    status: str | None
+    since: datetime | None
+    agent: str | None
+    commanded_by: str | None
+    reason_code: str | None
+    reason: str | None
+    attempt_nr: int | None
+    jobs: dict[str, int]
+    sites: list[StatusAtSite]
+    estimated: bool
+    decision: BrokerOutcome | None
+    knobs: list[KnobBefore]
+    open: list[str]
+
+
+@dataclass(eq=False, repr=False)
+class TaskMoment(Value):
+    """An event in a task's life. `kind`: status, command or decision; `number`: that of the command
+    or decision."""
+
+    time: datetime
+    kind: str
+    title: str
+    code: str | None
+    sentence: str | None
+    by: str | None
+    number: int | None
+
+
+@dataclass(eq=False, repr=False)
+class TaskPast(Value):
+    """A task at one time or two, and the events around the first of them; `more`: there are
+    earlier or later ones."""
+
+    then: list[TaskThen]
+    moments: list[TaskMoment]
+    more: bool
+
+
+@dataclass(eq=False, repr=False)
 class ChainStep(Value):
     """A step of the chain of a task, the agent that does it, its state, and its reason."""
 
@@ -1578,15 +1668,11 @@ class Progress(Value):
 
 @dataclass(eq=False, repr=False)
 class SiteJobs(Value):
-    """Jobs of a task at a site in a status; `n_recent` of them ended within the last hour, and
-    `first_end` is the first end of one."""
+    """Jobs of a task at a site in a status."""
 
     site: str
     status: str
     jobs: int
-    n_recent: int
-    first_end: datetime | None
-    last_end: datetime | None
 
 
 @dataclass(eq=False, repr=False)
@@ -1610,7 +1696,7 @@ class TaskEvent(Value):
 @dataclass(eq=False, repr=False)
 class TaskReport(Value):
     """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, and the figures that scouts measured."""
+    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
 
     task: TaskSummary
     progress: Progress
@@ -1620,6 +1706,7 @@ class TaskReport(Value):
     family: list[Relative]
     datasets: list[DatasetSummary]
     measured: list[JobMetric]
+    forecasts: list[Forecast]
 
 
 @dataclass(eq=False, repr=False)

@@ -52,6 +52,7 @@ from jedi_client.models import (
     PilotToken,
     PlanWithAlternative,
     Printed,
+    QueuesThen,
     Recovered,
     RefusalReport,
     RegistryLease,
@@ -79,6 +80,7 @@ from jedi_client.models import (
     TaskGroup,
     TaskGroups,
     TaskHold,
+    TaskPast,
     TaskReport,
     TaskSummary,
     Tested,
@@ -426,6 +428,19 @@ class Client(Transport):
             {},
             {},
             list[WorkQueueSummary],
+        )
+
+    def queue_at(
+        self,
+        *,
+        at: list[str],
+    ) -> list[QueuesThen]:
+        """Show the work queues as they were at one time or two: tasks by status, and jobs that reached each status in that hour. Times such as 2026-11-26T12:00 are UTC."""
+        return self.call(
+            "GET", "/v1/queues/at",
+            {},
+            {"at": at},
+            list[QueuesThen],
         )
 
     def queue_flow(
@@ -1657,6 +1672,20 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {},
             TaskDetails,
+        )
+
+    def task_at(
+        self,
+        jedi_task_id: int,
+        *,
+        at: list[str],
+    ) -> TaskPast:
+        """Show a task as it was at one time or two, from its logs, with the events around the first. Times such as 2026-11-26T12:00 are UTC. A large task's jobs are estimated from a sample."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/at",
+            {"jedi_task_id": jedi_task_id},
+            {"at": at},
+            TaskPast,
         )
 
     def task_increase_attempts(
