@@ -1197,6 +1197,8 @@ CREATE INDEX jedi_tasks_owner_ix ON jedi_tasks (gshare, COALESCE(username, ''), 
 CREATE INDEX jedi_tasks_parent_tid_ix ON jedi_tasks (parent_tid);
 CREATE INDEX jedi_tasks_period_ix ON jedi_tasks (nextperiod) WHERE period IS NOT NULL AND (status =
     ANY (ARRAY['ready', 'running']));
+CREATE INDEX jedi_tasks_reason_ix ON jedi_tasks (status, reason_code, workqueue_id, statechangetime)
+    WHERE status <> ALL (ARRAY['aborted', 'broken', 'done', 'failed', 'finished']);
 CREATE INDEX jedi_tasks_status_jeditaskid_ix ON jedi_tasks (status, currentpriority DESC,
     jeditaskid);
 CREATE INDEX jedi_tasks_taskname_ix ON jedi_tasks (taskname);

@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from jedi.core.knobs import Knobs
+from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
 from jedi.service.status import AgentStatus
 from jedi.taskbuffer.reports.gauges import WaitingCount
-
-if TYPE_CHECKING:
-    from jedi.service.loads import HeldTasks, HourlyJobs, SiteLoad
 
 COMMANDS_S = 600
 """Seconds that a command may wait."""
@@ -61,12 +59,16 @@ def found(facts: Facts, knobs: Knobs) -> list[Alert]:
 
 
 def _agents(facts: Facts) -> Iterator[Alert]:
+    silent = [one for one in facts.agents if not one.healthy]
+    if silent:
+        names = ", ".join(one.agent for one in silent)
+        said = f"The agent{'s' if len(silent) > 1 else ''} {names} give{'s' * (len(silent) == 1)}"
+        beats = [one.heartbeat_at for one in silent if one.heartbeat_at]
+        yield Alert("agent_silent", "page", "agent", names, f"{said} no heartbeat.",
+                    "Look at the logs, and start them: jedi up.",
+                    max(beats, default=None))  # fmt: skip
     for one in facts.agents:
-        if not one.healthy:
-            yield Alert("agent_silent", "page", "agent", one.agent,
-                        f"The agent {one.agent} gives no heartbeat.",
-                        "Look at its log, and start it: jedi up.", one.heartbeat_at)  # fmt: skip
-        elif one.last_error:
+        if one.healthy and one.last_error:
             yield Alert("agent_failing", "ticket", "agent", one.agent,
                         f"The agent {one.agent} fails: {one.last_error}",
                         "Look at its log.", None)  # fmt: skip

@@ -14,65 +14,24 @@ from jedi.core import clock, states
 from jedi.core.errors import NotFound
 from jedi.core.holds import HOLDS, hold_of
 from jedi.core.suggest import suggest
-from jedi.service import alerts, queues, status
+from jedi.service import alerts, queues, refused, status
 from jedi.service.alerts import Alert
+from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
 from jedi.service.queues import ShareSummary
+from jedi.service.refused import RefusalReport
 from jedi.service.status import AgentStatus
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import gauges, loads, overview
-from jedi.taskbuffer.reports.loads import QueueFlow, ReachedJobs, SitePilot
+from jedi.taskbuffer.reports.loads import QueueFlow, ReachedJobs, SiteFacts, SitePilot
+from jedi.taskbuffer.reports.overview import SiteStatusJobs
+from jedi.taskbuffer.reports.refused import ReadDecisions, RefusalsAtSite
 
 DAY_H = 24
-LIVE = tuple(one for one in states.TASK_STATES if one not in states.TASK.final)
+PILOTS_MOST = 200
+"""Pilots in the figures of a site."""
+
 WORK_FOR_JOBS = "Its jobs decide: they run, or wait for what jobs wait for."
 """The sentence of tasks whose jobs decide what holds them."""
-
-
-@dataclass(frozen=True, slots=True)
-class HourlyJobs:
-    """Jobs that reached a status within the hour that begins at `hour`, by status: running
-    (started), finished, failed, closed, cancelled."""
-
-    hour: datetime
-    jobs: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class SiteLoad:
-    """A site: its slots and their cores, its pilots that have not ended, its live jobs by status,
-    and the jobs that reached a status there in the last 24 hours. `trouble`: the reason for no
-    pilots, or for fewer."""
-
-    site: str
-    status: str
-    n_slots: int
-    cores: int
-    submitter: str
-    last_pilot: datetime | None
-    comment: str | None
-    pilots_running: int
-    pilots_submitted: int
-    trouble: str | None
-    jobs: dict[str, int]
-    n_running: int
-    n_waiting: int
-    cores_running: int
-    reached: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class HeldTasks:
-    """Live tasks of a work queue (empty: none) in a status for a reason (a code of docs/reasons.md,
-    or empty). `hold` is what holds them as far as the tasks alone decide it, a code of docs/why.md;
-    empty: their jobs do. `since`: the first of them came to its status."""
-
-    queue_name: str
-    status: str
-    reason: str
-    hold: str
-    sentence: str
-    tasks: int
-    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +49,26 @@ class SystemFigures:
     alerts: list[Alert]
 
 
+@dataclass(frozen=True, slots=True)
+class SiteFigures:
+    """A site with the rates of its jobs in the last 24 hours, its pilots that have not ended, the
+    newest first, and its refusals by brokers."""
+
+    load: SiteLoad
+    rates: list[HourlyJobs]
+    pilots: list[SitePilot]
+    refused: RefusalReport
+
+
 def figures(tx: Connection) -> SystemFigures:
     """Return the figures of the whole system, by eight statements."""
     values = knobs.load(tx)
     agents = status.agent_states(tx, values)
-    counts = loads.tasks(tx, LIVE, ended=True)
+    counts = loads.tasks(tx, ended=True)
     by_site = overview.jobs_by_site(tx)
     reached = loads.reached(tx, DAY_H)
     sites = _sites(loads.sites(tx), by_site, reached)
-    held = [_held(one) for one in counts if one.status in LIVE]
+    held = [_held(one) for one in counts if one.status not in states.TASK.final]
     rates = _rates(reached)
     facts = alerts.Facts(clock.now(), agents, gauges.waiting(tx), rates, sites, held)
     return SystemFigures(
@@ -121,7 +91,7 @@ def rates(tx: Connection, hours: int, site: str | None) -> list[HourlyJobs]:
 
 def held_tasks(tx: Connection) -> list[HeldTasks]:
     """Return the live tasks by work queue, status and reason."""
-    return [_held(one) for one in loads.tasks(tx, LIVE, ended=False)]
+    return [_held(one) for one in loads.tasks(tx, ended=False)]
 
 
 def flow(tx: Connection) -> list[QueueFlow]:
@@ -129,18 +99,21 @@ def flow(tx: Connection) -> list[QueueFlow]:
     return loads.flow(tx)
 
 
-def pilots_of(tx: Connection, site: str, limit: int) -> list[SitePilot]:
-    """Return the pilots of a site that have not ended. NotFound: there is no such site."""
-    found = loads.pilots(tx, site, limit)
-    known = [] if found else [one.site for one in loads.sites(tx)]
-    if not found and site not in known:
-        hint = suggest(site, known, "`jedi site list` shows all.")
+def site_figures(tx: Connection, site: str) -> SiteFigures:
+    """Return the figures of a site, by one statement. NotFound: there is no such site."""
+    found = loads.parts_of(tx, site, DAY_H, refused.MOST_OF_ONE, PILOTS_MOST)
+    reached = found.rows("reached", ReachedJobs)
+    sites = _sites(found.rows("facts", SiteFacts), found.rows("jobs", SiteStatusJobs), reached)
+    if not sites:
+        hint = suggest(site, [one.site for one in loads.sites(tx)], "`jedi site list` shows all.")
         raise NotFound(f"There is no site {site}. {hint}", code="no_site", site=site)
-    return found
+    report = refused.of_site(site, found.row("read", ReadDecisions),
+                             found.rows("refusals", RefusalsAtSite))  # fmt: skip
+    return SiteFigures(sites[0], _rates(reached), found.rows("pilots", SitePilot), report)
 
 
 def _sites(
-    facts: Sequence[loads.SiteFacts], jobs: Sequence[overview.SiteStatusJobs],
+    facts: Sequence[SiteFacts], jobs: Sequence[SiteStatusJobs],
     reached: Sequence[ReachedJobs],
 ) -> list[SiteLoad]:  # fmt: skip
     by_site: dict[str, dict[str, int]] = {}

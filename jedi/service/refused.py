@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
@@ -11,9 +12,10 @@ from sqlalchemy import Connection
 from jedi.brokerage.vocabulary import FILTERS
 from jedi.core.errors import NotFound
 from jedi.taskbuffer.reports import refused, why_facts
+from jedi.taskbuffer.reports.refused import ReadDecisions, RefusalsAtSite
 from jedi.taskbuffer.sites import decisions
 
-MOST_OF_ALL, MOST_OF_ONE = 200, 1_000
+MOST_OF_ALL, MOST_OF_ONE = 100, 1_000
 """The newest decisions that are read for all sites, and for one."""
 
 
@@ -79,13 +81,18 @@ class DecisionRecord:
 
 def report(tx: Connection, site: str | None, hours: int) -> RefusalReport:
     """Return the refusals of the last hours by reason, of all sites or of one."""
-    most = MOST_OF_ONE if site else MOST_OF_ALL
-    read = refused.read(tx, hours, most)
     if site:
-        rows = [_at(site, one) for one in refused.at_site(tx, site, hours, most)]
-    else:
-        rows = [_counted(*one) for one in refused.by_site(tx, hours, most)]
+        most = MOST_OF_ONE
+        return of_site(site, refused.read(tx, hours, most), refused.at_site(tx, site, hours, most))
+    read = refused.read(tx, hours, MOST_OF_ALL)
+    rows = [_counted(*one) for one in refused.by_site(tx, hours, MOST_OF_ALL)]
     return RefusalReport(read.decisions, read.since, rows)
+
+
+def of_site(site: str, read: ReadDecisions | None, rows: Sequence[RefusalsAtSite]) -> RefusalReport:
+    """Return the refusals of a site in the decisions that were read."""
+    refusals = [_at(site, one) for one in rows]
+    return RefusalReport(read.decisions if read else 0, read.since if read else None, refusals)
 
 
 def record(tx: Connection, decision_id: int) -> DecisionRecord:
@@ -112,7 +119,7 @@ def _reasons(one: why_facts.RefusedSite) -> tuple[CriterionFigures, ...]:
     )  # fmt: skip
 
 
-def _at(site: str, one: refused.RefusalsAtSite) -> CountedRefusals:
+def _at(site: str, one: RefusalsAtSite) -> CountedRefusals:
     found = FILTERS.get(one.code)
     return CountedRefusals(site, one.code, one.refusals, one.only,
                            _words(one.code, one.observed, one.lim), found.remedy if found else "",

@@ -122,7 +122,7 @@ ROWS: dict[str, Row] = {
     "site.create_token": changes("operator", site="SITE_A", days=1),
     "site.import": changes("operator", text=SITES),
     "site.loads": reads(),
-    "site.pilots": reads(site="SITE_A"),
+    "site.figures": reads(site="SITE_A"),
     "site.refusals": reads(),
     "site.list": reads(),
     "site.revoke_token": changes("operator", 404, site="SITE_A", token="none"),

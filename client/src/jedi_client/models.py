@@ -401,34 +401,15 @@ class WorkQueueSummary(Value):
 
 
 @dataclass(eq=False, repr=False)
-class QueueThen(Value):
-    """A work queue at a time: its tasks that had not ended, by status, and the jobs of its share
-    that reached each status in that hour. Queue 0: tasks without a work queue."""
+class QueueFlow(Value):
+    """Cores of jobs of a share and a work queue (empty: none) at a site: those that run there, and
+    those that wait for it."""
 
-    queue_id: int
+    share: str
     queue_name: str
-    tasks: dict[str, int]
-    reached: dict[str, int]
-
-
-@dataclass(eq=False, repr=False)
-class KnobBefore(Value):
-    """A knob that had another value then than now."""
-
-    name: str
-    then: Any
-    now: Any
-
-
-@dataclass(eq=False, repr=False)
-class QueuesThen(Value):
-    """All work queues at a time. `known`: False if too many statuses have changed since."""
-
-    at: datetime
-    known: bool
-    queues: list[QueueThen]
-    knobs: list[KnobBefore]
-    open: list[str]
+    site: str
+    cores_running: int
+    cores_waiting: int
 
 
 @dataclass(eq=False, repr=False)
@@ -530,14 +511,6 @@ class Tested(Value):
     description: str | None
     jobs: int
     examples: list[int] | None
-
-
-@dataclass(eq=False, repr=False)
-class SessionLink(Value):
-    """A link that begins a session of a browser, once."""
-
-    url: str
-    seconds: float
 
 
 @dataclass(eq=False, repr=False)
@@ -1337,6 +1310,32 @@ class SiteReport(Value):
 
 
 @dataclass(eq=False, repr=False)
+class SitePilot(Value):
+    """A pilot that has not ended: its engine and its id there, or its process; `resource_type`
+    empty: it has a whole slot."""
+
+    pilot_id: str
+    status: str
+    engine: str
+    batch_id: str | None
+    resource_type: str
+    host: str
+    pid: int | None
+    creation_time: datetime
+
+
+@dataclass(eq=False, repr=False)
+class SiteFigures(Value):
+    """A site with the rates of its jobs in the last 24 hours, its pilots that have not ended, the
+    newest first, and its refusals by brokers."""
+
+    load: SiteLoad
+    rates: list[HourlyJobs]
+    pilots: list[SitePilot]
+    refused: RefusalReport
+
+
+@dataclass(eq=False, repr=False)
 class PilotToken(Value):
     """A token that authenticates pilots of a site, with its expiry."""
 
@@ -1426,65 +1425,6 @@ class TaskDetails(Value):
     purging: Purging
     failures: list[FailureCause]
     forecasts: list[Forecast]
-
-
-@dataclass(eq=False, repr=False)
-class StatusAtSite(Value):
-    """Jobs with one status at a site, and their input files."""
-
-    status: str
-    site: str
-    jobs: int
-    n_inputs: int
-
-
-@dataclass(eq=False, repr=False)
-class TaskThen(Value):
-    """A task as it was at a time. `status` None: it did not exist yet. `decision`: the last one of
-    a broker until then. `estimated`: the numbers of jobs are those of a sample, multiplied.
-    `open`: the questions that the logs leave open."""
-
-    jedi_task_id: int
-    at: datetime
-    task_name: str
-    user_name: str
-    status: str | None
-    since: datetime | None
-    agent: str | None
-    commanded_by: str | None
-    reason_code: str | None
-    reason: str | None
-    attempt_nr: int | None
-    jobs: dict[str, int]
-    sites: list[StatusAtSite]
-    estimated: bool
-    decision: BrokerOutcome | None
-    knobs: list[KnobBefore]
-    open: list[str]
-
-
-@dataclass(eq=False, repr=False)
-class TaskMoment(Value):
-    """An event in a task's life. `kind`: status, command or decision; `number`: that of the command
-    or decision."""
-
-    time: datetime
-    kind: str
-    title: str
-    code: str | None
-    sentence: str | None
-    by: str | None
-    number: int | None
-
-
-@dataclass(eq=False, repr=False)
-class TaskPast(Value):
-    """A task at one time or two, and the events around the first of them; `more`: there are
-    earlier or later ones."""
-
-    then: list[TaskThen]
-    moments: list[TaskMoment]
-    more: bool
 
 
 @dataclass(eq=False, repr=False)
@@ -1668,11 +1608,15 @@ class Progress(Value):
 
 @dataclass(eq=False, repr=False)
 class SiteJobs(Value):
-    """Jobs of a task at a site in a status."""
+    """Jobs of a task at a site in a status; `n_recent` of them ended within the last hour, and
+    `first_end` is the first end of one."""
 
     site: str
     status: str
     jobs: int
+    n_recent: int
+    first_end: datetime | None
+    last_end: datetime | None
 
 
 @dataclass(eq=False, repr=False)
@@ -1696,7 +1640,7 @@ class TaskEvent(Value):
 @dataclass(eq=False, repr=False)
 class TaskReport(Value):
     """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
+    family, its datasets, and the figures that scouts measured."""
 
     task: TaskSummary
     progress: Progress
@@ -1706,7 +1650,6 @@ class TaskReport(Value):
     family: list[Relative]
     datasets: list[DatasetSummary]
     measured: list[JobMetric]
-    forecasts: list[Forecast]
 
 
 @dataclass(eq=False, repr=False)

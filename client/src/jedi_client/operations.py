@@ -52,7 +52,7 @@ from jedi_client.models import (
     PilotToken,
     PlanWithAlternative,
     Printed,
-    QueuesThen,
+    QueueFlow,
     Recovered,
     RefusalReport,
     RegistryLease,
@@ -60,10 +60,10 @@ from jedi_client.models import (
     Replay,
     ResplitUnits,
     RuleSummary,
-    SessionLink,
     Setting,
     ShareSummary,
     SiteAttribute,
+    SiteFigures,
     SiteLoad,
     SiteReport,
     SiteSummary,
@@ -80,7 +80,6 @@ from jedi_client.models import (
     TaskGroup,
     TaskGroups,
     TaskHold,
-    TaskPast,
     TaskReport,
     TaskSummary,
     Tested,
@@ -430,19 +429,6 @@ class Client(Transport):
             list[WorkQueueSummary],
         )
 
-    def queue_at(
-        self,
-        *,
-        at: list[str],
-    ) -> list[QueuesThen]:
-        """Show the work queues as they were at one time or two: tasks by status, and jobs that reached each status in that hour. Times such as 2026-11-26T12:00 are UTC."""
-        return self.call(
-            "GET", "/v1/queues/at",
-            {},
-            {"at": at},
-            list[QueuesThen],
-        )
-
     def queue_flow(
         self,
     ) -> list[QueueFlow]:
@@ -605,19 +591,6 @@ class Client(Transport):
             {},
             {"jedi_task_id": jedi_task_id},
             list[Tested],
-        )
-
-    def session_link(
-        self,
-        *,
-        target: str = '/',
-    ) -> SessionLink:
-        """Make a link that logs a browser in as the caller: within 60 s, once. `target`: its page."""
-        return self.call(
-            "POST", "/v1/session-links",
-            {},
-            {"target": target},
-            SessionLink,
         )
 
     def site_attributes(
@@ -1619,18 +1592,16 @@ class Client(Transport):
             list[AttributeChange],
         )
 
-    def site_pilots(
+    def site_figures(
         self,
         site: str,
-        *,
-        limit: int = 100,
-    ) -> list[SitePilot]:
-        """List the pilots of a site that have not ended, the newest first, with their batch ids."""
+    ) -> SiteFigures:
+        """Show a site in figures: jobs, rates, pilots with their batch ids, refusals by brokers."""
         return self.call(
-            "GET", "/v1/sites/{site}/pilots",
+            "GET", "/v1/sites/{site}/figures",
             {"site": site},
-            {"limit": limit},
-            list[SitePilot],
+            {},
+            SiteFigures,
         )
 
     def site_create_token(
@@ -1672,20 +1643,6 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {},
             TaskDetails,
-        )
-
-    def task_at(
-        self,
-        jedi_task_id: int,
-        *,
-        at: list[str],
-    ) -> TaskPast:
-        """Show a task as it was at one time or two, from its logs, with the events around the first. Times such as 2026-11-26T12:00 are UTC. A large task's jobs are estimated from a sample."""
-        return self.call(
-            "GET", "/v1/tasks/{jedi_task_id}/at",
-            {"jedi_task_id": jedi_task_id},
-            {"at": at},
-            TaskPast,
         )
 
     def task_increase_attempts(

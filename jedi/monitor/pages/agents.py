@@ -35,12 +35,17 @@ def agents(ask: Ask) -> View:
 
 
 def _row(one: AgentStatus) -> dict[str, Any]:
-    state = "silent" if not one.healthy else "asleep" if one.asleep else "healthy"
     return {
-        "agent": one.agent, "state": state, "processes": one.processes,
+        "agent": one.agent, "state": _state(one), "processes": one.processes,
         "memory": one.rss_kb * 1024 if one.processes else None, "items": one.items,
         "heartbeat_at": one.heartbeat_at, "last_error": one.last_error,
     }  # fmt: skip
+
+
+def _state(one: AgentStatus) -> str:
+    if not one.healthy:
+        return "silent"
+    return "fails" if one.last_error else "asleep" if one.asleep else "healthy"
 
 
 @page("dogs", "/dogs", menu="Dogs", topics=("knobs",))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jedi.core.errors import BadInput, NotFound
-from jedi.monitor.filters import number, query
+from jedi.monitor.filters import number, query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.operations.tasks import TaskId
@@ -17,7 +17,7 @@ from jedi.service.refused import CriterionFigures, DecidedSite, DecisionRecord
 from jedi.service.replay import Replay
 
 PAGE = 100
-Lines = Annotated[str, Field(max_length=10_000)] | None
+AssumptionLines = Annotated[str, Field(max_length=10_000)] | None
 """Assumptions, one a line."""
 
 _DECISIONS = (
@@ -29,7 +29,7 @@ _DECISIONS = (
     Column("refused", "Refused sites", "number"),
 )
 _SITES = (
-    Column("site", "Site", "id", link=lambda row: f"/sites/{row['site']}"),
+    Column("site", "Site", "id", link=lambda row: site_page(row["site"])),
     Column("place", "Place", "number"),
     Column("weight", "Weight", "number"),
     Column("reasons", "Reasons against it"),
@@ -40,7 +40,7 @@ _FUNNEL = (
     Column("first", "First reason", "number", wide=True),
     Column("only", "Only reason", "number"),
     Column("nearest", "Nearest site"),
-    Column("remedy", "Remedy"),
+    Column("remedy", "Remedy", wide=True),
     Column("passes", "By itself", wide=True),
 )
 _DIFFERENCES = (
@@ -71,7 +71,11 @@ def decisions(ask: Ask, jedi_task_id: TaskId | None = None, before: TaskId | Non
 
 @page("decision", "/decisions/{decision_id}")
 def decision(
-    ask: Ask, decision_id: TaskId, knobs: Lines = None, sites: Lines = None, replay: bool = False
+    ask: Ask,
+    decision_id: TaskId,
+    knobs: AssumptionLines = None,
+    sites: AssumptionLines = None,
+    replay: bool = False,
 ) -> View:
     """A decision: sites by criteria, near misses, weights; its replay, also under assumptions."""
     outcome = ask("decision.show", decision_id=decision_id)

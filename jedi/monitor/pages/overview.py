@@ -11,11 +11,12 @@ from markupsafe import Markup
 from jedi.core import clock, states
 from jedi.monitor.charts import Bar, Look, Part, bars, by_status, stacked
 from jedi.monitor.curves import DrawnCurve, curves
-from jedi.monitor.filters import query
+from jedi.monitor.filters import query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.alerts import Alert
-from jedi.service.loads import HeldTasks, HourlyJobs, SiteLoad, SystemFigures
+from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
+from jedi.service.loads import SystemFigures
 
 DAY_H = 24
 SITES_MOST = 25
@@ -26,11 +27,13 @@ RATES: tuple[tuple[str, str, Look], ...] = (
 )  # fmt: skip
 """Statuses that jobs reach, the names of their curves, and looks."""
 
-_PAGES = {"agent": "/agents", "site": "/sites/{}", "jobs": "/jobs?status={}", "tasks": "/tasks"}
+_PAGES = {"agent": "/agents", "jobs": "/jobs?status={}", "tasks": "/tasks"}
 
 
 def alert_link(row: Mapping[str, str]) -> str:
     """The page of an alert's subject."""
+    if row["kind"] == "site":
+        return site_page(row["subject"])
     return _PAGES[row["kind"]].format(row["subject"])
 
 
@@ -47,11 +50,6 @@ _HELD = (
     Column("tasks", "Tasks", "number", link=lambda row: row["link"]),
     Column("since", "Longest since", "time"),
 )
-_AGENTS = (
-    Column("agent", "Agent", "id", link=lambda row: f"/agents#agents-{row.agent}"),
-    Column("state", "State", "status"),
-    Column("agent.heartbeat_at", "Heartbeat", "time"),
-)
 
 
 @page("overview", "/", menu="Overview", topics=("tasks", "jobs"))
@@ -60,17 +58,16 @@ def overview(ask: Ask) -> View:
     found: SystemFigures = ask("system.figures")
     alerts = Sheet("alerts", "Alerts", _ALERTS, [_numbered(one) for one in found.alerts], "key",
                    empty="No alerts.")  # fmt: skip
-    held = Sheet("held", "Tasks that wait, and why", _HELD, held_rows(found.held), "hold",
-                 empty="No task waits.")  # fmt: skip
+    held = Sheet("held", "Live tasks, and what holds them", _HELD, held_rows(found.held), "hold",
+                 empty="No task is alive.")  # fmt: skip
     facts = {
         "found": found,
         "tasks": stacked("tasks-by-status", "Tasks", live_first(found.tasks, "/tasks?status="),
                          "tasks"),
         "jobs": stacked("jobs-by-status", "Live jobs", job_parts(found.jobs), "jobs"),
-        "rates": rates("rates", "Jobs per hour, the last 24 h", found.rates),
+        "rates": rates("rates", "Jobs per hour, 24 h to this hour so far", found.rates),
         "shares": shares(found),
         "sites": site_bars(found.sites),
-        "silent": [one for one in found.agents if not one.healthy],
     }  # fmt: skip
     return View("Overview", facts, (alerts, held))
 
@@ -143,7 +140,7 @@ def site_bars(sites: Sequence[SiteLoad]) -> Markup:
         Bar(one.site, [Part("running", one.n_running, "busy"),
                        Part("waiting", one.n_waiting, "idle"),
                        Part("ending", sum(one.jobs.get(name, 0) for name in _ENDING), "good")],
-            one.n_slots or None, f"/sites/{one.site}")
+            one.n_slots or None, site_page(one.site))
         for one in busy
     ]  # fmt: skip
     return bars("sites", "Sites: live jobs; the frame is the slots", rows, "jobs")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
-from urllib.parse import quote
 
 from jedi.core import states
-from jedi.core.errors import NotFound
 from jedi.monitor.charts import Bar, Part, bars, by_status, stacked
+from jedi.monitor.filters import site_page
 from jedi.monitor.pages.overview import rates, site_bars
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.loads import SiteLoad
+from jedi.service.load_rows import SiteLoad
+from jedi.service.loads import SiteFigures
 from jedi.service.operations.arguments import NameText
 from jedi.service.refused import RefusalReport
 
@@ -20,17 +20,16 @@ CODES = 3
 """Codes of refusals in a row of the list."""
 
 _SITES = (
-    Column("site", "Site", "id", link=lambda row: f"/sites/{quote(row['site'], safe='')}"),
+    Column("site", "Site", "id", link=lambda row: site_page(row["site"])),
     Column("status", "Status", "status"),
     Column("n_slots", "Slots", "number"),
     Column("load", "Load", "bar"),
     Column("n_running", "Running", "number"),
     Column("n_waiting", "Waiting", "number"),
-    Column("cores_running", "Cores used", "number", wide=True),
     Column("pilots", "Pilots", "number"),
     Column("last_pilot", "Last pilot", "time"),
-    Column("finished", "Finished in 24 h", "number", wide=True),
-    Column("failed", "Failed in 24 h", "number", wide=True),
+    Column("finished", "Finished 24 h", "number", wide=True),
+    Column("failed", "Failed 24 h", "number", wide=True),
     Column("refusals", "Refused for (decisions)", wide=True),
     Column("why", "Remark", "reason", wide=True),
 )
@@ -105,7 +104,7 @@ def sites(ask: Ask) -> View:
 def _row(one: SiteLoad, codes: list[str]) -> dict[str, Any]:
     return {
         **{name: getattr(one, name) for name in ("site", "status", "n_slots", "n_running",
-                                                 "n_waiting", "cores_running", "last_pilot")},
+                                                 "n_waiting", "last_pilot")},
         "load": 100 * one.n_running / one.n_slots if one.n_slots else None,
         "pilots": one.pilots_running + one.pilots_submitted,
         "finished": one.reached.get("finished", 0),
@@ -128,17 +127,15 @@ def _codes(refused: RefusalReport) -> Any:
 def site(ask: Ask, site: NameText) -> View:
     """A site: attributes with history, pilots, jobs, refusals, endpoints, links, rates."""
     report = ask("site.show", site=site)
-    load = next((one for one in ask("site.loads") if one.site == site), None)
-    if load is None:
-        raise NotFound(f"There is no site {site}.", code="no_site", site=site)
-    refused: RefusalReport = ask("site.refusals", site=site)
+    figures: SiteFigures = ask("site.figures", site=site)
+    load, refused = figures.load, figures.refused
     live = [(one, load.jobs[one]) for one in states.JOB_LIVE if load.jobs.get(one)]
     meanings = {one.name: one.meaning for one in ask("site.attributes")}
     sheets = (
         Sheet("refusals", "Refused by brokers in 24 h", _REFUSALS, refused.refusals, "code",
               empty=f"None of the newest {refused.decisions} decisions refused it."),
-        Sheet("pilots", "Pilots that have not ended", _PILOTS, ask("site.pilots", site=site),
-              "pilot_id", empty="It has no pilots of a submitter of JEDI."),
+        Sheet("pilots", "Pilots that have not ended", _PILOTS, figures.pilots, "pilot_id",
+              empty="It has no pilots of a submitter of JEDI."),
         Sheet("endpoints", "Endpoints", _ENDPOINTS, [_space(one) for one in report.endpoints],
               "ddm_endpoint", empty="It has no endpoint."),
         Sheet("attributes", "Attributes", _ATTRIBUTES,
@@ -152,8 +149,8 @@ def site(ask: Ask, site: NameText) -> View:
     facts = {
         "site": site, "load": load, "report": report, "refused": refused,
         "jobs": stacked("site-jobs", "Live jobs", by_status(live), "jobs"),
-        "rates": rates("site-rates", "Jobs per hour, the last 24 h",
-                       ask("system.rates", site=site)),
+        "rates": rates("site-rates", "Jobs per hour, 24 h to this hour so far",
+                       figures.rates),
     }  # fmt: skip
     return View(f"Site {site}", facts, sheets)
 

@@ -7,10 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from jedi.service import loads, refused
+from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
 from jedi.service.operations.arguments import NameText
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import MostRows, TaskId
-from jedi.taskbuffer.reports.loads import QueueFlow, SitePilot
+from jedi.service.operations.tasks import TaskId
+from jedi.taskbuffer.reports.loads import QueueFlow
 
 Hours = Annotated[int, Field(ge=1, le=24 * 90)]
 
@@ -22,21 +23,21 @@ def show(call: Call) -> loads.SystemFigures:
 
 
 @operation("system.rates", "GET", "/v1/rates", ANYBODY)
-def rates(call: Call, hours: Hours = 24, site: NameText | None = None) -> list[loads.HourlyJobs]:
+def rates(call: Call, hours: Hours = 24, site: NameText | None = None) -> list[HourlyJobs]:
     """List the jobs that started and ended in each of the last hours, at all sites or at one."""
     return loads.rates(call.tx, hours, site)
 
 
 @operation("site.loads", "GET", "/v1/site-loads", ANYBODY)
-def site_loads(call: Call) -> list[loads.SiteLoad]:
+def site_loads(call: Call) -> list[SiteLoad]:
     """List the sites with their slots, pilots, jobs by status, and ends of jobs in 24 hours."""
     return loads.site_loads(call.tx)
 
 
-@operation("site.pilots", "GET", "/v1/sites/{site}/pilots", ANYBODY)
-def pilots(call: Call, site: NameText, limit: MostRows = 100) -> list[SitePilot]:
-    """List the pilots of a site that have not ended, the newest first, with their batch ids."""
-    return loads.pilots_of(call.tx, site, limit)
+@operation("site.figures", "GET", "/v1/sites/{site}/figures", ANYBODY)
+def site_figures(call: Call, site: NameText) -> loads.SiteFigures:
+    """Show a site in figures: jobs, rates, pilots with their batch ids, refusals by brokers."""
+    return loads.site_figures(call.tx, site)
 
 
 @operation("site.refusals", "GET", "/v1/refusals", ANYBODY)
@@ -47,7 +48,7 @@ def refusals(call: Call, site: NameText | None = None, hours: Hours = 24) -> ref
 
 
 @operation("queue.tasks", "GET", "/v1/queues/tasks", ANYBODY)
-def tasks(call: Call) -> list[loads.HeldTasks]:
+def tasks(call: Call) -> list[HeldTasks]:
     """Count the live tasks by work queue, status and reason, with what holds them."""
     return loads.held_tasks(call.tx)
 

@@ -3,6 +3,7 @@ counters and from rows of live tasks: no statement reads jobs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -10,16 +11,19 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_QUEUED, TASK_FINAL, listed
+from jedi.taskbuffer.db.together import Parts, read_parts, together
+from jedi.taskbuffer.reports import overview, refused
 
 HOURLY = ("running", "finished", "failed", "closed", "cancelled")
 """The statuses of jobs that rates count: starts, and every kind of end."""
 
-_HOURLY = text(f"""
+_REACHED = f"""
 SELECT hour, site, status, CAST(sum(jobs) AS bigint) AS jobs FROM job_stats_hourly
 WHERE hour > date_trunc('hour', jedi_now()) - make_interval(hours => :hours)
   AND (CAST(:site AS text) IS NULL OR site = :site) AND status IN ({listed(HOURLY)})
 GROUP BY GROUPING SETS ((hour, status), (site, status)) ORDER BY hour, site, status
-""")
+"""
+_HOURLY = text(_REACHED)
 
 
 class ReachedJobs(NamedTuple):
@@ -37,7 +41,7 @@ def reached(tx: Connection, hours: int, site: str | None = None) -> list[Reached
     return rows_of(ReachedJobs, tx.execute(_HOURLY, {"hours": hours, "site": site}))
 
 
-_SITES = text("""
+_FACTS = """
 SELECT s.site, s.status, s.nslots AS n_slots, greatest(s.corecount, 1) AS cores, s.submitter,
   s.lastpilot AS last_pilot, s.comment, coalesce(p.running, 0) AS pilots_running,
   coalesce(p.submitted, 0) AS pilots_submitted, m.value ->> 'reason' AS trouble
@@ -47,7 +51,8 @@ FROM jedi_sites s LEFT JOIN (
   FROM jedi_pilots WHERE endtime IS NULL GROUP BY site) p USING (site)
   LEFT JOIN jedi_site_metrics m ON m.site = s.site AND m.gshare = '' AND m.metric = 'submitter'
 ORDER BY s.site
-""")
+"""
+_SITES = text(_FACTS)
 
 
 class SiteFacts(NamedTuple):
@@ -71,14 +76,15 @@ def sites(tx: Connection) -> list[SiteFacts]:
     return rows_of(SiteFacts, tx.execute(_SITES))
 
 
-_PILOTS = text("""
+_PILOTS = """
 SELECT pilot_id, status, engine, batch_id, resource_type, host, pid, creationtime AS creation_time
 FROM jedi_pilots WHERE site = :site AND endtime IS NULL
 ORDER BY creationtime DESC, pilot_id LIMIT :limit
-""")
+"""
 
 
-class SitePilot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SitePilot:
     """A pilot that has not ended: its engine and its id there, or its process; `resource_type`
     empty: it has a whole slot."""
 
@@ -92,9 +98,19 @@ class SitePilot(NamedTuple):
     creation_time: datetime
 
 
-def pilots(tx: Connection, site: str, limit: int) -> list[SitePilot]:
-    """The pilots of a site that have not ended, the newest first."""
-    return rows_of(SitePilot, tx.execute(_PILOTS, {"site": site, "limit": limit}))
+_PARTS = text(together({
+    "facts": f"SELECT * FROM ({_FACTS}) f WHERE site = :site",
+    "jobs": f"SELECT * FROM ({overview.JOBS_BY_SITE}) j WHERE site = :site",
+    "reached": _REACHED, "pilots": _PILOTS, "read": refused.READ, "refusals": refused.AT_SITE,
+}))  # fmt: skip
+
+
+def parts_of(tx: Connection, site: str, hours: int, most: int, limit: int) -> Parts:
+    """The lists `facts` (SiteFacts), `jobs` (SiteStatusJobs), `reached` (ReachedJobs), `pilots`
+    (SitePilot, at most `limit`), `read` (ReadDecisions, at most `most` decisions) and `refusals`
+    (RefusalsAtSite) of a site."""
+    values = {"site": site, "hours": hours, "most": most, "limit": limit}
+    return read_parts(tx, _PARTS, values)
 
 
 _FLOW = text(f"""
@@ -111,7 +127,8 @@ GROUP BY 1, 2, 3 HAVING sum(s.cores) <> 0 ORDER BY 1, 2, 3
 """)
 
 
-class QueueFlow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QueueFlow:
     """Cores of jobs of a share and a work queue (empty: none) at a site: those that run there, and
     those that wait for it."""
 
@@ -132,7 +149,7 @@ SELECT coalesce(q.queue_name, '') AS queue_name, t.status, coalesce(t.reason_cod
   t.tasks, t.since
 FROM (
   SELECT workqueue_id, status, reason_code, count(*) AS tasks, min(statechangetime) AS since
-  FROM jedi_tasks WHERE status = ANY(:live) GROUP BY workqueue_id, status, reason_code
+  FROM jedi_tasks WHERE status NOT IN ({TASK_FINAL}) GROUP BY workqueue_id, status, reason_code
   UNION ALL
   SELECT NULL, status, NULL, count(*), NULL FROM jedi_tasks WHERE :ended
     AND status IN ({TASK_FINAL}) GROUP BY status) t
@@ -152,7 +169,7 @@ class TaskCount(NamedTuple):
     since: datetime | None
 
 
-def tasks(tx: Connection, live: tuple[str, ...], *, ended: bool) -> list[TaskCount]:
-    """Tasks in these statuses by work queue, status and reason; `ended`: also those that have
-    ended, by status."""
-    return rows_of(TaskCount, tx.execute(_TASKS, {"live": [*live], "ended": ended}))
+def tasks(tx: Connection, *, ended: bool) -> list[TaskCount]:
+    """Live tasks by work queue, status and reason; `ended`: also those that have ended, by
+    status."""
+    return rows_of(TaskCount, tx.execute(_TASKS, {"ended": ended}))

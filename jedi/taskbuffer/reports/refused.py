@@ -15,9 +15,15 @@ SELECT decision_id, creationtime FROM jedi_broker_decisions
 WHERE creationtime > jedi_now() - make_interval(hours => :hours)
 ORDER BY creationtime DESC LIMIT :most
 """
-_READ = text(f"""
+# A look at each decision: else all reasons of all decisions are read.
+_REASONS = """
+LATERAL (SELECT site, codes, observed, limits FROM jedi_broker_reasons r
+  WHERE r.decision_id = d.decision_id OFFSET 0) r
+"""
+READ = f"""
 SELECT count(*) AS decisions, min(creationtime) AS since FROM ({_DECISIONS}) d
-""")
+"""
+_READ = text(READ)
 
 
 class ReadDecisions(NamedTuple):
@@ -34,9 +40,10 @@ def read(tx: Connection, hours: int, most: int) -> ReadDecisions:
 
 
 _BY_SITE = text(f"""
-SELECT r.site, code, count(*) AS refusals FROM ({_DECISIONS}) d
-JOIN jedi_broker_reasons r USING (decision_id), unnest(r.codes) code
-GROUP BY r.site, code ORDER BY r.site, refusals DESC, code
+SELECT site, code, CAST(sum(n) AS bigint) AS refusals FROM (
+  SELECT r.site, r.codes, count(*) AS n FROM ({_DECISIONS}) d, {_REASONS}
+  GROUP BY r.site, r.codes) g, unnest(codes) code
+GROUP BY site, code ORDER BY site, refusals DESC, code
 """)
 
 
@@ -53,14 +60,17 @@ def by_site(tx: Connection, hours: int, most: int) -> list[SiteRefusals]:
     return rows_of(SiteRefusals, tx.execute(_BY_SITE, {"hours": hours, "most": most}))
 
 
-_AT_SITE = text(f"""
+AT_SITE = f"""
 SELECT code, count(*) AS refusals, count(*) FILTER (WHERE cardinality(r.codes) = 1) AS only,
   max(d.creationtime) AS latest, (array_agg(x.observed ORDER BY d.decision_id DESC))[1] AS observed,
   (array_agg(x.lim ORDER BY d.decision_id DESC))[1] AS lim, max(d.decision_id) AS decision_id
-FROM ({_DECISIONS}) d JOIN jedi_broker_reasons r USING (decision_id),
+FROM ({_DECISIONS}) d JOIN LATERAL (
+    SELECT site, codes, observed, limits FROM jedi_broker_reasons r
+    WHERE r.decision_id = d.decision_id AND r.site = :site OFFSET 0) r ON true,
   unnest(r.codes, r.observed, r.limits) x(code, observed, lim)
-WHERE r.site = :site GROUP BY code ORDER BY refusals DESC, code
-""")
+GROUP BY code ORDER BY refusals DESC, code
+"""
+_AT_SITE = text(AT_SITE)
 
 
 class RefusalsAtSite(NamedTuple):

@@ -1,4 +1,5 @@
-"""Indexes of the few tasks and datasets that idle agents look for, among many that need nothing."""
+"""Indexes of the few tasks and datasets that idle agents look for, among many that need nothing;
+and of live tasks by reason, for counts."""
 
 from __future__ import annotations
 
@@ -22,3 +23,8 @@ Index("jedi_datasets_unprocessed_ix", datasets.c.jedi_task_id,
       postgresql_where=text("unprocessed"))  # fmt: skip
 Index("jedi_tasks_children_ix", tasks.c.parent_tid,
       postgresql_where=text("parent_tid <> jeditaskid"))  # fmt: skip
+# loads.tasks: counts of live tasks by reason, without a look at the tasks
+Index("jedi_tasks_reason_ix", tasks.c.status, tasks.c.reason_code, tasks.c.workqueue_id,
+      tasks.c.state_change_time,
+      postgresql_where=text("status NOT IN ('aborted', 'broken', 'done', 'failed', "
+                            "'finished')"))  # fmt: skip
