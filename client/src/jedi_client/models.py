@@ -132,119 +132,6 @@ class AttributeChange(Value):
 
 
 @dataclass(eq=False, repr=False)
-class AgentStatus(Value):
-    """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
-    processes of this host do not count. Without any, it may be `asleep`: its supervisor looks for
-    its work. It is healthy if the latest heartbeat is no older than a
-    lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
-    to others."""
-
-    agent: str
-    healthy: bool
-    asleep: bool
-    processes: int
-    age_s: float | None
-    rss_kb: int
-    items: int
-    last_error: str | None
-    heartbeat_at: datetime | None
-
-
-@dataclass(eq=False, repr=False)
-class HeldTasks(Value):
-    """Live tasks of a work queue (empty: none) in a status for a reason (a code of docs/reasons.md,
-    or empty). `hold` is what holds them as far as the tasks alone decide it, a code of docs/why.md;
-    empty: their jobs do. `since`: the first of them came to its status."""
-
-    queue_name: str
-    status: str
-    reason: str
-    hold: str
-    sentence: str
-    tasks: int
-    since: datetime | None
-
-
-@dataclass(eq=False, repr=False)
-class SiteLoad(Value):
-    """A site: its slots and their cores, its pilots that have not ended, its live jobs by status,
-    and the jobs that reached a status there in the last 24 hours. `trouble`: the reason for no
-    pilots, or for fewer."""
-
-    site: str
-    status: str
-    n_slots: int
-    cores: int
-    submitter: str
-    last_pilot: datetime | None
-    comment: str | None
-    pilots_running: int
-    pilots_submitted: int
-    trouble: str | None
-    jobs: dict[str, int]
-    n_running: int
-    n_waiting: int
-    cores_running: int
-    reached: dict[str, int]
-
-
-@dataclass(eq=False, repr=False)
-class HourlyJobs(Value):
-    """Jobs that reached a status within the hour that begins at `hour`, by status: running
-    (started), finished, failed, closed, cancelled."""
-
-    hour: datetime
-    jobs: dict[str, int]
-
-
-@dataclass(eq=False, repr=False)
-class ShareSummary(Value):
-    """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
-    alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
-
-    queue_id: int
-    queue_name: str
-    queue_share: int | None
-    stretchable: int | None
-    active: bool
-    entitlement: float | None
-    allocation: float | None
-    usage: float | None
-    demand: float | None
-    ratio: float | None
-    computed_at: datetime
-
-
-@dataclass(eq=False, repr=False)
-class Alert(Value):
-    """A state that somebody should look at: `page`: at once. `kind` and `subject` name the thing
-    (an agent, a site, tasks); `since`: the time of its last good sign, if it is known."""
-
-    code: str
-    severity: Literal["page", "ticket"]
-    kind: str
-    subject: str
-    sentence: str
-    remedy: str
-    since: datetime | None
-
-
-@dataclass(eq=False, repr=False)
-class SystemFigures(Value):
-    """The whole system: agents, tasks and jobs by status, tasks by what holds them, sites, the
-    rates of the last 24 hours, shares against use, alerts."""
-
-    agents: list[AgentStatus]
-    tasks: dict[str, int]
-    jobs: dict[str, int]
-    held: list[HeldTasks]
-    sites: list[SiteLoad]
-    rates: list[HourlyJobs]
-    shares: list[ShareSummary]
-    alerts: list[Alert]
-
-
-@dataclass(eq=False, repr=False)
 class OwnedJob(Value):
     """A job of a user among those of all tasks."""
 
@@ -401,15 +288,21 @@ class WorkQueueSummary(Value):
 
 
 @dataclass(eq=False, repr=False)
-class QueueFlow(Value):
-    """Cores of jobs of a share and a work queue (empty: none) at a site: those that run there, and
-    those that wait for it."""
+class ShareSummary(Value):
+    """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
+    alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
 
-    share: str
+    queue_id: int
     queue_name: str
-    site: str
-    cores_running: int
-    cores_waiting: int
+    queue_share: int | None
+    stretchable: int | None
+    active: bool
+    entitlement: float | None
+    allocation: float | None
+    usage: float | None
+    demand: float | None
+    ratio: float | None
+    computed_at: datetime
 
 
 @dataclass(eq=False, repr=False)
@@ -440,30 +333,6 @@ class Turn(Value):
     priority: int
     reason: str
     next_run_at: datetime | None
-
-
-@dataclass(eq=False, repr=False)
-class CountedRefusals(Value):
-    """Decisions that refused a site for a reason; for `only` of them it was the only one. The
-    sentence and the number are of the latest of them, if one site was asked for."""
-
-    site: str
-    code: str
-    refusals: int
-    only: int | None
-    sentence: str
-    remedy: str
-    latest: datetime | None
-    decision_id: int | None
-
-
-@dataclass(eq=False, repr=False)
-class RefusalReport(Value):
-    """Refusals of sites in so many `decisions`, the newest ones, of which `since` is the first."""
-
-    decisions: int
-    since: datetime | None
-    refusals: list[CountedRefusals]
 
 
 @dataclass(eq=False, repr=False)
@@ -539,6 +408,24 @@ class SiteSummary(Value):
     endpoints: list[str]
     lastpilot: datetime | None
     comment: str | None
+
+
+@dataclass(eq=False, repr=False)
+class AgentStatus(Value):
+    """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
+    processes of this host do not count. Without any, it may be `asleep`: its supervisor looks for
+    its work. It is healthy if the latest heartbeat is no older than a
+    lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
+    to others."""
+
+    agent: str
+    healthy: bool
+    asleep: bool
+    processes: int
+    age_s: float | None
+    rss_kb: int
+    items: int
+    last_error: str | None
 
 
 @dataclass(eq=False, repr=False)
@@ -1043,42 +930,6 @@ class Replay(Value):
 
 
 @dataclass(eq=False, repr=False)
-class CriterionFigures(Value):
-    """A reason for which a decision refused a site: the observed figure and the limit (None:
-    infinite, or none), and the same in words."""
-
-    code: str
-    observed: float | None
-    limit: float | None
-    unit: str
-    sentence: str
-    lasting: bool
-
-
-@dataclass(eq=False, repr=False)
-class DecidedSite(Value):
-    """A site in a decision: its place among the chosen ones and its weight (None: it was not
-    chosen), and every reason against it."""
-
-    site: str
-    place: int | None
-    weight: float | None
-    reasons: tuple[CriterionFigures, ...]
-
-
-@dataclass(eq=False, repr=False)
-class DecisionRecord(Value):
-    """A decision as it was recorded: chosen sites, best first, then the refused ones. `replayable`:
-    its snapshot is still kept."""
-
-    decision_id: int
-    jedi_task_id: int
-    broker: str
-    replayable: bool
-    sites: list[DecidedSite]
-
-
-@dataclass(eq=False, repr=False)
 class UsedFile(Value):
     """A file that a job reads or writes, or a range of its events; size in bytes."""
 
@@ -1307,32 +1158,6 @@ class SiteReport(Value):
     endpoints: list[EndpointSummary]
     history: list[SiteChange]
     trouble: str | None
-
-
-@dataclass(eq=False, repr=False)
-class SitePilot(Value):
-    """A pilot that has not ended: its engine and its id there, or its process; `resource_type`
-    empty: it has a whole slot."""
-
-    pilot_id: str
-    status: str
-    engine: str
-    batch_id: str | None
-    resource_type: str
-    host: str
-    pid: int | None
-    creation_time: datetime
-
-
-@dataclass(eq=False, repr=False)
-class SiteFigures(Value):
-    """A site with the rates of its jobs in the last 24 hours, its pilots that have not ended, the
-    newest first, and its refusals by brokers."""
-
-    load: SiteLoad
-    rates: list[HourlyJobs]
-    pilots: list[SitePilot]
-    refused: RefusalReport
 
 
 @dataclass(eq=False, repr=False)
@@ -1608,15 +1433,11 @@ class Progress(Value):
 
 @dataclass(eq=False, repr=False)
 class SiteJobs(Value):
-    """Jobs of a task at a site in a status; `n_recent` of them ended within the last hour, and
-    `first_end` is the first end of one."""
+    """Jobs of a task at a site in a status."""
 
     site: str
     status: str
     jobs: int
-    n_recent: int
-    first_end: datetime | None
-    last_end: datetime | None
 
 
 @dataclass(eq=False, repr=False)
@@ -1640,7 +1461,7 @@ class TaskEvent(Value):
 @dataclass(eq=False, repr=False)
 class TaskReport(Value):
     """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, and the figures that scouts measured."""
+    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
 
     task: TaskSummary
     progress: Progress
@@ -1650,6 +1471,7 @@ class TaskReport(Value):
     family: list[Relative]
     datasets: list[DatasetSummary]
     measured: list[JobMetric]
+    forecasts: list[Forecast]
 
 
 @dataclass(eq=False, repr=False)

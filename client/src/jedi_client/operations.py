@@ -21,7 +21,6 @@ from jedi_client.models import (
     Changed,
     CheckReport,
     Cleaned,
-    DecisionRecord,
     DecisionSummary,
     DogSummary,
     Draft,
@@ -30,9 +29,7 @@ from jedi_client.models import (
     Forecast,
     FoundJob,
     FoundJobs,
-    HeldTasks,
     HerdReport,
-    HourlyJobs,
     JobDetails,
     JobFolder,
     JobMetadata,
@@ -52,9 +49,7 @@ from jedi_client.models import (
     PilotToken,
     PlanWithAlternative,
     Printed,
-    QueueFlow,
     Recovered,
-    RefusalReport,
     RegistryLease,
     Relative,
     Replay,
@@ -63,15 +58,12 @@ from jedi_client.models import (
     Setting,
     ShareSummary,
     SiteAttribute,
-    SiteFigures,
-    SiteLoad,
     SiteReport,
     SiteSummary,
     Step,
     StoredDataset,
     Submitted,
     SubmittedUnits,
-    SystemFigures,
     SystemOverview,
     Taken,
     TaskDetails,
@@ -229,17 +221,6 @@ class Client(Transport):
             {},
             {"text": text, "comment": comment, "dry_run": dry_run},
             list[AttributeChange],
-        )
-
-    def system_figures(
-        self,
-    ) -> SystemFigures:
-        """Show the whole system in figures: agents, tasks and jobs, sites, rates, shares, alerts."""
-        return self.call(
-            "GET", "/v1/figures",
-            {},
-            {},
-            SystemFigures,
         )
 
     def job_list(
@@ -429,17 +410,6 @@ class Client(Transport):
             list[WorkQueueSummary],
         )
 
-    def queue_flow(
-        self,
-    ) -> list[QueueFlow]:
-        """Count the cores of live jobs by share, work queue and site."""
-        return self.call(
-            "GET", "/v1/queues/flow",
-            {},
-            {},
-            list[QueueFlow],
-        )
-
     def queue_import(
         self,
         *,
@@ -463,17 +433,6 @@ class Client(Transport):
             {},
             {},
             list[ShareSummary],
-        )
-
-    def queue_tasks(
-        self,
-    ) -> list[HeldTasks]:
-        """Count the live tasks by work queue, status and reason, with what holds them."""
-        return self.call(
-            "GET", "/v1/queues/tasks",
-            {},
-            {},
-            list[HeldTasks],
         )
 
     def queue_test(
@@ -500,34 +459,6 @@ class Client(Transport):
             {},
             {"limit": limit},
             list[Turn],
-        )
-
-    def system_rates(
-        self,
-        *,
-        hours: int = 24,
-        site: str | None = None,
-    ) -> list[HourlyJobs]:
-        """List the jobs that started and ended in each of the last hours, at all sites or at one."""
-        return self.call(
-            "GET", "/v1/rates",
-            {},
-            {"hours": hours, "site": site},
-            list[HourlyJobs],
-        )
-
-    def site_refusals(
-        self,
-        *,
-        site: str | None = None,
-        hours: int = 24,
-    ) -> RefusalReport:
-        """Count the refusals of sites by brokers' criteria in the newest decisions of some hours; `site`: of one site, with figures of the latest."""
-        return self.call(
-            "GET", "/v1/refusals",
-            {},
-            {"site": site, "hours": hours},
-            RefusalReport,
         )
 
     def registry_list(
@@ -602,17 +533,6 @@ class Client(Transport):
             {},
             {},
             list[SiteAttribute],
-        )
-
-    def site_loads(
-        self,
-    ) -> list[SiteLoad]:
-        """List the sites with their slots, pilots, jobs by status, and ends of jobs in 24 hours."""
-        return self.call(
-            "GET", "/v1/site-loads",
-            {},
-            {},
-            list[SiteLoad],
         )
 
     def site_list(
@@ -1304,18 +1224,6 @@ class Client(Transport):
             Replay,
         )
 
-    def decision_sites(
-        self,
-        decision_id: int,
-    ) -> DecisionRecord:
-        """Show a decision site by site: weights of the chosen ones, every reason against the others."""
-        return self.call(
-            "GET", "/v1/decisions/{decision_id}/sites",
-            {"decision_id": decision_id},
-            {},
-            DecisionRecord,
-        )
-
     def dog_run(
         self,
         dog: str,
@@ -1590,18 +1498,6 @@ class Client(Transport):
             {"site": site},
             {"settings": settings, "comment": comment, "dry_run": dry_run},
             list[AttributeChange],
-        )
-
-    def site_figures(
-        self,
-        site: str,
-    ) -> SiteFigures:
-        """Show a site in figures: jobs, rates, pilots with their batch ids, refusals by brokers."""
-        return self.call(
-            "GET", "/v1/sites/{site}/figures",
-            {"site": site},
-            {},
-            SiteFigures,
         )
 
     def site_create_token(
