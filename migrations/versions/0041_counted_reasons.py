@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "0041"
-down_revision = "0036"
+down_revision = "0040"
 
 
 def upgrade() -> None:
