@@ -89,7 +89,7 @@ def add_actions(app: Application, door: OperationDoor, log: Any) -> None:
     async def answered(request: Request) -> Response:
         try:
             visitor = await visitor_of(request, door)
-            given, make = parse_qs(request.url.query), _preview
+            given, make = parse_qs(request.url.query), _show
             if request.method == "POST":
                 async with bodies.taken(request, FORM_MAX) as body:
                     given, make = parse_qs(body.decode("utf-8", "replace")), _act
@@ -139,6 +139,12 @@ def _preview(
         "counts": _counted(answers or ()),
     }  # fmt: skip
     return _page(door, visitor, request, wish, facts), 422 if problems else 200
+
+
+def _show(
+    door: OperationDoor, visitor: Visitor, request: Request, wish: Wish
+) -> tuple[Rendered, int]:
+    return _preview(door, visitor, request, wish)
 
 
 def _act(

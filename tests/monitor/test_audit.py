@@ -33,7 +33,7 @@ def become(world: World, door: httpx.Client, user: str) -> None:
 
 def act(door: httpx.Client, name: str, *ids: object, **fields: str) -> httpx.Response:
     """Preview and confirm an action."""
-    page = door.get(f"/act/{name}", params={"id": ids, **fields})
+    page = door.get(f"/act/{name}", params={"id": [*map(str, ids)], **fields})
     assert page.status_code == 200, page.text
     return door.post(f"/act/{name}", data={**hidden(page), **fields})
 
