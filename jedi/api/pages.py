@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
+from zlib import crc32
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -21,16 +22,22 @@ _NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine in the addresses of browsers."""
 
 
-def listen(address: str) -> socket.socket | None:
-    """Listen at a loopback address; at another port if this one is taken. None: the address is
-    empty. BadInput."""
+OTHERS = 1_000
+"""Ports after that of the knob, one of which a home takes if that is taken: the same at each start,
+so that open pages find the service again."""
+
+
+def listen(address: str, home: Path) -> socket.socket | None:
+    """Listen at a loopback address; if its port is taken at that of the home, or else at any. None:
+    the address is empty. BadInput."""
     if not address:
         return None
     host, port = loopback("api.page", address)
-    try:
-        return socket.create_server((host, port), backlog=QUEUE)
-    except OSError:
-        return socket.create_server((host, 0), backlog=QUEUE)
+    own = port + 1 + crc32(bytes(home)) % OTHERS
+    for one in (port, own if own < 65_536 else 0):
+        with suppress(OSError):
+            return socket.create_server((host, one), backlog=QUEUE)
+    return socket.create_server((host, 0), backlog=QUEUE)
 
 
 def url(at: tuple[str, int] | None, address: str, secure: bool) -> str | None:
