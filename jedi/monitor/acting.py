@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -89,7 +89,8 @@ def add_actions(app: Application, door: OperationDoor, log: Any) -> None:
     async def answered(request: Request) -> Response:
         try:
             visitor = await visitor_of(request, door)
-            given, make = parse_qs(request.url.query), _preview
+            make: Callable[..., tuple[Rendered, int]] = _show
+            given = parse_qs(request.url.query)
             if request.method == "POST":
                 async with bodies.taken(request, FORM_MAX) as body:
                     given, make = parse_qs(body.decode("utf-8", "replace")), _act
@@ -139,6 +140,12 @@ def _preview(
         "counts": _counted(answers or ()),
     }  # fmt: skip
     return _page(door, visitor, request, wish, facts), 422 if problems else 200
+
+
+def _show(
+    door: OperationDoor, visitor: Visitor, request: Request, wish: Wish
+) -> tuple[Rendered, int]:
+    return _preview(door, visitor, request, wish)
 
 
 def _act(

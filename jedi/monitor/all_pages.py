@@ -11,6 +11,7 @@ from jedi.monitor.pages import (
     knobs,
     me,
     overview,
+    past,
     queues,
     sites,
     task,
@@ -19,6 +20,7 @@ from jedi.monitor.pages import (
 from jedi.monitor.table import PAGES as _ENTERED
 
 __all__ = ["MODULES", "PAGES"]
-MODULES = (overview, tasks, task, jobs, job, sites, queues, decisions, agents, knobs, audit, me)
+MODULES = (overview, tasks, task, jobs, job, sites, queues, decisions, agents, knobs, audit, me,
+           past)  # fmt: skip
 _PLACES = {module.__name__: place for place, module in enumerate(MODULES)}
 PAGES = dict(sorted(_ENTERED.items(), key=lambda one: _PLACES[one[1].run.__module__]))

@@ -26,7 +26,7 @@ RECENT_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class SiteJobs:
+class JobsAtSite:
     """Jobs of a task at a site in a status."""
 
     site: str
@@ -52,7 +52,7 @@ class TaskReport:
 
     task: TaskSummary
     progress: Progress
-    jobs: list[SiteJobs]
+    jobs: list[JobsAtSite]
     failures: list[FailureCause]
     events: list[TaskEvent]
     family: list[Relative]
@@ -80,11 +80,11 @@ def report(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) -
     )
 
 
-def _by_site(groups: Iterable[JobGroup]) -> list[SiteJobs]:
+def _by_site(groups: Iterable[JobGroup]) -> list[JobsAtSite]:
     found: Counter[tuple[str, str]] = Counter()
     for one in groups:
         found[one.site, one.status] += one.jobs
-    return [SiteJobs(site, status, jobs) for (site, status), jobs in sorted(found.items())]
+    return [JobsAtSite(site, status, jobs) for (site, status), jobs in sorted(found.items())]
 
 
 def _progress(task: TaskSummary, jobs: Sequence[JobGroup], now: datetime) -> Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -33,7 +34,8 @@ def become(world: World, door: httpx.Client, user: str) -> None:
 
 def act(door: httpx.Client, name: str, *ids: object, **fields: str) -> httpx.Response:
     """Preview and confirm an action."""
-    page = door.get(f"/act/{name}", params={"id": ids, **fields})
+    given: dict[str, Any] = {"id": [*map(str, ids)], **fields}
+    page = door.get(f"/act/{name}", params=given)
     assert page.status_code == 200, page.text
     return door.post(f"/act/{name}", data={**hidden(page), **fields})
 

@@ -29,9 +29,10 @@ needs_browser = pytest.mark.skipif(not (_BROWSER and _DRIVER), reason="needs Chr
 
 
 @contextmanager
-def pages(world: World) -> Iterator[str]:
-    """The service in a thread; yields the address of its pages on the loopback interface."""
-    listener = listen_tcp("127.0.0.1:0", secure=False)
+def pages(world: World, port: int = 0) -> Iterator[str]:
+    """The service in a thread; yields the address of its pages on the loopback interface. `port`
+    0: any."""
+    listener = listen_tcp(f"127.0.0.1:{port}", secure=False)
     host, port = listener.getsockname()
     address, home = f"http://{host}:{port}", Home(world.settings.home)
     with noted(home.page_address, address), served(world, None, listener):

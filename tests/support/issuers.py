@@ -74,8 +74,10 @@ class TestIssuer:
         if self.said:
             return 400, {"error": self.said.pop(0)}
         if form.get("grant_type") == "authorization_code":
-            return 200, {"access_token": self.token(**self.of_access),
-                         "id_token": self.token(**{"aud": form["client_id"], **self.of_id})}
+            return 200, {
+                "access_token": self.token(**self.of_access),
+                "id_token": self.token(**{"aud": form["client_id"], **self.of_id}),
+            }
         made = f"refresh-{len(self.asked_for)}"
         return 200, {"access_token": self.token(), "refresh_token": made, "expires_in": 300}
 

@@ -105,6 +105,7 @@ ROWS: dict[str, Row] = {
     "panda.submit": changes("anybody", 422, scope="submit", task_parameters={"taskName": "x"}),
     "queue.import": changes("operator", text=QUEUES),
     "queue.list": reads(),
+    "queue.at": reads(at=["2026-11-26T12:00"]),
     "queue.flow": reads(),
     "queue.tasks": reads(),
     "queue.shares": reads(),
@@ -133,6 +134,7 @@ ROWS: dict[str, Row] = {
     "system.rates": reads(),
     "system.status": reads(),
     "system.changes": reads(),
+    "task.at": reads(jedi_task_id=TASK, at=["2026-11-26T12:00"]),
     "task.avalanche": changes("owner", jedi_task_ids=[TASK]),
     "task.cautions": changes(
         "anybody", 200, 404, scope="submit", jedi_task_ids=[TASK], sandbox=SHA256

@@ -401,6 +401,37 @@ class WorkQueueSummary(Value):
 
 
 @dataclass(eq=False, repr=False)
+class QueueThen(Value):
+    """A work queue at a time: its tasks that had not ended, by status, and the jobs of its share
+    that reached each status in that hour. Queue 0: tasks without a work queue."""
+
+    queue_id: int
+    queue_name: str
+    tasks: dict[str, int]
+    reached: dict[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class KnobBefore(Value):
+    """A knob that had another value then than now."""
+
+    name: str
+    then: Any
+    now: Any
+
+
+@dataclass(eq=False, repr=False)
+class QueuesThen(Value):
+    """All work queues at a time. `known`: False if too many statuses have changed since."""
+
+    at: datetime
+    known: bool
+    queues: list[QueueThen]
+    knobs: list[KnobBefore]
+    open: list[str]
+
+
+@dataclass(eq=False, repr=False)
 class QueueFlow(Value):
     """Cores of jobs of a share and a work queue (empty: none) at a site: those that run there, and
     those that wait for it."""
@@ -1436,6 +1467,65 @@ class TaskDetails(Value):
 
 
 @dataclass(eq=False, repr=False)
+class StatusAtSite(Value):
+    """Jobs with one status at a site, and their input files."""
+
+    status: str
+    site: str
+    jobs: int
+    n_inputs: int
+
+
+@dataclass(eq=False, repr=False)
+class TaskThen(Value):
+    """A task as it was at a time. `status` None: it did not exist yet. `decision`: the last one of
+    a broker until then. `estimated`: the numbers of jobs are those of a sample, multiplied.
+    `open`: the questions that the logs leave open."""
+
+    jedi_task_id: int
+    at: datetime
+    task_name: str
+    user_name: str
+    status: str | None
+    since: datetime | None
+    agent: str | None
+    commanded_by: str | None
+    reason_code: str | None
+    reason: str | None
+    attempt_nr: int | None
+    jobs: dict[str, int]
+    sites: list[StatusAtSite]
+    estimated: bool
+    decision: BrokerOutcome | None
+    knobs: list[KnobBefore]
+    open: list[str]
+
+
+@dataclass(eq=False, repr=False)
+class TaskMoment(Value):
+    """An event in a task's life. `kind`: status, command or decision; `number`: that of the command
+    or decision."""
+
+    time: datetime
+    kind: str
+    title: str
+    code: str | None
+    sentence: str | None
+    by: str | None
+    number: int | None
+
+
+@dataclass(eq=False, repr=False)
+class TaskPast(Value):
+    """A task at one time or two, and the events around the first of them; `more`: there are
+    earlier or later ones."""
+
+    then: list[TaskThen]
+    moments: list[TaskMoment]
+    more: bool
+
+
+@dataclass(eq=False, repr=False)
 class ChainStep(Value):
     """A step of the chain of a task, the agent that does it, its state, and its reason."""
 
@@ -1615,7 +1705,7 @@ class Progress(Value):
 
 
 @dataclass(eq=False, repr=False)
-class SiteJobs(Value):
+class JobsAtSite(Value):
     """Jobs of a task at a site in a status."""
 
     site: str
@@ -1648,7 +1738,7 @@ class TaskReport(Value):
 
     task: TaskSummary
     progress: Progress
-    jobs: list[SiteJobs]
+    jobs: list[JobsAtSite]
     failures: list[FailureCause]
     events: list[TaskEvent]
     family: list[Relative]

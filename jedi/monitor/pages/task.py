@@ -18,7 +18,7 @@ from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.operations.tasks import FILE_KINDS, FILE_STATUSES, TaskId
-from jedi.service.task_reports import SiteJobs
+from jedi.service.task_reports import JobsAtSite
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary
 from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent
@@ -35,7 +35,8 @@ ORDER = ("finished", "running", "starting", "sent", "holding", "transferring", "
 """Statuses of jobs in the order of bars: done, at work, waiting, lost."""
 
 TABS = (("", "Overview"), ("/jobs", "Jobs"), ("/files", "Files"), ("/log", "Log"),
-        ("/family", "Family"), ("/events", "Events"), ("/parameters", "Parameters"))  # fmt: skip
+        ("/family", "Family"), ("/events", "Events"), ("/parameters", "Parameters"),
+        ("/past", "Past"))  # fmt: skip
 
 
 def frame(jedi_task_id: int, tab: str, task: Any = None) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def jobs_of(jedi_task_id: int, cause: FailureCause) -> str:
     return f"/tasks/{jedi_task_id}/jobs?{asked}"
 
 
-def _charts(jedi_task_id: int, jobs: Sequence[SiteJobs]) -> list[Any]:
+def _charts(jedi_task_id: int, jobs: Sequence[JobsAtSite]) -> list[Any]:
     """Jobs by status, and by site; none without jobs."""
     if not jobs:
         return []
