@@ -15,8 +15,10 @@ from support.browsing import at, pages, session
 from support.forms import hidden
 from support.service_process import over, running
 from support.task_rows import good, put
+from typer.testing import CliRunner
 
 from jedi.agent.base import World
+from jedi.cli import jedi
 from jedi.core import clock
 from jedi.core.settings import caller
 from jedi.host.home import Home
@@ -68,6 +70,15 @@ def test_a_link_logs_in_once(world: World, stranger: httpx.Client) -> None:
     assert again.status_code == 403 and "used, expired or unknown" in again.text
     assert not stranger.cookies
     assert stranger.get("/tasks").headers["location"] == "/login?next=%2Ftasks"
+
+
+def test_jedi_open_prints_a_link(
+    world: World, stranger: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
+    done = CliRunner().invoke(jedi.app, ["open", "tasks/1", "--print"])
+    assert done.exit_code == 0, done.output
+    assert stranger.get(done.stdout.strip()).headers["location"] == "/tasks/1"
 
 
 def test_a_link_holds_for_a_minute(world: World, stranger: httpx.Client) -> None:
