@@ -1,4 +1,6 @@
-"""Pages of tasks and jobs without a browser: statements, cursors, filters, odd texts, exports."""
+"""Pages of tasks and jobs without a browser: statements, cursors, filters, odd texts, exports.
+
+Raw UPDATEs: agents would not write odd texts, nor leave a task at its turn."""
 
 from __future__ import annotations
 
