@@ -1421,7 +1421,7 @@ class Changed(Value):
 
 
 @dataclass(eq=False, repr=False)
-class Progress(Value):
+class TaskPace(Value):
     """The pace of a task: jobs that finished within the last hour, jobs in an hour at that rate,
     and the time at which its input will be done at that rate (None: no job finished lately, or
     nothing is left)."""
@@ -1432,7 +1432,7 @@ class Progress(Value):
 
 
 @dataclass(eq=False, repr=False)
-class SiteJobs(Value):
+class JobsAtSite(Value):
     """Jobs of a task at a site in a status."""
 
     site: str
@@ -1464,8 +1464,8 @@ class TaskReport(Value):
     family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
 
     task: TaskSummary
-    progress: Progress
-    jobs: list[SiteJobs]
+    progress: TaskPace
+    jobs: list[JobsAtSite]
     failures: list[FailureCause]
     events: list[TaskEvent]
     family: list[Relative]
