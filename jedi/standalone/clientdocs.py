@@ -42,7 +42,7 @@ def operations_module() -> str:
     listed = "".join(f"    {name},\n" for name in used)
     return "\n".join([
         _HEAD.format("Everything that the service may be asked for."), _FUTURE,
-        "from collections.abc import Iterator",
+        "from collections.abc import Iterator\nfrom datetime import datetime",
         "from typing import Any, Literal\n",
         f"from jedi_client.models import (\n{listed})",
         "from jedi_client.transport import Event, Response, Transport\n\n",

@@ -112,7 +112,7 @@ def test_narrow_and_dark_pages_fit(world: World, seen: Browser) -> None:
         tx.execute(text("UPDATE jedi_tasks SET taskname = :odd, errordialog = :odd"), {"odd": ODD})
     seen.driver.set_window_size(500, 900)
     seen.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-        "width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True})  # type: ignore[no-untyped-call]  # fmt: skip
+        "width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True})  # fmt: skip
     for name, place in (("tasks", "/tasks"), ("task", "/tasks/1"), ("waits", "/tasks/2"),
                         ("job", "/jobs/5"), ("jobs", "/jobs"), ("log", "/jobs/5/log")):  # fmt: skip
         seen.go(place)
@@ -121,7 +121,7 @@ def test_narrow_and_dark_pages_fit(world: World, seen: Browser) -> None:
         shot(seen, f"narrow-{name}")
         assert wide <= 360, (place, wide)
     seen.find("#theme").click()
-    seen.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})  # type: ignore[no-untyped-call]
+    seen.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     seen.driver.set_window_size(1280, 900)
     for name, place in (("task", "/tasks/1"), ("job", "/jobs/5"), ("waits", "/tasks/2")):
         seen.go(place)
