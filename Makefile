@@ -22,6 +22,7 @@ $(DEMO): pyproject.toml client/pyproject.toml
 	@echo 'Installing JEDI and PostgreSQL into $(VENV), about 270 MB …'
 	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --editable ./client --editable . \
 	  | sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Successfully installed.*/Installed./p'
+	@$(BIN)/python -m compileall -q jedi client/src  # containers often forbid Python to do so later
 	@touch $@
 
 $(STAMP): $(DEMO) requirements-dev.txt

@@ -17,7 +17,8 @@ from jedi.standalone.scratch import database
 
 NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
          "dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api", "panda",
-         "events", "split", "client", "laptop", "rest", "listings", "growth")  # fmt: skip
+         "events", "split", "client", "laptop", "rest", "listings", "growth",
+         "monitor")  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

@@ -153,7 +153,8 @@ def _waiting(engine: Engine) -> int:
 def _statements(url: str, n: int) -> str:
     """How many statements a job takes."""
     world, first_waiting = _service(url), FirstWaiting()
-    _acquire(world, first_waiting, site(0), n, CLIENTS, 0)  # nothing is known yet
+    for i in range(2):  # no site, no dataset is known yet
+        _acquire(world, first_waiting, site(0), BULK, CLIENTS, i)
     with statements(world.engine) as seen:
-        _acquire(world, first_waiting, site(0), n, CLIENTS, n)
+        _acquire(world, first_waiting, site(0), n, CLIENTS, BULK)
     return f"{len(seen) / n:.2f} statements a job"

@@ -96,11 +96,14 @@ def _requests(world: World, full: bool) -> Iterator[Result]:
     """Operations on tasks over HTTP, one by one; the service and the database together."""
     with world.engine.begin() as tx:
         put_user(tx, caller(), "operator")
-        ids = text("SELECT min(jeditaskid) + 1, max(jeditaskid) - 1 FROM jedi_tasks")
-        ended, working = tx.execute(ids).one()
+        ids = text("SELECT min(jeditaskid) + 1, max(jeditaskid) FROM jedi_tasks")
+        ended, last = tx.execute(ids).one()
     paths = {"list": "/v1/tasks", "list those that run": "/v1/tasks?status=running",
-             "list 50 of a user": "/v1/tasks?user=user7&limit=50"}  # fmt: skip
-    for one, task in (("at work", working), ("ended", ended)):
+             "list 50 of a user": "/v1/tasks?user=user7&limit=50",
+             "jobs of a user": "/v1/jobs?user=user7",
+             "jobs of a user that failed": "/v1/jobs?user=user7&status=failed"}  # fmt: skip
+    for one, task in (("at work", last - 2), ("ended", ended), ("large", last - 1),
+                      ("large, ended", last)):  # fmt: skip
         paths |= {f"show, {one}": f"/v1/tasks/{task}", f"why, {one}": f"/v1/tasks/{task}/why",
                   f"jobs, {one}": f"/v1/tasks/{task}/jobs"}  # fmt: skip
     with bench_service(make_world(world.engine, cast(DDM, None))) as service:

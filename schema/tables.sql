@@ -208,7 +208,7 @@ CREATE TABLE jedi_dataset_contents (
     CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY
         ('{pending,staging,waiting,ready,missing,lost,broken,picked,running,finished,failed,partial,defined,prepared,merging,nooutput}'))
-) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=45);
+) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=40);
 CREATE INDEX jedi_dataset_contents_datasetid_ix ON jedi_dataset_contents (datasetid);
 CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
     datasetid);
@@ -597,8 +597,10 @@ CREATE TABLE jedi_jobs (
         ('{activated,sent,running,holding,finished}')) OR jedi_job_is_sound(status, substatus,
         hold_kind, postprocessed_at, purged_at))
 ) WITH (fillfactor=45);
+CREATE INDEX jedi_jobs_ended_ix ON jedi_jobs (jeditaskid, pandaid) WHERE postprocessed_at IS NOT
+    NULL;
 CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
-CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
+CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid, pandaid) WHERE postprocessed_at IS NULL;
 CREATE INDEX jedi_jobs_moving_ix ON jedi_jobs (pandaid) WHERE moving;
 CREATE INDEX jedi_jobs_reported_ix ON jedi_jobs (pandaid) WHERE pilot_result IS NOT NULL AND
     postprocessed_at IS NULL AND (kind <> ALL (ARRAY['consumer', 'co_jumbo', 'jumbo', 'clone',
@@ -687,10 +689,15 @@ CREATE TABLE jedi_jobs_archived (
 );
 CREATE INDEX jedi_jobs_archived_jeditaskid_pandaid_ix ON jedi_jobs_archived (jeditaskid, pandaid);
 CREATE INDEX jedi_jobs_archived_jeditaskid_unit_nr_ix ON jedi_jobs_archived (jeditaskid, unit_nr);
+CREATE INDEX jedi_jobs_archived_leaving_ix ON jedi_jobs_archived (jeditaskid) WHERE retention IS NOT
+    NULL AND purged_at IS NULL;
 CREATE INDEX jedi_jobs_archived_retention_ix ON jedi_jobs_archived (retention) WHERE retention IS
     NOT NULL AND purged_at IS NULL;
 CREATE INDEX jedi_jobs_archived_unsuccessful_ix ON jedi_jobs_archived (jeditaskid, pandaid) WHERE
     status <> 'finished';
+CREATE INDEX jedi_jobs_archived_username_pandaid_ix ON jedi_jobs_archived (username, pandaid);
+CREATE INDEX jedi_jobs_archived_users_unsuccessful_ix ON jedi_jobs_archived (username, pandaid)
+    WHERE status <> 'finished';
 
 -- every status a job had
 CREATE TABLE jedi_jobs_statuslog (
@@ -1188,7 +1195,8 @@ CREATE TABLE jedi_tasks (
     CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY
         ('{registered,defined,assigning,ready,pending,scouting,scouted,running,prepared,done,failed,finished,aborting,toabort,aborted,finishing,topreprocess,preprocessing,tobroken,broken,toretry,toincexec,rerefine,paused,throttled,exhausted,passed,staging,staged,toreassign,reassigning}'))
 ) WITH (fillfactor=80);
-CREATE INDEX jedi_tasks_children_ix ON jedi_tasks (parent_tid) WHERE parent_tid <> jeditaskid;
+CREATE INDEX jedi_tasks_children_ix ON jedi_tasks (parent_tid) WHERE parent_tid <> jeditaskid AND
+    (status <> ALL (ARRAY['aborted', 'broken', 'done', 'failed', 'finished']));
 CREATE INDEX jedi_tasks_locked_ix ON jedi_tasks (lockedtime) WHERE lockedby IS NOT NULL;
 CREATE INDEX jedi_tasks_merging_ix ON jedi_tasks (status) WHERE rules @> '{"merge_output": true}';
 CREATE INDEX jedi_tasks_owner_ix ON jedi_tasks (gshare, COALESCE(username, ''), (currentpriority +
@@ -1197,6 +1205,8 @@ CREATE INDEX jedi_tasks_owner_ix ON jedi_tasks (gshare, COALESCE(username, ''), 
 CREATE INDEX jedi_tasks_parent_tid_ix ON jedi_tasks (parent_tid);
 CREATE INDEX jedi_tasks_period_ix ON jedi_tasks (nextperiod) WHERE period IS NOT NULL AND (status =
     ANY (ARRAY['ready', 'running']));
+CREATE INDEX jedi_tasks_reason_ix ON jedi_tasks (status, reason_code, workqueue_id, statechangetime)
+    WHERE status <> ALL (ARRAY['aborted', 'broken', 'done', 'failed', 'finished']);
 CREATE INDEX jedi_tasks_status_jeditaskid_ix ON jedi_tasks (status, currentpriority DESC,
     jeditaskid);
 CREATE INDEX jedi_tasks_taskname_ix ON jedi_tasks (taskname);
@@ -1224,7 +1234,7 @@ CREATE INDEX jedi_tasks_statuslog_jeditaskid_ix ON jedi_tasks_statuslog (jeditas
 -- tokens for the service
 CREATE TABLE jedi_tokens (
     token_hash text NOT NULL,                              -- sha256 of the token
-    kind text NOT NULL,                                    -- pilot or user
+    kind text NOT NULL,                                    -- pilot, user, or link: it begins one session
     site text,                                             -- the pilot's site
     username text,                                         -- the user
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
@@ -1301,6 +1311,29 @@ CREATE TABLE job_stats (
     cores bigint NOT NULL,         -- their cores (a change of them, in deltas)
     modificationtime timestamptz,  -- last change of the number of jobs
     CONSTRAINT job_stats_pk PRIMARY KEY (site, workqueue, gshare, resource_type, status)
+);
+
+-- the archived jobs of tasks in groups, so that nobody has to read all of them
+CREATE TABLE job_stats_archived (
+    jeditaskid bigint NOT NULL,        -- the task
+    kind text NOT NULL,                -- the jobs' work
+    status text NOT NULL,              -- the jobs' status
+    site text NOT NULL,                -- the jobs' site
+    is_first boolean NOT NULL,         -- first attempts
+    cause jsonb NOT NULL,              -- error code, error source and exit code of failed jobs; empty: of others
+    jobs bigint NOT NULL DEFAULT 0,    -- number of jobs
+    purged bigint NOT NULL DEFAULT 0,  -- number of jobs whose outputs are purged
+    limited boolean NOT NULL,          -- outputs of some of the jobs are purged or have a last day
+    walltime_s integer NOT NULL,       -- largest wall time asked in seconds
+    memory_mb integer NOT NULL,        -- largest memory asked in MB
+    disk_mb integer NOT NULL,          -- largest disk asked in MB
+    wall_s double precision,           -- longest payload in wall seconds
+    used_memory_kb bigint,             -- largest memory of payloads in kB
+    used_disk_kb bigint,               -- largest work directory in kB
+    last_job bigint NOT NULL,          -- the largest id of the jobs
+    first_seen timestamptz,            -- when the first of them reached its status
+    last_seen timestamptz,             -- when the last of them reached its status
+    CONSTRAINT job_stats_archived_pk PRIMARY KEY (jeditaskid, kind, status, site, is_first, cause)
 );
 
 -- changes not yet folded into job_stats

@@ -27,6 +27,10 @@ AGENTS = {
     }.items()
 }
 
+AWAKE = frozenset({"Submitter", "WatchDog"})
+"""Agents that have a process also while there is nothing to claim: the Submitter confirms each 30 s
+that it serves its sites, and the WatchDog has a timetable."""
+
 
 def load(name: str) -> type[Agent[Any, Any]]:
     """The class of an agent; NotFound, with the nearest name, if there is none."""

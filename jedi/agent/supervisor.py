@@ -239,10 +239,14 @@ class Supervisor:
     def run(self, until: Callable[[], bool]) -> None:
         """Tend all charges until `until()`; it is asked after each event and each second."""
         while not until():
-            happened = [child.tend(self._log) for child in self.children]
-            if any(happened) or not self._recorded:
-                self._note()
+            self.tend()
             self._wait()
+
+    def tend(self) -> None:
+        """Tend all charges once: those that are due get a life."""
+        happened = [child.tend(self._log) for child in self.children]
+        if any(happened) or not self._recorded:
+            self._note()
 
     def wake(self) -> None:
         """Tend all charges now. From any thread."""

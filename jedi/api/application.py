@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from jedi.api.errors import FORESEEN, answer_of, failure
 from jedi.api.observation import Observation, SeenAnswer
+from jedi.api.pages import must_be_page
 from jedi.api.routing import HttpRoute, RouteFunction, RouteTable
 
 
@@ -28,6 +29,8 @@ class Application:
         self.state = State()
         self.routes = RouteTable()
         self.streams: list[EndlessAnswers] = []
+        self.pages_at: tuple[str, int] | None = None
+        """The address that serves pages alone."""
         self._observation = observation
         self._log = log
 
@@ -64,6 +67,8 @@ class Application:
         try:
             found, scope["path_params"] = self.routes.find(scope["method"], scope["path"])
             scope["route"] = found
+            if self.pages_at and scope.get("server") == self.pages_at:
+                must_be_page(request, found)
             response = await found.endpoint(request)
             await response(scope, receive, seen.send)
         except FORESEEN as error:

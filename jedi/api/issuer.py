@@ -4,7 +4,7 @@ id, and every hour. While the provider does not answer, the known ones serve for
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,13 +41,14 @@ class KnownKey:
 
 
 class Issuer:
-    """An identity provider, asked only for its keys."""
+    """An identity provider, asked for its keys and endpoints."""
 
     def __init__(self, url: str, log: Any) -> None:
         self.url = url
         self._log = log
         self._lock = anyio.Lock()
         self._keys: Sequence[KnownKey] = ()
+        self._document: Mapping[str, Any] = {}
         self._fetched = self._tried = float("-inf")
 
     async def key(self, header: dict[str, Any]) -> SigningKey:
@@ -63,6 +64,17 @@ class Issuer:
             raise Unreachable("The identity provider does not answer. Try again.")
         if found is None:
             raise bad_token("The token's key is not one of the identity provider's.")
+        return found
+
+    async def endpoint(self, name: str) -> str:
+        """The URL of the provider's endpoint of this name. Unreachable."""
+        if clock.monotonic() > self._fetched + KEYS_S:
+            async with self._lock:
+                if clock.monotonic() >= self._tried + RETRY_S:
+                    await self._fetch()
+        found = self._document.get(name)
+        if not isinstance(found, str) or not is_private(found):
+            raise Unreachable("The identity provider does not answer. Try again.")
         return found
 
     def _find(self, header: dict[str, Any]) -> SigningKey | None:
@@ -83,6 +95,7 @@ class Issuer:
                     if found.get("issuer") != self.url:
                         raise ValueError(f"its document is of issuer {str(found.get('issuer'))!a}")
                     self._keys = keys_of(await _document(client, str(found.get("jwks_uri"))))
+                    self._document = found
             self._fetched = clock.monotonic()
         except _FAILURES as error:
             why = f"{type(error).__name__}: {error}"[:500]
@@ -92,13 +105,18 @@ class Issuer:
 async def _document(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
     if not is_private(url):
         raise ValueError(f"{url[:200]!a} is no https:// URL")
-    content = bytearray()
     async with client.stream("GET", url) as answer:
         answer.raise_for_status()
-        async for piece in answer.aiter_bytes():
-            content += piece
-            if len(content) > DOCUMENT_MAX:
-                raise ValueError(f"{url} has more than {DOCUMENT_MAX} bytes")
+        return await read_document(answer, url)
+
+
+async def read_document(answer: httpx.Response, url: str) -> dict[str, Any]:
+    """The JSON object of an answer. ValueError."""
+    content = bytearray()
+    async for piece in answer.aiter_bytes():
+        content += piece
+        if len(content) > DOCUMENT_MAX:
+            raise ValueError(f"{url} has more than {DOCUMENT_MAX} bytes")
     found = json.loads(content)
     if not isinstance(found, dict):
         raise ValueError(f"{url} holds no JSON object")

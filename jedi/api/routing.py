@@ -26,6 +26,11 @@ class HttpRoute:
     endpoint: RouteFunction
     entry: Callable[[], dict[str, Any]] | None = None
 
+    @property
+    def for_browsers(self) -> bool:
+        """True for pages, and for all that they need."""
+        return self.name.startswith("page ")
+
 
 @dataclass(slots=True)
 class _PathPart:

@@ -23,6 +23,7 @@ from jedi.agent import child
 from jedi.agent.base import World
 from jedi.agent.supervisor import LONGEST_PAUSE_S
 from jedi.agent.world import make_world
+from jedi.api import pages
 from jedi.api.app import create_app
 from jedi.api.connections import (
     AT_ONCE,
@@ -62,7 +63,8 @@ _UNSET_HERE = "unset JEDI_LISTEN"
 
 def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     """Answer requests at the home's unix socket, and at the address of JEDI_LISTEN or knob
-    api.listen, until SIGTERM or SIGINT; `ready` is called once connections are accepted.
+    api.listen, until SIGTERM or SIGINT; `ready` is called once connections are accepted. Without
+    such an address, pages alone are served at knob api.page.
 
     Refused if another service listens at the same place. SchemaDiffers, at the start or later: the
     database has the schema of another release.
@@ -77,10 +79,14 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         _check(home.certificate, home.private_key)
     unset = _UNSET_HERE if settings.listen else _UNSET
     listeners = [listen_tcp(address, secure, unset)] if address else []
+    page = None if address else pages.listen(world.knobs.api.page, home.path)
+    listeners += [page] if page else []
     listeners.append(listen_unix(home.api_socket, world.knobs.api.socket_group))
     gate = ConnectionLimits(raise_descriptors(), lambda: _bounds(world.knobs))
+    app = create_app(world, gate.count)
+    app.pages_at = page.getsockname() if page else None
     config = uvicorn.Config(
-        create_app(world, gate.count),
+        app,
         loop="asyncio",  # uvloop, where somebody installed it, passes the gate by
         http=protocol(gate),
         ws="none",
@@ -98,9 +104,11 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn gives a signal that ended it on to whoever handled it before: not to the default
         signal.signal(number, server.handle_exit)
-    world.log.info("listening", at=[*filter(None, [address]), str(home.api_socket)])
-    ready()
-    server.run(sockets=[Listener.behind(gate, listener) for listener in listeners])
+    url = pages.url(app.pages_at, address, secure)
+    world.log.info("listening", at=[*filter(None, [address]), str(home.api_socket)], pages=url)
+    with pages.noted(home.page_address, url):
+        ready()
+        server.run(sockets=[Listener.behind(gate, listener) for listener in listeners])
     if server.misfit:
         world.log.error("the database was migrated: the service ends", why=str(server.misfit))
         raise server.misfit

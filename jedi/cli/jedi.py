@@ -17,6 +17,7 @@ from jedi_client.cli.common import (
     application,
     console,
     read_file,
+    reported,
     run,
     show,
     table,
@@ -24,6 +25,7 @@ from jedi_client.cli.common import (
 
 from jedi.cli import admin, components, network, retry_rule, snapshot, watchdog
 from jedi.cli.audit import audit_app
+from jedi.cli.browser import open_pages
 from jedi.cli.check import check
 from jedi.cli.database import must_be_here, transaction
 from jedi.cli.replay import replay
@@ -53,6 +55,7 @@ for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 app.command()(check)
 app.command()(replay)
+app.command("open")(open_pages)
 app.command()(simulate)
 
 
@@ -92,31 +95,41 @@ def up(
 
     Example: `JEDI_HOME=~/jedi-home jedi up --detach`
     """
+    loading.begin()
+    begin = clock.monotonic()
     from jedi.standalone.installation import Installation
 
-    installation, begin = Installation.current(), clock.monotonic()
+    installation = Installation.current()
     site_file = read_file(sites) if sites else None
     if site_file is not None:
         from jedi.spec.sites.site_file import read_sites
 
         read_sites(site_file)  # its mistakes are reported before anything starts
-    if detach:
-        from jedi.standalone.detach import up_detached
-
-        options = ["--sites", str(sites.absolute())] if sites else []
-        say = partial(typer.echo, err=True)
-        up_detached(installation, ["--copies", str(copies), *options], say)
-        _tell_where(installation, clock.monotonic() - begin)
+    stay = partial(_stay_up, installation, site_file, copies, begin)
+    if not detach:
+        stay()
         return
-    loading.begin()
-    from jedi.standalone.up import up
+    from jedi.standalone.detach import up_detached
 
-    up(
-        installation,
-        lambda notes: _tell_where(installation, clock.monotonic() - begin, notes),
-        site_file=site_file,
-        copies=copies,
-    )
+    options = ["--copies", str(copies), *(["--sites", str(sites.absolute())] if sites else [])]
+    up_detached(installation, partial(reported, stay), options, partial(typer.echo, err=True))
+    _tell_where(installation, clock.monotonic() - begin)
+
+
+def _stay_up(installation: Installation, site_file: str | None, copies: int, begin: float) -> None:
+    """Be the supervisor, until the system ends."""
+    from jedi.standalone.beginning import begun
+
+    with begun(installation) as beginning:
+        from jedi.standalone.up import up
+
+        up(
+            installation,
+            beginning,
+            lambda notes: _tell_where(installation, clock.monotonic() - begin, notes),
+            site_file=site_file,
+            copies=copies,
+        )
 
 
 @app.command()
@@ -160,6 +173,7 @@ def status(as_json: Json = False) -> None:
         "supervisor": supervisor,
         "draining": installation.settings.draining.exists(),
         "processes": record,
+        "pages": installation.home.page_url if supervisor else None,
     }
     try:
         with transaction() as tx:
@@ -185,6 +199,7 @@ def _show_processes(value: dict[str, Any]) -> None:
     print_line = console().print
     print_line(f"home        {value['home']}")
     print_line(f"database    {value['database']}")
+    print_line(f"pages       {value['pages'] or 'none'}")
     print_line(f"supervisor  {f'{state}, process {supervisor.pid}' if supervisor else 'none'}")
     restarted = [row for row in value["processes"] if row["lives"] > 1 or not row["ready"]]
     if restarted:
@@ -231,7 +246,9 @@ def _tell_where(installation: Installation, seconds: float, notes: Sequence[str]
         f"  storage   {installation.home.storage}",
         f"  logs      {installation.home.logs}",
         f"  sites     {named}",
+        f"  pages     {installation.home.page_url or 'none'}",
         "",
+        "  jedi open                    open the pages in a browser",
         "  jedi-task submit FILE.yaml   submit a task",
         "  jedi-task watch ID           follow it",
         "  jedi status                  show the system",

@@ -1,4 +1,4 @@
-"""Addresses of callers behind proxies."""
+"""Addresses: of callers behind proxies, and of the loopback interface."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ def must_be_networks(name: str, value: str) -> None:
     if wrong:
         rule = f"{wrong[0]} is neither an address nor a network"
         raise BadInput([Problem(name, value, rule, "Write 127.0.0.1 10.0.0.0/8, say")])
+
+
+def loopback(name: str, value: str) -> tuple[str, int]:
+    """The address and the port of the knob `name`, on the loopback interface. BadInput."""
+    host, _, port = value.rpartition(":")
+    found = _address("127.0.0.1" if host == "localhost" else host)
+    if not (isinstance(found, IPv4Address) and found.is_loopback and port.isascii()
+            and port.isdecimal() and int(port) < 65_536):  # fmt: skip
+        rule = "is no address and port of the loopback interface"
+        raise BadInput([Problem(name, value, rule, "Write 127.0.0.1:8765")])
+    return str(found), int(port)
 
 
 @lru_cache(maxsize=16)

@@ -89,3 +89,19 @@ def backs_off(reason_code: str | None) -> bool:
 
 FAULTS = frozenset({"internal_error", "unreachable", "endpoint_missing"})
 """Reasons of tasks at which an agent failed, in whatever status: it tries again."""
+
+
+def hold_of(status: str, reason_code: str | None) -> str:
+    """The hold of a task as far as its status and its reason decide it; empty: its jobs do."""
+    if status in BY_STATUS:
+        faulty = reason_code in FAULTS and BY_STATUS[status] in ("command", "in_turn")
+        return "problem" if faulty else BY_STATUS[status]
+    if reason_code == "generation_failed":
+        return "problem"
+    if status in WITH_JOBS:
+        return ""
+    return BY_REASON.get(reason_code or "", "problem" if status == "pending" else "in_turn")
+
+
+WITH_JOBS = ("scouting", "running", "preprocessing")
+"""Statuses of tasks that have jobs, as a rule: these decide what the task waits for."""

@@ -46,10 +46,12 @@ class ApiKnobs:
     headers_s: float
     listen: str
     metrics_open: str
+    page: str
     panda_url: str
     peer_connections: int
     proxies: str
     registry_lease_s: float
+    session_h: float
     socket_group: str
     watch_poll_s: float
     wrong_tokens_burst: int

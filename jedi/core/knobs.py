@@ -454,6 +454,11 @@ _DECLARED = [
     _knob("api.listen", "host:port", "", "address of the service for pilots and users, from its "
           "next start on; beyond loopback it needs service.crt and service.key in the home; empty: "
           "only a unix socket"),
+    _knob("api.page", "host:port", "127.0.0.1:8765", "loopback address of web pages alone, from "
+          "the next start of the service on; another port if this one is taken; empty, or with "
+          "api.listen: none"),
+    _knob("api.session_h", "h", 12.0, "hours after which a browser has to log in again", least=0.1,
+          most=24 * 366),
     _knob("api.socket_group", "", "", "group whose members may use the unix socket, from the next "
           "start of the service on; they need the right to enter its directory, too"),
     _knob("api.peer_connections", "connections", 512, "most connections of one address, or of one "

@@ -13,23 +13,23 @@ from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import DDM
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.sites.sites import StoragePlace
 
 
 def load(tx: Connection, knobs: Knobs) -> DDM:
     """Data management over all endpoints; the same object as long as nothing was changed."""
     engine = tx.engine if knobs.ddm.catalogue == "sql" else None
-    roots, tapes = tuple(sites.roots(tx).items()), tuple(sites.buffers(tx).items())
-    return _made(roots, tapes, knobs.ddm.event_count_command, engine)
+    return _made(tuple(sites.places(tx)), knobs.ddm.event_count_command, engine)
 
 
 @lru_cache(maxsize=4)
 def _made(
-    roots: tuple[tuple[str, str], ...],
-    tapes: tuple[tuple[str, str], ...],
+    endpoints: tuple[StoragePlace, ...],
     event_count_command: str,
     catalogue: Engine | None,
 ) -> DDM:
-    places = {name: Path(root) for name, root in roots}
+    places = {one.ddm_endpoint: Path(one.path) for one in endpoints}
+    tapes = {one.ddm_endpoint: one.buffer for one in endpoints if one.buffer is not None}
     if catalogue is None:
-        return FileSystemDDM(places, event_count_command, tapes=dict(tapes))
-    return SqlCatalogueDDM(catalogue, places, event_count_command, tapes=dict(tapes))
+        return FileSystemDDM(places, event_count_command, tapes=tapes)
+    return SqlCatalogueDDM(catalogue, places, event_count_command, tapes=tapes)

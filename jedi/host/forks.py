@@ -14,8 +14,10 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.context import ForkProcess
 from typing import IO
 
@@ -86,6 +88,46 @@ def start(
     return Fork(process, leash)
 
 
+class Daemon:
+    """A forked process that outlives this one."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, negative after a signal; None while it lives."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+def outlive(
+    main: Callable[[], object], title: str, output: IO[bytes], environment: Mapping[str, str]
+) -> Daemon | None:
+    """Fork a process that runs `main`, in a session of its own, with `output` as its output and no
+    input. This process has one thread. None on systems whose libraries take no fork."""
+    if sys.platform != "linux":
+        return None
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    if pid := os.fork():
+        os.close(nothing)
+        return Daemon(pid)
+    code: object = 1
+    try:
+        _be(main, title, nothing, output.fileno(), environment)
+        code = 0
+    except SystemExit as end:
+        code = end.code
+    except BaseException:  # noqa: BLE001 - above is the parent's work, which this one must not do
+        traceback.print_exc()
+    finally:
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code if isinstance(code, int) else code is not None)
+
+
 def _be(
     main: Callable[[], object], title: str, read: int, output: int, environment: Mapping[str, str]
 ) -> None:
@@ -96,7 +138,10 @@ def _be(
         signal.signal(number, signal.SIG_DFL)
     for source, target in ((read, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
-    sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1) for number in (1, 2))
+    sys.stdout, sys.stderr = (
+        os.fdopen(number, "w", buffering=1, closefd=False)  # a fork of a fork lets go of the first
+        for number in (1, 2)
+    )
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.environ.update(environment)
     setproctitle(title)

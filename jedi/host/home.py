@@ -116,6 +116,19 @@ class Home:
         return self.path / "service.key"
 
     @property
+    def page_address(self) -> Path:
+        """Has the address of the pages while the service runs."""
+        return self.path / "page.url"
+
+    @property
+    def page_url(self) -> str | None:
+        """The address of the pages; None: the service does not run, or has no pages."""
+        try:
+            return self.page_address.read_text().strip()
+        except FileNotFoundError:
+            return None
+
+    @property
     def webhook_key(self) -> Path:
         """Makes the secrets that sign what is posted to webhooks."""
         return self.path / "webhook.key"

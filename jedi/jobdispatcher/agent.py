@@ -112,7 +112,8 @@ class Adder(Agent[ReportedJob, JobVerdict]):
                 )
         good = [(job.panda_id, job.lock_seq, lfn) for job, v in results
                 if v.source is None and v != HELD for lfn in job.left_out]  # fmt: skip
-        found = [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)]
+        found = [(job.panda_id, lfn) for job, _ in results if job.missing
+                 for lfn in self._found(job)]  # fmt: skip
         if good or found or len(ends) < len(results):  # `end_jobs` locks its jobs itself
             job_ends.lock(tx, [job.panda_id for job, _ in results])
         one_job.hold_next(

@@ -59,8 +59,11 @@ def stored(job: ReportedJob) -> JobVerdict:
     """Return the end of a job whose files are published at its site."""
     if job.to_merge:
         return MERGING
-    away = any(file.endpoint != job.site_endpoint for file in job.made)
-    return TRANSFERRING if away else FINISHED
+    here = job.site_endpoint
+    for file in job.files:
+        if file.endpoint != here and file.size is not None:
+            return TRANSFERRING
+    return FINISHED
 
 
 def not_stored(error: JediError) -> JobVerdict:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -86,32 +86,26 @@ def add_actions(app: Application, door: OperationDoor, log: Any) -> None:
     """Add the page of each action: GET shows its preview, POST makes the change."""
     bodies = Bodies()
 
-    @app.route("GET", "/act/{operation}", "page action")
-    async def preview(request: Request) -> Response:
-        return await _answered(request, door, log, parse_qs(request.url.query), _preview)
+    async def answered(request: Request) -> Response:
+        try:
+            visitor = await visitor_of(request, door)
+            make: Callable[..., tuple[Rendered, int]] = _show
+            given = parse_qs(request.url.query)
+            if request.method == "POST":
+                async with bodies.taken(request, FORM_MAX) as body:
+                    given, make = parse_qs(body.decode("utf-8", "replace")), _act
+                must_be_ours(request, visitor, "".join(given.get("sign", ())[:1]))
+            wish = _wish(request.path_params["operation"], given)
+            run = partial(make, door, visitor, request, wish)
+            found, status = await to_thread.run_sync(run)
+        except LoginNeeded:
+            return to_login(request)
+        except FORESEEN as error:
+            return await error_page(request, error, log)
+        return respond(request, found, status=status)
 
-    @app.route("POST", "/act/{operation}", "page act")
-    async def act(request: Request) -> Response:
-        async with bodies.taken(request, FORM_MAX) as body:
-            given = parse_qs(body.decode("utf-8", "replace"))
-        return await _answered(request, door, log, given, _act)
-
-
-async def _answered(
-    request: Request, door: OperationDoor, log: Any, given: Given, make: Any
-) -> Response:
-    try:
-        visitor = await visitor_of(request, door)
-        if request.method == "POST":
-            must_be_ours(request, visitor, "".join(given.get("sign", ())[:1]))
-        wish = _wish(request.path_params["operation"], given)
-        run = partial(make, door, visitor, request, wish)
-        found, status = await to_thread.run_sync(run)
-    except LoginNeeded:
-        return to_login(request)
-    except FORESEEN as error:
-        return await error_page(request, error, log)
-    return respond(request, found, status=status)
+    app.route("GET", "/act/{operation}", "page action")(answered)
+    app.route("POST", "/act/{operation}", "page act")(answered)
 
 
 def _wish(name: str, given: Given) -> Wish:
@@ -146,6 +140,12 @@ def _preview(
         "counts": _counted(answers or ()),
     }  # fmt: skip
     return _page(door, visitor, request, wish, facts), 422 if problems else 200
+
+
+def _show(
+    door: OperationDoor, visitor: Visitor, request: Request, wish: Wish
+) -> tuple[Rendered, int]:
+    return _preview(door, visitor, request, wish)
 
 
 def _act(

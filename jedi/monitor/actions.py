@@ -35,6 +35,7 @@ class Field:
 class Action:
     """A row of the table. `kind`: the kind of its objects; `ids`: the argument that names them;
     `statuses`: those in which it makes sense (None: all); `in_lists`: lists offer it for many rows;
+    `final`: nothing undoes it; `one_of`: fields of which it needs one;
     `said`: the sentence about an answer that has none itself."""
 
     operation: Operation
@@ -45,6 +46,7 @@ class Action:
     statuses: Collection[str] | None = None
     in_lists: bool = True
     final: bool = False
+    one_of: tuple[str, ...] = ()
     said: Callable[[Any], str] = lambda _answer: "Done."
 
     @property
@@ -87,7 +89,9 @@ class Action:
 
     def is_complete(self, given: Given) -> bool:
         """True if a form has all fields without which the operation makes no sense."""
-        return all("".join(given.get(one.name, ())).strip() for one in self.fields if one.required)
+        filled = {name for name, texts in given.items() if "".join(texts).strip()}
+        needed = {one.name for one in self.fields if one.required}
+        return needed <= filled and (not self.one_of or bool(filled.intersection(self.one_of)))
 
     def may(self, caller: KnownCaller, role: str, owner: str | None) -> bool:
         """True if a caller may probably do it to an object of an owner (None: of anybody)."""
@@ -200,9 +204,8 @@ _task("retry", "Retry", Field("keep", "Keep the parameters of scouts"),
       Field("discard", "Discard events that are done"))  # fmt: skip
 _task("incexec", "Continue with new inputs", Field("settings", "Parameters, KEY=VALUE a line"),
       in_lists=False)  # fmt: skip
-_task("reassign", "Reassign", Field("site", "To this site (empty: any)"),
-      Field("nucleus", "To this nucleus (empty: any)"), _SOFT,
-      Field("nokill", "Keep the jobs there are"))  # fmt: skip
+_task("reassign", "Reassign", Field("site", "To this site"), Field("nucleus", "or to this nucleus"),
+      _SOFT, Field("nokill", "Keep the jobs there are"), one_of=("site", "nucleus"))  # fmt: skip
 _enter("task.set_priority", "Set priority", "jedi_task_id",
        Field("priority", "Priority", required=True), said=_priority,
        statuses=states.TASK_STATES.keys() - states.TASK.final)  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 
@@ -22,12 +22,14 @@ TITLE_MOST = 2_000
 NONE = Markup('<span class="none">–</span>')
 
 MOODS: Mapping[str, str] = {
-    **dict.fromkeys(("done", "finished", "ready", "online", "healthy", "yes"), "good"),
+    **dict.fromkeys(("done", "finished", "ready", "online", "healthy", "yes", "active",
+                     "gained", "kept"), "good"),
     **dict.fromkeys(("running", "scouting", "transferring", "merging", "starting", "sent",
                      "staging", "passed"), "busy"),
     **dict.fromkeys(("failed", "broken", "aborted", "exhausted", "cancelled", "closed", "offline",
-                     "lost", "no"), "bad"),
-    **dict.fromkeys(("pending", "throttled", "holding", "paused", "brokeroff", "asleep"), "slow"),
+                     "lost", "no", "page", "silent", "fails", "refused"), "bad"),
+    **dict.fromkeys(("pending", "throttled", "holding", "paused", "brokeroff", "asleep",
+                     "ticket", "test", "standby"), "slow"),
 }  # fmt: skip
 """The mood of a status; a page shows it by a colour and by a sign, for those who see no colours."""
 
@@ -135,6 +137,11 @@ def query(given: Mapping[str, Any], **changed: Any) -> str:
     """The query of a page with some of its arguments changed (None: left out), from `?` on."""
     found = {name: one for name, one in {**given, **changed}.items() if one not in (None, "", [])}
     return f"?{urlencode(found, doseq=True)}" if found else "?"
+
+
+def site_page(site: str) -> str:
+    """The address of a site's page."""
+    return f"/sites/{quote(site, safe='')}"
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {

@@ -31,8 +31,9 @@ LOOK_S = 1.0
 QUIET_S = 15.0
 """Seconds after which a stream without news shows that it lives."""
 
-RECHECK_S = 30.0
-"""Seconds between looks at the sessions of streams."""
+RECHECK_S = 120.0
+"""Seconds between looks at the sessions of streams. A stream has no more than kinds of changes;
+pages look at the session each time."""
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 

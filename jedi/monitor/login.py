@@ -1,57 +1,165 @@
-"""Beginning and end of a browser's session."""
+"""Beginning and end of a browser's session: by a link of `jedi open`, by the identity provider, or
+by a token. Each way ends in a new token, with no more rights, which the browser keeps in a cookie.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.types import Message
 
 from jedi.api.application import Application
 from jedi.api.bodies import Bodies
+from jedi.api.errors import FORESEEN
 from jedi.api.operations import OperationDoor
-from jedi.core.errors import Forbidden
+from jedi.core.errors import Forbidden, JediError, Unreachable
 from jedi.monitor import sessions
-from jedi.monitor.all_pages import PAGES
+from jedi.monitor.code_flow import CALLBACK, FLOW_S, CodeFlow, read_flow
+from jedi.monitor.frame import frame
 from jedi.monitor.render import render
-from jedi.monitor.routes import Rendered, respond
-from jedi.monitor.sessions import LoginNeeded, safe_target, visitor_of
+from jedi.monitor.routes import Rendered, error_page, respond
+from jedi.monitor.sessions import FLOW_COOKIE, LoginNeeded, safe_target, visitor_of
+from jedi.service import access
+from jedi.service.operations.table import KnownCaller
+from jedi.taskbuffer.users.access import ID_LENGTH
+from jedi.taskbuffer.users.users import token_hash
 
 FORM_MAX = 16 * 2**10
+NAME = "browser"
+"""The name of sessions among the tokens of their user."""
+
+HOUR_S = 3600.0
 
 
-def add_login(app: Application, door: OperationDoor) -> None:
-    """Add the page where sessions begin, and the end of sessions."""
+def add_login(app: Application, door: OperationDoor, flow: CodeFlow, log: Any) -> None:
+    """Add the ways into a session, and out of it."""
     bodies = Bodies()
 
-    @app.route("GET", "/login", "page login")
-    async def form(request: Request) -> Response:
-        return _form(request, request.query_params.get("next"))
+    async def form(request: Request, sentence: str = "", status: int = 200) -> Response:
+        facts = {
+            **frame("Log in", "/login"), "sentence": sentence, "provider": await flow.is_on(),
+            "target": safe_target(request.query_params.get("next")),
+        }  # fmt: skip
+        return respond(request, Rendered(render("login.html", facts)), status=status)
 
-    @app.route("POST", "/login", "page begin")
-    async def begin(request: Request) -> Response:
+    async def fields(request: Request) -> dict[str, str]:
         async with bodies.taken(request, FORM_MAX) as body:
-            given = {
-                name: one[0] for name, one in parse_qs(body.decode("utf-8", "replace")).items()
-            }
-        token = given.get("token", "").strip()
-        if not sessions.is_same_origin(request):
-            raise Forbidden("This form is of another site.", code="foreign_form")
-        trial = {**request.scope, "headers": [(b"cookie", f"{sessions.COOKIE}={token}".encode())]}
-        try:
-            await visitor_of(Request(trial, request.receive), door)
-        except LoginNeeded:
-            said = "The token is unknown, expired or revoked."
-            return _form(request, given.get("next"), said, 403)
-        answer = RedirectResponse(safe_target(given.get("next")), 303)
-        sessions.begin(answer, request, token)
+            given = parse_qs(body.decode("utf-8", "replace"))
+        return {name: one[0] for name, one in given.items()}
+
+    def route(method: str, path: str, name: str, way: Callable[[Request], Awaitable[Response]]
+              ) -> None:  # fmt: skip
+        """Add a way; a refusal leads back to the form."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await way(request)
+            except (Forbidden, Unreachable) as error:
+                status = 503 if isinstance(error, Unreachable) else 403
+                return await form(request, error.sentence, status)
+            except FORESEEN as error:
+                return await error_page(request, error, log)
+
+        app.route(method, path, name)(endpoint)
+
+    async def by_token(request: Request) -> Response:
+        given = await fields(request)
+        _must_be_from_here(request)
+        caller = await _caller(request, door, given.get("token", "").strip())
+        return await _begin(request, door, caller, given.get("next"))
+
+    async def by_link(request: Request) -> Response:
+        given = request.query_params
+        caller = await to_thread.run_sync(_taken, door, given.get("code", ""))
+        return await _begin(request, door, caller, given.get("next"))
+
+    async def to_provider(request: Request) -> Response:
+        place, begun = await flow.begin(request, request.query_params.get("next", "/"))
+        answer = RedirectResponse(place, 303, _UNKEPT)
+        sessions.begin(answer, request, begun.written(), FLOW_S, FLOW_COOKIE)
         return answer
 
+    async def from_provider(request: Request) -> Response:
+        kept = request.cookies.get(sessions.cookie_name(request, FLOW_COOKIE), "")
+        begun = read_flow(kept)
+        caller = await _caller(request, door, await flow.finish(request, begun))
+        answer = await _begin(request, door, caller, begun.target if begun else None)
+        sessions.end(answer, request, FLOW_COOKIE)
+        return answer
 
-def _form(request: Request, target: str | None, sentence: str = "", status: int = 200) -> Response:
-    facts: dict[str, Any] = {
-        "title": "Log in", "page": None, "menu": {} if status else PAGES, "visitor": None,
-        "path": "/login", "given": {}, "target": safe_target(target), "sentence": sentence,
-    }  # fmt: skip
-    return respond(request, Rendered(render("login.html", facts)), status=status)
+    async def out(request: Request) -> Response:
+        answer = RedirectResponse("/login", 303, _UNKEPT)
+        try:
+            visitor = await visitor_of(request, door)
+        except LoginNeeded:
+            return answer
+        sessions.must_be_ours(request, visitor, (await fields(request)).get("sign", ""))
+        await to_thread.run_sync(_revoke, door, visitor.caller, request)
+        sessions.end(answer, request)
+        return answer
+
+    route("GET", "/login", "page login", form)
+    route("POST", "/login", "page begin", by_token)
+    route("GET", "/login/link", "page link", by_link)
+    route("GET", "/login/oidc", "page to provider", to_provider)
+    route("GET", CALLBACK, "page from provider", from_provider)
+    route("POST", "/logout", "page end", out)
+
+
+_UNKEPT: Mapping[str, str] = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+
+
+def _must_be_from_here(request: Request) -> None:
+    if not sessions.is_same_origin(request):
+        raise Forbidden("This form is of another site.", code="foreign_form")
+
+
+async def _caller(request: Request, door: OperationDoor, token: str) -> KnownCaller:
+    """The user behind a token. Forbidden; TooManyCalls."""
+
+    async def no_body() -> Message:  # the form is read already
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    bearer = (b"authorization", f"Bearer {token}".encode("latin-1", "replace"))
+    others = [one for one in request.scope["headers"] if one[0] == b"x-forwarded-for"]
+    trial = Request({**request.scope, "headers": [*others, bearer]}, no_body)
+    try:
+        return await door.let_in(trial)
+    except Forbidden as error:
+        said = error.sentence if token.count(".") == 2 else ""
+        raise Forbidden(said or "The token is unknown, expired or revoked.",
+                        code=error.code) from None  # fmt: skip
+
+
+def _taken(door: OperationDoor, code: str) -> KnownCaller:
+    with door.here.world.engine.begin() as tx:
+        return access.take_link(tx, code)
+
+
+async def _begin(
+    request: Request, door: OperationDoor, caller: KnownCaller, target: str | None
+) -> Response:
+    """Give a browser a token of its own, which the audit notes."""
+    request.state.caller = caller.user_name
+    hours = door.knobs().api.session_h
+    given = {"name": NAME, "scope": caller.scope, "days": hours / 24}
+    made = await to_thread.run_sync(door.perform, "token.create", caller, request, given)
+    assert isinstance(made, bytes)
+    answer = RedirectResponse(safe_target(target), 303, _UNKEPT)
+    sessions.begin(answer, request, json.loads(made)["token"], hours * HOUR_S)
+    return answer
+
+
+def _revoke(door: OperationDoor, caller: KnownCaller, request: Request) -> None:
+    """Revoke the token of a session."""
+    token_id = token_hash(sessions.token_of(request))[:ID_LENGTH]
+    try:
+        door.perform("token.revoke", caller, request, {"token_id": token_id})
+    except JediError:
+        return  # it is gone, or is none of ours

@@ -31,7 +31,10 @@ def _source(name: str) -> str | None:
     return found.read_text() if found.is_file() else None
 
 
-def render(template: str, facts: Mapping[str, Any], *, fragment: bool = False) -> bytes:
-    """A page from its template; `fragment`: only the part of it that changes."""
-    layout = "fragment.html" if fragment else "whole.html"
+def render(
+    template: str, facts: Mapping[str, Any], *, fragment: bool = False, layout: str = "whole.html"
+) -> bytes:
+    """A page from its template; `fragment`: only the part of it that changes; `layout`: the
+    template around that part."""
+    layout = "fragment.html" if fragment else layout
     return environment().get_template(template).render(layout=layout, **facts).encode()

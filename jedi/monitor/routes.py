@@ -30,6 +30,7 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.monitor import static_files
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.frame import frame
+from jedi.monitor.keeping import kept
 from jedi.monitor.live import LiveChanges
 from jedi.monitor.render import render
 from jedi.monitor.sessions import LoginNeeded, Visitor, visitor_of
@@ -112,6 +113,8 @@ def _endpoint(
 def to_login(request: Request) -> Response:
     """Send a browser to the page where sessions begin, and back afterwards."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.method != "GET":
+        target = "/"
     place = f"/login?next={quote(target, safe='')}"
     if FRAGMENT in request.headers:
         return Response(status_code=401, headers={"HX-Redirect": place})
@@ -149,6 +152,9 @@ def _made(page: Page, door: OperationDoor, visitor: Visitor, request: Request) -
         "page": page,
         "given": {name: one for name, one in given.items() if name not in page.in_path},
     }  # fmt: skip
+    if form == "file":
+        content, name = kept(page, view, facts, request)
+        return Rendered(content, file_name=name)
     return Rendered(render(page.template, facts, fragment=FRAGMENT in request.headers))
 
 

@@ -21,6 +21,10 @@ from jedi.core.errors import Forbidden
 from jedi.service.operations.table import KnownCaller
 
 COOKIE = "jedi_session"
+"""Beginning of the cookie's name; its port follows, since browsers send a host's cookies to all its
+ports, and a machine may have several services."""
+
+FLOW_COOKIE = "jedi_login"
 _AUTHORIZATION = "authorization"
 _TARGET = re.compile(r"/(?![/\\])[^\\\x00-\x20]*")
 """A path of this host; browsers read // and \\ as the beginning of another one, and skip control
@@ -43,7 +47,7 @@ class Visitor:
 async def visitor_of(request: Request, door: OperationDoor) -> Visitor:
     """The visitor behind a request: by its header, by the cookie, or by the peer's account.
     LoginNeeded; TooManyCalls."""
-    token = request.cookies.get(COOKIE, "")
+    token = token_of(request)
     if _AUTHORIZATION in request.headers or not token:
         if _AUTHORIZATION not in request.headers and not _is_local(request):
             raise LoginNeeded
@@ -54,6 +58,28 @@ async def visitor_of(request: Request, door: OperationDoor) -> Visitor:
         return Visitor(await door.let_in(Request(scope, request.receive)), sign_of(token))
     except Forbidden as error:
         raise LoginNeeded from error
+
+
+def cookie_name(request: Request, beginning: str = COOKIE) -> str:
+    """The name of a cookie for the host and port of a request."""
+    port = request.headers.get("host", "").rpartition(":")[2]
+    return f"{beginning}_{port}" if port.isascii() and port.isdecimal() else beginning
+
+
+def token_of(request: Request) -> str:
+    """The token of a browser's session; empty: it has none."""
+    return request.cookies.get(cookie_name(request), "")
+
+
+def origin_of(request: Request) -> str:
+    """The origin of the pages, as the browser sees it."""
+    scheme = "https" if _is_secure(request) else "http"
+    return f"{scheme}://{request.headers.get('host', '')}"
+
+
+def _is_secure(request: Request) -> bool:
+    """True if TLS protects the way from the browser, as far as to a proxy."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
 def _is_local(request: Request) -> bool:
@@ -82,16 +108,19 @@ def is_same_origin(request: Request) -> bool:
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
-def begin(response: Response, request: Request, token: str) -> None:
+def begin(
+    response: Response, request: Request, token: str, seconds: float, name: str = COOKIE
+) -> None:
     """Make a browser keep a session. Scripts can't read it; TLS alone carries it where there is
     TLS."""
-    response.set_cookie(COOKIE, token, path="/", httponly=True, samesite="lax",
-                        secure=request.url.scheme == "https")  # fmt: skip
+    response.set_cookie(cookie_name(request, name), token, int(seconds), path="/", httponly=True,
+                        samesite="lax", secure=_is_secure(request))  # fmt: skip
 
 
-def end(response: Response) -> None:
+def end(response: Response, request: Request, name: str = COOKIE) -> None:
     """Make a browser forget its session."""
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+    response.delete_cookie(cookie_name(request, name), path="/", httponly=True, samesite="lax",
+                           secure=_is_secure(request))  # fmt: skip
 
 
 def safe_target(given: str | None) -> str:

@@ -71,7 +71,7 @@ class Ask:
 @dataclass(frozen=True)
 class Page:
     """A row of the table. `menu`: its entry in the menu; None: it has none. `topics`: the changes
-    after which an open page is read again."""
+    after which an open page is read again; `operators`: the menu shows it to operators alone."""
 
     name: str
     path: str
@@ -79,6 +79,7 @@ class Page:
     run: Callable[..., View]
     menu: str | None
     topics: tuple[Topic, ...]
+    operators: bool = False
 
     @cached_property
     def in_path(self) -> tuple[str, ...]:
@@ -115,14 +116,19 @@ _F = TypeVar("_F", bound=Callable[..., View])
 
 
 def page(
-    name: str, path: str, *, menu: str | None = None, topics: tuple[Topic, ...] = ()
+    name: str,
+    path: str,
+    *,
+    menu: str | None = None,
+    topics: tuple[Topic, ...] = (),
+    operators: bool = False,
 ) -> Callable[[_F], _F]:
     """Enter a function into the table; its template is templates/NAME.html."""
 
     def enter(run: _F) -> _F:
         if name in PAGES:
             raise ValueError(f"two pages are called {name}")
-        PAGES[name] = Page(name, path, f"{name}.html", run, menu, topics)
+        PAGES[name] = Page(name, path, f"{name}.html", run, menu, topics, operators)
         return run
 
     return enter

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from sqlalchemy import Connection
 
@@ -96,6 +97,35 @@ def create_token(
         )  # fmt: skip
     token = access.put_user_token(tx, user_name, name, scope, days * DAY_S)
     return NewToken(token, scope, days, as_jwt(token, user_name))
+
+
+LINK_S = 60.0
+"""Seconds in which a link begins a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLink:
+    """A link that begins a session of a browser, once."""
+
+    url: str
+    seconds: float
+
+
+def new_link(tx: Connection, caller: KnownCaller, address: str, target: str) -> SessionLink:
+    """Make a link to a page at the service's address, for a session with no more rights than its
+    maker has now."""
+    code = access.put_link(tx, caller.user_name, caller.scope, LINK_S)
+    return SessionLink(f"{address}/login/link?{urlencode({'code': code, 'next': target})}", LINK_S)
+
+
+def take_link(tx: Connection, code: str) -> KnownCaller:
+    """The user who made a link, which is used up thereby. Forbidden."""
+    found = access.take_link(tx, code)
+    if found is None:
+        raise Forbidden("The link is used, expired or unknown: run `jedi open` again.",
+                        code="bad_link")  # fmt: skip
+    scope: Scope = next((one for one in SCOPES if one == found.scope), "read")
+    return KnownCaller(found.user_name, "link", scope)
 
 
 def tokens_of(tx: Connection, user_name: str | None) -> Sequence[TokenFacts]:

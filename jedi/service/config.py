@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.core.addresses import must_be_networks
+from jedi.core.addresses import loopback, must_be_networks
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS, Knob, words
 from jedi.core.suggest import suggest
@@ -78,6 +78,8 @@ def put(tx: Connection, who: str, name: str, value: Any) -> Any:
     oidc.must_be_sound(name, checked)
     if name == "api.proxies":
         must_be_networks(name, checked)
+    if name == "api.page" and checked:
+        loopback(name, checked)
     knobs.put(tx, name, checked, who)
     waking.wake_all(tx)
     return checked

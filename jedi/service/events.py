@@ -49,7 +49,7 @@ def show(
 ) -> TaskEvents:
     """Return the events of a task, or those of one of its jobs or in some statuses; NotFound if
     there is no such task."""
-    tasks.get(tx, jedi_task_id)
+    tasks.must_exist(tx, jedi_task_id)
     asked = RangeQuestion(jedi_task_id, panda_id, statuses, limit)
     counts = event_listings.by_status(tx, asked)
     left = _events(counts, LEFT)

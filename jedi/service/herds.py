@@ -45,7 +45,7 @@ def show(tx: Connection, jedi_task_id: int, after: int, limit: int) -> HerdRepor
     """The herd of a task. NotFound."""
     found = herds.herd(tx, jedi_task_id)
     if found is None:
-        tasks.get(tx, jedi_task_id)
+        tasks.must_exist(tx, jedi_task_id)
         return HerdReport(jedi_task_id, "Single", None, None, None, None, {}, [])
     kind = "Splitted" if found.split_at else "WillSplit"
     counts = herds.statuses(tx, jedi_task_id)
@@ -65,7 +65,7 @@ def task_of(tx: Connection, panda_id: int) -> int:
 def jdl(tx: Connection, jedi_task_id: int, unit_nr: int | None) -> str:
     """The manifest of a task, byte for byte if it was submitted in JDL; or of a unit of a herd,
     with its own options instead of the splitter's. NotFound."""
-    tasks.get(tx, jedi_task_id)
+    tasks.must_exist(tx, jedi_task_id)
     if unit_nr is not None:
         return write(_child(tx, jedi_task_id, unit_nr))
     found = herds.submitted_text(tx, jedi_task_id)

@@ -25,12 +25,13 @@ from jedi.taskbuffer.jobs import job_ends, job_figures, merging, moving, one_job
 from jedi.taskbuffer.jobs import jobs as job_rows
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.job_figures import JobFigures
-from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, OwnedJob, UsedFile
-from jedi.taskbuffer.reports import found_jobs, job_listings
+from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, UsedFile
+from jedi.taskbuffer.reports import found_jobs, job_listings, owned_jobs
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, kinds
 from jedi.taskbuffer.reports.event_listings import StatusRanges
 from jedi.taskbuffer.reports.found_jobs import FoundJob
 from jedi.taskbuffer.reports.listings import FileSummary
+from jedi.taskbuffer.reports.owned_jobs import OwnedJob
 from jedi.taskbuffer.users import users
 
 AGENT = "jedi-job"
@@ -126,7 +127,7 @@ def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:
 
 def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tuple[int, str]]:
     """Return a user's newest jobs whose ids have this prefix, with their statuses."""
-    return [(row.panda_id, row.status) for row in one_job.newest(tx, user_name, begins, limit)]
+    return [(row.panda_id, row.status) for row in owned_jobs.newest(tx, user_name, begins, limit)]
 
 
 def owned(
@@ -140,7 +141,7 @@ def owned(
     """Return a user's newest jobs, of all tasks, in these statuses (None: all); `where`: conditions
     (spec/conditions.py); `before`: only smaller ids. BadInput."""
     conditions = parse_conditions(where, kinds(JOB_FIELDS))
-    return one_job.owned(tx, user_name, statuses, limit, conditions, before)
+    return owned_jobs.owned(tx, user_name, statuses, limit, conditions, before)
 
 
 @dataclass(frozen=True, slots=True)

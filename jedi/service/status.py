@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -36,6 +37,7 @@ class AgentStatus:
     rss_kb: int
     items: int
     last_error: str | None
+    heartbeat_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def system(tx: Connection) -> SystemStatus:
         jobs[row.status] += row.jobs
         at_site.setdefault(row.site, {})[row.status] = row.jobs
     return SystemStatus(
-        _agents(tx),
+        agent_states(tx, knobs.load(tx)),
         overview.tasks_by_status(tx),
         dict(jobs),
         [
@@ -81,8 +83,8 @@ def system(tx: Connection) -> SystemStatus:
     )
 
 
-def _agents(tx: Connection) -> list[AgentStatus]:
-    values = knobs.load(tx)
+def agent_states(tx: Connection, values: Knobs) -> list[AgentStatus]:
+    """Return the state of each agent."""
     beats: dict[str, list[Any]] = {name: [] for name in AGENTS}
     for row in agents.all_agents(tx):
         beats.setdefault(row.agent, []).append(row)
@@ -105,4 +107,5 @@ def _agent(name: str, rows: list[Any], values: Knobs) -> AgentStatus:
         sum(row.rss_kb or 0 for row in present),
         sum(row.items for row in present),
         next((row.last_error for row in present or rows if row.last_error), None),
+        rows[0].heartbeat_at if rows else None,
     )

@@ -5,7 +5,7 @@ because its imports take half a second.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -111,19 +111,21 @@ def find(
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
-    """A task in detail; NotFound if there is none. Each of its jobs is read once, failed ones
+    """A task in detail; NotFound if there is none. Each of its live jobs is read once, failed ones
     twice."""
-    task = get(tx, jedi_task_id)
+    task = listings.task(tx, jedi_task_id, knobs.load(tx)["throttle.unit_s"])
+    if task is None:
+        raise _not_found(jedi_task_id)
     groups = job_groups.of_task(tx, jedi_task_id)
     jobs = job_figures.counts(groups)
     return TaskDetails(
-        task=task,
+        task=replace(task, n_jobs_running=jobs.get("running", 0)),
         pgi=None if jobs else listings.pgi_state(tx, jedi_task_id),
         measured=listings.measured(tx, jedi_task_id),
         datasets=listings.datasets(tx, jedi_task_id),
         jobs=jobs,
         purging=purging.of_task(tx, jedi_task_id)
-        if any(group.n_retained for group in groups)
+        if any(group.limited for group in groups)
         else Purging(0, 0, None),
         failures=job_listings.failures(tx, jedi_task_id) if jobs.get("failed") else [],
         forecasts=job_figures.forecasts(groups, partial(job_groups.chosen_sites, tx, jedi_task_id)),
@@ -134,18 +136,28 @@ def get(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> Ta
     """A task at a glance; NotFound if there is none."""
     for task in find(tx, ids=[jedi_task_id], unit_s=unit_s):
         return task
-    raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
+    raise _not_found(jedi_task_id)
+
+
+def must_exist(tx: Connection, jedi_task_id: int) -> None:
+    """NotFound if there is no such task."""
+    if not listings.exists(tx, jedi_task_id):
+        raise _not_found(jedi_task_id)
+
+
+def _not_found(jedi_task_id: int) -> NotFound:
+    return NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
 
 
 def document(tx: Connection, jedi_task_id: int) -> dict[str, Any]:
     """The parameters of a task; NotFound if there is none."""
-    get(tx, jedi_task_id)
+    must_exist(tx, jedi_task_id)
     return new_tasks.params_of(tx, [jedi_task_id]).get(jedi_task_id, {})
 
 
 def metadata(tx: Connection, jedi_task_id: int, limit: int = MOST_ROWS) -> list[JobMetadata]:
     """Metadata of a task's finished jobs; NotFound if there is no such task."""
-    get(tx, jedi_task_id)
+    must_exist(tx, jedi_task_id)
     return job_listings.metadata(tx, jedi_task_id, limit)
 
 
@@ -160,7 +172,7 @@ def jobs(
 ) -> list[JobSummary]:
     """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr;
     `where`: conditions (spec/conditions.py); `after`: only greater ids. NotFound, BadInput."""
-    get(tx, jedi_task_id)
+    must_exist(tx, jedi_task_id)
     conditions = parse_conditions(where, kinds(JOB_FIELDS))
     found = job_listings.jobs(tx, jedi_task_id, statuses, limit, None, conditions, after)
     return [_job(row) for row in found]
@@ -169,7 +181,7 @@ def jobs(
 def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[JobSummary]:
     """The jobs that stand for one of a task by now: itself, or those that took over its inputs,
     whatever others they have; the worst first. NotFound if the task has no such job."""
-    get(tx, jedi_task_id)
+    must_exist(tx, jedi_task_id)
     ids = job_listings.standing(tx, jedi_task_id, panda_id)
     found = {row.panda_id: row for row in job_listings.jobs(tx, jedi_task_id, None, MOST_ROWS, ids)}
     if not ids:
@@ -199,7 +211,7 @@ def files(
     one of its jobs was to make."""
     found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id)
     if not found:
-        get(tx, jedi_task_id)
+        must_exist(tx, jedi_task_id)
     return found
 
 
@@ -215,5 +227,5 @@ def outputs(
 
 def history(tx: Connection, jedi_task_id: int) -> list[Step]:
     """Every status the task had."""
-    get(tx, jedi_task_id)
+    must_exist(tx, jedi_task_id)
     return listings.history(tx, jedi_task_id)

@@ -332,7 +332,7 @@ def inputs(
 
 
 def _must_be(tx: Connection, jedi_task_id: int, unit_nr: int) -> None:
-    tasks.get(tx, jedi_task_id)
+    tasks.must_exist(tx, jedi_task_id)
     if not unit_verbs.exists(tx, jedi_task_id, unit_nr):
         sentence = f"There is no unit {unit_nr} of task {jedi_task_id}."
         raise NotFound(sentence, code="no_unit", jedi_task_id=jedi_task_id)
@@ -343,5 +343,5 @@ def outputs(
 ) -> list[UnitOutput]:
     """Return the finished outputs of a task that are still kept, each with its unit, after a file;
     merged ones come last. NotFound."""
-    tasks.get(tx, jedi_task_id)
+    tasks.must_exist(tx, jedi_task_id)
     return unit_states.outputs(tx, jedi_task_id, after, limit)

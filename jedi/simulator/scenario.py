@@ -25,6 +25,7 @@ USER = "simulator"
 
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")]
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
+_Files = Annotated[int, Field(ge=1, le=10_000_000)]
 _Hours = Annotated[float, Field(ge=0, le=24 * 366)]
 _Seconds = Annotated[float, Field(gt=0, le=1e8)]
 _Part = Annotated[float, Field(ge=0, le=1)]
@@ -111,7 +112,7 @@ class ScenarioTask(Entry):
     until_h: _Hours | None = Field(
         None, description="time of the last submission, in hours after the start; default: the end"
     )
-    files: _Count = Field(description="input files; without `at`: jobs")
+    files: _Files = Field(description="input files; without `at`: jobs")
     at: list[_Word] = Field([], description="the sites that have the input; empty: no input")
     file_mb: _MB = Field(1000, description="size of an input file")
     output_mb: _MB = Field(100, description="size of an output file")

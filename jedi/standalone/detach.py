@@ -9,10 +9,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from jedi.core.errors import JediError
-from jedi.host import logfiles
+from jedi.host import forks, logfiles
 from jedi.standalone.installation import Installation
 
 _POLL_S = 0.1
@@ -20,10 +21,13 @@ _LONGEST = 65_536
 
 
 def up_detached(
-    installation: Installation, options: Sequence[str], say: Callable[[str], None]
+    installation: Installation,
+    main: Callable[[], object],
+    options: Sequence[str],
+    say: Callable[[str], None],
 ) -> None:
-    """Return when `jedi up` with these options is up, in a session of its own. `say` gets the
-    messages of its start, such as the objects of its waits.
+    """Return when `jedi up` with these options is up, in a session of its own; `main` does the
+    same as that command. `say` gets the messages of its start, such as the objects of its waits.
 
     Raises a JediError with its own message if it could not start.
     """
@@ -40,14 +44,19 @@ def up_detached(
         address = str(Path(directory) / "ready")
         ready.bind(address)
         begin = output.tell()
-        daemon = subprocess.Popen(
-            [sys.executable, "-m", "jedi", "up", *options],
+        command = [sys.executable, "-m", "jedi", "up", *options]
+        environment = {**os.environ, "NOTIFY_SOCKET": address}
+        daemon = forks.outlive(
+            main, " ".join(["jedi", *command[3:]]), output, environment
+        ) or subprocess.Popen(
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
-            env={**os.environ, "NOTIFY_SOCKET": address},
+            env=environment,
         )
+        import_module("jedi.service.sites")  # the caller shows the sites then
         while daemon.poll() is None:
             if select.select([ready], [], [], _POLL_S)[0]:
                 lines = ready.recv(_LONGEST).decode(errors="replace").splitlines()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from jedi.agent import child, registry
 from jedi.agent.loop import Loop
 from jedi.agent.world import make_world
-from jedi.api.server import serve
 from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import plan_once, reachable
 from jedi.taskbuffer.schema.release import this_release
@@ -35,4 +34,6 @@ def run_service(*, leashed: bool = False) -> None:
     """Run the service until SIGTERM; leashed as an agent."""
     if leashed:
         child.follow()
+    from jedi.api.server import serve  # in its own process alone: it takes 0.3 s and 30 MB
+
     serve(Installation.current().settings, child.announce)

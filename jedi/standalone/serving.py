@@ -16,7 +16,8 @@ from jedi.core.errors import Refused
 from jedi.host import forks
 from jedi.host.home import Home
 from jedi.taskbuffer.db import locks
-from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.schema.release import revision
 
 COMPONENT = "home"
 LEASE_S = 15.0
@@ -37,7 +38,7 @@ class Serving:
     def begin(self) -> None:
         """Serve a database from now on. Refused, naming the home, while another one does; one that
         has just ended without a word is waited for. Nothing happens where there is no schema."""
-        if migrate.current(self._engine) is None:
+        if revision(self._engine) is None:
             return
         deadline, news = clock.monotonic() + LEASE_S + PROLONG_S, ""
         while (holder := self._take()) is not None:
@@ -68,7 +69,7 @@ class Serving:
 
     def _take(self) -> str | None:
         """Take or prolong the lock; who else has it."""
-        with self._engine.begin() as tx:
+        with at_once(self._engine) as tx:
             if locks.take(tx, COMPONENT, self._me, LEASE_S):
                 return None
             return locks.holder(tx, COMPONENT) or "of somebody"

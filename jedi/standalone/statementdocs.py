@@ -15,6 +15,7 @@ from sqlalchemy import Connection, TextClause, text
 import jedi.taskbuffer
 from jedi.standalone.dogdocs import TableWriter
 from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, plain
+from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.schema.tables import metadata
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
@@ -25,6 +26,7 @@ BEGINNING = re.compile(
 HOT = {
     "jobs.first_waiting.HEADS": IN_ORDER,
     "jobs.dispatch._TAKE": IN_ORDER,
+    "jobs.dispatch._TAKE_ONE": IN_ORDER,
     "jobs.dispatch._REPEAT": IN_ORDER,
     "jobs.dispatch._BEAT": IN_ORDER,
     "jobs.dispatch._ACCEPT": IN_ORDER,
@@ -148,7 +150,8 @@ def _named(tree: ast.Module, module: object) -> Iterator[str]:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 made = getattr(module, name)
                 sql = made.text if isinstance(made, TextClause) else made
-                known = isinstance(made, TextClause) or name in completed or _is_plain(value)
+                whole = isinstance(made, TextClause | Prepared) or _is_plain(value)
+                known = whole or name in completed
                 if known and isinstance(sql, str) and BEGINNING.match(sql):
                     yield name
 

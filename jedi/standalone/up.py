@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,6 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from jedi_client.cli.common import reported
@@ -21,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from jedi.agent import child, registry
 from jedi.agent.base import World
 from jedi.agent.supervisor import LONGEST_PAUSE_S, Program, Sleeper, Supervised, Supervisor
-from jedi.core import clock, loading, log, strictyaml
+from jedi.core import clock, loading, log
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotYet, Unreachable
 from jedi.core.settings import caller
@@ -29,18 +27,19 @@ from jedi.ddm import factory
 from jedi.host import logfiles, processes
 from jedi.host.home import writable
 from jedi.host.processes import Process
-from jedi.service import config, steering
-from jedi.service.queues import import_queues
-from jedi.service.sites import import_sites, make_roots
+from jedi.service import steering
+from jedi.service.sites import make_roots
+from jedi.standalone import parts
+from jedi.standalone.beginning import LOOK_S, Beginning, Requests
 from jedi.standalone.down import DRAIN_S, end_pilots, part, remaining_work
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.installation import DATABASE, Installation, packaged
+from jedi.standalone.installation import DATABASE, Installation
 from jedi.standalone.serving import Serving
 from jedi.standalone.waking import Waking
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues
-from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.schema.release import revision, this_release
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.sites.sites import AttributeChange
 
@@ -49,31 +48,10 @@ Notes = Sequence[str]
 
 SERVICE = "api"
 SENDER = "Submitter"
-LOOK_S = 1.0
-"""Maximum seconds of one check of a database that starts or recovers."""
-
 POLL_S = 0.1
 PATIENCE_S = 30.0
 """Seconds after which the system counts as up although parts are not ready; `jedi status` shows
 them."""
-
-
-class Requests:
-    """SIGTERM, Ctrl-C and a closed terminal are requests to end; the second one is impatient."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._come)
-
-    def _come(self, *_: object) -> None:
-        self.number += 1
-
-    def any(self) -> bool:
-        return self.number > 0
-
-    def impatient(self) -> bool:
-        return self.number > 1
 
 
 class Database(Supervised):
@@ -109,52 +87,49 @@ class Database(Supervised):
 
 def up(
     installation: Installation,
+    beginning: Beginning,
     when_up: Callable[[Notes], None],
     *,
     site_file: str | None = None,
     copies: int = 1,
 ) -> None:
-    """Run the system until it is asked to end; `when_up` is called once, when all are ready, with
-    warnings about the start.
+    """Run the system that has begun until it is asked to end; `when_up` is called once, when all
+    are ready, with warnings about the start.
 
     `site_file` is the text of a site file to import, `copies` the number of processes of each
-    agent. Refused if the system is up already, if its storage can't be written, or if another home
-    serves its database; BadInput if the site file has mistakes.
+    agent. Refused if another home serves its database; BadInput if the site file has mistakes.
     """
-    requests, logger = Requests(), log.setup("supervisor")
-    with installation.sole("up"):
-        installation.end_recorded()
-        installation.settings.draining.unlink(missing_ok=True)
-        installation.check_storage()
-        installation.home.prepare()
-        engine = connect(installation.url, "jedi supervisor", pool_size=1)
-        serving = Serving(engine, installation.home, logger)
-        try:
-            notes = _prepared(installation, engine, serving, site_file, requests, logger)
-            if notes is not None:
-                serving.go_on()
-                with _supervisor(installation, copies, logger) as supervisor:
-                    waking = _waking(World(engine, installation.settings, knobs.load, factory.load,
-                                           logger), supervisor)  # fmt: skip
-                    waking.go_on()
-                    _run(
-                        installation,
-                        supervisor,
-                        waking,
-                        engine,
-                        requests,
-                        partial(when_up, notes),
-                        notes,
-                        logger,
-                    )
-                    waking.end()
-                serving.end()
-        finally:
-            engine.dispose()
-            if installation.embedded:
-                installation.embedded.stop()
-        installation.clear_record()
-        installation.settings.draining.unlink(missing_ok=True)
+    requests, logger = beginning.requests, log.setup("supervisor")
+    engine = connect(installation.url, "jedi supervisor", pool_size=1)
+    serving = Serving(engine, installation.home, logger)
+    try:
+        beginning.wait()
+        notes = _prepared(installation, engine, serving, site_file, requests, logger)
+        if notes is not None:
+            serving.go_on()
+            with _supervisor(installation, copies, logger) as supervisor:
+                supervisor.tend()  # parts load their own modules while this process loads others
+                waking = _waking(World(engine, installation.settings, knobs.load, factory.load,
+                                       logger), supervisor)  # fmt: skip
+                waking.go_on()
+                _run(
+                    installation,
+                    supervisor,
+                    waking,
+                    engine,
+                    requests,
+                    partial(when_up, notes),
+                    notes,
+                    logger,
+                )
+                waking.end()
+            serving.end()
+    finally:
+        engine.dispose()
+        if installation.embedded:
+            installation.embedded.stop()
+    installation.clear_record()
+    installation.settings.draining.unlink(missing_ok=True)
 
 
 def _prepared(
@@ -248,7 +223,6 @@ def _drain(
 
 
 def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervisor:
-    parts = _loaded()
     environment = {
         **os.environ,
         "JEDI_HOME": str(installation.home.path),
@@ -266,8 +240,8 @@ def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervi
     children.append(program(SERVICE, parts.run_service, "api"))
     children += [
         program(name if copy == 1 else f"{name}-{copy}",
-                partial(parts.run_agent, name, rests=registry.load(name).rests), "agent", "run",
-                name, kind=Sleeper if registry.load(name).rests else Program)
+                partial(parts.run_agent, name, rests=name not in registry.AWAKE), "agent", "run",
+                name, kind=Program if name in registry.AWAKE else Sleeper)
         for name in registry.AGENTS
         for copy in range(1, copies + 1)
     ]  # fmt: skip
@@ -280,49 +254,42 @@ def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervi
 
 
 def _waking(world: World, supervisor: Supervisor) -> Waking:
-    agents = {name: registry.load(name)(world) for name in registry.AGENTS}
+    """The look for work of agents that rest. Their modules are loaded here, once for all."""
+    agents = {name: registry.load(name)(world) for name in registry.AGENTS
+              if name not in registry.AWAKE}  # fmt: skip
     sleepers = {one: agents[one.name.partition("-")[0]] for one in supervisor.children
                 if isinstance(one, Sleeper)}  # fmt: skip
-    return Waking(world, sleepers, supervisor.wake)
-
-
-def _loaded() -> ModuleType:
-    """The functions of the parts. Their modules are loaded here, once for all processes."""
-    loading.begin()
-    parts = import_module("jedi.standalone.parts")
-    for name in registry.AGENTS:
-        registry.load(name)
     loading.end()
-    return parts
+    return Waking(world, sleepers, supervisor.wake)
 
 
 def _prepare(engine: Engine, installation: Installation, site_file: str | None) -> Notes:
     """The present schema; in an empty database our own sites, queues and knobs. What was not as
     it should be."""
-    if migrate.current(engine) not in (None, migrate.head()):
-        with engine.begin() as tx:
-            steering.must_run_no_agents(tx)
-    before, after = migrate.upgrade(engine, seal=installation.seal)
-    changed = before not in (None, after)
-    notes = [f"JEDI migrated the schema from {before} to {after}."] if changed else []
-    defaults = packaged("config")
-    creator = installation.creator
+    notes = _migrated(engine, installation)
+    changes: list[AttributeChange] = []
     with engine.begin() as tx:
-        steering.make_first_operator(tx, creator)
-        changes: list[AttributeChange] = []
-        if site_file is not None:
-            changes = import_sites(tx, caller(), site_file, installation.home.path)
-        elif not sites.all_sites(tx):
-            ours = (defaults / "sites.yaml").read_text()
-            changes = import_sites(tx, creator, ours, installation.home.path)
-            for name, value in strictyaml.load((defaults / "knobs.yaml").read_text()).items():
-                config.put(tx, creator, name, str(value))
-        if not queues.all_queues(tx):
-            import_queues(tx, creator, (defaults / "queues.yaml").read_text())
+        steering.make_first_operator(tx, installation.creator)
+        if site_file is not None or not (sites.all_sites(tx) and queues.all_queues(tx)):
+            changes = import_module("jedi.standalone.defaults").fill(tx, installation, site_file)
         roots = sites.roots(tx)
     with suppress(OSError):  # the last note names those that can't be written
         make_roots(changes)
     return [*notes, *_unwritable(roots)]
+
+
+def _migrated(engine: Engine, installation: Installation) -> Notes:
+    """Migrate the schema, unless it is this release's. Alembic takes 0.1 s to load."""
+    found = revision(engine)
+    if found == this_release().head:
+        return []
+    if found is not None:
+        with engine.begin() as tx:
+            steering.must_run_no_agents(tx)
+    migrate = import_module("jedi.taskbuffer.schema.migrate")
+    before, after = migrate.upgrade(engine, seal=installation.seal)
+    changed = before not in (None, after)
+    return [f"JEDI migrated the schema from {before} to {after}."] if changed else []
 
 
 def _unwritable(roots: Mapping[str, str]) -> list[str]:

@@ -90,7 +90,7 @@ class Waking:
         names = sorted({one.name for one in resting.values()})
         with forks.QUIET, at_once(self._world.engine) as tx:
             if clock.monotonic() >= self._beat_at or names != self._told:
-                self._world.read(tx)
+                self._world.knobs = self._world.load_knobs(tx)  # a look needs no data management
                 agents.rest(tx, names, self._world.me)
                 self._beat_at = clock.monotonic() + float(self._world.knobs.agent.heartbeat_s)
                 self._told = names

@@ -51,7 +51,6 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     """
 
     name = "Submitter"
-    rests = False  # it confirms each 30 s that it serves its sites
     wakes = frozenset({"job:activated"})
 
     def __init__(self, world: World) -> None:

@@ -25,7 +25,6 @@ class WatchDog(Agent[Dog, Counts]):
     """
 
     name = "WatchDog"
-    rests = False
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -62,7 +62,8 @@ OTHERS = {
 """Routes of pilots and of nobody in particular."""
 
 MONITOR = {
-    "/act/{operation}", "/live", "/login", "/static/{version}/{name}",
+    "/act/{operation}", "/live", "/login", "/login/link", "/login/oidc", "/login/callback",
+    "/logout", "/static/{version}/{name}",
     "/static/{version}/vendor/{name}",
     *(one.path for one in PAGES.values()),
 }  # fmt: skip
@@ -221,7 +222,7 @@ NEVER_DRY = {
     "dog.run",  # transactions of its own
     "cache.find", "cache.put", "sandbox.put",  # only keep bytes
     "site.create_token", "token.create", "user.notify",  # secrets, useless if they are not kept
-    "registry.lease", "registry.renew",  # likewise
+    "session.link", "registry.lease", "registry.renew",  # likewise
 }  # fmt: skip
 DRY = sorted(one.name for one in OPERATIONS if one.dry_run)
 

@@ -146,6 +146,16 @@ def test_a_question_to_the_service_loads_no_database(tmp_path: Path) -> None:
     assert done.stdout.split() == ["3", "[]"]
 
 
+def test_the_supervisor_loads_what_it_needs(tmp_path: Path) -> None:
+    """A start takes as long as its imports: migrations, the service and the timetable are loaded
+    where they are needed."""
+    program = (
+        "import sys; import jedi.standalone.up\n"
+        "print([m for m in ('alembic', 'uvicorn', 'apscheduler', 'joserfc') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == ["[]"]
+
+
 def test_verbs_of_this_machine_need_no_service(shell: Shell) -> None:
     """The rule of the command line: `jedi status`, `jedi check` and `jedi db` work without it."""
     assert shell.json("check")["healthy"]

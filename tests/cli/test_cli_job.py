@@ -330,10 +330,10 @@ def test_a_job_tells_what_it_runs_reads_and_makes(run: Run, made: Made, engine: 
 def test_jobs_of_all_tasks_are_listed(run: Run, made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
         other, strange = make_jobs(tx, 1), make_jobs(tx, 1)
-        tx.execute(text("UPDATE jedi_jobs SET username = :me WHERE pandaid = :j"),
-                   {"me": caller(), "j": other.jobs[0]})  # fmt: skip
-        tx.execute(text("UPDATE jedi_jobs SET username = 'ann' WHERE pandaid = :j"),
-                   {"j": strange.jobs[0]})  # fmt: skip
+        for task, owner in ((other.task, caller()), (strange.task, "ann")):
+            for table in ("jedi_tasks", "jedi_jobs"):
+                tx.execute(text(f"UPDATE {table} SET username = :owner WHERE jeditaskid = :task"),
+                           {"owner": owner, "task": task})  # fmt: skip
         move_jobs(tx, [JobMove(made.jobs[0], "sent", "test", "test")], "test", ["activated"])
     mine = [*other.jobs, *reversed(made.jobs)]
     assert [one["panda_id"] for one in run("list", "--json").value] == mine
@@ -395,7 +395,8 @@ def test_jobs_of_a_job_set_are_shown_with_it(world: World, run: Run) -> None:
     kinds. Of an ordinary job there is no job set."""
     events_task(world)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobs SET username = :me"), {"me": caller()})
+        for table in ("jedi_tasks", "jedi_jobs"):
+            tx.execute(text(f"UPDATE {table} SET username = :me"), {"me": caller()})
         found = tx.execute(text("SELECT kind, pandaid FROM jedi_jobs"))
         ids = {row.kind: row.pandaid for row in found}
     for kind in ("consumer", "es_merge"):

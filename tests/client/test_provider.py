@@ -23,7 +23,7 @@ from jedi_client.cli import task
 from jedi_client.errors import Forbidden
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
-from support.service_process import served
+from support.browsing import pages
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
@@ -64,19 +64,20 @@ def up(installed: Path, port: int, groups: Path) -> Iterator[None]:
             process.kill()
 
 
+def press(browser: httpx.Client, shown: httpx.Response, **typed: str) -> httpx.Response:
+    """Send the form of a page of the provider."""
+    found = re.search(r'action="([^"]+)"', shown.text)
+    assert found, shown.text
+    hidden = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', shown.text))
+    place = shown.url.join(html.unescape(found[1]))
+    return browser.post(place, data={**hidden, **typed})
+
+
 def confirm(page: str, _code: str) -> None:
     """Confirm a code as ana, as her browser would."""
     with httpx.Client(follow_redirects=True) as browser:
-
-        def press(shown: httpx.Response, **typed: str) -> httpx.Response:
-            found = re.search(r'action="([^"]+)"', shown.text)
-            assert found, shown.text
-            hidden = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', shown.text))
-            place = shown.url.join(html.unescape(found[1]))
-            return browser.post(place, data={**hidden, **typed})
-
-        shown = press(press(browser.get(page)))
-        done = press(press(shown, login="ana", password="any"))
+        shown = press(browser, press(browser, browser.get(page)))
+        done = press(browser, press(browser, shown, login="ana", password="any"))
         assert "Success" in done.text
 
 
@@ -85,6 +86,15 @@ def log_in(url: str) -> None:
         facts: dict[str, Any] = jedi.call("GET", "/v1/login", {}, {}, Any)
     made = device.log_in(facts, Profile(url), "grid", confirm, lambda _: None)
     profiles.save({"grid": made})
+
+
+def browse(address: str) -> None:
+    """Log ana in on the pages of the service, by the code flow."""
+    with httpx.Client(follow_redirects=True) as browser:
+        shown = browser.get(f"{address}/login/oidc?next=/me")
+        page = press(browser, press(browser, shown, login="ana", password="any"))
+        assert page.url == f"{address}/me", page.text
+        assert "ana-x" in page.text and "operator" in page.text
 
 
 def whoami() -> Any:
@@ -110,11 +120,12 @@ def test_from_login_to_whoami(
                             ("roles", "/jedi/experts=operator")):  # fmt: skip
             knobs.put(tx, f"oidc.{name}", value, "root")
     url = f"unix:{Home(world.settings.home).api_socket}"
-    with served(world):
+    with pages(world) as address:
         with up(installed, port, groups):
             log_in(url)
             me = whoami()
             assert (me["user_name"], me["role"], me["way"]) == ("ana-x", "operator", "oidc")
+            browse(address)
             groups.write_text("{}")
             kept = profiles.load()["grid"]
             assert kept.session and kept.session.refresh_token

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jedi_client import JEDI, ArgSplitter, Executable, Job, JobError, JobTemplate, jobs, templates
 from jedi_client.errors import JediError
+from jedi_client.gpi import verbs
 from jedi_client.gpi.interfaces import Program, Submission, UnitPlan
 from jedi_client.gpi.jedi_backend import JediBackend, NotSent
 from jedi_client.gpi.session import SESSION
@@ -88,8 +89,11 @@ def test_templates_are_removed_as_a_slice(home: Path) -> None:
     assert templates[:].remove().done == [0, 1] and len(templates) == 0
 
 
-def test_a_live_job_of_a_dead_service_is_removed_by_force(runner: BenchRunner) -> None:
+def test_a_live_job_of_a_dead_service_is_removed_by_force(
+    runner: BenchRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ganga's `remove(force=True)`: also if the job can't be killed."""
+    monkeypatch.setattr(verbs, "DYING_S", 0.5)
     runner.bulk = True
     j = Job(backend=Bench())
     j.submit()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jedi.host import forks
-from jedi.host.forks import Fork
+from jedi.host.forks import Daemon, Fork
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
 
@@ -54,6 +54,32 @@ def test_a_fork_is_killed_and_shows_its_error(tmp_path: Path) -> None:
     broken = forked(lambda: os.environ["NO SUCH NAME"], tmp_path / "broken")
     assert broken.wait(10) == 1
     assert "KeyError" in (tmp_path / "broken").read_text()
+
+
+def test_a_daemon_outlives_its_parent(tmp_path: Path) -> None:
+    """Expected: a session of its own, no input, the file as output; its exit code is reported."""
+    out, later = tmp_path / "out", tmp_path / "later"
+
+    def main(pause_s: float) -> None:
+        time.sleep(pause_s)
+        print(os.getsid(0) == os.getpid(), os.read(0, 1), os.environ["MARK"])
+        raise SystemExit(5)
+
+    def begin(path: Path, pause_s: float) -> Daemon:
+        with path.open("wb") as file:
+            daemon = forks.outlive(lambda: main(pause_s), "a daemon", file, {"MARK": "x"})
+        assert daemon is not None
+        return daemon
+
+    daemon = begin(out, 0)
+    while daemon.poll() is None:
+        time.sleep(0.01)
+    assert daemon.poll() == 5
+    assert forked(lambda: begin(later, 0.3), tmp_path / "parent").wait(10) == 0
+    assert not later.read_text()
+    while not later.read_text():
+        time.sleep(0.01)
+    assert out.read_text() == later.read_text() == "True b'' x\n"
 
 
 def test_nothing_is_forked_between_the_work_of_threads(

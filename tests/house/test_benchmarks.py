@@ -19,7 +19,18 @@ def test_what_it_does_not_know_runs_nothing(
 
 @pytest.mark.parametrize(
     "name",
-    ["dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api", "events", "growth"],
+    [
+        "dispatch",
+        "ends",
+        "timeouts",
+        "life",
+        "archive",
+        "snapshot",
+        "api",
+        "events",
+        "growth",
+        "monitor",
+    ],
 )
 def test_a_benchmark_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--smoke"]) == 0

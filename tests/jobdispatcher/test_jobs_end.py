@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 from support.job_rows import Made, make_jobs, watch
+from support.races import blocked
 from support.situations import lead
 
 from jedi.agent.base import World
@@ -103,6 +104,23 @@ def test_success(engine: Engine) -> None:
                  "WHERE pandaid = :id ORDER BY log_id DESC LIMIT 1"),
             {"id": one}).one()  # fmt: skip
         assert tuple(log) == ("holding", "finished", "me", "ok", "It worked.")
+
+
+def test_a_file_that_another_changes_at_this_moment_is_settled_too(engine: Engine) -> None:
+    with engine.begin() as tx:
+        made = make_jobs(tx, 2)
+        reach(tx, made.jobs, "holding")
+    ends = [JobEnd(job, "finished", "ok", "It worked.") for job in made.jobs]
+    with engine.connect() as other:
+        other.execute(
+            text("UPDATE jedi_dataset_contents SET ramcount = 7 WHERE fileid IN ("
+                 "SELECT min(fileid) FROM jedi_dataset_contents WHERE datasetid = :d)"),
+            {"d": made.input})  # fmt: skip
+        with blocked(engine, lambda tx: job_ends.end_jobs(tx, ends, "me")):
+            other.commit()
+    assert files(engine, made.input) == [("finished", 0)] * 4
+    assert dataset(engine, made.input).nfilesfinished == 4
+    assert wrong_counters(engine) == []
 
 
 @pytest.mark.parametrize(

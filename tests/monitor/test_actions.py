@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import text
-from support.browsing import pages, session
+from support.browsing import at, pages, session
 from support.forms import hidden
 from support.task_rows import good, put
 
@@ -20,7 +20,7 @@ def door(world: World) -> Iterator[httpx.Client]:
     """The owner of two tasks, without a browser."""
     put(world, good("a:out"), good("a:out2"))
     with pages(world) as address, httpx.Client(base_url=address) as found:
-        found.cookies.update(session(world, "anna"))
+        found.cookies.update(at(str(found.base_url), session(world, "anna")))
         yield found
 
 
@@ -92,7 +92,7 @@ def test_another_origin_does_nothing(world: World, door: httpx.Client, origin: s
 
 def test_another_user_may_do_nothing(world: World, door: httpx.Client) -> None:
     door.cookies.clear()
-    door.cookies.update(session(world, "bea"))
+    door.cookies.update(at(str(door.base_url), session(world, "bea")))
     page = door.get("/act/task.kill?id=1")
     assert "1 refused" in page.text and 'id="confirm"' not in page.text
     with_seal = {**hidden(page), "seal": [seal_of(world, door)]}
@@ -104,14 +104,14 @@ def test_another_user_may_do_nothing(world: World, door: httpx.Client) -> None:
 
 def seal_of(world: World, door: httpx.Client) -> str:
     """The seal of the owner's form."""
-    cookies = session(world, "anna")
+    cookies = at(str(door.base_url), session(world, "anna"))
     with httpx.Client(base_url=door.base_url, cookies=cookies) as owner:
         return hidden(owner.get("/act/task.kill?id=1"))["seal"][0]
 
 
 def test_a_token_for_reading_sees_no_buttons(world: World, door: httpx.Client) -> None:
     door.cookies.clear()
-    door.cookies.update(session(world, "anna", "read"))
+    door.cookies.update(at(str(door.base_url), session(world, "anna", "read")))
     assert "/act/" not in door.get("/tasks/1").text + door.get("/tasks").text
     answer = door.get("/act/task.kill?id=1")
     assert (answer.status_code, answer.json()["code"]) == (403, "scope_too_small")

@@ -26,6 +26,7 @@ from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
 from jedi.service import commands, queues, submission, tasks
 from jedi.service.submission import Submitted
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.agent import TaskRefiner
 
@@ -424,6 +425,7 @@ def test_failures_by_cause(world: World, submit: Submit) -> None:
         ):
             tx.execute(text(job.format(table)), {"task": task_id, "status": status,
                        "exit": exit_code, "code": code, "first": first, "last": last})  # fmt: skip
+        archive_groups.count_all(tx)
         tx.execute(text("INSERT INTO jedi_job_tail (pandaid, stderr_tail) VALUES (3, 'oh no')"))
         details = tasks.show(tx, task_id)
         assert details.jobs == {"failed": 4, "finished": 1}

@@ -15,6 +15,7 @@ from support.pages import nodes, plan_of, vacuum
 
 from jedi.service import tasks
 from jedi.service.job_figures import Forecast
+from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.reports import job_groups, why_facts
 from jedi.taskbuffer.reports.job_listings import FailureCause
 
@@ -45,6 +46,7 @@ def add(
         tx.execute(text(_TASK))
         given = {**values, **figures, "id": id, "status": status, "site": site}
         tx.execute(text(_JOB.format(table=table)), given)
+        archive_groups.count_all(tx)
 
 
 def test_live_and_archived_jobs_are_counted_together(engine: Engine) -> None:

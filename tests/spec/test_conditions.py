@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from support.job_rows import make_jobs
 from support.task_rows import good, put
 
@@ -98,9 +98,10 @@ def test_lists_of_jobs_take_the_same_language(
     too."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 4)
+        give(tx, "anna")
         for number, job in enumerate(made.jobs):
             # Raw: figures of jobs, which the builder makes alike
-            tx.execute(text("UPDATE jedi_jobs SET username = 'anna', priority = :p, site = :site "
+            tx.execute(text("UPDATE jedi_jobs SET priority = :p, site = :site "
                             "WHERE pandaid = :j"),
                        {"p": 900 + number, "site": "SITE_B" if number % 2 else "SITE_A",
                         "j": job})  # fmt: skip
@@ -115,10 +116,16 @@ def test_lists_of_jobs_take_the_same_language(
         assert [one.panda_id for one in owned] == wanted[::-1]
 
 
+def give(tx: Connection, user_name: str) -> None:
+    """Raw: the owner of all tasks and their jobs."""
+    for table in ("jedi_tasks", "jedi_jobs"):
+        tx.execute(text(f"UPDATE {table} SET username = :user"), {"user": user_name})
+
+
 def test_pages_of_jobs_follow_each_other(world: World) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 5)
-        tx.execute(text("UPDATE jedi_jobs SET username = 'anna'"))  # Raw: their owner
+        give(tx, "anna")
         first = tasks.jobs(tx, made.task, limit=2)
         second = tasks.jobs(tx, made.task, limit=2, after=first[-1].panda_id)
         assert [one.panda_id for one in (*first, *second)] == made.jobs[:4]

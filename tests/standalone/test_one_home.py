@@ -60,7 +60,7 @@ def test_somebody_elses_home_is_a_sentence(installation: Installation) -> None:
     with pytest.raises(Forbidden, match=words):
         down.down(installation)
     with pytest.raises(Forbidden, match="brought up"):
-        up_detached(installation, [], print)
+        up_detached(installation, lambda: None, [], print)
     with pytest.raises(Forbidden, match="restored"), installation.sole("restore"):
         pass
     (installation.home.path / "pg").rmdir()
@@ -111,7 +111,7 @@ def test_storage_that_leads_nowhere_is_refused(installation: Installation, tmp_p
     installation.home.make()
     installation.home.storage.symlink_to(tmp_path / "not-mounted")
     with pytest.raises(Refused, match=r"is a link to .*not-mounted.* Mount it") as caught:
-        up_detached(installation, [], print)
+        up_detached(installation, lambda: None, [], print)
     assert caught.value.code == "storage_unwritable"
     (tmp_path / "not-mounted").mkdir()
     installation.check_storage()

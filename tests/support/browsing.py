@@ -15,7 +15,9 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from jedi.agent.base import World
+from jedi.api.pages import noted
 from jedi.api.server import listen_tcp
+from jedi.host.home import Home
 from jedi.monitor.sessions import COOKIE
 from jedi.taskbuffer.users import access
 from support.service_process import served
@@ -27,18 +29,26 @@ needs_browser = pytest.mark.skipif(not (_BROWSER and _DRIVER), reason="needs Chr
 
 
 @contextmanager
-def pages(world: World) -> Iterator[str]:
-    """The service in a thread; yields the address of its pages on the loopback interface."""
-    listener = listen_tcp("127.0.0.1:0", secure=False)
+def pages(world: World, port: int = 0) -> Iterator[str]:
+    """The service in a thread; yields the address of its pages on the loopback interface. `port`
+    0: any."""
+    listener = listen_tcp(f"127.0.0.1:{port}", secure=False)
     host, port = listener.getsockname()
-    with served(world, None, listener):
-        yield f"http://{host}:{port}"
+    address, home = f"http://{host}:{port}", Home(world.settings.home)
+    with noted(home.page_address, address), served(world, None, listener):
+        yield address
 
 
 def session(world: World, user: str, scope: str = "all") -> dict[str, str]:
     """The cookie of a user's session."""
     with world.engine.begin() as tx:
         return {COOKIE: access.put_user_token(tx, user, "browser", scope, 600.0)}
+
+
+def at(address: str, cookie: dict[str, str]) -> dict[str, str]:
+    """The cookie of a session at the address of pages."""
+    port = address.rpartition(":")[2]
+    return {f"{name}_{port}": value for name, value in cookie.items()}
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ class Browser:
     def log_in(self, cookie: dict[str, str]) -> None:
         """Begin a session."""
         self.driver.get(f"{self.address}/login")
-        for name, value in cookie.items():
+        for name, value in at(self.address, cookie).items():
             self.driver.add_cookie({"name": name, "value": value, "path": "/"})
 
     def go(self, path: str) -> None:

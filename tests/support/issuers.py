@@ -24,6 +24,9 @@ class TestIssuer:
     def __init__(self) -> None:
         self.url, self.asked, self.away = "", 0, False
         self.revokes = True
+        self.of_access: dict[str, Any] = {}
+        self.of_id: dict[str, Any] = {}
+        """Claims of the tokens of a code flow."""
         self.keys: list[jwk.RSAKey | jwk.ECKey] = []
         self.said: list[str] = []
         self.asked_for: list[dict[str, str]] = []
@@ -52,6 +55,7 @@ class TestIssuer:
             return {"issuer": self.url, "jwks_uri": f"{self.url}/keys",
                     "device_authorization_endpoint": f"{self.url}/device",
                     "token_endpoint": f"{self.url}/token",
+                    "authorization_endpoint": f"{self.url}/authorize",
                     **more}  # fmt: skip
         if path != "/keys":
             return None
@@ -59,7 +63,8 @@ class TestIssuer:
         return {"keys": [one.as_dict(private=False) for one in self.keys]}
 
     def post(self, path: str, form: dict[str, str]) -> tuple[int, dict[str, Any]]:
-        """The device flow: each error in `said` is the answer to one request for a token."""
+        """The device flow, or the code flow: each error in `said` is the answer to one request for
+        a token."""
         self.asked_for.append(form)
         if path == "/device":
             return 200, {"device_code": "d", "user_code": "ABCD-EFGH", "expires_in": 60,
@@ -68,6 +73,11 @@ class TestIssuer:
             return 200, {}
         if self.said:
             return 400, {"error": self.said.pop(0)}
+        if form.get("grant_type") == "authorization_code":
+            return 200, {
+                "access_token": self.token(**self.of_access),
+                "id_token": self.token(**{"aud": form["client_id"], **self.of_id}),
+            }
         made = f"refresh-{len(self.asked_for)}"
         return 200, {"access_token": self.token(), "refresh_token": made, "expires_in": 300}
 

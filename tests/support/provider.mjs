@@ -12,9 +12,11 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   jwks: { keys: [key] },
   cookies: { keys: ['test'] },
   clients: [{
-    client_id: 'jedi-task', token_endpoint_auth_method: 'none', redirect_uris: [],
-    response_types: [],
-    grant_types: ['urn:ietf:params:oauth:grant-type:device_code', 'refresh_token'],
+    client_id: 'jedi-task', token_endpoint_auth_method: 'none', application_type: 'native',
+    redirect_uris: ['http://127.0.0.1/login/callback'], // at any port (RFC 8252, 7.3)
+    response_types: ['code'],
+    grant_types: ['urn:ietf:params:oauth:grant-type:device_code', 'refresh_token',
+      'authorization_code'],
   }],
   features: {
     deviceFlow: { enabled: true },

@@ -66,6 +66,7 @@ def test_ended_jobs_are_archived_with_their_files(
     assert [count(world, f"jedi_jobs{a}") for a in ("", "_archived")] == [2, 5]
     assert [count(world, f"jedi_job_files{a}") for a in ("", "_archived")] == [10, 25]
     assert violations(world) == set()
+    assert count(world, "job_stats_archived") == 1
     with world.engine.begin() as tx:
         assert service.jobs(tx, made.task) == before
         assert service.show(tx, made.task) == shown

@@ -22,6 +22,7 @@ from jedi.taskbuffer.users import outbox
 
 ONCE: dict[str, str | TextClause] = {
     "acquire": dispatch._TAKE,
+    "acquire for one": dispatch._TAKE_ONE,
     "repeat": dispatch._REPEAT,
     "report": dispatch._ACCEPT,
     "report of starts": dispatch._ACCEPT_STARTS,
@@ -76,12 +77,11 @@ def test_psycopg_keeps_what_it_has_parsed(name: str) -> None:
     assert len(str(ONCE[name])) <= 4096
 
 
-def test_waiting_jobs_are_read_in_their_order(engine: Engine) -> None:
+@pytest.mark.parametrize("take", [dispatch._TAKE, dispatch._TAKE_ONE], ids=["several", "one"])
+def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: str) -> None:
     """Who sorts them reads all of a share for one."""
     both = PLAN_ONCE | IN_ORDER
-    [locked] = [
-        n for n in nodes(planned(engine, dispatch._TAKE, both)) if n["Node Type"] == "LockRows"
-    ]
+    [locked] = [n for n in nodes(planned(engine, take, both)) if n["Node Type"] == "LockRows"]
     [walk] = [n for n in nodes(planned(engine, HEADS, both)) if n["Node Type"] == "Recursive Union"]
     for part in (locked, walk):
         looked_at = [n for n in nodes(part) if n.get("Relation Name") == "jedi_job_ready"]

@@ -31,6 +31,7 @@ from jedi.core.errors import Forbidden, NotFound, Refused
 from jedi.host.home import Home
 from jedi.service import cleaning, commands, config, jobs, tasks
 from jedi.taskbuffer.housekeeping import checks, purging
+from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.jobs import archive
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import access
@@ -149,6 +150,10 @@ def test_by_age(world: World, done: int, later: Later) -> None:
     later(12)
     assert dog(world) == Counts(purged=1, files=1)
     assert states(world, [first, second]) == ["Purged", "Purged"]
+    with world.engine.begin() as tx:
+        found = {one.invariant: one for one in checks.examine(tx)}["archived_statistics"]
+        assert (found.examined, found.violations) == (1, 0)
+        assert tasks.show(tx, done).purging == Purging(2, 0, None)
     with pytest.raises(NotFound):
         world.ddm.dataset("a:first")
 

@@ -132,6 +132,119 @@ class AttributeChange(Value):
 
 
 @dataclass(eq=False, repr=False)
+class AgentStatus(Value):
+    """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
+    processes of this host do not count. Without any, it may be `asleep`: its supervisor looks for
+    its work. It is healthy if the latest heartbeat is no older than a
+    lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
+    to others."""
+
+    agent: str
+    healthy: bool
+    asleep: bool
+    processes: int
+    age_s: float | None
+    rss_kb: int
+    items: int
+    last_error: str | None
+    heartbeat_at: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class HeldTasks(Value):
+    """Live tasks of a work queue (empty: none) in a status for a reason (a code of docs/reasons.md,
+    or empty). `hold` is what holds them as far as the tasks alone decide it, a code of docs/why.md;
+    empty: their jobs do. `since`: the first of them came to its status."""
+
+    queue_name: str
+    status: str
+    reason: str
+    hold: str
+    sentence: str
+    tasks: int
+    since: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class SiteLoad(Value):
+    """A site: its slots and their cores, its pilots that have not ended, its live jobs by status,
+    and the jobs that reached a status there in the last 24 hours. `trouble`: the reason for no
+    pilots, or for fewer."""
+
+    site: str
+    status: str
+    n_slots: int
+    cores: int
+    submitter: str
+    last_pilot: datetime | None
+    comment: str | None
+    pilots_running: int
+    pilots_submitted: int
+    trouble: str | None
+    jobs: dict[str, int]
+    n_running: int
+    n_waiting: int
+    cores_running: int
+    reached: dict[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class HourlyJobs(Value):
+    """Jobs that reached a status within the hour that begins at `hour`, by status: running
+    (started), finished, failed, closed, cancelled."""
+
+    hour: datetime
+    jobs: dict[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class ShareSummary(Value):
+    """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
+    alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
+
+    queue_id: int
+    queue_name: str
+    queue_share: int | None
+    stretchable: int | None
+    active: bool
+    entitlement: float | None
+    allocation: float | None
+    usage: float | None
+    demand: float | None
+    ratio: float | None
+    computed_at: datetime
+
+
+@dataclass(eq=False, repr=False)
+class Alert(Value):
+    """A state that somebody should look at: `page`: at once. `kind` and `subject` name the thing
+    (an agent, a site, tasks); `since`: the time of its last good sign, if it is known."""
+
+    code: str
+    severity: Literal["page", "ticket"]
+    kind: str
+    subject: str
+    sentence: str
+    remedy: str
+    since: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class SystemFigures(Value):
+    """The whole system: agents, tasks and jobs by status, tasks by what holds them, sites, the
+    rates of the last 24 hours, shares against use, alerts."""
+
+    agents: list[AgentStatus]
+    tasks: dict[str, int]
+    jobs: dict[str, int]
+    held: list[HeldTasks]
+    sites: list[SiteLoad]
+    rates: list[HourlyJobs]
+    shares: list[ShareSummary]
+    alerts: list[Alert]
+
+
+@dataclass(eq=False, repr=False)
 class OwnedJob(Value):
     """A job of a user among those of all tasks."""
 
@@ -288,21 +401,46 @@ class WorkQueueSummary(Value):
 
 
 @dataclass(eq=False, repr=False)
-class ShareSummary(Value):
-    """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
-    alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
+class QueueThen(Value):
+    """A work queue at a time: its tasks that had not ended, by status, and the jobs of its share
+    that reached each status in that hour. Queue 0: tasks without a work queue."""
 
     queue_id: int
     queue_name: str
-    queue_share: int | None
-    stretchable: int | None
-    active: bool
-    entitlement: float | None
-    allocation: float | None
-    usage: float | None
-    demand: float | None
-    ratio: float | None
-    computed_at: datetime
+    tasks: dict[str, int]
+    reached: dict[str, int]
+
+
+@dataclass(eq=False, repr=False)
+class KnobBefore(Value):
+    """A knob that had another value then than now."""
+
+    name: str
+    then: Any
+    now: Any
+
+
+@dataclass(eq=False, repr=False)
+class QueuesThen(Value):
+    """All work queues at a time. `known`: False if too many statuses have changed since."""
+
+    at: datetime
+    known: bool
+    queues: list[QueueThen]
+    knobs: list[KnobBefore]
+    open: list[str]
+
+
+@dataclass(eq=False, repr=False)
+class QueueFlow(Value):
+    """Cores of jobs of a share and a work queue (empty: none) at a site: those that run there, and
+    those that wait for it."""
+
+    share: str
+    queue_name: str
+    site: str
+    cores_running: int
+    cores_waiting: int
 
 
 @dataclass(eq=False, repr=False)
@@ -333,6 +471,30 @@ class Turn(Value):
     priority: int
     reason: str
     next_run_at: datetime | None
+
+
+@dataclass(eq=False, repr=False)
+class CountedRefusals(Value):
+    """Decisions that refused a site for a reason; for `only` of them it was the only one. The
+    sentence and the number are of the latest of them, if one site was asked for."""
+
+    site: str
+    code: str
+    refusals: int
+    only: int | None
+    sentence: str
+    remedy: str
+    latest: datetime | None
+    decision_id: int | None
+
+
+@dataclass(eq=False, repr=False)
+class RefusalReport(Value):
+    """Refusals of sites in so many `decisions`, the newest ones, of which `since` is the first."""
+
+    decisions: int
+    since: datetime | None
+    refusals: list[CountedRefusals]
 
 
 @dataclass(eq=False, repr=False)
@@ -383,6 +545,14 @@ class Tested(Value):
 
 
 @dataclass(eq=False, repr=False)
+class SessionLink(Value):
+    """A link that begins a session of a browser, once."""
+
+    url: str
+    seconds: float
+
+
+@dataclass(eq=False, repr=False)
 class SiteAttribute(Value):
     """An attribute of a site file: its default, and its meaning with the unit."""
 
@@ -408,24 +578,6 @@ class SiteSummary(Value):
     endpoints: list[str]
     lastpilot: datetime | None
     comment: str | None
-
-
-@dataclass(eq=False, repr=False)
-class AgentStatus(Value):
-    """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
-    processes of this host do not count. Without any, it may be `asleep`: its supervisor looks for
-    its work. It is healthy if the latest heartbeat is no older than a
-    lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
-    to others."""
-
-    agent: str
-    healthy: bool
-    asleep: bool
-    processes: int
-    age_s: float | None
-    rss_kb: int
-    items: int
-    last_error: str | None
 
 
 @dataclass(eq=False, repr=False)
@@ -930,6 +1082,42 @@ class Replay(Value):
 
 
 @dataclass(eq=False, repr=False)
+class CriterionFigures(Value):
+    """A reason for which a decision refused a site: the observed figure and the limit (None:
+    infinite, or none), and the same in words."""
+
+    code: str
+    observed: float | None
+    limit: float | None
+    unit: str
+    sentence: str
+    lasting: bool
+
+
+@dataclass(eq=False, repr=False)
+class DecidedSite(Value):
+    """A site in a decision: its place among the chosen ones and its weight (None: it was not
+    chosen), and every reason against it."""
+
+    site: str
+    place: int | None
+    weight: float | None
+    reasons: tuple[CriterionFigures, ...]
+
+
+@dataclass(eq=False, repr=False)
+class DecisionRecord(Value):
+    """A decision as it was recorded: chosen sites, best first, then the refused ones. `replayable`:
+    its snapshot is still kept."""
+
+    decision_id: int
+    jedi_task_id: int
+    broker: str
+    replayable: bool
+    sites: list[DecidedSite]
+
+
+@dataclass(eq=False, repr=False)
 class UsedFile(Value):
     """A file that a job reads or writes, or a range of its events; size in bytes."""
 
@@ -1161,6 +1349,32 @@ class SiteReport(Value):
 
 
 @dataclass(eq=False, repr=False)
+class SitePilot(Value):
+    """A pilot that has not ended: its engine and its id there, or its process; `resource_type`
+    empty: it has a whole slot."""
+
+    pilot_id: str
+    status: str
+    engine: str
+    batch_id: str | None
+    resource_type: str
+    host: str
+    pid: int | None
+    creation_time: datetime
+
+
+@dataclass(eq=False, repr=False)
+class SiteFigures(Value):
+    """A site with the rates of its jobs in the last 24 hours, its pilots that have not ended, the
+    newest first, and its refusals by brokers."""
+
+    load: SiteLoad
+    rates: list[HourlyJobs]
+    pilots: list[SitePilot]
+    refused: RefusalReport
+
+
+@dataclass(eq=False, repr=False)
 class PilotToken(Value):
     """A token that authenticates pilots of a site, with its expiry."""
 
@@ -1250,6 +1464,65 @@ class TaskDetails(Value):
     purging: Purging
     failures: list[FailureCause]
     forecasts: list[Forecast]
+
+
+@dataclass(eq=False, repr=False)
+class StatusAtSite(Value):
+    """Jobs with one status at a site, and their input files."""
+
+    status: str
+    site: str
+    jobs: int
+    n_inputs: int
+
+
+@dataclass(eq=False, repr=False)
+class TaskThen(Value):
+    """A task as it was at a time. `status` None: it did not exist yet. `decision`: the last one of
+    a broker until then. `estimated`: the numbers of jobs are those of a sample, multiplied.
+    `open`: the questions that the logs leave open."""
+
+    jedi_task_id: int
+    at: datetime
+    task_name: str
+    user_name: str
+    status: str | None
+    since: datetime | None
+    agent: str | None
+    commanded_by: str | None
+    reason_code: str | None
+    reason: str | None
+    attempt_nr: int | None
+    jobs: dict[str, int]
+    sites: list[StatusAtSite]
+    estimated: bool
+    decision: BrokerOutcome | None
+    knobs: list[KnobBefore]
+    open: list[str]
+
+
+@dataclass(eq=False, repr=False)
+class TaskMoment(Value):
+    """An event in a task's life. `kind`: status, command or decision; `number`: that of the command
+    or decision."""
+
+    time: datetime
+    kind: str
+    title: str
+    code: str | None
+    sentence: str | None
+    by: str | None
+    number: int | None
+
+
+@dataclass(eq=False, repr=False)
+class TaskPast(Value):
+    """A task at one time or two, and the events around the first of them; `more`: there are
+    earlier or later ones."""
+
+    then: list[TaskThen]
+    moments: list[TaskMoment]
+    more: bool
 
 
 @dataclass(eq=False, repr=False)

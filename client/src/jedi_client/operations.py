@@ -22,6 +22,7 @@ from jedi_client.models import (
     Changed,
     CheckReport,
     Cleaned,
+    DecisionRecord,
     DecisionSummary,
     DogSummary,
     Draft,
@@ -30,7 +31,9 @@ from jedi_client.models import (
     Forecast,
     FoundJob,
     FoundJobs,
+    HeldTasks,
     HerdReport,
+    HourlyJobs,
     JobDetails,
     JobFolder,
     JobMetadata,
@@ -50,21 +53,28 @@ from jedi_client.models import (
     PilotToken,
     PlanWithAlternative,
     Printed,
+    QueueFlow,
+    QueuesThen,
     Recovered,
+    RefusalReport,
     RegistryLease,
     Relative,
     Replay,
     ResplitUnits,
     RuleSummary,
+    SessionLink,
     Setting,
     ShareSummary,
     SiteAttribute,
+    SiteFigures,
+    SiteLoad,
     SiteReport,
     SiteSummary,
     Step,
     StoredDataset,
     Submitted,
     SubmittedUnits,
+    SystemFigures,
     SystemOverview,
     Taken,
     TaskDetails,
@@ -73,6 +83,7 @@ from jedi_client.models import (
     TaskGroup,
     TaskGroups,
     TaskHold,
+    TaskPast,
     TaskReport,
     TaskSummary,
     Tested,
@@ -222,6 +233,17 @@ class Client(Transport):
             {},
             {"text": text, "comment": comment, "dry_run": dry_run},
             list[AttributeChange],
+        )
+
+    def system_figures(
+        self,
+    ) -> SystemFigures:
+        """Show the whole system in figures: agents, tasks and jobs, sites, rates, shares, alerts."""
+        return self.call(
+            "GET", "/v1/figures",
+            {},
+            {},
+            SystemFigures,
         )
 
     def job_list(
@@ -411,6 +433,30 @@ class Client(Transport):
             list[WorkQueueSummary],
         )
 
+    def queue_at(
+        self,
+        *,
+        at: list[str],
+    ) -> list[QueuesThen]:
+        """Show the work queues as they were at one time or two: tasks by status, and jobs that reached each status in that hour. Times such as 2026-11-26T12:00 are UTC."""
+        return self.call(
+            "GET", "/v1/queues/at",
+            {},
+            {"at": at},
+            list[QueuesThen],
+        )
+
+    def queue_flow(
+        self,
+    ) -> list[QueueFlow]:
+        """Count the cores of live jobs by share, work queue and site."""
+        return self.call(
+            "GET", "/v1/queues/flow",
+            {},
+            {},
+            list[QueueFlow],
+        )
+
     def queue_import(
         self,
         *,
@@ -434,6 +480,17 @@ class Client(Transport):
             {},
             {},
             list[ShareSummary],
+        )
+
+    def queue_tasks(
+        self,
+    ) -> list[HeldTasks]:
+        """Count the live tasks by work queue, status and reason, with what holds them."""
+        return self.call(
+            "GET", "/v1/queues/tasks",
+            {},
+            {},
+            list[HeldTasks],
         )
 
     def queue_test(
@@ -460,6 +517,34 @@ class Client(Transport):
             {},
             {"limit": limit},
             list[Turn],
+        )
+
+    def system_rates(
+        self,
+        *,
+        hours: int = 24,
+        site: str | None = None,
+    ) -> list[HourlyJobs]:
+        """List the jobs that started and ended in each of the last hours, at all sites or at one."""
+        return self.call(
+            "GET", "/v1/rates",
+            {},
+            {"hours": hours, "site": site},
+            list[HourlyJobs],
+        )
+
+    def site_refusals(
+        self,
+        *,
+        site: str | None = None,
+        hours: int = 24,
+    ) -> RefusalReport:
+        """Count the refusals of sites by brokers' criteria in the newest decisions of some hours; `site`: of one site, with figures of the latest."""
+        return self.call(
+            "GET", "/v1/refusals",
+            {},
+            {"site": site, "hours": hours},
+            RefusalReport,
         )
 
     def registry_list(
@@ -525,6 +610,19 @@ class Client(Transport):
             list[Tested],
         )
 
+    def session_link(
+        self,
+        *,
+        target: str = '/',
+    ) -> SessionLink:
+        """Make a link that logs a browser in as the caller: within 60 s, once. `target`: its page."""
+        return self.call(
+            "POST", "/v1/session-links",
+            {},
+            {"target": target},
+            SessionLink,
+        )
+
     def site_attributes(
         self,
     ) -> list[SiteAttribute]:
@@ -534,6 +632,17 @@ class Client(Transport):
             {},
             {},
             list[SiteAttribute],
+        )
+
+    def site_loads(
+        self,
+    ) -> list[SiteLoad]:
+        """List the sites with their slots, pilots, jobs by status, and ends of jobs in 24 hours."""
+        return self.call(
+            "GET", "/v1/site-loads",
+            {},
+            {},
+            list[SiteLoad],
         )
 
     def site_list(
@@ -1225,6 +1334,18 @@ class Client(Transport):
             Replay,
         )
 
+    def decision_sites(
+        self,
+        decision_id: int,
+    ) -> DecisionRecord:
+        """Show a decision site by site: weights of the chosen ones, every reason against the others."""
+        return self.call(
+            "GET", "/v1/decisions/{decision_id}/sites",
+            {"decision_id": decision_id},
+            {},
+            DecisionRecord,
+        )
+
     def dog_run(
         self,
         dog: str,
@@ -1501,6 +1622,18 @@ class Client(Transport):
             list[AttributeChange],
         )
 
+    def site_figures(
+        self,
+        site: str,
+    ) -> SiteFigures:
+        """Show a site in figures: jobs, rates, pilots with their batch ids, refusals by brokers."""
+        return self.call(
+            "GET", "/v1/sites/{site}/figures",
+            {"site": site},
+            {},
+            SiteFigures,
+        )
+
     def site_create_token(
         self,
         site: str,
@@ -1540,6 +1673,20 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {},
             TaskDetails,
+        )
+
+    def task_at(
+        self,
+        jedi_task_id: int,
+        *,
+        at: list[str],
+    ) -> TaskPast:
+        """Show a task as it was at one time or two, from its logs, with the events around the first. Times such as 2026-11-26T12:00 are UTC. A large task's jobs are estimated from a sample."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/at",
+            {"jedi_task_id": jedi_task_id},
+            {"at": at},
+            TaskPast,
         )
 
     def task_increase_attempts(

@@ -34,7 +34,8 @@ ORDER = ("finished", "running", "starting", "sent", "holding", "transferring", "
 """Statuses of jobs in the order of bars: done, at work, waiting, lost."""
 
 TABS = (("", "Overview"), ("/jobs", "Jobs"), ("/files", "Files"), ("/log", "Log"),
-        ("/family", "Family"), ("/events", "Events"), ("/parameters", "Parameters"))  # fmt: skip
+        ("/family", "Family"), ("/events", "Events"), ("/parameters", "Parameters"),
+        ("/past", "Past"))  # fmt: skip
 
 
 def frame(jedi_task_id: int, tab: str, task: Any = None) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 (() => {
   const main = document.getElementById("live");
   const chosen = new Map(); // form -> values
+  // a form with controls named "id" has them in place of its own .id
   const boxes = (form) => [...document.querySelectorAll(`input[type="checkbox"][name="id"][form="${form}"]`)];
   const of = (form) => chosen.get(form) || chosen.set(form, new Set()).get(form);
 
@@ -26,8 +27,8 @@
   }
   function restore() {
     for (const element of document.querySelectorAll("form[data-kind]")) {
-      for (const one of boxes(element.id)) one.checked = of(element.id).has(one.value);
-      show(element.id);
+      for (const one of boxes(element.getAttribute("id"))) one.checked = of(element.getAttribute("id")).has(one.value);
+      show(element.getAttribute("id"));
     }
   }
   main.addEventListener("change", ({ target }) => {
@@ -44,7 +45,7 @@
     of(box.getAttribute("form"))[wanted ? "add" : "delete"](box.value);
   }
   for (const element of document.querySelectorAll("form[data-kind]")) {
-    for (const one of boxes(element.id)) if (one.checked) of(element.id).add(one.value); // after "back"
+    for (const one of boxes(element.getAttribute("id"))) if (one.checked) of(element.getAttribute("id")).add(one.value); // after "back"
   }
   addEventListener("pageshow", () => {
     for (const one of document.querySelectorAll('input[name="id"][form]')) if (one.checked) keep(one, true);

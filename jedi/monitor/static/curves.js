@@ -7,9 +7,9 @@
     s7: [12, 3, 2, 3], bad: [7, 3], slow: [2, 3] };
 
   function data(figure) {
-    const rows = [...figure.querySelectorAll("tbody tr")];
+    const rows = [...figure.querySelectorAll(".numbers tbody tr")];
     const times = rows.map((row) => Date.parse(row.querySelector("time").dateTime) / 1000);
-    const heads = [...figure.querySelectorAll("thead th")].slice(1).map((one) => one.textContent);
+    const heads = [...figure.querySelectorAll(".numbers thead th")].slice(1).map((one) => one.textContent);
     const values = heads.map((_, nr) => rows.map((row) => {
       const found = row.cells[nr + 1].querySelector("data");
       return found ? Number(found.value) : null;

@@ -7,11 +7,12 @@
   const pause = document.getElementById("pause");
   const topics = (body.dataset.topics || "").split(" ").filter(Boolean);
   const FASTEST_MS = 2000; // between two readings of a page
-  const SLOWEST_MS = 30000; // a page in sight is read again without any news
+  const BLIND_MS = 30000; // a page in sight without a stream is read again after so long
+  const QUIET_MS = topics.includes("agents") ? 60000 : 900000; // one with a stream, without news
   const PATIENCE = 20; // a page rests this many times as long as its last reading took
   let paused = false;
   let timer = null;
-  let restUntil = 0;
+  let restUntil = performance.now() + FASTEST_MS;
   let dirty = false;
 
   // --- times, relative to now -----------------------------------------------------------------
@@ -58,7 +59,10 @@
       asOf.textContent = "The service does not answer.";
     }
     restUntil = performance.now() + Math.max(FASTEST_MS, PATIENCE * (performance.now() - begun));
-    later(SLOWEST_MS);
+    later(quiet());
+  }
+  function quiet() {
+    return body.dataset.stream === "live" ? QUIET_MS : BLIND_MS;
   }
   function later(ms) {
     clearTimeout(timer);
@@ -76,21 +80,27 @@
     let tell = () => {};
     const take = ({ data }) => {
       if (data.changed) news(data.changed);
-      if (data.state) body.dataset.stream = data.state;
+      if (!data.state) return;
+      const fresh = body.dataset.stream !== "live" && data.state === "live";
+      body.dataset.stream = data.state;
+      if (fresh) news(topics); // there may have been changes while there was no stream
+      else if (!dirty) later(quiet());
     };
-    if (window.SharedWorker) {
+    try {
       const worker = new SharedWorker(body.dataset.worker);
       worker.port.addEventListener("message", take);
       worker.port.start();
       tell = (said) => worker.port.postMessage(said);
-    }
+    } catch { /* a browser without shared workers: the page is read again from time to time */ }
     const inSight = () => {
       tell(document.hidden || paused ? "out of sight" : "in sight");
+      dirty ||= document.hidden; // a tab out of sight gets no news
       if (document.hidden || paused) clearTimeout(timer);
-      else later(dirty ? 0 : Math.max(0, restUntil - performance.now()) || SLOWEST_MS);
+      else later(dirty ? Math.max(0, restUntil - performance.now()) : quiet());
     };
     document.addEventListener("visibilitychange", inSight);
     addEventListener("pagehide", () => tell("end"));
+    addEventListener("pageshow", ({ persisted }) => persisted && inSight());
     pause.addEventListener("click", () => {
       paused = !paused;
       pause.textContent = paused ? "Go on" : "Pause";

@@ -6,6 +6,7 @@ from jedi.service.operations import (
     brokerage,
     config,
     datasets,
+    figures,
     files,
     herds,
     jobs,
@@ -27,7 +28,7 @@ from jedi.service.operations.table import TABLE, Operation
 __all__ = ["MODULES", "OPERATIONS", "TABLE"]
 MODULES = (
     tasks, task_reports, submission, units, files, herds, jobs, me, sites, queues, config, datasets,
-    users, rules, brokerage, registries, panda, system,
+    users, rules, brokerage, registries, panda, system, figures,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))

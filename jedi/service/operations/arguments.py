@@ -29,3 +29,7 @@ SettingTexts = Annotated[list[SettingText], Field(min_length=1, max_length=100)]
 
 RowId = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+MomentText = Annotated[str, Field(min_length=4, max_length=40, pattern=_TEXT)]
+Moments = Annotated[list[MomentText], Field(min_length=1, max_length=2)]
+"""Times such as 2026-11-26T12:00; without an offset they are UTC."""

@@ -13,8 +13,9 @@ from jedi.core.states import JOB
 from jedi.service import jobs, results
 from jedi.service.operations.table import ANYBODY, OWNER, Call, must_be_known, operation
 from jedi.service.operations.tasks import Conditions, Days, IdsInQuery, MostRows, TaskId
-from jedi.taskbuffer.jobs.one_job import OneJob, OwnedJob
+from jedi.taskbuffer.jobs.one_job import OneJob
 from jedi.taskbuffer.reports.listings import FileSummary
+from jedi.taskbuffer.reports.owned_jobs import OwnedJob
 
 PandaIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 

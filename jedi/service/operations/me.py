@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from jedi.core import names
-from jedi.core.errors import BadInput, Problem
+from jedi.core.errors import BadInput, Problem, Refused
 from jedi.service import access
 from jedi.service.operations.arguments import NameText
 from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, Scope, operation
@@ -72,6 +72,21 @@ def revoke_token(call: Call, token_id: str, user: NameText | None = None) -> Non
     """Revoke a token of the caller at once; only operators revoke one of another `user`."""
     call.subject = f"token {token_id[:20]}"
     access.revoke_token(call.tx, access.token_owner(call.tx, call.caller, user), token_id)
+
+
+@operation("session.link", "POST", "/v1/session-links", SELF, scope="read", secret=True)
+def link_session(
+    call: Call, target: Annotated[str, Field(max_length=10_000, pattern=r"^/[^\x00]*$")] = "/"
+) -> access.SessionLink:
+    """Make a link that logs a browser in as the caller: within 60 s, once. `target`: its page."""
+    call.subject = f"user {call.who}"
+    address = call.home.page_url
+    if address is None:
+        raise Refused(
+            "The service has no address for browsers: unset the knob api.page, and start it again.",
+            code="no_pages",
+        )
+    return access.new_link(call.tx, call.caller, address, target)
 
 
 @operation("audit.list", "GET", "/v1/audit", OPERATOR)

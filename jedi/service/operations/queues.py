@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jedi.service import queues
-from jedi.service.operations.arguments import FILE_MAX, FileText
+from jedi.service import past, queues
+from jedi.service.operations.arguments import FILE_MAX, FileText, Moments
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
 from jedi.service.operations.tasks import MostRows, TaskId
 
@@ -39,3 +39,10 @@ def shares(call: Call) -> list[queues.ShareSummary]:
 def turns(call: Call, limit: MostRows = 100) -> list[queues.Turn]:
     """List the tasks that want jobs, in the order in which they get them."""
     return queues.by_turn(call.tx, limit)
+
+
+@operation("queue.at", "GET", "/v1/queues/at", ANYBODY)
+def at_time(call: Call, at: Moments) -> list[past.QueuesThen]:
+    """Show the work queues as they were at one time or two: tasks by status, and jobs that reached
+    each status in that hour. Times such as 2026-11-26T12:00 are UTC."""
+    return past.queues_at(call.tx, at)

@@ -11,8 +11,9 @@ from pydantic import Field
 from jedi.core import states
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.core.states import EVENT_CODES, JOB, TASK_STATES
-from jedi.service import cleaning, commands, events, priorities, tasks, waiting, watching
+from jedi.service import cleaning, commands, events, past, priorities, tasks, waiting, watching
 from jedi.service import why as reasons
+from jedi.service.operations.arguments import Moments
 from jedi.service.operations.table import (
     ANYBODY,
     OWNER,
@@ -141,6 +142,13 @@ def history(call: Call, jedi_task_id: TaskId) -> list[Step]:
 def why(call: Call, jedi_task_id: TaskId) -> reasons.TaskHold:
     """Show the reason why a task waits, or why it ended."""
     return reasons.why(call.tx, jedi_task_id, call.knobs)
+
+
+@operation("task.at", "GET", "/v1/tasks/{jedi_task_id}/at", ANYBODY)
+def at_time(call: Call, jedi_task_id: TaskId, at: Moments) -> past.TaskPast:
+    """Show a task as it was at one time or two, from its logs, with the events around the first.
+    Times such as 2026-11-26T12:00 are UTC. A large task's jobs are estimated from a sample."""
+    return past.task_at(call.tx, jedi_task_id, at)
 
 
 @operation("task.parameters", "GET", "/v1/tasks/parameters", ANYBODY)

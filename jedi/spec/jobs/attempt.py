@@ -86,4 +86,4 @@ class ReportedJob(NamedTuple):
     @property
     def left_out(self) -> list[str]:
         """The LFNs of the files that it did without."""
-        return [file.lfn for file in self.files if file.left_out]
+        return [file.lfn for file in self.files if file.optional and file.left_out]

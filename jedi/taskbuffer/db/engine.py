@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -12,13 +13,14 @@ from typing import Any
 
 import psycopg
 from psycopg.adapt import Dumper, PyFormat
-from psycopg.pq import ConnStatus, Ping
+from psycopg.pq import ConnStatus, Ping, TransactionStatus
 from psycopg.types.array import ListDumper
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, ProgrammingError
 
 from jedi.core import clock
 from jedi.core.errors import JediError, NotYet, OutcomeUnknown, Unreachable
+from jedi.taskbuffer.db.quick import Prepared, Quick, forget
 
 CHANNEL = "jedi"
 _PING_S = 5
@@ -78,17 +80,22 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
     engine = create_engine(
         parsed,
         pool_size=pool_size,
+        pool_reset_on_return=None,  # see _roll_back
         max_overflow=10,
         pool_timeout=_CONNECT_S,  # nobody notices a place that a failed connection frees
         connect_args={
             "application_name": name[:63],
             "connect_timeout": _CONNECT_S,
+            "cursor_factory": Quick,
             **_NETWORK,
             "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off",
         },
     )
     event.listen(engine, "checkout", _still_there)
     event.listen(engine, "checkout", _hand_over_clock)
+    event.listen(engine, "checkout", _commit_at_once)
+    event.listen(engine, "reset", _roll_back)
+    event.listen(engine, "rollback", _forget_prepared)
     return engine
 
 
@@ -120,6 +127,33 @@ def _hand_over_clock(connection: Any, record: Any, _proxy: Any) -> None:
             cursor.execute("SELECT set_config('jedi.now', %s, false)", (wanted,))
         connection.commit()
         record.info["jedi.now"] = wanted
+
+
+_wanted = threading.local()
+
+
+def _commit_at_once(connection: Any, _record: Any, _proxy: Any) -> None:
+    """Every statement on a connection of `at_once` is a transaction of its own. A connection stays
+    so until another use: the changes there and back take 20 us."""
+    at_once = getattr(_wanted, "at_once", False)
+    if connection.autocommit is not at_once:
+        try:
+            connection.autocommit = at_once
+        except psycopg.Error as error:  # its server has ended since it was looked at
+            raise InvalidatePoolError from error
+
+
+def _roll_back(connection: Any, _record: Any, _state: Any) -> None:
+    """End the transaction of a connection that comes back. psycopg takes 20 us to find that there
+    is none."""
+    if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+        connection.rollback()
+        forget(connection)
+
+
+def _forget_prepared(connection: Connection) -> None:
+    if not connection.invalidated:
+        forget(connection.connection.driver_connection)  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -158,7 +192,8 @@ def reachable(engine: Engine) -> Iterator[None]:
 def _ping(engine: Engine) -> Ping:
     """The server takes connections (OK), takes none now (REJECT), or is away."""
     _, words = engine.dialect.create_connect_args(engine.url)
-    words.pop("context", None)  # psycopg's own; the rest is libpq's
+    for own in ("context", "cursor_factory"):  # psycopg's own; the rest is libpq's
+        words.pop(own, None)
     where = psycopg.conninfo.make_conninfo(**{"connect_timeout": _PING_S, **words})
     return Ping(psycopg.pq.PGconn.ping(where.encode()))
 
@@ -167,21 +202,14 @@ def _ping(engine: Engine) -> Ping:
 def at_once(engine: Engine) -> Iterator[Connection]:
     """A connection whose every statement is a transaction of its own: it saves a single statement
     the way there and back of BEGIN and of COMMIT. SQLAlchemy's own AUTOCOMMIT takes 20 us more, of
-    the 300 that a process of the service has for handing out a job."""
-    with engine.connect() as connection:
-        driver: Any = connection.connection.driver_connection
-        try:
-            driver.autocommit = True
-        except psycopg.Error as error:  # its server has ended since it was handed out
-            connection.invalidate()
-            raise DBAPIError.instance("", None, error, psycopg.Error) from error
-        try:
-            yield connection
-        finally:
-            try:
-                driver.autocommit = False
-            except psycopg.Error:  # it is lost: nobody may get it as it is
-                connection.invalidate()
+    the 250 that a process of the service has for handing out a job."""
+    _wanted.at_once = True
+    try:
+        connection = engine.connect()
+    finally:
+        _wanted.at_once = False
+    with connection:
+        yield connection
 
 
 @contextmanager
@@ -206,6 +234,11 @@ def plain(sql: str) -> str:
     return str(text(sql).compile(dialect=make_url("postgresql+psycopg://").get_dialect()()))
 
 
+def prepared(sql: str) -> Prepared:
+    """The same for a statement that each session prepares once; its answer is one JSON value."""
+    return Prepared(plain(short(sql)))
+
+
 def short(sql: str) -> str:
     """A statement without remarks, in fewer characters: what has more than 4096 psycopg parses
     anew each time. No literal of it holds `--`, a comma and a blank, or a blank beside a
@@ -228,7 +261,13 @@ def fetched(tx: Connection, statement: str, values: Mapping[str, Any]) -> list[t
 
 def value(tx: Connection, statement: str, values: Mapping[str, Any]) -> Any:
     """The first value of a `plain` statement; see `fetched`."""
-    return fetched(tx, statement, values)[0][0]
+    driver: Any = tx.connection.driver_connection
+    try:
+        cursor = driver.cursor()
+        cursor.execute(statement, values)
+        return cursor.value() if isinstance(cursor, Quick) else cursor.fetchall()[0][0]
+    except psycopg.Error as error:
+        raise DBAPIError.instance(statement, None, error, psycopg.Error) from error
 
 
 _NOTIFY = plain("SELECT pg_notify(:channel, t) FROM unnest(string_to_array(:topics, ' ')) t")
@@ -298,7 +337,7 @@ def is_away(error: DBAPIError) -> bool:
 def time_statements(engine: Engine, note: Callable[[float], None]) -> None:
     """Call `note` with the seconds of each statement of an engine, from now on."""
 
-    class Timed(psycopg.Cursor[Any]):
+    class Timed(Quick):
         def execute(self, *args: Any, **words: Any) -> Any:
             began = clock.monotonic()
             try:

@@ -27,7 +27,7 @@ from jedi.taskbuffer.db.sql_lists import (
     listed,
 )
 from jedi.taskbuffer.housekeeping import event_checks, registry_checks, unit_checks
-from jedi.taskbuffer.jobs import all_jobs
+from jedi.taskbuffer.jobs import all_jobs, archive_groups
 
 SHOWN = 20
 """Number of violating ids in a report."""
@@ -112,6 +112,13 @@ FULL JOIN (
     sum(cores) AS cores
   FROM {_JOBS} j GROUP BY site, workqueue_id, gshare, resource_type, status) j
 USING (site, workqueue, gshare, resource_type, status)"""
+
+_ARCHIVED = f"""
+SELECT concat_ws('/', jeditaskid, kind, status, site),
+  ({", ".join(f"s.{name}" for name in archive_groups.FIGURES)})
+  IS DISTINCT FROM ({", ".join(f"j.{name}" for name in archive_groups.FIGURES)})
+FROM job_stats_archived s FULL JOIN ({archive_groups.groups("jedi_jobs_archived")}) j
+USING ({archive_groups.KEY})"""
 
 _TWO_LIVE_JOBS = f"""
 SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1
@@ -214,6 +221,8 @@ INVARIANTS = (
               _counters(f"NOT IN ({INPUT_TYPES})", _OUTPUT_COUNTERS)),
     Invariant("job_statistics", "job_stats with its deltas equals the jobs",
               "site/queue/share/shape/status", _STATISTICS),
+    Invariant("archived_statistics", "job_stats_archived equals the archived jobs",
+              "task/kind/status/site", _ARCHIVED),
     Invariant("one_live_job", "no input file is in two live jobs, but for consumers of its events",
               "file", _TWO_LIVE_JOBS),
     Invariant("running_inputs", "a running input file is in a live job", "file",

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL, TASK_FINAL
+from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.jobs.jobs import lock_jobs
 
@@ -43,12 +44,13 @@ def in_use(tx: Connection, task_id: int) -> list[OutputUse]:
 
 
 def _on_both(change: str, where: str, more: str = "") -> str:
-    """A statement that changes jobs, and archived ones; CTE u has their ids."""
-    changes = ", ".join(
-        f"u{i} AS (UPDATE {table} SET {change} WHERE {where} RETURNING pandaid, jeditaskid, status)"
-        for i, table in enumerate(_TABLES)
+    """A statement that changes jobs, and archived ones with their groups; CTE u has their ids."""
+    live, archived = (f"UPDATE {table} SET {change} WHERE {where} RETURNING *" for table in _TABLES)
+    both = " UNION ALL ".join(f"SELECT pandaid, jeditaskid, status FROM {u}" for u in ("u0", "u1"))
+    return (
+        f"WITH u0 AS ({live}), u1 AS ({archived}), u AS ({both}), "
+        f"groups AS ({archive_groups.marking('u1')}) {more}"
     )
-    return f"WITH {changes}, u AS (SELECT * FROM u0 UNION ALL SELECT * FROM u1) {more}"
 
 
 _LOG = """
@@ -124,12 +126,20 @@ _DUE_ALONE, _DUE_OR_OLD = (text(_DUE.format(due=due)) for due in (_OVER, _OLD))
 
 
 _LEAVING = f"retention > {GOING} AND purged_at IS NULL"
-_KEPT_OF_TASK = text(
-    f"SELECT count(*) FILTER (WHERE purged_at IS NOT NULL OR retention = {GOING}) AS gone, "
-    f"count(*) FILTER (WHERE {_LEAVING}) AS leaving, "
-    f"min(retention) FILTER (WHERE {_LEAVING}) AS leaving_at "
-    f"FROM {_JOBS} j WHERE jeditaskid = :task AND status = 'finished'"
-)
+_OF_TASK = "jeditaskid = :task AND status = 'finished'"
+_KEPT_OF_TASK = text(f"""
+SELECT CAST(coalesce(sum(gone), 0) AS bigint) AS gone,
+  CAST(coalesce(sum(leaving), 0) AS bigint) AS leaving, min(leaving_at) AS leaving_at
+FROM (
+  SELECT count(*) FILTER (WHERE purged_at IS NOT NULL OR retention = {GOING}) AS gone,
+    count(*) FILTER (WHERE {_LEAVING}) AS leaving,
+    min(retention) FILTER (WHERE {_LEAVING}) AS leaving_at
+  FROM (
+    SELECT retention, purged_at FROM jedi_jobs WHERE {_OF_TASK} UNION ALL
+    SELECT retention, purged_at FROM jedi_jobs_archived
+    WHERE {_OF_TASK} AND retention IS NOT NULL AND purged_at IS NULL) j
+  UNION ALL SELECT purged, 0, NULL FROM job_stats_archived WHERE {_OF_TASK}) n
+""")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Table, text
 
+from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.schema import tables
 
 
@@ -28,12 +29,13 @@ WITH old AS (
 ), f AS (
   DELETE FROM jedi_job_files WHERE pandaid = ANY(ARRAY(SELECT pandaid FROM old)) RETURNING *
 ), jobs AS (INSERT INTO jedi_jobs_archived ({_JOB}) SELECT {_JOB} FROM j),
-files AS (INSERT INTO jedi_job_files_archived ({_FILE}) SELECT {_FILE} FROM f)
+files AS (INSERT INTO jedi_job_files_archived ({_FILE}) SELECT {_FILE} FROM f),
+groups AS ({archive_groups.adding("j")})
 SELECT pandaid FROM old
 """)
 
 
 def archive_jobs(tx: Connection, age_s: float, after: int, limit: int) -> list[int]:
     """Move up to `limit` jobs with ids above `after` that ended longer ago, and their files, to the
-    archive; which."""
+    archive, where they also count in their groups; which."""
     return list(tx.scalars(_ARCHIVE, {"age_s": age_s, "after": after, "limit": limit}))

@@ -6,6 +6,7 @@ the answer `stale`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,13 +23,13 @@ from jedi.spec.jobs.wire import (
     Report,
     Resources,
 )
-from jedi.spec.splitting.split_rules import SCOUTING
-from jedi.taskbuffer.db.engine import channel, plain, short, value, waking
+from jedi.taskbuffer.db.engine import channel, plain, prepared, short, value, waking
+from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
 from jedi.taskbuffer.jobs import one_job
 from jedi.taskbuffer.jobs.first_waiting import First, FirstWaiting
+from jedi.taskbuffer.jobs.held import HELD, held_jobs
 from jedi.taskbuffer.jobs.jobs import NOTE
-from jedi.taskbuffer.jobs.order_files import JOB_FILES, STAGING, job_files, staging
 
 AGENT = "JobDispatcher"
 UNBOUNDED = 2**31 - 1
@@ -61,93 +62,94 @@ noted AS (
 
 # ------------------------------------------------------------------------------------- acquire
 
-# A scout whose time decides how many events the ranges of later jobs have.
-_MEASURES = (
-    f"CASE WHEN k.rules ->> 'use_scout' = '{SCOUTING}' "
-    "AND k.rules ->> 'target_events_per_job' IS NOT NULL AND coalesce(k.rules ->> "
-    "'n_events_per_job', k.rules ->> 'n_files_per_job', k.rules ->> 'n_gb_per_job') IS NULL "
-    "THEN greatest(s.maxtime, 0) END"
-)
-# What is looked up for a few jobs is not joined: plans for all must not come of it.
-_HELD = f"""
-SELECT json_agg(json_build_array(j.request, j.pandaid, j.lock_seq, j.jeditaskid, j.attemptnr,
-  j.site, j.cores, j.memory_mb, j.walltime_s, greatest(s.maxwdir, 0), p.jobparameters, p.texts,
-  (SELECT sandbox_sha256 FROM jedi_taskparams t WHERE t.jeditaskid = j.jeditaskid),
-  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {_MEASURES}, {STAGING.format(site="j.site")},
-  {JOB_FILES.format(condition="true")})
-  ORDER BY j.priority DESC, j.pandaid)
-FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site),
-  LATERAL (SELECT measured_jobs, rules FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid
-           OFFSET 0) k
-"""
-"""Jobs `j` as a pilot gets them, the fields of HeldJob in their order after the request, in one
-value: dear is each column, not its length."""
+_ASKS = """ROWS FROM (unnest(CAST(:sites AS text[]), CAST(:requests AS text[]),
+  CAST(:pilots AS text[]), CAST(:ns AS bigint[]))) WITH ORDINALITY a(site, request, pilot, n, o)"""
+_SLOT = {"site": "text", "shares": "text[]", "priorities": "int[]", "firsts": "bigint[]",
+         **dict.fromkeys(Resources.model_fields, "bigint")}  # fmt: skip
+"""The fields of a site's slot and of the first jobs that wait there."""
 
-_SLOT = ", ".join(f"{name} bigint" for name in Resources.model_fields)
-_ASKS = """
-unnest(CAST(:sites AS text[]), CAST(:requests AS text[]), CAST(:pilots AS text[]))
-"""
 # From a share's first job, not from the share's beginning, go those of its priority, then the lower
 # ones, share after share until there are enough: beside an old snapshot an index keeps the entry of
-# each job that ever waited. Rows are found by ctid, since a plan that looks for ids may walk the
-# ordering index once more. Jobs are locked with their rows in the queue, and nothing waits: whoever
-# moves a job locks it before its row there. A site has one slot: who looks for two at once finds
-# the same job for both.
-_ACQUIRE = f"""
-WITH a AS MATERIALIZED (
-  SELECT site, request, pilot, n, CAST(sum(n) OVER (PARTITION BY site ORDER BY o) AS bigint) AS upto
-  FROM ROWS FROM ({_ASKS.strip()}, unnest(CAST(:ns AS bigint[])))
-    WITH ORDINALITY a(site, request, pilot, n, o)
-  WHERE NOT EXISTS (SELECT FROM jedi_acquire_requests r
-                    WHERE r.request_id = a.request AND r.site = a.site)
+# each job that ever waited. Jobs are locked with their rows in the queue, and nothing waits:
+# whoever moves a job locks it before its row there. A site has one slot: who looks for two at once
+# finds the same job for both.
+_FOUND = """
+  SELECT z.* FROM unnest(g.shares, g.priorities, g.firsts) s(gshare, priority, pandaid),
+    LATERAL (VALUES (s.priority, s.priority, s.pandaid),
+      (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
+    SELECT r.ctid AS tid, r.pandaid, r.priority
+    FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
+    WHERE r.site = g.site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
+      AND r.pandaid >= p.first AND j.status = 'activated'
+      AND r.cores BETWEEN g.min_cores AND g.cores AND r.walltime_s <= g.walltime_s
+      AND r.memory_mb BETWEEN g.min_memory_mb AND g.memory_mb AND r.disk_mb <= g.disk_mb
+    ORDER BY r.priority DESC, r.pandaid LIMIT w.n
+    FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) z
+"""
+_NEW = """NOT EXISTS (SELECT FROM jedi_acquire_requests r
+  WHERE r.request_id = a.request AND r.site = a.site)"""
+_SEVERAL = f"""a AS MATERIALIZED (
+  SELECT *, CAST(sum(n) OVER (PARTITION BY site ORDER BY o) AS bigint) AS upto
+  FROM {_ASKS} WHERE {_NEW}
 ), w AS (
   SELECT site, max(upto) AS n FROM a GROUP BY site
-), x AS MATERIALIZED (
-  SELECT y.* FROM jsonb_to_recordset(CAST(:slots AS jsonb))
-    AS g(site text, shares text, priorities text, firsts text, {_SLOT})
-    JOIN w USING (site), LATERAL (
-    SELECT z.* FROM unnest(CAST(g.shares AS text[]), CAST(g.priorities AS int[]),
-      CAST(g.firsts AS bigint[])) s(gshare, priority, pandaid),
-      LATERAL (VALUES (s.priority, s.priority, s.pandaid),
-        (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
-      SELECT r.ctid AS tid, r.pandaid, r.priority
-      FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
-      WHERE r.site = g.site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
-        AND r.pandaid >= p.first AND j.status = 'activated'
-        AND r.cores BETWEEN g.min_cores AND g.cores AND r.walltime_s <= g.walltime_s
-        AND r.memory_mb BETWEEN g.min_memory_mb AND g.memory_mb AND r.disk_mb <= g.disk_mb
-      ORDER BY r.priority DESC, r.pandaid LIMIT w.n
-      FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) z
-    LIMIT w.n) y
-), gone AS (
-  DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(SELECT tid FROM x))
-  RETURNING pandaid, site, priority
-), k AS (
-  SELECT pandaid, site, row_number() OVER (PARTITION BY site ORDER BY priority DESC, pandaid) AS n
-  FROM gone
+), k AS MATERIALIZED (
+  SELECT y.tid, site,
+    row_number() OVER (PARTITION BY site ORDER BY y.priority DESC, y.pandaid) AS n
+  FROM w JOIN jsonb_to_recordset(CAST(:slots AS jsonb))
+    AS g({", ".join(f"{name} {kind}" for name, kind in _SLOT.items())}) USING (site),
+    LATERAL ({_FOUND} LIMIT w.n) y
+), x AS (
+  SELECT a.request, a.pilot, k.tid
+  FROM k JOIN a ON a.site = k.site AND k.n > a.upto - a.n AND k.n <= a.upto
+)"""
+
+
+def _bound(sql: str) -> str:
+    """The same SQL for one request, whose fields and whose slot are binds."""
+    kinds = {f"g.{name}": kind for name, kind in _SLOT.items()}
+    kinds |= {"a.site": "text", "a.request": "text", "a.pilot": "text", "w.n": "bigint"}
+    return re.sub(r"\b[agw]\.(\w+)", lambda f: f"CAST(:{f[1]} AS {kinds[f[0]]})", sql)
+
+
+_ONE = _bound(f"""x AS (
+  SELECT a.request AS request, a.pilot AS pilot, tid FROM ({_FOUND}) y WHERE {_NEW} LIMIT w.n
+)""")
+
+
+def _taking(found: str) -> Prepared:
+    """The statement that hands out the jobs of a CTE `x`. Rows of the queue are found by ctid,
+    since a plan that looks for ids may walk the ordering index once more."""
+    return prepared(f"""WITH {found}, gone AS (
+  DELETE FROM jedi_job_ready r USING x WHERE r.ctid = x.tid
+  RETURNING r.pandaid, x.request, x.pilot
 ), u AS (
   UPDATE jedi_jobs j SET status = 'sent', statechangetime = jedi_now(), lock_seq = j.lock_seq + 1,
-    heartbeat_at = jedi_now(), pilot_id = a.pilot
-  FROM k JOIN a ON a.site = k.site AND k.n > a.upto - a.n AND k.n <= a.upto
-  WHERE j.pandaid = k.pandaid
-  RETURNING a.request, j.pandaid, lock_seq, jeditaskid, attemptnr, j.site, cores, memory_mb,
+    heartbeat_at = jedi_now(), pilot_id = g.pilot
+  FROM gone g WHERE j.pandaid = g.pandaid
+  RETURNING g.request, j.pandaid, lock_seq, jeditaskid, attemptnr, site, cores, memory_mb,
     walltime_s, priority, workqueue_id, gshare, resource_type, status, 'activated' AS source,
-    'acquired' AS code, 'Handed to ' || a.pilot AS reason
+    'acquired' AS code, 'Handed to ' || g.pilot AS reason
 ), {NOTE}, answered AS (
   INSERT INTO jedi_acquire_requests (request_id, site, pandaids)
   SELECT request, site, array_agg(pandaid) FROM u GROUP BY request, site
 )
-{_HELD.format(jobs="u")}"""
-_TAKE = plain(short(_ACQUIRE))
-_AGAIN = f"""(
-  SELECT a.request, j.* FROM {_ASKS.strip()} a(site, request, pilot)
+{HELD}""")
+
+
+_TAKE = _taking(_SEVERAL)
+_TAKE_ONE = _taking(_ONE)
+"""The same for one request, the most frequent case: without numbers of jobs and joins of slots."""
+
+_REPEAT = prepared(f"""
+WITH {_noted("= ANY(CAST(:sites AS text[]))")}, u AS MATERIALIZED (
+  SELECT a.request, j.* FROM {_ASKS}
     JOIN jedi_acquire_requests q ON q.request_id = a.request AND q.site = a.site,
     LATERAL unnest(q.pandaids) i(id),
     LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = i.id OFFSET 0) j
-  WHERE j.status IN ({JOB_AT_SITE}) AND j.pilot_id = a.pilot)"""
-_REPEAT = plain(
-    short(f"WITH {_noted('= ANY(CAST(:sites AS text[]))')}" + _HELD.format(jobs=_AGAIN))
+  WHERE j.status IN ({JOB_AT_SITE}) AND j.pilot_id = a.pilot
 )
+{HELD}""")
 
 
 def acquire(
@@ -180,9 +182,17 @@ def acquire_all(
     """
     given: dict[str, list[HeldJob]] = {request.request_id: [] for request in requests}
 
+    def note(found: Sequence[Any]) -> None:
+        for request, job in held_jobs(tx, found, first_waiting):
+            given[request].append(job)
+
     def take(asks: Sequence[AcquireRequest], first: Mapping[str, First | None]) -> None:
-        if slots := _slots(asks, first):
-            _note_held(given, value(tx, _TAKE, _asks(asks) | slots))
+        slots = [{"site": one.site, **waiting, **_size(one.resources)}
+                 for one in asks if (waiting := first[one.site])]  # fmt: skip
+        if slots and len(asks) == 1:
+            note(value(tx, _TAKE_ONE, _ask(asks[0]) | slots[0]))
+        elif slots:
+            note(value(tx, _TAKE, _asks(asks) | _as_json(slots)))
 
     def without() -> list[AcquireRequest]:
         return [request for request in requests if not given[request.request_id]]
@@ -193,7 +203,7 @@ def acquire_all(
         first = {site: first_waiting.read(tx, site) for site in {ask.site for ask in left}}
         take([ask for ask in left if first[ask.site] != known[ask.site]], first)
         if left := without():
-            _note_held(given, value(tx, _REPEAT, _asks(left)))
+            note(value(tx, _REPEAT, _asks(left)))
     return [given[request.request_id] for request in requests]
 
 
@@ -205,13 +215,14 @@ def _asks(requests: Sequence[AcquireRequest]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _slots(
-    requests: Sequence[AcquireRequest], first: Mapping[str, First | None]
-) -> dict[str, Any] | None:
-    """The slots of sites where jobs wait, with the first of these; None: none wait."""
-    found = {one.site: {"site": one.site, **waiting, **_size(one.resources)}
-             for one in requests if (waiting := first[one.site])}  # fmt: skip
-    return {"slots": to_json([*found.values()]).decode()} if found else None
+def _ask(request: AcquireRequest) -> dict[str, Any]:
+    return {"request": request.request_id, "pilot": request.pilot_id, "n": request.n,
+            "agent": AGENT}  # fmt: skip
+
+
+def _as_json(slots: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The slots of sites, each once."""
+    return {"slots": to_json([*{one["site"]: one for one in slots}.values()]).decode()}
 
 
 def _size(slot: Resources) -> dict[str, int]:
@@ -219,18 +230,6 @@ def _size(slot: Resources) -> dict[str, int]:
         name: size or (0 if name.startswith("min_") else UNBOUNDED)
         for name, size in slot.model_dump().items()
     }
-
-
-def _note_held(given: Mapping[str, list[HeldJob]], found: Sequence[Sequence[Any]] | None) -> None:
-    for request, *job in found or ():
-        given[request].append(_held(*job))
-
-
-def _held(*job: Any) -> HeldJob:
-    """A job of _HELD."""
-    *fields, endpoints, found = job
-    files = job_files(found)
-    return HeldJob._make((*fields, staging(endpoints, files), files))
 
 
 # -------------------------------------------------------------------------------------- report

@@ -1,15 +1,20 @@
-"""The first job that waits of each share at a site, in the order of shares.
+"""Facts that a process remembers while it hands out jobs: the first job that waits of each share at
+a site, in the order of shares; the site's limits and endpoints; names of datasets.
 
-Finding them takes a fifth of the server's time for handing out a job, and beside an old snapshot
-1 us for each job that ever waited; hence they are remembered.
+Finding them takes more than a fifth of the server's time for handing out a job, and beside an old
+snapshot 1 us for each job that ever waited.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
+from typing import Any, NamedTuple
+
 from sqlalchemy import Connection
 
 from jedi.core import clock
-from jedi.taskbuffer.db.engine import plain, value
+from jedi.taskbuffer.db.engine import prepared, value
+from jedi.taskbuffer.jobs.order_files import STAGING
 from jedi.taskbuffer.scheduling.turns import TURN
 
 First = dict[str, str]
@@ -18,7 +23,7 @@ since it alone reads them (lists would take 30 us)."""
 REMEMBERED_S = 1.0
 """Longest wait of a job that became more urgent."""
 
-HEADS = plain(f"""
+HEADS = prepared(f"""
 WITH RECURSIVE s AS (
   (SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site
    ORDER BY gshare, priority DESC, pandaid LIMIT 1)
@@ -27,19 +32,51 @@ WITH RECURSIVE s AS (
     SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
     ORDER BY gshare, priority DESC, pandaid LIMIT 1) n
 )
-SELECT CASE WHEN count(*) > 0 THEN json_build_object('shares', CAST(array_agg(gshare) AS text),
-  'priorities', CAST(array_agg(priority) AS text), 'firsts', CAST(array_agg(pandaid) AS text)) END
+SELECT json_build_array(CASE WHEN count(*) > 0 THEN json_build_object(
+    'shares', CAST(array_agg(gshare) AS text), 'priorities', CAST(array_agg(priority) AS text),
+    'firsts', CAST(array_agg(pandaid) AS text)) END,
+  (SELECT json_build_array(greatest(maxwdir, 0), greatest(maxtime, 0),
+    {STAGING.format(site="t.site")}) FROM jedi_sites t WHERE t.site = :site))
 FROM (SELECT s.* FROM s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
     LEFT JOIN jedi_queue_shares q USING (queue_id)
   ORDER BY {TURN.format(column="place")}, s.priority DESC, s.pandaid) o
 """)
 
 
+# A dataset keeps its name and its attributes for ever.
+_DATASETS = prepared("""
+SELECT json_agg(json_build_array(datasetid, datasetname,
+  ('an' = ANY(string_to_array(attributes, ','))) IS TRUE))
+FROM unnest(CAST(:ids AS bigint[])) i(id),
+  LATERAL (SELECT * FROM jedi_datasets WHERE datasetid = i.id OFFSET 0) d
+""")
+DATASETS_MOST = 100_000
+"""Datasets that a process remembers at a time."""
+
+
+class SiteFacts(NamedTuple):
+    """The scratch space and the longest wall time of a site (0: no limit), and the endpoints that
+    its pilots may write to."""
+
+    scratch_mb: int = 0
+    most_s: int = 0
+    endpoints: list[str] | None = None
+
+
+class DatasetFacts(NamedTuple):
+    """The name of a dataset; `optional`: jobs may do without their file in it."""
+
+    name: Any
+    optional: bool
+
+
 class FirstWaiting:
-    """A process's cache of the first waiting job of sites."""
+    """A process's cache of facts for handing out jobs."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, First | None]] = {}
+        self._sites: dict[str, SiteFacts] = {}
+        self._datasets: dict[int, DatasetFacts] = {}
 
     def remembered(self, site: str) -> First | None:
         """The first jobs of shares as they were up to REMEMBERED_S ago, if anybody looked."""
@@ -49,6 +86,22 @@ class FirstWaiting:
     def read(self, tx: Connection, site: str) -> First | None:
         """The first jobs of shares; None if no job waits."""
         until = clock.monotonic() + REMEMBERED_S
-        first: First | None = value(tx, HEADS, {"site": site})
+        first: First | None
+        first, facts = value(tx, HEADS, {"site": site})
+        self._sites[site] = SiteFacts(*facts or ())
         self._known[site] = until, first
         return first
+
+    def facts(self, site: str) -> SiteFacts:
+        """The facts of a site as of the last `read`."""
+        return self._sites[site]
+
+    def datasets(self, tx: Connection, ids: Set[int]) -> Mapping[int, DatasetFacts]:
+        """The facts of these datasets, perhaps among others."""
+        known = self._datasets
+        if len(known) > DATASETS_MOST:
+            known = self._datasets = {}
+        if missing := ids - known.keys():
+            for one, name, optional in value(tx, _DATASETS, {"ids": [*missing]}) or ():
+                known[one] = DatasetFacts(name, optional)
+        return known

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from itertools import starmap
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -50,7 +51,7 @@ class JobEnd(JobMove):
 _SETTLE = plain(
     short(f"""
 WITH e AS (
-  SELECT c.fileid, c.datasetid, s.innocent, s.unmerged,
+  SELECT c.ctid AS tid, c.datasetid, s.innocent, s.unmerged,
     s.unmerged AND c.status = 'pending' AS unmade,
     CAST(j.status = 'failed' AND NOT s.innocent AS int) AS fault,
     f.type IN ({INPUT_TYPES}) AS input, f.fsize, f.checksum, f.guid,
@@ -87,7 +88,8 @@ WITH e AS (
     fsize = CASE WHEN e.input THEN c.fsize ELSE e.fsize END,
     checksum = CASE WHEN e.input THEN c.checksum ELSE e.checksum END,
     guid = CASE WHEN e.input THEN c.guid ELSE e.guid END
-  FROM e WHERE c.fileid = e.fileid
+  FROM e WHERE c.ctid = e.tid
+  RETURNING e.datasetid, e.target, e.unmerged, e.unmade, e.input, e.events
 ), g AS (
   SELECT datasetid, count(*) FILTER (WHERE target = 'ready') AS released,
     count(*) FILTER (WHERE target = 'finished') AS finished,
@@ -95,7 +97,7 @@ WITH e AS (
     count(*) FILTER (WHERE target IN ('missing', 'broken')) AS missing,
     count(*) FILTER (WHERE unmerged) AS unmerged, count(*) FILTER (WHERE unmade) AS unmade,
     sum(events) FILTER (WHERE target = 'finished' AND input) AS events
-  FROM e GROUP BY datasetid
+  FROM c GROUP BY datasetid
 ), d AS (
   UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.released - g.missing + g.unmerged,
     nfilestobeused = d.nfilestobeused + g.unmade,
@@ -109,10 +111,12 @@ SELECT {waking("sum(released) > 0", "files:ready")},
   {waking("sum(finished + failed + missing) > 0", "files:done")},
   EXISTS (SELECT FROM jedi_events WHERE pandaid = ANY(CAST(:ids AS bigint[]))
     AND job_processid = 0) AS ranges,
-  {outbox.ASKED} AS asked
+  {outbox.ASKED} AS asked, (SELECT count(*) FROM e) > (SELECT count(*) FROM c) AS rest
 FROM g
 """)
 )
+"""Rows of contents are found a second time by their place: another statement that changes one at
+this moment moves it. Such a row is left for the same statement once more (`rest`)."""
 
 
 _CODE = states.EVENT_CODES
@@ -193,7 +197,9 @@ def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Files, datasets and events of jobs that have ended; their datasets are locked."""
     if panda_ids:
         ids = {"ids": list(panda_ids)}
-        [(*_, ranges, asked)] = fetched(tx, _SETTLE, {**ids, "channel": channel()})
+        rest = True
+        while rest:
+            [(*_, ranges, asked, rest)] = fetched(tx, _SETTLE, {**ids, "channel": channel()})
         if ranges:
             tx.execute(_END_EVENTS, ids)
         if asked:
@@ -338,24 +344,29 @@ def may_lie(tx: Connection, after: int, limit: int) -> list[ReportedJob]:
 
 
 def _known(columns: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:
-    """The jobs behind `_asked()`; event ranges of one file are one file here."""
+    """The jobs behind `_asked()`; event ranges of one input are one file here."""
     jobs, found, datasets, sites, merging = (part or () for part in columns)
     names = {dataset: (name, optional) for dataset, name, optional in datasets}
-    made: dict[int, dict[JobFile, None]] = defaultdict(dict)
+    made: dict[int, list[JobFile]] = defaultdict(list)
     missing: dict[int, dict[JobFile, None]] = defaultdict(dict)
     for panda_id, dataset, kind, lfn, *rest in found:
         name, optional = names.get(dataset, ("", False))
         file = JobFile._make((kind, lfn, name, *rest, optional and kind == "output"))
-        (made if kind in states.OUTPUT_TYPES else missing)[panda_id][file] = None
+        if kind in states.OUTPUT_TYPES:
+            made[panda_id].append(file)
+        else:
+            missing[panda_id][file] = None
     endpoints, merges = dict(sites), {*merging}
 
     def known(*job: Any) -> ReportedJob:
-        *end, site, hold_next, task = job
-        files = tuple(made[job[0]])
-        rest = (staging(endpoints[site], files), hold_next, task in merges, files)
-        return ReportedJob._make((*end, *rest, tuple(missing[job[0]])))
+        panda_id, *end, site, hold_next, task = job
+        files = made[panda_id]
+        return ReportedJob._make((
+            panda_id, *end, staging(endpoints[site], files), hold_next, task in merges,
+            (*files,), (*missing[panda_id],) if panda_id in missing else (),
+        ))  # fmt: skip
 
-    return [known(*job) for job in jobs]
+    return [*starmap(known, jobs)]
 
 
 _ACQUIT = text("""

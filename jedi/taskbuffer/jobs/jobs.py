@@ -11,7 +11,7 @@ from jedi.core import states
 from jedi.core.kills import KILLS
 from jedi.taskbuffer.db.engine import fetched, plain, short, value, wake
 from jedi.taskbuffer.db.rows import dict_of
-from jedi.taskbuffer.db.sql_lists import JOB_FINAL
+from jedi.taskbuffer.db.sql_lists import JOB_FINAL, listed
 
 NOTE = """
 l AS (
@@ -75,6 +75,9 @@ came AS (
 ), """
 
 
+_KILLS = listed(KILLS)
+
+
 def _moving(gone: str = "", came: str = "") -> str:
     """The statement that moves jobs, with its parts for the queue of activated jobs."""
     return f"""
@@ -101,7 +104,7 @@ WITH m AS (
     error_code = CASE WHEN m.bad THEN m.code ELSE j.error_code END,
     error_diag = CASE WHEN m.bad THEN m.reason ELSE j.error_diag END,
     kill_code = CASE WHEN m.target = 'finished' THEN NULL WHEN j.kill_code IS NULL AND m.bad
-                     AND m.code = ANY(:kills) THEN m.code ELSE j.kill_code END,
+                     AND m.code IN ({_KILLS}) THEN m.code ELSE j.kill_code END,
     -- a hold is a flag beside a status: it ends with it, if it is not one before any pilot's
     hold_kind = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_kind END,
     hold_reason = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_reason END,
@@ -159,7 +162,6 @@ def move_jobs(
         "reasons": reasons,
         "blames": blames,
         "sources": list(sources),
-        "kills": list(KILLS),
         "agent": agent,
     }
     queued = "activated" in {*values["sources"], *targets}

@@ -11,14 +11,12 @@ from sqlalchemy import Connection, TextClause, text
 
 from jedi.core import states
 from jedi.core.pgi import LIVE
-from jedi.spec.conditions import Condition
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.housekeeping.purging import GOING
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.jobs.jobs import lock_jobs
-from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 from jedi.taskbuffer.users import outbox
 
 HOLDABLE = tuple(status for status, (state, _) in LIVE.items() if state == "Pre-processing")
@@ -57,11 +55,6 @@ _ALLOCATIONS = text("""
 SELECT resource, allocated_at, released_at FROM jedi_job_allocations WHERE pandaid = :id
 ORDER BY allocated_at, resource
 """)
-_NEWEST = text("""
-SELECT pandaid AS panda_id, status FROM jedi_jobs
-WHERE username = :user AND starts_with(CAST(pandaid AS text), :begins)
-ORDER BY pandaid DESC LIMIT :limit
-""")
 _COMMAND = text("SELECT jobparameters FROM jedi_job_params WHERE pandaid = :id")
 _FILES = text(f"""
 SELECT f.type, f.lfn, d.datasetname AS dataset, f.endpoint, f.fsize AS size, f.start_event,
@@ -74,22 +67,6 @@ FROM {
 JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE f.pandaid = :id ORDER BY f.type, f.fileid
 """)
-_OWNED = f"""
-SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, t.taskname AS task_name, j.kind,
-  j.attemptnr AS attempt_nr, j.status, j.site, j.creationtime AS creation_time,
-  j.starttime AS start_time, j.wall_s, j.exit_code, j.error_code
-FROM {
-    all_jobs(
-        "pandaid, jeditaskid, username, attemptnr, status, site, creationtime, starttime, "
-        "wall_s, exit_code, error_code, kind, unit_nr, priority, statechangetime"
-    )
-} j JOIN jedi_tasks t USING (jeditaskid)
-WHERE j.username = :user AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
-  AND (CAST(:before AS bigint) IS NULL OR j.pandaid < :before)
-  AND {{conditions}}
-ORDER BY j.pandaid DESC LIMIT :limit
-"""
-"""Completed by conditions.where."""
 _LOG = """
 l AS (
   INSERT INTO jedi_jobs_statuslog
@@ -219,24 +196,6 @@ class UsedFile:
     end_event: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedJob:
-    """A job of a user among those of all tasks."""
-
-    panda_id: int
-    jedi_task_id: int
-    task_name: str
-    kind: str
-    attempt_nr: int
-    status: str
-    site: str
-    creation_time: datetime
-    start_time: datetime | None
-    wall_s: float | None
-    exit_code: int | None
-    error_code: str | None
-
-
 def find_jobs(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
     """Jobs, archived ones too, with their owners and PGI states."""
     return rows_of(OneJob, tx.execute(_ONE, {"ids": list(panda_ids)}))
@@ -258,38 +217,9 @@ def files(tx: Connection, panda_id: int) -> list[UsedFile]:
     return rows_of(UsedFile, tx.execute(_FILES, {"id": panda_id}))
 
 
-def owned(
-    tx: Connection,
-    user_name: str,
-    statuses: Sequence[str] | None,
-    limit: int,
-    conditions: Sequence[Condition] = (),
-    before: int | None = None,
-) -> list[OwnedJob]:
-    """The newest jobs of a user, of all tasks, in these statuses (None: all), archived ones too;
-    `before`: only smaller ids."""
-    more, given = where(conditions, JOB_FIELDS)
-    values = {"user": user_name, "statuses": statuses, "limit": limit, "before": before, **given}
-    return rows_of(OwnedJob, tx.execute(text(_OWNED.format(conditions=more)), values))
-
-
 def allocations(tx: Connection, panda_id: int) -> list[Allocation]:
     """The resources that a job holds or held."""
     return rows_of(Allocation, tx.execute(_ALLOCATIONS, {"id": panda_id}))
-
-
-class JobName(NamedTuple):
-    """A job of a user, by its id and status."""
-
-    panda_id: int
-    status: str
-
-
-def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[JobName]:
-    """The newest jobs of a user that are not archived, whose ids begin so."""
-    return rows_of(
-        JobName, tx.execute(_NEWEST, {"user": user_name, "begins": begins, "limit": limit})
-    )
 
 
 def hold(

@@ -38,8 +38,11 @@ def job_files(found: Sequence[Sequence[Any]] | None) -> tuple[JobFile, ...]:
 def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
     """The endpoint at which the pilot of a job stages its outputs, of those behind STAGING: their
     destination if it can."""
-    wanted = {file.endpoint for file in files if file.type in states.OUTPUT_TYPES}
-    return next((e for e in endpoints or () if e in wanted), (endpoints or [""])[0])
+    wanted = [file.endpoint for file in files if file.type in states.OUTPUT_TYPES]
+    for endpoint in endpoints or ():
+        if endpoint in wanted:
+            return endpoint
+    return endpoints[0] if endpoints else ""
 
 
 _SANDBOX = text("SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256")

@@ -72,6 +72,11 @@ class WaitingCount(NamedTuple):
     oldest_s: float
 
 
+def waiting(tx: Connection) -> list[WaitingCount]:
+    """Rows that wait for an agent, by queue."""
+    return rows_of(WaitingCount, tx.execute(_WAITING))
+
+
 _PILOTS = text("""
 SELECT site, status, count(*) AS pilots FROM jedi_pilots WHERE endtime IS NULL
 GROUP BY site, status ORDER BY site, status
@@ -154,7 +159,7 @@ def load(tx: Connection) -> Gauges:
         rows_of(ReachedCount, tx.execute(_REACHED)),
         overview.tasks_by_status(tx),
         agents.all_agents(tx),
-        rows_of(WaitingCount, tx.execute(_WAITING)),
+        waiting(tx),
         rows_of(PilotCount, tx.execute(_PILOTS)),
         rows_of(TransferCount, tx.execute(_TRANSFERS)),
         rows_of(DecisionCount, tx.execute(_DECISIONS, newest)),

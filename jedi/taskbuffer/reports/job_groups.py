@@ -1,6 +1,7 @@
-"""The jobs of a task in groups: figures of many jobs by one look at each of them.
+"""The jobs of a task in groups: figures of many jobs by one look at each live one.
 
 A look at a job costs 0.4 us. A statement for each figure would read all jobs several times.
+Archived jobs are counted already (jobs/archive_groups.py).
 """
 
 from __future__ import annotations
@@ -12,35 +13,35 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 
-_GROUPS = """
+OF_TASK = """
 SELECT kind, status, site, attemptnr = 1 AS is_first, count(*) AS jobs,
-  count(retention) + count(purged_at) AS n_retained, max(walltime_s) AS walltime_s,
+  count(retention) + count(purged_at) > 0 AS limited, max(walltime_s) AS walltime_s,
   max(memory_mb) AS memory_mb, max(disk_mb) AS disk_mb, max(wall_s) AS wall_s,
   max(coalesce(max_pss_kb, max_rss_kb)) AS used_memory_kb, max(workdir_kb) AS used_disk_kb,
   count(*) FILTER (WHERE endtime > jedi_now() - interval '1 h') AS n_recent,
   min(endtime) AS first_end, max(endtime) AS last_end
-FROM {table} WHERE jeditaskid = :task
+FROM jedi_jobs WHERE jeditaskid = :task
 GROUP BY kind, status, site, is_first
+UNION ALL
+SELECT kind, status, site, is_first, jobs, limited, walltime_s, memory_mb, disk_mb, wall_s,
+  used_memory_kb, used_disk_kb, 0, first_seen, last_seen
+FROM job_stats_archived WHERE jeditaskid = :task
 """
-OF_TASK = (
-    f"({_GROUPS.format(table='jedi_jobs')}) UNION ALL "
-    f"({_GROUPS.format(table='jedi_jobs_archived')})"
-)
 _OF_TASK = text(OF_TASK)
 
 
 class JobGroup(NamedTuple):
     """The jobs of a task with one kind, status and site that are first attempts, or are not:
     their number, the largest figures that were foreseen of them (0: no limit), and the largest
-    that were measured. `n_retained` is 0 if nobody has limited the life of their outputs;
-    `n_recent` of them ended within the last hour."""
+    that were measured. `limited`: the outputs of some are gone, or have a last day; `n_recent` of
+    them ended within the last hour."""
 
     kind: str
     status: str
     site: str
     is_first: bool
     jobs: int
-    n_retained: int
+    limited: bool
     walltime_s: int
     memory_mb: int
     disk_mb: int
@@ -53,7 +54,8 @@ class JobGroup(NamedTuple):
 
 
 def of_task(tx: Connection, jedi_task_id: int) -> list[JobGroup]:
-    """The groups of a task's jobs. Archived jobs have groups of their own."""
+    """The groups of a task's jobs. Archived jobs have groups of their own, one for each cause of a
+    failure."""
     return rows_of(JobGroup, tx.execute(_OF_TASK, {"task": jedi_task_id}))
 
 

@@ -21,20 +21,19 @@ TAIL_CHARACTERS = 2_000
 
 _UNSUCCESSFUL = "j.status <> 'finished'"
 """The condition of an index on archived jobs, most of which have finished."""
-_CAUSES = f"""
-SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
-  min(statechangetime) AS first_seen, max(statechangetime) AS last_seen
-FROM {{table}} j WHERE jeditaskid = :task AND status = 'failed' AND {_UNSUCCESSFUL}
-GROUP BY error_code, error_source, exit_code
-"""
 FAILURES = f"""
 SELECT error_code, error_source, exit_code, CAST(c.jobs AS bigint) AS jobs, c.panda_id,
   j.error_diag, c.first_seen, c.last_seen, right(t.stderr_tail, {TAIL_CHARACTERS}) AS stderr_tail
 FROM (
   SELECT error_code, error_source, exit_code, sum(jobs) AS jobs, max(panda_id) AS panda_id,
     min(first_seen) AS first_seen, max(last_seen) AS last_seen
-  FROM ({_CAUSES.format(table="jedi_jobs")} UNION ALL
-    {_CAUSES.format(table="jedi_jobs_archived")}) b
+  FROM (
+    SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
+      min(statechangetime) AS first_seen, max(statechangetime) AS last_seen
+    FROM jedi_jobs WHERE jeditaskid = :task AND status = 'failed' GROUP BY 1, 2, 3
+    UNION ALL
+    SELECT cause ->> 0, cause ->> 1, CAST(cause ->> 2 AS int), jobs, last_job, first_seen, last_seen
+    FROM job_stats_archived WHERE jeditaskid = :task AND status = 'failed') b
   GROUP BY error_code, error_source, exit_code) c
   CROSS JOIN LATERAL (SELECT error_diag FROM {all_jobs("pandaid, error_diag")} j
     WHERE j.pandaid = c.panda_id OFFSET 0) j
@@ -64,14 +63,17 @@ WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = 
 """
 
 
-_FIRST = "({jobs} ORDER BY j.pandaid LIMIT :limit)"
+_PARTS = (
+    f"{_JOB.format(table='jedi_jobs')} AND j.postprocessed_at IS NULL",
+    f"{_JOB.format(table='jedi_jobs')} AND j.postprocessed_at IS NOT NULL",
+    _JOB.format(table="jedi_jobs_archived"),
+)
 _JOBS = f"""
-{_FIRST.format(jobs=_JOB.format(table="jedi_jobs"))} UNION ALL
-{_FIRST.format(jobs=_JOB.format(table="jedi_jobs_archived"))}
+{" UNION ALL ".join(f"({part} ORDER BY j.pandaid LIMIT :limit)" for part in _PARTS)}
 ORDER BY panda_id LIMIT :limit
 """
-"""Completed by conditions.where. Each table gives its first jobs in their order, so that a page
-costs what it returns."""
+"""Completed by conditions.where. Each part has an index in the order of its jobs and gives its
+first ones, so that a page costs what it returns."""
 
 
 _METADATA = text(f"""

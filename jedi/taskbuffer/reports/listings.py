@@ -32,7 +32,16 @@ ELSE t.rules ->> 'target_events_per_job' IS NOT NULL
 """
 """`SplitRules.by_events` in SQL: rows of the input are ranges of events."""
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
-SUMMARY = f"""
+_JOBS = f""", LATERAL (
+  SELECT count(*) FILTER (WHERE o.status = 'running') AS n_jobs_running,
+    count(*) FILTER (WHERE o.status IN ({JOB_QUEUED})) AS n_jobs_waiting
+  FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL) j
+"""
+_UNCOUNTED = ", (SELECT CAST(0 AS bigint) AS n_jobs_running, CAST(0 AS bigint) AS n_jobs_waiting) j"
+
+
+def _summary(jobs: str) -> str:
+    return f"""
 SELECT t.jeditaskid AS jedi_task_id, t.reqid AS req_id, t.taskname AS task_name,
   t.username AS user_name, t.status,
   t.prodsourcelabel AS prod_source_label, t.workqueue_id AS queue_id, t.gshare AS share,
@@ -46,16 +55,17 @@ SELECT t.jeditaskid AS jedi_task_id, t.reqid AS req_id, t.taskname AS task_name,
     SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint) FROM jedi_event_zips z
     WHERE z.jeditaskid = t.jeditaskid) END) AS n_events_processed
 FROM jedi_tasks t, LATERAL (
-  SELECT count(*) FILTER (WHERE o.status = 'running') AS n_jobs_running,
-    count(*) FILTER (WHERE o.status IN ({JOB_QUEUED})) AS n_jobs_waiting
-  FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL) j,
-LATERAL (
   SELECT coalesce(sum(greatest(nfiles, nfilestobeused)), 0)::bigint AS n_files,
     coalesce(sum(nfilesfinished), 0)::bigint AS n_files_finished,
     coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed,
     CASE WHEN t.eventservice > 0 THEN CAST(sum(nevents) AS bigint) END AS n_events
-  FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
+  FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d{jobs}
 """
+
+
+SUMMARY = _summary(_JOBS)
+_ONE = text(f"{_summary(_UNCOUNTED)} WHERE t.jeditaskid = :task")
+_EXISTS = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE jeditaskid = :task)")
 _FIND = f"""
 {SUMMARY} WHERE {{conditions}}
 ORDER BY t.jeditaskid {{order}} LIMIT :limit
@@ -158,6 +168,17 @@ def asked_for(
              "before": before, "after": after}  # fmt: skip
     asked = {key: value for key, value in asked.items() if value is not None}
     return " AND ".join([*(_ASKED[key] for key in asked), more]), {**asked, **given}
+
+
+def task(tx: Connection, jedi_task_id: int, unit_s: float) -> TaskSummary | None:
+    """A task; its running jobs are not counted. To count 100,000 of them takes 15 ms."""
+    values = {"task": jedi_task_id, "unit_s": unit_s}
+    return row_of(TaskSummary, tx.execute(_ONE, values))
+
+
+def exists(tx: Connection, jedi_task_id: int) -> bool:
+    """Return True if there is such a task."""
+    return bool(tx.scalar(_EXISTS, {"task": jedi_task_id}))
 
 
 @lru_cache(maxsize=256)

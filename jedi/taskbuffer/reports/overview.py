@@ -18,13 +18,14 @@ def tasks_by_status(tx: Connection) -> dict[str, int]:
     return dict_of(str, int, tx.execute(_TASKS_BY_STATUS))
 
 
-_JOBS_BY_SITE = text("""
+JOBS_BY_SITE = """
 SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs,
   CAST(sum(cores) AS bigint) AS cores FROM
   (SELECT site, status, jobs, cores FROM job_stats UNION ALL
 SELECT site, status, jobs, cores FROM job_stats_delta) s
 GROUP BY site, status HAVING sum(jobs) <> 0 ORDER BY site, status
-""")
+"""
+_JOBS_BY_SITE = text(JOBS_BY_SITE)
 
 
 class SiteStatusJobs(NamedTuple):

@@ -68,13 +68,13 @@ identities = Table(
     comment="users that an identity provider named, whose roles follow their groups",
 )
 
-_TOKEN = "users.put_token pilots.insert_pilots"
+_TOKEN = "users.put_token pilots.insert_pilots access.put_link"
 
 tokens = Table(
     "jedi_tokens",
     metadata,
     words("token_hash", "sha256 of the token", _TOKEN, nullable=False),
-    words("kind", "pilot or user", _TOKEN, nullable=False),
+    words("kind", "pilot, user, or link: it begins one session", _TOKEN, nullable=False),
     words("site", "the pilot's site", _TOKEN),
     words("username:user_name", "the user", "users.put_token"),
     stamp("creationtime:creation_time", "time of the record", _TOKEN, now=True),

@@ -1,9 +1,11 @@
-"""Indexes of the few tasks and datasets that idle agents look for, among many that need nothing."""
+"""Indexes of the few tasks and datasets that idle agents look for, among many that need nothing;
+and of live tasks by reason, for counts."""
 
 from __future__ import annotations
 
 from sqlalchemy import Index, text
 
+from jedi.taskbuffer.db.sql_lists import TASK_FINAL
 from jedi.taskbuffer.schema.document_tables import datasets, tasks
 
 # orders.any_wanting: masters with files for jobs
@@ -17,8 +19,14 @@ Index("jedi_datasets_open_ix", datasets.c.state_check_time,
 # orders.any_wanting, merging.claim, merging.stuck
 Index("jedi_tasks_merging_ix", tasks.c.status,
       postgresql_where=text("""rules @> '{"merge_output": true}'"""))  # fmt: skip
-# ending.any_processed: masters that keep their tasks at work, and tasks with parents
+# ending.any_processed: masters that keep their tasks at work, and tasks with parents that have not
+# ended
 Index("jedi_datasets_unprocessed_ix", datasets.c.jedi_task_id,
       postgresql_where=text("unprocessed"))  # fmt: skip
 Index("jedi_tasks_children_ix", tasks.c.parent_tid,
-      postgresql_where=text("parent_tid <> jeditaskid"))  # fmt: skip
+      postgresql_where=text("parent_tid <> jeditaskid "
+                            f"AND status NOT IN ({TASK_FINAL})"))  # fmt: skip
+# loads.tasks: counts of live tasks by reason, without a look at the tasks
+Index("jedi_tasks_reason_ix", tasks.c.status, tasks.c.reason_code, tasks.c.workqueue_id,
+      tasks.c.state_change_time,
+      postgresql_where=text(f"status NOT IN ({TASK_FINAL})"))  # fmt: skip

@@ -133,6 +133,7 @@ def _booked() -> Column[Any]:
 
 
 _KEPT = text("retention IS NOT NULL AND purged_at IS NULL")
+_UNSUCCESSFUL = text("status <> 'finished'")
 
 
 jobs = Table(
@@ -149,8 +150,11 @@ jobs = Table(
     CheckConstraint(job_rules.SOUND, name="sound"),
     # unit_nr: the next unit's number is the task's largest plus one
     Index(None, "jedi_task_id", "unit_nr"),
-    Index("jedi_jobs_live_ix", "jedi_task_id",
+    # pages of a task's jobs in their order, those that live on and those that have ended
+    Index("jedi_jobs_live_ix", "jedi_task_id", "panda_id",
           postgresql_where=text("postprocessed_at IS NULL")),
+    Index("jedi_jobs_ended_ix", "jedi_task_id", "panda_id",
+          postgresql_where=text("postprocessed_at IS NOT NULL")),
     # Not on status: an update of an indexed column can't be HOT.
     Index("jedi_jobs_reported_ix", "panda_id",
           postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL "
@@ -171,15 +175,15 @@ jobs_archived = Table(
     *_archive_checks(),
     Index(None, "jedi_task_id", "unit_nr"),
     Index(None, "jedi_task_id", "panda_id"),
-    Index(
-        "jedi_jobs_archived_unsuccessful_ix",
-        "jedi_task_id",
-        "panda_id",
-        postgresql_where=text("status <> 'finished'"),
-    ),
+    Index("jedi_jobs_archived_unsuccessful_ix", "jedi_task_id", "panda_id",
+          postgresql_where=_UNSUCCESSFUL),
+    Index(None, "user_name", "panda_id"),
+    Index("jedi_jobs_archived_users_unsuccessful_ix", "user_name", "panda_id",
+          postgresql_where=_UNSUCCESSFUL),
     Index(None, "retention", postgresql_where=_KEPT),
+    Index("jedi_jobs_archived_leaving_ix", "jedi_task_id", postgresql_where=_KEPT),
     comment="ended jobs, moved here in batches",
-)
+)  # fmt: skip
 
 
 def _job_file_columns() -> list[Column[Any]]:

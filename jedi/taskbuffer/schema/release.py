@@ -48,6 +48,12 @@ def revision_of(tx: Connection) -> str | None:
     return found
 
 
+def revision(engine: Engine) -> str | None:
+    """The revision of a database as it is now; None if it has never been migrated."""
+    with at_once(engine) as tx:
+        return revision_of(tx)
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseSchema:
     """The revisions of a release, oldest first. It works with the last one."""
@@ -74,8 +80,7 @@ class ReleaseSchema:
 
     def must_fit_database(self, engine: Engine) -> None:
         """The same of a database as it is now; the database's error, if it does not answer."""
-        with at_once(engine) as tx:
-            self.must_fit(revision_of(tx))
+        self.must_fit(revision(engine))
 
 
 def this_release() -> ReleaseSchema:

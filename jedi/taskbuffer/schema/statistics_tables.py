@@ -6,13 +6,15 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Integer,
     PrimaryKeyConstraint,
     Table,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
-from jedi.taskbuffer.schema.columns import col, metadata, stamp, words
+from jedi.taskbuffer.schema.columns import col, count, key, metadata, number, stamp, words
 
 
 def _stat_key() -> list[Column[Any]]:
@@ -59,3 +61,34 @@ job_stats_hourly = Table(
     PrimaryKeyConstraint("hour", "site", "gshare", "status"),
     comment="rates by hour",
 )
+
+_ARCHIVED = "archive.archive_jobs"
+_MARKED = f"{_ARCHIVED} purging.note_purged"
+_LIMITED = f"{_MARKED} purging.keep_until purging.keep_task_until purging.claim"
+
+job_stats_archived = Table(
+    "job_stats_archived",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the task", _ARCHIVED),
+    words("kind", "the jobs' work", _ARCHIVED, nullable=False),
+    words("status", "the jobs' status", _ARCHIVED, nullable=False),
+    words("site", "the jobs' site", _ARCHIVED, nullable=False),
+    col("is_first", Boolean, "first attempts", _ARCHIVED, nullable=False),
+    col("cause", JSONB, "error code, error source and exit code of failed jobs; empty: of others",
+        _ARCHIVED, nullable=False),
+    count("jobs", "number of jobs", _ARCHIVED),
+    count("purged", "number of jobs whose outputs are purged", _MARKED),
+    col("limited", Boolean, "outputs of some of the jobs are purged or have a last day", _LIMITED,
+        nullable=False),
+    col("walltime_s", Integer, "largest wall time asked in seconds", _ARCHIVED, nullable=False),
+    col("memory_mb", Integer, "largest memory asked in MB", _ARCHIVED, nullable=False),
+    col("disk_mb", Integer, "largest disk asked in MB", _ARCHIVED, nullable=False),
+    number("wall_s", "longest payload in wall seconds", _ARCHIVED),
+    col("used_memory_kb", BigInteger, "largest memory of payloads in kB", _ARCHIVED),
+    col("used_disk_kb", BigInteger, "largest work directory in kB", _ARCHIVED),
+    key("last_job", "the largest id of the jobs", _ARCHIVED),
+    stamp("first_seen", "when the first of them reached its status", _ARCHIVED),
+    stamp("last_seen", "when the last of them reached its status", _ARCHIVED),
+    PrimaryKeyConstraint("jedi_task_id", "kind", "status", "site", "is_first", "cause"),
+    comment="the archived jobs of tasks in groups, so that nobody has to read all of them",
+)  # fmt: skip

@@ -76,7 +76,12 @@ from jedi.taskbuffer.schema.site_tables import (
     sites,
     sites_history,
 )
-from jedi.taskbuffer.schema.statistics_tables import job_stats, job_stats_delta, job_stats_hourly
+from jedi.taskbuffer.schema.statistics_tables import (
+    job_stats,
+    job_stats_archived,
+    job_stats_delta,
+    job_stats_hourly,
+)
 
 __all__ = [
     "acquire_requests",
@@ -109,6 +114,7 @@ __all__ = [
     "job_ready",
     "job_retry_history",
     "job_stats",
+    "job_stats_archived",
     "job_stats_delta",
     "job_stats_hourly",
     "job_tail",

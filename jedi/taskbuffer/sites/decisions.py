@@ -40,8 +40,9 @@ FROM d, jsonb_to_recordset(d.refusals)
 
 def record(tx: Connection, decisions: Sequence[Decision]) -> None:
     """Store decisions with the reasons for every site refused."""
-    rows = json.dumps([asdict(decision) for decision in decisions], allow_nan=False)
-    tx.execute(_RECORD, {"decisions": rows})
+    # `asdict` of a decision would copy all its knobs, too
+    rows = [{name: getattr(one, name) for name in Decision.__match_args__} for one in decisions]
+    tx.execute(_RECORD, {"decisions": json.dumps(rows, allow_nan=False, default=asdict)})
 
 
 _PUT_SNAPSHOT = text("""

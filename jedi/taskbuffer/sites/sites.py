@@ -211,20 +211,30 @@ def nuclei(tx: Connection, *, here: bool) -> list[str]:
     return list(tx.scalars(_NUCLEI, {"here": here}))
 
 
-_BUFFERS = text("""
-SELECT DISTINCT ON (1) t.ddm_endpoint, d.ddm_endpoint AS disk
-FROM jedi_ddm_endpoints t JOIN jedi_ddm_endpoints d ON d.path IS NOT NULL AND NOT d.is_tape
-WHERE t.path IS NOT NULL AND t.is_tape
-ORDER BY 1, NOT EXISTS (
-  SELECT FROM jedi_site_endpoints a JOIN jedi_site_endpoints b USING (site)
-  WHERE a.ddm_endpoint = t.ddm_endpoint AND b.ddm_endpoint = d.ddm_endpoint), 2
+_PLACES = text("""
+SELECT t.ddm_endpoint, t.path, CASE WHEN t.is_tape THEN (
+  SELECT d.ddm_endpoint FROM jedi_ddm_endpoints d WHERE d.path IS NOT NULL AND NOT d.is_tape
+  ORDER BY NOT EXISTS (
+    SELECT FROM jedi_site_endpoints a JOIN jedi_site_endpoints b USING (site)
+    WHERE a.ddm_endpoint = t.ddm_endpoint AND b.ddm_endpoint = d.ddm_endpoint), d.ddm_endpoint
+  LIMIT 1) END AS buffer
+FROM jedi_ddm_endpoints t WHERE t.path IS NOT NULL ORDER BY t.ddm_endpoint
 """)
 
 
-def buffers(tx: Connection) -> dict[str, str]:
-    """Endpoints on tape, each with the disk that takes what is staged from it: the first one of the
-    same site, else of any, that has a root directory."""
-    return dict_of(str, str, tx.execute(_BUFFERS))
+class StoragePlace(NamedTuple):
+    """An endpoint with its root directory. `buffer` is the disk that takes what is staged from
+    tape: the first one of the same site, else of any, that has a root directory."""
+
+    ddm_endpoint: str
+    path: str
+    buffer: str | None
+
+
+def places(tx: Connection) -> list[StoragePlace]:
+    """Return the endpoints that have a root directory: each process asks for them with its
+    heartbeats."""
+    return rows_of(StoragePlace, tx.execute(_PLACES))
 
 
 _NOTE_SPACE = text("""

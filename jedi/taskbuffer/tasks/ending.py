@@ -53,7 +53,8 @@ SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:statuses)
     AND jeditaskid NOT IN (SELECT jeditaskid FROM jedi_datasets WHERE unprocessed))
   OR EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:closing))
   OR EXISTS (SELECT FROM jedi_tasks t JOIN jedi_tasks p ON p.jeditaskid = t.parent_tid
-    WHERE t.parent_tid <> t.jeditaskid AND p.status IN ({listed(family.RUINED)})
+    WHERE t.parent_tid <> t.jeditaskid AND t.status NOT IN ({TASK_FINAL})
+      AND p.status IN ({listed(family.RUINED)})
       AND t.status IN ({listed(family.ABORTABLE)}))
 """)
 

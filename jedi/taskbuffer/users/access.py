@@ -1,10 +1,11 @@
-"""jedi_tokens of users: made, listed, revoked, their use noted."""
+"""jedi_tokens of users: made, listed, revoked, their use noted; links that begin sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -76,6 +77,40 @@ def put_user_token(
     tx.execute(_PUT, {"hash": token_hash(token), "user": user_name, "name": name, "scope": scope,
                       "lifetime_s": lifetime_s})  # fmt: skip
     return token
+
+
+_PUT_LINK = text("""
+INSERT INTO jedi_tokens (token_hash, kind, username, scope, expires_at)
+VALUES (:hash, 'link', :user, :scope,
+  jedi_now() + make_interval(secs => CAST(:lifetime_s AS float8)))
+""")
+
+
+def put_link(tx: Connection, user_name: str, scope: str, lifetime_s: float) -> str:
+    """Make the code of a link, which begins one session of a user."""
+    code = new_token()
+    tx.execute(_PUT_LINK, {"hash": token_hash(code), "user": user_name, "scope": scope,
+                           "lifetime_s": lifetime_s})  # fmt: skip
+    return code
+
+
+class LinkMaker(NamedTuple):
+    """The user who made a link, and the most that its session may do."""
+
+    user_name: str
+    scope: str
+
+
+_TAKE_LINK = text("""
+UPDATE jedi_tokens SET revoked_at = jedi_now(), used_at = jedi_now()
+WHERE token_hash = :hash AND kind = 'link' AND revoked_at IS NULL AND expires_at > jedi_now()
+RETURNING username AS user_name, scope
+""")
+
+
+def take_link(tx: Connection, code: str) -> LinkMaker | None:
+    """Use a link up; None: it is unknown, expired or used."""
+    return row_of(LinkMaker, tx.execute(_TAKE_LINK, {"hash": token_hash(code)}))
 
 
 _LIST = text(f"""

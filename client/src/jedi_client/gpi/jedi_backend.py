@@ -124,6 +124,23 @@ class JediBackend:
             self._client.sandbox_put(sandbox.sha256, data=sandbox.data)
         return sandbox.sha256
 
+    def page(self, backend_id: str) -> str | None:
+        """The service's page of a job's task, for a notebook; None: the service can't be reached,
+        or has no such page."""
+        from jedi_client.gpi import fragments
+
+        asked = {"HX-Request": "true", "Accept": "text/html"}
+        try:
+            place = f"/tasks/{_task(backend_id)}"
+            with self._client.request("GET", place, None, asked) as answer:
+                kind = answer.getheader("Content-Type") or ""
+                html = answer.read(fragments.MOST + 1)
+        except (JediError, OSError):
+            return None
+        if not kind.startswith("text/html") or len(html) > fragments.MOST:
+            return None
+        return fragments.fitted(html.decode("utf-8", "replace"), self._client.profile.url)
+
     def settle(self, submission: Submission) -> Accepted | None:
         """Return the task that the key made; None: there is none, and there will be none."""
         found = self._client.unit_settle(key=submission.key)

@@ -193,6 +193,8 @@ def page(job: Job) -> str:
     record, states = job.record, _states(job)
     head = f"<h3>Job {job.id} {escape(record.name)} {_badge(record.status)}</h3>"
     parts = [head, f"<pre>{escape(why(job))}</pre>"]
+    if shown := _of_service(job):
+        return f"<div class='jedi-job'>{''.join(parts)}{shown}</div>"
     if states:
         counted = escape(_counted(_counts(states)))
         parts.append(f"<svg width='600' height='18' role='img' aria-label='{counted}'>"
@@ -204,6 +206,16 @@ def page(job: Job) -> str:
     except JobError as error:
         parts.append(f"<p>{escape(error.sentence)}</p>")
     return f"<div class='jedi-job'>{''.join(parts)}</div>"
+
+
+def _of_service(job: Job) -> str | None:
+    """The page that the job's backend has of it; None: it has none, or can't be reached."""
+    record = job.record
+    if record.backend_id is None or not record.backend:
+        return None
+    backend = job._registry.session.monitor.connections.to(str(record.backend))
+    paged = getattr(backend, "page", None)
+    return paged(record.backend_id) if paged else None
 
 
 def show(job: Job) -> None:

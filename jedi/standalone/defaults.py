@@ -1,0 +1,33 @@
+"""Sites, work queues and knobs of a new database, and the site file that a person gives."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.core import strictyaml
+from jedi.core.settings import caller
+from jedi.service import config
+from jedi.service.queues import import_queues
+from jedi.service.sites import import_sites
+from jedi.standalone.installation import Installation, packaged
+from jedi.taskbuffer.scheduling import queues
+from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.sites.sites import AttributeChange
+
+
+def fill(tx: Connection, installation: Installation, site_file: str | None
+         ) -> list[AttributeChange]:  # fmt: skip
+    """Import the site file, if there is one; else our own sites and knobs into a database without
+    sites. Import our own queues into one without queues. The changes of sites."""
+    defaults, creator = packaged("config"), installation.creator
+    changes: list[AttributeChange] = []
+    if site_file is not None:
+        changes = import_sites(tx, caller(), site_file, installation.home.path)
+    elif not sites.all_sites(tx):
+        ours = (defaults / "sites.yaml").read_text()
+        changes = import_sites(tx, creator, ours, installation.home.path)
+        for name, value in strictyaml.load((defaults / "knobs.yaml").read_text()).items():
+            config.put(tx, creator, name, str(value))
+    if not queues.all_queues(tx):
+        import_queues(tx, creator, (defaults / "queues.yaml").read_text())
+    return changes
