@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from jedi.monitor.sheets import Sheet
 from jedi.service.operations.all_operations import TABLE
@@ -25,6 +25,9 @@ Topic = Literal["tasks", "jobs", "decisions", "knobs", "audit", "agents"]
 FORMS = ("csv", "json", "file")
 """Values of the argument `as`: a table of the page as CSV, its tables as JSON, the page with all
 that it needs as one file."""
+
+SeveralTexts = Annotated[list[str], Field(max_length=50)] | None
+"""An argument of pages that may stand in the address several times."""
 
 RESERVED = ("as", "table")
 """Arguments of every page."""

@@ -35,7 +35,7 @@ class JobsAtSite:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TaskPace:
     """The pace of a task: jobs that finished within the last hour, jobs in an hour at that rate,
     and the time at which its input will be done at that rate (None: no job finished lately, or
     nothing is left)."""
@@ -51,7 +51,7 @@ class TaskReport:
     family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
 
     task: TaskSummary
-    progress: Progress
+    progress: TaskPace
     jobs: list[JobsAtSite]
     failures: list[FailureCause]
     events: list[TaskEvent]
@@ -87,21 +87,21 @@ def _by_site(groups: Iterable[JobGroup]) -> list[JobsAtSite]:
     return [JobsAtSite(site, status, jobs) for (site, status), jobs in sorted(found.items())]
 
 
-def _progress(task: TaskSummary, jobs: Sequence[JobGroup], now: datetime) -> Progress:
+def _progress(task: TaskSummary, jobs: Sequence[JobGroup], now: datetime) -> TaskPace:
     """The pace of a task by the jobs that have finished lately. The input that is left takes as
     many jobs, in proportion, as the input that is done took."""
     finished = [one for one in jobs if one.status == "finished"]
     n_recent = sum(one.n_recent for one in finished)
     first = min((one.first_end for one in finished if one.first_end), default=None)
     if task.is_final or not n_recent or first is None:
-        return Progress(n_recent, None, None)
+        return TaskPace(n_recent, None, None)
     within_s = max(min((now - first).total_seconds(), RECENT_S), 60.0)
     n_left = task.n_files - task.n_files_finished
     n_finished = sum(one.jobs for one in finished)
     per_s = n_recent / within_s * task.n_files_finished / n_finished
     left_s = n_left / per_s if per_s and n_left > 0 else None
     finish_at = None if left_s is None else now + timedelta(seconds=min(left_s, 1e9))
-    return Progress(n_recent, n_recent / within_s * 3600, finish_at)
+    return TaskPace(n_recent, n_recent / within_s * 3600, finish_at)
 
 
 def timeline(

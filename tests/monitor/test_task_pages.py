@@ -1,4 +1,6 @@
-"""Pages of tasks and jobs without a browser: statements, cursors, filters, odd texts, exports."""
+"""Pages of tasks and jobs without a browser: statements, cursors, filters, odd texts, exports.
+
+Raw UPDATEs: agents would not write odd texts, nor leave a task at its turn."""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 from sqlalchemy import text
-from support.browsing import pages, session
+from support.browsing import at, pages, session
 from support.job_rows import watch
 from support.monitored import ODD, child_of, command, running_task, waiting_task
 from support.task_rows import good, put
@@ -44,7 +46,7 @@ class Reader:
 def reader(world: World) -> Iterator[Reader]:
     sent = watch(world.engine)
     with pages(world) as address:
-        cookies = session(world, "me")
+        cookies = at(address, session(world, "me"))
         with httpx.Client(base_url=address, cookies=cookies, timeout=120) as http:
             http.get("/jobs")  # the token's use is noted once a minute, knobs are read once
             yield Reader(http, sent)

@@ -1,4 +1,6 @@
-"""Pages of tasks and jobs in a real browser."""
+"""Pages of tasks and jobs in a real browser.
+
+Raw UPDATEs: agents would not write odd texts, and no pilot sends a log here."""
 
 from __future__ import annotations
 

@@ -1694,7 +1694,7 @@ class Changed(Value):
 
 
 @dataclass(eq=False, repr=False)
-class Progress(Value):
+class TaskPace(Value):
     """The pace of a task: jobs that finished within the last hour, jobs in an hour at that rate,
     and the time at which its input will be done at that rate (None: no job finished lately, or
     nothing is left)."""
@@ -1737,7 +1737,7 @@ class TaskReport(Value):
     family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
 
     task: TaskSummary
-    progress: Progress
+    progress: TaskPace
     jobs: list[JobsAtSite]
     failures: list[FailureCause]
     events: list[TaskEvent]

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
-
-from pydantic import Field
 
 from jedi.core.errors import BadInput
 from jedi.core.states import JOB
 from jedi.monitor.filters import query
 from jedi.monitor.pages.task import ORDER, frame
 from jedi.monitor.sheets import Column, Sheet
-from jedi.monitor.table import Ask, View, page
+from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.operations.tasks import TaskId
 from jedi.spec.conditions import split_conditions
 
 PAGE = 100
 """Rows of a page."""
 
-Texts = Annotated[list[str], Field(max_length=50)] | None
 
 WAITS: Mapping[str, str] = {
     "pending": "It waits until the files that it needs are known.",
@@ -88,9 +85,9 @@ def _sheet(jobs: Sequence[Any], columns: Sequence[Column], more: str | None) -> 
 def task_jobs(
     ask: Ask,
     jedi_task_id: TaskId,
-    status: Texts = None,
+    status: SeveralTexts = None,
     site: str | None = None,
-    where: Texts = None,
+    where: SeveralTexts = None,
     after: TaskId | None = None,
 ) -> View:
     """The jobs of a task, the oldest first."""
@@ -121,10 +118,10 @@ def task_jobs(
 @page("jobs", "/jobs", menu="Jobs", topics=("jobs",))
 def jobs(
     ask: Ask,
-    status: Texts = None,
+    status: SeveralTexts = None,
     user: str | None = None,
     site: str | None = None,
-    where: Texts = None,
+    where: SeveralTexts = None,
     before: TaskId | None = None,
 ) -> View:
     """Jobs of all tasks and users that meet conditions, the newest first."""

@@ -16,7 +16,7 @@ from jedi.core.states import TASK
 from jedi.monitor import charts
 from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
-from jedi.monitor.table import Ask, View, page
+from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.operations.tasks import FILE_KINDS, FILE_STATUSES, TaskId
 from jedi.service.task_reports import JobsAtSite
 from jedi.taskbuffer.reports.job_listings import FailureCause
@@ -28,7 +28,6 @@ EVENTS_SHOWN = 12
 LOG_PAGE = 100
 FILES_SHOWN = 500
 UNITS_PAGE = 200
-Texts = Annotated[list[str], Field(max_length=50)] | None
 ORDER = ("finished", "running", "starting", "sent", "holding", "transferring", "merging",
          "activated", "throttled", "assigned", "waiting", "defined", "pending", "failed",
          "cancelled", "closed")  # fmt: skip
@@ -205,7 +204,7 @@ def datasets_sheet(datasets: Sequence[DatasetSummary]) -> Sheet:
 
 @page("task_files", "/tasks/{jedi_task_id}/files", topics=("tasks", "jobs"))
 def files(
-    ask: Ask, jedi_task_id: TaskId, type: Texts = None, status: Texts = None
+    ask: Ask, jedi_task_id: TaskId, type: SeveralTexts = None, status: SeveralTexts = None
 ) -> View:  # fmt: skip
     """Datasets and files of a task, and its figures as foreseen and as measured."""
     found = ask("task.report", jedi_task_id=jedi_task_id, events=1)

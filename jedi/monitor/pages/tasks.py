@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
-
-from pydantic import Field
 
 from jedi.core.errors import BadInput, Problem
 from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.states import TASK, TASK_STATES
 from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
-from jedi.monitor.table import Ask, View, page
+from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.operations.task_reports import GroupKey
 from jedi.service.operations.tasks import TaskId
 from jedi.spec.conditions import split_conditions
@@ -24,7 +22,6 @@ PAGE = 100
 """Rows of a page."""
 
 GROUPS_SHOWN = 40
-Texts = Annotated[list[str], Field(max_length=50)] | None
 
 
 def _of(name: str) -> Any:
@@ -84,8 +81,8 @@ GROUP_TITLES: Mapping[str, str] = {
 class Filters:
     """The filters of the list as they stand in its address."""
 
-    where: Texts
-    status: Texts
+    where: SeveralTexts
+    status: SeveralTexts
     user: str | None
     name: str | None
     reason: str | None
@@ -108,8 +105,8 @@ class Filters:
 @page("tasks", "/tasks", menu="Tasks", topics=("tasks", "jobs"))
 def tasks(
     ask: Ask,
-    where: Texts = None,
-    status: Texts = None,
+    where: SeveralTexts = None,
+    status: SeveralTexts = None,
     user: str | None = None,
     name: str | None = None,
     reason: str | None = None,
@@ -117,7 +114,7 @@ def tasks(
     label: str | None = None,
     since: str | None = None,
     group: GroupKey | None = None,
-    columns: Texts = None,
+    columns: SeveralTexts = None,
     before: TaskId | None = None,
     after: TaskId | None = None,
 ) -> View:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, TextClause
 from jedi.taskbuffer.db.rows import RowType, rows_of
 
 
-class ListedPart(NamedTuple):
+class PartRow(NamedTuple):
     """A row of one of the lists: the list's name, and the row as an object of JSON."""
 
     part: str
@@ -31,7 +31,7 @@ def together(parts: Mapping[str, str]) -> str:
 class Parts:
     """The lists that a statement of `together` has read."""
 
-    def __init__(self, rows: list[ListedPart]) -> None:
+    def __init__(self, rows: list[PartRow]) -> None:
         self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for one in rows:
             self._rows[one.part].append(one.row)
@@ -51,4 +51,4 @@ class Parts:
 
 def read_parts(tx: Connection, statement: TextClause, values: Mapping[str, Any]) -> Parts:
     """Read the lists of a statement of `together`."""
-    return Parts(rows_of(ListedPart, tx.execute(statement, values)))
+    return Parts(rows_of(PartRow, tx.execute(statement, values)))
