@@ -1,5 +1,7 @@
 """Pages of the past: a task and the work queues at a time, at two, with and without scripts."""
 
+# Raw UPDATEs: an hour has passed.
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Tasks and work queues as they were: rebuilt from logs, with a bounded number of rows read."""
 
+# Raw DELETEs and INSERTs: the log of jobs is gone; a large task is archived at once.
+
 from __future__ import annotations
 
 from collections.abc import Callable

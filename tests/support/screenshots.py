@@ -1,6 +1,8 @@
 """Pictures of pages for docs/monitor.md, of a small system: `python -m tests.support.screenshots
 DIRECTORY`. It needs Chromium."""
 
+# Raw UPDATEs: an hour has passed.
+
 from __future__ import annotations
 
 import base64

@@ -1,8 +1,5 @@
 """The past of tasks and work queues, from their logs. However large a task or the system is, a
-statement reads a bounded number of rows.
-
-Source: docs/monitor.md#back-in-time.
-"""
+statement reads a bounded number of rows (docs/monitor.md#back-in-time)."""
 
 from __future__ import annotations
 

@@ -23,8 +23,7 @@ _ACTING = frozenset({"style", "src", "srcset", "action", "formaction", "download
 _CASED = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio",
           "patternunits": "patternUnits", "patterntransform": "patternTransform"}  # fmt: skip
 STYLE = """<style>
-.jedi-page { --paper: #fff; --ink: #1b1f24; --faint: #57606a; --line: #d0d7de; color: inherit;
-  --f-good: #009e73; --f-busy: #56b4e9; --f-bad: #d55e00; --f-slow: #e69f00; --f-idle: #a9b0b8; }
+.jedi-page { color: inherit; }
 .jedi-page h1 { font-size: 1.2em; } .jedi-page h2 { font-size: 1.05em; }
 .jedi-page th, .jedi-page td { text-align: left; vertical-align: top; }
 .jedi-page .number, .jedi-page .bytes, .jedi-page .seconds { text-align: right; }
@@ -33,9 +32,9 @@ STYLE = """<style>
 .jedi-page .status { font-weight: 600; white-space: nowrap; }
 .jedi-page ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 4px 12px; }
 .jedi-page svg { max-width: 100%; } .jedi-page svg text { font-size: 12px; fill: currentColor; }
-.jedi-page .f-good { fill: var(--f-good); } .jedi-page .f-busy { fill: var(--f-busy); }
-.jedi-page .f-bad { fill: var(--f-bad); } .jedi-page .f-slow { fill: var(--f-slow); }
-.jedi-page .f-idle { fill: var(--f-idle); }
+.jedi-page .f-good { fill: #009e73; } .jedi-page .f-busy { fill: #56b4e9; }
+.jedi-page .f-bad { fill: #d55e00; } .jedi-page .f-slow { fill: #e69f00; }
+.jedi-page .f-idle { fill: #a9b0b8; }
 </style>"""
 
 
