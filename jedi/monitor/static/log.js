@@ -8,7 +8,7 @@ addEventListener("DOMContentLoaded", () => {
   let timer = null;
 
   const button = () => document.getElementById("follow");
-  const isLive = () => button() && button().dataset.live === "yes";
+  const isLive = () => document.getElementById("log-state").dataset.live === "yes";
   const atEnd = (one) => one.scrollHeight - one.scrollTop - one.clientHeight < NEAR_END;
 
   function toEnd() {
