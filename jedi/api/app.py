@@ -36,7 +36,7 @@ from jedi.core.knob_values import OidcKnobs
 from jedi.ddm.interface import DDM
 from jedi.monitor.acting import add_actions
 from jedi.monitor.code_flow import CodeFlow
-from jedi.monitor.login import add_login
+from jedi.monitor.login import LoginWays
 from jedi.monitor.routes import add_monitor
 from jedi.service import oidc, pilots
 from jedi.service.pilots import Answer, Orders
@@ -112,7 +112,7 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     add_pilot_routes(app, world, door, fresh, fresh.ddm, groups)
     operations = add_operations(app, world, authentication, knobs, release, database.must_answer)
     add_panda(app, operations, provider)
-    add_login(app, operations, CodeFlow(provider, world.log), world.log)
+    LoginWays(operations, CodeFlow(provider, world.log), world.log).add_to(app)
     add_monitor(app, operations, world.log)
     add_actions(app, operations, world.log)
     bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports, PieceAsk)

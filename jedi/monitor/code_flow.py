@@ -1,7 +1,7 @@
 """Login at an identity provider: OpenID Connect's code flow with PKCE, state and nonce.
 
 The browser keeps the secrets of a flow in a cookie, so that any service of the system may finish
-it. Source: OpenID Connect Core 1.0, 3.1; RFC 7636; RFC 9207.
+it (OpenID Connect Core 1.0, 3.1; RFC 7636; RFC 9207).
 """
 
 from __future__ import annotations

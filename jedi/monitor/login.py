@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -37,79 +38,86 @@ NAME = "browser"
 HOUR_S = 3600.0
 
 
-def add_login(app: Application, door: OperationDoor, flow: CodeFlow, log: Any) -> None:
-    """Add the ways into a session, and out of it."""
-    bodies = Bodies()
+class LoginWays:
+    """The ways into a session, and out of it."""
 
-    async def form(request: Request, sentence: str = "", status: int = 200) -> Response:
+    def __init__(self, door: OperationDoor, flow: CodeFlow, log: Any) -> None:
+        self._door, self._flow, self._log = door, flow, log
+        self._bodies = Bodies()
+
+    def add_to(self, app: Application) -> None:
+        """Add their routes."""
+        for method, path, name, way in (
+            ("GET", "/login", "page login", self._form),
+            ("POST", "/login", "page begin", self._by_token),
+            ("GET", "/login/link", "page link", self._by_link),
+            ("GET", "/login/oidc", "page to provider", self._to_provider),
+            ("GET", CALLBACK, "page from provider", self._from_provider),
+            ("POST", "/logout", "page end", self._out),
+        ):
+            app.route(method, path, name)(partial(self._answer, way))
+
+    async def _answer(
+        self, way: Callable[[Request], Awaitable[Response]], request: Request
+    ) -> Response:
+        """Go a way; a refusal leads back to the form."""
+        try:
+            return await way(request)
+        except (Forbidden, Unreachable) as error:
+            status = 503 if isinstance(error, Unreachable) else 403
+            return await self._form(request, error.sentence, status)
+        except FORESEEN as error:
+            return await error_page(request, error, self._log)
+
+    async def _form(self, request: Request, sentence: str = "", status: int = 200) -> Response:
         facts = {
-            **frame("Log in", "/login"), "sentence": sentence, "provider": await flow.is_on(),
+            **frame("Log in", "/login"), "sentence": sentence,
+            "provider": await self._flow.is_on(),
             "target": safe_target(request.query_params.get("next")),
         }  # fmt: skip
         return respond(request, Rendered(render("login.html", facts)), status=status)
 
-    async def fields(request: Request) -> dict[str, str]:
-        async with bodies.taken(request, FORM_MAX) as body:
+    async def _fields(self, request: Request) -> dict[str, str]:
+        async with self._bodies.taken(request, FORM_MAX) as body:
             given = parse_qs(body.decode("utf-8", "replace"))
         return {name: one[0] for name, one in given.items()}
 
-    def route(method: str, path: str, name: str, way: Callable[[Request], Awaitable[Response]]
-              ) -> None:  # fmt: skip
-        """Add a way; a refusal leads back to the form."""
-
-        async def endpoint(request: Request) -> Response:
-            try:
-                return await way(request)
-            except (Forbidden, Unreachable) as error:
-                status = 503 if isinstance(error, Unreachable) else 403
-                return await form(request, error.sentence, status)
-            except FORESEEN as error:
-                return await error_page(request, error, log)
-
-        app.route(method, path, name)(endpoint)
-
-    async def by_token(request: Request) -> Response:
-        given = await fields(request)
+    async def _by_token(self, request: Request) -> Response:
+        given = await self._fields(request)
         _must_be_from_here(request)
-        caller = await _caller(request, door, given.get("token", "").strip())
-        return await _begin(request, door, caller, given.get("next"))
+        caller = await _caller(request, self._door, given.get("token", "").strip())
+        return await _begin(request, self._door, caller, given.get("next"))
 
-    async def by_link(request: Request) -> Response:
+    async def _by_link(self, request: Request) -> Response:
         given = request.query_params
-        caller = await to_thread.run_sync(_taken, door, given.get("code", ""))
-        return await _begin(request, door, caller, given.get("next"))
+        caller = await to_thread.run_sync(_taken, self._door, given.get("code", ""))
+        return await _begin(request, self._door, caller, given.get("next"))
 
-    async def to_provider(request: Request) -> Response:
-        place, begun = await flow.begin(request, request.query_params.get("next", "/"))
+    async def _to_provider(self, request: Request) -> Response:
+        place, begun = await self._flow.begin(request, request.query_params.get("next", "/"))
         answer = RedirectResponse(place, 303, _UNKEPT)
         sessions.begin(answer, request, begun.written(), FLOW_S, FLOW_COOKIE)
         return answer
 
-    async def from_provider(request: Request) -> Response:
+    async def _from_provider(self, request: Request) -> Response:
         kept = request.cookies.get(sessions.cookie_name(request, FLOW_COOKIE), "")
         begun = read_flow(kept)
-        caller = await _caller(request, door, await flow.finish(request, begun))
-        answer = await _begin(request, door, caller, begun.target if begun else None)
+        caller = await _caller(request, self._door, await self._flow.finish(request, begun))
+        answer = await _begin(request, self._door, caller, begun.target if begun else None)
         sessions.end(answer, request, FLOW_COOKIE)
         return answer
 
-    async def out(request: Request) -> Response:
+    async def _out(self, request: Request) -> Response:
         answer = RedirectResponse("/login", 303, _UNKEPT)
         try:
-            visitor = await visitor_of(request, door)
+            visitor = await visitor_of(request, self._door)
         except LoginNeeded:
             return answer
-        sessions.must_be_ours(request, visitor, (await fields(request)).get("sign", ""))
-        await to_thread.run_sync(_revoke, door, visitor.caller, request)
+        sign = (await self._fields(request)).get("sign", "")
+        sessions.must_be_ours(request, visitor, sign)
+        await to_thread.run_sync(_revoke, self._door, visitor.caller, request)
         sessions.end(answer, request)
         return answer
-
-    route("GET", "/login", "page login", form)
-    route("POST", "/login", "page begin", by_token)
-    route("GET", "/login/link", "page link", by_link)
-    route("GET", "/login/oidc", "page to provider", to_provider)
-    route("GET", CALLBACK, "page from provider", from_provider)
-    route("POST", "/logout", "page end", out)
 
 
 _UNKEPT: Mapping[str, str] = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}

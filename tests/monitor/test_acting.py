@@ -1,6 +1,6 @@
 """Every action clicked through in a real browser, on rows in the right status."""
 
-# Raw UPDATEs past the guard: statuses that only a whole life leads to.
+# Raw UPDATEs: past the guard, statuses that only a whole life leads to.
 
 from __future__ import annotations
 

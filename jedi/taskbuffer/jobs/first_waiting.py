@@ -54,7 +54,7 @@ DATASETS_MOST = 100_000
 """Datasets that a process remembers at a time."""
 
 
-class SiteFacts(NamedTuple):
+class SiteLimits(NamedTuple):
     """The scratch space and the longest wall time of a site (0: no limit), and the endpoints that
     its pilots may write to."""
 
@@ -75,7 +75,7 @@ class FirstWaiting:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, First | None]] = {}
-        self._sites: dict[str, SiteFacts] = {}
+        self._sites: dict[str, SiteLimits] = {}
         self._datasets: dict[int, DatasetFacts] = {}
 
     def remembered(self, site: str) -> First | None:
@@ -88,11 +88,11 @@ class FirstWaiting:
         until = clock.monotonic() + REMEMBERED_S
         first: First | None
         first, facts = value(tx, HEADS, {"site": site})
-        self._sites[site] = SiteFacts(*facts or ())
+        self._sites[site] = SiteLimits(*facts or ())
         self._known[site] = until, first
         return first
 
-    def facts(self, site: str) -> SiteFacts:
+    def facts(self, site: str) -> SiteLimits:
         """The facts of a site as of the last `read`."""
         return self._sites[site]
 

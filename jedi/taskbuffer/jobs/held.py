@@ -51,11 +51,11 @@ class TaskOfJobs(NamedTuple):
     measures: bool | None
 
 
-Facts = Sequence[Sequence[Any]]
+FactRows = Sequence[Sequence[Any]]
 
 
 def held_jobs(
-    tx: Connection, found: Sequence[Facts | None], known: FirstWaiting
+    tx: Connection, found: Sequence[FactRows | None], known: FirstWaiting
 ) -> Iterator[tuple[str, HeldJob]]:
     """The jobs in the answer of HELD, in the order of their priorities, each after its request."""
     jobs, files, tasks = found
@@ -79,7 +79,7 @@ def _order(job: Sequence[Any]) -> tuple[int, int]:
     return -job[1], job[2]
 
 
-def _files(files: Facts, datasets: Mapping[int, DatasetFacts]) -> dict[int, tuple[JobFile, ...]]:
+def _files(files: FactRows, datasets: Mapping[int, DatasetFacts]) -> dict[int, tuple[JobFile, ...]]:
     """The files of each job, each once: event ranges of one file are one file here."""
     found: dict[int, dict[JobFile, None]] = defaultdict(dict)
     for job, kind, lfn, dataset, endpoint, source_name, size, adler32, guid in files:
