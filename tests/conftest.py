@@ -15,7 +15,14 @@ import pytest
 import structlog
 from hypothesis import settings
 from sqlalchemy import Engine
-from support.databases import drop_database, leave, new_database, tablespace_in_memory
+from support.databases import (
+    drop_database,
+    drop_ended,
+    drop_later,
+    leave,
+    new_database,
+    tablespace_in_memory,
+)
 from support.dogs import START
 from support.helpers import make_world
 from support.seen import (  # noqa: F401 - pytest finds its hooks here
@@ -88,9 +95,11 @@ def tablespace(server: str) -> Iterator[str | None]:
     """Where copies of the template lie, if not in the server's own directory."""
     if os.environ.get("JEDI_TEST_DATABASE_URL"):
         yield None
+        drop_ended(server)
         return
     with tablespace_in_memory(server) as name:
         yield name
+        drop_ended(server)
 
 
 @pytest.fixture
@@ -99,7 +108,7 @@ def database_url(server: str, template: str, tablespace: str | None) -> Iterator
     url = new_database(server, template, tablespace)
     yield url
     note(url)
-    drop_database(server, url)
+    drop_later(server, url)
 
 
 @pytest.fixture

@@ -37,6 +37,8 @@ from jedi.spec.datasets.dataset import FileKey
 from jedi.taskbuffer.inputs import catalogue
 from jedi.taskbuffer.inputs.catalogue import CatalogueFile
 
+_AT_ONCE = 10_000
+"""Files whose rows are in memory at once while they are located: 100,000 rows take 100 MB."""
 _COLUMNS = ("lfn", "size", "adler32", "guid", "nevents", "boundary", "lumiblock")
 
 
@@ -108,9 +110,11 @@ class SqlCatalogueDDM(Directories):
         wanted = [valid_lfn(lfn) for lfn in lfns]
         with self._engine.begin() as tx:
             info = must_be_plain(_one(_tree(tx, [name]), name))
-            rows = catalogue.find_files(tx, [info.name] * len(wanted), wanted)
-        located: dict[str, list[str]] = {lfn: [] for lfn in wanted}
-        located |= {row.lfn: self._known_endpoints(row) for row in rows}
+            located: dict[str, list[str]] = {lfn: [] for lfn in wanted}
+            for first in range(0, len(wanted), _AT_ONCE):
+                some = wanted[first : first + _AT_ONCE]
+                rows = catalogue.find_files(tx, [info.name] * len(some), some)
+                located |= {row.lfn: self._known_endpoints(row) for row in rows}
         return located
 
     def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[FileKey, list[str]]:

@@ -41,7 +41,7 @@ class EventPilots:
             zips = {}
             for job, work in woken:
                 if found := _process(job, work, now):
-                    zips[job.order["pandaid"]] = Zip(job, work, found)
+                    zips[job.panda_id] = Zip(job, work, found)
                 if work.idle or work.dead(now):
                     place.finish(job, work.dies if work.dead(now) and work.dies else work.since)
             self._report(name, place, zips, now)
@@ -49,7 +49,7 @@ class EventPilots:
             sent += len(zips) + len(asking)
             refused = self._ask(name, asking)
             for job, _ in woken:
-                if job.order["pandaid"] not in refused:
+                if job.panda_id not in refused:
                     place.sleep(job)
             to_kill += refused
         return sent, to_kill
@@ -70,14 +70,14 @@ class EventPilots:
                 kept = [each for each in zipped.ranges if each.id not in refused]
                 if kept:
                     place.kept[one["panda_id"]] = kept[-1].ends
-                    task = self._tasks[zipped.job.order["jeditaskid"]].name
+                    task = self._tasks[zipped.job.jedi_task_id].name
                     self.book.processed[task, name, now] += sum(each.n_events for each in kept)
 
     def _ask(self, name: str, asking: Sequence[tuple[SimulatedJob, EventWork]]) -> list[int]:
         """Ask for ranges; the jobs that must end instead."""
         refused = []
         for first in range(0, len(asking), BATCH_MAX):
-            some = {job.order["pandaid"]: (job, work) for job, work in asking[first:][:BATCH_MAX]}
+            some = {job.panda_id: (job, work) for job, work in asking[first:][:BATCH_MAX]}
             asks = [
                 RangeAsk(**_sender(job), n=work.order["n_ranges"]) for job, work in some.values()
             ]
@@ -89,7 +89,7 @@ class EventPilots:
                 if one["status"] != "ok":
                     refused.append(one["panda_id"])
                 work.take(one["ranges"], one["last"])
-                self.book.note_given(self._tasks[job.order["jeditaskid"]].name, one["ranges"])
+                self.book.note_given(self._tasks[job.jedi_task_id].name, one["ranges"])
         return refused
 
 
@@ -102,9 +102,8 @@ class Zip(NamedTuple):
 
     def report(self, endpoint: str) -> ConsumerReport:
         """The report of the zip, which lies at an endpoint."""
-        order = self.job.order
         jobset_id = self.work.order["jobset_id"] or 0
-        numbers = (jobset_id, order["pandaid"], order["lock_seq"], self.work.n_zips)
+        numbers = (jobset_id, self.job.panda_id, self.job.lock_seq, self.work.n_zips)
         n_events = sum(one.n_events for one in self.ranges)
         zipped = ReportedZip(
             lfn=f"{'.'.join(map(str, numbers))}.zip", endpoint=endpoint,
@@ -124,7 +123,7 @@ def _process(job: SimulatedJob, work: EventWork, now: datetime) -> Sequence[Held
 
 
 def _sender(job: SimulatedJob) -> dict[str, Any]:
-    return {"panda_id": job.order["pandaid"], "lock_seq": job.order["lock_seq"]}
+    return {"panda_id": job.panda_id, "lock_seq": job.lock_seq}
 
 
 def _pilot(site: str) -> Identity:

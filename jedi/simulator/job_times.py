@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jedi.simulator.record import Record
-from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.arrays import Bools, Ints, Numbers
+from jedi.taskbuffer.housekeeping.simulation import JobLife
 
 BOOSTED = ", boosted"
 """Behind the name of a share: its jobs and tasks since the dog `boost` made them urgent."""
 CONSUMERS = ("consumer", "fine", "jumbo", "co_jumbo")
 """Kinds of jobs that get ranges of events while they run."""
+_NUMBERS = ("panda_id", "jedi_task_id", "cores")
+_TIMES = ("creation_time", "start_time", "end_time", "state_change_time")
+_AT_ONCE = 10_000
 _LIVE = ("activated", "assigned", "sent", "starting", "running")
 
 
@@ -26,37 +31,24 @@ class JobTimes:
     counts from its start on."""
 
     def __init__(self, record: Record) -> None:
-        rows, start = record.jobs, record.scenario.start
-
-        def column(of: Callable[[Any], datetime | None]) -> Numbers:
-            return np.array([hours_after(of(row), start) for row in rows], dtype=np.float64)
-
-        def words(of: Callable[[Any], Any]) -> NDArray[np.object_]:
-            return np.array([of(row) for row in rows], dtype=object)
-
-        self.panda_ids = np.array([row.panda_id for row in rows], dtype=np.int64)
-        self.tasks = np.array([row.jedi_task_id for row in rows], dtype=np.int64)
-        self.kinds = words(lambda row: row.kind)
+        found = _columns(record.jobs, record.scenario.start)
+        self.panda_ids, self.tasks = found["panda_id"], found["jedi_task_id"]
+        self.kinds, self.cores = found["kind"], found["cores"].astype(np.float64)
         self.end_h = 24 * record.scenario.days
-        self.sites, self.status = words(lambda row: row.site), words(lambda row: row.status)
-        self.shares, self.queues = words(lambda row: row.share), words(lambda row: row.queue)
-        self.cores = np.array([row.cores for row in rows], dtype=np.float64)
-        self.begins = column(lambda row: row.start_time)
-        created = column(lambda row: row.creation_time)
-        self.made = np.where(self.kinds == "es_merge", self.begins, created)
-        ended, moved = column(lambda row: row.end_time), column(lambda row: row.state_change_time)
+        self.sites, self.status = found["site"], found["status"]
+        self.shares, self.queues = found["share"], found["queue"]
+        self.begins, ended = found["start_time"], found["end_time"]
+        self.made = np.where(self.kinds == "es_merge", self.begins, found["creation_time"])
         live = np.isin(self.status, _LIVE)
-        gone = np.where(np.isnan(ended), moved, ended)
+        gone = np.where(np.isnan(ended), found["state_change_time"], ended)
         self.ends = np.where(live & np.isnan(ended), np.inf, gone)
         """When the payload ended; of others when they were given up."""
-        left = np.array([record.left.get(row.panda_id, np.inf) for row in rows], dtype=np.float64)
+        left = _looked_up(record.left, self.panda_ids, np.inf)
         self.free = np.minimum(np.minimum(self.ends, left), self.end_h)
         """When its slot was free again: of a lost job before anybody noticed that."""
-        boosted = [
-            record.boosted.get(row.jedi_task_id, 0.0) if row.gshare != row.share else np.inf
-            for row in rows
-        ]
-        self.boosted = np.maximum(np.array(boosted, dtype=np.float64), self.made)
+        boosted = _looked_up(record.boosted, self.tasks, 0.0)
+        boosted = np.where(found["gshare"] != self.shares, boosted, np.inf)
+        self.boosted = np.maximum(boosted, self.made)
 
     def used(self, which: Bools, edges: Numbers) -> Numbers:
         """Core-hours that these jobs used between each two of the edges."""
@@ -148,6 +140,31 @@ def _until(edges: Numbers, at: Numbers, cores: Numbers) -> Numbers:
     sums, products = (np.concatenate([[0.0], np.cumsum(one)]) for one in (cores, cores * at))
     hours: Numbers = edges * sums[number] - products[number]
     return hours
+
+
+def _columns(rows: Iterable[JobLife], start: datetime) -> dict[str, NDArray[Any]]:
+    """Jobs column by column, times in hours. Only `_AT_ONCE` rows are in memory at a time, and a
+    word is there once: a million rows take 900 MB."""
+    words: dict[str | None, str | None] = {}
+
+    def array(name: str, values: Sequence[Any]) -> NDArray[Any]:
+        if name in _NUMBERS:
+            return np.array(values, np.int64)
+        if name in _TIMES:
+            return np.array([hours_after(at, start) for at in values], np.float64)
+        return np.array([words.setdefault(word, word) for word in values], object)
+
+    parts = {name: [array(name, ())] for name in JobLife._fields}
+    rest = iter(rows)
+    while some := list(islice(rest, _AT_ONCE)):
+        for name, values in zip(JobLife._fields, zip(*some, strict=True), strict=True):
+            parts[name].append(array(name, values))
+    return {name: np.concatenate(parts.pop(name)) for name in JobLife._fields}
+
+
+def _looked_up(values: Mapping[int, float], numbers: Ints, default: float) -> Numbers:
+    """The value of each number."""
+    return np.array([values.get(number, default) for number in numbers.tolist()], np.float64)
 
 
 def hours_after(at: datetime | None, start: datetime) -> float:

@@ -3,9 +3,10 @@ service as real ones, many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import count
+from functools import partial
+from itertools import chain, count, islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Engine
@@ -58,7 +59,7 @@ class Pilots:
         for order in orders:
             job = fate(order, place.site, self.tasks[order["jeditaskid"]], now, self._streams)
             if job.is_kind("not_stored"):
-                self.ddm.unstorable.add(order["pandaid"])
+                self.ddm.unstorable.add(job.panda_id)
             place.take(job)
         return len(orders)
 
@@ -67,26 +68,23 @@ class Pilots:
         number of messages."""
         total = 0
         for name, place in self.places.items():
-            started = [
-                Report(**job.attempt, status="running", started_at=job.begins)
-                for job in place.begin()
-            ]
+            started = place.begin()
             sent, to_kill = self.consumers.step(name, place, now)
             self._kill(name, place, to_kill, now)
-            ended = [_ending(job, now) for job in place.end(now)]
+            ended = place.end(now)
             total += sent + len(started) + len(ended)
-            if {one.pandaid for one in started}.intersection(one.pandaid for one in ended):
-                self._report(name, started)  # of what is said at once the furthest counts
+            if {one.panda_id for one in started}.intersection(one.panda_id for one in ended):
+                self._report(name, map(_start, started))  # of several reports the furthest counts
                 started = []
-            self._report(name, started + ended)
+            self._report(name, chain(map(_start, started), map(partial(_ending, now), ended)))
         return total
 
     def beat(self, now: datetime) -> None:
         """Say which jobs are alive; those that are to be killed end, those to be held rest."""
         for name, place in self.places.items():
-            beats = [Beat(**job.attempt) for job in place.jobs.values()]
+            beats = (Beat(**job.attempt) for job in place.jobs.values())
             answers = self._say(name, beats, pilots.heartbeat)
-            answered = [one for answer in answers for one in answer["commands"]]
+            answered = chain.from_iterable(answer["commands"] for answer in answers)
             commands = {one["pandaid"]: one["command"] for one in answered}
             place.hold({job for job, command in commands.items() if command == "hold"}, now)
             to_kill = [job for job, command in commands.items() if command == "kill"]
@@ -100,17 +98,20 @@ class Pilots:
             Report(**job.attempt, status="cancelled", error_code="killed") for job in killed
         ])  # fmt: skip
 
-    def _report(self, name: str, reports: Sequence[Report]) -> None:
-        self._say(name, reports, pilots.report)
+    def _report(self, name: str, reports: Iterable[Report]) -> None:
+        for _ in self._say(name, reports, pilots.report):
+            pass
 
     def _say(
-        self, name: str, messages: Sequence[_Item], verb: Callable[[Any, Identity, Any], Any]
-    ) -> list[Any]:
-        answers = []
-        for first in range(0, len(messages), BATCH_MAX):
+        self, name: str, messages: Iterable[_Item], verb: Callable[[Any, Identity, Any], Any]
+    ) -> Iterator[Any]:
+        """Send messages and yield the answers. Only the messages of one batch are in memory: all
+        jobs of a site may start at once."""
+        rest = iter(messages)
+        while some := list(islice(rest, BATCH_MAX)):
             with self.engine.begin() as tx:
-                answers.append(verb(tx, _pilot(name), messages[first : first + BATCH_MAX]))
-        return answers
+                answer = verb(tx, _pilot(name), some)
+            yield answer
 
 
 def _pilot(site: str) -> Identity:
@@ -118,16 +119,20 @@ def _pilot(site: str) -> Identity:
     return Identity("pilot", site, None)
 
 
-def _ending(job: SimulatedJob, now: datetime) -> Report:
+def _start(job: SimulatedJob) -> Report:
+    """The pilot's report about the start of a payload."""
+    return Report(**job.attempt, status="running", started_at=job.begins)
+
+
+def _ending(now: datetime, job: SimulatedJob) -> Report:
     """The pilot's report about the end of a payload."""
     ends = job.ends or now
     wall_s = (ends - job.begins).total_seconds()
-    log = job.order["log_lfn"]
-    lfns = [log] if log else []
+    lfns = [job.log] if job.log else []
     failed = job.failure if job.is_kind("error") else None
     if not failed:
-        lfns += [output["lfn"] for output in job.order["outputs"]]
-    sizes = job.output_bytes * (len(lfns) - bool(log))
+        lfns += job.outputs
+    sizes = job.output_bytes * (len(lfns) - bool(job.log))
     return Report(
         **job.attempt,
         status="failed" if failed else "finished",
@@ -137,10 +142,10 @@ def _ending(job: SimulatedJob, now: datetime) -> Report:
         error_diag="So it was drawn." if failed else None,
         measures=Measures(cpu_s=wall_s, wall_s=wall_s, max_rss_kb=_MEMORY_KB,
                           max_pss_kb=_MEMORY_KB, output_bytes=sizes),
-        outputs=[_output(job, lfn, 1_000 if lfn == log else job.output_bytes) for lfn in lfns],
+        outputs=[_output(job, lfn, 1_000 if lfn == job.log else job.output_bytes) for lfn in lfns],
     )  # fmt: skip
 
 
 def _output(job: SimulatedJob, lfn: str, size: int) -> StagedOutput:
-    guid = f"00000000-0000-4000-8000-{job.order['pandaid']:012x}"
+    guid = f"00000000-0000-4000-8000-{job.panda_id:012x}"
     return StagedOutput(lfn=lfn, size=size, adler32=ADLER32, guid=guid)

@@ -49,10 +49,11 @@ class JobLives:
 
 @dataclass(slots=True)
 class Record:
-    """All that a simulation leaves: rows of jobs and tasks, samples of the shares, when jobs left
-    their slots and tasks were boosted (by id, in hours after the start), what agents had trouble
-    with, and what `jedi check` found wrong.
+    """All that a simulation leaves: rows of jobs and tasks, samples of the shares, when tasks were
+    boosted (by id, in hours after the start), what agents had trouble with, and what `jedi check`
+    found wrong.
 
+    `left`: when jobs left their slots whose end no pilot reported in time, by id, in hours.
     `kept`: until when the work of a consumer is reported. By the tasks' name: `ranges` that were
     handed out, and how often some were `redone`. `merged`: merged events by task id.
     """

@@ -88,7 +88,7 @@ def served(
     try:
         yield
     finally:
-        server.should_exit = True
+        server.handle_exit(signal.SIGTERM, None)  # at once, not at the next tick
         thread.join()
         for listener in listeners:
             listener.close()
