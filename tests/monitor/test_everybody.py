@@ -67,7 +67,7 @@ def too_wide(seen: Browser) -> bool:
 
 def examine(here: Browser, known: dict[str, object], size: str) -> None:
     """Ask axe about every page on a screen of this size, in light and dark."""
-    wrong = {}
+    wrong: dict[str, object] = {}
     resize(here, size)
     for name in names():
         colours(here, "light")
