@@ -120,6 +120,7 @@ def service(engine: Engine, home: Path) -> Iterator[Documented]:
                          pilot["Authorization"])  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.timeout(4 * 3_600 if FUZZ else 300)
 def test_answers_are_as_documented(service: Documented, tmp_path: Path) -> None:
     """`schemathesis on the OpenAPI document, all checks, 20,000 examples, no failure`: no failure

@@ -50,6 +50,7 @@ def count(world: World, table: str) -> int:
         return int(tx.scalar(text(f"SELECT count(*) FROM {table}")) or 0)
 
 
+@pytest.mark.long
 def test_a_service_that_dies_at_any_point_of_a_submission_takes_the_task_once(
     world: World, tmp_path: Path
 ) -> None:

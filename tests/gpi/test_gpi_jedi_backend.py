@@ -271,6 +271,7 @@ POINTS = {f"api:unit.{verb}.{at}" for verb in ("submit", "settle")
           for at in ("received", "before_commit", "after_commit")}  # fmt: skip
 
 
+@pytest.mark.long
 def test_service_that_dies_at_any_point_makes_one_task(world: World, tmp_path: Path) -> None:
     """Expected (row 45): "never two submissions", whatever is killed; and however late, when the
     service has forgotten its answers."""

@@ -243,6 +243,7 @@ def test_a_restart_of_the_service_loses_nothing(world: World) -> None:
         store.close()
 
 
+@pytest.mark.long
 def test_a_killed_service_stores_each_change_once(world: World) -> None:
     """`kill -9 at each write`: the service dies while it creates records; each is there once."""
     profile = Profile(f"unix:{Home(world.settings.home).api_socket}")

@@ -88,7 +88,9 @@ def test_a_later_member_replaces_a_file_and_no_target_of_a_link(tmp_path: Path) 
     ("sizes", "environment", "rule"),
     [
         ([5 << 30], {}, "more than 4294967296 bytes in all; send less"),
-        ([0] * 100_001, {}, "more than 100000 files; send fewer"),
+        pytest.param(
+            [0] * 100_001, {}, "more than 100000 files; send fewer", marks=pytest.mark.long
+        ),
         ([60, 60], {"JEDI_RUN_MAX_BYTES": "100"}, "more than 100 bytes in all; send less"),
         ([0, 0, 0], {"JEDI_RUN_MAX_FILES": "2"}, "more than 2 files; send fewer"),
     ],
@@ -182,6 +184,7 @@ class Cutter(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.long
 def test_a_cut_download_is_repeated(tmp_path: Path) -> None:
     Cutter.archive = gzip.compress(good({"f": "x"}))
     with http.server.HTTPServer(("127.0.0.1", 0), Cutter) as server:
