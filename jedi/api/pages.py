@@ -69,7 +69,7 @@ def must_be_page(request: Request, route: HttpRoute) -> None:
     other site has turned to this machine is refused thus."""
     host = request.headers.get("host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    if name.lower() not in _NAMES:
+    if name.lower() not in (*_NAMES, request.scope["server"][0]):
         raise HTTPException(HTTPStatus.MISDIRECTED_REQUEST, "This machine has no such name")
     if not route.for_browsers:
         raise HTTPException(HTTPStatus.NOT_FOUND, "This address serves pages alone")

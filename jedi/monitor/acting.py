@@ -197,7 +197,7 @@ def _done(
     action, given = wish.action, wish.action.arguments(wish.given)
     if dry and not action.operation.dry_run:
         for one in wish.ids:
-            yield ActionAnswer(one, True, "It can't be tried without being done.")
+            yield ActionAnswer(one, True, "This action has no dry run.")
         return
     given |= {"dry_run": True} if dry else {}
     key = None if dry else wish.text("key") or None

@@ -226,7 +226,7 @@ _enter("config.set", "Set", "name", Field("value", "Value", required=True), kind
        said=_knob, in_lists=False)  # fmt: skip
 _enter("config.unset", "Unset", "name", kind="knob", said=_knob)
 _enter("dog.run", "Run now", "dog", said=_counts)
-_enter("token.revoke", "Revoke", "token_id", said=lambda _answer: "It is valid no more.",
+_enter("token.revoke", "Revoke", "token_id", said=lambda _answer: "The token is no longer valid.",
        final=True)  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import json
 import secrets
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from jedi.api.issuer import FETCH_S, Issuer, read_document
 from jedi.core import clock
 from jedi.core.errors import Forbidden, Unreachable
 from jedi.core.knob_values import OidcKnobs
-from jedi.monitor.sessions import origin_of, safe_target
+from jedi.monitor.sessions import is_same, origin_of, safe_target
 from jedi.service import oidc
 
 CALLBACK = "/login/callback"
@@ -87,7 +86,7 @@ class CodeFlow:
         """The access token of the person who comes back from the provider. Forbidden;
         Unreachable."""
         given = request.query_params
-        if flow is None or not hmac.compare_digest(flow.state, given.get("state", "")):
+        if flow is None or not is_same(flow.state, given.get("state", "")):
             raise Forbidden("This login was not begun here, or too long ago.", code="bad_state")
         if given.get("error"):
             raise Forbidden(f"The identity provider refuses: {given['error'][:100]}.",
@@ -102,7 +101,7 @@ class CodeFlow:
         }  # fmt: skip
         found = await _post(await issuer.endpoint("token_endpoint"), asked)
         identity = await self._claims(issuer, found.get("id_token"), knobs, knobs.client_id)
-        if not hmac.compare_digest(str(identity.get("nonce", "")).encode(), flow.nonce.encode()):
+        if not is_same(flow.nonce, str(identity.get("nonce", ""))):
             raise Forbidden("The provider's answer is to another login.", code="bad_state")
         token = str(found.get("access_token", ""))
         person = await self._claims(issuer, token, knobs, knobs.audience)

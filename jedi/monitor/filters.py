@@ -147,5 +147,5 @@ def site_page(site: str) -> str:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "clean": clean, "number": number, "bytes": size, "seconds": seconds, "moment": moment,
     "percent": percent, "status": status, "text": text, "cell": cell, "value": value,
-    "query": query,
+    "query": query, "site_page": site_page,
 }  # fmt: skip

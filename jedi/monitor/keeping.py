@@ -34,5 +34,6 @@ def kept(page: Page, view: View, facts: Mapping[str, Any], request: Request) -> 
 
 def _name(page: Page, request: Request, now: datetime) -> str:
     """The name of the file: the page, the things in its path, the time."""
-    things = [str(one) for one in request.path_params.values() if str(one).isalnum()]
+    given = map(str, request.path_params.values())
+    things = [one for one in given if one.isascii() and one.isalnum()]
     return "-".join([page.name, *things, f"{now:%Y%m%dT%H%M%SZ}"]) + ".html"

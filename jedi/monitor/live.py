@@ -112,7 +112,8 @@ class LiveChanges:
         recheck_at = clock.monotonic() + RECHECK_S
         while self._streams and not self._closed:
             try:
-                found = await to_thread.run_sync(self._marks, limiter=self._thread)
+                visitor = next(iter(self._streams)).visitor
+                found = await to_thread.run_sync(self._marks, visitor, limiter=self._thread)
                 grown = {one for one, mark in found.items() if known.get(one, mark) != mark}
                 self._announce(grown | fresh)
                 known, fresh = found, grown
@@ -123,10 +124,9 @@ class LiveChanges:
                 self._log.warning("live pages wait for the database", error=str(error)[:200])
             await asyncio.sleep(LOOK_S)
 
-    def _marks(self) -> dict[str, int]:
+    def _marks(self, visitor: Visitor) -> dict[str, int]:
         """The present marks, asked in the name of one of the listeners: they are the same for
         all."""
-        visitor = next(iter(self._streams)).visitor
         with self._door.call(visitor.caller, "live") as call:
             return asdict(TABLE["system.changes"](call))
 

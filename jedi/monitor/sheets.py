@@ -92,7 +92,7 @@ def plain(found: Any) -> Any:
 
 def _cell(found: Any) -> Any:
     if isinstance(found, (list, dict)):
-        return " ".join(map(str, found))
+        found = " ".join(map(str, found))
     if isinstance(found, str) and found.startswith(_FORMULA):
         return f"'{found}"
     return found

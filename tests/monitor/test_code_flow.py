@@ -71,6 +71,7 @@ def refused(browser: httpx.Client, came: httpx.Response, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [({"state": "x"}, "not begun here"), ({"state": ""}, "not begun here"),
+     ({"state": "ü"}, "not begun here"),
      ({"error": "access_denied"}, "access_denied"), ({"iss": "http://x.org"}, "Another identity"),
      ({"error": "<script>\u202e"}, "&lt;script&gt;")],
 )  # fmt: skip

@@ -218,6 +218,15 @@ def test_a_service_with_an_address_serves_pages_there(world: World) -> None:
             assert browser.get(link(world)).status_code == 303
 
 
+def test_pages_may_have_another_loopback_address(world: World) -> None:
+    with world.engine.begin() as tx:
+        knobs.put(tx, "api.page", "127.0.0.2:0", "me")
+    with running(world):
+        place = Home(world.settings.home).page_url
+        assert place and place.startswith("http://127.0.0.2:")
+        assert httpx.get(f"{place}/login").status_code == 200
+
+
 def test_there_may_be_no_pages(world: World) -> None:
     with world.engine.begin() as tx:
         knobs.put(tx, "api.page", "", "me")

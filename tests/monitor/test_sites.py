@@ -12,7 +12,7 @@ import httpx
 import pytest
 from selenium import webdriver
 from sqlalchemy import text
-from support.browsing import Browser, browser, needs_browser, pages, session
+from support.browsing import Browser, at, browser, needs_browser, pages, session
 from support.grid_rows import at_work
 from support.job_rows import watch
 from support.monitored import ODD
@@ -115,7 +115,7 @@ def test_a_decision_is_repeated_under_assumptions(seen: Seen) -> None:
 def test_knobs_are_found_by_words(seen: Seen) -> None:
     seen.go("/knobs")
     seen.find("#q").send_keys("DAYS snapshots")
-    seen.find("form button").click()
+    seen.find("#live form button").click()
     rows = seen.all("#live tbody tr")
     assert [one.get_attribute("id") for one in rows] == ["knobs-retention.snapshots_days"]
     seen.go("/knobs?changed=true")
@@ -161,7 +161,7 @@ def test_odd_texts_are_harmless(world: World, seen: Seen) -> None:
 def test_pages_ask_few_statements(world: World) -> None:
     decision = at_work(world)
     with pages(world) as address, httpx.Client(base_url=address) as door:
-        door.cookies.update(session(world, "me"))
+        door.cookies.update(at(address, session(world, "me")))
         door.get("/dogs")
         for path in PATHS:
             seen = watch(world.engine)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from psycopg.errors import DivisionByZero
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import DataError, DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 
-from jedi.taskbuffer.db.engine import at_once, prepared, time_statements, value
+from jedi.taskbuffer.db.engine import at_once, is_away, prepared, time_statements, value
 
 ECHO = prepared("""
 SELECT json_build_array(CAST(:word AS text), CAST(:number AS bigint), CAST(:words AS text[]),
@@ -86,3 +86,18 @@ def test_a_transaction_left_open_ends_with_its_connection(engine: Engine) -> Non
         assert value(tx, OPENS, {"lock": 1})[0]
     with at_once(engine) as tx:
         assert value(tx, OPENED, {"lock": 1}) == [None, 1]
+
+
+ENDS = prepared(
+    "SELECT json_build_array(CASE WHEN :ends THEN pg_terminate_backend(pg_backend_pid()) END)"
+)
+
+
+def test_a_lost_session_is_a_database_that_is_away(engine: Engine) -> None:
+    with at_once(engine) as tx:
+        assert value(tx, ENDS, {"ends": False}) == [None]
+        with pytest.raises(OperationalError) as found:
+            value(tx, ENDS, {"ends": True})
+        assert is_away(found.value)
+    with at_once(engine) as tx:
+        assert value(tx, ENDS, {"ends": False}) == [None]

@@ -1,4 +1,4 @@
-"""Agents and dogs: who works, since when, on what."""
+"""Agents and dogs: their state, their age and their present work."""
 
 from __future__ import annotations
 

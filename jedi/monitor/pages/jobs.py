@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from jedi.core.errors import BadInput
 from jedi.core.states import JOB
-from jedi.monitor.filters import query
+from jedi.monitor.filters import query, site_page
 from jedi.monitor.pages.task import ORDER, frame
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
@@ -42,7 +42,7 @@ _USER = Column("user_name", "Owner", field="user",
                link=lambda row: f"/jobs?user={quote(row['user_name'] or '', safe='')}")  # fmt: skip
 _COLUMNS = (
     Column("status", "Status", "status", field="status"),
-    Column("site", "Site", link=lambda row: f"/sites/{quote(row['site'], safe='')}", field="site"),
+    Column("site", "Site", link=lambda row: site_page(row["site"]), field="site"),
     Column("kind", "Kind", field="kind", wide=True),
     Column("attempt_nr", "Attempt", "number", field="attempt", wide=True),
     Column("priority", "Priority", "number", field="priority", wide=True),

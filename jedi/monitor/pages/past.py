@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from markupsafe import Markup
 from pydantic import Field
 
 from jedi.core import clock
 from jedi.monitor import charts
-from jedi.monitor.filters import query
+from jedi.monitor.filters import query, site_page
 from jedi.monitor.pages import task
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
@@ -25,7 +24,7 @@ EventNumber = Annotated[int, Field(ge=0, le=10_000)]
 
 _JOBS = (
     Column("status", "Status", "status"),
-    Column("site", "Site", "id", link=lambda row: f"/sites/{quote(row['site'])}"),
+    Column("site", "Site", "id", link=lambda row: site_page(row["site"])),
     Column("jobs", "Jobs", "number"),
     Column("n_inputs", "Input files", "number", wide=True),
 )

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from jedi.core.states import TASK
 from jedi.monitor import charts
-from jedi.monitor.filters import query
+from jedi.monitor.filters import query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.operations.tasks import FILE_KINDS, FILE_STATUSES, TaskId
@@ -93,7 +93,7 @@ def _charts(jedi_task_id: int, jobs: Sequence[JobsAtSite]) -> list[Any]:
         sites[one.site][one.status] += one.jobs
     largest = sorted(sites, key=lambda site: (-sites[site].total(), site))
     rows = [
-        charts.Bar(site, charts.by_status(_ordered(sites[site])), link=f"/sites/{site}")
+        charts.Bar(site, charts.by_status(_ordered(sites[site])), link=site_page(site))
         for site in largest[:SITES_SHOWN]
     ]
     rest = sum((sites[site] for site in largest[SITES_SHOWN:]), Counter())

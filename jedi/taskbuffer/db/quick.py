@@ -100,9 +100,12 @@ _GOOD = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
 
 def _good(connection: psycopg.Connection[Any], answer: PGresult) -> PGresult:
-    if answer.status not in _GOOD:
-        raise error_from_result(answer, encoding=connection.info.encoding)
-    return answer
+    if answer.status in _GOOD:
+        return answer
+    encoding = connection.info.encoding
+    if connection.closed:  # its server has ended: libpq has no SQLSTATE for that
+        raise psycopg.OperationalError(answer.get_error_message(encoding))
+    raise error_from_result(answer, encoding=encoding)
 
 
 def _dump(found: Any) -> bytes | None:

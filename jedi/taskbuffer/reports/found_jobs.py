@@ -1,5 +1,5 @@
-"""Jobs of all tasks that meet conditions, page by page: each page looks at so many jobs only, since
-no index knows who, where and in which status."""
+"""Jobs of all tasks that meet conditions, page by page. Each page reads a bounded number of ids: no
+index has users, sites and statuses together."""
 
 from __future__ import annotations
 
