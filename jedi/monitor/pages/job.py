@@ -141,7 +141,8 @@ def _times(found: Any) -> Any:
                     [charts.LaneSpan("held", one.allocated_at, one.released_at, "s0")])
         for one in found.allocations
     ]  # fmt: skip
-    begin, end = found.figures.creation_time, _last(found)
+    known = _known_times(found)
+    begin, end = min(known), max(known)
     return charts.timeline("times", "Times", lanes, begin, end) if end > begin else None
 
 
@@ -153,12 +154,12 @@ def _spans(found: Any) -> Iterator[charts.LaneSpan]:
             yield charts.LaneSpan(one.status, one.time, end, charts.look_of(one.status))
 
 
-def _last(found: Any) -> datetime:
-    """The last sign of a job."""
+def _known_times(found: Any) -> list[datetime]:
+    """The times of all signs of a job."""
     figures = found.figures
-    times: list[datetime] = [one.time for one in found.steps] + [one for one in (
-        figures.heartbeat_at, figures.end_time, figures.state_change_time) if one]  # fmt: skip
-    return max(times)
+    signs = (figures.creation_time, figures.heartbeat_at, figures.end_time,
+             figures.state_change_time)  # fmt: skip
+    return [*(one.time for one in found.steps), *filter(None, signs)]
 
 
 @page("job_log", "/jobs/{panda_id}/log", topics=("jobs",))
