@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from starlette.datastructures import State
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from jedi.api.errors import FORESEEN, answer_of, failure
 from jedi.api.observation import Observation, SeenAnswer
 from jedi.api.pages import must_be_page
 from jedi.api.routing import HttpRoute, RouteFunction, RouteTable
+
+ErrorAnswer = Callable[[Request, Exception, Any], Awaitable[Response | None]]
+"""The answer to a foreseen error; None: the database refused a statement."""
+
+
+async def _plain(request: Request, error: Exception, log: Any) -> Response | None:
+    return answer_of(request, error, log)
 
 
 class EndlessAnswers(Protocol):
@@ -31,6 +39,8 @@ class Application:
         self.streams: list[EndlessAnswers] = []
         self.pages_at: tuple[str, int] | None = None
         """The address that serves pages alone."""
+        self.answer_error: ErrorAnswer = _plain
+        """The answer to errors outside of a route's own; browsers get pages."""
         self._observation = observation
         self._log = log
 
@@ -72,7 +82,7 @@ class Application:
             response = await found.endpoint(request)
             await response(scope, receive, seen.send)
         except FORESEEN as error:
-            answer = None if seen.began else answer_of(request, error, self._log)
+            answer = None if seen.began else await self.answer_error(request, error, self._log)
             if answer is None:
                 raise
             await answer(scope, receive, seen.send)

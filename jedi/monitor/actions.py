@@ -152,7 +152,7 @@ def _changes(answer: Any) -> str:
 
 
 def _priority(answer: Any) -> str:
-    return f"Priority {answer['priority']}, for {answer['jobs']} queued jobs, too."
+    return f"Priority {answer['priority']}, also for {answer['jobs']} queued jobs."
 
 
 def _knob(answer: Any) -> str:

@@ -326,4 +326,5 @@ def _safe(found: str | Markup) -> str | Markup:
 
 
 def _tick(at: datetime, length_s: float) -> str:
-    return f"{at.astimezone(UTC):%H:%M}" if length_s < 100_000 else f"{at.astimezone(UTC):%m-%d}"
+    form = "%H:%M:%S" if length_s < 600 else "%H:%M" if length_s < 100_000 else "%m-%d"
+    return f"{at.astimezone(UTC):{form}}"

@@ -28,7 +28,7 @@ MOODS: Mapping[str, str] = {
                      "staging", "passed"), "busy"),
     **dict.fromkeys(("failed", "broken", "aborted", "exhausted", "cancelled", "closed", "offline",
                      "lost", "no", "page", "silent", "fails", "refused"), "bad"),
-    **dict.fromkeys(("pending", "throttled", "holding", "paused", "brokeroff", "asleep",
+    **dict.fromkeys(("pending", "throttled", "holding", "paused", "brokeroff",
                      "ticket", "test", "standby"), "slow"),
 }  # fmt: skip
 """The mood of a status; a page shows it by a colour and by a sign, for those who see no colours."""
@@ -51,6 +51,11 @@ def number(found: float | int | None) -> str | Markup:
     if isinstance(found, int) or float(found).is_integer():
         return f"{int(found):,}".replace(",", "\u202f")
     return f"{found:.4g}" if abs(found) < 1000 else f"{found:,.0f}".replace(",", "\u202f")
+
+
+def counted(found: int, noun: str) -> str:
+    """A number of things: `1 site`, `3 sites`."""
+    return f"{number(found)} {noun}" + ("" if found == 1 else "s")
 
 
 def size(found: float | None) -> str | Markup:
@@ -112,6 +117,10 @@ def text(found: object) -> Markup:
     """A text; a long one is cut, and its title goes on."""
     if found is None or found == "":
         return NONE
+    if isinstance(found, datetime):
+        return moment(found)
+    if isinstance(found, bool):
+        found = str(found).lower()
     if isinstance(found, (list, tuple)):
         found = ", ".join(map(str, found))
     said = clean(found)
@@ -123,6 +132,7 @@ def text(found: object) -> Markup:
 _FORMS: Mapping[str, Callable[[Any], str | Markup]] = {
     "text": text, "id": text, "reason": text, "code": text, "number": number, "bytes": size,
     "seconds": seconds, "percent": percent, "time": moment, "status": status, "bar": percent,
+    "whole": clean,
 }  # fmt: skip
 
 
@@ -145,7 +155,7 @@ def site_page(site: str) -> str:
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "clean": clean, "number": number, "bytes": size, "seconds": seconds, "moment": moment,
-    "percent": percent, "status": status, "text": text, "cell": cell, "value": value,
-    "query": query, "site_page": site_page,
+    "clean": clean, "number": number, "counted": counted, "bytes": size, "seconds": seconds,
+    "moment": moment, "percent": percent, "status": status, "text": text, "cell": cell,
+    "value": value, "query": query, "site_page": site_page,
 }  # fmt: skip

@@ -66,6 +66,7 @@ def add_monitor(app: Application, door: OperationDoor, log: Any) -> None:
     """Add the pages to an application."""
     live = LiveChanges(door, log)
     app.streams.append(live)
+    app.answer_error = error_page
     for one in PAGES.values():
         app.routes.add(HttpRoute(f"page {one.name}", "GET", one.path, _endpoint(one, door, log)))
 

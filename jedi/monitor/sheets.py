@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 ColumnKind = Literal["text", "id", "number", "bytes", "seconds", "percent", "time", "status",
-                     "reason", "code", "bar"]  # fmt: skip
+                     "reason", "code", "bar", "whole"]  # fmt: skip
 """Forms of a cell; filters.py has a function for each."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -30,7 +30,7 @@ DAY_H = 24
 PILOTS_MOST = 200
 """Pilots in the figures of a site."""
 
-WORK_FOR_JOBS = "Its jobs decide: they run, or wait for what jobs wait for."
+WORK_FOR_JOBS = "Its jobs run or wait; each job has its own reason."
 """The sentence of tasks whose jobs decide what holds them."""
 
 

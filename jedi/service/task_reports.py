@@ -48,9 +48,11 @@ class TaskPace:
 @dataclass(frozen=True, slots=True)
 class TaskReport:
     """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
+    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen.
+    `queue_name`: its work queue; None: it has none, or JEDI has removed it."""
 
     task: TaskSummary
+    queue_name: str | None
     progress: TaskPace
     jobs: list[JobsAtSite]
     failures: list[FailureCause]
@@ -69,6 +71,7 @@ def report(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) -
     chosen = [one["site"] for one in found.raw("chosen")]
     return TaskReport(
         task=task,
+        queue_name=next((one["name"] for one in found.raw("queue")), None),
         progress=_progress(task, groups, clock.now()),
         jobs=_by_site(groups),
         failures=found.rows("failures", FailureCause),

@@ -55,7 +55,7 @@ def parse_conditions(texts: Sequence[str], fields: Mapping[str, FieldKind]) -> l
 def _parse(text: str, fields: Mapping[str, FieldKind]) -> Condition | Problem:
     form = _FORM.fullmatch(text)
     if form is None:
-        rule = "is FIELD OPERATOR VALUE"
+        rule = "a condition is FIELD OPERATOR VALUE"
         return Problem("where", text, rule, f"Write status=running; fields: {', '.join(fields)}")
     name, operator, written = form.groups()
     if name not in fields:

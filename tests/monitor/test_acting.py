@@ -106,7 +106,7 @@ def test_every_action_is_done_by_clicks(world: World, seen: Browser) -> None:
         seen.go(click.page.format(task=task, job=made.jobs[0]))
         _press(seen, click)
         _fill(seen, click)
-        says(seen, f"{ACTIONS[click.name].label} 1 of 1")
+        says(seen, f"{ACTIONS[click.name].label}: 1 of 1")
         seen.find("#confirm").click()
         says(seen, "1 accepted")
         seen.find("#back").click()
@@ -152,7 +152,7 @@ def test_chosen_rows_stay_chosen_while_the_page_lives(world: World, seen: Browse
     seen.find("input[data-all]").click()
     assert "With 4 chosen tasks:" in seen.find(".number-chosen").text
     seen.find('button[formaction="/act/task.kill"]').click()
-    says(seen, "Kill 4 tasks")
+    says(seen, "Kill: 4 tasks")
     seen.find("#confirm").click()
     says(seen, "4 accepted")
     assert len(seen.all(".answers tbody tr")) == 4

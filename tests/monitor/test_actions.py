@@ -32,7 +32,7 @@ def commands(world: World) -> list[tuple[int, str]]:
 
 def test_a_confirmation_does_what_the_preview_showed(world: World, door: httpx.Client) -> None:
     page = door.get("/act/task.kill?id=1&id=2&id=99&back=/tasks")
-    assert "Kill 2 of 3 tasks" in page.text and "registered" in page.text
+    assert "Kill: 2 of 3 tasks" in page.text and "registered" in page.text
     assert "There is no task 99." in page.text
     assert commands(world) == []
     done = door.post("/act/task.kill", data=hidden(page))

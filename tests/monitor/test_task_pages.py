@@ -18,6 +18,7 @@ from support.task_rows import good, put
 
 from jedi.agent.base import World
 from jedi.monitor.pages import tasks as list_page
+from jedi.monitor.pages.task import TABS
 
 STATEMENTS_MOST = 10
 """Statements of a page, beside those that know the visitor by the token."""
@@ -133,7 +134,9 @@ def test_mistakes_in_conditions_stand_beside_the_field(world: World, reader: Rea
     assert "no field is called usr" in page
     assert 'aria-invalid="true"' in page
     assert 'value="usr=ana status=running"' in page
-    assert "no such status" in reader.read("/tasks?status=nonsense")
+    page = reader.read("/tasks?status=nonsense")
+    assert "no such status" in page
+    assert "reassigning." in page  # the last of the known ones: the list is not cut
 
 
 def test_groups_count_tasks_by_status(world: World, reader: Reader) -> None:
@@ -230,3 +233,19 @@ def test_odd_texts_are_harmless(world: World, reader: Reader) -> None:
                                    "/jobs/99/log", "/tasks/99/files"])  # fmt: skip
 def test_unknown_ids_are_not_found(reader: Reader, place: str) -> None:
     assert "There is no" in reader.read(place, 404)
+
+
+def test_an_unknown_address_is_a_page_for_browsers_alone(reader: Reader) -> None:
+    assert "<h1>Not Found</h1>" in reader.read("/nosuch", 404)
+    answer = reader.http.get("/nosuch", headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "http_404")
+
+
+def test_all_tabs_name_the_task_and_its_status(world: World, reader: Reader) -> None:
+    made = running_task(world)
+    for place, _title in TABS[:-1]:  # the past has that of its time
+        page = reader.read(f"/tasks/{made.task}{place}")
+        [heading] = re.findall("<h1>.*</h1>", page)
+        assert "running" in heading, place
+        assert re.search('<a href="/tasks" aria-current="(page|true)">', page), place
+    assert '<a href="/tasks?queue=1">user</a>' in reader.read(f"/tasks/{made.task}")

@@ -1734,9 +1734,11 @@ class TaskEvent(Value):
 @dataclass(eq=False, repr=False)
 class TaskReport(Value):
     """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen."""
+    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen.
+    `queue_name`: its work queue; None: it has none, or JEDI has removed it."""
 
     task: TaskSummary
+    queue_name: str | None
     progress: TaskPace
     jobs: list[JobsAtSite]
     failures: list[FailureCause]

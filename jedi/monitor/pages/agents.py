@@ -37,7 +37,8 @@ def agents(ask: Ask) -> View:
 def _row(one: AgentStatus) -> dict[str, Any]:
     return {
         "agent": one.agent, "state": _state(one), "processes": one.processes,
-        "memory": one.rss_kb * 1024 if one.processes else None, "items": one.items,
+        "memory": one.rss_kb * 1024 if one.processes else None,
+        "items": one.items if one.processes else None,
         "heartbeat_at": one.heartbeat_at, "last_error": one.last_error,
     }  # fmt: skip
 

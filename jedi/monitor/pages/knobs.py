@@ -17,7 +17,7 @@ _KNOBS = (
     Column("name", "Knob", "id", link=lambda row: f"/knobs/{row['name']}"),
     Column("value", "Value"),
     Column("unit", "Unit"),
-    Column("meaning", "Meaning"),
+    Column("meaning", "Meaning", "reason"),
     Column("default", "Preset's value", wide=True),
     Column("set_by", "Set by"),
     Column("set_at", "Set", "time", wide=True),

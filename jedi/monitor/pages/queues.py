@@ -20,7 +20,7 @@ TURNS = 50
 NO_QUEUE = "no queue"
 
 _QUEUES = (
-    Column("queue_name", "Queue", "id"),
+    Column("queue_name", "Queue", "id", link=lambda row: f"/tasks?queue={row['queue_id']}"),
     Column("status", "Status", "status"),
     Column("vo", "VO", wide=True),
     Column("queue_type", "Label"),
@@ -119,8 +119,8 @@ def _queue(one: Any, held: Sequence[HeldTasks]) -> dict[str, Any]:
         holds[row.hold or "jobs"] += row.tasks
     caps = one.caps or {}
     return {
-        **{name: getattr(one, name) for name in ("queue_name", "status", "vo", "queue_type",
-                                                 "queue_order")},
+        **{name: getattr(one, name) for name in ("queue_id", "queue_name", "status", "vo",
+                                                 "queue_type", "queue_order")},
         "criteria": _criteria(one), "caps": ", ".join(f"{name} {n}" for name, n in caps.items()),
         "tasks": sum(row.tasks for row in mine),
         "waits": ", ".join(f"{hold} {n}" for hold, n in holds.most_common(4)),

@@ -56,7 +56,7 @@ _PILOTS = (
 _ATTRIBUTES = (
     Column("name", "Attribute", "id"),
     Column("value", "Value"),
-    Column("meaning", "Meaning", wide=True),
+    Column("meaning", "Meaning", "reason", wide=True),
 )
 _HISTORY = (
     Column("modificationtime", "Time", "time"),

@@ -134,7 +134,7 @@ def events_sheet(events: Sequence[TaskEvent], more: str | None) -> Sheet:
     rows = [
         {"key": f"{one.kind}-{one.number or ''}-{one.time.timestamp():.6f}", "time": one.time,
          "what": _what(one), "kind": one.kind, "number": one.number, "by": _by(one),
-         "why": ". ".join(part for part in (_code(one), one.sentence) if part)}
+         "why": ". ".join(dict.fromkeys(part for part in (_code(one), one.sentence) if part))}
         for one in events
     ]  # fmt: skip
     return Sheet("events", "Events", columns, rows, "key", more, empty="Nothing has happened yet.")
@@ -183,7 +183,7 @@ def relatives_sheet(family: Sequence[Relative]) -> Sheet:
         for one in family
     ]  # fmt: skip
     return Sheet("family", "Family", columns, rows, "key",
-                 empty="No other task waits for it, or is waited for.")  # fmt: skip
+                 empty="It waits for no other task, and no other task waits for it.")  # fmt: skip
 
 
 def datasets_sheet(datasets: Sequence[DatasetSummary]) -> Sheet:
@@ -298,7 +298,7 @@ def events(ask: Ask, jedi_task_id: TaskId) -> View:
         Column("kind", "Kind"), Column("status", "Status", "status"), Column("site", "Site"),
         Column("jobset_id", "Job set", "id", wide=True), *counts,
     ), found.consumers, "panda_id")  # fmt: skip
-    facts = {**frame(jedi_task_id, "/events"), "found": found}
+    facts = {**glance(ask, jedi_task_id, "/events"), "found": found}
     return View(f"Events of task {jedi_task_id}", facts, (statuses, by_file, consumers))
 
 
@@ -309,6 +309,7 @@ def parameters(ask: Ask, jedi_task_id: TaskId) -> View:
     rows = [{"name": name, "value": json.dumps(value, ensure_ascii=False, default=str)}
             for name, value in sorted(found.items())]  # fmt: skip
     sheet = Sheet("parameters", "Parameters", (Column("name", "Key", "code"),
-                  Column("value", "Value", "code")), rows, "name",
+                  Column("value", "Value", "whole")), rows, "name",
                   empty="Its parameters are not kept.")  # fmt: skip
-    return View(f"Parameters of task {jedi_task_id}", frame(jedi_task_id, "/parameters"), (sheet,))
+    facts = glance(ask, jedi_task_id, "/parameters")
+    return View(f"Parameters of task {jedi_task_id}", facts, (sheet,))

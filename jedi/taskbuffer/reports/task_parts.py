@@ -135,17 +135,22 @@ def family(tx: Connection, jedi_task_id: int) -> list[Relative]:
     return rows_of(Relative, tx.execute(_FAMILY, values))
 
 
+_QUEUE = """
+SELECT q.queue_name AS name FROM jedi_tasks t JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
+WHERE t.jeditaskid = :task
+"""
 _PARTS = text(together({
     "groups": job_groups.OF_TASK, "chosen": job_groups.CHOSEN,
     "failures": job_listings.FAILURES, "events": _EVENTS, "family": _RELATIVES,
     "datasets": listings.DATASETS, "measured": listings.MEASURED,
+    "queue": _QUEUE,
 }))  # fmt: skip
 
 
 def parts(tx: Connection, jedi_task_id: int, events_most: int) -> Parts:
     """The lists `groups` (JobGroup), `chosen` (the sites that brokers chose), `failures`
-    (FailureCause), `events` (TaskEvent), `family` (Relative), `datasets` (DatasetSummary) and
-    `measured` (JobMetric) of a task."""
+    (FailureCause), `events` (TaskEvent), `family` (Relative), `datasets` (DatasetSummary),
+    `measured` (JobMetric) and `queue` (the name of the work queue) of a task."""
     values = {"task": jedi_task_id, "before": None, "most": events_most,
               "relatives": RELATIVES_MOST}  # fmt: skip
     return read_parts(tx, _PARTS, values)
