@@ -19,7 +19,7 @@ CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NAMES = {"code", "reason_code", "error_code"}
 OTHER_CODES = ("api", "cli", "client", "demo", "service", "standalone", "core", "agent/registry",
                "watchdog/kennel", "brokerage/filters", "brokerage/nucleus",
-               "brokerage/task", "simulator", "eventservice/jumbo")  # fmt: skip
+               "brokerage/task", "simulator", "eventservice/jumbo", "monitor")  # fmt: skip
 """Where codes are no reasons: refusals that are answers to people and that no row remembers; and
 why a site does not fit, or a task has no jumbo jobs: vocabularies of their own, with sentences."""
 ONLY_TOLD = {

@@ -11,7 +11,6 @@ OTHER = {"jeditaskid", "pandaid", "jeditask_id", "jedi_taskid"}
 WIRE = {
     "jedi/service/panda_pilots.py": 5,
     "jedi/service/pilots.py": 3,
-    "jedi/simulator/pilots.py": 2,
     "jedi/spec/jobs/wire.py": 1,
     "jedi/taskbuffer/jobs/dispatch.py": 7,
 }
