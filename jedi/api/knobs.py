@@ -34,6 +34,11 @@ class CurrentKnobs:
             self._reading = asyncio.create_task(self._read())
         return self._knobs
 
+    @property
+    def latest(self) -> Knobs:
+        """The knobs as they were last read, for threads."""
+        return self._knobs
+
     async def _read(self) -> None:
         try:
             self._knobs = await to_thread.run_sync(self._load, limiter=self._thread)

@@ -95,7 +95,7 @@ class OperationDoor:
         request's Idempotency-Key. For threads."""
         operation = TABLE[name]
         arguments = checked(operation, given)
-        origin = request_origin(request, operation, self.knobs().api.proxies, key)
+        origin = request_origin(request, operation, self.knobs.latest.api.proxies, key)
         return _perform(operation, self.here, caller, origin, request, arguments)
 
     @contextmanager

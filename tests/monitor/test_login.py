@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -81,9 +81,18 @@ def test_jedi_open_prints_a_link(
     assert stranger.get(done.stdout.strip()).headers["location"] == "/tasks/1"
 
 
-def test_a_link_holds_for_a_minute(world: World, stranger: httpx.Client) -> None:
+@pytest.fixture
+def later() -> Iterator[Callable[[timedelta], None]]:
+    """Turns the clock forward."""
+    yield lambda wait: clock.turn_to(clock.now() + wait)
+    clock.turn_to(None)
+
+
+def test_a_link_holds_for_a_minute(
+    world: World, stranger: httpx.Client, later: Callable[[timedelta], None]
+) -> None:
     url = link(world)
-    clock.turn_to(clock.now() + timedelta(seconds=LINK_S + 1))
+    later(timedelta(seconds=LINK_S + 1))
     assert stranger.get(url).status_code == 403
     assert tokens(world, caller()) == []
 
@@ -142,9 +151,11 @@ def test_signing_out_ends_the_session(world: World, stranger: httpx.Client) -> N
     assert stranger.get("/tasks").status_code == 303
 
 
-def test_an_expired_session_ends(world: World, stranger: httpx.Client) -> None:
+def test_an_expired_session_ends(
+    world: World, stranger: httpx.Client, later: Callable[[timedelta], None]
+) -> None:
     stranger.get(link(world))
-    clock.turn_to(clock.now() + timedelta(hours=12, seconds=1))
+    later(timedelta(hours=12, seconds=1))
     assert stranger.get("/tasks").status_code == 303
     assert stranger.get("/live").status_code == 401
 
