@@ -113,7 +113,7 @@ def record(tx: Connection, decision_id: int) -> DecisionRecord:
 def _reasons(one: why_facts.RefusedSite) -> tuple[CriterionFigures, ...]:
     return tuple(
         CriterionFigures(code, observed, limit, found.unit if found else "",
-                         _in_words(code, observed, limit), found.lasting if found else True)
+                         _shown(code, observed, limit), found.lasting if found else True)
         for code, observed, limit in zip(one.codes, one.observed, one.limits, strict=True)
         for found in (FILTERS.get(code),)
     )  # fmt: skip
@@ -122,7 +122,7 @@ def _reasons(one: why_facts.RefusedSite) -> tuple[CriterionFigures, ...]:
 def _at(site: str, one: RefusalsAtSite) -> CountedRefusals:
     found = FILTERS.get(one.code)
     return CountedRefusals(site, one.code, one.refusals, one.only,
-                           _in_words(one.code, one.observed, one.lim), found.remedy if found else "",
+                           _shown(one.code, one.observed, one.lim), found.remedy if found else "",
                            one.latest, one.decision_id)  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def _counted(site: str, code: str, refusals: int) -> CountedRefusals:
     )
 
 
-def _in_words(code: str, observed: float | None, limit: float | None) -> str:
+def _shown(code: str, observed: float | None, limit: float | None) -> str:
     found = FILTERS.get(code)
     figures = (inf if one is None else one for one in (observed, limit))
     return (
