@@ -44,4 +44,7 @@ def test_links_lead_to_the_service_and_nothing_acts() -> None:
         '<a href="https://jedi.example/tasks/1" target="_blank" rel="noopener">t</a><a>j</a>'
         '<svg viewBox="0 0 1 1"><rect class="f-good" width="1"></rect></svg>end</div>'
     )
-    assert "<a>t</a>" in fitted(page, "/run/jedi.sock")
+    leading = '<nav><ul><li>Files</li></ul></nav><p class="actions"><a href="/act">Kill</a></p>'
+    shown = fitted(leading + page, "/run/jedi.sock")
+    assert "<a>t</a>" in shown and "Files" not in shown and "Kill" not in shown
+    assert "Files" in fitted(leading, "https://jedi.example")

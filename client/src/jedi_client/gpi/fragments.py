@@ -47,6 +47,11 @@ def fitted(html: str, host: str) -> str:
     return f"{STYLE}<div class='jedi-page'>{''.join(fitting.parts)}</div>"
 
 
+def _leads_on(tag: str, kinds: str | None) -> bool:
+    """The element is of use by its links alone."""
+    return tag == "nav" or (tag == "p" and "actions" in (kinds or "").split())
+
+
 class _Fitting(HTMLParser):
     """Copies a part of a page, without what a notebook can't use."""
 
@@ -57,7 +62,7 @@ class _Fitting(HTMLParser):
         self._without: list[str] = []  # open elements that are left out
 
     def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        if tag in _LEFT_OUT:
+        if tag in _LEFT_OUT or (not self._host and _leads_on(tag, dict(attrs).get("class"))):
             self._without.append(tag)
         if not self._without and tag not in _DROPPED:
             self.parts.append(f"<{tag}{''.join(self._attribute(*one) for one in attrs)}>")
