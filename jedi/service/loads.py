@@ -21,8 +21,9 @@ from jedi.service.queues import ShareSummary
 from jedi.service.refused import RefusalReport
 from jedi.service.status import AgentStatus
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.reports import gauges, loads, overview
-from jedi.taskbuffer.reports.loads import QueueFlow, ReachedJobs, SiteFacts, SitePilot
+from jedi.taskbuffer.reports import loads, overview
+from jedi.taskbuffer.reports.gauges import WaitingCount
+from jedi.taskbuffer.reports.loads import QueueFlow, ReachedJobs, SiteFacts, SitePilot, TaskCount
 from jedi.taskbuffer.reports.overview import SiteStatusJobs
 from jedi.taskbuffer.reports.refused import ReadDecisions, RefusalsAtSite
 
@@ -61,16 +62,17 @@ class SiteFigures:
 
 
 def figures(tx: Connection) -> SystemFigures:
-    """Return the figures of the whole system, by eight statements."""
+    """Return the figures of the whole system, by four statements."""
     values = knobs.load(tx)
     agents = status.agent_states(tx, values)
-    counts = loads.tasks(tx, ended=True)
-    by_site = overview.jobs_by_site(tx)
-    reached = loads.reached(tx, DAY_H)
-    sites = _sites(loads.sites(tx), by_site, reached)
+    read = loads.of_system(tx, DAY_H)
+    counts, by_site = read.rows("tasks", TaskCount), read.rows("jobs", SiteStatusJobs)
+    reached = read.rows("reached", ReachedJobs)
+    sites = _sites(read.rows("facts", SiteFacts), by_site, reached)
     held = [_held(one) for one in counts if one.status not in states.TASK.final]
     rates = _rates(reached)
-    facts = alerts.Facts(clock.now(), agents, gauges.waiting(tx), rates, sites, held)
+    waiting = read.rows("waiting", WaitingCount)
+    facts = alerts.Facts(clock.now(), agents, waiting, rates, sites, held)
     return SystemFigures(
         agents, _total((one.status, one.tasks) for one in counts),
         _total((one.status, one.jobs) for one in by_site), held, sites, rates,
@@ -91,7 +93,7 @@ def rates(tx: Connection, hours: int, site: str | None) -> list[HourlyJobs]:
 
 def held_tasks(tx: Connection) -> list[HeldTasks]:
     """Return the live tasks by work queue, status and reason."""
-    return [_held(one) for one in loads.tasks(tx, ended=False)]
+    return [_held(one) for one in loads.live_tasks(tx)]
 
 
 def flow(tx: Connection) -> list[QueueFlow]:
@@ -144,7 +146,7 @@ def _rates(reached: Sequence[ReachedJobs]) -> list[HourlyJobs]:
     return [HourlyJobs(hour, jobs) for hour, jobs in sorted(found.items())]
 
 
-def _held(one: loads.TaskCount) -> HeldTasks:
+def _held(one: TaskCount) -> HeldTasks:
     hold = hold_of(one.status, one.reason)
     return HeldTasks(one.queue_name, one.status, one.reason, hold, HOLDS.get(hold, WORK_FOR_JOBS),
                      one.tasks, one.since)  # fmt: skip

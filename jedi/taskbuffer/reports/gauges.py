@@ -49,7 +49,7 @@ class ReachedCount(NamedTuple):
     jobs: int
 
 
-_WAITING = text("""
+WAITING = """
 SELECT 'commands' AS queue, count(*) AS depth, coalesce(extract(epoch FROM
   jedi_now() - min(creationtime)), 0)::float8 AS oldest_s
 FROM jedi_commands WHERE acknowledged_at IS NULL
@@ -60,7 +60,8 @@ UNION ALL
 SELECT 'statistics', count(*),
   coalesce(extract(epoch FROM jedi_now() - min(modificationtime)), 0)::float8
 FROM job_stats_delta
-""")
+"""
+_WAITING = text(WAITING)
 
 
 class WaitingCount(NamedTuple):

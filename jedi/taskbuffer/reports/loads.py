@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_QUEUED, TASK_FINAL, listed
 from jedi.taskbuffer.db.together import Parts, read_parts, together
-from jedi.taskbuffer.reports import overview, refused
+from jedi.taskbuffer.reports import gauges, overview, refused
 
 HOURLY = ("running", "finished", "failed", "closed", "cancelled")
 """The statuses of jobs that rates count: starts, and every kind of end."""
@@ -144,7 +144,7 @@ def flow(tx: Connection) -> list[QueueFlow]:
     return rows_of(QueueFlow, tx.execute(_FLOW))
 
 
-_TASKS = text(f"""
+_COUNTS = f"""
 SELECT coalesce(q.queue_name, '') AS queue_name, t.status, coalesce(t.reason_code, '') AS reason,
   t.tasks, t.since
 FROM (
@@ -155,7 +155,8 @@ FROM (
     AND status IN ({TASK_FINAL}) GROUP BY status) t
   LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
 ORDER BY t.status, t.tasks DESC, 1, 3
-""")
+"""
+_TASKS = text(_COUNTS)
 
 
 class TaskCount(NamedTuple):
@@ -169,7 +170,18 @@ class TaskCount(NamedTuple):
     since: datetime | None
 
 
-def tasks(tx: Connection, *, ended: bool) -> list[TaskCount]:
-    """Live tasks by work queue, status and reason; `ended`: also those that have ended, by
-    status."""
-    return rows_of(TaskCount, tx.execute(_TASKS, {"ended": ended}))
+def live_tasks(tx: Connection) -> list[TaskCount]:
+    """Live tasks by work queue, status and reason."""
+    return rows_of(TaskCount, tx.execute(_TASKS, {"ended": False}))
+
+
+_SYSTEM = text(together({
+    "tasks": _COUNTS, "jobs": overview.JOBS_BY_SITE, "reached": _REACHED, "facts": _FACTS,
+    "waiting": gauges.WAITING,
+}))  # fmt: skip
+
+
+def of_system(tx: Connection, hours: int) -> Parts:
+    """The lists `tasks` (TaskCount, also ended ones by status), `jobs` (SiteStatusJobs), `reached`
+    (ReachedJobs), `facts` (SiteFacts) and `waiting` (WaitingCount)."""
+    return read_parts(tx, _SYSTEM, {"ended": True, "hours": hours, "site": None})

@@ -26,7 +26,7 @@ Index("jedi_datasets_unprocessed_ix", datasets.c.jedi_task_id,
 Index("jedi_tasks_children_ix", tasks.c.parent_tid,
       postgresql_where=text("parent_tid <> jeditaskid "
                             f"AND status NOT IN ({TASK_FINAL})"))  # fmt: skip
-# loads.tasks: counts of live tasks by reason, without a look at the tasks
+# loads.live_tasks: counts of live tasks by reason, without a look at the tasks
 Index("jedi_tasks_reason_ix", tasks.c.status, tasks.c.reason_code, tasks.c.workqueue_id,
       tasks.c.state_change_time,
       postgresql_where=text(f"status NOT IN ({TASK_FINAL})"))  # fmt: skip
