@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from jedi.core import states
 from jedi.taskbuffer.reports.job_groups import JobGroup
+from jedi.taskbuffer.reports.listings import TaskSummary
 
 _Figure = TypeVar("_Figure", int, float)
 _FORESEEN_KINDS = ("normal", "scout")
@@ -31,6 +33,12 @@ def counts(groups: Iterable[JobGroup]) -> dict[str, int]:
     for group in groups:
         found[group.status] += group.jobs
     return dict(sorted(found.items()))
+
+
+def counted(task: TaskSummary, jobs: Mapping[str, int]) -> TaskSummary:
+    """A task with the numbers of its live jobs; `jobs`: its jobs by status."""
+    waiting = sum(jobs.get(name, 0) for name in states.JOB_QUEUED)
+    return replace(task, n_jobs_running=jobs.get("running", 0), n_jobs_waiting=waiting)
 
 
 def forecasts(groups: Iterable[JobGroup], chosen: Callable[[], Sequence[str]]) -> list[Forecast]:

@@ -10,16 +10,19 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from jedi.core import clock
-from jedi.service import job_figures, tasks
+from jedi.core.knobs import Knobs
+from jedi.service import job_figures, tasks, why
 from jedi.service.job_figures import Forecast
+from jedi.service.why import TaskHold
 from jedi.spec.conditions import parse_conditions
-from jedi.taskbuffer.reports import task_groups, task_parts
+from jedi.taskbuffer.reports import job_listings, task_groups, task_parts
 from jedi.taskbuffer.reports.conditions import TASK_FIELDS, kinds
 from jedi.taskbuffer.reports.job_groups import JobGroup
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary, JobMetric, TaskSummary
 from jedi.taskbuffer.reports.task_groups import COUNTED_MOST, GroupCount
 from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent
+from jedi.taskbuffer.reports.why_facts import TaskFacts
 
 RECENT_S = 3600.0
 """The pace of a task is that of its jobs that ended within so many seconds."""
@@ -47,11 +50,13 @@ class TaskPace:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen.
-    `queue_name`: its work queue; None: it has none, or JEDI has removed it."""
+    """A task with the reason that holds it, its pace, its jobs by site and status, causes of
+    failures, the newest events, its family, its datasets, the figures that scouts measured, and
+    figures of its jobs as foreseen. `queue_name`: its work queue; None: it has none, or JEDI has
+    removed it."""
 
     task: TaskSummary
+    why: TaskHold
     queue_name: str | None
     progress: TaskPace
     jobs: list[JobsAtSite]
@@ -63,18 +68,24 @@ class TaskReport:
     forecasts: list[Forecast]
 
 
-def report(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) -> TaskReport:
-    """The report of a task, by two statements. NotFound."""
+def report(tx: Connection, jedi_task_id: int, settings: Knobs, events_most: int) -> TaskReport:
+    """The report of a task, by three statements, and one more if jobs have failed. Each of its live
+    jobs is read once, failed ones twice. NotFound."""
+    unit_s = settings.throttle.unit_s
     task = tasks.get(tx, jedi_task_id, unit_s=unit_s)
-    found = task_parts.parts(tx, jedi_task_id, events_most)
+    found = task_parts.parts(tx, jedi_task_id, unit_s, events_most)
+    [facts] = found.rows("facts", TaskFacts)
     groups = found.rows("groups", JobGroup)
     chosen = [one["site"] for one in found.raw("chosen")]
+    jobs = job_figures.counts(groups)
+    failed = bool(jobs.get("failed"))
     return TaskReport(
-        task=task,
+        task=job_figures.counted(task, jobs),
+        why=why.why_of(tx, facts, settings),
         queue_name=next((one["name"] for one in found.raw("queue")), None),
         progress=_progress(task, groups, clock.now()),
         jobs=_by_site(groups),
-        failures=found.rows("failures", FailureCause),
+        failures=job_listings.failures(tx, jedi_task_id) if failed else [],
         events=found.rows("events", TaskEvent),
         family=found.rows("family", Relative),
         datasets=found.rows("datasets", DatasetSummary),

@@ -5,7 +5,7 @@ because its imports take half a second.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -98,28 +98,28 @@ def find(
     after: int | None = None,
     where: Sequence[str] = (),
     limit: int = MOST_ROWS,
+    jobs: bool = True,
     unit_s: float | None = None,
 ) -> list[TaskSummary]:
     """Return tasks, newest first. `*` in a name matches anything; `begins`: digits with which ids
     begin; `before`: only smaller ids; `after`: those that follow this id; `where`: conditions
-    (spec/conditions.py); `unit_s`: the knob throttle.unit_s, if it is known. BadInput."""
+    (spec/conditions.py); `jobs`: their live jobs are counted; `unit_s`: the knob throttle.unit_s,
+    if it is known. BadInput."""
     conditions = parse_conditions(where, kinds(TASK_FIELDS))
     if unit_s is None:
         unit_s = knobs.load(tx)["throttle.unit_s"]
     return listings.tasks(tx, limit, user_name, name, statuses, ids, begins, before, conditions,
-                          after=after, unit_s=unit_s)  # fmt: skip
+                          after=after, jobs=jobs, unit_s=unit_s)  # fmt: skip
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
     """A task in detail; NotFound if there is none. Each of its live jobs is read once, failed ones
     twice."""
-    task = listings.task(tx, jedi_task_id, knobs.load(tx)["throttle.unit_s"])
-    if task is None:
-        raise _not_found(jedi_task_id)
+    task = get(tx, jedi_task_id)
     groups = job_groups.of_task(tx, jedi_task_id)
     jobs = job_figures.counts(groups)
     return TaskDetails(
-        task=replace(task, n_jobs_running=jobs.get("running", 0)),
+        task=job_figures.counted(task, jobs),
         pgi=None if jobs else listings.pgi_state(tx, jedi_task_id),
         measured=listings.measured(tx, jedi_task_id),
         datasets=listings.datasets(tx, jedi_task_id),
@@ -133,10 +133,13 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
 
 
 def get(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> TaskSummary:
-    """A task at a glance; NotFound if there is none."""
-    for task in find(tx, ids=[jedi_task_id], unit_s=unit_s):
-        return task
-    raise _not_found(jedi_task_id)
+    """A task at a glance; its live jobs are not counted (job_figures.counted). NotFound."""
+    if unit_s is None:
+        unit_s = knobs.load(tx)["throttle.unit_s"]
+    found = listings.task(tx, jedi_task_id, unit_s)
+    if found is None:
+        raise _not_found(jedi_task_id)
+    return found
 
 
 def must_exist(tx: Connection, jedi_task_id: int) -> None:

@@ -25,10 +25,14 @@ class Watched:
     settled: bool
 
 
-def look(tx: Connection, ids: Sequence[int], *, unit_s: float | None = None) -> list[Watched]:
+def look(
+    tx: Connection, ids: Sequence[int], *, jobs: bool = True, unit_s: float | None = None
+) -> list[Watched]:
     """Tasks in the order asked for; NotFound names those that there are not. A task of which
-    something was asked just now (a retry) is not settled, whatever its status."""
-    found = {task.jedi_task_id: task for task in tasks.find(tx, ids=ids, unit_s=unit_s)}
+    something was asked just now (a retry) is not settled, whatever its status. `jobs`: their live
+    jobs are counted."""
+    listed = tasks.find(tx, ids=ids, jobs=jobs, unit_s=unit_s)
+    found = {task.jedi_task_id: task for task in listed}
     if missing := [str(i) for i in ids if i not in found]:
         raise NotFound(f"There is no task {', '.join(missing)}.", jedi_task_ids=missing)
     asked = commands.next_commands(tx, ids)

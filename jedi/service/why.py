@@ -97,6 +97,12 @@ def why(tx: Connection, jedi_task_id: int, settings: Knobs | None = None) -> Tas
     row = why_facts.facts(tx, jedi_task_id, settings.throttle.unit_s)
     if row is None:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
+    return why_of(tx, row, settings)
+
+
+def why_of(tx: Connection, row: TaskFacts, settings: Knobs) -> TaskHold:
+    """Return the reason that holds a task with these facts."""
+    jedi_task_id = row.jedi_task_id
     code, detail, found = _hold(tx, row, settings)
     behind = why_facts.background(tx, jedi_task_id)
     if code != "ended" and (jumbo := behind.jumbo):
@@ -197,7 +203,7 @@ def _jobs(row: TaskFacts, settings: Knobs) -> HoldFacts:
     if row.activated:
         fresh = timedelta(seconds=settings.broker.pilot_fresh_s)
         seen = row.last_pilot is not None and row.now - row.last_pilot < fresh
-        where = ", ".join(row.sites)
+        where = ", ".join(row.sites or ())
         found |= {"sites": row.sites, "last_pilot": row.last_pilot, "too_large": row.too_large}
         sentences = [f"{row.activated} jobs wait at {where}.", *_too_large(row, settings)]
         detail = " ".join([*sentences, *(row.troubles or ())])

@@ -56,11 +56,11 @@ def test_figures_of_a_grid_at_work(grid: World) -> None:
     assert {one.queue_name for one in found.shares} >= {"user"}
 
 
-def test_figures_take_eight_statements(grid: World) -> None:
+def test_figures_take_four_statements(grid: World) -> None:
     with grid.engine.begin() as tx:
         seen = watch(grid.engine)
         loads.figures(tx)
-    assert len([one for one in seen if "SELECT" in one]) == 8
+    assert len([one for one in seen if "SELECT" in one]) == 4
 
 
 def test_rates_of_one_site(grid: World) -> None:

@@ -412,8 +412,7 @@ def test_failures_by_cause(world: World, submit: Submit) -> None:
         "INSERT INTO {} (pandaid, jeditaskid, taskid, originpandaid, unit_nr, attemptnr, status, "
         "site, priority, cores, memory_mb, walltime_s, disk_mb, exit_code, error_source, "
         "error_code, error_diag, postprocessed_at) SELECT n, :task, :task, n, n, 1, :status, "
-        "'SITE_A', 1, 1, 0, 0, 0, :exit, 'payload', :code, 'diag ' || n, "
-        "CASE :status WHEN 'finished' THEN jedi_now() END "
+        "'SITE_A', 1, 1, 0, 0, 0, :exit, 'payload', :code, 'diag ' || n, jedi_now() "
         "FROM generate_series(CAST(:first AS int), :last) n"
     )
     with world.engine.begin() as tx:

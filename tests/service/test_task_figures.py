@@ -97,4 +97,4 @@ def test_a_look_reads_each_job_once(engine: Engine) -> None:
     ):
         plan = plan_of(engine, statement, **values)
         reads = [one for one in nodes(plan) if one.get("Relation Name") == _LIVE]
-        assert [one["Actual Rows"] * one["Actual Loops"] for one in reads] == [39]
+        assert sum(one["Actual Rows"] * one["Actual Loops"] for one in reads) == 39

@@ -1694,6 +1694,24 @@ class Changed(Value):
 
 
 @dataclass(eq=False, repr=False)
+class TaskHold(Value):
+    """The reason that holds a task (a code of core/holds.py), its start, and the next try.
+    `sentence` is the code in words, `detail` the case in words, `facts` the case in figures;
+    `remedy`: what helps, if it does not pass by itself."""
+
+    jedi_task_id: int
+    status: str
+    code: str
+    sentence: str
+    detail: str
+    since: datetime | None
+    next_try: datetime | None
+    facts: dict[str, Any] | None = None
+    brokerage: BrokerOutcome | None = None
+    remedy: str | None = None
+
+
+@dataclass(eq=False, repr=False)
 class TaskPace(Value):
     """The pace of a task: jobs that finished within the last hour, jobs in an hour at that rate,
     and the time at which its input will be done at that rate (None: no job finished lately, or
@@ -1733,11 +1751,12 @@ class TaskEvent(Value):
 
 @dataclass(eq=False, repr=False)
 class TaskReport(Value):
-    """A task with its pace, its jobs by site and status, causes of failures, the newest events, its
-    family, its datasets, the figures that scouts measured, and figures of its jobs as foreseen.
-    `queue_name`: its work queue; None: it has none, or JEDI has removed it."""
+    """A task with the reason that holds it, its pace, its jobs by site and status, causes of
+    failures, the newest events, its family, its datasets, the figures that scouts measured, and
+    figures of its jobs as foreseen. `queue_name`: its work queue; None: it has none, or JEDI has removed it."""
 
     task: TaskSummary
+    why: TaskHold
     queue_name: str | None
     progress: TaskPace
     jobs: list[JobsAtSite]
@@ -1762,24 +1781,6 @@ class UnitOutput(Value):
     lfn: str
     size: int | None
     adler32: str | None
-
-
-@dataclass(eq=False, repr=False)
-class TaskHold(Value):
-    """The reason that holds a task (a code of core/holds.py), its start, and the next try.
-    `sentence` is the code in words, `detail` the case in words, `facts` the case in figures;
-    `remedy`: what helps, if it does not pass by itself."""
-
-    jedi_task_id: int
-    status: str
-    code: str
-    sentence: str
-    detail: str
-    since: datetime | None
-    next_try: datetime | None
-    facts: dict[str, Any] | None = None
-    brokerage: BrokerOutcome | None = None
-    remedy: str | None = None
 
 
 @dataclass(eq=False, repr=False)

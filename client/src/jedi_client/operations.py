@@ -850,12 +850,13 @@ class Client(Transport):
         self,
         *,
         jedi_task_ids: list[int],
+        jobs: bool = True,
     ) -> list[Watched]:
-        """Show tasks at a glance, and whether the wait for each is over."""
+        """Show tasks at a glance, and whether the wait for each is over; without `jobs`, their live jobs are not counted."""
         return self.call(
             "GET", "/v1/tasks/look",
             {},
-            {"jedi_task_ids": jedi_task_ids},
+            {"jedi_task_ids": jedi_task_ids, "jobs": jobs},
             list[Watched],
         )
 
@@ -1895,7 +1896,7 @@ class Client(Transport):
         *,
         events: int = 15,
     ) -> TaskReport:
-        """Show a task with its pace and the time at which it will be done, its jobs by site and status, causes of failures, its newest events, its family, its datasets."""
+        """Show a task with the reason that holds it, its pace and the time at which it will be done, its jobs by site and status, causes of failures, its newest events, its family, its datasets."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/report",
             {"jedi_task_id": jedi_task_id},

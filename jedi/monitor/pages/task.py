@@ -48,7 +48,7 @@ def frame(jedi_task_id: int, tab: str, task: Any = None) -> dict[str, Any]:
 
 def glance(ask: Ask, jedi_task_id: int, tab: str) -> dict[str, Any]:
     """The frame of a page that knows the task's id alone. NotFound."""
-    [found] = ask("task.look", jedi_task_ids=[jedi_task_id])
+    [found] = ask("task.look", jedi_task_ids=[jedi_task_id], jobs=False)
     return frame(jedi_task_id, tab, found.task)
 
 
@@ -56,15 +56,14 @@ def glance(ask: Ask, jedi_task_id: int, tab: str) -> dict[str, Any]:
 def task(ask: Ask, jedi_task_id: TaskId) -> View:
     """A task: status and the reason for it, progress, jobs, errors, last events."""
     found = ask("task.report", jedi_task_id=jedi_task_id, events=EVENTS_SHOWN)
-    why = ask("task.why", jedi_task_id=jedi_task_id)
     sheets = (
         events_sheet(found.events, None),
-        _refusals(why),
+        _refusals(found.why),
         relatives_sheet([one for one in found.family if one.relation != "namesake"]),
         datasets_sheet(found.datasets),
     )
     facts = {
-        **frame(jedi_task_id, "", found.task), "why": why, "report": found,
+        **frame(jedi_task_id, "", found.task), "why": found.why, "report": found,
         "over": found.task.status in TASK.final,
         "charts": _charts(jedi_task_id, found.jobs), "n_jobs": sum(one.jobs for one in found.jobs),
         "errors": [(one, jobs_of(jedi_task_id, one)) for one in found.failures],

@@ -36,9 +36,9 @@ def groups(
 
 @operation("task.report", "GET", "/v1/tasks/{jedi_task_id}/report", ANYBODY)
 def report(call: Call, jedi_task_id: TaskId, events: EventsMost = 15) -> TaskReport:
-    """Show a task with its pace and the time at which it will be done, its jobs by site and status,
-    causes of failures, its newest events, its family, its datasets."""
-    return task_reports.report(call.tx, jedi_task_id, call.knobs.throttle.unit_s, events)
+    """Show a task with the reason that holds it, its pace and the time at which it will be done,
+    its jobs by site and status, causes of failures, its newest events, its family, its datasets."""
+    return task_reports.report(call.tx, jedi_task_id, call.knobs, events)
 
 
 @operation("task.timeline", "GET", "/v1/tasks/{jedi_task_id}/timeline", ANYBODY)

@@ -164,9 +164,11 @@ def schema(call: Call) -> dict[str, Any]:
 
 
 @operation("task.look", "GET", "/v1/tasks/look", ANYBODY)
-def look(call: Call, jedi_task_ids: IdsInQuery) -> list[waiting.Watched]:
-    """Show tasks at a glance, and whether the wait for each is over."""
-    return waiting.look(call.tx, jedi_task_ids, unit_s=call.knobs.throttle.unit_s)
+def look(call: Call, jedi_task_ids: IdsInQuery, jobs: bool = True) -> list[waiting.Watched]:
+    """Show tasks at a glance, and whether the wait for each is over; without `jobs`, their live
+    jobs are not counted."""
+    unit_s = call.knobs.throttle.unit_s
+    return waiting.look(call.tx, jedi_task_ids, jobs=jobs, unit_s=unit_s)
 
 
 @operation("task.watch", "GET", "/v1/tasks/watch", ANYBODY)

@@ -19,10 +19,10 @@ class PartRow(NamedTuple):
     row: dict[str, Any]
 
 
-def together(parts: Mapping[str, str]) -> str:
+def together(parts: Mapping[str, str], shared: str = "") -> str:
     """A statement that reads all lists, each of them in its own order. Values that they share have
-    the same names in all."""
-    return " UNION ALL ".join(
+    the same names in all; `shared`: a WITH clause for all lists."""
+    return f"{shared} " + " UNION ALL ".join(
         f"(SELECT '{name}' AS part, to_jsonb(r) AS row FROM ({statement}) r)"
         for name, statement in parts.items()
     )

@@ -13,21 +13,38 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 
+ALIKE = """
+WITH alike AS (
+  SELECT kind, status, site, attemptnr = 1 AS is_first, hold_kind, cores, memory_mb, disk_mb,
+    count(*) AS jobs, max(walltime_s) AS walltime_s, min(statechangetime) AS since,
+    min(hold_reason) AS hold_reason
+  FROM jedi_jobs WHERE jeditaskid = :task AND postprocessed_at IS NULL
+  GROUP BY kind, status, site, is_first, hold_kind, cores, memory_mb, disk_mb)
+"""
+"""The live jobs of a task in groups, for all statements that need figures of them: each job is read
+once. Sorted, or looked up at its site, 100,000 of them take five times as long."""
+
 OF_TASK = """
-SELECT kind, status, site, attemptnr = 1 AS is_first, count(*) AS jobs,
-  count(retention) + count(purged_at) > 0 AS limited, max(walltime_s) AS walltime_s,
-  max(memory_mb) AS memory_mb, max(disk_mb) AS disk_mb, max(wall_s) AS wall_s,
-  max(coalesce(max_pss_kb, max_rss_kb)) AS used_memory_kb, max(workdir_kb) AS used_disk_kb,
-  count(*) FILTER (WHERE endtime > jedi_now() - interval '1 h') AS n_recent,
-  min(endtime) AS first_end, max(endtime) AS last_end
-FROM jedi_jobs WHERE jeditaskid = :task
+SELECT kind, status, site, is_first, CAST(sum(jobs) AS bigint) AS jobs, false AS limited,
+  max(walltime_s) AS walltime_s, max(memory_mb) AS memory_mb, max(disk_mb) AS disk_mb,
+  CAST(NULL AS double precision) AS wall_s, CAST(NULL AS bigint) AS used_memory_kb,
+  CAST(NULL AS bigint) AS used_disk_kb, 0 AS n_recent, CAST(NULL AS timestamptz) AS first_end,
+  CAST(NULL AS timestamptz) AS last_end
+FROM alike GROUP BY kind, status, site, is_first
+UNION ALL
+SELECT kind, status, site, attemptnr = 1 AS is_first, count(*),
+  count(retention) + count(purged_at) > 0, max(walltime_s), max(memory_mb), max(disk_mb),
+  max(wall_s), max(coalesce(max_pss_kb, max_rss_kb)), max(workdir_kb),
+  count(*) FILTER (WHERE endtime > jedi_now() - interval '1 h'), min(endtime), max(endtime)
+FROM jedi_jobs WHERE jeditaskid = :task AND postprocessed_at IS NOT NULL
 GROUP BY kind, status, site, is_first
 UNION ALL
 SELECT kind, status, site, is_first, jobs, limited, walltime_s, memory_mb, disk_mb, wall_s,
   used_memory_kb, used_disk_kb, 0, first_seen, last_seen
 FROM job_stats_archived WHERE jeditaskid = :task
 """
-_OF_TASK = text(OF_TASK)
+"""After ALIKE."""
+_OF_TASK = text(ALIKE + OF_TASK)
 
 
 class JobGroup(NamedTuple):

@@ -21,7 +21,7 @@ TAIL_CHARACTERS = 2_000
 
 _UNSUCCESSFUL = "j.status <> 'finished'"
 """The condition of an index on archived jobs, most of which have finished."""
-FAILURES = f"""
+_FAILURES = text(f"""
 SELECT error_code, error_source, exit_code, CAST(c.jobs AS bigint) AS jobs, c.panda_id,
   j.error_diag, c.first_seen, c.last_seen, right(t.stderr_tail, {TAIL_CHARACTERS}) AS stderr_tail
 FROM (
@@ -30,7 +30,8 @@ FROM (
   FROM (
     SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
       min(statechangetime) AS first_seen, max(statechangetime) AS last_seen
-    FROM jedi_jobs WHERE jeditaskid = :task AND status = 'failed' GROUP BY 1, 2, 3
+    FROM jedi_jobs
+    WHERE jeditaskid = :task AND status = 'failed' AND postprocessed_at IS NOT NULL GROUP BY 1, 2, 3
     UNION ALL
     SELECT cause ->> 0, cause ->> 1, CAST(cause ->> 2 AS int), jobs, last_job, first_seen, last_seen
     FROM job_stats_archived WHERE jeditaskid = :task AND status = 'failed') b
@@ -39,8 +40,7 @@ FROM (
     WHERE j.pandaid = c.panda_id OFFSET 0) j
   LEFT JOIN jedi_job_tail t ON t.pandaid = c.panda_id
 ORDER BY c.jobs DESC, c.panda_id
-"""
-_FAILURES = text(FAILURES)
+""")
 
 
 _JOB = """
@@ -56,7 +56,7 @@ FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
   SELECT newpandaid AS pandaid, array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors,
     min(relationtype) AS relation
   FROM jedi_job_retry_history WHERE jeditaskid = :task GROUP BY newpandaid) h USING (pandaid)
-WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+WHERE j.jeditaskid = (SELECT CAST(:task AS bigint)) AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
   AND (CAST(:after AS bigint) IS NULL OR j.pandaid > :after)
   AND {{conditions}}
@@ -73,7 +73,8 @@ _JOBS = f"""
 ORDER BY panda_id LIMIT :limit
 """
 """Completed by conditions.where. Each part has an index in the order of its jobs and gives its
-first ones, so that a page costs what it returns."""
+first ones, so that a page costs what it returns. The planner does not see the task's id: for one
+that it knows to be large, it would read the jobs of all tasks in the order of their ids."""
 
 
 _METADATA = text(f"""

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.together import Parts, read_parts, together
-from jedi.taskbuffer.reports import job_groups, job_listings, listings
+from jedi.taskbuffer.reports import job_groups, listings, why_facts
 
 RELATIVES_MOST = 30
 """Relatives of each kind."""
@@ -140,17 +140,16 @@ SELECT q.queue_name AS name FROM jedi_tasks t JOIN jedi_work_queue q ON q.queue_
 WHERE t.jeditaskid = :task
 """
 _PARTS = text(together({
-    "groups": job_groups.OF_TASK, "chosen": job_groups.CHOSEN,
-    "failures": job_listings.FAILURES, "events": _EVENTS, "family": _RELATIVES,
-    "datasets": listings.DATASETS, "measured": listings.MEASURED,
-    "queue": _QUEUE,
-}))  # fmt: skip
+    "groups": job_groups.OF_TASK, "chosen": job_groups.CHOSEN, "events": _EVENTS,
+    "family": _RELATIVES, "datasets": listings.DATASETS, "measured": listings.MEASURED,
+    "queue": _QUEUE, "facts": why_facts.TASK,
+}, job_groups.ALIKE))  # fmt: skip
 
 
-def parts(tx: Connection, jedi_task_id: int, events_most: int) -> Parts:
-    """The lists `groups` (JobGroup), `chosen` (the sites that brokers chose), `failures`
-    (FailureCause), `events` (TaskEvent), `family` (Relative), `datasets` (DatasetSummary),
-    `measured` (JobMetric) and `queue` (the name of the work queue) of a task."""
+def parts(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) -> Parts:
+    """The lists `groups` (JobGroup), `chosen` (the sites that brokers chose), `events`
+    (TaskEvent), `family` (Relative), `datasets` (DatasetSummary), `measured` (JobMetric),
+    `queue` (the name of the work queue) and `facts` (TaskFacts) of a task."""
     values = {"task": jedi_task_id, "before": None, "most": events_most,
-              "relatives": RELATIVES_MOST}  # fmt: skip
+              "relatives": RELATIVES_MOST, "unit_s": unit_s}  # fmt: skip
     return read_parts(tx, _PARTS, values)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
 from jedi.taskbuffer.db.together import read_parts, together
+from jedi.taskbuffer.reports.job_groups import ALIKE
 from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
@@ -24,21 +25,14 @@ _TOO_LARGE = (
     f"{_ACTIVATED} AND (cores > greatest(corecount, 1) OR memory_mb > maxrss AND maxrss > 0 "
     "OR disk_mb > maxwdir AND maxwdir > 0)"
 )
-# Each job is read once: sorted, or looked up at its site, 100,000 of them take five times as long.
-_ALIKE = """
-    SELECT status, site, hold_kind, cores, memory_mb, disk_mb, count(*) AS n,
-      min(statechangetime) AS since, min(hold_reason) AS reason
-    FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL
-    GROUP BY status, site, hold_kind, cores, memory_mb, disk_mb
-"""
 
 
 def _number(condition: str) -> str:
     """SQL: the number of jobs in groups of jobs that meet a condition."""
-    return f"CAST(coalesce(sum(n) FILTER (WHERE {condition}), 0) AS bigint)"
+    return f"CAST(coalesce(sum(jobs) FILTER (WHERE {condition}), 0) AS bigint)"
 
 
-_TASK = text(f"""
+TASK = f"""
 SELECT t.jeditaskid AS jedi_task_id, t.status, t.reason_code, t.reason_facts,
   t.errordialog AS reason, t.statechangetime AS state_change_time, t.frozentime AS frozen_time,
   t.next_run_at, {THROTTLED_UNTIL} AS rest_over, t.nextperiod AS next_period, t.workqueue_id,
@@ -60,10 +54,10 @@ FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, 
     {_number(_MOVING)} AS moving,
     {_number(f"status = 'merging' AND {_FREE}")} AS merging,
     {_number(f"NOT {_FREE}")} AS held, min(since) AS jobs_since,
-    min(reason) FILTER (WHERE hold_kind = 'failed_recoverable') AS recoverable,
+    min(hold_reason) FILTER (WHERE hold_kind = 'failed_recoverable') AS recoverable,
     array_agg(DISTINCT site) FILTER (WHERE {_ACTIVATED}) AS sites,
     {_number(_TOO_LARGE)} AS too_large
-  FROM ({_ALIKE}) o LEFT JOIN (
+  FROM alike LEFT JOIN (
     SELECT site, corecount, maxrss, maxwdir FROM jedi_sites) s USING (site)) j,
   LATERAL (SELECT max(lastpilot) AS last_pilot FROM jedi_sites WHERE site = ANY(j.sites)) p,
   LATERAL (SELECT array_agg(site || ': ' || trouble ORDER BY site) AS troubles FROM (
@@ -73,7 +67,9 @@ FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, 
     WHERE submitter <> 'none' AND (status IN ('offline', 'paused') OR nslots <= 0)
   ) problems WHERE site = ANY(j.sites)) m
 WHERE t.jeditaskid = :task
-""")
+"""
+"""After job_groups.ALIKE."""
+_TASK = text(ALIKE + TASK)
 
 
 class TaskFacts(NamedTuple):
@@ -88,7 +84,7 @@ class TaskFacts(NamedTuple):
     state_change_time: datetime
     frozen_time: datetime | None
     next_run_at: datetime | None
-    rest_over: datetime
+    rest_over: datetime | None
     next_period: datetime | None
     workqueue_id: int | None
     resource_type: str | None
@@ -106,12 +102,12 @@ class TaskFacts(NamedTuple):
     moving: int
     merging: int
     held: int
-    jobs_since: datetime
-    recoverable: str
-    sites: list[str]
+    jobs_since: datetime | None
+    recoverable: str | None
+    sites: list[str] | None
     too_large: int
-    last_pilot: datetime
-    troubles: list[str]
+    last_pilot: datetime | None
+    troubles: list[str] | None
     open_rules: list[int]
     shared: bool
     usage: float | None
