@@ -1753,7 +1753,8 @@ class TaskEvent(Value):
 class TaskReport(Value):
     """A task with the reason that holds it, its pace, its jobs by site and status, causes of
     failures, the newest events, its family, its datasets, the figures that scouts measured, and
-    figures of its jobs as foreseen. `queue_name`: its work queue; None: it has none, or JEDI has removed it."""
+    figures of its jobs as foreseen. `queue_name`: its work queue; None: it has none, or JEDI has
+    removed it."""
 
     task: TaskSummary
     why: TaskHold

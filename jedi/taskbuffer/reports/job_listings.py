@@ -56,7 +56,8 @@ FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
   SELECT newpandaid AS pandaid, array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors,
     min(relationtype) AS relation
   FROM jedi_job_retry_history WHERE jeditaskid = :task GROUP BY newpandaid) h USING (pandaid)
-WHERE j.jeditaskid = (SELECT CAST(:task AS bigint)) AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+WHERE j.jeditaskid = (SELECT CAST(:task AS bigint))
+  AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
   AND (CAST(:after AS bigint) IS NULL OR j.pandaid > :after)
   AND {{conditions}}
