@@ -174,6 +174,23 @@ def test_errors_are_grouped_with_their_jobs(world: World, reader: Reader) -> Non
     assert rows(jobs, "jobs") == made.jobs[4:6]
 
 
+def test_inputs_of_one_cause_are_retried_from_its_group(world: World, reader: Reader) -> None:
+    """A retry of a cause means its inputs alone. Two jobs failed by payload_exit, one by
+    memory_limit; the link beside the first group means its two inputs."""
+    made = running_task(world)
+    with world.engine.begin() as tx:
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'input' "
+                        "AND pandaid = ANY(:jobs)"), {"jobs": made.jobs[4:7]})  # fmt: skip
+        tx.execute(text("UPDATE jedi_tasks SET status = 'finished'"))
+    page = reader.read(f"/tasks/{made.task}")
+    places = re.findall(r'href="(/act/task.retry\?[^"]+like_job=\d+[^"]*)"', page)
+    shown = [reader.read(one.replace("&amp;", "&")) for one in places]
+    assert "retry is possible: 2 failed inputs like that" in shown[0]
+    assert "retry is possible: 1 failed input like that" in shown[1]
+    assert f'name="like_job" value="{made.jobs[5]}"' in shown[0]
+
+
 def test_the_log_names_agents_and_people(world: World, reader: Reader) -> None:
     waits = waiting_task(world)
     command(world, waits)

@@ -993,14 +993,15 @@ class Client(Transport):
         staged: bool = False,
         transcend: bool = False,
         sandbox: str | None = None,
+        like_job: int | None = None,
         comment: str | None = None,
         dry_run: bool = False,
     ) -> list[Answered]:
-        """Try failed files of tasks again; `sandbox`: sha256 of new code."""
+        """Try failed files of tasks again; `sandbox`: sha256 of new code; `like_job`: a failed job: only files whose last job failed by the same cause (code, source, exit code)."""
         return self.call(
             "POST", "/v1/tasks/retry",
             {},
-            {"jedi_task_ids": jedi_task_ids, "keep": keep, "sole": sole, "discard": discard, "staged": staged, "transcend": transcend, "sandbox": sandbox, "comment": comment, "dry_run": dry_run},
+            {"jedi_task_ids": jedi_task_ids, "keep": keep, "sole": sole, "discard": discard, "staged": staged, "transcend": transcend, "sandbox": sandbox, "like_job": like_job, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 

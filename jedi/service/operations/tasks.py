@@ -226,12 +226,13 @@ def _answers(
         try:
             with call.tx.begin_nested():
                 number = commands.command(call.tx, call.who, one, name, given, comment)
+                possible = commands.foreseen(call.tx, one, name, given) if call.dry_run else None
         except BadInput:
             raise
         except JediError as error:
             yield Answered(one, False, error.sentence, error=error.code)
         else:
-            yield (Answered(one, True, f"{name} is possible.") if call.dry_run
+            yield (Answered(one, True, possible) if possible
                    else Answered(one, True, f"{name} is asked for.", number))  # fmt: skip
 
 
@@ -259,11 +260,14 @@ def retry(
     staged: bool = False,
     transcend: bool = False,
     sandbox: str | None = None,
+    like_job: TaskId | None = None,
     comment: str | None = None,
 ) -> list[Answered]:
-    """Try failed files of tasks again; `sandbox`: sha256 of new code."""
+    """Try failed files of tasks again; `sandbox`: sha256 of new code; `like_job`: a failed job:
+    only files whose last job failed by the same cause (code, source, exit code)."""
     return _command(call, "retry", jedi_task_ids, comment, keep=keep, sole=sole, discard=discard,
-                    staged=staged, transcend=transcend, sandbox=sandbox)  # fmt: skip
+                    staged=staged, transcend=transcend, sandbox=sandbox,
+                    like_job=like_job)  # fmt: skip
 
 
 @operation("task.incexec", "POST", "/v1/tasks/incexec", OWNER, dry_run=True)
