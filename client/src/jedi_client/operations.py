@@ -1779,13 +1779,14 @@ class Client(Transport):
         *,
         type: list[str] | None = None,
         status: list[str] | None = None,
+        after: int | None = None,
         limit: int = 1000,
     ) -> list[FileSummary]:
-        """List the files of a task, inputs and outputs."""
+        """List the files of a task, inputs and outputs, by dataset. `after`: the id of the last file of the page before."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/files",
             {"jedi_task_id": jedi_task_id},
-            {"type": type, "status": status, "limit": limit},
+            {"type": type, "status": status, "after": after, "limit": limit},
             list[FileSummary],
         )
 

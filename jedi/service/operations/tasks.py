@@ -109,12 +109,15 @@ def files(
     jedi_task_id: TaskId,
     type: list[str] | None = None,
     status: list[str] | None = None,
+    after: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[FileSummary]:
-    """List the files of a task, inputs and outputs."""
+    """List the files of a task, inputs and outputs, by dataset. `after`: the id of the last file of
+    the page before."""
     must_be_known("type", type, FILE_KINDS, "no such type of files")
     must_be_known("status", status, FILE_STATUSES, "no such status of a file")
-    return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit)
+    return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit,
+                       after=after)  # fmt: skip
 
 
 @operation("task.events", "GET", "/v1/tasks/{jedi_task_id}/events", ANYBODY)
