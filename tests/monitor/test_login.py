@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from support.task_rows import good, put
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
+from jedi.api.pages import listen
 from jedi.cli import jedi
 from jedi.core import clock
 from jedi.core.settings import caller
@@ -187,6 +189,30 @@ def test_the_pages_have_an_address_of_their_own(world: World) -> None:
             service.send_signal(signal.SIGTERM)
             service.wait()
             assert home.page_url is None
+
+
+def test_links_stay_although_another_home_leaves_the_port(tmp_path: Path) -> None:
+    """The port of the knob was taken at the first start. It is free at the second one: the pages
+    stay where they were. A new value of the knob counts at once."""
+    home = Home(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        first = _port(address, home)
+    assert first != int(address.rpartition(":")[2])
+    assert _port(address, home) == first
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        free = other.getsockname()[1]
+    assert _port(f"127.0.0.1:{free}", home) == free
+    home.page_port.write_text("no port\n")
+    assert _port(f"127.0.0.1:{free}", home) == free
+
+
+def _port(address: str, home: Home) -> int:
+    """The port that a start takes."""
+    taken = listen(address, home)
+    assert taken
+    with taken:
+        return int(taken.getsockname()[1])
 
 
 def _sees_nothing(stranger: httpx.Client, task: int) -> None:
