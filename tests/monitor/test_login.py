@@ -99,6 +99,23 @@ def test_a_link_holds_for_a_minute(
     assert tokens(world, caller()) == []
 
 
+@pytest.mark.parametrize("way", ["/login/link?code=", "/login/callback?state=s&code="])
+def test_wrong_links_and_logins_of_an_address_are_limited(world: World, way: str) -> None:
+    """Two at once (here): then 429 with Retry-After, in words for browsers, also for the others."""
+    with world.engine.begin() as tx:
+        knobs.put(tx, "api.wrong_tokens_burst", 2, "me")
+        knobs.put(tx, "api.wrong_tokens_per_s", 0.01, "me")
+    world.refresh()
+    browser = {"Accept": "text/html"}
+    with pages(world) as address, httpx.Client(base_url=address, headers=browser) as stranger:
+        found = [stranger.get(f"{way}{number}") for number in range(3)]
+        assert [one.status_code for one in found] == [403, 403, 429]
+        assert "sends too many wrong tokens or links" in found[2].text
+        assert 50 <= int(found[2].headers["retry-after"]) <= 100
+        assert stranger.get("/login/link?code=x").status_code == 429
+        assert stranger.get("/login").status_code == 200
+
+
 def test_a_link_is_no_token_and_kept_as_a_hash(world: World, stranger: httpx.Client) -> None:
     code = httpx.URL(link(world)).params["code"]
     for path in ("/v1/tasks", "/v1/sandbox/" + "0" * 64):
