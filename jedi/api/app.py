@@ -112,7 +112,7 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     add_pilot_routes(app, world, door, fresh, fresh.ddm, groups)
     operations = add_operations(app, world, authentication, knobs, release, database.must_answer)
     add_panda(app, operations, provider)
-    LoginWays(operations, CodeFlow(provider, world.log), world.log).add_to(app)
+    LoginWays(operations, CodeFlow(provider, world.log), wrong_tokens, world.log).add_to(app)
     add_monitor(app, operations, world.log)
     add_actions(app, operations, world.log)
     bodies = (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports, PieceAsk)

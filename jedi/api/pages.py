@@ -5,7 +5,7 @@ login."""
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -17,27 +17,42 @@ from starlette.requests import Request
 from jedi.api.connections import QUEUE
 from jedi.api.routing import HttpRoute
 from jedi.core.addresses import loopback
+from jedi.host.home import Home, write_file
 
 _NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine in the addresses of browsers."""
 
 
 OTHERS = 1_000
-"""Ports after that of the knob, one of which a home takes if that is taken: the same at each start,
-so that open pages find the service again."""
+"""Ports after that of the knob, one of which a home takes if that is taken."""
 
 
-def listen(address: str, home: Path) -> socket.socket | None:
-    """Listen at a loopback address; if its port is taken at that of the home, or else at any. None:
-    the address is empty. BadInput."""
+def listen(address: str, home: Home) -> socket.socket | None:
+    """Listen at a loopback address: at the port that the home had last, so that links stay; if that
+    is taken at that of the address, at one of the home's own, or at any. None: the address is
+    empty. BadInput."""
     if not address:
         return None
     host, port = loopback("api.page", address)
-    own = port + 1 + crc32(bytes(home)) % OTHERS
-    for one in (port, own if own < 65_536 else 0):
+    own = port + 1 + crc32(bytes(home.path)) % OTHERS
+    found = _first_free(host, (_last_port(home, address) or port, port, own if own < 65_536 else 0))
+    write_file(home.page_port, f"{address} {found.getsockname()[1]}\n")
+    return found
+
+
+def _first_free(host: str, ports: Sequence[int]) -> socket.socket:
+    for one in ports:
         with suppress(OSError):
             return socket.create_server((host, one), backlog=QUEUE)
     return socket.create_server((host, 0), backlog=QUEUE)
+
+
+def _last_port(home: Home, address: str) -> int | None:
+    """The port that the home had last for this value of the knob; None: it had none."""
+    with suppress(OSError, ValueError):
+        knob, port = home.page_port.read_text().split()
+        return int(port) if knob == address else None
+    return None
 
 
 def url(at: tuple[str, int] | None, address: str, secure: bool) -> str | None:

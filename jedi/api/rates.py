@@ -20,6 +20,9 @@ NAMES_MOST = 10_000
 GOOD_MOST = 100_000
 """Good tokens that the service remembers."""
 
+WRONG = ("bad_token", "bad_link", "bad_state", "access_denied")
+"""Codes of refusals that count: of a token, a link of `jedi open`, an answer of a provider."""
+
 Found = TypeVar("Found")
 
 
@@ -85,9 +88,9 @@ def caller_address(request: Request, proxies: str) -> str | None:
 
 
 class WrongTokens:
-    """The wrong tokens that each address may still send. Beyond them the service looks no unknown
-    token up. A token that was good here before is never refused unseen: strangers lock nobody out
-    who shares their address, such as that of a proxy."""
+    """The wrong tokens, links and logins that each address may still send. Beyond them the service
+    looks no unknown one up. A token that was good here before is never refused unseen: strangers
+    lock nobody out who shares their address, such as that of a proxy."""
 
     def __init__(
         self, knobs: Callable[[], Knobs], now: Callable[[], float] = clock.monotonic
@@ -99,8 +102,8 @@ class WrongTokens:
     async def identify(
         self, request: Request, token: str, identify: Callable[[], Awaitable[Found]]
     ) -> Found:
-        """The holder of a token, as `identify` finds it. Forbidden; TooManyCalls: the request's
-        address has sent too many wrong tokens."""
+        """The holder of a token, link or login, as `identify` finds it. Forbidden; TooManyCalls:
+        the request's address has sent too many wrong ones."""
         api = self._knobs().api
         peer = request.client.host if request.client else ""
         address = network_of(caller_address(request, api.proxies) or peer)
@@ -110,13 +113,14 @@ class WrongTokens:
         wait_s = self._tries.wait_s(address, *rate)
         if wait_s and known not in self._good:
             raise TooManyCalls(
-                f"{address} sends too many wrong tokens. Correct the token and try again in "
-                f"{wait_s:g} s.", code="too_many_wrong_tokens", retry_after_s=wait_s,
+                f"{address} sends too many wrong tokens or links. Correct the token, or take a new "
+                f"link, and try again in {wait_s:g} s.",
+                code="too_many_wrong_tokens", retry_after_s=wait_s,
             )  # fmt: skip
         try:
             found = await identify()
         except Forbidden as error:
-            if error.code == "bad_token":
+            if error.code in WRONG:
                 self._good.pop(known, None)
                 self._tries.take(address, *rate)
             raise

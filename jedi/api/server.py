@@ -79,7 +79,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         _check(home.certificate, home.private_key)
     unset = _UNSET_HERE if settings.listen else _UNSET
     listeners = [listen_tcp(address, secure, unset)] if address else []
-    page = None if address else pages.listen(world.knobs.api.page, home.path)
+    page = None if address else pages.listen(world.knobs.api.page, home)
     listeners += [page] if page else []
     listeners.append(listen_unix(home.api_socket, world.knobs.api.socket_group))
     gate = ConnectionLimits(raise_descriptors(), lambda: _bounds(world.knobs))

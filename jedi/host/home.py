@@ -121,6 +121,11 @@ class Home:
         return self.path / "page.url"
 
     @property
+    def page_port(self) -> Path:
+        """Has the last port of the pages, after the value of the knob api.page."""
+        return self.path / "page.port"
+
+    @property
     def page_url(self) -> str | None:
         """The address of the pages; None: the service does not run, or has no pages."""
         try:

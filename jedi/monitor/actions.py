@@ -201,7 +201,8 @@ _task("avalanche", "Release all jobs without scouts")
 _task("release", "Do not wait for tape")
 _task("retry", "Retry", Field("keep", "Keep the parameters of scouts"),
       Field("sole", "This task alone, without its followers"),
-      Field("discard", "Discard events that are done"))  # fmt: skip
+      Field("discard", "Discard events that are done"),
+      Field("like_job", "Only inputs that failed like this job"))  # fmt: skip
 _task("incexec", "Continue with new inputs", Field("settings", "Parameters, KEY=VALUE a line"),
       in_lists=False)  # fmt: skip
 _task("reassign", "Reassign", Field("site", "To this site"), Field("nucleus", "or to this nucleus"),

@@ -19,6 +19,7 @@ from jedi.api.application import Application
 from jedi.api.bodies import Bodies
 from jedi.api.errors import FORESEEN
 from jedi.api.operations import OperationDoor
+from jedi.api.rates import WrongTokens
 from jedi.core.errors import Forbidden, JediError, Unreachable
 from jedi.monitor import sessions
 from jedi.monitor.code_flow import CALLBACK, FLOW_S, CodeFlow, read_flow
@@ -41,8 +42,11 @@ HOUR_S = 3600.0
 class LoginWays:
     """The ways into a session, and out of it."""
 
-    def __init__(self, door: OperationDoor, flow: CodeFlow, log: Any) -> None:
+    def __init__(
+        self, door: OperationDoor, flow: CodeFlow, wrong_tokens: WrongTokens, log: Any
+    ) -> None:
         self._door, self._flow, self._log = door, flow, log
+        self._wrong_tokens = wrong_tokens
         self._bodies = Bodies()
 
     def add_to(self, app: Application) -> None:
@@ -90,7 +94,9 @@ class LoginWays:
 
     async def _by_link(self, request: Request) -> Response:
         given = request.query_params
-        caller = await to_thread.run_sync(_taken, self._door, given.get("code", ""))
+        code = given.get("code", "")
+        take = partial(to_thread.run_sync, _taken, self._door, code)
+        caller = await self._wrong_tokens.identify(request, code, take)
         return await _begin(request, self._door, caller, given.get("next"))
 
     async def _to_provider(self, request: Request) -> Response:
@@ -102,7 +108,10 @@ class LoginWays:
     async def _from_provider(self, request: Request) -> Response:
         kept = request.cookies.get(sessions.cookie_name(request, FLOW_COOKIE), "")
         begun = read_flow(kept)
-        caller = await _caller(request, self._door, await self._flow.finish(request, begun))
+        code = request.query_params.get("code", "")
+        finish = partial(self._flow.finish, request, begun)
+        token = await self._wrong_tokens.identify(request, code, finish)
+        caller = await _caller(request, self._door, token)
         answer = await _begin(request, self._door, caller, begun.target if begun else None)
         sessions.end(answer, request, FLOW_COOKIE)
         return answer

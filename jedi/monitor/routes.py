@@ -133,7 +133,10 @@ async def error_page(request: Request, error: Exception, log: Any) -> Response:
     said = json.loads(bytes(answer.body))
     facts = {**frame(said["title"], ""), "error": said, "menu": PAGES}
     found = Rendered(render("error.html", facts, fragment=FRAGMENT in request.headers))
-    return respond(request, found, status=answer.status_code)
+    page = respond(request, found, status=answer.status_code)
+    if wait_s := answer.headers.get("retry-after"):
+        page.headers["Retry-After"] = wait_s
+    return page
 
 
 def _made(page: Page, door: OperationDoor, visitor: Visitor, request: Request) -> Rendered:

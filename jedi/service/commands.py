@@ -18,13 +18,13 @@ from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.tasks import commands, herds, new_tasks, preprocessing
 from jedi.taskbuffer.users import users
-from jedi.taskcommando.commands import COMMANDS
+from jedi.taskcommando.commands import COMMANDS, LIKE
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "finish": {"soft": bool},
     "retry": {
         **{"keep": bool, "sole": bool, "staged": bool, "transcend": bool},
-        **{"discard": bool, "sandbox": str},
+        **{"discard": bool, "sandbox": str, LIKE: int},
     },
     "recover": {"files": dict, "sole": bool},
     "incexec": {"parameters": dict, "sandbox": str},
@@ -32,7 +32,7 @@ ARGUMENTS: Mapping[str, Mapping[str, type]] = {
 }
 """Arguments of each command, with their types."""
 
-_TYPES = {bool: "true or false", str: "text", dict: "a mapping of names to values"}
+_TYPES = {bool: "true or false", int: "a number", str: "text", dict: "a mapping of names to values"}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -80,7 +80,23 @@ def command(
         problems += _wrong_parameters(tx, who, jedi_task_id, arguments.get("parameters", {}))
     if problems:
         raise BadInput(problems)
+    if (like := arguments.get(LIKE)) and not commands.alike(tx, jedi_task_id, like):
+        raise Refused(
+            f"Task {jedi_task_id} has no failed input whose last job failed like job {like}.",
+            code="nothing_to_retry",
+            jedi_task_id=jedi_task_id,
+            like_job=like,
+        )
     return commands.append(tx, jedi_task_id, name, who, arguments, comment)
+
+
+def foreseen(tx: Connection, jedi_task_id: int, name: str, arguments: Mapping[str, Any]) -> str:
+    """The sentence that a dry run of a possible command answers."""
+    if (like := arguments.get(LIKE)) is None:
+        return f"{name} is possible."
+    n = commands.alike(tx, jedi_task_id, like)
+    inputs = f"{n} failed inputs" if n != 1 else "1 failed input"
+    return f"{name} is possible: {inputs} like that of job {like}."
 
 
 def must_be_alone(tx: Connection, jedi_task_id: int) -> None:

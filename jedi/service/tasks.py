@@ -209,10 +209,11 @@ def files(
     statuses: Sequence[str] | None = None,
     limit: int = MOST_ROWS,
     panda_id: int | None = None,
+    after: int | None = None,
 ) -> list[FileSummary]:
     """The files of a task, of datasets of these types (input, output, log, …); or only those that
-    one of its jobs was to make."""
-    found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id)
+    one of its jobs was to make; `after`: only those behind this file."""
+    found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id, after)
     if not found:
         must_exist(tx, jedi_task_id)
     return found

@@ -31,7 +31,7 @@ from jedi.taskbuffer.tasks import (
 from jedi.taskbuffer.tasks.commands import TaskCommand
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskbuffer.tasks.unit_verbs import UNITS
-from jedi.taskcommando.commands import COMMANDS
+from jedi.taskcommando.commands import COMMANDS, LIKE
 from jedi.taskcommando.ends import KILLED, REASSIGNED, CommandedEnd
 from jedi.taskcommando.limits import exceeded, limited
 from jedi.taskcommando.order import CommandedTask
@@ -296,8 +296,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         if not orders:
             return []
         ids = [order.jedi_task_id for order in orders]
-        whole = [task for task in ids if UNITS not in options[task]]
-        revived = commands.revive(tx, whole, int(self.world.knobs.attempts.retry_adds))
+        revived = self._revive(tx, options, [task for task in ids if UNITS not in options[task]])
         staging.release(tx, [task for task in ids if options[task].get("staged")])
         found: dict[int, list[RetriedDataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
@@ -312,6 +311,19 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         commands.begin_attempt(tx, going, [task for task in going if options[task].get("keep")])
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
         return [task for task in going if not options[task].get("sole")]
+
+    def _revive(
+        self, tx: Connection, options: Mapping[int, Mapping[str, Any]], ids: Sequence[int]
+    ) -> dict[int, int]:
+        """Give failed inputs new attempts, as far as the commands ask; their number by dataset."""
+        groups: dict[int | None, list[int]] = defaultdict(list)
+        for task in ids:
+            groups[options[task].get(LIKE)].append(task)
+        adds = int(self.world.knobs.attempts.retry_adds)
+        found: dict[int, int] = {}
+        for like, tasks_alike in groups.items():
+            found |= commands.revive(tx, tasks_alike, adds, like)
+        return found
 
     def _undo(
         self,

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from jedi.core import states
 
+LIKE = "like_job"
+"""An argument of retry: a failed job. Only inputs that failed by the same cause are tried again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:

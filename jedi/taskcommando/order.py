@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jedi.taskcommando.commands import Command
+from jedi.taskcommando.commands import LIKE, Command
 from jedi.taskcommando.retry import resumed
 
 
@@ -32,9 +32,14 @@ class CommandedTask:
         """The task, as a lease knows it."""
         return self.jedi_task_id, self.lock_seq
 
+    @property
+    def _chooses(self) -> bool:
+        """Its command names the inputs to try again."""
+        return self.command is not None and LIKE in self.command.arguments
+
     def goes_to(self, command: Command) -> str:
         """The next status of the task under this command."""
-        if command.name == "retry" and self.status == "exhausted":
+        if command.name == "retry" and self.status == "exhausted" and not self._chooses:
             return resumed(self.old_status, scouting=self.scouting) or "toretry"
         if command.doing:
             return command.doing

@@ -229,6 +229,22 @@ def test_three_tries_then_the_inputs_come_back(world: World) -> None:
     sound(world)
 
 
+def test_inputs_that_a_merge_failed_are_retried_like_it(world: World) -> None:
+    """Jobs fail by the merge's error alone; retry --like its job means the inputs of its makers."""
+    task = task_of(world, 2, maxAttempt=1)
+    make(world, jobs(world, task, "activated"))
+    for _ in range(3):
+        everything(world)
+        merge = merge_jobs(world, task)[-1]
+        run(world, [merge.panda_id], "failed")
+    everything(world)
+    assert files(world, task) == {"failed": 2}
+    ask(world, task, "retry", like_job=merge.panda_id)
+    make_due(world)
+    assert merged_at_last(world, task) == "done"
+    sound(world)
+
+
 def test_a_merge_that_lacked_memory_gets_more(world: World) -> None:
     task = task_of(world, 2, mergeRamCount=2000)
     make(world, jobs(world, task, "activated"))

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from support.task_rows import good, put
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
+from jedi.api.pages import listen
 from jedi.cli import jedi
 from jedi.core import clock
 from jedi.core.settings import caller
@@ -95,6 +97,23 @@ def test_a_link_holds_for_a_minute(
     later(timedelta(seconds=LINK_S + 1))
     assert stranger.get(url).status_code == 403
     assert tokens(world, caller()) == []
+
+
+@pytest.mark.parametrize("way", ["/login/link?code=", "/login/callback?state=s&code="])
+def test_wrong_links_and_logins_of_an_address_are_limited(world: World, way: str) -> None:
+    """Two at once (here): then 429 with Retry-After, in words for browsers, also for the others."""
+    with world.engine.begin() as tx:
+        knobs.put(tx, "api.wrong_tokens_burst", 2, "me")
+        knobs.put(tx, "api.wrong_tokens_per_s", 0.01, "me")
+    world.refresh()
+    browser = {"Accept": "text/html"}
+    with pages(world) as address, httpx.Client(base_url=address, headers=browser) as stranger:
+        found = [stranger.get(f"{way}{number}") for number in range(3)]
+        assert [one.status_code for one in found] == [403, 403, 429]
+        assert "sends too many wrong tokens or links" in found[2].text
+        assert 50 <= int(found[2].headers["retry-after"]) <= 100
+        assert stranger.get("/login/link?code=x").status_code == 429
+        assert stranger.get("/login").status_code == 200
 
 
 def test_a_link_is_no_token_and_kept_as_a_hash(world: World, stranger: httpx.Client) -> None:
@@ -187,6 +206,30 @@ def test_the_pages_have_an_address_of_their_own(world: World) -> None:
             service.send_signal(signal.SIGTERM)
             service.wait()
             assert home.page_url is None
+
+
+def test_links_stay_although_another_home_leaves_the_port(tmp_path: Path) -> None:
+    """The port of the knob was taken at the first start. It is free at the second one: the pages
+    stay where they were. A new value of the knob counts at once."""
+    home = Home(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        first = _port(address, home)
+    assert first != int(address.rpartition(":")[2])
+    assert _port(address, home) == first
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        free = other.getsockname()[1]
+    assert _port(f"127.0.0.1:{free}", home) == free
+    home.page_port.write_text("no port\n")
+    assert _port(f"127.0.0.1:{free}", home) == free
+
+
+def _port(address: str, home: Home) -> int:
+    """The port that a start takes."""
+    taken = listen(address, home)
+    assert taken
+    with taken:
+        return int(taken.getsockname()[1])
 
 
 def _sees_nothing(stranger: httpx.Client, task: int) -> None:

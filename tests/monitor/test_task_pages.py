@@ -17,6 +17,7 @@ from support.monitored import ODD, child_of, command, running_task, waiting_task
 from support.task_rows import good, put
 
 from jedi.agent.base import World
+from jedi.monitor.pages import task as task_page
 from jedi.monitor.pages import tasks as list_page
 from jedi.monitor.pages.task import TABS
 
@@ -172,6 +173,42 @@ def test_errors_are_grouped_with_their_jobs(world: World, reader: Reader) -> Non
     )
     jobs = reader.read(place.replace("&amp;", "&"))
     assert rows(jobs, "jobs") == made.jobs[4:6]
+
+
+def test_inputs_of_one_cause_are_retried_from_its_group(world: World, reader: Reader) -> None:
+    """A retry of a cause means its inputs alone. Two jobs failed by payload_exit, one by
+    memory_limit; the link beside the first group means its two inputs."""
+    made = running_task(world)
+    with world.engine.begin() as tx:
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'input' "
+                        "AND pandaid = ANY(:jobs)"), {"jobs": made.jobs[4:7]})  # fmt: skip
+        tx.execute(text("UPDATE jedi_tasks SET status = 'finished'"))
+    page = reader.read(f"/tasks/{made.task}")
+    places = re.findall(r'href="(/act/task.retry\?[^"]+like_job=\d+[^"]*)"', page)
+    shown = [reader.read(one.replace("&amp;", "&")) for one in places]
+    assert "retry is possible: 2 failed inputs like that" in shown[0]
+    assert "retry is possible: 1 failed input like that" in shown[1]
+    assert f'name="like_job" value="{made.jobs[5]}"' in shown[0]
+
+
+def test_pages_of_files_follow_each_other(
+    world: World, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """12 jobs with an input each, in pages of 5: 5, 5 and 2, each file once; the filter stays."""
+    monkeypatch.setattr(task_page, "FILES_PAGE", 5)
+    made = running_task(world)
+    found = [reader.read(f"/tasks/{made.task}/files?type=input")]
+    while 'rel="next"' in found[-1]:
+        found.append(reader.read(follow(found[-1], "next")))
+    pages_of_files = [rows(one, "files") for one in found]
+    assert [len(one) for one in pages_of_files] == [5, 5, 2]
+    files = [one for page in pages_of_files for one in page]
+    assert files == sorted(set(files))
+    assert f'href="/tasks/{made.task}/files?type=input">First' in found[-1]
+    whole = [*rows(reader.read(f"/tasks/{made.task}/files"), "files")]
+    monkeypatch.setattr(task_page, "FILES_PAGE", 200)
+    assert whole == rows(reader.read(f"/tasks/{made.task}/files"), "files")[:5]
 
 
 def test_the_log_names_agents_and_people(world: World, reader: Reader) -> None:

@@ -89,14 +89,16 @@ def take(world: World, panda_ids: Sequence[int]) -> None:
         assert len(move_jobs(tx, moves, dispatch.AGENT, ["activated"])) == len(panda_ids)
 
 
-def end(world: World, panda_ids: Sequence[int], target: str = "finished") -> None:
+def end(
+    world: World, panda_ids: Sequence[int], target: str = "finished", code: str = "test"
+) -> None:
     """Jobs that a pilot has end so."""
     with world.engine.begin() as tx:
         if target == "finished":
             publish(world, tx, panda_ids, "SITE_A_DATADISK")
         moves = [JobMove(job, "holding", "reported", "Reported.") for job in panda_ids]
         move_jobs(tx, moves, dispatch.AGENT, ["sent"])
-        ends = [JobEnd(job, target, "test", "As told.") for job in panda_ids]
+        ends = [JobEnd(job, target, code, "As told.") for job in panda_ids]
         assert len(job_ends.end_jobs(tx, ends, "Adder")) == len(panda_ids)
 
 

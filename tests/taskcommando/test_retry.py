@@ -27,6 +27,7 @@ from support.generating import rows
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, Refused
 from jedi.core.knobs import Knobs
+from jedi.service import commands
 from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.tasks import new_tasks, tasks
@@ -144,6 +145,44 @@ def test_retried_with_other_code(world: World, tmp_path: Path) -> None:
     assert work_off(world, task) == "done"
     [row] = rows(world, "SELECT sandbox_sha256 FROM jedi_taskparams")
     assert row.sandbox_sha256 == sha
+    sound(world)
+
+
+def test_only_inputs_of_one_cause_are_retried(world: World) -> None:
+    """A retry of a cause means its inputs alone. Of four files, two failed by payload_exit and
+    one by memory_limit: the two are tried again, and the third stays failed."""
+    task = running(world, 4, maxAttempt=1)
+    made = jobs(world, task, "activated")
+    take(world, made)
+    end(world, made[:1])
+    end(world, made[1:3], "failed", "payload_exit")
+    end(world, made[3:], "failed", "memory_limit")
+    cycle(world)
+    assert files(world, task) == {"finished": 1, "failed": 3}
+    with pytest.raises(Refused, match=f"has no failed input whose last job failed like job {task}"):
+        ask(world, task, "retry", like_job=task)
+    with world.engine.begin() as tx:
+        said = [commands.foreseen(tx, task, "retry", {"like_job": job}) for job in made[2:]]
+    assert said == [
+        f"retry is possible: 2 failed inputs like that of job {made[2]}.",
+        f"retry is possible: 1 failed input like that of job {made[3]}.",
+    ]
+    ask(world, task, "retry", like_job=made[2])
+    assert work_off(world, task) == "finished"
+    assert files(world, task) == {"finished": 3, "failed": 1}
+    sound(world)
+
+
+def test_an_exhausted_task_retries_the_inputs_of_a_cause(world: World) -> None:
+    """A plain retry of an exhausted task goes on with nothing new; this one names failed inputs."""
+    task = running(world, 2, maxAttempt=1)
+    first, second = jobs(world, task, "activated")
+    take(world, [first])
+    end(world, [first], "failed", "payload_exit")
+    move(world, task, "exhausted", code="worker_killed")
+    ask(world, task, "retry", like_job=first)
+    assert work_off(world, task) == "done"
+    assert second and files(world, task) == {"finished": 2}
     sound(world)
 
 

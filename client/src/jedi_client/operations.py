@@ -994,14 +994,15 @@ class Client(Transport):
         staged: bool = False,
         transcend: bool = False,
         sandbox: str | None = None,
+        like_job: int | None = None,
         comment: str | None = None,
         dry_run: bool = False,
     ) -> list[Answered]:
-        """Try failed files of tasks again; `sandbox`: sha256 of new code."""
+        """Try failed files of tasks again; `sandbox`: sha256 of new code; `like_job`: a failed job: only files whose last job failed by the same cause (code, source, exit code)."""
         return self.call(
             "POST", "/v1/tasks/retry",
             {},
-            {"jedi_task_ids": jedi_task_ids, "keep": keep, "sole": sole, "discard": discard, "staged": staged, "transcend": transcend, "sandbox": sandbox, "comment": comment, "dry_run": dry_run},
+            {"jedi_task_ids": jedi_task_ids, "keep": keep, "sole": sole, "discard": discard, "staged": staged, "transcend": transcend, "sandbox": sandbox, "like_job": like_job, "comment": comment, "dry_run": dry_run},
             list[Answered],
         )
 
@@ -1779,13 +1780,14 @@ class Client(Transport):
         *,
         type: list[str] | None = None,
         status: list[str] | None = None,
+        after: int | None = None,
         limit: int = 1000,
     ) -> list[FileSummary]:
-        """List the files of a task, inputs and outputs."""
+        """List the files of a task, inputs and outputs, by dataset. `after`: the id of the last file of the page before."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/files",
             {"jedi_task_id": jedi_task_id},
-            {"type": type, "status": status, "limit": limit},
+            {"type": type, "status": status, "after": after, "limit": limit},
             list[FileSummary],
         )
 

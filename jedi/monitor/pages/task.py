@@ -26,7 +26,7 @@ from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent
 SITES_SHOWN = 12
 EVENTS_SHOWN = 12
 LOG_PAGE = 100
-FILES_SHOWN = 500
+FILES_PAGE = 200
 UNITS_PAGE = 200
 ORDER = ("finished", "running", "starting", "sent", "holding", "transferring", "merging",
          "activated", "throttled", "assigned", "waiting", "defined", "pending", "failed",
@@ -203,12 +203,15 @@ def datasets_sheet(datasets: Sequence[DatasetSummary]) -> Sheet:
 
 @page("task_files", "/tasks/{jedi_task_id}/files", topics=("tasks", "jobs"))
 def files(
-    ask: Ask, jedi_task_id: TaskId, type: SeveralTexts = None, status: SeveralTexts = None
+    ask: Ask, jedi_task_id: TaskId, type: SeveralTexts = None, status: SeveralTexts = None,
+    after: TaskId | None = None,
 ) -> View:  # fmt: skip
     """Datasets and files of a task, and its figures as foreseen and as measured."""
+    kept = {"type": type, "status": status}
     found = ask("task.report", jedi_task_id=jedi_task_id, events=1)
-    listed = ask("task.files", jedi_task_id=jedi_task_id, type=type, status=status,
-                 limit=FILES_SHOWN + 1)  # fmt: skip
+    listed = ask("task.files", jedi_task_id=jedi_task_id, **kept, after=after,
+                 limit=FILES_PAGE + 1)  # fmt: skip
+    more = query(kept, after=listed[FILES_PAGE - 1].file_id) if len(listed) > FILES_PAGE else None
     columns = (
         Column("lfn", "File"), Column("type", "Type"), Column("status", "Status", "status"),
         Column("size", "Size", "bytes"), Column("n_events", "Events", "number", wide=True),
@@ -227,10 +230,9 @@ def files(
     measured = Sheet("measured", "Measured by scouts", (
         Column("name", "Figure"), Column("value", "Value", "number"), Column("unit", "Unit"),
     ), found.measured, "name", empty="Scouts have measured nothing.")  # fmt: skip
-    rows = Sheet("files", "Files", columns, listed[:FILES_SHOWN], "file_id")
+    rows = Sheet("files", "Files", columns, listed[:FILES_PAGE], "file_id", more)
     facts = {**frame(jedi_task_id, "/files", found.task),
-             "kinds": FILE_KINDS, "statuses": FILE_STATUSES,
-             "cut": len(listed) > FILES_SHOWN}  # fmt: skip
+             "kinds": FILE_KINDS, "statuses": FILE_STATUSES, "kept": kept}  # fmt: skip
     sheets = (datasets_sheet(found.datasets), rows, measured, forecasts)
     return View(f"Files of task {jedi_task_id}", facts, sheets)
 

@@ -109,12 +109,15 @@ def files(
     jedi_task_id: TaskId,
     type: list[str] | None = None,
     status: list[str] | None = None,
+    after: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[FileSummary]:
-    """List the files of a task, inputs and outputs."""
+    """List the files of a task, inputs and outputs, by dataset. `after`: the id of the last file of
+    the page before."""
     must_be_known("type", type, FILE_KINDS, "no such type of files")
     must_be_known("status", status, FILE_STATUSES, "no such status of a file")
-    return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit)
+    return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit,
+                       after=after)  # fmt: skip
 
 
 @operation("task.events", "GET", "/v1/tasks/{jedi_task_id}/events", ANYBODY)
@@ -228,12 +231,13 @@ def _answers(
         try:
             with call.tx.begin_nested():
                 number = commands.command(call.tx, call.who, one, name, given, comment)
+                possible = commands.foreseen(call.tx, one, name, given) if call.dry_run else None
         except BadInput:
             raise
         except JediError as error:
             yield Answered(one, False, error.sentence, error=error.code)
         else:
-            yield (Answered(one, True, f"{name} is possible.") if call.dry_run
+            yield (Answered(one, True, possible) if possible
                    else Answered(one, True, f"{name} is asked for.", number))  # fmt: skip
 
 
@@ -261,11 +265,14 @@ def retry(
     staged: bool = False,
     transcend: bool = False,
     sandbox: str | None = None,
+    like_job: TaskId | None = None,
     comment: str | None = None,
 ) -> list[Answered]:
-    """Try failed files of tasks again; `sandbox`: sha256 of new code."""
+    """Try failed files of tasks again; `sandbox`: sha256 of new code; `like_job`: a failed job:
+    only files whose last job failed by the same cause (code, source, exit code)."""
     return _command(call, "retry", jedi_task_ids, comment, keep=keep, sole=sole, discard=discard,
-                    staged=staged, transcend=transcend, sandbox=sandbox)  # fmt: skip
+                    staged=staged, transcend=transcend, sandbox=sandbox,
+                    like_job=like_job)  # fmt: skip
 
 
 @operation("task.incexec", "POST", "/v1/tasks/incexec", OWNER, dry_run=True)

@@ -206,6 +206,9 @@ WHERE c.jeditaskid = :task
   AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
   AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
   AND (CAST(:job AS bigint) IS NULL OR c.outpandaid = :job)
+  AND (CAST(:after AS bigint) IS NULL OR (c.datasetid, c.fileid) > (
+    SELECT a.datasetid, a.fileid FROM jedi_dataset_contents a
+    WHERE a.fileid = :after AND a.jeditaskid = :task))
 ORDER BY c.datasetid, c.fileid LIMIT :limit
 """)
 _HISTORY = text("""
@@ -318,11 +321,12 @@ def files(
     statuses: Sequence[str] | None,
     limit: int,
     panda_id: int | None = None,
+    after: int | None = None,
 ) -> list[FileSummary]:
     """The files of a task, or those that one of its jobs was to make, whose datasets have these
-    types (None: all but what is to be merged)."""
+    types (None: all but what is to be merged); `after`: only those behind this file."""
     values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit,
-              "job": panda_id,
+              "job": panda_id, "after": after,
               "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
     return rows_of(FileSummary, tx.execute(_FILES, values))
 

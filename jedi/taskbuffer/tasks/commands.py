@@ -15,7 +15,8 @@ from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
-from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES
+from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
+from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 from jedi.taskbuffer.tasks import tasks
@@ -228,6 +229,23 @@ def give_up_unused(tx: Connection, task_ids: Sequence[int]) -> None:
     tx.execute(_GIVE_UP, {"ids": list(task_ids)})
 
 
+_CAUSES = all_jobs("pandaid, jeditaskid, status, error_code, error_source, exit_code")
+_FAILED = f"""
+c.type IN ({FED_TYPES}) AND c.status IN ('failed', 'lost', 'missing', 'broken') AND NOT EXISTS (
+  SELECT FROM jedi_units u WHERE u.jeditaskid = c.jeditaskid AND u.unit_nr = c.boundaryid
+    AND u.killed_at IS NOT NULL)
+AND (CAST(:like AS bigint) IS NULL OR c.pandaid IN (
+  WITH a AS (
+    SELECT j.pandaid FROM {_CAUSES} s, {_CAUSES} j
+    WHERE s.pandaid = :like AND j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.status = 'failed'
+      AND (j.error_code, j.error_source, j.exit_code)
+        IS NOT DISTINCT FROM (s.error_code, s.error_source, s.exit_code))
+  SELECT pandaid FROM a
+  UNION ALL  -- makers of outputs that a merge job lost
+  SELECT m.outpandaid FROM jedi_dataset_contents m JOIN a USING (pandaid)
+  WHERE m.jeditaskid = ANY(CAST(:ids AS bigint[])) AND m.type IN ({PRE_MERGE_TYPES})))
+"""
+"""Inputs `c` that may be tried again; `:like`: whose last job failed by the cause of this one."""
 _REVIVE = text(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET
@@ -237,10 +255,7 @@ WITH c AS (
     maxfailure = c.maxfailure + CASE WHEN c.failedattempt >= c.maxfailure THEN t.adds ELSE 0 END
   FROM (SELECT jeditaskid, CASE WHEN rules ? 'disable_auto_retry' THEN 1 ELSE :adds END AS adds
         FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))) t
-  WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({FED_TYPES})
-    AND c.status IN ('failed', 'lost', 'missing', 'broken') AND NOT EXISTS (
-      SELECT FROM jedi_units u WHERE u.jeditaskid = c.jeditaskid AND u.unit_nr = c.boundaryid
-        AND u.killed_at IS NOT NULL)
+  WHERE c.jeditaskid = t.jeditaskid AND {_FAILED}
   RETURNING c.datasetid, c.jeditaskid, c.status
 ), g AS (
   SELECT datasetid, jeditaskid, count(*) AS n FROM c WHERE status = 'ready'
@@ -252,13 +267,28 @@ RETURNING d.datasetid, g.n
 """)
 
 
-def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]:
+def revive(
+    tx: Connection, task_ids: Sequence[int], adds: int, like: int | None = None
+) -> dict[int, int]:
     """Let failed inputs be tried again, those that were tried as often as allowed `adds` times
     more (once, where nothing is retried by itself); the number of files by dataset id. Lost,
     missing and broken ones may be, too, once they are found again. Those of killed units are
-    not."""
+    not. `like`: only those whose last job failed by the same cause as this job."""
     tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
-    return dict_of(int, int, tx.execute(_REVIVE, {"ids": list(task_ids), "adds": adds}))
+    values = {"ids": list(task_ids), "adds": adds, "like": like}
+    return dict_of(int, int, tx.execute(_REVIVE, values))
+
+
+_ALIKE = text(f"""
+SELECT count(*) FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL
+  AND d.type IN ({MASTER_TYPES}) AND {_FAILED}
+""")
+
+
+def alike(tx: Connection, jedi_task_id: int, like: int) -> int:
+    """The number of a task's failed master files whose last job failed by the cause of a job."""
+    return int(tx.scalar(_ALIKE, {"ids": [jedi_task_id], "like": like}) or 0)
 
 
 _BEGIN_ATTEMPT = text(f"""

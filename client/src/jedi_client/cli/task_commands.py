@@ -76,6 +76,15 @@ def retry(
         list[str] | None,
         typer.Option("--new-code", metavar="FILE", help="Run these local files; repeatable."),
     ] = None,
+    like_job: Annotated[
+        int | None,
+        typer.Option(
+            "--like",
+            metavar="JOB",
+            min=1,
+            help="Only files whose last job failed by the same cause as this one.",
+        ),
+    ] = None,
     comment: CommandComment = None,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -86,7 +95,7 @@ def retry(
     """
     sandbox = _keep(tasks, new_code) if new_code else None
     _command("retry", tasks, comment, dry_run, as_json, keep=keep, sole=sole, discard=discard,
-             staged=staged, transcend=transcend, sandbox=sandbox)  # fmt: skip
+             staged=staged, transcend=transcend, sandbox=sandbox, like_job=like_job)  # fmt: skip
 
 
 def _keep(tasks: list[int], files: list[str]) -> str:
