@@ -15,9 +15,9 @@ from jedi.service import job_figures, tasks, why
 from jedi.service.job_figures import Forecast
 from jedi.service.why import TaskHold
 from jedi.spec.conditions import parse_conditions
-from jedi.taskbuffer.reports import job_listings, task_groups, task_parts
+from jedi.taskbuffer.reports import job_groups, job_listings, task_groups, task_parts
 from jedi.taskbuffer.reports.conditions import TASK_FIELDS, kinds
-from jedi.taskbuffer.reports.job_groups import JobGroup
+from jedi.taskbuffer.reports.job_groups import JobGroup, JobsAtSite
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary, JobMetric, TaskSummary
 from jedi.taskbuffer.reports.task_groups import COUNTED_MOST, GroupCount
@@ -26,15 +26,6 @@ from jedi.taskbuffer.reports.why_facts import TaskFacts
 
 RECENT_S = 3600.0
 """The pace of a task is that of its jobs that ended within so many seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobsAtSite:
-    """Jobs of a task at a site in a status."""
-
-    site: str
-    status: str
-    jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +83,14 @@ def report(tx: Connection, jedi_task_id: int, settings: Knobs, events_most: int)
         measured=found.rows("measured", JobMetric),
         forecasts=job_figures.forecasts(groups, lambda: chosen),
     )
+
+
+def job_counts(tx: Connection, jedi_task_id: int) -> list[JobsAtSite]:
+    """The jobs of a task by site and status. NotFound."""
+    found = job_groups.at_sites(tx, jedi_task_id)
+    if not found:
+        tasks.must_exist(tx, jedi_task_id)
+    return found
 
 
 def _by_site(groups: Iterable[JobGroup]) -> list[JobsAtSite]:

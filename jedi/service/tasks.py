@@ -201,6 +201,14 @@ def _job(row: JobRow) -> JobSummary:
     return JobSummary(**row._asdict(), kill_number=killed.number if killed else None)
 
 
+def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
+    """The datasets of a task. NotFound."""
+    found = listings.datasets(tx, jedi_task_id)
+    if not found:
+        must_exist(tx, jedi_task_id)
+    return found
+
+
 def files(
     tx: Connection,
     jedi_task_id: int,

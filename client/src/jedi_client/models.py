@@ -1723,15 +1723,6 @@ class TaskPace(Value):
 
 
 @dataclass(eq=False, repr=False)
-class JobsAtSite(Value):
-    """Jobs of a task at a site in a status."""
-
-    site: str
-    status: str
-    jobs: int
-
-
-@dataclass(eq=False, repr=False)
 class TaskEvent(Value):
     """An event in the life of a task. `kind`: status, command (`what` was commanded), answer (to
     command `number`) or decision (`number`, by the broker in `what`, for the sites in `sites`).

@@ -22,6 +22,7 @@ from jedi_client.models import (
     Changed,
     CheckReport,
     Cleaned,
+    DatasetSummary,
     DecisionRecord,
     DecisionSummary,
     DogSummary,
@@ -1734,6 +1735,18 @@ class Client(Transport):
             list[Cleaned],
         )
 
+    def task_datasets(
+        self,
+        jedi_task_id: int,
+    ) -> list[DatasetSummary]:
+        """List the datasets of a task with the numbers of their files."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/datasets",
+            {"jedi_task_id": jedi_task_id},
+            {},
+            list[DatasetSummary],
+        )
+
     def task_document(
         self,
         jedi_task_id: int,
@@ -1830,6 +1843,18 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"unit_nr": unit_nr},
             str,
+        )
+
+    def task_job_counts(
+        self,
+        jedi_task_id: int,
+    ) -> list[JobsAtSite]:
+        """Count the jobs of a task by site and status."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/job-counts",
+            {"jedi_task_id": jedi_task_id},
+            {},
+            list[JobsAtSite],
         )
 
     def task_jobs(

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from jedi.core.errors import BadInput
 from jedi.core.states import JOB
 from jedi.monitor.filters import query, site_page
-from jedi.monitor.pages.task import ORDER, frame
+from jedi.monitor.pages.task import ORDER, glance
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.operations.tasks import TaskId
@@ -92,15 +92,15 @@ def task_jobs(
 ) -> View:
     """The jobs of a task, the oldest first."""
     given = {"status": status, "site": site, "where": where}
-    report = ask("task.report", jedi_task_id=jedi_task_id, events=1)
+    at_sites = ask("task.job_counts", jedi_task_id=jedi_task_id)
     counts: Counter[str] = Counter()
-    for one in report.jobs:
+    for one in at_sites:
         counts[one.status] += one.jobs
     facts = {
-        **frame(jedi_task_id, "/jobs", report.task), "kept": given, "problems": [],
+        **glance(ask, jedi_task_id, "/jobs"), "kept": given, "problems": [],
         "chips": {name: counts[name] for name in (*ORDER, *sorted({*counts} - {*ORDER}))
                   if counts[name]},
-        "sites": sorted({one.site for one in report.jobs}), "line": " ".join(where or ()),
+        "sites": sorted({one.site for one in at_sites}), "line": " ".join(where or ()),
         "statuses": [*JOB.states], "after": after,
     }  # fmt: skip
     columns = (_JOB, *_COLUMNS[:5], Column("n_inputs", "Inputs", "number", wide=True),

@@ -17,8 +17,9 @@ from jedi.monitor import charts
 from jedi.monitor.filters import query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
+from jedi.service.job_figures import Forecast
 from jedi.service.operations.tasks import FILE_KINDS, FILE_STATUSES, TaskId
-from jedi.service.task_reports import JobsAtSite
+from jedi.taskbuffer.reports.job_groups import JobsAtSite
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary
 from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent
@@ -61,6 +62,7 @@ def task(ask: Ask, jedi_task_id: TaskId) -> View:
         _refusals(found.why),
         relatives_sheet([one for one in found.family if one.relation != "namesake"]),
         datasets_sheet(found.datasets),
+        forecasts_sheet(found.forecasts),
     )
     facts = {
         **frame(jedi_task_id, "", found.task), "why": found.why, "report": found,
@@ -201,14 +203,20 @@ def datasets_sheet(datasets: Sequence[DatasetSummary]) -> Sheet:
                  empty="Its datasets are not known yet.")  # fmt: skip
 
 
+def forecasts_sheet(forecasts: Sequence[Forecast]) -> Sheet:
+    """The figures of a task's jobs as foreseen, beside those that were measured."""
+    columns = (Column("name", "Figure"), Column("foreseen", "Foreseen"),
+               Column("true", "Most measured"), Column("unit", "Unit"))  # fmt: skip
+    return Sheet("forecasts", "Foreseen and measured", columns, forecasts, "name")
+
+
 @page("task_files", "/tasks/{jedi_task_id}/files", topics=("tasks", "jobs"))
 def files(
     ask: Ask, jedi_task_id: TaskId, type: SeveralTexts = None, status: SeveralTexts = None,
     after: TaskId | None = None,
 ) -> View:  # fmt: skip
-    """Datasets and files of a task, and its figures as foreseen and as measured."""
+    """Datasets and files of a task."""
     kept = {"type": type, "status": status}
-    found = ask("task.report", jedi_task_id=jedi_task_id, events=1)
     listed = ask("task.files", jedi_task_id=jedi_task_id, **kept, after=after,
                  limit=FILES_PAGE + 1)  # fmt: skip
     more = query(kept, after=listed[FILES_PAGE - 1].file_id) if len(listed) > FILES_PAGE else None
@@ -223,17 +231,10 @@ def files(
         Column("adler32", "adler32", "code", wide=True),
         Column("dataset", "Dataset", wide=True), Column("file_id", "Id", "id", wide=True),
     )  # fmt: skip
-    forecasts = Sheet("forecasts", "Foreseen and measured", (
-        Column("name", "Figure"), Column("foreseen", "Foreseen"), Column("true", "Most measured"),
-        Column("unit", "Unit"),
-    ), found.forecasts, "name", empty="No job has finished yet.")  # fmt: skip
-    measured = Sheet("measured", "Measured by scouts", (
-        Column("name", "Figure"), Column("value", "Value", "number"), Column("unit", "Unit"),
-    ), found.measured, "name", empty="Scouts have measured nothing.")  # fmt: skip
     rows = Sheet("files", "Files", columns, listed[:FILES_PAGE], "file_id", more)
-    facts = {**frame(jedi_task_id, "/files", found.task),
-             "kinds": FILE_KINDS, "statuses": FILE_STATUSES, "kept": kept}  # fmt: skip
-    sheets = (datasets_sheet(found.datasets), rows, measured, forecasts)
+    facts = {**glance(ask, jedi_task_id, "/files"), "kinds": FILE_KINDS, "statuses": FILE_STATUSES,
+             "kept": kept}  # fmt: skip
+    sheets = (datasets_sheet(ask("task.datasets", jedi_task_id=jedi_task_id)), rows)
     return View(f"Files of task {jedi_task_id}", facts, sheets)
 
 

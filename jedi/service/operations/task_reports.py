@@ -12,6 +12,7 @@ from jedi.service import task_reports
 from jedi.service.operations.table import ANYBODY, Call, must_be_known, operation
 from jedi.service.operations.tasks import Conditions, TaskId
 from jedi.service.task_reports import TaskGroups, TaskReport
+from jedi.taskbuffer.reports.job_groups import JobsAtSite
 from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent
 
 GroupKey = Literal["status", "user", "queue", "share", "reason", "label", "group"]
@@ -39,6 +40,12 @@ def report(call: Call, jedi_task_id: TaskId, events: EventsMost = 15) -> TaskRep
     """Show a task with the reason that holds it, its pace and the time at which it will be done,
     its jobs by site and status, causes of failures, its newest events, its family, its datasets."""
     return task_reports.report(call.tx, jedi_task_id, call.knobs, events)
+
+
+@operation("task.job_counts", "GET", "/v1/tasks/{jedi_task_id}/job-counts", ANYBODY)
+def job_counts(call: Call, jedi_task_id: TaskId) -> list[JobsAtSite]:
+    """Count the jobs of a task by site and status."""
+    return task_reports.job_counts(call.tx, jedi_task_id)
 
 
 @operation("task.timeline", "GET", "/v1/tasks/{jedi_task_id}/timeline", ANYBODY)

@@ -25,7 +25,7 @@ from jedi.service.operations.table import (
 )
 from jedi.spec.tasks import reference
 from jedi.taskbuffer.reports.job_listings import JobMetadata
-from jedi.taskbuffer.reports.listings import FileSummary, Step, TaskSummary
+from jedi.taskbuffer.reports.listings import DatasetSummary, FileSummary, Step, TaskSummary
 
 TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 ManyTasks = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
@@ -101,6 +101,12 @@ def metadata(call: Call, jedi_task_id: TaskId, limit: MostRows = PAGE) -> list[J
 def descendants(call: Call, jedi_task_id: TaskId, panda_id: TaskId) -> list[tasks.JobSummary]:
     """List the jobs that replace a job of a task now, the worst first."""
     return tasks.descendants(call.tx, jedi_task_id, panda_id)
+
+
+@operation("task.datasets", "GET", "/v1/tasks/{jedi_task_id}/datasets", ANYBODY)
+def datasets(call: Call, jedi_task_id: TaskId) -> list[DatasetSummary]:
+    """List the datasets of a task with the numbers of their files."""
+    return tasks.datasets(call.tx, jedi_task_id)
 
 
 @operation("task.files", "GET", "/v1/tasks/{jedi_task_id}/files", ANYBODY)

@@ -13,12 +13,16 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 
-ALIKE = """
+ITS_TASK = "(SELECT CAST(:task AS bigint))"
+"""The task of jobs, which the planner does not see. For one that it knows to be large, it would read
+the jobs of all tasks."""
+
+ALIKE = f"""
 WITH alike AS (
   SELECT kind, status, site, attemptnr = 1 AS is_first, hold_kind, cores, memory_mb, disk_mb,
     count(*) AS jobs, max(walltime_s) AS walltime_s, min(statechangetime) AS since,
     min(hold_reason) AS hold_reason
-  FROM jedi_jobs WHERE jeditaskid = :task AND postprocessed_at IS NULL
+  FROM jedi_jobs WHERE jeditaskid = {ITS_TASK} AND postprocessed_at IS NULL
   GROUP BY kind, status, site, is_first, hold_kind, cores, memory_mb, disk_mb)
 """
 """The live jobs of a task in groups, for all statements that need figures of them: each job is read
@@ -74,6 +78,29 @@ def of_task(tx: Connection, jedi_task_id: int) -> list[JobGroup]:
     """The groups of a task's jobs. Archived jobs have groups of their own, one for each cause of a
     failure."""
     return rows_of(JobGroup, tx.execute(_OF_TASK, {"task": jedi_task_id}))
+
+
+_AT_SITES = text(f"""
+SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs FROM (
+  SELECT site, status, count(*) AS jobs FROM jedi_jobs WHERE jeditaskid = {ITS_TASK}
+  GROUP BY site, status
+  UNION ALL
+  SELECT site, status, jobs FROM job_stats_archived WHERE jeditaskid = :task) s
+GROUP BY site, status ORDER BY site, status
+""")
+
+
+class JobsAtSite(NamedTuple):
+    """Jobs of a task at a site in a status."""
+
+    site: str
+    status: str
+    jobs: int
+
+
+def at_sites(tx: Connection, jedi_task_id: int) -> list[JobsAtSite]:
+    """The jobs of a task by site and status. It takes half the time of its groups."""
+    return rows_of(JobsAtSite, tx.execute(_AT_SITES, {"task": jedi_task_id}))
 
 
 CHOSEN = """

@@ -15,6 +15,7 @@ from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
+from jedi.taskbuffer.reports.job_groups import ITS_TASK
 
 TAIL_CHARACTERS = 2_000
 """Characters of the log that is shown beside a cause of failures."""
@@ -56,7 +57,7 @@ FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
   SELECT newpandaid AS pandaid, array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors,
     min(relationtype) AS relation
   FROM jedi_job_retry_history WHERE jeditaskid = :task GROUP BY newpandaid) h USING (pandaid)
-WHERE j.jeditaskid = (SELECT CAST(:task AS bigint))
+WHERE j.jeditaskid = {task}
   AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
   AND (CAST(:after AS bigint) IS NULL OR j.pandaid > :after)
@@ -64,18 +65,18 @@ WHERE j.jeditaskid = (SELECT CAST(:task AS bigint))
 """
 
 
+_LIVE = _JOB.format(table="jedi_jobs", task=ITS_TASK)
 _PARTS = (
-    f"{_JOB.format(table='jedi_jobs')} AND j.postprocessed_at IS NULL",
-    f"{_JOB.format(table='jedi_jobs')} AND j.postprocessed_at IS NOT NULL",
-    _JOB.format(table="jedi_jobs_archived"),
+    f"{_LIVE} AND j.postprocessed_at IS NULL",
+    f"{_LIVE} AND j.postprocessed_at IS NOT NULL",
+    _JOB.format(table="jedi_jobs_archived", task=ITS_TASK),
 )
 _JOBS = f"""
 {" UNION ALL ".join(f"({part} ORDER BY j.pandaid LIMIT :limit)" for part in _PARTS)}
 ORDER BY panda_id LIMIT :limit
 """
 """Completed by conditions.where. Each part has an index in the order of its jobs and gives its
-first ones, so that a page costs what it returns. The planner does not see the task's id: for one
-that it knows to be large, it would read the jobs of all tasks in the order of their ids."""
+first ones, so that a page costs what it returns."""
 
 
 _METADATA = text(f"""
