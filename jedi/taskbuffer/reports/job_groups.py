@@ -14,8 +14,8 @@ from sqlalchemy import Connection, text
 from jedi.taskbuffer.db.rows import rows_of
 
 ITS_TASK = "(SELECT CAST(:task AS bigint))"
-"""The task of jobs, which the planner does not see. For one that it knows to be large, it would read
-the jobs of all tasks."""
+"""The task of jobs, which the planner does not see. For one that it knows to be large, it would
+read the jobs of all tasks."""
 
 ALIKE = f"""
 WITH alike AS (
