@@ -12,7 +12,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 from support.browsing import at, pages, session
-from support.job_rows import watch
+from support.job_rows import reads_of, watch
 from support.monitored import ODD, child_of, command, running_task, waiting_task
 from support.task_rows import good, put
 
@@ -38,10 +38,10 @@ class Reader:
         return answer.text
 
     def statements(self, path: str) -> list[str]:
-        """The statements of a page."""
+        """The statements of a page that read."""
         self.sent.clear()
         self.read(path)
-        return [*self.sent]
+        return reads_of(self.sent)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def reader(world: World) -> Iterator[Reader]:
     with pages(world) as address:
         cookies = at(address, session(world, "me"))
         with httpx.Client(base_url=address, cookies=cookies, timeout=120) as http:
-            http.get("/jobs")  # the token's use is noted once a minute, knobs are read once
+            http.get("/jobs")  # knobs are read once
             yield Reader(http, sent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, event, text
@@ -26,6 +27,12 @@ def watch(engine: Engine) -> list[str]:
         engine, "before_cursor_execute", lambda _c, _cur, statement, *_: seen.append(statement)
     )
     return seen
+
+
+def reads_of(statements: Sequence[str]) -> list[str]:
+    """Those of the statements that read. A page also writes that its reader's token is in use, once
+    a minute."""
+    return [one for one in statements if one.lstrip(" \n(").startswith(("SELECT", "WITH"))]
 
 
 def make_jobs(

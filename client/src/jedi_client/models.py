@@ -1642,6 +1642,15 @@ class Step(Value):
 
 
 @dataclass(eq=False, repr=False)
+class JobsAtSite(Value):
+    """Jobs of a task at a site in a status."""
+
+    site: str
+    status: str
+    jobs: int
+
+
+@dataclass(eq=False, repr=False)
 class JobSummary(Value):
     """A job of a task; times in seconds, measured memory in kB, 0 MB: no limit. `predecessors`: the
     jobs whose inputs it has, with the reason in `relation`; `retry_effects`: effects of retry rules

@@ -40,6 +40,7 @@ from jedi_client.models import (
     JobMetadata,
     JobRegistry,
     JobSummary,
+    JobsAtSite,
     KnobChange,
     KnobValue,
     KnownSubjob,

@@ -6,6 +6,7 @@ Archived jobs are counted already (jobs/archive_groups.py).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -90,7 +91,8 @@ GROUP BY site, status ORDER BY site, status
 """)
 
 
-class JobsAtSite(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JobsAtSite:
     """Jobs of a task at a site in a status."""
 
     site: str
