@@ -103,8 +103,8 @@ def test_a_decision_is_repeated_under_assumptions(seen: Seen) -> None:
     assert len(refused.find_elements("css selector", ".refused")) == 2
     seen.find("#sites").send_keys("SITE_C.maxrss=8000")
     seen.find("form.whatif button").click()
-    assert "agrees with the record" in seen.find("#live").text
     assert "no_data" in seen.find("#differences-SITE_C").text
+    assert "agrees with the record" in seen.find("#live").text
     seen.find("#knobs").send_keys("broker.no_such=1")
     seen.find("form.whatif button").click()
     assert "no such knob" in seen.find(".notice").text
