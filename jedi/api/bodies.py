@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from math import isfinite
 from typing import Any, NoReturn, TypeVar
@@ -20,6 +20,7 @@ from starlette.requests import Request
 from jedi.api.errors import Busy, TooLarge
 from jedi.core.errors import BadInput, Problem
 from jedi.core.nesting import is_deeper
+from jedi.spec.mistakes import rule_and_remedy
 
 ALL_MAX = 64 * 2**20
 """Maximum bytes of all bodies in memory."""
@@ -156,8 +157,8 @@ def read(model: type[Model], body: bytearray) -> Model:
 
 def problems_of(error: ValidationError) -> list[Problem]:
     """The first mistakes that a model found."""
-    wrong = error.errors(include_url=False, include_context=False)[:MISTAKES_MAX]
-    return [_problem(dict(one)) for one in wrong]
+    wrong = error.errors(include_url=False)[:MISTAKES_MAX]
+    return [_problem(one) for one in wrong]
 
 
 def _large(body: bytearray) -> Any:
@@ -173,10 +174,11 @@ def _large(body: bytearray) -> Any:
 _REMEDY = "Correct the request"
 
 
-def _problem(error: dict[str, Any]) -> Problem:
-    """Return pydantic's problem in ASCII: the input may hold characters that UTF-8 can't."""
+def _problem(error: Mapping[str, Any]) -> Problem:
+    """Return a problem in ASCII: the input may hold characters that UTF-8 can't."""
     path = ".".join(str(_shown(part)) for part in error["loc"]) or "body"
-    return Problem(path, _shown(error.get("input")), error["msg"][:_SHOWN], _REMEDY)
+    rule, remedy = rule_and_remedy(error)
+    return Problem(path, _shown(error.get("input")), rule[:_SHOWN], remedy)
 
 
 def _shown(value: Any) -> str | int | None:

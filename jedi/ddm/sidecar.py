@@ -27,7 +27,7 @@ from jedi.core import names, strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import FileInfo, OpenOrClosed
 from jedi.ddm.storage import canonical
-from jedi.spec.list_file import rule_of
+from jedi.spec.mistakes import rule_and_remedy
 
 _DECLARATION = ".dataset.yaml"
 _DATASET_JOURNAL = ".dataset.jsonl"
@@ -102,7 +102,7 @@ def _problem(path: Path, found: Mapping[str, Any]) -> Problem:
     else:
         remedies = [_REMEDIES[step] for step in reversed(place) if step in _REMEDIES]
         remedy = remedies[0] if remedies else f"Write a mapping of {', '.join(_REMEDIES)}"
-    return Problem(":".join([str(path), *place]), found["input"], rule_of(found), remedy)
+    return Problem(":".join([str(path), *place]), found["input"], rule_and_remedy(found)[0], remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ MOST_ONE_BY_ONE = 100
 FORM_MAX = 2**17
 """Bytes of a form."""
 
+_CHANGED = "Nothing is done yet: this is the preview of the form as you changed it."
+
 _LOOKS = {"task": ("task.look", "jedi_task_ids", "jedi_task_id"),
           "job": ("job.look", "panda_ids", "panda_id")}  # fmt: skip
 """Operations that show the statuses of objects, the argument with ids, and the key of the id."""
@@ -153,7 +155,7 @@ def _act(
 ) -> tuple[Rendered, int]:
     """Make the change, if a preview has shown it. For threads."""
     if wish.text("seal") != wish.seal or not wish.action.is_complete(wish.given):
-        notice = "Nothing is done yet: this is the preview of the form as you changed it."
+        notice = _CHANGED if wish.text("seal") else ""
         return _preview(door, visitor, request, wish, notice)
     try:
         answers = [*_done(door, visitor, request, wish, dry=False)]
@@ -210,7 +212,7 @@ def _done(
     for number, one in enumerate(wish.ids):
         one_key = f"{key}.{number}" if key else None
         try:
-            given[action.ids] = one
+            given[action.ids] = [_id(one)] if action.one_by_one else one
             answer = _asked(door, visitor, request, action.name, given, one_key)
             yield ActionAnswer(one, True, action.said(answer))
         except BadInput:

@@ -36,6 +36,7 @@ class Action:
     """A row of the table. `kind`: the kind of its objects; `ids`: the argument that names them;
     `statuses`: those in which it makes sense (None: all); `in_lists`: lists offer it for many rows;
     `final`: nothing undoes it; `one_of`: fields of which it needs one;
+    `one_by_one`: each object has a request, though one could name all;
     `said`: the sentence about an answer that has none itself."""
 
     operation: Operation
@@ -47,6 +48,7 @@ class Action:
     in_lists: bool = True
     final: bool = False
     one_of: tuple[str, ...] = ()
+    one_by_one: bool = False
     said: Callable[[Any], str] = lambda _answer: "Done."
 
     @property
@@ -57,7 +59,7 @@ class Action:
     @cached_property
     def takes_many(self) -> bool:
         """True if one request names all objects."""
-        return self.ids not in self.operation.in_path
+        return self.ids not in self.operation.in_path and not self.one_by_one
 
     @property
     def plural(self) -> str:
@@ -165,6 +167,13 @@ def _counts(answer: Any) -> str:
     return f"It ran: {shown}." if shown else "It ran, and found nothing to do."
 
 
+def _recovered(answer: Any) -> str:
+    made = ", ".join(f"{sum(map(len, one['files'].values()))} by task {one['jedi_task_id']}"
+                     for one in answer["tasks"])  # fmt: skip
+    gone = f" {len(answer['gone'])} lost inputs can't be made again." if answer["gone"] else ""
+    return f"Lost files that are made again: {made}.{gone}"
+
+
 def _cleaned(answer: Any) -> str:
     return f"{len(answer)} datasets are to be removed."
 
@@ -203,6 +212,9 @@ _task("retry", "Retry", Field("keep", "Keep the parameters of scouts"),
       Field("sole", "This task alone, without its followers"),
       Field("discard", "Discard events that are done"),
       Field("like_job", "Only inputs that failed like this job"))  # fmt: skip
+_task("recover", "Make lost outputs again", Field("files", "These files, one a line (empty: all)"),
+      Field("sole", "This task alone, without its followers"), one_by_one=True,
+      said=_recovered)  # fmt: skip
 _task("incexec", "Continue with new inputs", Field("settings", "Parameters, KEY=VALUE a line"),
       in_lists=False)  # fmt: skip
 _task("reassign", "Reassign", Field("site", "To this site"), Field("nucleus", "or to this nucleus"),

@@ -27,9 +27,9 @@ MOODS: Mapping[str, str] = {
     **dict.fromkeys(("running", "scouting", "transferring", "merging", "starting", "sent",
                      "staging", "passed"), "busy"),
     **dict.fromkeys(("failed", "broken", "aborted", "exhausted", "cancelled", "closed", "offline",
-                     "lost", "no", "page", "silent", "fails", "refused"), "bad"),
+                     "lost", "no", "urgent", "silent", "fails", "refused"), "bad"),
     **dict.fromkeys(("pending", "throttled", "holding", "paused", "brokeroff",
-                     "ticket", "test", "standby"), "slow"),
+                     "soon", "test", "standby"), "slow"),
 }  # fmt: skip
 """The mood of a status; a page shows it by a colour and by a sign, for those who see no colours."""
 

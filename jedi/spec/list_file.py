@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.core.suggest import suggest
+from jedi.spec.mistakes import rule_and_remedy
 
 
 class Entry(BaseModel):
@@ -75,11 +76,6 @@ def read_entry(written: Mapping[str, Any], model: type[_Entry], name: str) -> _E
         raise BadInput([_problem(name, model, one) for one in error.errors()]) from error
 
 
-def rule_of(error: Mapping[str, Any]) -> str:
-    """The message of a validator of ours or pydantic, without the kind of error before it."""
-    return str(error["msg"]).removeprefix("Value error, ")
-
-
 def _problem(name: str, model: type[BaseModel], error: Any) -> Problem:
     steps = error["loc"]
     path = name + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
@@ -95,10 +91,10 @@ def _problem(name: str, model: type[BaseModel], error: Any) -> Problem:
         case "string_type":
             return Problem(path, error["input"], "must be text", "Write it in quotes")
         case _:
-            message = rule_of(error)
-            meaning = fields[last].description if last in fields else None
-            remedy = f"It means: {meaning}" if meaning else "Correct the value"
-            return Problem(path, error["input"], message[:1].lower() + message[1:], remedy)
+            rule, remedy = rule_and_remedy(error)
+            if last in fields and (meaning := fields[last].description):
+                remedy = f"It means: {meaning}"
+            return Problem(path, error["input"], rule, remedy)
 
 
 def _inside(model: type[BaseModel], keys: list[str]) -> type[BaseModel]:

@@ -196,11 +196,11 @@ def test_bad_input_is_refused_by_name(service: Listening, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "body", "begin"),
-    [("/v1/tasks/abc", None, "jedi_task_id: 'abc': Input should be"),
-     ("/v1/tasks?limit=-1", None, "limit: '-1': Input should be"),
-     ("/v1/tasks/kill", b'{"jedi_task_ids": [1], "bogus": 7}', "bogus: 7: Extra inputs"),
+    [("/v1/tasks/abc", None, "jedi_task_id: 'abc': must be a whole number. Write digits alone."),
+     ("/v1/tasks?limit=-1", None, "limit: '-1': must be at least 1. Correct the value."),
+     ("/v1/tasks/kill", b'{"jedi_task_ids": [1], "bogus": 7}', "bogus: 7: no such name here."),
      ("/v1/tasks/kill", b"[", "body: '[': is no JSON"),
-     ("/v1/tasks/kill", b"[1]", "body: '1 values': Input should be")],
+     ("/v1/tasks/kill", b"[1]", "body: '1 values': must be a mapping of keys to values.")],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_place_and_value(
     service: Listening, path: str, body: bytes | None, begin: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from sqlalchemy import text
 from support.browsing import at, pages, session
 from support.forms import hidden
+from support.job_rows import make_jobs
 from support.task_rows import good, put
 
 from jedi.agent.base import World
@@ -63,13 +65,38 @@ def test_wrong_values_are_named(world: World, door: httpx.Client) -> None:
     first = door.get("/act/task.set_priority?id=1&id=2")
     assert 'id="preview"' in first.text and 'id="confirm"' not in first.text
     wrong = door.post("/act/task.set_priority", data={**hidden(first), "priority": "high"})
-    assert wrong.status_code == 422 and "high" in wrong.text
+    assert wrong.status_code == 422
+    cells = re.findall(r"<td>([^<]*)</td>", wrong.text)
+    assert cells == ["priority", "high", "must be a whole number", "Write digits alone"]
     high = door.post("/act/task.set_priority", data={**hidden(first), "priority": "99999"})
     assert high.status_code == 422 and "99999" in high.text
     shown = door.post("/act/task.set_priority", data={**hidden(first), "priority": "900"})
     assert "Priority 900" in shown.text
+    assert "Nothing is done yet" not in shown.text  # the first preview: nothing was changed
+    other = door.post("/act/task.set_priority", data={**hidden(shown), "priority": "800"})
+    assert "Nothing is done yet" in other.text
     done = door.post("/act/task.set_priority", data={**hidden(shown), "priority": "900"})
     assert "2 accepted" in done.text
+
+
+def test_lost_outputs_are_made_again(world: World, door: httpx.Client) -> None:
+    """Two jobs have an output each, which data management lacks."""
+    with world.engine.begin() as tx:
+        task = make_jobs(tx, 2, files=1).task
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'finished' "
+                        "WHERE type = 'output'"))  # fmt: skip
+        tx.execute(text("UPDATE jedi_tasks SET status = 'finished', prodsourcelabel = 'user', "
+                        "currentpriority = 1, statechangetime = jedi_now() "
+                        "WHERE jeditaskid = :task"), {"task": task})  # fmt: skip
+    door.cookies.clear()
+    door.cookies.update(at(str(door.base_url), session(world, "me")))
+    assert f'href="/act/task.recover?id={task}' in door.get(f"/tasks/{task}").text
+    page = door.get(f"/act/task.recover?id={task}&id=99")
+    assert f"Lost files that are made again: 2 by task {task}." in page.text
+    assert "Make lost outputs again: 1 of 2 tasks" in page.text and commands(world) == []
+    assert "1 accepted, 1 refused" in door.post("/act/task.recover", data=hidden(page)).text
+    assert commands(world) == [(task, "recover")]
 
 
 @pytest.mark.parametrize("sign", ["", "0" * 32, "ü" * 32, None])

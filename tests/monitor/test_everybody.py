@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
+from sqlalchemy import text
 from support.browsing import Browser, browser, needs_browser, pages, session
 from support.whole_world import address, fill, names
 
@@ -81,6 +82,25 @@ def examine(here: Browser, known: dict[str, object], size: str) -> None:
                 wrong[f"{name}, {scheme}"] = found
     assert not wrong, json.dumps(wrong, indent=1)
     assert here.problems() == []
+
+
+def test_long_lists_are_short_on_a_phone(
+    world: World, seen: tuple[Browser, dict[str, object]]
+) -> None:
+    """346 knobs stand in parts that open; the audit comes in pages of 50 rows. At 800 px a screen,
+    a list of more than 8 screens is long."""
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_audit (username, way, operation, subject, arguments) "
+                        "SELECT 'me', 'token', 'task.kill', 'task 17', "
+                        "jsonb_build_object('comment', repeat('it is time ', 20)) "
+                        "FROM generate_series(1, 120)"))  # fmt: skip
+    here, _ = seen
+    resize(here, "narrow")
+    for path in ("/knobs", "/audit"):
+        here.go(path)
+        here.find("main summary, main tbody tr")
+        height = here.driver.execute_script("return document.documentElement.scrollHeight")
+        assert height < 8 * 800, (path, height)
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,17 +88,32 @@ def test_odd_texts_break_no_file(world: World, tmp_path: Path) -> None:
 def test_a_chart_becomes_a_picture(
     seen: tuple[Browser, dict[str, object], httpx.Client], tmp_path: Path
 ) -> None:
-    here, _, client = seen
+    client = seen[2]
     tasks = client.get("/tasks", params={"as": "json"}).json()["tasks"]
     made = min(int(one["jedi_task_id"]) for one in tasks)
+    picture, _ = kept_picture(seen[0], f"/tasks/{made}/past", "figure", tmp_path)
+    assert len(picture) > 1_000
+
+
+def test_a_curve_becomes_a_picture(
+    seen: tuple[Browser, dict[str, object], httpx.Client], tmp_path: Path
+) -> None:
+    """uPlot draws curves on a canvas; the others are SVG. The picture has the size that the button
+    names, in the header of PNG: width and height are bytes 16 to 23."""
+    picture, size = kept_picture(seen[0], "/", "#rates:has(.plot canvas)", tmp_path)
+    assert len(picture) > 2_000
+    assert "x".join(str(one) for one in struct.unpack(">II", picture[16:24])) == size
+
+
+def kept_picture(here: Browser, path: str, figure: str, place: Path) -> tuple[bytes, str]:
+    """The picture of a chart as it is downloaded, and its size in pixels as the button has it."""
     driver: Any = here.driver
     driver.execute_cdp_cmd("Page.setDownloadBehavior",
-                           {"behavior": "allow", "downloadPath": str(tmp_path)})  # fmt: skip
-    here.go(f"/tasks/{made}/past")
-    here.find("figure .png:not([hidden])").click()
-    here.find("figure .png[data-kept]")
-    here.wait(lambda: next(tmp_path.glob("*.png"), None))
-    picture = next(tmp_path.glob("*.png")).read_bytes()
+                           {"behavior": "allow", "downloadPath": str(place)})  # fmt: skip
+    here.go(path)
+    here.find(f"{figure} .png:not([hidden])").click()
+    size = here.find(f"{figure} .png[data-kept]").get_attribute("data-kept")
+    picture = here.wait(lambda: next((one.read_bytes() for one in place.glob("*.png")), None))
     assert picture.startswith(b"\x89PNG")
-    assert len(picture) > 1_000
     assert here.problems() == []
+    return picture, size or ""

@@ -103,8 +103,8 @@ def test_a_decision_is_repeated_under_assumptions(seen: Seen) -> None:
     assert len(refused.find_elements("css selector", ".refused")) == 2
     seen.find("#sites").send_keys("SITE_C.maxrss=8000")
     seen.find("form.whatif button").click()
-    assert "agrees with the record" in seen.find("#live").text
     assert "no_data" in seen.find("#differences-SITE_C").text
+    assert "agrees with the record" in seen.find("#live").text
     seen.find("#knobs").send_keys("broker.no_such=1")
     seen.find("form.whatif button").click()
     assert "no such knob" in seen.find(".notice").text
@@ -114,8 +114,13 @@ def test_a_decision_is_repeated_under_assumptions(seen: Seen) -> None:
 @needs_browser
 def test_knobs_are_found_by_words(seen: Seen) -> None:
     seen.go("/knobs")
+    seen.find("#of-broker summary").click()
+    assert seen.find("#knobs-broker\\.local").is_displayed()
+    assert seen.find("#of-broker summary").text == "broker 46 knobs, 2 set"
+    assert not seen.find("#knobs-retention\\.snapshots_days").is_displayed()
     seen.find("#q").send_keys("DAYS snapshots")
     seen.find("#live form button").click()
+    seen.find("section.sheet tbody tr")
     rows = seen.all("#live tbody tr")
     assert [one.get_attribute("id") for one in rows] == ["knobs-retention.snapshots_days"]
     seen.go("/knobs?changed=true")

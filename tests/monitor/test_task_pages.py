@@ -149,6 +149,7 @@ def test_groups_count_tasks_by_status(world: World, reader: Reader) -> None:
     assert found[1:] == ["anna,2,1,1,,3", "me,1,,,1,1"]
     page = reader.read("/tasks?group=queue&status=running")
     assert "/tasks?status=running&amp;queue=1" in page
+    assert '<option value="status" selected>' in reader.read("/tasks?group=status")
 
 
 def test_columns_are_chosen_in_the_address(reader: Reader, world: World) -> None:
@@ -206,7 +207,7 @@ def test_pages_of_files_follow_each_other(
     files = [one for page in pages_of_files for one in page]
     assert files == sorted(set(files))
     assert f'href="/tasks/{made.task}/files?type=input">First' in found[-1]
-    whole = [*rows(reader.read(f"/tasks/{made.task}/files"), "files")]
+    whole = rows(reader.read(f"/tasks/{made.task}/files"), "files")
     monkeypatch.setattr(task_page, "FILES_PAGE", 200)
     assert whole == rows(reader.read(f"/tasks/{made.task}/files"), "files")[:5]
 
@@ -251,6 +252,41 @@ def test_the_page_of_a_job_shows_its_limits_and_its_times(world: World, reader: 
     for said in ("Limited by memory", "4711", "It used 2.1 GB", 'id="times"', "88 %"):
         assert said in page, said
     assert "It waits for a pilot at SITE_A" in reader.read(f"/jobs/{made.jobs[11]}")
+
+
+@pytest.mark.parametrize(("moved", "said"), [
+    ("1000, write_bytes = NULL", ", and it read and wrote 1 B/s: it mostly waited."),
+    ("1500000000, write_bytes = 3000000000",
+     ", and it read and wrote 3 MB/s: input and output limit it."),
+    ("NULL, write_bytes = NULL", "."),
+])  # fmt: skip
+def test_a_job_whose_cores_waited(world: World, reader: Reader, moved: str, said: str) -> None:
+    """15 s of CPU time in 1500 s: 1 %. 1000 B in 1500 s are 0.67 B/s, 4.5 GB are 3 MB/s."""
+    made = running_task(world)
+    with world.engine.begin() as tx:
+        tx.execute(text(f"UPDATE jedi_jobs SET cpu_s = 15, memory_mb = 9000, read_bytes = {moved}"))
+    shown = reader.read(f"/jobs/{made.jobs[0]}")
+    assert f"Its cores waited: less than half of their time was used{said}<" in shown
+
+
+def test_a_decision_leads_back_to_its_list(world: World, reader: Reader) -> None:
+    task = waiting_task(world)
+    page = reader.read("/decisions/1")
+    assert f'<li><a href="/decisions?jedi_task_id={task}">Task {task}</a></li>' in page
+    page = reader.read(f"/decisions?jedi_task_id={task}")
+    assert '<li><a href="/decisions">Decisions</a></li>' in page
+
+
+def test_alerts_have_words_for_people(world: World, reader: Reader) -> None:
+    """Severity `page` is urgent, `ticket` has time: no jargon of pagers."""
+    waits = waiting_task(world)
+    with world.engine.begin() as tx:
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        tx.execute(text("UPDATE jedi_tasks SET status = 'exhausted' WHERE jeditaskid = :task"),
+                   {"task": waits})  # fmt: skip
+    [alert] = [one for one in reader.http.get("/?as=json").json()["alerts"]
+               if one["code"] == "tasks_exhausted"]  # fmt: skip
+    assert alert["severity"] == "soon"
 
 
 def test_odd_texts_are_harmless(world: World, reader: Reader) -> None:

@@ -91,10 +91,10 @@ commands:
         "scenario.knobs.jobgen.bach": ("there is no such knob", "Did you mean jobgen.batch?"),
         "scenario.knobs.agent.poll_s": ("agent.poll_s is a number [s]", "give a value like 2.0"),
         "scenario.sites[0].slots": (
-            "input should be greater than or equal to 0", "It means: slots: jobs at once"),
+            "must be at least 0", "It means: slots: jobs at once"),
         "scenario.sites[1].endpoints": ("is mandatory", "Add it"),
         "scenario.sites[2].endpoints": (
-            "list should have at least 1 item after validation, not 0",
+            "must have 1 or more values",
             "It means: at least one name; the endpoint is called SITE_NAME"),
         "scenario.sites[3].reads": ("no site here has this name", "Did you mean GREEN?"),
         "scenario.sites[3].attributes.teir": ("no such key", "Did you mean tier?"),
@@ -106,11 +106,11 @@ commands:
             "no such key", "Did you mean nFilesPerJob?"),
         "scenario.commands[0].tasks": ("no task here has this name", "There are t, u, w"),
         "scenario.commands[1].command": (
-            "input should be 'kill', 'finish', 'retry', 'pause', 'resume', 'avalanche', 'hold' or "
+            "must be 'kill', 'finish', 'retry', 'pause', 'resume', 'avalanche', 'hold' or "
             "'release'",
             "It means: the command; hold and release go to jobs of the tasks that have not run"),
         "scenario.tasks[2].files": (
-            "input should be greater than or equal to 1",
+            "must be at least 1",
             "It means: input files; without `at`: jobs"),
         "scenario.tasks[3].name": ("several tasks have it", "Rename them"),
         "scenario.outages[0].site": ("no site here has this name", "There are A, B, C, GREEN"),

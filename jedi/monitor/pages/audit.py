@@ -13,7 +13,7 @@ from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.operations.arguments import NameText
 
-PAGE = 100
+PAGE = 50
 """Rows of a page."""
 
 _PLACES = {"task": "/tasks/", "job": "/jobs/", "site": "/sites/"}
@@ -34,7 +34,7 @@ COLUMNS = (
     Column("operation", "Operation", "code",
            link=lambda row: "/audit" + query({"operation": row["operation"]})),
     Column("subject", "Object", link=_object),
-    Column("arguments", "Arguments"),
+    Column("arguments", "Arguments", wide=True),
     Column("address", "Address", "id", wide=True),
     Column("request_id", "Request", "id", wide=True),
 )  # fmt: skip

@@ -17,6 +17,9 @@ from jedi.service.refused import CriterionFigures, DecidedSite, DecisionRecord
 from jedi.service.replay import Replay
 
 PAGE = 100
+_ALL = ("/decisions", "Decisions")
+"""The crumb of the list."""
+
 AssumptionLines = Annotated[str, Field(max_length=10_000)] | None
 """Assumptions, one a line."""
 
@@ -66,7 +69,8 @@ def decisions(ask: Ask, jedi_task_id: TaskId | None = None, before: TaskId | Non
     sheet = Sheet("decisions", "Brokers' decisions", _DECISIONS, found[:PAGE], "decision_id", more,
                   empty="No broker has decided yet.")  # fmt: skip
     title = f"Decisions on task {jedi_task_id}" if jedi_task_id else "Decisions"
-    return View(title, {"given": given}, (sheet,))
+    facts = {"given": given, "crumbs": [_ALL] if jedi_task_id else []}
+    return View(title, facts, (sheet,))
 
 
 @page("decision", "/decisions/{decision_id}")
@@ -96,6 +100,8 @@ def decision(
         "cells": {one.site: {reason.code: reason for reason in one.reasons} for one in ordered},
         "repeated": repeated, "problems": problems, "assumed": bool(knobs or sites),
         "asked": {"knobs": knobs or "", "sites": sites or ""},
+        "crumbs": [_ALL, (f"{_ALL[0]}?jedi_task_id={record.jedi_task_id}",
+                          f"Task {record.jedi_task_id}")],
     }  # fmt: skip
     return View(f"Decision {decision_id}", facts, _sheets(outcome, ordered, repeated))
 

@@ -10,6 +10,7 @@ from typing import Any
 from jedi.core.errors import NotFound, Refused
 from jedi.core.states import JOB, JOB_AT_SITE
 from jedi.monitor import charts
+from jedi.monitor.filters import size
 from jedi.monitor.pages.jobs import WAITS
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
@@ -19,6 +20,9 @@ from jedi.taskbuffer.jobs.one_job import OneJob
 
 CLOSE = 0.9
 """A resource of which more than this part was used limits a job, or nearly so."""
+
+BUSY_BYTES_PER_S = 1_000_000
+"""A job with idle cores that reads and writes less is not limited by input and output."""
 
 LIMIT_CODES: Mapping[str, str] = {
     "memory_limit": "memory", "wall_limit": "wall time", "cpu_limit": "CPU time",
@@ -67,8 +71,9 @@ def _cores(found: JobFigures) -> float | None:
     return found.cpu_s / found.wall_s if found.cpu_s is not None and found.wall_s else None
 
 
-def limited_by(job: OneJob, used: list[Resource]) -> str:
+def limited_by(job: OneJob, figures: JobFigures) -> str:
     """The resource that limited a job, as a sentence; empty: none, or nothing was measured."""
+    used = resources(figures)
     if name := LIMIT_CODES.get(job.error_code or ""):
         return f"Limited by {name}: it reached its limit ({job.error_code})."
     known = [(one.percent, one.name) for one in used if one.percent is not None]
@@ -77,10 +82,19 @@ def limited_by(job: OneJob, used: list[Resource]) -> str:
         part, name = max(close)
         return f"Close to its limit of {name}: {part:.0f} % used."
     if any(name == "cores" and part < 100 * 0.5 for part, name in known):
-        return (
-            "Its cores waited: less than half of their time was used, so input and output limit it."
-        )
+        return f"Its cores waited: less than half of their time was used{_while(figures)}."
     return "No resource came near its limit." if known else ""
+
+
+def _while(figures: JobFigures) -> str:
+    """The thing that a job with idle cores did instead, as far as it was measured."""
+    moved = [one for one in (figures.read_bytes, figures.write_bytes) if one is not None]
+    if not moved or not figures.wall_s:
+        return ""
+    rate = sum(moved) / figures.wall_s
+    if rate < BUSY_BYTES_PER_S:
+        return f", and it read and wrote {size(rate)}/s: it mostly waited"
+    return f", and it read and wrote {size(rate)}/s: input and output limit it"
 
 
 def waits_for(job: OneJob) -> str:
@@ -100,7 +114,7 @@ def job(ask: Ask, panda_id: TaskId) -> View:
     used = resources(figures)
     facts = {
         "job": one, "figures": figures, "details": found, "waits": waits_for(one),
-        "over": one.status in JOB.final, "limited": limited_by(one, used), "resources": used,
+        "over": one.status in JOB.final, "limited": limited_by(one, figures), "resources": used,
         "bar": _times(found), "at_site": one.status in JOB_AT_SITE,
         "later": [other for other in found.latest if other != panda_id],
         "crumbs": [("/tasks", "Tasks"), (f"/tasks/{one.jedi_task_id}", f"Task {one.jedi_task_id}"),

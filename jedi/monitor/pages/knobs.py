@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -34,14 +37,25 @@ PRESET = "core.preset"
 def knobs(
     ask: Ask, q: Annotated[str, Field(max_length=200)] | None = None, changed: bool = False
 ) -> View:
-    """All knobs, or those whose name or meaning contains all words of a text."""
+    """All knobs by component, or those whose name or meaning contains all words of a text."""
     every: list[Setting] = ask("config.list")
     rows = [_row(one) for one in every if _fits(one, q or "") and (one.set_by or not changed)]
     preset = next(one.value for one in every if one.name == PRESET)
     sheet = Sheet("knobs", "Knobs", _KNOBS, rows, "name", empty="No knob has these words.")
     facts = {"q": q or "", "changed": changed, "preset": preset, "all": len(every),
-             "set": sum(one.set_by is not None for one in every)}  # fmt: skip
+             "set": sum(one.set_by is not None for one in every),
+             "components": [*_by_component(sheet)]}  # fmt: skip
     return View("Knobs", facts, (sheet,))
+
+
+def _by_component(sheet: Sheet) -> Iterator[Sheet]:
+    """The knobs of each component."""
+    for name, rows in groupby(sorted(sheet.rows, key=_component), _component):
+        yield replace(sheet, caption=name, rows=[*rows])
+
+
+def _component(row: Mapping[str, Any]) -> str:
+    return str(row["name"]).partition(".")[0]
 
 
 def _fits(one: Setting, text: str) -> bool:

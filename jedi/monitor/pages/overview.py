@@ -14,7 +14,7 @@ from jedi.monitor.curves import DrawnCurve, curves
 from jedi.monitor.filters import query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.alerts import Alert
+from jedi.service.alerts import Alert, Severity
 from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
 from jedi.service.loads import SystemFigures
 
@@ -44,6 +44,9 @@ _ALERTS = (
     Column("since", "Since", "time"),
     Column("code", "Code", "code", wide=True),
 )
+_SEVERITIES: Mapping[Severity, str] = {"page": "urgent", "ticket": "soon"}
+"""Words for people."""
+
 _HELD = (
     Column("hold", "Held by", "code"),
     Column("sentence", "Why"),
@@ -74,9 +77,9 @@ def overview(ask: Ask) -> View:
 
 def _numbered(one: Alert) -> dict[str, Any]:
     return {
-        "key": f"{one.code}-{one.subject}", "severity": one.severity, "sentence": one.sentence,
-        "remedy": one.remedy, "since": one.since, "code": one.code, "kind": one.kind,
-        "subject": one.subject,
+        "key": f"{one.code}-{one.subject}", "severity": _SEVERITIES[one.severity],
+        "sentence": one.sentence, "remedy": one.remedy, "since": one.since, "code": one.code,
+        "kind": one.kind, "subject": one.subject,
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
+from jedi.spec.mistakes import rule_and_remedy
 from jedi.spec.tasks import unsupported
 from jedi.spec.tasks.contradictions import NOT_YET
 from jedi.spec.tasks.params import (
@@ -22,23 +23,15 @@ from jedi.spec.tasks.params import (
     TaskParams,
 )
 
-_WORDS = {
-    "missing": ("is mandatory", "Add it"),
-    "string_type": ("must be text", "Write it in quotes"),
-    "int_type": ("must be a whole number", "Write it without quotes and without a decimal point"),
-    "int_from_float": ("must be a whole number", "Write it without a decimal point"),
-    "float_type": ("must be a number", "Write it without quotes"),
-    "bool_type": ("must be true or false", "Write true or false, without quotes"),
-    "list_type": ("must be a list", "Write a list"),
-    "dict_type": ("must be a mapping of keys to values", "Write keys with values"),
-    "model_type": ("must be a mapping of keys to values", "Write keys with values"),
-    "model_attributes_type": ("must be a mapping of keys to values", "Write keys with values"),
-    "invalid_key": ("a key must be text", "Write the key in quotes"),
-    "string_pattern_mismatch": (
-        "must consist of printable ASCII characters",
-        "Choose another name",
-    ),
+_REMEDIES = {
+    "string_type": "Write it in quotes",
+    "int_type": "Write it without quotes and without a decimal point",
+    "int_from_float": "Write it without a decimal point",
+    "float_type": "Write it without quotes",
+    "bool_type": "Write true or false, without quotes",
 }
+"""Remedies in files, where they differ."""
+
 _KINDS = "an item needs type: constant, or type: template with param_type input, output or number"
 
 
@@ -72,19 +65,21 @@ def _explain(details: ErrorDetails) -> Problem:
     loc, value, kind = details["loc"], details["input"], details["type"]
     path, context = path_of(loc), details.get("ctx", {})
     if kind == "missing":
-        return Problem(path, None, *_WORDS[kind])
+        return Problem(path, None, *rule_and_remedy(details))
     if kind == "extra_forbidden":
         return Problem(path, value, *_unknown_key(loc))
     if kind.startswith("union_tag"):
         return Problem(path, value, *_unknown_kind(value))
     if kind == "value_error":
         return Problem(path, value, str(context["error"]), "Correct it")
+    if kind == "string_pattern_mismatch":
+        rule = "must consist of printable ASCII characters"
+        return Problem(path, value, rule, "Choose another name")
     if kind == "string_type" and isinstance(value, bool):
         rule = f"must be text, but YAML reads {str(value).lower()} without quotes as a truth value"
-        return Problem(path, value, rule, _WORDS[kind][1])
-    message = details["msg"].removeprefix("Input ")
-    rule, remedy = _WORDS.get(kind, (message, "Correct the value"))
-    return Problem(path, value, rule, context.get("remedy", remedy))
+        return Problem(path, value, rule, _REMEDIES[kind])
+    rule, remedy = rule_and_remedy(details)
+    return Problem(path, value, rule, context.get("remedy", _REMEDIES.get(kind, remedy)))
 
 
 def _unknown_key(loc: Sequence[int | str]) -> tuple[str, str]:

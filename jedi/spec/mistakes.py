@@ -1,0 +1,44 @@
+"""JEDI's words for the mistakes that pydantic finds: the rule and the remedy of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_WHOLE = ("must be a whole number", "Write digits alone")
+_NUMBER = ("must be a number", "Write digits, with a decimal point if need be")
+_TRUTH = ("must be true or false", "Write one of the two")
+_KEYS = ("must be a mapping of keys to values", "Write keys with values")
+_TIME = ("must be a time, such as 2026-11-26T12:00", "Correct the time")
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "missing": ("is mandatory", "Add it"),
+    "extra_forbidden": ("no such name here", "Leave it out"),
+    "string_type": ("must be text", "Write a text"),
+    "int_type": _WHOLE, "int_parsing": _WHOLE, "int_from_float": _WHOLE,
+    "int_parsing_size": ("is too large a number", "Write a smaller one"),
+    "float_type": _NUMBER, "float_parsing": _NUMBER,
+    "finite_number": ("must be a finite number", "Correct the value"),
+    "bool_type": _TRUTH, "bool_parsing": _TRUTH,
+    "list_type": ("must be a list", "Write a list"),
+    "dict_type": _KEYS, "model_type": _KEYS, "model_attributes_type": _KEYS,
+    "invalid_key": ("a key must be text", "Write the key in quotes"),
+    "datetime_type": _TIME, "datetime_parsing": _TIME, "datetime_from_date_parsing": _TIME,
+    "literal_error": ("must be {expected}", "Choose one of them"),
+    "greater_than_equal": ("must be at least {ge}", "Correct the value"),
+    "greater_than": ("must be more than {gt}", "Correct the value"),
+    "less_than_equal": ("must be at most {le}", "Correct the value"),
+    "less_than": ("must be less than {lt}", "Correct the value"),
+    "string_too_short": ("must have {min_length} or more characters", "Write more"),
+    "string_too_long": ("must have {max_length} or fewer characters", "Shorten it"),
+    "too_short": ("must have {min_length} or more values", "Add some"),
+    "too_long": ("must have {max_length} or fewer values", "Give fewer at once"),
+}  # fmt: skip
+
+
+def rule_and_remedy(error: Mapping[str, Any]) -> tuple[str, str]:
+    """The rule that an error of pydantic names, and the remedy. Our own validators bring the rule
+    with them."""
+    if words := _WORDS.get(error["type"]):
+        return words[0].format_map(error.get("ctx", {})), words[1]
+    said = str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must", 1)
+    return said[:1].lower() + said[1:], "Correct the value"
