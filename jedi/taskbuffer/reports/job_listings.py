@@ -53,10 +53,9 @@ SELECT j.pandaid AS panda_id, j.originpandaid AS origin_panda_id, j.unit_nr,
   CASE WHEN j.status = 'failed' THEN ARRAY(
     SELECT effect FROM jedi_retry_matches m WHERE m.pandaid = j.pandaid ORDER BY m.rule_id)
   END AS retry_effects
-FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
-  SELECT newpandaid AS pandaid, array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors,
-    min(relationtype) AS relation
-  FROM jedi_job_retry_history WHERE jeditaskid = :task GROUP BY newpandaid) h USING (pandaid)
+FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid), LATERAL (
+  SELECT array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors, min(relationtype) AS relation
+  FROM jedi_job_retry_history WHERE jeditaskid = :task AND newpandaid = j.pandaid) h
 WHERE j.jeditaskid = {task}
   AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
