@@ -1,5 +1,7 @@
 """Actions on pages: preview, confirmation, answers; made by those who may and nobody else."""
 
+# Raw UPDATEs: a finished task with outputs, without pilots.
+
 from __future__ import annotations
 
 import re
