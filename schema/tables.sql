@@ -209,7 +209,7 @@ CREATE TABLE jedi_dataset_contents (
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY
         ('{pending,staging,waiting,ready,missing,lost,broken,picked,running,finished,failed,partial,defined,prepared,merging,nooutput}'))
 ) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=40);
-CREATE INDEX jedi_dataset_contents_datasetid_ix ON jedi_dataset_contents (datasetid);
+CREATE INDEX jedi_dataset_contents_datasetid_fileid_ix ON jedi_dataset_contents (datasetid, fileid);
 CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
     datasetid);
 CREATE INDEX jedi_dataset_contents_lfn_ix ON jedi_dataset_contents (lfn) WHERE type = ANY

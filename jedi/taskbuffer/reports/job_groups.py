@@ -14,16 +14,12 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
 
-ITS_TASK = "(SELECT CAST(:task AS bigint))"
-"""The task of jobs, which the planner does not see. For one that it knows to be large, it would
-read the jobs of all tasks."""
-
-ALIKE = f"""
+ALIKE = """
 WITH alike AS (
   SELECT kind, status, site, attemptnr = 1 AS is_first, hold_kind, cores, memory_mb, disk_mb,
     count(*) AS jobs, max(walltime_s) AS walltime_s, min(statechangetime) AS since,
     min(hold_reason) AS hold_reason
-  FROM jedi_jobs WHERE jeditaskid = {ITS_TASK} AND postprocessed_at IS NULL
+  FROM jedi_jobs WHERE jeditaskid = :task AND postprocessed_at IS NULL
   GROUP BY kind, status, site, is_first, hold_kind, cores, memory_mb, disk_mb)
 """
 """The live jobs of a task in groups, for all statements that need figures of them: each job is read
@@ -81,9 +77,9 @@ def of_task(tx: Connection, jedi_task_id: int) -> list[JobGroup]:
     return rows_of(JobGroup, tx.execute(_OF_TASK, {"task": jedi_task_id}))
 
 
-_AT_SITES = text(f"""
+_AT_SITES = text("""
 SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs FROM (
-  SELECT site, status, count(*) AS jobs FROM jedi_jobs WHERE jeditaskid = {ITS_TASK}
+  SELECT site, status, count(*) AS jobs FROM jedi_jobs WHERE jeditaskid = :task
   GROUP BY site, status
   UNION ALL
   SELECT site, status, jobs FROM job_stats_archived WHERE jeditaskid = :task) s

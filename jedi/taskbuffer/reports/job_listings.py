@@ -15,7 +15,6 @@ from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
-from jedi.taskbuffer.reports.job_groups import ITS_TASK
 
 TAIL_CHARACTERS = 2_000
 """Characters of the log that is shown beside a cause of failures."""
@@ -56,19 +55,17 @@ SELECT j.pandaid AS panda_id, j.originpandaid AS origin_panda_id, j.unit_nr,
 FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid), LATERAL (
   SELECT array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors, min(relationtype) AS relation
   FROM jedi_job_retry_history WHERE jeditaskid = :task AND newpandaid = j.pandaid) h
-WHERE j.jeditaskid = {task}
-  AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
   AND (CAST(:after AS bigint) IS NULL OR j.pandaid > :after)
   AND {{conditions}}
 """
 
 
-_LIVE = _JOB.format(table="jedi_jobs", task=ITS_TASK)
 _PARTS = (
-    f"{_LIVE} AND j.postprocessed_at IS NULL",
-    f"{_LIVE} AND j.postprocessed_at IS NOT NULL",
-    _JOB.format(table="jedi_jobs_archived", task=ITS_TASK),
+    f"{_JOB.format(table='jedi_jobs')} AND j.postprocessed_at IS NULL",
+    f"{_JOB.format(table='jedi_jobs')} AND j.postprocessed_at IS NOT NULL",
+    _JOB.format(table="jedi_jobs_archived"),
 )
 _JOBS = f"""
 {" UNION ALL ".join(f"({part} ORDER BY j.pandaid LIMIT :limit)" for part in _PARTS)}

@@ -193,23 +193,26 @@ SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, master
 FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
 """
 _DATASETS = text(DATASETS)
+_AFTER = """(SELECT datasetid FROM jedi_dataset_contents
+  WHERE fileid = CAST(:after AS bigint) AND jeditaskid = :task)"""
 _FILES = text(f"""
 SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
   c.checksum AS adler32, c.guid, c.nevents AS n_events, c.startevent AS start_event,
   c.endevent AS end_event, c.attemptnr AS attempt_nr,
   c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id,
-  c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND c.outpandaid IN (
-    SELECT pandaid FROM {all_jobs("pandaid, jeditaskid, purged_at")} j
-    WHERE j.jeditaskid = :task AND j.purged_at IS NOT NULL)) IS TRUE AS gone
-FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
-WHERE c.jeditaskid = :task
-  AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
-  AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
-  AND (CAST(:job AS bigint) IS NULL OR c.outpandaid = :job)
-  AND (CAST(:after AS bigint) IS NULL OR (c.datasetid, c.fileid) > (
-    SELECT a.datasetid, a.fileid FROM jedi_dataset_contents a
-    WHERE a.fileid = :after AND a.jeditaskid = :task))
-ORDER BY c.datasetid, c.fileid LIMIT :limit
+  c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND EXISTS (
+    SELECT FROM {all_jobs("pandaid, purged_at")} j
+    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL)) IS TRUE AS gone
+FROM jedi_datasets d, LATERAL (
+  -- the first ones of each dataset, by an index in their order
+  SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid
+    AND c.fileid > CASE d.datasetid WHEN {_AFTER} THEN CAST(:after AS bigint) ELSE 0 END
+    AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
+    AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
+    AND (CAST(:job AS bigint) IS NULL OR c.outpandaid = :job)
+  ORDER BY c.fileid LIMIT :limit) c
+WHERE d.jeditaskid = :task AND (CAST(:after AS bigint) IS NULL OR d.datasetid >= {_AFTER})
+ORDER BY d.datasetid, c.fileid LIMIT :limit
 """)
 _HISTORY = text("""
 SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason,

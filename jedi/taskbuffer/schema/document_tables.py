@@ -350,7 +350,7 @@ contents = Table(
     PrimaryKeyConstraint("file_id", "jedi_task_id"),
     CheckConstraint("length(lfn) <= 256", name="lfn"),
     one_of("status", {**states.INPUT_FILE.states, **states.OUTPUT_FILE.states}),
-    Index(None, "jedi_task_id", "dataset_id"), Index(None, "dataset_id"),
+    Index(None, "jedi_task_id", "dataset_id"), Index(None, "dataset_id", "file_id"),
     Index("jedi_dataset_contents_ready_ix", "dataset_id", "file_id",
           postgresql_where=text("ready")),
     Index("jedi_dataset_contents_unit_ix", "dataset_id", "boundary_id",
