@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, timedelta
 
 from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent  # type: ignore[import-untyped]
 from apscheduler.schedulers.background import BackgroundScheduler  # type: ignore[import-untyped]
@@ -15,6 +15,9 @@ from jedi.agent.base import Agent, World
 from jedi.taskbuffer.db.engine import notifying
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, Dog, walk
+
+_APART = timedelta(seconds=0.05)
+"""Dogs of the same period follow each other: at the same instant each would open a session."""
 
 
 class WatchDog(Agent[Dog, Counts]):
@@ -47,8 +50,9 @@ class WatchDog(Agent[Dog, Counts]):
         """The dogs that are not on the timetable yet, which are put there; the others get their
         present periods."""
         fresh = []
-        for dog in DOGS.values():
+        for place, dog in enumerate(DOGS.values()):
             period = IntervalTrigger(seconds=self.world.knobs[dog.period], timezone=UTC)
+            period.start_date += place * _APART
             job = self.timetable.get_job(dog.name)
             if job is None:
                 self.timetable.add_job(self._run, period, [dog], id=dog.name)

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.taskbuffer.scheduling import statistics
-from jedi.taskbuffer.tasks import ending
+from jedi.taskbuffer.tasks import ending, tasks
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -24,4 +24,8 @@ def run(world: World) -> Counts:
     return in_batches(world, step)
 
 
-DOG = Dog("progress", "watchdog.progress_period_s", "progress of tasks is recorded", run)
+def _any(tx: Connection) -> bool:
+    return tasks.any_in(tx, ending.PREPARABLE)
+
+
+DOG = Dog("progress", "watchdog.progress_period_s", "progress of tasks is recorded", run, _any)

@@ -29,4 +29,5 @@ def run(world: World) -> Counts:
     return Counts()
 
 
-DOG = Dog("shares", "watchdog.shares_period_s", "shares of work queues are computed", run)
+DOG = Dog("shares", "watchdog.shares_period_s", "shares of work queues are computed", run,
+          shares.any_due)  # fmt: skip

@@ -12,6 +12,7 @@ from support.task_rows import good, put
 
 from jedi.agent import registry
 from jedi.agent.base import World
+from jedi.core.knobs import KNOBS
 from jedi.submitter.agent import Submitter
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
@@ -21,8 +22,8 @@ from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
 
 IDLE = sorted(set(registry.AGENTS) - {"WatchDog"})
-OFTEN = ["statistics", "retries", "periods", "notifier"]
-"""The dogs that run every 5 s."""
+OFTEN = sorted(dog.name for dog in DOGS.values() if KNOBS[dog.period].classic < 60)
+"""The dogs that run more than once a minute."""
 
 
 @contextmanager

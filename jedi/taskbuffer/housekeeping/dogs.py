@@ -42,6 +42,14 @@ def claim_killers(tx: Connection, max_deaths: int, limit: int) -> list[KillerTas
     return rows_of(KillerTask, tx.execute(_KILLERS, {"max_deaths": max_deaths, "limit": limit}))
 
 
+_ANY_CLAIMED = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE lockedby IS NOT NULL)")
+
+
+def any_claimed(tx: Connection) -> bool:
+    """Return True if a process works on a task, or died of it."""
+    return bool(tx.scalar(_ANY_CLAIMED))
+
+
 _RELEASE = text("""
 UPDATE jedi_tasks SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
   lock_seq = lock_seq + 1, worker_deaths = worker_deaths + 1, rescuetime = jedi_now()

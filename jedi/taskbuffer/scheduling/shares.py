@@ -62,6 +62,21 @@ def read(tx: Connection, *, files: bool) -> list[QueueUse]:
     return rows_of(QueueUse, tx.execute(_READ, {"files": files}))
 
 
+_ANY_DUE = text(f"""
+SELECT EXISTS (SELECT FROM jedi_queue_shares WHERE active)
+  OR EXISTS (SELECT FROM jedi_tasks WHERE status IN ({WORKING}))
+  OR EXISTS (SELECT FROM job_stats WHERE status IN ({JOB_AT_SITE}, {JOB_QUEUED}))
+  OR EXISTS (SELECT FROM job_stats_delta)
+  OR NOT EXISTS (SELECT FROM jedi_queue_shares WHERE computed_at > jedi_now() - interval '60 s')
+""")
+
+
+def any_due(tx: Connection) -> bool:
+    """Return True if a queue has tasks or jobs, or had some at the last run, which is older than a
+    minute otherwise: queues may have changed."""
+    return bool(tx.scalar(_ANY_DUE))
+
+
 _PUT = text("""
 WITH r AS (
   SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(queue_id int, active bool,
