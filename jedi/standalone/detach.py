@@ -56,7 +56,8 @@ def up_detached(
             start_new_session=True,
             env=environment,
         )
-        import_module("jedi.service.sites")  # the caller shows the sites then
+        for module in ("jedi.service.sites", "rich.console"):  # the caller shows the sites then
+            import_module(module)
         while daemon.poll() is None:
             if select.select([ready], [], [], _POLL_S)[0]:
                 lines = ready.recv(_LONGEST).decode(errors="replace").splitlines()

@@ -147,11 +147,14 @@ def test_a_question_to_the_service_loads_no_database(tmp_path: Path) -> None:
 
 
 def test_the_supervisor_loads_what_it_needs(tmp_path: Path) -> None:
-    """A start takes as long as its imports: migrations, the service and the timetable are loaded
-    where they are needed."""
+    """A start takes as long as its imports: migrations, the service, the timetable and the reader
+    of cron's lines, which starts a process, are loaded where they are needed."""
     program = (
         "import sys; import jedi.standalone.up\n"
-        "print([m for m in ('alembic', 'uvicorn', 'apscheduler', 'joserfc') if m in sys.modules])"
+        "from jedi.agent import registry\n"
+        "for name in registry.AGENTS.keys() - registry.AWAKE: registry.load(name)\n"
+        "print([m for m in ('alembic', 'uvicorn', 'apscheduler', 'joserfc', 'croniter')"
+        " if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == ["[]"]
 

@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from croniter import croniter  # type: ignore[import-untyped]
-
 _INTERVAL = re.compile(r"([1-9]\d{0,6}) ?(s|min|h|d)")
 _SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
@@ -50,6 +48,8 @@ class Period:
         """The first instant after `now`, given one that is not later."""
         if self.interval is not None:
             return due + self.interval * ((now - due) // self.interval + 1)
+        from croniter import croniter  # type: ignore[import-untyped]  # 30 ms, few have cron
+
         found: datetime = croniter(self.cron, now.astimezone(UTC)).get_next(datetime)
         return found
 
