@@ -81,15 +81,16 @@ def others(engine: Engine, home: Path, tmp_path: Path) -> Shell:
 
 
 @pytest.mark.usefixtures("bare_service")
-@pytest.mark.parametrize("words", STEERING, ids=" ".join)
 def test_only_operators_steer(
-    others: Shell, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    others: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only operators steer the system (docs/reference/payload-and-processes.md#identity)."""
     monkeypatch.chdir(tmp_path)
     before = facts(others)
-    said = others.run(*words, code=1)
-    assert f"{ME} is no operator, and only operators steer JEDI: ask olga." in said
+    for words in STEERING:
+        said = others.run(*words, code=1)
+        refusal = f"{ME} is no operator, and only operators steer JEDI: ask olga."
+        assert refusal in said, words
     assert facts(others) == before
 
 

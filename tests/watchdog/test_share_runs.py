@@ -1,6 +1,6 @@
 """When the dog of shares computes them: while queues have work, else once a minute."""
 
-# Raw statements: tasks that no agent works on.
+# Raw UPDATEs: tasks that no agent works on.
 
 from __future__ import annotations
 
