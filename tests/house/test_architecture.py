@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,8 +66,13 @@ SQL_TYPES = {"Connection", "Engine", "exc"}
 """What floors above taskbuffer may take from SQLAlchemy: types, and errors to catch."""
 
 
-def imports(path: str, source: str) -> Iterator[str]:
+@cache
+def imports(path: str, source: str) -> tuple[str, ...]:
     """Every imported name in full, wherever in jedi/`path` it is imported."""
+    return tuple(_imports(path, source))
+
+
+def _imports(path: str, source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
