@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from support.service_process import served
@@ -57,10 +57,13 @@ def service(world: World) -> Iterator[World]:
 
 def test_what_is_no_request_gets_one_refusal(service: World) -> None:
     """The one form of errors, `no_http`; nothing follows it."""
-    for name, request in REFUSED.items():
-        with connected(service) as one:
-            one.sendall(request)
-            head, _, body = said(one).partition(b"\r\n\r\n")
+    with ExitStack() as stack:
+        asked = {name: stack.enter_context(connected(service)) for name in REFUSED}
+        for name, one in asked.items():
+            one.sendall(REFUSED[name])
+        answers = {name: said(one) for name, one in asked.items()}  # each ends after a second
+    for name, answer in answers.items():
+        head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400 "), name
         assert b"connection: close" in head and b"application/problem+json" in head, name
         assert json.loads(body)["code"] == "no_http", name
