@@ -12,7 +12,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.spec.jobs.wire import Resources
 from jedi.taskbuffer.jobs import dispatch
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.jobs.first_waiting import DatasetFacts, FirstWaiting
 
 ODD = "a,\"b'{}\\ NULL"
 
@@ -38,6 +38,21 @@ def take(engine: Engine, heads: FirstWaiting, n: int, request: str) -> list[int]
     with engine.begin() as tx:
         held = dispatch.acquire(tx, "SITE_A", n, Resources(cores=1), request, "pilot", heads)
     return [job.panda_id for job in held]
+
+
+class Unread(dict[int, DatasetFacts]):
+    """Nobody reads it whole."""
+
+    keys = values = items = __iter__ = None  # type: ignore[assignment]
+
+
+def test_the_datasets_that_a_process_remembers_are_looked_up(engine: Engine) -> None:
+    """Who reads them all takes 3 ms for each request beside 100,000."""
+    heads = FirstWaiting()
+    first, second = jobs(engine, 2, "a")
+    assert take(engine, heads, 1, "r1") == [first]
+    heads._datasets = Unread(heads._datasets)
+    assert take(engine, heads, 1, "r2") == [second]
 
 
 @pytest.mark.usefixtures("later")

@@ -101,7 +101,7 @@ class FirstWaiting:
         known = self._datasets
         if len(known) > DATASETS_MOST:
             known = self._datasets = {}
-        if missing := ids - known.keys():
-            for one, name, optional in value(tx, _DATASETS, {"ids": [*missing]}) or ():
+        if missing := [one for one in ids if one not in known]:
+            for one, name, optional in value(tx, _DATASETS, {"ids": missing}) or ():
                 known[one] = DatasetFacts(name, optional)
         return known
