@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from psycopg import _queries
 from pydantic import ValidationError
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
@@ -262,10 +261,6 @@ def test_many_pilots_get_each_job_once(engine: Engine) -> None:
         got = [one for some in pool.map(pilot, range(6)) for one in some]
     assert sorted(got) == made.jobs
     assert stats(engine) == {"sent": 300}
-
-
-def test_the_claim_is_short_enough_to_stay_prepared() -> None:
-    assert len(dispatch._TAKE) <= _queries.MAX_CACHED_STATEMENT_LENGTH
 
 
 @pytest.mark.parametrize("error", [None, ZeroDivisionError])

@@ -6,15 +6,18 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
+
+from jedi.taskbuffer.db.engine import plain
 
 
 def plan_of(engine: Engine, statement: Any, **values: Any) -> dict[str, Any]:
     """The plan of a statement as it was carried out, the second time."""
-    explain = text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.text}")
+    sql = statement if isinstance(statement, str) else plain(statement.text)
     with engine.begin() as tx:
         for _ in range(2):
-            found = tx.scalar(explain, values)
+            explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"
+            found: Any = tx.exec_driver_sql(explain, values).scalar()
     plan: dict[str, Any] = (found if isinstance(found, list) else json.loads(found))[0]["Plan"]
     return plan
 

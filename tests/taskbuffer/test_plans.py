@@ -71,12 +71,6 @@ def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(
         assert way in QUEUES or by_key or "TID Cond" in node, node
 
 
-@pytest.mark.parametrize("name", [name for name, sql in ONCE.items() if isinstance(sql, str)])
-def test_psycopg_keeps_what_it_has_parsed(name: str) -> None:
-    """It parses longer statements anew each time (psycopg/_queries.py)."""
-    assert len(str(ONCE[name])) <= 4096
-
-
 @pytest.mark.parametrize("take", [dispatch._TAKE, dispatch._TAKE_ONE], ids=["several", "one"])
 def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: str) -> None:
     """Who sorts them reads all of a share for one."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, Pr
 
 from jedi.core import clock
 from jedi.core.errors import JediError, NotYet, OutcomeUnknown, Unreachable
-from jedi.taskbuffer.db.quick import Prepared, Quick, forget
+from jedi.taskbuffer.db.quick import Prepared, Quick, Session
 
 CHANNEL = "jedi"
 _PING_S = 5
@@ -91,12 +90,18 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
             "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off",
         },
     )
+    event.listen(engine, "do_connect", _session)
     event.listen(engine, "checkout", _still_there)
     event.listen(engine, "checkout", _hand_over_clock)
     event.listen(engine, "checkout", _commit_at_once)
     event.listen(engine, "reset", _roll_back)
-    event.listen(engine, "rollback", _forget_prepared)
     return engine
+
+
+def _session(
+    _dialect: Any, _record: Any, where: Sequence[str], words: Mapping[str, Any]
+) -> Session:
+    return Session.connect(*where, **words)
 
 
 def _still_there(connection: Any, _record: Any, _proxy: Any) -> None:
@@ -148,12 +153,6 @@ def _roll_back(connection: Any, _record: Any, _state: Any) -> None:
     is none."""
     if connection.pgconn.transaction_status != TransactionStatus.IDLE:
         connection.rollback()
-        forget(connection)
-
-
-def _forget_prepared(connection: Connection) -> None:
-    if not connection.invalidated:
-        forget(connection.connection.driver_connection)  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -236,15 +235,7 @@ def plain(sql: str) -> str:
 
 def prepared(sql: str) -> Prepared:
     """The same for a statement that each session prepares once; its answer is one JSON value."""
-    return Prepared(plain(short(sql)))
-
-
-def short(sql: str) -> str:
-    """A statement without remarks, in fewer characters: what has more than 4096 psycopg parses
-    anew each time. No literal of it holds `--`, a comma and a blank, or a blank beside a
-    parenthesis or an equals sign."""
-    words = " ".join(re.sub("--.*", "", sql).split())
-    return words.replace("( ", "(").replace(" )", ")").replace(", ", ",").replace(" = ", "=")
+    return Prepared(plain(sql))
 
 
 def fetched(tx: Connection, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -7,14 +7,15 @@ prepared statements, and types of binds and columns. libpq itself does the same 
 from __future__ import annotations
 
 import re
+import select
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.errors import DataError, InvalidSqlStatementName, error_from_result
-from psycopg.pq import DiagnosticField, ExecStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
 from pydantic_core import from_json
 
 _BIND = re.compile(r"%\((\w+)\)s|%%")
@@ -38,16 +39,31 @@ class Prepared(str):
         return made
 
 
+class Session(psycopg.Connection[Any]):
+    """A connection that lets libpq itself commit. All else is psycopg's."""
+
+    def commit(self) -> None:
+        """The same as psycopg's, which takes 25 us more."""
+        if self.pgconn.transaction_status == TransactionStatus.INTRANS:
+            _good(self, self.pgconn.exec_(b"COMMIT"))
+        else:
+            super().commit()
+
+    def rollback(self) -> None:
+        """The same as psycopg's, which may make the session forget all prepared statements."""
+        _known.pop(self, None)
+        super().rollback()
+
+
 class Quick(psycopg.Cursor[Any]):
-    """A cursor that lets libpq itself execute a `Prepared` statement outside a transaction. All
-    else is psycopg's."""
+    """A cursor that lets libpq itself execute a `Prepared` statement. All else is psycopg's."""
 
     _answer: PGresult | None = None
 
     def execute(self, query: Any, params: Any = None, **words: Any) -> Any:
         """The same as psycopg's."""
         self._answer = None
-        if isinstance(query, Prepared) and self.connection.autocommit:
+        if isinstance(query, Prepared):
             self._answer = _executed(self.connection, query, params)
             return self
         return super().execute(query, params, **words)
@@ -64,27 +80,56 @@ _known: WeakKeyDictionary[psycopg.Connection[Any], set[bytes]] = WeakKeyDictiona
 """Statements that the session of each connection has prepared."""
 
 
-def forget(connection: psycopg.Connection[Any]) -> None:
-    """Note that a connection has rolled back: psycopg may have made its session forget all prepared
-    statements, or not."""
-    _known.pop(connection, None)
-
-
 def _executed(
     connection: psycopg.Connection[Any], statement: Prepared, values: Mapping[str, Any]
 ) -> PGresult:
     """The answer to a statement, which the session prepares if it does not know it."""
     binds: Any = [_dump(values[bind]) for bind in statement.binds]
-    known = _known.setdefault(connection, set())
+    known, server = _known.setdefault(connection, set()), connection.pgconn
     if statement.name not in known:
         _prepare(connection, statement)
         known.add(statement.name)
-    answer = connection.pgconn.exec_prepared(statement.name, binds)
+    begins = not connection.autocommit and server.transaction_status == TransactionStatus.IDLE
+    send = _begun if begins else _sent
+    answer = send(server, statement.name, binds)
     if answer.error_field(DiagnosticField.SQLSTATE) == _UNKNOWN:  # it rolled back unseen
         known.clear()
-        _prepare(connection, statement)
-        answer = connection.pgconn.exec_prepared(statement.name, binds)
+        if begins or connection.autocommit:
+            connection.rollback()
+            _prepare(connection, statement)
+            answer = send(server, statement.name, binds)
     return _good(connection, answer)
+
+
+def _sent(server: PGconn, name: bytes, binds: Any) -> PGresult:
+    return server.exec_prepared(name, binds)
+
+
+def _begun(server: PGconn, name: bytes, binds: Any) -> PGresult:
+    """The answer to the first statement of a transaction: it and BEGIN are sent together, which
+    saves a way there and back."""
+    server.enter_pipeline_mode()
+    server.send_query_params(b"BEGIN", None)
+    server.send_query_prepared(name, binds)
+    server.pipeline_sync()
+    answers: list[PGresult] = []
+    while len(answers) < 3:
+        _wait(server)
+        if answer := server.get_result():
+            answers.append(answer)
+        elif server.status != ConnStatus.OK:
+            raise psycopg.OperationalError(server.get_error_message())
+    server.exit_pipeline_mode()
+    return answers[1]
+
+
+def _wait(server: PGconn) -> None:
+    """Send the rest of what is to be sent and let other threads run until there is an answer."""
+    poll = select.poll()
+    while (unsent := server.flush()) or server.is_busy():
+        poll.register(server.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
+        poll.poll()
+        server.consume_input()
 
 
 def _prepare(connection: psycopg.Connection[Any], statement: Prepared) -> None:

@@ -23,7 +23,7 @@ from jedi.spec.jobs.wire import (
     Report,
     Resources,
 )
-from jedi.taskbuffer.db.engine import channel, plain, prepared, short, value, waking
+from jedi.taskbuffer.db.engine import channel, prepared, value, waking
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
 from jedi.taskbuffer.jobs import one_job
@@ -51,12 +51,12 @@ def _noted(sites: str, started: str = "false") -> str:
 noted AS (
   UPDATE jedi_sites SET lastpilot = jedi_now(),
     laststart = CASE WHEN {started} THEN jedi_now() ELSE laststart END
-  WHERE site IN (
-    SELECT site FROM jedi_sites WHERE site {sites}
+  WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM jedi_sites WHERE site {sites}
       AND least(coalesce(lastpilot, '-infinity'),
         CASE WHEN {started} THEN coalesce(laststart, '-infinity') END)
         < jedi_now() - interval '30 s'
-    FOR NO KEY UPDATE SKIP LOCKED)
+    FOR NO KEY UPDATE SKIP LOCKED))
 )"""
 
 
@@ -307,9 +307,9 @@ SELECT json_build_array((SELECT json_agg(json_build_array(site, pandaid, lock_se
 """
 
 
-_ACCEPT = plain(short(_accepting(_MADE, _BEGUN)))
-_ACCEPT_STARTS = plain(short(_accepting(_BEGUN)))
-_ACCEPT_ENDS = plain(short(_accepting(_MADE)))
+_ACCEPT = prepared(_accepting(_MADE, _BEGUN))
+_ACCEPT_STARTS = prepared(_accepting(_BEGUN))
+_ACCEPT_ENDS = prepared(_accepting(_MADE))
 
 
 def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list[str | None]:
@@ -378,7 +378,7 @@ def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
 
 # ----------------------------------------------------------------- heartbeats and live output
 
-_BEAT = plain(f"""
+_BEAT = prepared(f"""
 WITH s AS (
   SELECT DISTINCT ON (pandaid, lock_seq, site) site, s.*
   FROM {_SAID} AS s(pandaid bigint, lock_seq bigint, measures jsonb)

@@ -21,9 +21,7 @@ from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db.engine import (
     IN_ORDER,
     channel,
-    fetched,
-    plain,
-    short,
+    prepared,
     value,
     waking,
 )
@@ -48,8 +46,7 @@ class JobEnd(JobMove):
     __slots__ = ()
 
 
-_SETTLE = plain(
-    short(f"""
+_SETTLE = prepared(f"""
 WITH e AS (
   SELECT c.ctid AS tid, c.datasetid, s.innocent, s.unmerged,
     s.unmerged AND c.status = 'pending' AS unmade,
@@ -105,16 +102,16 @@ WITH e AS (
     nfilesfinished = d.nfilesfinished + g.finished, nfilesfailed = d.nfilesfailed + g.failed,
     neventsused = CASE WHEN g.events IS NULL THEN d.neventsused
                        ELSE coalesce(d.neventsused, 0) + g.events END
-  FROM g WHERE d.datasetid = g.datasetid
+  FROM g, LATERAL (SELECT ctid AS tid FROM jedi_datasets WHERE datasetid = g.datasetid OFFSET 0) l
+  WHERE d.ctid = l.tid  -- another statement has locked them
 )
-SELECT {waking("sum(released) > 0", "files:ready")},
+SELECT json_build_array({waking("sum(released) > 0", "files:ready")},
   {waking("sum(finished + failed + missing) > 0", "files:done")},
   EXISTS (SELECT FROM jedi_events WHERE pandaid = ANY(CAST(:ids AS bigint[]))
-    AND job_processid = 0) AS ranges,
-  {outbox.ASKED} AS asked, (SELECT count(*) FROM e) > (SELECT count(*) FROM c) AS rest
+    AND job_processid = 0),
+  {outbox.ASKED}, (SELECT count(*) FROM e) > (SELECT count(*) FROM c))
 FROM g
 """)
-)
 """Rows of contents are found a second time by their place: another statement that changes one at
 this moment moves it. Such a row is left for the same statement once more (`rest`)."""
 
@@ -199,7 +196,7 @@ def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
         ids = {"ids": list(panda_ids)}
         rest = True
         while rest:
-            [(*_, ranges, asked, rest)] = fetched(tx, _SETTLE, {**ids, "channel": channel()})
+            *_, ranges, asked, rest = value(tx, _SETTLE, {**ids, "channel": channel()})
         if ranges:
             tx.execute(_END_EVENTS, ids)
         if asked:
@@ -277,21 +274,21 @@ _NOBODY_ELSES = """NOT EXISTS (  -- others made the same
       JOIN jedi_dataset_contents c ON c.lfn = f.lfn AND c.type = 'output' AND c.status = 'finished'
       JOIN jedi_datasets o ON o.jeditaskid = c.jeditaskid AND o.datasetid = c.datasetid
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)"""
-_LEFT = text(
+_LEFT = prepared(
     _asked(f"j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL} AND {_NOBODY_ELSES}")
 )
-_MAY_LIE = text(
+_MAY_LIE = prepared(
     _asked(f"""j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND j.pandaid > :after
     AND EXISTS (SELECT FROM jedi_job_files f
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND f.fsize IS NOT NULL)
     AND {_NOBODY_ELSES}
   ORDER BY j.pandaid LIMIT :limit""")
 )
-_AMONG = text(
+_AMONG = prepared(
     _asked("""j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status = 'holding'
     AND j.postprocessed_at IS NULL""")
 )
-_REPORTED = text(
+_REPORTED = prepared(
     _asked(f"""j.postprocessed_at IS NULL AND j.status = 'holding'
     AND j.pandaid >= :first AND j.kind NOT IN ({CONSUMER_KINDS})
     AND (j.hold_kind IS NULL
@@ -310,9 +307,10 @@ def any_reported(tx: Connection) -> bool:
 
 
 # What a lost claim costs is worth no wait for the disk. A bitmap would read and sort all.
-_CLAIMING = plain(
-    "SELECT set_config('synchronous_commit', 'off', true), "
+_CLAIMING = prepared(
+    "SELECT json_build_array(set_config('synchronous_commit', 'off', true), "
     + ", ".join(f"set_config('{name}', '{to}', true)" for name, to in IN_ORDER.items())
+    + ")"
 )
 
 
@@ -323,24 +321,24 @@ def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
     There is no lease: two Adders may get the same job, and the first one that applies ends it.
     """
     value(tx, _CLAIMING, {})
-    return _known(tx.scalar(_REPORTED, {"limit": limit, "first": first}))
+    return _known(value(tx, _REPORTED, {"limit": limit, "first": first}))
 
 
 def reported_among(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
     """Return those of these jobs whose end was reported and not yet looked at."""
-    return _known(tx.scalar(_AMONG, {"ids": list(panda_ids)}))
+    return _known(value(tx, _AMONG, {"ids": list(panda_ids)}))
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
     """The jobs that ended without success after their pilots had ended their work, and whose
     outputs nobody else has made."""
-    return _known(tx.scalar(_LEFT, {"ids": list(panda_ids)}))
+    return _known(value(tx, _LEFT, {"ids": list(panda_ids)}))
 
 
 def may_lie(tx: Connection, after: int, limit: int) -> list[ReportedJob]:
     """Jobs beyond number `after`, in their order, that ended without success when their pilots had
     laid outputs down: these may have been published."""
-    return _known(tx.scalar(_MAY_LIE, {"after": after, "limit": limit}))
+    return _known(value(tx, _MAY_LIE, {"after": after, "limit": limit}))
 
 
 def _known(columns: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.core.kills import KILLS
-from jedi.taskbuffer.db.engine import fetched, plain, short, value, wake
+from jedi.taskbuffer.db.engine import prepared, value, wake
 from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL, listed
 
@@ -60,7 +60,7 @@ _LOCK = text("""
 SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY pandaid FOR NO KEY UPDATE
 """)
-_LOCK_ONLY = plain(f"SELECT count(*) FROM ({_LOCK.text}) locked")
+_LOCK_ONLY = prepared(f"SELECT count(*) FROM ({_LOCK.text}) locked")
 _GONE = """
 gone AS (
   DELETE FROM jedi_job_ready r USING old
@@ -115,14 +115,15 @@ WITH m AS (
             j.resource_type, j.cores, j.priority, j.memory_mb, j.walltime_s, j.disk_mb,
             j.hold_kind, j.kind, m.code, m.reason
 ), {came}{NOTE}
-SELECT pandaid, jeditaskid, source, status, kind, code FROM u ORDER BY pandaid
+SELECT json_agg(json_build_array(pandaid, jeditaskid, source, status, kind, code) ORDER BY pandaid)
+FROM u
 """
 
 
-_MOVE = plain(short(_moving(_GONE, _CAME)))
-_MOVE_ON = plain(short(_moving()))
-"""The same for jobs that neither leave the queue of activated jobs nor come into it. The rows of
-both are those of MovedJob."""
+_MOVE = prepared(_moving(_GONE, _CAME))
+_MOVE_ON = prepared(_moving())
+"""The same for jobs that neither leave the queue of activated jobs nor come into it. Both return
+the fields of MovedJob."""
 
 
 def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
@@ -166,7 +167,7 @@ def move_jobs(
     }
     queued = "activated" in {*values["sources"], *targets}
     statement = _MOVE if queued else _MOVE_ON
-    moved = [MovedJob._make(row) for row in fetched(tx, statement, values)]
+    moved = [MovedJob._make(row) for row in value(tx, statement, values) or ()]
     wake(tx, *sorted({f"job:{m.target}" for m in moved if m.target in states.JOB_LIVE}))
     return moved
 

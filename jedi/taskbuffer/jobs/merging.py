@@ -22,7 +22,7 @@ from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.spec.tasks.rows import ClaimedTask
-from jedi.taskbuffer.db.engine import plain, value, wake
+from jedi.taskbuffer.db.engine import prepared, value, wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED, MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
@@ -108,7 +108,7 @@ ORDER BY maker
 """)
 
 
-_LOCK = plain(f"""
+_LOCK = prepared(f"""
 WITH t AS MATERIALIZED ({_TIES}), k AS MATERIALIZED (
   SELECT array_agg(maker) FILTER (WHERE NOT bound) || CAST(:ids AS bigint[]) AS ids FROM t
 ), j AS MATERIALIZED (
