@@ -51,7 +51,7 @@ def _last_port(home: Home, address: str) -> int | None:
     """The port that the home had last for this value of the knob; None: it had none."""
     with suppress(OSError, ValueError):
         knob, port = home.page_port.read_text().split()
-        return int(port) if knob == address else None
+        return int(port) if knob == address and 0 < int(port) < 65_536 else None
     return None
 
 

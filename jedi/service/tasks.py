@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.core.errors import NotFound
+from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.kills import kill
 from jedi.service import job_figures
 from jedi.service.job_figures import Forecast
@@ -220,10 +220,14 @@ def files(
     after: int | None = None,
 ) -> list[FileSummary]:
     """The files of a task, of datasets of these types (input, output, log, …); or only those that
-    one of its jobs was to make; `after`: only those behind this file."""
+    one of its jobs was to make; `after`: only those behind this file. NotFound; BadInput: the task
+    has no such file, or has it no more: an empty page would pass for the end of the list."""
     found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id, after)
     if not found:
         must_exist(tx, jedi_task_id)
+        if after is not None and not listings.has_file(tx, jedi_task_id, after):
+            raise BadInput([Problem("after", after, f"is no file of task {jedi_task_id}",
+                                    "Begin with the first page")])  # fmt: skip
     return found
 
 

@@ -288,6 +288,23 @@ def test_jobs_without_progress_use_up_their_attempts(world: World) -> None:
     sound(world)
 
 
+def test_inputs_of_consumers_of_one_cause_are_retried(world: World) -> None:
+    """A retry of a cause means its inputs alone. Inputs name the job that waits as their user, so a
+    consumer's cause means the inputs of its job set."""
+    task = events_task(world, maxAttemptEsJob=0, maxAttempt=1)
+    pilot = EventPilot(world)
+    [job] = pilot.take()
+    pilot.ask(job, 1)
+    pilot.end(job, "failed", error_code="payload_exit", error_diag="It crashed.")
+    serve(world)
+    cycle(world)
+    assert files(world, task) == {"failed": 1}
+    ask(world, task, "retry", like_job=job.panda_id)
+    cycle(world)
+    assert files(world, task) == {"ready": 1}
+    sound(world)
+
+
 def test_without_a_queue_the_set_fails(world: World) -> None:
     """Expected: "no ES queue online: failed"."""
     task = events_task(world)

@@ -220,8 +220,9 @@ def test_links_stay_although_another_home_leaves_the_port(tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as other:
         free = other.getsockname()[1]
     assert _port(f"127.0.0.1:{free}", home) == free
-    home.page_port.write_text("no port\n")
-    assert _port(f"127.0.0.1:{free}", home) == free
+    for broken in ("no port", "", f"127.0.0.1:{free} 70000", f"127.0.0.1:{free} -1"):
+        home.page_port.write_text(f"{broken}\n")
+        assert _port(f"127.0.0.1:{free}", home) == free, broken
 
 
 def _port(address: str, home: Home) -> int:

@@ -212,6 +212,21 @@ def test_pages_of_files_follow_each_other(
     assert whole == rows(reader.read(f"/tasks/{made.task}/files"), "files")[:5]
 
 
+def test_a_page_behind_a_foreign_file_is_a_mistake(world: World, reader: Reader) -> None:
+    """An empty page would look like the end of the list. Behind the last file there is that end."""
+    made, other = running_task(world), waiting_task(world)
+    with world.engine.begin() as tx:
+        last = tx.scalar(text("SELECT max(fileid) FROM jedi_dataset_contents "
+                              "WHERE jeditaskid = :task AND datasetid = (SELECT max(datasetid) "
+                              "FROM jedi_dataset_contents WHERE jeditaskid = :task)"),
+                         {"task": made.task})  # fmt: skip
+    assert rows(reader.read(f"/tasks/{made.task}/files?after={last}"), "files") == []
+    for task, after in ((made.task, last + 1000), (other, last)):
+        wrong = reader.http.get(f"/tasks/{task}/files?after={after}")
+        assert wrong.status_code == 422
+        assert f"is no file of task {task}" in wrong.text
+
+
 def test_the_log_names_agents_and_people(world: World, reader: Reader) -> None:
     waits = waiting_task(world)
     command(world, waits)

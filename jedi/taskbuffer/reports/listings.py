@@ -214,6 +214,9 @@ FROM jedi_datasets d, LATERAL (
 WHERE d.jeditaskid = :task AND (CAST(:after AS bigint) IS NULL OR d.datasetid >= {_AFTER})
 ORDER BY d.datasetid, c.fileid LIMIT :limit
 """)
+_HAS_FILE = text("""
+SELECT EXISTS (SELECT FROM jedi_dataset_contents WHERE fileid = :file AND jeditaskid = :task)
+""")
 _HISTORY = text("""
 SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason,
   attemptnr AS attempt_nr, username AS user_name
@@ -332,6 +335,11 @@ def files(
               "job": panda_id, "after": after,
               "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
     return rows_of(FileSummary, tx.execute(_FILES, values))
+
+
+def has_file(tx: Connection, jedi_task_id: int, file_id: int) -> bool:
+    """Return True if the task has this file."""
+    return bool(tx.scalar(_HAS_FILE, {"task": jedi_task_id, "file": file_id}))
 
 
 _OUTPUT = text("""

@@ -243,9 +243,13 @@ AND (CAST(:like AS bigint) IS NULL OR c.pandaid IN (
   SELECT pandaid FROM a
   UNION ALL  -- makers of outputs that a merge job lost
   SELECT m.outpandaid FROM jedi_dataset_contents m JOIN a USING (pandaid)
-  WHERE m.jeditaskid = ANY(CAST(:ids AS bigint[])) AND m.type IN ({PRE_MERGE_TYPES})))
+  WHERE m.jeditaskid = ANY(CAST(:ids AS bigint[])) AND m.type IN ({PRE_MERGE_TYPES})
+  UNION ALL  -- jobs that waited for consumers of events: their inputs name them
+  SELECT t.merge_pandaid FROM jedi_consumers n JOIN a USING (pandaid)
+    JOIN jedi_jobsets t USING (jobsetid)))
 """
-"""Inputs `c` that may be tried again; `:like`: whose last job failed by the cause of this one."""
+"""Inputs `c` that may be tried again; `:like`: whose last job, or a consumer of its events, failed
+by the cause of this one."""
 _REVIVE = text(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET
