@@ -238,7 +238,7 @@ def _generation(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
     gate = throttle.decide(row.workqueue_id or 0, shape)
     if isinstance(gate, Skip):
         return "throttler", gate.reason, gate.facts
-    if gate.least is not None and row.priority < gate.least:
+    if gate.least is not None and (row.priority is None or row.priority < gate.least):
         detail = f"Only tasks of priority {gate.least} or more get jobs in its work queue."
         return "throttler", detail, {"least": gate.least, "priority": row.priority}
     stopped = [Stopped(*one) for one in throttle.full()]

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from sqlalchemy import Engine, text
 from support.pages import nodes, plan_of, vacuum
 
-from jedi.service import tasks
+from jedi.service import task_reports, tasks
 from jedi.service.job_figures import Forecast
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.reports import job_groups, why_facts
 from jedi.taskbuffer.reports.job_listings import FailureCause
@@ -98,3 +99,20 @@ def test_a_look_reads_each_job_once(engine: Engine) -> None:
         plan = plan_of(engine, statement, **values)
         reads = [one for one in nodes(plan) if one.get("Relation Name") == _LIVE]
         assert sum(one["Actual Rows"] * one["Actual Loops"] for one in reads) == 39
+
+
+def test_a_report_has_the_numbers_and_the_reason(engine: Engine) -> None:
+    """Expected: a task whose job runs is held by `running`; of its live jobs one runs and one
+    waits. Its row has neither a priority nor the time of its status."""
+    add(engine, _LIVE, 1, "running")
+    add(engine, _LIVE, 2, "activated")
+    add(engine, _LIVE, 3, "failed", code="payload_exit", exit=1)
+    add(engine, _ARCHIVED, 4, "finished")
+    with engine.begin() as tx:
+        found = task_reports.report(tx, 5, knobs.load(tx), 5)
+        assert task_reports.job_counts(tx, 5) == found.jobs
+    assert (found.task.n_jobs_running, found.task.n_jobs_waiting) == (1, 1)
+    assert (found.why.code, found.why.facts["activated"]) == ("running", 1)
+    assert [(one.error_code, one.jobs) for one in found.failures] == [("payload_exit", 1)]
+    counted = {(one.status, one.jobs) for one in found.jobs}
+    assert counted == {("running", 1), ("activated", 1), ("failed", 1), ("finished", 1)}

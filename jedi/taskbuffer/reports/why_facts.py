@@ -81,7 +81,7 @@ class TaskFacts(NamedTuple):
     reason_code: str | None
     reason_facts: Any
     reason: str | None
-    state_change_time: datetime
+    state_change_time: datetime | None
     frozen_time: datetime | None
     next_run_at: datetime | None
     rest_over: datetime | None
@@ -90,7 +90,7 @@ class TaskFacts(NamedTuple):
     resource_type: str | None
     gshare: str | None
     event_service: int | None
-    priority: int
+    priority: int | None
     now: datetime
     files_waiting: int
     files_awaited: int
