@@ -22,8 +22,17 @@ WITH alike AS (
   FROM jedi_jobs WHERE jeditaskid = :task AND postprocessed_at IS NULL
   GROUP BY kind, status, site, is_first, hold_kind, cores, memory_mb, disk_mb)
 """
-"""The live jobs of a task in groups, for all statements that need figures of them: each job is read
+"""The live jobs of a task in groups, for OF_TASK and why_facts.TASK together: each job is read
 once. Sorted, or looked up at its site, 100,000 of them take five times as long."""
+
+_ALIKE = """
+WITH alike AS (
+  SELECT kind, status, site, attemptnr = 1 AS is_first, count(*) AS jobs,
+    max(walltime_s) AS walltime_s, max(memory_mb) AS memory_mb, max(disk_mb) AS disk_mb
+  FROM jedi_jobs WHERE jeditaskid = :task AND postprocessed_at IS NULL
+  GROUP BY kind, status, site, is_first)
+"""
+"""The same for OF_TASK alone: half of the keys take two thirds of the time."""
 
 OF_TASK = """
 SELECT kind, status, site, is_first, CAST(sum(jobs) AS bigint) AS jobs, false AS limited,
@@ -44,8 +53,8 @@ SELECT kind, status, site, is_first, jobs, limited, walltime_s, memory_mb, disk_
   used_memory_kb, used_disk_kb, 0, first_seen, last_seen
 FROM job_stats_archived WHERE jeditaskid = :task
 """
-"""After ALIKE."""
-_OF_TASK = text(ALIKE + OF_TASK)
+"""After a WITH clause that counts live jobs."""
+_OF_TASK = text(_ALIKE + OF_TASK)
 
 
 class JobGroup(NamedTuple):
