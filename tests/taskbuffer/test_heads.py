@@ -47,7 +47,7 @@ class Unread(dict[int, DatasetFacts]):
 
 
 def test_the_datasets_that_a_process_remembers_are_looked_up(engine: Engine) -> None:
-    """Who reads them all takes 3 ms for each request beside 100,000."""
+    """Reading all of 100,000 remembered datasets takes 3 ms for each request."""
     heads = FirstWaiting()
     first, second = jobs(engine, 2, "a")
     assert take(engine, heads, 1, "r1") == [first]

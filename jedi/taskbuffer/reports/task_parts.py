@@ -143,7 +143,7 @@ _PARTS = text(together({
     "groups": job_groups.OF_TASK, "chosen": job_groups.CHOSEN, "events": _EVENTS,
     "family": _RELATIVES, "datasets": listings.DATASETS, "measured": listings.MEASURED,
     "queue": _QUEUE, "facts": why_facts.TASK,
-}, job_groups.ALIKE))  # fmt: skip
+}, job_groups.FOR_ALL))  # fmt: skip
 
 
 def parts(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) -> Parts:

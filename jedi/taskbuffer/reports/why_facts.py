@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
 from jedi.taskbuffer.db.together import read_parts, together
+from jedi.taskbuffer.reports.job_groups import FOR_WHY
 from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
@@ -24,15 +25,6 @@ _TOO_LARGE = (
     f"{_ACTIVATED} AND (cores > greatest(corecount, 1) OR memory_mb > maxrss AND maxrss > 0 "
     "OR disk_mb > maxwdir AND maxwdir > 0)"
 )
-
-
-_ALIKE = """
-WITH alike AS (
-  SELECT status, site, hold_kind, cores, memory_mb, disk_mb, count(*) AS jobs,
-    min(statechangetime) AS since, min(hold_reason) AS hold_reason
-  FROM jedi_jobs WHERE jeditaskid = :task AND postprocessed_at IS NULL
-  GROUP BY status, site, hold_kind, cores, memory_mb, disk_mb)
-"""
 
 
 def _number(condition: str) -> str:
@@ -76,8 +68,8 @@ FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, 
   ) problems WHERE site = ANY(j.sites)) m
 WHERE t.jeditaskid = :task
 """
-"""After a WITH clause that counts live jobs."""
-_TASK = text(_ALIKE + TASK)
+"""After a clause of job_groups.alike."""
+_TASK = text(FOR_WHY + TASK)
 
 
 class TaskFacts(NamedTuple):
