@@ -19,7 +19,7 @@ from jedi.agent.base import World
 from jedi.api.errors import AWAY
 from jedi.core.errors import Unreachable
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.db.sessions import SessionsInUse
+from jedi.taskbuffer.db.sessions import SessionsInUse, close_rested
 from jedi.taskbuffer.schema.release import ReleaseSchema, SchemaDiffers
 
 ANSWER_S = 5.0
@@ -62,7 +62,12 @@ class DatabaseWatch:
         self._sessions = [SessionsInUse(engine) for engine in (world.engine, own)]
         self._log = world.log
         self._silent = 0
-        self._ask = SharedQuestion(lambda: release.must_fit_database(own))
+
+        def ask() -> None:
+            release.must_fit_database(own)
+            close_rested(world.engine)
+
+        self._ask = SharedQuestion(ask)
 
     async def look(self) -> None:
         """Look once. SchemaDiffers: the schema is that of another release."""

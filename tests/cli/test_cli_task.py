@@ -287,7 +287,10 @@ def test_failed_jobs_come_with_the_end_of_stderr(run: Run, made: Made) -> None:
 
 
 def test_files_are_listed_by_kind_and_status(run: Run, made: Made) -> None:
-    assert len(run("files", made.task, "--json").value) == 3 * (2 + 1 + 1 + 1)
+    everything = run("files", made.task, "--json").value
+    assert len(everything) == 3 * (2 + 1 + 1 + 1)
+    behind = run("files", made.task, "--after", everything[4]["file_id"], "--json").value
+    assert behind == everything[5:]
     found = run("files", made.task, "--type", "output", "--status", "finished", "--json").value
     assert [one["panda_id"] for one in found] == [made.jobs[0]]
 

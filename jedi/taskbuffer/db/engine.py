@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, Pr
 from jedi.core import clock
 from jedi.core.errors import JediError, NotYet, OutcomeUnknown, Unreachable
 from jedi.taskbuffer.db.quick import Prepared, Quick, Session
+from jedi.taskbuffer.db.sessions import SessionsAtRest
 
 CHANNEL = "jedi"
 _PING_S = 5
@@ -79,6 +80,7 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
     engine = create_engine(
         parsed,
         pool_size=pool_size,
+        pool_use_lifo=True,  # so that the others rest
         pool_reset_on_return=None,  # see _roll_back
         max_overflow=10,
         pool_timeout=_CONNECT_S,  # nobody notices a place that a failed connection frees
@@ -91,6 +93,7 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
         },
     )
     event.listen(engine, "do_connect", _session)
+    SessionsAtRest(engine)
     event.listen(engine, "checkout", _still_there)
     event.listen(engine, "checkout", _hand_over_clock)
     event.listen(engine, "checkout", _commit_at_once)

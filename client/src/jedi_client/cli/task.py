@@ -366,6 +366,12 @@ def files(
     status: Annotated[
         list[str] | None, typer.Option("--status", help="With this status; repeatable.")
     ] = None,
+    after: Annotated[
+        int | None,
+        typer.Option(
+            "--after", metavar="FILEID", min=1, help="Only files behind this one; --json shows ids."
+        ),
+    ] = None,
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
@@ -374,7 +380,8 @@ def files(
     Example: `jedi-task files 1 --type input --status failed`
     """
     with service() as jedi:
-        found = jedi.task_files(task, type=kind, status=status, limit=_most(limit, as_json))
+        found = jedi.task_files(task, type=kind, status=status, after=after,
+                                limit=_most(limit, as_json))  # fmt: skip
     rows = [
         [file_part(f), f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt,
          f.panda_id]
