@@ -17,9 +17,9 @@ from benchmarks.cputime import all_times, tree, tree_s
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.simulator.measure import measure as outcome_of
-from jedi.simulator.run import Simulation
+from jedi.simulator.run import SERVER, Simulation
 from jedi.simulator.scenario import Scenario, ScenarioTask, read_scenario
-from jedi.standalone.scratch import CARELESS, database
+from jedi.standalone.scratch import database
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 
 SMOKE, FEW, JOBS, EACH = 1_000, 10_000, 100_000, 10
@@ -146,7 +146,7 @@ class Watched(Simulation):
 def live(jobs: int) -> Life:
     """Simulate a task in this process until it has ended."""
     scenario = scenario_of(jobs)
-    with database("jedi simulator", autovacuum="off", **CARELESS) as engine:
+    with database("jedi simulator", **SERVER) as engine:
         clock.turn_to(scenario.start)
         try:
             run = Watched(scenario, engine)

@@ -47,6 +47,9 @@ SIMULATED_DOGS = tuple(dog for dog in DOGS.values() if dog.name not in ("notifie
 """Dogs of a simulation: it sends no messages, and leaves no bytes behind."""
 PRESET: Mapping[str, Any] = {"watchdog.space_period_s": 86_400.0}
 """Knobs of all simulations: there is always room."""
+SERVER = {"autovacuum": "off", "max_parallel_workers_per_gather": 0, **CARELESS}
+"""Settings of a simulation's database. Vacuum comes at times of its own choice: rows then lie, and
+are found, in another order. Workers of parallel queries took a fifth of all processor time."""
 BEAT = IDLE = timedelta(minutes=30)
 """Interval of pilots' heartbeats; the longest time that the simulator skips when nothing
 happens."""
@@ -55,9 +58,10 @@ PAGE = 50_000
 """Jobs, or files, that are in memory at once."""
 _OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
 _NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)
-TIDY, MORE = 5_000, 1.3
+TIDY, MORE, FEW_MORE = 5_000, 1.3, 1.05
 """Jobs after which the tables are vacuumed and analysed, and again when there are so many times as
-many."""
+many. In between so is the table of live jobs alone, after `TIDY` or a twentieth more: each look at
+the live jobs reads the dead rows, too."""
 
 ProgressCallback = Callable[[float], None]
 """Receives the part of the time that has passed."""
@@ -84,8 +88,7 @@ class Log:
 
 def simulate(scenario: Scenario, progress: ProgressCallback = lambda _: None) -> Record:
     """Run a scenario from its beginning to its end, on a database that is gone afterwards."""
-    # Vacuum comes at times of its own choice: rows then lie, and are found, in another order.
-    with database("jedi simulator", autovacuum="off", **CARELESS) as engine:
+    with database("jedi simulator", **SERVER) as engine:
         return simulate_in(engine, scenario, progress)
 
 
@@ -135,7 +138,7 @@ class Simulation:
         shared = any(queue.queue_share for queue in scenario.queues)
         self.together = min(BATCH_MAX, max(1, slots // 25)) if shared else BATCH_MAX
         """Jobs that are taken between two looks at the shares: a lump of them goes to one."""
-        self.handed_out, self.tidy_at = 0, 1.0
+        self.handed_out, self.tidy_at, self.tidy_jobs_at = 0, 1.0, 1.0
 
     def run(self, progress: ProgressCallback) -> None:
         """Go from one event to the next until the time is over."""
@@ -259,9 +262,14 @@ class Simulation:
 
     def _tidy_after(self, taken: int) -> None:
         self.handed_out += taken
-        if self.handed_out >= self.tidy_at:
-            self.tidy_at = max(TIDY, MORE * self.handed_out)
-            with at_once(self.engine) as tx:
+        if self.handed_out < min(self.tidy_at, self.tidy_jobs_at):
+            return
+        self.tidy_jobs_at = max(self.handed_out + TIDY, FEW_MORE * self.handed_out)
+        with at_once(self.engine) as tx:
+            if self.handed_out < self.tidy_at:
+                simulation.tidy_jobs(tx)
+            else:
+                self.tidy_at = max(TIDY, MORE * self.handed_out)
                 simulation.tidy(tx)
 
     def _sample(self, now: datetime) -> None:

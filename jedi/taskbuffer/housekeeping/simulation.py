@@ -178,3 +178,11 @@ def tidy(tx: Connection) -> None:
     """Do the work of autovacuum, but at a time that two runs have in common. `tx` commits each
     statement at once."""
     tx.execute(_TIDY)
+
+
+_TIDY_JOBS = text("VACUUM jedi_jobs")
+
+
+def tidy_jobs(tx: Connection) -> None:
+    """Do so for the table of live jobs alone."""
+    tx.execute(_TIDY_JOBS)
