@@ -18,7 +18,7 @@ from jedi.standalone.scratch import database
 NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
          "dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api", "panda",
          "events", "split", "client", "laptop", "rest", "listings", "growth",
-         "monitor")  # fmt: skip
+         "monitor", "whole")  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

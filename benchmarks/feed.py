@@ -62,7 +62,8 @@ class Listing:
         """Some files."""
         first = 0 if after is None else bisect_right(self.files, after, key=lambda one: one.lfn)
         found = self.files[first : first + limit]
-        return ListedPart(found, len(self.files) if len(found) == limit else None)
+        more = len(found) == limit
+        return ListedPart(found, more, len(self.files) if more and after is None else None)
 
 
 def measure(engine: Engine) -> list[Result]:

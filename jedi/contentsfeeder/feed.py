@@ -158,25 +158,26 @@ class FeedTask:
 class Listing:
     """The answer of data management about a dataset: open or closed and its files; state None: it
     does not know the dataset. `on_tape`: LFNs that have to be brought to disk first; None: jobs may
-    read tapes themselves. `is_part`: files that stand behind all that have rows; `total`: the
-    number of all its files, if there are others behind these."""
+    read tapes themselves. `is_part`: files that stand behind all that have rows; `more`: others
+    may stand behind these; `total`: the number of all its files, if these are the first ones."""
 
     dataset: InputDataset
     state: str | None
     files: Sequence[Listed] = ()
     on_tape: frozenset[str] | None = None
     is_part: bool = False
+    more: bool = False
     total: int | None = None
 
     @property
     def is_complete(self) -> bool:
         """Return True if it gets no more files: it is closed, and no active task fills it."""
-        return self.state == "closed" and not self.dataset.produced and self.total is None
+        return self.state == "closed" and not self.dataset.produced and not self.more
 
     @property
     def fed_upto(self) -> str | None:
         """The file behind which the next look begins."""
-        return None if self.total is None else self.files[-1].lfn
+        return self.files[-1].lfn if self.more else None
 
     @property
     def wanted(self) -> Sequence[Listed]:
@@ -391,9 +392,7 @@ def growing(
     return [
         held
         if one.dataset.is_master and (held or enough)
-        else one.state == "open"
-        or one.total is not None
-        or (one.dataset.produced and not one.dataset.waits)
+        else one.state == "open" or one.more or (one.dataset.produced and not one.dataset.waits)
         for one in listings
     ]
 

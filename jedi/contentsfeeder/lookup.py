@@ -18,6 +18,8 @@ class _Part(Protocol):
     @property
     def files(self) -> Sequence[Listed]: ...
     @property
+    def more(self) -> bool: ...
+    @property
     def total(self) -> int | None: ...
 
 
@@ -57,8 +59,9 @@ def look_up(
         if list_part and begun and before.state == "closed":
             found = list_part(name, dataset.fed_upto)
             if data.growth(name) == before:
-                return Listing(dataset, "closed", found.files, is_part=True, total=found.total)
-            if not dataset.fed_upto and found.total is None:
+                return Listing(dataset, "closed", found.files, is_part=True, more=found.more,
+                               total=found.total)  # fmt: skip
+            if not dataset.fed_upto and not found.more:
                 return Listing(dataset, "open", found.files)
         taped = None if on_tape is None else frozenset(on_tape(name))
         files = data.list_files(name)

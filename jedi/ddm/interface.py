@@ -7,7 +7,7 @@ second call finds the work done and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -60,10 +60,11 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """Some files of a dataset, in the order of data management. `total`: the number of all files of
-    the dataset; None: these are the last ones."""
+    """Some files of a dataset, in the order of data management. `more`: others may stand behind
+    them. `total`: the number of all files, if these are the first of several parts."""
 
     files: list[FileInfo]
+    more: bool = False
     total: int | None = None
 
 
@@ -271,6 +272,19 @@ class DDM(Protocol):
 def after_file(files: Sequence[FileInfo], after: str | None) -> ListedPart:
     """The files of a whole dataset, sorted by LFN, that come after one."""
     return ListedPart([file for file in files if after is None or file.lfn > after])
+
+
+_AT_ONCE = 10_000
+"""Files that are in memory at once while the names of a dataset's files are read."""
+
+
+def names_in_parts(ddm: DDM, name: str) -> Iterator[set[str]]:
+    """The LFNs of a dataset, part by part: a million files take 1 GB."""
+    after, more = None, True
+    while more:
+        part = ddm.list_part(name, after, _AT_ONCE)
+        yield {file.lfn for file in part.files}
+        more, after = part.more, part.files[-1].lfn if part.files else None
 
 
 def exists(ddm: DDM, name: str) -> bool:

@@ -90,8 +90,10 @@ class SqlCatalogueDDM(Directories):
             plain = _constituents(tx, name)
             if len(plain) == 1:
                 rows = catalogue.list_part(tx, plain[0], after, limit)
-                total = catalogue.count_files(tx, plain[0]) if len(rows) == limit else None
-                return ListedPart(self._listed(rows), total)
+                more = len(rows) == limit
+                # a count reads the whole index: with each part, that grows with the square
+                total = catalogue.count_files(tx, plain[0]) if more and after is None else None
+                return ListedPart(self._listed(rows), more, total)
         return after_file(self.list_files(name), after)
 
     def _listed(self, rows: Sequence[CatalogueFile]) -> list[FileInfo]:

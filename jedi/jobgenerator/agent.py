@@ -28,7 +28,7 @@ from jedi.jobgenerator.outcome import (
     status_and_reason,
     too_few,
 )
-from jedi.jobgenerator.propose import planned_anyway, propose
+from jedi.jobgenerator.propose import files_wanted, planned_anyway, propose
 from jedi.spec.jobs.generation import NewJobs
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
@@ -105,7 +105,7 @@ class JobGenerator(Claiming):
             reason = f"Other tasks took the {gate.jobs} jobs that the work queue gets at once."
             return NoJobs("queue_served", reason, task.status, self.poll_s)
         allowed = jobs_allowed(task.outputs, max(room // task.rules.jobs_per_unit, 1))
-        chunks = self._making.read(task, item.n_files)
+        chunks = self._making.read(task, files_wanted(task, allowed, item.n_files))
         if not chunks:
             # another generator had them; they may come back at any moment
             return NoJobs("no_ready_files", "No input file is ready.", task.status, self.poll_s)

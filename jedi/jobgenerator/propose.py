@@ -72,6 +72,17 @@ class Proposal:
         return tuple(sorted(choices, key=lambda one: one.verdict.lasting))
 
 
+def files_wanted(task: TaskOrder, jobs: int, most: int) -> int:
+    """Up to `most`, the ready files that so many jobs need: their own, and those of one more, since
+    the last job read is left out while others may belong to it. `most`, unless a job has a fixed
+    number of the files of one dataset, which are not put in order first."""
+    rules = task.rules
+    ordered = rules.group_boundary_id or rules.respect_lb or rules.order_by_lb
+    alone = sum(one.ready > 0 for one in task.masters) == 1
+    fixed = (rules.files_per_job or 0) if alone and not ordered else 0
+    return min(most, (jobs + 1) * fixed) if fixed else most
+
+
 def propose(
     task: TaskOrder,
     chunks: Sequence[Chunk],

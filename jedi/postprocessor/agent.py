@@ -14,6 +14,7 @@ from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound
+from jedi.ddm.interface import names_in_parts
 from jedi.postprocessor.outcome import (
     EndingDataset,
     EndingRules,
@@ -262,16 +263,18 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         for dataset in task.datasets:
             if not (known := self._products.get(dataset.name)):
                 continue
-            there: set[str] = set()
+            gone, bad = set(known.made), set[str]()
             with suppress(NotFound):
-                there = {file.lfn for file in self.world.ddm.list_files(dataset.name)}
+                for some in names_in_parts(self.world.ddm, dataset.name):
+                    gone -= some
+                    bad |= some & known.bad
             if dataset.type == "output":
-                if bad := there & known.bad:
+                if bad:
                     self.world.ddm.remove_files(dataset.name, bad)
                 removed += len(bad)
-                lost += len(known.made - there)
-            elif dataset.type == "log" and (gone := known.made - there):
-                lost_logs[dataset.dataset_id] = gone
+                lost += len(gone)
+            elif dataset.type == "log" and gone:
+                lost_logs[dataset.dataset_id] = frozenset(gone)
         found = Findings(self._twice.get(task.jedi_task_id, 0), lost, removed, lost_logs)
         if lost or removed or lost_logs:
             self.log.warning("validated", task=task.jedi_task_id, **found.facts)

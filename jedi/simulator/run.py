@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -16,11 +17,10 @@ import yaml
 from sqlalchemy import Connection, Engine
 
 from jedi.agent import registry
-from jedi.agent.base import World
+from jedi.agent.base import Agent, World
 from jedi.core import clock, states
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
-from jedi.ddm.interface import FileInfo
 from jedi.service import check, commands, jobs, queues, sites, submission
 from jedi.simulator.grid import SimulatedSite, next_event
 from jedi.simulator.pilots import Pilots
@@ -47,6 +47,9 @@ SIMULATED_DOGS = tuple(dog for dog in DOGS.values() if dog.name not in ("notifie
 """Dogs of a simulation: it sends no messages, and leaves no bytes behind."""
 PRESET: Mapping[str, Any] = {"watchdog.space_period_s": 86_400.0}
 """Knobs of all simulations: there is always room."""
+SERVER = {"autovacuum": "off", "max_parallel_workers_per_gather": 0, **CARELESS}
+"""Settings of a simulation's database. Vacuum comes at times of its own choice: rows then lie, and
+are found, in another order. Workers of parallel queries took a fifth of all processor time."""
 BEAT = IDLE = timedelta(minutes=30)
 """Interval of pilots' heartbeats; the longest time that the simulator skips when nothing
 happens."""
@@ -55,9 +58,10 @@ PAGE = 50_000
 """Jobs, or files, that are in memory at once."""
 _OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
 _NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)
-TIDY, MORE = 5_000, 1.3
+TIDY, MORE, FEW_MORE = 5_000, 1.3, 1.05
 """Jobs after which the tables are vacuumed and analysed, and again when there are so many times as
-many."""
+many. In between so is the table of live jobs alone, after `TIDY` or a twentieth more: each look at
+the live jobs reads the dead rows, too."""
 
 ProgressCallback = Callable[[float], None]
 """Receives the part of the time that has passed."""
@@ -84,8 +88,7 @@ class Log:
 
 def simulate(scenario: Scenario, progress: ProgressCallback = lambda _: None) -> Record:
     """Run a scenario from its beginning to its end, on a database that is gone afterwards."""
-    # Vacuum comes at times of its own choice: rows then lie, and are found, in another order.
-    with database("jedi simulator", autovacuum="off", **CARELESS) as engine:
+    with database("jedi simulator", **SERVER) as engine:
         return simulate_in(engine, scenario, progress)
 
 
@@ -116,6 +119,7 @@ class Simulation:
 
     def __init__(self, scenario: Scenario, engine: Engine) -> None:
         self.scenario, self.engine = scenario, engine
+        self._engines: list[Engine] = []
         self.record = Record(scenario)
         self.end = scenario.start + timedelta(days=scenario.days)
         self.tick = timedelta(seconds=scenario.tick_s)
@@ -124,11 +128,9 @@ class Simulation:
         streams = RandomStreams(scenario.seed)
         self.ddm = SimulatedDDM(engine, self._links(), streams)
         self.world = self._world()
-        url = engine.url.render_as_string(hide_password=False)
-        service = connect(url, "jedi pilots")
-        plan_once(service, in_order=True)
+        service = self._planning_once("jedi pilots", in_order=True)
         self.pilots = Pilots(service, self.ddm, self.world.knobs, self.places, streams)
-        self.agents = [registry.load(name)(self.world) for name in AGENTS]
+        self.agents = [self._agent(name) for name in AGENTS]
         self.due: dict[str, datetime] = {}
         self.events = self._events()
         self.numbers: Counter[str] = Counter()
@@ -136,7 +138,7 @@ class Simulation:
         shared = any(queue.queue_share for queue in scenario.queues)
         self.together = min(BATCH_MAX, max(1, slots // 25)) if shared else BATCH_MAX
         """Jobs that are taken between two looks at the shares: a lump of them goes to one."""
-        self.handed_out, self.tidy_at = 0, 1.0
+        self.handed_out, self.tidy_at, self.tidy_jobs_at = 0, 1.0, 1.0
 
     def run(self, progress: ProgressCallback) -> None:
         """Go from one event to the next until the time is over."""
@@ -163,7 +165,8 @@ class Simulation:
             ProcessedEvents(task, site, self._hours(at), n)
             for (task, site, at), n in book.processed.items()
         ]
-        self.pilots.engine.dispose()
+        for one in self._engines:
+            one.dispose()
         progress(1.0)
 
     # ------------------------------------------------------------------------------------- a step
@@ -259,9 +262,14 @@ class Simulation:
 
     def _tidy_after(self, taken: int) -> None:
         self.handed_out += taken
-        if self.handed_out >= self.tidy_at:
-            self.tidy_at = max(TIDY, MORE * self.handed_out)
-            with at_once(self.engine) as tx:
+        if self.handed_out < min(self.tidy_at, self.tidy_jobs_at):
+            return
+        self.tidy_jobs_at = max(self.handed_out + TIDY, FEW_MORE * self.handed_out)
+        with at_once(self.engine) as tx:
+            if self.handed_out < self.tidy_at:
+                simulation.tidy_jobs(tx)
+            else:
+                self.tidy_at = max(TIDY, MORE * self.handed_out)
                 simulation.tidy(tx)
 
     def _sample(self, now: datetime) -> None:
@@ -300,7 +308,7 @@ class Simulation:
             self.numbers[task.name] += 1
             document = task.document(self.numbers[task.name])
             if task.at:
-                self._put_input(task, f"sim:{task.name}.{self.numbers[task.name]}.in")
+                self.put_input(task, f"sim:{task.name}.{self.numbers[task.name]}.in")
             with self.engine.begin() as tx:
                 text = yaml.safe_dump(document)
                 done = submission.submit(tx, self.ddm, USER, text, "yaml", Path())
@@ -320,15 +328,13 @@ class Simulation:
             except JediError as error:
                 self.record.troubles[f"{command.command}: {error.sentence}"] += 1
 
-    def _put_input(self, task: ScenarioTask, dataset: str) -> None:
+    def put_input(self, task: ScenarioTask, dataset: str) -> None:
+        """Make up the input of a task."""
         endpoints = [self.storage[site][0] for site in task.at]
-        size = task.file_mb * 10**6
         self.ddm.create(dataset, endpoints[0])
         for first in range(0, task.files, PAGE):
             numbers = range(first, min(first + PAGE, task.files))
-            files = [FileInfo(f"{dataset[4:]}.{number}", size) for number in numbers]
-            for endpoint in endpoints:
-                self.ddm.put(endpoint, dataset, files)
+            self.ddm.put(endpoints, dataset, numbers, task.file_mb * 10**6)
         self.ddm.close(dataset)
 
     def _turn(self, names: Sequence[str], announced: bool, works: bool) -> None:
@@ -348,6 +354,21 @@ class Simulation:
                 self.ddm.down |= set(self.storage[name])
 
     # --------------------------------------------------------------------------------- the world
+
+    def _planning_once(self, name: str, *, in_order: bool = False) -> Engine:
+        """Connections of their own, for what has a process that plans statements once."""
+        url = self.engine.url.render_as_string(hide_password=False)
+        found = connect(url, name)
+        plan_once(found, in_order=in_order)
+        self._engines.append(found)
+        return found
+
+    def _agent(self, name: str) -> Agent[Any, Any]:
+        """An agent that plans its statements as its process does."""
+        cls, world = registry.load(name), self.world
+        if cls.plans_once:
+            world = replace(world, engine=self._planning_once(f"jedi {name}"))
+        return cls(world)
 
     def _links(self) -> dict[str, Any]:
         return {

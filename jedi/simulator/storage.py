@@ -4,14 +4,12 @@ their time."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from jedi.core import clock
-from jedi.ddm.directories import guid
 from jedi.ddm.interface import FileInfo, Space, Staged, TransferResult
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.ddm.storage import Storage, valid_dataset
@@ -44,11 +42,10 @@ class SimulatedDDM(SqlCatalogueDDM):
         self.down: set[str] = set()
         self.unstorable: set[int] = set()
 
-    def put(self, endpoint: str, dataset: str, files: Sequence[FileInfo]) -> None:
-        """Files of a dataset lie at an endpoint."""
-        name = valid_dataset(dataset)
-        known = [replace(f, adler32=ADLER32, guid=f.guid or guid(name, f.lfn)) for f in files]
-        self._note(endpoint, [(name, file) for file in known])
+    def put(self, endpoints: Sequence[str], dataset: str, numbers: range, size: int) -> None:
+        """Numbered files of a new dataset lie at these endpoints."""
+        with self._engine.begin() as tx:
+            simulation.put(tx, valid_dataset(dataset), endpoints, numbers, size, ADLER32)
 
     def next_arrival(self) -> datetime:
         """When the next transfer ends."""

@@ -22,6 +22,7 @@ from support.working import ENDPOINT, cycle
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.ddm import interface
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import catalogue
@@ -138,6 +139,20 @@ def test_too_many_files_are_noticed_with_the_first_part(world: World) -> None:
 def test_choices_and_orders_need_the_whole_dataset(world: World, keys: dict[str, Any]) -> None:
     start(world, **keys)
     assert master(world).nfiles >= 9 and fed(world)[2:] == ("ready", None)
+
+
+def test_only_the_first_part_counts_all_files(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count with each part would grow with the square of the files."""
+    parts = [world.ddm.list_part("demo:in", after, 4) for after in (None, "f03", "f07")]
+    assert [(len(one.files), one.more, one.total) for one in parts] == [
+        (4, True, 10), (4, True, None), (2, False, None)
+    ]  # fmt: skip
+    monkeypatch.setattr(interface, "_AT_ONCE", 5)
+    assert [sorted(some) for some in interface.names_in_parts(world.ddm, "demo:in")] == [
+        LFNS[:5], LFNS[5:], []
+    ]  # fmt: skip
 
 
 def test_a_part_of_a_large_dataset_is_found_by_an_index(world: World) -> None:

@@ -30,6 +30,7 @@ def test_what_it_does_not_know_runs_nothing(
         "events",
         "growth",
         "monitor",
+        "whole",
     ],
 )
 def test_a_benchmark_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:

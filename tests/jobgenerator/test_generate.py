@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -24,6 +24,7 @@ from jedi.brokerage.agent import TaskBroker
 from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.taskbuffer.db import copying
+from jedi.taskbuffer.jobs import ready_files
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 
@@ -156,6 +157,34 @@ def test_what_a_cycle_does_not_read_is_left_for_the_next(world: World) -> None:
     outputs = [lfn for lfns in inputs_of(world, task, "output").values() for lfn in lfns]
     assert outputs == [f"o.{n:06d}" for n in range(1, 7)]
     assert [j.unit_nr for j in jobs_of(world, task)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_no_more_files_are_read_than_the_jobs_of_a_cycle_use(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue with little room would read 100,000 files again and again."""
+    limits: list[int] = []
+    read = ready_files.read_ready
+
+    def noting(tx: Connection, wanted: Mapping[int, int], *order: str, **named: Any) -> Any:
+        limits.extend(wanted.values())
+        return read(tx, wanted, *order, **named)
+
+    monkeypatch.setattr(ready_files, "read_ready", noting)
+    catalogue(world, in_=23)
+    turn(world, throttler__queue_cap=2, jobgen__hard_max_files_per_job=5)
+    task, ordered = ready(
+        world, document(nFilesPerJob=4), document(nFilesPerJob=4, orderByLB=True, output="a:2")
+    )
+    assert generate(world) == 2
+    assert [len(lfns) for lfns in inputs_of(world, task).values()] == [4, 4]
+    assert inputs_of(world, ordered) == {} and limits == [12]
+    turn(world, throttler__queue_cap=4)
+    with world.engine.begin() as tx:
+        make_due(tx)
+        tx.execute(text("UPDATE jedi_tasks SET currentpriority = jeditaskid"))
+    assert generate(world) == 2
+    assert len(inputs_of(world, ordered)) == 2 and limits == [12, 23]
 
 
 def test_text_survives_the_way_into_the_database(world: World) -> None:

@@ -113,6 +113,29 @@ def boosted(tx: Connection) -> list[int]:
     return list(tx.execute(_BOOSTED).scalars())
 
 
+_PUT = text("""
+WITH f AS (
+  INSERT INTO ddm_files (dataset_id, lfn, size, adler32, guid)
+  SELECT dataset_id, lfn, :size, :adler32, CAST(CAST(md5(lfn) AS uuid) AS text)
+  FROM ddm_datasets, generate_series(CAST(:first AS bigint), :last) n,
+    LATERAL (SELECT substr(name, strpos(name, ':') + 1) || '.' || n AS lfn) w
+  WHERE name = :name RETURNING file_id
+)
+INSERT INTO ddm_replicas (file_id, endpoint)
+SELECT file_id, endpoint FROM f, unnest(CAST(:endpoints AS text[])) endpoint
+""")
+
+
+def put(
+    tx: Connection, name: str, endpoints: Sequence[str], numbers: range, size: int, adler32: str
+) -> None:
+    """Files with these numbers belong to a dataset that has none of them yet, and lie at all these
+    endpoints. The server makes their names up: to send them takes three times as long."""
+    values = {"name": name, "endpoints": list(endpoints), "first": numbers[0], "last": numbers[-1],
+              "size": size, "adler32": adler32}  # fmt: skip
+    tx.execute(_PUT, values)
+
+
 class Arrival(NamedTuple):
     """A file of a dataset that comes to an endpoint, for good or until then."""
 
@@ -155,3 +178,11 @@ def tidy(tx: Connection) -> None:
     """Do the work of autovacuum, but at a time that two runs have in common. `tx` commits each
     statement at once."""
     tx.execute(_TIDY)
+
+
+_TIDY_JOBS = text("VACUUM jedi_jobs")
+
+
+def tidy_jobs(tx: Connection) -> None:
+    """Do so for the table of live jobs alone."""
+    tx.execute(_TIDY_JOBS)

@@ -21,7 +21,7 @@ _JOB, _FILE = _columns(tables.jobs_archived), _columns(tables.job_files)
 _ARCHIVE = text(f"""
 WITH old AS (
   SELECT pandaid FROM jedi_jobs
-  WHERE postprocessed_at < jedi_now() - make_interval(secs => :age_s) AND pandaid > :after
+  WHERE postprocessed_at < (SELECT jedi_now() - make_interval(secs => :age_s)) AND pandaid > :after
     AND NOT to_book
   ORDER BY pandaid LIMIT :limit FOR UPDATE SKIP LOCKED
 ), j AS (

@@ -31,10 +31,8 @@ AND NOT EXISTS (
          OR d.status IN ('ready', 'running')
             AND d.nfilesfinished + d.nfilesfailed + d.nfilesmissing < d.nfilestobeused)
   OFFSET 0)
-AND NOT EXISTS (
-  SELECT FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid
-    AND j.postprocessed_at IS NULL
-  OFFSET 0)
+AND (SELECT max(j.pandaid) FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid
+  AND j.postprocessed_at IS NULL) IS NULL  -- by index: EXISTS reads ended jobs up to a live one
 AND (coalesce(parent_tid, jeditaskid) = jeditaskid
   OR EXISTS (
     SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
