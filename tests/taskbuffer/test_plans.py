@@ -84,6 +84,18 @@ def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: str) -> None
         assert not any("Sort" in n["Node Type"] for n in nodes(part))
 
 
+@pytest.mark.parametrize("statement", [dispatch._TAKE, dispatch._TAKE_ONE, dispatch._REPEAT],
+                         ids=["several", "one", "repeat"])  # fmt: skip
+def test_answered_requests_are_looked_up_one_by_one(engine: Engine, statement: str) -> None:
+    """After the expired ones were removed PostgreSQL expects none. A plan of that time read all of
+    them for each answer: 40,000 jobs took three times as long."""
+    with engine.begin() as tx:
+        tx.execute(text("ANALYZE jedi_acquire_requests"))
+    plan = planned(engine, statement, PLAN_ONCE | IN_ORDER)
+    [look] = [n for n in nodes(plan) if str(n.get("Index Name")).startswith("jedi_acquire_req")]
+    assert "request_id = " in look["Index Cond"]
+
+
 def test_reported_jobs_are_read_in_their_order(engine: Engine) -> None:
     """Who sorts them reads all that were reported for each batch."""
     plan = planned(engine, job_ends._REPORTED, PLAN_ONCE | IN_ORDER)

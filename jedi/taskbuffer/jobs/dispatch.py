@@ -86,8 +86,9 @@ _FOUND = """
     ORDER BY r.priority DESC, r.pandaid LIMIT w.n
     FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) z
 """
+# OFFSET 0: each is looked up. A plan made while PostgreSQL expected no requests joined all of them.
 _NEW = """NOT EXISTS (SELECT FROM jedi_acquire_requests r
-  WHERE r.request_id = a.request AND r.site = a.site)"""
+  WHERE r.request_id = a.request AND r.site = a.site OFFSET 0)"""
 _SEVERAL = f"""a AS MATERIALIZED (
   SELECT *, CAST(sum(n) OVER (PARTITION BY site ORDER BY o) AS bigint) AS upto
   FROM {_ASKS} WHERE {_NEW}
@@ -143,8 +144,9 @@ _TAKE_ONE = _taking(_ONE)
 
 _REPEAT = prepared(f"""
 WITH {_noted("= ANY(CAST(:sites AS text[]))")}, u AS MATERIALIZED (
-  SELECT a.request, j.* FROM {_ASKS}
-    JOIN jedi_acquire_requests q ON q.request_id = a.request AND q.site = a.site,
+  SELECT a.request, j.* FROM {_ASKS},
+    LATERAL (SELECT * FROM jedi_acquire_requests r
+      WHERE r.request_id = a.request AND r.site = a.site OFFSET 0) q,
     LATERAL unnest(q.pandaids) i(id),
     LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = i.id OFFSET 0) j
   WHERE j.status IN ({JOB_AT_SITE}) AND j.pilot_id = a.pilot
