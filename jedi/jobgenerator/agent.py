@@ -15,7 +15,7 @@ from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobgenerator.agent_claiming import Claiming, GenerationItem, pair_of
 from jedi.jobgenerator.agent_making import JobMaking
-from jedi.jobgenerator.locating import once
+from jedi.jobgenerator.locating import Locate, once
 from jedi.jobgenerator.merge import MergeItem, plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
 from jedi.jobgenerator.outcome import (
@@ -28,8 +28,9 @@ from jedi.jobgenerator.outcome import (
     status_and_reason,
     too_few,
 )
-from jedi.jobgenerator.propose import files_wanted, planned_anyway, propose
-from jedi.spec.jobs.generation import NewJobs
+from jedi.jobgenerator.propose import Proposal, files_wanted, planned_anyway, propose
+from jedi.spec.datasets.chunk import Chunk
+from jedi.spec.jobs.generation import NewJobs, TaskOrder
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.jobs import merging, orders
@@ -105,19 +106,16 @@ class JobGenerator(Claiming):
             reason = f"Other tasks took the {gate.jobs} jobs that the work queue gets at once."
             return NoJobs("queue_served", reason, task.status, self.poll_s)
         allowed = jobs_allowed(task.outputs, max(room // task.rules.jobs_per_unit, 1))
-        chunks = self._making.read(task, files_wanted(task, allowed, item.n_files))
-        if not chunks:
-            # another generator had them; they may come back at any moment
-            return NoJobs("no_ready_files", "No input file is ready.", task.status, self.poll_s)
         if task.label not in PRODUCTION_LABELS and task.columns["kind"] == "normal":
             step, before = knobs.jobgen.jobs_per_step, item.crowds.get(owner, 0)
             task = replace(task, jobs_before=before, jobs_per_step=step)
         made = item.made.setdefault(task.request.gshare, Counter())
-        seed, locate = lottery_seed(task.jedi_task_id, task.lock_seq), once(self.world.ddm.locate)
-        found = propose(
-            task, chunks, item.snapshot, knobs, locate,
-            seed=seed, most=allowed, used=item.used, past=item.past, made=made,
-        )  # fmt: skip
+        locate = once(self.world.ddm.locate)
+        proposed = self._proposed(item, task, allowed, made, locate)
+        if proposed is None:
+            # another generator had them; they may come back at any moment
+            return NoJobs("no_ready_files", "No input file is ready.", task.status, self.poll_s)
+        chunks, found = proposed
         task = found.task
         decided = [record(task.jedi_task_id, found.broker, item.snapshot, part.need, knobs,
                           part.choice, part.used) for part in found.proposals]  # fmt: skip
@@ -138,6 +136,28 @@ class JobGenerator(Claiming):
             made.update(places)
             item.crowds[owner] = item.crowds.get(owner, 0) + len(places)
         return outcome
+
+    def _proposed(
+        self,
+        item: GenerationItem,
+        task: TaskOrder,
+        most: int,
+        made: Mapping[str, int],
+        locate: Locate,
+    ) -> tuple[list[Chunk], Proposal] | None:
+        """Files of a task, and at most `most` jobs of them; None: there are no files. If no site
+        takes the files that these jobs need, all are read: others may lie at other sites."""
+        seed = lottery_seed(task.jedi_task_id, task.lock_seq)
+        for n_files in sorted({files_wanted(task, most, item.n_files), item.n_files}):
+            if not (chunks := self._making.read(task, n_files)):
+                return None
+            found = propose(
+                task, chunks, item.snapshot, self.world.knobs, locate,
+                seed=seed, most=most, used=item.used, past=item.past, made=made,
+            )  # fmt: skip
+            if found.cuts:
+                break
+        return chunks, found
 
     def apply(
         self,

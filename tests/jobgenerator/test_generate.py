@@ -187,6 +187,22 @@ def test_no_more_files_are_read_than_the_jobs_of_a_cycle_use(
     assert len(inputs_of(world, ordered)) == 2 and limits == [12, 23]
 
 
+def test_files_at_a_site_that_takes_none_do_not_hold_up_those_behind(world: World) -> None:
+    """The first files lie where nobody works; jobs are made of later ones. Room for two jobs."""
+    turn(world, throttler__queue_cap=2, broker__local="full", jobgen__hard_max_files_per_job=1)
+    rows(world, "UPDATE jedi_sites SET status = 'offline' WHERE site = 'SITE_B' RETURNING 1")
+    away = Catalogue({"demo:in": [FileInfo(f"f{i:02}", 1) for i in range(20)]}, endpoints=[THERE])
+
+    class Spread(Catalogue):
+        def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
+            return {lfn: [HERE if lfn >= "f10" else THERE] for lfn in lfns}
+
+    use(world, Spread(away.files))
+    (task,) = ready(world, document(nFilesPerJob=1), label="user")
+    assert generate(world) == 1
+    assert jobs_of(world, task)
+
+
 def test_text_survives_the_way_into_the_database(world: World) -> None:
     catalogue(world, in_=1)
     command = "printf '%s\\t\\\\ 100%%\\n' \"$HOME\"\n# second\tline \\N"
