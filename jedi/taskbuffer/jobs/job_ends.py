@@ -66,8 +66,10 @@ WITH e AS (
     coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
   FROM jedi_jobs j,
     -- job by job: with the numbers of all beside its own, each was looked for among them all
-    LATERAL (SELECT * FROM jedi_job_files f WHERE f.pandaid = j.pandaid OFFSET 0) f
-    JOIN jedi_dataset_contents c USING (fileid),
+    LATERAL (SELECT fileid, type, problem, fsize, checksum, guid
+      FROM jedi_job_files WHERE pandaid = j.pandaid OFFSET 0) f,
+    -- file by file: a merge join read all files of all tasks
+    LATERAL (SELECT ctid, * FROM jedi_dataset_contents WHERE fileid = f.fileid OFFSET 0) c,
     -- the attempt failed on account of other files
     LATERAL (SELECT j.status <> 'finished' AND f.type IN ({INPUT_TYPES}) AND f.problem IS NULL
       AND EXISTS (SELECT FROM jedi_job_files o
