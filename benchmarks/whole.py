@@ -86,11 +86,16 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
     few = FEW if jobs > FEW else jobs // 10
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         small, large = (pool.apply(live, (n,)) for n in (few, jobs))
+    return results(small, large)
+
+
+def results(small: Life, large: Life) -> list[Result]:
+    """The cost of a job of the large task beside that of the small one, and the memory."""
     most = max(large.peaks[f"RSS of the {what}"] for what in ("simulator", "database"))
     return [
-        Result(f"{few:,} jobs", "jobs/s", small.rate, note=small.note),
-        Result(f"{jobs:,} jobs, floor: {few:,}", "jobs/s", large.rate, small.rate,
-               1 / DEARER if jobs > FEW else None, note=large.note),
+        Result(f"{small.jobs:,} jobs", "jobs/s", small.rate, note=small.note),
+        Result(f"{large.jobs:,} jobs, floor: {small.jobs:,}", "jobs/s", large.rate, small.rate,
+               1 / DEARER if large.jobs > FEW else None, note=large.note),
         Result("the limit, floor: the largest process", "MB", MOST_MB, most, 1.0),
     ]  # fmt: skip
 
