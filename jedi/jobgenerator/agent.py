@@ -29,7 +29,6 @@ from jedi.jobgenerator.outcome import (
     too_few,
 )
 from jedi.jobgenerator.propose import Proposal, files_wanted, planned_anyway, propose
-from jedi.spec.datasets.chunk import Chunk
 from jedi.spec.jobs.generation import NewJobs, TaskOrder
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
@@ -111,15 +110,14 @@ class JobGenerator(Claiming):
             task = replace(task, jobs_before=before, jobs_per_step=step)
         made = item.made.setdefault(task.request.gshare, Counter())
         locate = once(self.world.ddm.locate)
-        proposed = self._proposed(item, task, allowed, made, locate)
-        if proposed is None:
+        found = self._proposed(item, task, allowed, made, locate)
+        if found is None:
             # another generator had them; they may come back at any moment
             return NoJobs("no_ready_files", "No input file is ready.", task.status, self.poll_s)
-        chunks, found = proposed
         task = found.task
         decided = [record(task.jedi_task_id, found.broker, item.snapshot, part.need, knobs,
                           part.choice, part.used) for part in found.proposals]  # fmt: skip
-        found = planned_anyway(found, chunks, knobs, allowed)
+        found = planned_anyway(found, knobs, allowed)
         if found.nowhere:
             return nowhere(found, knobs, decided)
         if not found.cuts:
@@ -144,9 +142,9 @@ class JobGenerator(Claiming):
         most: int,
         made: Mapping[str, int],
         locate: Locate,
-    ) -> tuple[list[Chunk], Proposal] | None:
-        """Files of a task, and at most `most` jobs of them; None: there are no files. If no site
-        takes the files that these jobs need, all are read: others may lie at other sites."""
+    ) -> Proposal | None:
+        """At most `most` jobs of a task; None: there are no files. If no site takes the files that
+        these jobs need, all are read: others may lie at other sites."""
         seed = lottery_seed(task.jedi_task_id, task.lock_seq)
         for n_files in sorted({files_wanted(task, most, item.n_files), item.n_files}):
             if not (chunks := self._making.read(task, n_files)):
@@ -157,7 +155,7 @@ class JobGenerator(Claiming):
             )  # fmt: skip
             if found.cuts:
                 break
-        return chunks, found
+        return found
 
     def apply(
         self,

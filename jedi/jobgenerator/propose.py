@@ -40,10 +40,11 @@ class DatasetProposal:
 @dataclass(frozen=True, eq=False)
 class Proposal:
     """The choices of the broker `broker`: one for the whole input, or for each dataset (one at
-    least). `task` has the memory that its files need."""
+    least). `task` has the memory that its files, `chunks`, need."""
 
     task: TaskOrder
     broker: str
+    chunks: Sequence[Chunk]
     proposals: tuple[DatasetProposal, ...]
     waits: bool = False
     """No site takes its job sets now: they are cut as for a site of jumbo jobs, and wait."""
@@ -130,10 +131,10 @@ def propose(
         at = Counter(choice.sites.sites[i] for cut in cuts for i in cut.sites.tolist())
         so_far, live = so_far + at, live + at
         used = [*dict.fromkeys([*used, *at])]
-    return Proposal(task, broker.name, tuple(proposals))
+    return Proposal(task, broker.name, chunks, tuple(proposals))
 
 
-def planned_anyway(found: Proposal, chunks: Sequence[Chunk], knobs: Knobs, most: int) -> Proposal:
+def planned_anyway(found: Proposal, knobs: Knobs, most: int) -> Proposal:
     """Job sets of a task that no site takes now, where a site may have its jumbo jobs.
 
     Source: docs/reference/event-service.md#placeholders."""
@@ -143,8 +144,7 @@ def planned_anyway(found: Proposal, chunks: Sequence[Chunk], knobs: Knobs, most:
         return found
     choice = replace(first.choice, candidates=(at,), weights=(1.0,))
     strategy = plugins.find("generator", task.vo, task.label)()
-    some, _ = of_one_memory(in_order(chunks, task.rules))
-    cuts, short = plan(some, choice, strategy, task.rules, task.demand, knobs, most)
+    cuts, short = plan(found.chunks, choice, strategy, task.rules, task.demand, knobs, most)
     proposal = replace(first, choice=choice, cuts=cuts, short=short)
     return replace(found, proposals=(proposal,), waits=True)
 
