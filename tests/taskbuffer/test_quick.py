@@ -56,6 +56,17 @@ def test_a_transaction_begins_with_its_first_statement(engine: Engine) -> None:
         assert list(tx.scalars(text("SELECT n FROM quick_numbers ORDER BY n"))) == [1, 2, 3]
 
 
+def test_a_savepoint_that_is_rolled_back_does_not_make_statements_unknown(engine: Engine) -> None:
+    """psycopg then makes the session forget those that it has prepared, with all others."""
+    with engine.begin() as tx:
+        for _ in range(10):
+            tx.execute(text("SELECT CAST(:n AS bigint)"), {"n": 1})  # psycopg prepares it
+        assert echo(tx, "before", [1])
+        with tx.begin_nested() as savepoint:
+            savepoint.rollback()
+        assert echo(tx, "after", [1])[0] == "after"
+
+
 def test_a_first_statement_may_be_longer_than_what_a_socket_takes(engine: Engine) -> None:
     """Ends of 500 jobs are 300 kB; 20 MB and their echo fill the buffers of both sides."""
     word = "x" * 20_000_000

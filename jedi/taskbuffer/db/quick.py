@@ -66,7 +66,10 @@ class Quick(psycopg.Cursor[Any]):
         if isinstance(query, Prepared):
             self._answer = _executed(self.connection, query, params)
             return self
-        return super().execute(query, params, **words)
+        super().execute(query, params, **words)
+        if (self.statusmessage or "").startswith(_FORGETS):
+            _known.pop(self.connection, None)
+        return self
 
     def value(self) -> Any:
         """The first value of the answer."""
@@ -76,6 +79,9 @@ class Quick(psycopg.Cursor[Any]):
         return None if found is None else from_json(found)
 
 
+_FORGETS = ("ROLLBACK", "DROP", "ALTER", "DISCARD ALL", "DEALLOCATE ALL")
+"""After these psycopg may make the session forget all prepared statements, also within a
+transaction: ROLLBACK TO SAVEPOINT."""
 _known: WeakKeyDictionary[psycopg.Connection[Any], set[bytes]] = WeakKeyDictionary()
 """Statements that the session of each connection has prepared."""
 
