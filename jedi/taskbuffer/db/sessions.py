@@ -3,6 +3,7 @@ that nobody has used for a while are closed."""
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from contextlib import suppress
@@ -48,12 +49,12 @@ class SessionsAtRest:
 
     def __init__(self, engine: Engine) -> None:
         self._since: dict[Any, float] = {}
-        event.listen(engine, "connect", self._rest)
+        event.listen(engine, "connect", self._make)
         event.listen(engine, "checkout", self._take)
         event.listen(engine, "checkin", self._give_back)
 
-    def _rest(self, _connection: Any, record: Any) -> None:
-        self._since[record] = clock.monotonic()
+    def _make(self, _connection: Any, record: Any) -> None:
+        self._since[record] = math.inf  # its maker takes it at once
 
     def _take(self, _connection: Any, record: Any, _proxy: Any) -> None:
         if self._since.pop(record, None) is None:
@@ -65,7 +66,7 @@ class SessionsAtRest:
             if now - since > REST_S and self._since.pop(other, None) is not None:
                 _close(other)
         if connection is not None:
-            self._rest(connection, record)
+            self._since[record] = now
 
 
 def close_rested(engine: Engine) -> None:

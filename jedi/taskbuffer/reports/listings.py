@@ -35,7 +35,7 @@ _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 _JOBS = f""", LATERAL (
   SELECT count(*) FILTER (WHERE o.status = 'running') AS n_jobs_running,
     count(*) FILTER (WHERE o.status <> 'running' AND o.status IN ({JOB_QUEUED}))
-      AS n_jobs_waiting  -- a list takes longer to say no than the first condition
+      AS n_jobs_waiting  -- most jobs run: one comparison in place of those of the list
   FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL) j
 """
 _UNCOUNTED = ", (SELECT CAST(0 AS bigint) AS n_jobs_running, CAST(0 AS bigint) AS n_jobs_waiting) j"
