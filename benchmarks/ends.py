@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
+from time import sleep
 from typing import Any
 
 from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, medians, seconds, statements, together
 from benchmarks.jobs_world import Shape, activated_jobs, place, site
-from benchmarks.stages import Order, Service, adder_of, world_of
+from benchmarks.stages import IDLE_S, Order, Service, add, adder_of, world_of
 from jedi.agent.base import Agent
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
@@ -23,14 +25,22 @@ PANDA = 39.5  # jobs/s, PanDA's own Adder on PostgreSQL 15: 109 statements a job
 JOBS, SMOKE = 10_000, 200
 SITES, TASKS = 20, 20
 CLIENTS = 4
+SERVICES = 2
+"""Processes of the service, beside an Adder and a JobGenerator."""
+
 REPEATS = 3
 BULK = 500
+WAITING = 16
+"""Pilots that report at the same moment."""
+
 FAILING = 20
 
 
 def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
-    """Jobs of three files in 20 tasks, of which one in twenty fails and is tried again: in bulk on
-    one process, ten times as many, and one by one on four."""
+    """Jobs of three files in 20 tasks, of which one in twenty fails and is tried again. In bulk: on
+    one process, one thing after another, also ten times as many; and at once, as the service and
+    the agents do it. One by one: alone, and with the reports of other pilots that wait, as the
+    service takes them."""
     place(engine, SITES, 5)
     url = engine.url.render_as_string(hide_password=False)
     counted: list[float] = []
@@ -47,6 +57,13 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
         _verify(engine, n, retried=True)
         return took
 
+    def at_once(n: int, of: int) -> float:
+        """Seconds a job, with the system's processes beside each other."""
+        _running(engine, url, n)
+        took = together(2 + SERVICES, _process, url, n, of)
+        _verify(engine, n, retried=True)
+        return took / n
+
     def singly() -> float:
         _running(engine, url, jobs)
         took = together(CLIENTS, _client, url)
@@ -58,9 +75,11 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
         return seconds(lambda: _bare(engine))
 
     took = medians(
-        {"floor": floor, "bulk": lambda: bulk(jobs), "singly": singly},
+        {"floor": floor, "bulk": lambda: bulk(jobs), "singly": singly,
+         "bulk at once": lambda: at_once(10 * jobs, BULK) * jobs,
+         "singly at once": lambda: at_once(jobs, 1) * jobs},
         REPEATS if jobs == JOBS else 1,
-    )
+    )  # fmt: skip
     rate = {name: jobs / value for name, value in took.items()}
     many = 10 * jobs / bulk(10 * jobs)
     cost = [f"{number:.3f} statements a job" for number in counted]
@@ -69,8 +88,12 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
                cost[0], 5_000),
         Result(f"end {10 * jobs:,} jobs, floor: {jobs:,}", "jobs/s", many, rate["bulk"], 0.8, PANDA,
                cost[-1]),
-        Result(f"end {jobs:,} jobs, one by one", "jobs/s", rate["singly"], rate["floor"], None,
-               PANDA, f"{CLIENTS} clients", 500),
+        Result(f"end {10 * jobs:,} jobs, by {BULK}, at once", "jobs/s", rate["bulk at once"],
+               rate["floor"], None, PANDA, "service and agents beside each other", 8_000),
+        Result(f"end {jobs:,} jobs, one by one", "jobs/s", rate["singly at once"], rate["floor"],
+               None, PANDA, f"{WAITING} pilots report at a time", 1_000),
+        Result(f"end {jobs:,} jobs, one by one, alone", "jobs/s", rate["singly"], rate["floor"],
+               None, PANDA, f"{CLIENTS} clients", 500),
     ]  # fmt: skip
 
 
@@ -98,14 +121,58 @@ def _end_in_bulk(
             pass
 
 
+def _process(number: int, url: str, jobs: int, of: int) -> Work:
+    """JobGenerator, Adder or the service, whose pilots report so many jobs each."""
+    if number == 0:
+        generator = JobGenerator(world_of(url))
+        return lambda: _try_again(generator)
+    if number == 1:
+        adder = adder_of(url)
+        return lambda: add(adder, jobs)
+    service = Service(url)
+    orders = _orders(service, SERVICES, number - 2)
+    return lambda: _report(service, orders, of)
+
+
+_FAILING = text(f"""SELECT (SELECT count(*) FROM jedi_jobs WHERE pandaid % {FAILING} = 0
+  AND attemptnr = 1) > (SELECT count(*) FROM jedi_job_retry_history)""")
+
+
+def _try_again(generator: JobGenerator) -> None:
+    """Until each failed job has a successor."""
+    more = True
+    while more:
+        if not generator.run_once():
+            sleep(IDLE_S)
+        with generator.world.engine.begin() as tx:
+            more = bool(tx.scalar(_FAILING))
+
+
+def _report(service: Service, orders: Sequence[Order], of: int) -> None:
+    """In bulk, by site; or one by one, in no order."""
+    if of == 1:
+        for i in range(0, len(orders), WAITING):
+            service.finish_each(orders[i : i + WAITING], FAILING)
+        return
+    sites: dict[str, list[Order]] = defaultdict(list)
+    for order in orders:
+        sites[order["site"]].append(order)
+    for here in sites.values():
+        for i in range(0, len(here), of):
+            service.finish(here[i : i + of], FAILING)
+
+
+def _orders(service: Service, clients: int, number: int) -> list[Order]:
+    """A client's share of the running jobs, in no order."""
+    with service.world.engine.begin() as tx:
+        given = {"clients": clients, "number": number}
+        return [dict(row._mapping) for row in tx.execute(text(_OURS), given)]
+
+
 def _client(number: int, url: str) -> Work:
     """One by one, in no order: a report, and the end of its job, in a transaction each."""
     service, world = Service(url), adder_of(url).world
-    with world.engine.begin() as tx:
-        orders = [
-            dict(row._mapping)
-            for row in tx.execute(text(_OURS), {"clients": CLIENTS, "number": number})
-        ]
+    orders = _orders(service, CLIENTS, number)
 
     def work() -> None:
         for order in orders:

@@ -98,7 +98,8 @@ def _requests(world: World, full: bool) -> Iterator[Result]:
         put_user(tx, caller(), "operator")
         ids = text("SELECT min(jeditaskid) + 1, max(jeditaskid) FROM jedi_tasks")
         ended, last = tx.execute(ids).one()
-    paths = {"list": "/v1/tasks", "list those that run": "/v1/tasks?status=running",
+    paths = {"list, 20 rows": "/v1/tasks?limit=20", "list, 1,000 rows": "/v1/tasks",
+             "list 1,000 that run": "/v1/tasks?status=running",
              "list 50 of a user": "/v1/tasks?user=user7&limit=50",
              "jobs of a user": "/v1/jobs?user=user7",
              "jobs of a user that failed": "/v1/jobs?user=user7&status=failed"}  # fmt: skip

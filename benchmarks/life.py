@@ -10,10 +10,8 @@ from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, medians, run, statements, together
 from benchmarks.jobs_world import clear, fed_task, make_jobs, place, site
-from benchmarks.stages import Service, adder_of, world_of
-from jedi.core import clock
+from benchmarks.stages import IDLE_S, Service, add, adder_of, world_of
 from jedi.core.errors import JediError
-from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service.check import check
 from jedi.taskbuffer.db.engine import connect
@@ -25,8 +23,6 @@ TASKS = 10
 BULK = 100
 CPUS = 2  # for the server, too
 SERVICES = 3  # two CPUs would idle while two wait for the disk
-IDLE_S = 0.02
-GIVE_UP_S = 30.0
 REPEATS = 3
 LEAST = {1: 5_000, 10: 2_000}
 
@@ -109,22 +105,6 @@ def generate(generator: JobGenerator) -> None:
     """Generate until there is nothing."""
     while generator.run_once():
         pass
-
-
-def add(adder: Adder, jobs: int) -> None:
-    """Add whatever was reported, until so many jobs are added, as an agent's loop does."""
-    idle_since = clock.monotonic()
-    while jobs > 0:
-        found = adder.run_once()
-        jobs -= found
-        if found:
-            idle_since = clock.monotonic()
-            if found < adder.batch:
-                sleep(adder.breath_s)
-        elif clock.monotonic() > idle_since + GIVE_UP_S:
-            raise JediError(f"{jobs} jobs did not come.", code="benchmark_failed")
-        else:
-            sleep(IDLE_S)
 
 
 _MORE = text("SELECT EXISTS (SELECT FROM jedi_datasets WHERE nfilestobeused > nfilesused)")

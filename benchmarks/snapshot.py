@@ -12,8 +12,8 @@ from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, together
 from benchmarks.jobs_world import fed_task, place
-from benchmarks.life import IDLE_S, add, serve, verify
-from benchmarks.stages import Service, adder_of, world_of
+from benchmarks.life import serve, verify
+from benchmarks.stages import IDLE_S, Service, add, adder_of, world_of
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.jobgenerator.agent import JobGenerator

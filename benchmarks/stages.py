@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from time import sleep
 from typing import Any
 from uuid import uuid4
 
@@ -28,6 +29,8 @@ Message = dict[str, Any]
 _REPORTS, _BEATS = TypeAdapter(list[Report]), TypeAdapter(list[Beat])
 _MEASURES = Measures(cpu_s=60.0, wall_s=61.0, max_rss_kb=1_000_000, max_pss_kb=900_000)
 _SLOT = Resources(cores=1)
+IDLE_S = 0.02
+GIVE_UP_S = 30.0
 
 
 class Kept(Held):
@@ -69,6 +72,22 @@ def adder_of(url: str) -> Adder:
     return Adder(world)
 
 
+def add(adder: Adder, jobs: int) -> None:
+    """Add whatever was reported, until so many jobs are added, as an agent's loop does."""
+    idle_since = clock.monotonic()
+    while jobs > 0:
+        found = adder.run_once()
+        jobs -= found
+        if found:
+            idle_since = clock.monotonic()
+            if found < adder.batch:
+                sleep(adder.breath_s)
+        elif clock.monotonic() > idle_since + GIVE_UP_S:
+            raise JediError(f"{jobs} jobs did not come.", code="benchmark_failed")
+        else:
+            sleep(IDLE_S)
+
+
 class Service:
     """The service in a process, and the pilots of a site that it answers."""
 
@@ -94,7 +113,8 @@ class Service:
     def start(self, orders: Sequence[Order]) -> None:
         """The payloads run."""
         now = clock.now()
-        self._report(orders, [{**_who(o), "status": "running", "started_at": now} for o in orders])
+        messages = [{**_who(o), "status": "running", "started_at": now} for o in orders]
+        self._report([(orders[0]["site"], messages)])
 
     def beat(self, orders: Sequence[Order]) -> None:
         """They still do."""
@@ -105,15 +125,18 @@ class Service:
     def finish(self, orders: Sequence[Order], failing: int = 0) -> None:
         """They have ended, and their outputs are staged; with `failing`, one of so many jobs (by
         its number) has failed and staged only its log."""
-        now = clock.now()
-        self._report(orders, [_end(o, now, bool(failing) and o["pandaid"] % failing == 0)
-                              for o in orders])  # fmt: skip
+        self._report([(orders[0]["site"], _ends(orders, failing))])
 
-    def _report(self, orders: Sequence[Order], messages: Sequence[Message]) -> None:
-        reports = _REPORTS.validate_python(messages)  # all at once, as those of a request
+    def finish_each(self, orders: Sequence[Order], failing: int) -> None:
+        """The same, each job reported by a pilot of its own, at the same moment."""
+        self._report([(order["site"], _ends([order], failing)) for order in orders])
+
+    def _report(self, calls: Sequence[tuple[str, Sequence[Message]]]) -> None:
+        """Each call is a request of a pilot at that site; they are answered together."""
+        read = [(site, _REPORTS.validate_python(messages)) for site, messages in calls]
         with self.world.engine.begin() as tx:
-            results = pilots.report(tx, _pilot(orders[0]["site"]), reports)["results"]
-        if any(result["verdict"] != "accepted" for result in results):
+            answers = pilots.report_all(tx, read)
+        if any(one["verdict"] != "accepted" for answer in answers for one in answer["results"]):
             raise JediError("A report was not accepted.", code="benchmark_failed")
 
 
@@ -127,6 +150,11 @@ def _who(order: Order) -> Message:
 
 def _lfns(order: Order) -> list[str]:
     return [order["log_lfn"], *(output["lfn"] for output in order["outputs"])]
+
+
+def _ends(orders: Sequence[Order], failing: int) -> list[Message]:
+    now = clock.now()
+    return [_end(o, now, bool(failing) and o["pandaid"] % failing == 0) for o in orders]
 
 
 def _end(order: Order, ended_at: datetime, failed: bool) -> Message:
