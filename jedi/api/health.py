@@ -54,7 +54,8 @@ def readiness(engine: Engine, release: ReleaseSchema) -> SharedQuestion[None]:
 
 class DatabaseWatch:
     """Looks at the database on a connection of its own. If two looks in a row have no answer, it
-    hangs: all sessions are cut, and requests are refused until it answers again."""
+    hangs: all sessions are cut, and requests are refused until it answers again. A look also closes
+    sessions at rest."""
 
     def __init__(self, world: World, release: ReleaseSchema) -> None:
         url = world.engine.url.render_as_string(hide_password=False)

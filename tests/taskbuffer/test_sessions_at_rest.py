@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Event, Thread, current_thread
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 
 from jedi.taskbuffer.db import sessions
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.db.sessions import close_rested
+from jedi.taskbuffer.db.sessions import SessionsAtRest, close_rested
 
 NAME = "sessions at rest"
 
@@ -73,3 +75,30 @@ def test_nobody_gets_a_closed_session(pool: Engine) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(use, range(600))) == list(range(600))
+
+
+def test_who_takes_a_place_meanwhile_keeps_its_session(pool: Engine) -> None:
+    """A thread has decided to close a connection; another takes its place before it does."""
+    decided, go_on = Event(), Event()
+    used, rested = pool.connect(), pool.connect()
+    closing = Thread(target=used.close)
+
+    class Marks(dict[Any, Any]):
+        def pop(self, *key: Any) -> Any:
+            found = super().pop(*key)
+            if current_thread() is closing:
+                decided.set()
+                go_on.wait(10)
+            return found
+
+    [rests] = [called.__self__ for called in pool.pool.dispatch.checkin  # type: ignore[attr-defined]
+               if isinstance(getattr(called, "__self__", None), SessionsAtRest)]  # fmt: skip
+    rests._since = Marks()
+    rested.close()
+    closing.start()
+    assert decided.wait(10)
+    with pool.connect() as tx:
+        assert tx.scalar(text("SELECT 1")) == 1
+        go_on.set()
+        closing.join()
+        assert tx.scalar(text("SELECT 2")) == 2

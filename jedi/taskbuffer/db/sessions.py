@@ -3,7 +3,6 @@ that nobody has used for a while are closed."""
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 from contextlib import suppress
@@ -48,36 +47,36 @@ class SessionsAtRest:
     rested for REST_S: each takes 5 to 10 MB of the server, for the plans of its statements."""
 
     def __init__(self, engine: Engine) -> None:
-        self._since: dict[Any, float] = {}
+        self._since: dict[Any, tuple[float, psycopg.Connection[Any]]] = {}
         event.listen(engine, "connect", self._make)
         event.listen(engine, "checkout", self._take)
         event.listen(engine, "checkin", self._give_back)
 
     def _make(self, _connection: Any, record: Any) -> None:
-        self._since[record] = math.inf  # its maker takes it at once
+        record.info[_NEW] = True
 
     def _take(self, _connection: Any, record: Any, _proxy: Any) -> None:
-        if self._since.pop(record, None) is None:
+        is_new = record.info.pop(_NEW, False)
+        if self._since.pop(record, None) is None and not is_new:
             raise DisconnectionError  # closed a moment ago: the pool makes a new one
 
     def _give_back(self, connection: Any, record: Any) -> None:
         now = clock.monotonic()
-        for other, since in [*self._since.items()]:
-            if now - since > REST_S and self._since.pop(other, None) is not None:
-                _close(other)
+        for other, (since, rested) in [*self._since.items()]:
+            if now - since > REST_S and self._since.pop(other, None):
+                other.invalidate(soft=True)
+                rested.close()  # its own, not the record's: another thread may have made a new one
         if connection is not None:
-            self._since[record] = now
+            self._since[record] = now, connection
+
+
+_NEW = "jedi.new"
+"""Marks a connection that its maker has yet to take."""
 
 
 def close_rested(engine: Engine) -> None:
-    """Close connections at rest although none comes back, unless one is in use."""
-    if isinstance(engine.pool, QueuePool) and not engine.pool.checkedout():
+    """Close connections that have rested for REST_S. Do nothing while a connection is in use, or
+    if there is none."""
+    pool = engine.pool
+    if isinstance(pool, QueuePool) and pool.checkedin() and not pool.checkedout():
         engine.connect().close()
-
-
-def _close(record: Any) -> None:
-    """Close a connection at rest. The pool may hand it out at this moment: it makes a new one then,
-    by the mark or by the error of `_take`."""
-    if (connection := record.dbapi_connection) is not None:
-        record.invalidate(soft=True)
-        connection.close()
