@@ -93,7 +93,7 @@ lock: $(STAMP) kernel ## write requirements-*.txt: the newest versions that are 
 bench: $(STAMP) ## measure against the floor of the same run; writes benchmarks/results/
 	@$(BIN)/python -m benchmarks
 
-million: $(STAMP) ## one task of 1,000,000 jobs in the simulator, from its submission to its end: an hour or more, 30 GB
+million: $(STAMP) ## one task of 1,000,000 jobs in the simulator, from its submission to its end: about an hour, 25 GB
 	@$(BIN)/python -m benchmarks whole --jobs=1000000
 
 clean: ## remove the virtual environment and caches

@@ -53,7 +53,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A task of so many jobs: what it took, what making up its input took, the largest RSS and PSS
+    """A task of so many jobs: what it took, what creating its input took, the largest RSS and PSS
     (in MB) of the simulator and of a process of the database, and when it was done, in hours."""
 
     jobs: int
@@ -74,7 +74,7 @@ class Life:
         peaks = ", ".join(f"{what} {mb:.0f}" for what, mb in self.peaks.items())
         return (
             f"{us * spent.all:,.0f} us a job ({us * spent.database:,.0f} the database's), "
-            f"{us * self.making_input.all:,.0f} more for making up input; MB: {peaks}; "
+            f"{us * self.making_input.all:,.0f} more for creating input; MB: {peaks}; "
             f"done after {self.done_h} h"
         )
 

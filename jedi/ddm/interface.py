@@ -280,11 +280,13 @@ _AT_ONCE = 10_000
 
 def names_in_parts(ddm: DDM, name: str) -> Iterator[set[str]]:
     """The LFNs of a dataset, part by part: a million files take 1 GB."""
-    after, more = None, True
-    while more:
+    after = None
+    while True:
         part = ddm.list_part(name, after, _AT_ONCE)
         yield {file.lfn for file in part.files}
-        more, after = part.more, part.files[-1].lfn if part.files else None
+        if not part.more:
+            return
+        after = part.files[-1].lfn
 
 
 def exists(ddm: DDM, name: str) -> bool:

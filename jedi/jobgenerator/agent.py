@@ -29,6 +29,7 @@ from jedi.jobgenerator.outcome import (
     too_few,
 )
 from jedi.jobgenerator.propose import Proposal, files_wanted, planned_anyway, propose
+from jedi.spec.datasets.chunk import Chunk
 from jedi.spec.jobs.generation import NewJobs, TaskOrder
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
@@ -144,7 +145,7 @@ class JobGenerator(Claiming):
         locate: Locate,
     ) -> Proposal | None:
         """At most `most` jobs of a task; None: there are no files. If no site takes the files that
-        these jobs need, all are read: others may lie at other sites."""
+        these jobs need, all are read: the broker then sees where the others lie."""
         seed = lottery_seed(task.jedi_task_id, task.lock_seq)
         for n_files in sorted({files_wanted(task, most, item.n_files), item.n_files}):
             if not (chunks := self._making.read(task, n_files)):
@@ -153,7 +154,7 @@ class JobGenerator(Claiming):
                 task, chunks, item.snapshot, self.world.knobs, locate,
                 seed=seed, most=most, used=item.used, past=item.past, made=made,
             )  # fmt: skip
-            if found.cuts:
+            if found.cuts or _all_read(task, chunks):
                 break
         return found
 
@@ -219,6 +220,12 @@ class JobGenerator(Claiming):
             held, statuses = replace(held, target=item.found.order.status), merging.STATUSES
         if tasks.fence(tx, [item.lease], statuses):
             tasks.move_tasks(tx, [_move(*item.lease, held, wait_s)], self.name)
+
+
+def _all_read(task: TaskOrder, chunks: Sequence[Chunk]) -> bool:
+    """Return True if these are all ready files of the task."""
+    unread = sum(one.ready > 0 for one in task.masters) - len(chunks)
+    return unread <= 0 and not any(chunk.more for chunk in chunks)
 
 
 def _move(jedi_task_id: int, lock_seq: int, outcome: GenerationOutcome, wait_s: float) -> Move:

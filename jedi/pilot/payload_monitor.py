@@ -33,7 +33,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +173,9 @@ class PayloadMonitor:
                 self._sample()
                 due = next(samples, time.monotonic() - self._started + _SAMPLE_S) + self._started
         wall_s = self._wall_s()
+        if children.status and self._failure is None:
+            # the kernel's bound on a fork bomb may have ended the shell before a sample
+            self._failure = self._too_many(procs.descendants(os.getpid()))
         nobody_left = children.end_all()
         fit = self._finish(children.status, wall_s, nobody_left)
         shell.returncode = 0  # reaped above; nothing waits for it
@@ -308,7 +311,7 @@ class PayloadMonitor:
 
     def _sample(self) -> None:
         below = procs.descendants(os.getpid())
-        self._failure = breach({"max_processes": len(below)}, self._limits)
+        self._failure = self._too_many(below)
         if self._failure is not None:  # to look closer at a fork bomb would only let it grow
             return
         wall_s = self._wall_s()
@@ -330,6 +333,9 @@ class PayloadMonitor:
         pids = [proc.pid for proc in below]
         self._failure = breach(used, self._limits) or self._disk.judge(size_mb, pids)
         self._tell()
+
+    def _too_many(self, below: Sequence[object]) -> PayloadFailure | None:
+        return breach({"max_processes": len(below)}, self._limits)
 
     def _note_cpu(self, living_s: float) -> None:
         """CPU time of the reaped and of the living: some of it can get lost, none comes back."""

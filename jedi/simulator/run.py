@@ -60,8 +60,8 @@ _OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
 _NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)
 TIDY, MORE, FEW_MORE = 5_000, 1.3, 1.05
 """Jobs after which the tables are vacuumed and analysed, and again when there are so many times as
-many. In between so is the table of live jobs alone, after `TIDY` or a twentieth more: each look at
-the live jobs reads the dead rows, too."""
+many. In between, only the table of live jobs is vacuumed, after `TIDY` jobs or a twentieth more:
+each look at the live jobs reads the dead rows, too."""
 
 ProgressCallback = Callable[[float], None]
 """Receives the part of the time that has passed."""
@@ -329,8 +329,8 @@ class Simulation:
                 self.record.troubles[f"{command.command}: {error.sentence}"] += 1
 
     def put_input(self, task: ScenarioTask, dataset: str) -> None:
-        """Make up the input of a task."""
-        endpoints = [self.storage[site][0] for site in task.at]
+        """Create the input of a task."""
+        endpoints = list(dict.fromkeys(self.storage[site][0] for site in task.at))
         self.ddm.create(dataset, endpoints[0])
         for first in range(0, task.files, PAGE):
             numbers = range(first, min(first + PAGE, task.files))
@@ -356,7 +356,7 @@ class Simulation:
     # --------------------------------------------------------------------------------- the world
 
     def _planning_once(self, name: str, *, in_order: bool = False) -> Engine:
-        """Connections of their own, for what has a process that plans statements once."""
+        """An engine that plans statements once, as an agent's or the service's own process does."""
         url = self.engine.url.render_as_string(hide_password=False)
         found = connect(url, name)
         plan_once(found, in_order=in_order)

@@ -22,7 +22,9 @@ from support.task_rows import OUTPUT, row_of
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
 from jedi.ddm.interface import FileInfo
+from jedi.jobgenerator import agent
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.jobgenerator.propose import propose
 from jedi.taskbuffer.db import copying
 from jedi.taskbuffer.jobs import ready_files
 from jedi.taskbuffer.tasks import tasks
@@ -187,8 +189,9 @@ def test_no_more_files_are_read_than_the_jobs_of_a_cycle_use(
     assert len(inputs_of(world, ordered)) == 2 and limits == [12, 23]
 
 
-def test_files_at_a_site_that_takes_none_do_not_hold_up_those_behind(world: World) -> None:
-    """The first files lie where nobody works; jobs are made of later ones. Room for two jobs."""
+def test_the_broker_sees_all_files_if_no_site_takes_the_first(world: World) -> None:
+    """The first files lie where nobody works, later ones at a site that works: it gets the jobs,
+    and its inputs are brought there. Room for two jobs."""
     turn(world, throttler__queue_cap=2, broker__local="full", jobgen__hard_max_files_per_job=1)
     rows(world, "UPDATE jedi_sites SET status = 'offline' WHERE site = 'SITE_B' RETURNING 1")
     away = Catalogue({"demo:in": [FileInfo(f"f{i:02}", 1) for i in range(20)]}, endpoints=[THERE])
@@ -200,7 +203,27 @@ def test_files_at_a_site_that_takes_none_do_not_hold_up_those_behind(world: Worl
     use(world, Spread(away.files))
     (task,) = ready(world, document(nFilesPerJob=1), label="user")
     assert generate(world) == 1
-    assert jobs_of(world, task)
+    assert [job.site for job in jobs_of(world, task)] == ["SITE_A"] * 2
+    assert sorted(inputs_of(world, task).values()) == [["f00"], ["f01"]]
+
+
+def test_a_task_that_no_site_takes_is_brokered_once_a_cycle(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for two jobs; the first read has all files of the task already."""
+    asked: list[int] = []
+
+    def noting(task: Any, chunks: Any, *others: Any, **named: Any) -> Any:
+        asked.extend(len(chunk.master) for chunk in chunks)
+        return propose(task, chunks, *others, **named)
+
+    monkeypatch.setattr(agent, "propose", noting)
+    rows(world, "UPDATE jedi_sites SET status = 'offline' RETURNING 1")
+    turn(world, throttler__queue_cap=2)
+    catalogue(world, in_=20)
+    (task,) = ready(world, document(nFilesPerJob=1))
+    assert generate(world) == 1
+    assert jobs_of(world, task) == [] and asked == [20]
 
 
 def test_text_survives_the_way_into_the_database(world: World) -> None:

@@ -226,6 +226,8 @@ def test_the_directory_goes_before_the_service_knows_of_the_end(world: World) ->
             {"max_processes": 10},
             "process_limit",
         ),
+        # as a shell that the kernel refuses one more process, before any sample
+        ("for i in $(seq 20); do sleep 60 & done; exit 2", {"max_processes": 10}, "process_limit"),
     ],
 )
 def test_limits(world: World, command: str, limits: dict[str, int], code: str) -> None:

@@ -29,13 +29,14 @@ def capped(system: System) -> System:
 
 
 def most_waiting(system: System, *tasks: int) -> int:
-    """How many jobs were made and had not started yet, at most at a time."""
+    """How many jobs were made and no pilot had them yet, at most at a time."""
     with system.engine.begin() as tx:
         found = tx.execute(
             text(
                 "SELECT creationtime AS at, 1 AS n FROM jedi_jobs "
                 "WHERE jeditaskid = ANY(:t) UNION ALL "
-                "SELECT starttime, -1 FROM jedi_jobs WHERE jeditaskid = ANY(:t)"
+                "SELECT modificationtime, -1 FROM jedi_jobs_statuslog "
+                "WHERE status = 'sent' AND jeditaskid = ANY(:t)"
             ),
             {"t": list(tasks)},
         ).all()

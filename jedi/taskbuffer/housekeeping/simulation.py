@@ -184,5 +184,5 @@ _TIDY_JOBS = text("VACUUM jedi_jobs")
 
 
 def tidy_jobs(tx: Connection) -> None:
-    """Do so for the table of live jobs alone."""
+    """Vacuum the table of live jobs."""
     tx.execute(_TIDY_JOBS)

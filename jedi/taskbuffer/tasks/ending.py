@@ -18,6 +18,13 @@ PREPARABLE = tuple(
 )
 FINALISABLE = ("prepared", "passed", "toabort", "tobroken")
 
+LAST_LIVE = """
+(SELECT j.jeditaskid FROM jedi_jobs j WHERE j.jeditaskid <= jedi_tasks.jeditaskid
+  AND j.postprocessed_at IS NULL ORDER BY j.jeditaskid DESC, j.pandaid DESC LIMIT 1)
+"""
+"""The task itself, if it has a live job. Only the index of live jobs has that order: EXISTS, or the
+last job, reads all jobs up to one of the task if few tasks have the most of them."""
+
 _CLOSED = listed(sorted({*states.TASK.final, *FINALISABLE}))
 # OFFSET 0 keeps each test a look-up by task: pulled up into joins they read all live jobs.
 _NOTHING_LEFT = f"""
@@ -31,8 +38,7 @@ AND NOT EXISTS (
          OR d.status IN ('ready', 'running')
             AND d.nfilesfinished + d.nfilesfailed + d.nfilesmissing < d.nfilestobeused)
   OFFSET 0)
-AND (SELECT max(j.pandaid) FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid
-  AND j.postprocessed_at IS NULL) IS NULL  -- by index: EXISTS reads ended jobs up to a live one
+AND {LAST_LIVE} IS DISTINCT FROM jedi_tasks.jeditaskid
 AND (coalesce(parent_tid, jeditaskid) = jeditaskid
   OR EXISTS (
     SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid

@@ -391,7 +391,8 @@ def files(
 
     def people() -> None:
         table(headers, rows, spare=("adler32", "failures", "attempt", "bytes"), short=("file",))
-        _tell_cut(found, limit)
+        last = found[-1].file_id if found else 0
+        _tell_cut(found, limit, f"--after {last} shows the next, --limit more at once")
 
     show(found, as_json, people)
 
@@ -400,9 +401,9 @@ def _most(limit: int | None, as_json: bool) -> int:
     return limit or (MOST_ROWS if as_json else PAGE)
 
 
-def _tell_cut(found: Sequence[object], limit: int | None) -> None:
+def _tell_cut(found: Sequence[object], limit: int | None, more: str = "--limit shows more") -> None:
     if limit is None and len(found) == PAGE:
-        console(stderr=True).print(f"These are the first {PAGE}; --limit shows more.")
+        console(stderr=True).print(f"These are {PAGE}; {more}.")
 
 
 for _verb in (
