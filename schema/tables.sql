@@ -1189,6 +1189,9 @@ CREATE TABLE jedi_tasks (
     measured_jobs integer NOT NULL DEFAULT 0,               -- finished jobs at the last measurement
     period text,                                            -- interval between jobs of a periodical task
     nextperiod timestamptz,                                 -- time of the next period
+    counted_upto bigint NOT NULL DEFAULT 0,                 -- PandaID of a job up to which all have ended and are counted
+    counted_jobs bigint NOT NULL DEFAULT 0,                 -- finished and failed jobs up to there
+    counted_failed bigint NOT NULL DEFAULT 0,               -- failed jobs up to there
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
     CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
     CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid),

@@ -52,7 +52,7 @@ def _use(task: str, record: Record, lives: JobTimes) -> EventTotals:
     ids = [one.jedi_task_id for one in record.tasks if one.task_name.rpartition(".")[0] == task]
     ours = [one for one in record.processed if one.task == task]
     events = sum(one.n_events for one in ours)
-    which = np.isin(lives.tasks, ids) & np.isin(lives.kinds, CONSUMERS) & ~np.isnan(lives.begins)
+    which = np.isin(lives.tasks, ids) & lives.kinds.are(*CONSUMERS) & ~np.isnan(lives.begins)
     per_s = None
     if ours:
         took_h = max(one.at_h for one in ours) - float(lives.begins[which].min())

@@ -19,10 +19,27 @@ BOOSTED = ", boosted"
 """Behind the name of a share: its jobs and tasks since the dog `boost` made them urgent."""
 CONSUMERS = ("consumer", "fine", "jumbo", "co_jumbo")
 """Kinds of jobs that get ranges of events while they run."""
-_NUMBERS = ("panda_id", "jedi_task_id", "cores")
+_NUMBERS = ("panda_id", "jedi_task_id")
+_WORDS = ("kind", "site", "status", "share", "queue", "gshare")
 _TIMES = ("creation_time", "start_time", "end_time", "state_change_time")
 _AT_ONCE = 10_000
 _LIVE = ("activated", "assigned", "sent", "starting", "running")
+
+
+class Words:
+    """A column of words, each kept once: 4 bytes a job."""
+
+    def __init__(self, numbers: NDArray[np.uint32], known: Mapping[str | None, int]) -> None:
+        self.numbers, self._known = numbers, known
+
+    def are(self, *words: str) -> Bools:
+        """True for each job that has one of these words."""
+        return np.isin(self.numbers, [self._known[word] for word in words if word in self._known])
+
+    def counted(self, which: Bools | slice = slice(None)) -> dict[str | None, int]:
+        """How many of these jobs have each word."""
+        counts = np.bincount(self.numbers[which], minlength=len(self._known)).tolist()
+        return {word: n for word, number in self._known.items() if (n := counts[number])}
 
 
 class JobTimes:
@@ -31,23 +48,26 @@ class JobTimes:
     counts from its start on."""
 
     def __init__(self, record: Record) -> None:
-        found = _columns(record.jobs, record.scenario.start)
-        self.panda_ids, self.tasks = found["panda_id"], found["jedi_task_id"]
-        self.kinds, self.cores = found["kind"], found["cores"].astype(np.float64)
-        self.end_h = 24 * record.scenario.days
-        self.sites, self.status = found["site"], found["status"]
-        self.shares, self.queues = found["share"], found["queue"]
-        self.begins, ended = found["start_time"], found["end_time"]
-        self.made = np.where(self.kinds == "es_merge", self.begins, found["creation_time"])
-        live = np.isin(self.status, _LIVE)
-        gone = np.where(np.isnan(ended), found["state_change_time"], ended)
-        self.ends = np.where(live & np.isnan(ended), np.inf, gone)
+        # a column that is taken from here is kept no longer than it is needed
+        columns, known = _columns(record.jobs, record.scenario.start)
+        take = columns.pop
+        self.panda_ids, self.tasks = take("panda_id"), take("jedi_task_id")
+        self.kinds, self.sites, self.status, self.shares, self.queues, came_with = (
+            Words(take(name), known) for name in _WORDS
+        )
+        self.cores, self.end_h = take("cores"), 24 * record.scenario.days
+        self.begins = take("start_time")
+        self.made = np.where(self.kinds.are("es_merge"), self.begins, take("creation_time"))
+        self.ends = take("end_time")
         """When the payload ended; of others when they were given up."""
+        live, gone = self.status.are(*_LIVE), take("state_change_time")
+        np.copyto(self.ends, np.where(live, np.inf, gone), where=np.isnan(self.ends))
+        del live, gone
         left = _looked_up(record.left, self.panda_ids, np.inf)
         self.free = np.minimum(np.minimum(self.ends, left), self.end_h)
         """When its slot was free again: of a lost job before anybody noticed that."""
         boosted = _looked_up(record.boosted, self.tasks, 0.0)
-        boosted = np.where(found["gshare"] != self.shares, boosted, np.inf)
+        boosted = np.where(came_with.numbers != self.shares.numbers, boosted, np.inf)
         self.boosted = np.maximum(boosted, self.made)
 
     def used(self, which: Bools, edges: Numbers) -> Numbers:
@@ -56,8 +76,8 @@ class JobTimes:
 
     def share_jobs(self) -> Iterator[ShareJobs]:
         """The jobs of each share until they were boosted, and since then."""
-        for share in sorted({*self.shares.tolist()} - {""}):
-            ours = self.shares == share
+        for share in sorted(word for word in self.shares.counted() if word):
+            ours = self.shares.are(share)
             plain = ShareJobs(
                 share, self, ours & (self.made < self.boosted), self.made, self.boosted
             )
@@ -142,29 +162,40 @@ def _until(edges: Numbers, at: Numbers, cores: Numbers) -> Numbers:
     return hours
 
 
-def _columns(rows: Iterable[JobLife], start: datetime) -> dict[str, NDArray[Any]]:
-    """Jobs column by column, times in hours. Only `_AT_ONCE` rows are in memory at a time, and a
-    word is there once: a million rows take 900 MB."""
-    words: dict[str | None, str | None] = {}
+def _columns(
+    rows: Iterable[JobLife], start: datetime
+) -> tuple[dict[str, NDArray[Any]], dict[str | None, int]]:
+    """Jobs column by column, times in hours, and the numbers of their words. Only `_AT_ONCE` rows
+    are in memory at a time: a million take 900 MB."""
+    known: dict[str | None, int] = {}
 
     def array(name: str, values: Sequence[Any]) -> NDArray[Any]:
         if name in _NUMBERS:
             return np.array(values, np.int64)
         if name in _TIMES:
             return np.array([hours_after(at, start) for at in values], np.float64)
-        return np.array([words.setdefault(word, word) for word in values], object)
+        if name in _WORDS:
+            return np.array([known.setdefault(word, len(known)) for word in values], np.uint32)
+        return np.array(values, np.float64)
 
-    parts = {name: [array(name, ())] for name in JobLife._fields}
+    names = [name for name in JobLife._fields if name != "error_code"]
+    parts = {name: [array(name, ())] for name in names}
     rest = iter(rows)
     while some := list(islice(rest, _AT_ONCE)):
-        for name, values in zip(JobLife._fields, zip(*some, strict=True), strict=True):
-            parts[name].append(array(name, values))
-    return {name: np.concatenate(parts.pop(name)) for name in JobLife._fields}
+        columns = dict(zip(JobLife._fields, zip(*some, strict=True), strict=True))
+        for name in names:
+            parts[name].append(array(name, columns[name]))
+    return {name: np.concatenate(parts.pop(name)) for name in names}, known
 
 
 def _looked_up(values: Mapping[int, float], numbers: Ints, default: float) -> Numbers:
     """The value of each number."""
-    return np.array([values.get(number, default) for number in numbers.tolist()], np.float64)
+    if not values:
+        return np.full(len(numbers), default)
+    known = np.array(sorted(values), np.int64)
+    of_known = np.array([values[number] for number in known.tolist()], np.float64)
+    place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    return np.where(known[place] == numbers, of_known[place], default)
 
 
 def hours_after(at: datetime | None, start: datetime) -> float:

@@ -123,7 +123,7 @@ def measure(record: Record) -> SimulationOutcome:
     end_h = 24 * scenario.days
     grid = np.append(np.arange(0, end_h - 1e-9, scenario.sample_min / 60), end_h)
     parts = {part.name: part for part in lives.share_jobs()}
-    shared = np.isin(lives.shares, _shared(record)) | np.isin(lives.queues, _shared(record))
+    shared = lives.shares.are(*_shared(record)) | lives.queues.are(*_shared(record))
     usage = {name: _usage(part, grid, shared) for name, part in parts.items()
              if shared[part.which].any()}  # fmt: skip
     allocation = _allocation(record.samples)
@@ -165,7 +165,7 @@ def _utilisation(
     lives: JobTimes, grid: Numbers, places: dict[str, ScenarioSite]
 ) -> dict[str, Curve]:
     cores = {site: place.slots * place.cores for site, place in places.items()}
-    used = {site: lives.used(lives.sites == site, grid) for site in places}
+    used = {site: lives.used(lives.sites.are(site), grid) for site in places}
     total = sum(used.values(), np.zeros(len(grid) - 1))
     curves = {"all": (total, sum(cores.values()))}
     curves |= {site: (used[site], cores[site]) for site in places}
@@ -176,9 +176,9 @@ def _utilisation(
 
 
 def _site(lives: JobTimes, site: str, place: ScenarioSite) -> SiteUse:
-    here = lives.sites == site
+    here = lives.sites.are(site)
     [used] = lives.used(here, np.array([0.0, lives.end_h]))
-    counted = Counter(lives.status[here].tolist())
+    counted = Counter(lives.status.counted(here))
     closed = counted["closed"] + counted["cancelled"]
     cores = place.slots * place.cores
     utilisation = float(used) / (cores * lives.end_h) if cores else 0.0

@@ -55,7 +55,9 @@ BEAT = IDLE = timedelta(minutes=30)
 happens."""
 ROUNDS = 50
 PAGE = 50_000
-"""Jobs, or files, that are in memory at once."""
+"""Files of an input that one statement creates."""
+AT_ONCE = 10_000
+"""Jobs that are in memory at once when all are read."""
 _OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
 _NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)
 TIDY, MORE, FEW_MORE = 5_000, 1.3, 1.05
@@ -108,7 +110,7 @@ def simulate_in(
 def _lives(tx: Connection) -> JobLives:
     """All jobs there ever were."""
     lives, after = JobLives(), 0
-    while some := simulation.jobs(tx, after, PAGE):
+    while some := simulation.jobs(tx, after, AT_ONCE):
         lives.add(some)
         after = some[-1].panda_id
     return lives

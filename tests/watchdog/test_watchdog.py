@@ -350,8 +350,8 @@ def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
                  "WHERE type = 'input'")
         )  # fmt: skip
         tx.execute(
-            text("UPDATE jedi_jobs SET status = 'failed', starttime = jedi_now() "
-                 "WHERE unit_nr = 1")
+            text("UPDATE jedi_jobs SET status = 'failed', starttime = jedi_now(), "
+                 "postprocessed_at = jedi_now() WHERE unit_nr = 1")
         )  # fmt: skip
         columns = ", ".join(column.name for column in tables.jobs_archived.columns)
         tx.execute(
@@ -371,6 +371,33 @@ def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
                  "FROM jedi_tasks")
         ).one()  # fmt: skip
     assert tuple(found) == (83, 50, START, START, START + timedelta(seconds=5))
+
+
+def test_ended_jobs_are_counted_once(world: World, at: Callable[[float], None]) -> None:
+    """Expected: FAILURERATE is "the frequency of job failures in the task (in %)". Jobs behind one
+    that lives are counted again, the others are not read any more."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 6)
+    steps: list[tuple[dict[int, str], tuple[int, ...]]] = [
+        ({0: "failed", 1: "failed", 3: "finished"}, (66, made.jobs[1], 2, 2)),
+        ({2: "cancelled", 4: "finished"}, (50, made.jobs[4], 4, 2)),
+        ({}, (50, made.jobs[4], 4, 2)),
+        ({5: "failed"}, (60, made.jobs[5], 5, 3)),
+        ({}, (60, made.jobs[5], 5, 3)),
+    ]
+    for second, (ends, expected) in enumerate(steps):
+        at(second)
+        with world.engine.begin() as tx:
+            tx.execute(text("SET LOCAL session_replication_role = replica"))
+            for place, status in ends.items():
+                tx.execute(
+                    text("UPDATE jedi_jobs SET status = :status, postprocessed_at = jedi_now() "
+                         "WHERE pandaid = :job"), {"status": status, "job": made.jobs[place]}
+                )  # fmt: skip
+        assert run(world, "progress") == Counts(assessed=1)
+        counted = "SELECT failurerate, counted_upto, counted_jobs, counted_failed FROM jedi_tasks"
+        with world.engine.begin() as tx:
+            assert tuple(tx.execute(text(counted)).one()) == expected
 
 
 def test_the_progress_of_a_large_task_is_noted_more_rarely(

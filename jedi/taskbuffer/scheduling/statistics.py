@@ -73,29 +73,42 @@ _LAST_UNIT = "(SELECT max(unit_nr) FROM {table} j WHERE j.jeditaskid = t.jeditas
 _UNITS = f"""
 greatest({_LAST_UNIT.format(table="jedi_jobs")}, {_LAST_UNIT.format(table="jedi_jobs_archived")}, 0)
 """
-# To count the jobs of a task takes 1 us each: a task of a million is counted every 1000 s.
+# Ended jobs are counted once, unless an earlier job lives. To count 1,000 takes 1 ms if they have
+# to be read from disk.
 _PROGRESS = text(f"""
 WITH due AS MATERIALIZED (
-  SELECT jeditaskid FROM jedi_tasks t WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND coalesce(
+  SELECT jeditaskid, counted_upto, counted_jobs, counted_failed
+  FROM jedi_tasks t WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND coalesce(
     assessmenttime <= jedi_now() - make_interval(secs => 0.001 * {_UNITS}), true)
 ), p AS (
-  SELECT t.jeditaskid, f.done, j.failed, j.first_start, j.first_made
+  SELECT t.jeditaskid, f.done, least(l.started, e.started) AS started,
+    least(l.made, e.made) AS made,
+    100 * (counted_failed + e.failed) / nullif(counted_jobs + e.jobs, 0) AS failed,
+    greatest(counted_upto, coalesce(l.first - 1, e.last)) AS upto,
+    counted_jobs + e.jobs_before AS jobs_before, counted_failed + e.failed_before AS failed_before
   FROM due t, LATERAL (
     SELECT div(100 * sum(nfilesfinished), nullif(sum(nfilestobeused), 0)) AS done
     FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
       AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})) f, LATERAL (
-    SELECT 100 * count(*) FILTER (WHERE status = 'failed')
-             / nullif(count(*) FILTER (WHERE status IN ('finished', 'failed')), 0) AS failed,
-           min(starttime) AS first_start, min(creationtime) AS first_made
-    FROM (SELECT status, starttime, creationtime FROM jedi_jobs o
-          WHERE o.jeditaskid = t.jeditaskid
+    SELECT min(pandaid) AS first, min(starttime) AS started, min(creationtime) AS made
+    FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL) l, LATERAL (
+    SELECT count(*) FILTER (WHERE fate IN ('finished', 'failed')) AS jobs,
+      count(*) FILTER (WHERE fate = 'failed') AS failed,
+      count(*) FILTER (WHERE fate IN ('finished', 'failed') AND early) AS jobs_before,
+      count(*) FILTER (WHERE fate = 'failed' AND early) AS failed_before,
+      max(pandaid) AS last, min(starttime) AS started, min(creationtime) AS made
+    FROM (SELECT pandaid, status AS fate, starttime, creationtime FROM jedi_jobs o
+          WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NOT NULL
+            AND pandaid > counted_upto
           UNION ALL
-          SELECT status, starttime, creationtime FROM jedi_jobs_archived o
-          WHERE o.jeditaskid = t.jeditaskid) o) j
+          SELECT pandaid, status, starttime, creationtime FROM jedi_jobs_archived o
+          WHERE o.jeditaskid = t.jeditaskid AND pandaid > counted_upto) o,
+      LATERAL (SELECT coalesce(pandaid < l.first, true) AS early) w) e
 )
 UPDATE jedi_tasks t SET progress = coalesce(p.done, 0), failurerate = coalesce(p.failed, 0),
-  starttime = coalesce(t.starttime, p.first_start), split_at = coalesce(t.split_at, p.first_made),
-  assessmenttime = jedi_now()
+  starttime = coalesce(t.starttime, p.started), split_at = coalesce(t.split_at, p.made),
+  counted_upto = coalesce(p.upto, 0), counted_jobs = p.jobs_before,
+  counted_failed = p.failed_before, assessmenttime = jedi_now()
 FROM p WHERE t.jeditaskid = p.jeditaskid
 """)
 

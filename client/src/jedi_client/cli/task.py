@@ -392,7 +392,7 @@ def files(
     def people() -> None:
         table(headers, rows, spare=("adler32", "failures", "attempt", "bytes"), short=("file",))
         last = found[-1].file_id if found else 0
-        _tell_cut(found, limit, f"--after {last} shows the next, --limit more at once")
+        _tell_cut(found, limit, f"--after {last} shows the next ones")
 
     show(found, as_json, people)
 
@@ -403,7 +403,7 @@ def _most(limit: int | None, as_json: bool) -> int:
 
 def _tell_cut(found: Sequence[object], limit: int | None, more: str = "--limit shows more") -> None:
     if limit is None and len(found) == PAGE:
-        console(stderr=True).print(f"These are {PAGE}; {more}.")
+        console(stderr=True).print(f"There may be more than these {PAGE}: {more}.")
 
 
 for _verb in (
