@@ -1189,7 +1189,7 @@ CREATE TABLE jedi_tasks (
     measured_jobs integer NOT NULL DEFAULT 0,               -- finished jobs at the last measurement
     period text,                                            -- interval between jobs of a periodical task
     nextperiod timestamptz,                                 -- time of the next period
-    counted_upto bigint NOT NULL DEFAULT 0,                 -- PandaID of a job up to which all have ended and are counted
+    counted_upto bigint NOT NULL DEFAULT 0,                 -- PandaID up to which all jobs have ended and are counted
     counted_jobs bigint NOT NULL DEFAULT 0,                 -- finished and failed jobs up to there
     counted_failed bigint NOT NULL DEFAULT 0,               -- failed jobs up to there
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),

@@ -28,8 +28,13 @@ from jedi.jobgenerator.outcome import (
     status_and_reason,
     too_few,
 )
-from jedi.jobgenerator.propose import Proposal, files_wanted, planned_anyway, propose
-from jedi.spec.datasets.chunk import Chunk
+from jedi.jobgenerator.propose import (
+    Proposal,
+    all_read,
+    files_wanted,
+    planned_anyway,
+    propose,
+)
 from jedi.spec.jobs.generation import NewJobs, TaskOrder
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
@@ -154,7 +159,7 @@ class JobGenerator(Claiming):
                 task, chunks, item.snapshot, self.world.knobs, locate,
                 seed=seed, most=most, used=item.used, past=item.past, made=made,
             )  # fmt: skip
-            if found.cuts or _all_read(task, chunks):
+            if found.cuts or all_read(task, chunks):
                 break
         return found
 
@@ -220,12 +225,6 @@ class JobGenerator(Claiming):
             held, statuses = replace(held, target=item.found.order.status), merging.STATUSES
         if tasks.fence(tx, [item.lease], statuses):
             tasks.move_tasks(tx, [_move(*item.lease, held, wait_s)], self.name)
-
-
-def _all_read(task: TaskOrder, chunks: Sequence[Chunk]) -> bool:
-    """Return True if these are all ready files of the task."""
-    unread = sum(one.ready > 0 for one in task.masters) - len(chunks)
-    return unread <= 0 and not any(chunk.more for chunk in chunks)
 
 
 def _move(jedi_task_id: int, lock_seq: int, outcome: GenerationOutcome, wait_s: float) -> Move:

@@ -84,6 +84,12 @@ def files_wanted(task: TaskOrder, jobs: int, most: int) -> int:
     return min(most, (jobs + 1) * fixed) if fixed else most
 
 
+def all_read(task: TaskOrder, chunks: Sequence[Chunk]) -> bool:
+    """Return True if these are all ready files of the task."""
+    unread = sum(one.ready > 0 for one in task.masters) - len(chunks)
+    return unread <= 0 and not any(chunk.more for chunk in chunks)
+
+
 def propose(
     task: TaskOrder,
     chunks: Sequence[Chunk],

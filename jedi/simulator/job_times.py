@@ -37,7 +37,7 @@ class Words:
         return np.isin(self.numbers, [self._known[word] for word in words if word in self._known])
 
     def counted(self, which: Bools | slice = slice(None)) -> dict[str | None, int]:
-        """How many of these jobs have each word."""
+        """The number of these jobs that have each word."""
         counts = np.bincount(self.numbers[which], minlength=len(self._known)).tolist()
         return {word: n for word, number in self._known.items() if (n := counts[number])}
 

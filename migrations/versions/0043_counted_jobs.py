@@ -8,7 +8,7 @@ revision = "0043"
 down_revision = "0042"
 
 MEANINGS = {
-    "counted_upto": "PandaID of a job up to which all have ended and are counted",
+    "counted_upto": "PandaID up to which all jobs have ended and are counted",
     "counted_jobs": "finished and failed jobs up to there",
     "counted_failed": "failed jobs up to there",
 }

@@ -63,7 +63,7 @@ class SessionsAtRest:
     def _give_back(self, connection: Any, record: Any) -> None:
         now = clock.monotonic()
         for other, (since, rested) in [*self._since.items()]:
-            if now - since > REST_S and self._since.pop(other, None):
+            if now - since > REST_S and self._since.pop(other, None) is not None:
                 other.invalidate(soft=True)
                 rested.close()  # its own, not the record's: another thread may have made a new one
         if connection is not None:

@@ -107,7 +107,7 @@ WITH due AS MATERIALIZED (
 )
 UPDATE jedi_tasks t SET progress = coalesce(p.done, 0), failurerate = coalesce(p.failed, 0),
   starttime = coalesce(t.starttime, p.started), split_at = coalesce(t.split_at, p.made),
-  counted_upto = coalesce(p.upto, 0), counted_jobs = p.jobs_before,
+  counted_upto = p.upto, counted_jobs = p.jobs_before,
   counted_failed = p.failed_before, assessmenttime = jedi_now()
 FROM p WHERE t.jeditaskid = p.jeditaskid
 """)
