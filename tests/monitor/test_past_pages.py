@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 from selenium.webdriver.common.keys import Keys
 from sqlalchemy import event, text
-from support.browsing import Browser, browser, needs_browser, pages, session
+from support.browsing import Browser, at, browser, needs_browser, pages, session
 from support.job_rows import reads_of
 from support.monitored import command, running_task
 
@@ -50,6 +51,19 @@ def test_a_task_then_and_now(seen: tuple[Browser, int]) -> None:
     changed = {row.get_attribute("id"): row.text for row in here.all("#live tbody tr")}
     assert changed["difference-jobs finished"].split()[-1] == "+4"
     assert here.problems() == []
+
+
+def test_the_present_has_what_happened_this_second(world: World) -> None:
+    task = running_task(world).task
+    with pages(world) as place:
+        client = httpx.Client(base_url=place, cookies=at(place, session(world, "me")))
+        seen = []
+        for _ in range(4):
+            command(world, task)
+            command(world, task, "resume")
+            answer = client.get(f"/tasks/{task}/past", params={"as": "json"}).json()
+            seen.append(len(answer["timeline"]))
+    assert len(set(seen)) == 4, seen
 
 
 def test_the_slider_leads_to_events(seen: tuple[Browser, int]) -> None:

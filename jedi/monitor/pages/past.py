@@ -77,16 +77,16 @@ def task_past(
     that the page without a time shows; `against`: compared with another time."""
     if at is None and event is not None:
         at = _of_event(ask, jedi_task_id, event)
-    times = [at or clock.now().isoformat(timespec="seconds"), *([against] if against else [])]
+    times = [at or written(clock.now()), *([against] if against else [])]
     found = ask("task.at", jedi_task_id=jedi_task_id, at=times)
     then: TaskThen = found.then[0]
-    address = f"/tasks/{jedi_task_id}/past"
+    shown, address = _shown(then.at, at), f"/tasks/{jedi_task_id}/past"
     events = [_event(one, address, against) for one in found.moments]
     so_far = [one for one in events if one["time"] <= then.at]
     facts = {
         **task.frame(jedi_task_id, "/past"), "then": then, "address": address,
         "events": events, "n_past": len(so_far),
-        "more": found.more, "against": against, "written": written(then.at), "steps": _steps(
+        "more": found.more, "against": against, "written": shown, "steps": _steps(
             events, then.at), "decision": then.decision, "chart": _chart(then),
     }  # fmt: skip
     sheets = [
@@ -99,13 +99,13 @@ def task_past(
         sheets.insert(0, _compared(_task_figures, *found.then))
     if then.knobs:
         sheets.append(_knobs(then.knobs))
-    return View(f"Task {jedi_task_id} at {written(then.at)} UTC", facts, tuple(sheets))
+    return View(f"Task {jedi_task_id} at {shown} UTC", facts, tuple(sheets))
 
 
 @page("queues_past", "/queues/past")
 def queues_past(ask: Ask, at: MomentText | None = None, against: MomentText | None = None) -> View:
     """The work queues as they were at a time; `against`: compared with another time."""
-    times = [at or clock.now().isoformat(timespec="seconds"), *([against] if against else [])]
+    times = [at or written(clock.now()), *([against] if against else [])]
     found: list[QueuesThen] = ask("queue.at", at=times)
     then = found[0]
     rows = [
@@ -119,9 +119,15 @@ def queues_past(ask: Ask, at: MomentText | None = None, against: MomentText | No
         sheets.insert(0, _compared(_queue_figures, *found))
     if then.knobs:
         sheets.append(_knobs(then.knobs))
-    facts = {"then": then, "against": against, "written": written(then.at), "address":
+    shown = _shown(then.at, at)
+    facts = {"then": then, "against": against, "written": shown, "address":
              "/queues/past", "steps": _hours(then.at, against)}  # fmt: skip
-    return View(f"Work queues at {written(then.at)} UTC", facts, tuple(sheets))
+    return View(f"Work queues at {shown} UTC", facts, tuple(sheets))
+
+
+def _shown(then: datetime, at: str | None) -> str:
+    """The time of a page as people read it: of the present, whole seconds."""
+    return written(then if at else then.replace(microsecond=0))
 
 
 def written(at: datetime) -> str:
