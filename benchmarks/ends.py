@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, medians, seconds, statements, together
 from benchmarks.jobs_world import Shape, activated_jobs, place, site
-from benchmarks.stages import IDLE_S, Order, Service, add, adder_of, world_of
+from benchmarks.stages import IDLE_S, Order, Service, adder_of, process_of, world_of
 from jedi.agent.base import Agent
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
@@ -122,16 +122,13 @@ def _end_in_bulk(
 
 
 def _process(number: int, url: str, jobs: int, of: int) -> Work:
-    """JobGenerator, Adder or the service, whose pilots report so many jobs each."""
-    if number == 0:
-        generator = JobGenerator(world_of(url))
-        return lambda: _try_again(generator)
-    if number == 1:
-        adder = adder_of(url)
-        return lambda: add(adder, jobs)
-    service = Service(url)
-    orders = _orders(service, SERVICES, number - 2)
-    return lambda: _report(service, orders, of)
+    """A process of the system; each pilot reports `of` jobs."""
+
+    def serve(service: Service) -> Work:
+        orders = _orders(service, SERVICES, number - 2)
+        return lambda: _report(service, orders, of)
+
+    return process_of(number, url, jobs, _try_again, serve)
 
 
 _FAILING = text(f"""SELECT (SELECT count(*) FROM jedi_jobs WHERE pandaid % {FAILING} = 0

