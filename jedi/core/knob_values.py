@@ -516,6 +516,7 @@ class WatchdogKnobs:
     expiry_period_s: float
     failing_period_s: float
     goal_period_s: float
+    gone_pilot_s: float
     heartbeat_timeout_s: float
     jumbo_jobs_period_s: float
     jumbo_period_s: float

@@ -545,6 +545,7 @@ _DECLARED = [
     _knob("watchdog.merging_timeout_s", "s", 14_400.0, "time-out of a merge job that no pilot "
           "takes"),
     _knob("watchdog.heartbeat_timeout_s", "s", 7200.0, "silence after which a running job fails"),
+    _knob("watchdog.gone_pilot_s", "s", 60.0, "time-out of a sent job whose pilot has ended"),
     _knob("watchdog.sent_timeout_s", "s", 1800.0, "time-out of a sent job that does not start"),
     _knob("timeout.waiting_s", "s", 1800.0, "time-out of a job that waits for other jobs"),
     _knob("timeout.pending_s", "s", 3600.0, "time-out of a job that is not set up"),

@@ -22,7 +22,7 @@ from sqlalchemy.exc import OperationalError
 from support.adding import add_files
 from support.seen import note
 
-from jedi.core import clock
+from jedi.core import clock, states
 from jedi.core.settings import caller
 from jedi.ddm import factory
 from jedi.ddm.interface import DDM
@@ -31,6 +31,7 @@ from jedi.host import processes
 from jedi.host.home import Home
 from jedi.service import commands, config, contents, submission, tasks, waiting
 from jedi.service.tasks import TaskDetails
+from jedi.service.why import why
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
@@ -58,9 +59,11 @@ KNOBS = {
     "postprocessor.retry_s": 1,
     "submitter.check_s": 0.5,
     "taskcommando.retry_s": 1,
+    "watchdog.gone_pilot_s": 1,
     "watchdog.leases_period_s": 1,
     "watchdog.pending_period_s": 0.5,
     "watchdog.statistics_period_s": 1,
+    "watchdog.timeouts_period_s": 1,
     "scout.chunks": 0,  # all jobs at once: what goes wrong shall find many
 }
 
@@ -206,12 +209,24 @@ class System:
         try:
             until(settled, f"tasks {ids} end", within_s)
         except AssertionError as error:
-            raise AssertionError(f"{error}: {[one.task for one in seen]}") from None
+            left = [self.held(one.task.jedi_task_id) for one in seen if not one.settled]
+            raise AssertionError("\n".join([str(error), *left])) from None
         return [one.task.status for one in seen]
+
+    def held(self, task: int) -> str:
+        """The reason that holds a task, and its jobs that are still alive."""
+        with self.engine.begin() as tx:
+            live = tasks.jobs(tx, task, statuses=sorted(states.JOB_LIVE))
+            return f"{why(tx, task)}\n{live}"
 
     def show(self, task: int) -> TaskDetails:
         with self.engine.begin() as tx:
             return tasks.show(tx, task)
+
+    def statuses(self, task: int) -> list[str]:
+        """Every status that a task has had, in order."""
+        with self.engine.begin() as tx:
+            return [step.status for step in tasks.history(tx, task)]
 
     def outputs(self, task: int) -> list[Path]:
         """Where the finished outputs of a task lie."""

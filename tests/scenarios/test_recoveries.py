@@ -98,8 +98,7 @@ def test_input_on_tape_is_on_disk_before_jobs_read_it(system: System) -> None:
     task = system.copying("user:old", nFilesPerJob=1, inputPreStaging=True, site="SITE_A")
     assert system.settle(task) == ["done"]
     assert system.lines(task) == lines
-    with system.engine.begin() as tx:
-        seen = [step.status for step in tasks.history(tx, task)]
+    seen = system.statuses(task)
     assert seen.index("staging") < seen.index("staged") < seen.index("running")
     assert system.replicas("user:old") == {"DISK_A": 3, "TAPE_A": 3}
     system.check()

@@ -193,7 +193,8 @@ LIMITS_H = {
 @pytest.mark.long
 def test_every_timeout_fires_in_its_day(engine: Engine) -> None:
     record = simulate_in(engine, example("timeouts", tick_s=21_600))
-    assert sound(record).ends.keys() == {rule.code for rule in TIMEOUTS}
+    never = {"lost_pilot"}  # a simulated pilot does not die while it asks for jobs
+    assert sound(record).ends.keys() == {rule.code for rule in TIMEOUTS} - never
     names = {row.jedi_task_id: row.task_name.partition(".")[0] for row in record.tasks}
     ends = {}
     for row in record.jobs:

@@ -15,6 +15,7 @@ from support.timeouts import put
 from jedi.agent.base import World
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.timeouts import TIMEOUTS
+from jedi.taskbuffer.sites import pilots
 from jedi.watchdog.dog import Counts
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
@@ -56,6 +57,7 @@ BORDERS = [
     ("activated", URGENT, "laststart = 'infinity'", 2 * DAY, "closed", "activated_timeout"),
     ("throttled", "", "", 7 * DAY, "closed", "throttled_timeout"),
     ("sent", "", "", 30 * MINUTE, "failed", "sent_timeout"),
+    ("sent", "pilot_id = 'gone'", "", MINUTE, "failed", "lost_pilot"),
     ("starting", "", "", 2 * HOUR, "failed", "lost_heartbeat"),
     ("running", "", "", 2 * HOUR, "failed", "lost_heartbeat"),
     ("running", "hold_kind = 'user_request', hold_deadline = statechangetime", "", 0, "failed",
@@ -76,6 +78,9 @@ def test_borders(world: World, at: Callable[[float], None], status: str, columns
                  limit: float, target: str, code: str) -> None:  # fmt: skip
     """A closed job costs its inputs an attempt, a failed one a failure, too."""
     put(world, status, columns, site)
+    with world.engine.begin() as tx:
+        pilots.insert_pilots(tx, "here", "SITE_A", "local", {"gone": "0"}, DAY)
+        pilots.end_pilots(tx, ["gone"], "ended")
     at(limit)
     assert run(world, "timeouts") == Counts()
     at(limit + 1)
@@ -83,7 +88,9 @@ def test_borders(world: World, at: Callable[[float], None], status: str, columns
     assert run(world, "timeouts") == Counts()
     job = the_job(world)
     assert (job.status, job.error_code) == (target, code)
-    assert job.error_source == ("pilot" if code in ("sent_timeout", "lost_heartbeat") else "jedi")
+    assert job.error_source == (
+        "pilot" if code in ("sent_timeout", "lost_heartbeat", "lost_pilot") else "jedi"
+    )
     assert f" for {(limit + 1) / HOUR:.3g} h." in job.error_diag
     with world.engine.begin() as tx:
         files = tx.execute(

@@ -21,7 +21,6 @@ from support.panda_clients import PandaClient, installed
 
 from jedi.core.settings import caller
 from jedi.demo.__main__ import still_running
-from jedi.service import tasks as service
 
 pytestmark = pytest.mark.long
 
@@ -203,8 +202,7 @@ def test_pbook_retries_failed_tasks(wire: Wire, client: PandaClient, tasks: dict
     failing, build = tasks["failing"], tasks["build"]
     assert wire.system.settle(failing) == ["failed"]
     assert "Failed" not in client.pbook("retry", str(failing))
-    with wire.system.engine.begin() as tx:
-        assert "toretry" in [step.status for step in service.history(tx, failing)]
+    until(lambda: "toretry" in wire.system.statuses(failing), "its retry begins")
     refused = client.pbook("retry", str(tasks["asleep"]))
     assert "can't be retried" in refused and "Failed to retry" in refused
     wire.system.settle(build)
