@@ -71,6 +71,8 @@ def _limit(rule: Timeout) -> tuple[str, str]:
     if rule.per_site:
         return "days of the site", f"`{rule.limit}` of the site"
     hours = KNOBS[rule.limit].classic / 3600
+    if hours < 0.5:
+        return f"{60 * hours:g} min", f"`{rule.limit}`"
     return (f"{hours:g} h" if hours < 48 else f"{hours / 24:g} d"), f"`{rule.limit}`"
 
 
