@@ -63,7 +63,7 @@ class Listing:
         first = 0 if after is None else bisect_right(self.files, after, key=lambda one: one.lfn)
         found = self.files[first : first + limit]
         more = len(found) == limit
-        return ListedPart(found, more, len(self.files) if more and after is None else None)
+        return ListedPart(found, more, len(self.files) if more == (after is None) else None)
 
 
 def measure(engine: Engine) -> list[Result]:

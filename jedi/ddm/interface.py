@@ -61,7 +61,7 @@ class Growth:
 @dataclass(frozen=True, slots=True)
 class ListedPart:
     """Some files of a dataset, in the order of data management. `more`: others may stand behind
-    them. `total`: the number of all files, if these are the first of several parts."""
+    them. `total`: the number of all files, if these are the first or the last of several parts."""
 
     files: list[FileInfo]
     more: bool = False

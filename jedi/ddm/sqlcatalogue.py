@@ -90,9 +90,9 @@ class SqlCatalogueDDM(Directories):
             plain = _constituents(tx, name)
             if len(plain) == 1:
                 rows = catalogue.list_part(tx, plain[0], after, limit)
-                more = len(rows) == limit
+                more, count = len(rows) == limit, catalogue.count_files
                 # a count reads the whole index: with each part, that grows with the square
-                total = catalogue.count_files(tx, plain[0]) if more and after is None else None
+                total = count(tx, plain[0]) if more == (after is None) else None
                 return ListedPart(self._listed(rows), more, total)
         return after_file(self.list_files(name), after)
 

@@ -121,6 +121,20 @@ def test_files_that_come_between_two_parts_are_fed_too(world: World) -> None:
     assert input_statuses(world, task_id) == dict.fromkeys([*LFNS, "e99", "f10"], "finished")
 
 
+def test_files_added_between_two_looks_are_fed_too(world: World) -> None:
+    """The dataset is opened, filled and closed again before the next look: that part is the last
+    one, and there are more files than rows."""
+    task_id = start(world)
+    grow(world, "e99", "f10")
+    world.ddm.close("demo:in")
+    feeder = ContentsFeeder(world)
+    assert [feeder.look(), feeder.look(), feeder.look()] == [1, 1, 0]
+    assert fed(world) == (12, 12, "ready", None)
+    cycle(world)
+    assert input_statuses(world, task_id) == dict.fromkeys([*LFNS, "e99", "f10"], "finished")
+    assert row_of(world, task_id).status == "done"
+
+
 def test_too_many_files_are_noticed_with_the_first_part(world: World) -> None:
     with world.engine.begin() as tx:
         knobs.put(tx, "contentsfeeder.max_records", 9, "test")
@@ -141,13 +155,13 @@ def test_choices_and_orders_need_the_whole_dataset(world: World, keys: dict[str,
     assert master(world).nfiles >= 9 and fed(world)[2:] == ("ready", None)
 
 
-def test_only_the_first_part_counts_all_files(
+def test_only_the_first_and_the_last_part_count_all_files(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A count with each part would grow with the square of the files."""
     parts = [world.ddm.list_part("demo:in", after, 4) for after in (None, "f03", "f07")]
     assert [(len(one.files), one.more, one.total) for one in parts] == [
-        (4, True, 10), (4, True, None), (2, False, None)
+        (4, True, 10), (4, True, None), (2, False, 10)
     ]  # fmt: skip
     monkeypatch.setattr(interface, "_AT_ONCE", 5)
     assert [sorted(some) for some in interface.names_in_parts(world.ddm, "demo:in")] == [
