@@ -47,8 +47,8 @@ def look_up(
     dataset is listed part by part.
 
     A dataset that was opened or closed during its listing counts as open: files may have come after
-    the listing had passed their place. If the last part shows that some did between two looks, the
-    whole dataset is listed."""
+    the listing had passed their place. If the last part shows that some came or went between two
+    looks, the whole dataset is listed."""
     if dataset.type != "input":
         return Listing(dataset, "closed", dataset.pseudo_files)
     name = dataset.name
@@ -60,7 +60,7 @@ def look_up(
         if list_part and begun and before.state == "closed":
             found = list_part(name, dataset.fed_upto)
             fed = dataset.n_files + len(found.files)
-            if data.growth(name) == before and (found.more or fed >= (found.total or 0)):
+            if data.growth(name) == before and (found.more or found.total in (None, fed)):
                 return Listing(dataset, "closed", found.files, is_part=True, more=found.more,
                                total=found.total if found.more else None)  # fmt: skip
             if not dataset.fed_upto and not found.more:

@@ -271,7 +271,9 @@ class DDM(Protocol):
 
 def after_file(files: Sequence[FileInfo], after: str | None) -> ListedPart:
     """The files of a whole dataset, sorted by LFN, that come after one."""
-    return ListedPart([file for file in files if after is None or file.lfn > after])
+    if after is None:
+        return ListedPart(files)
+    return ListedPart([file for file in files if file.lfn > after], total=len(files))
 
 
 _AT_ONCE = 10_000

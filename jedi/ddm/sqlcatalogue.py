@@ -90,10 +90,10 @@ class SqlCatalogueDDM(Directories):
             plain = _constituents(tx, name)
             if len(plain) == 1:
                 rows = catalogue.list_part(tx, plain[0], after, limit)
-                more, count = len(rows) == limit, catalogue.count_files
+                first, last = after is None, len(rows) < limit
                 # a count reads the whole index: with each part, that grows with the square
-                total = count(tx, plain[0]) if more == (after is None) else None
-                return ListedPart(self._listed(rows), more, total)
+                total = catalogue.count_files(tx, plain[0]) if first != last else None
+                return ListedPart(self._listed(rows), not last, total)
         return after_file(self.list_files(name), after)
 
     def _listed(self, rows: Sequence[CatalogueFile]) -> list[FileInfo]:

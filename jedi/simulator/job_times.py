@@ -52,7 +52,7 @@ class JobTimes:
         columns, known = _columns(record.jobs, record.scenario.start)
         take = columns.pop
         self.panda_ids, self.tasks = take("panda_id"), take("jedi_task_id")
-        self.kinds, self.sites, self.status, self.shares, self.queues, came_with = (
+        self.kinds, self.sites, self.status, self.shares, self.queues, gshares = (
             Words(take(name), known) for name in _WORDS
         )
         self.cores, self.end_h = take("cores"), 24 * record.scenario.days
@@ -67,7 +67,7 @@ class JobTimes:
         self.free = np.minimum(np.minimum(self.ends, left), self.end_h)
         """When its slot was free again: of a lost job before anybody noticed that."""
         boosted = _looked_up(record.boosted, self.tasks, 0.0)
-        boosted = np.where(came_with.numbers != self.shares.numbers, boosted, np.inf)
+        boosted = np.where(gshares.numbers != self.shares.numbers, boosted, np.inf)
         self.boosted = np.maximum(boosted, self.made)
 
     def used(self, which: Bools, edges: Numbers) -> Numbers:

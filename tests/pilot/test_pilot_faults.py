@@ -226,7 +226,7 @@ def test_the_directory_goes_before_the_service_knows_of_the_end(world: World) ->
             {"max_processes": 10},
             "process_limit",
         ),
-        # as a shell that the kernel refuses one more process, before any sample
+        # the command ends before the pilot counts its processes, as a shell without any more does
         ("for i in $(seq 20); do sleep 60 & done; exit 2", {"max_processes": 10}, "process_limit"),
     ],
 )

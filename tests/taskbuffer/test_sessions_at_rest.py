@@ -77,7 +77,7 @@ def test_nobody_gets_a_closed_session(pool: Engine) -> None:
         assert list(threads.map(use, range(600))) == list(range(600))
 
 
-def test_who_takes_a_place_meanwhile_keeps_its_session(pool: Engine) -> None:
+def test_a_thread_that_takes_a_place_meanwhile_keeps_its_session(pool: Engine) -> None:
     """A thread has decided to close a connection; another takes its place before it does."""
     decided, go_on = Event(), Event()
     used, rested = pool.connect(), pool.connect()

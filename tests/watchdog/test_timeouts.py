@@ -91,7 +91,8 @@ def test_borders(world: World, at: Callable[[float], None], status: str, columns
     assert job.error_source == (
         "pilot" if code in ("sent_timeout", "lost_heartbeat", "lost_pilot") else "jedi"
     )
-    assert f" for {(limit + 1) / HOUR:.3g} h." in job.error_diag
+    age = f"{(limit + 1) / MINUTE:.3g} min" if limit < 0.5 * HOUR else f"{(limit + 1) / HOUR:.3g} h"
+    assert f" for {age}." in job.error_diag
     with world.engine.begin() as tx:
         files = tx.execute(
             text("SELECT DISTINCT status, attemptnr, coalesce(failedattempt, 0) "

@@ -400,6 +400,30 @@ def test_ended_jobs_are_counted_once(world: World, at: Callable[[float], None]) 
             assert tuple(tx.execute(text(counted)).one()) == expected
 
 
+def test_jobs_of_a_herd_that_come_behind_later_ones_are_counted(
+    world: World, at: Callable[[float], None]
+) -> None:
+    """Its split reserves PandaIDs: a retry has a later one than units that have no job yet."""
+    with world.engine.begin() as tx:
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        made = make_jobs(tx, 4)
+        late = {"task": made.task, "job": made.jobs[0]}
+        tx.execute(text("INSERT INTO jedi_herds (jeditaskid, originpandaid, splitter, after) "
+                        "VALUES (:task, :job, 'ByFiles', 'contents')"), late)  # fmt: skip
+        tx.execute(text("UPDATE jedi_jobs SET status = 'finished', postprocessed_at = jedi_now()"))
+        tx.execute(text("UPDATE jedi_jobs SET jeditaskid = 0 WHERE pandaid = :job"), late)
+    rates = []
+    for second in (0, 1):
+        at(second)
+        assert run(world, "progress") == Counts(assessed=1)
+        with world.engine.begin() as tx:
+            rates.append(tx.scalar(text("SELECT failurerate FROM jedi_tasks")))
+            tx.execute(text("SET LOCAL session_replication_role = replica"))
+            tx.execute(text("UPDATE jedi_jobs SET jeditaskid = :task, status = 'failed' "
+                            "WHERE pandaid = :job"), late)  # fmt: skip
+    assert rates == [0, 25]
+
+
 def test_the_progress_of_a_large_task_is_noted_more_rarely(
     world: World, at: Callable[[float], None]
 ) -> None:

@@ -86,8 +86,8 @@ def task_past(
     facts = {
         **task.frame(jedi_task_id, "/past"), "then": then, "address": address,
         "events": events, "n_past": len(so_far),
-        "more": found.more, "against": against, "written": shown, "steps": _steps(
-            events, then.at), "decision": then.decision, "chart": _chart(then),
+        "more": found.more, "against": against, "at": written(then.at), "shown": shown,
+        "steps": _steps(events, then.at), "decision": then.decision, "chart": _chart(then),
     }  # fmt: skip
     sheets = [
         Sheet("jobs", "Jobs then", _JOBS, _numbered(then.sites), "key",
@@ -120,7 +120,7 @@ def queues_past(ask: Ask, at: MomentText | None = None, against: MomentText | No
     if then.knobs:
         sheets.append(_knobs(then.knobs))
     shown = _shown(then.at, at)
-    facts = {"then": then, "against": against, "written": shown, "address":
+    facts = {"then": then, "against": against, "at": written(then.at), "shown": shown, "address":
              "/queues/past", "steps": _hours(then.at, against)}  # fmt: skip
     return View(f"Work queues at {shown} UTC", facts, tuple(sheets))
 

@@ -70,7 +70,8 @@ _LAST_SETTLED = f"""greatest(j.statechangetime,
   (SELECT max(c.settled_at) FROM jedi_consumers c  -- a jumbo job
    WHERE c.jeditaskid = j.jeditaskid AND c.jobsetid IS NULL))"""
 
-# Its request was answered after its end: whoever noted the end found no job with it.
+# The service answered the pilot's request after its end. The Submitter had noted the end, and found
+# no job.
 _PILOT_GONE = "(SELECT p.endtime FROM jedi_pilots p WHERE p.pilot_id = j.pilot_id)"
 
 TIMEOUTS = (
@@ -103,8 +104,8 @@ TIMEOUTS = (
     _failed("sent starting running", "", "hold_timeout", "Its slot was held beyond the deadline",
             meant="held ones", since="j.hold_deadline", among="j.hold_kind IS NOT NULL"),
     _failed("sent", "watchdog.gone_pilot_s", "lost_pilot",
-            "Pilot {pilot_id} asked for it, and has been gone", meant="of a pilot that ended as it "
-            "asked for them", since=_PILOT_GONE),
+            "Pilot {pilot_id} asked for it, and has been gone", meant="of a pilot that has ended",
+            since=_PILOT_GONE),
     _failed("sent", "watchdog.sent_timeout_s", "sent_timeout",
             "Pilot {pilot_id} had it and did not start it"),
     _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_heartbeat",

@@ -73,18 +73,20 @@ _LAST_UNIT = "(SELECT max(unit_nr) FROM {table} j WHERE j.jeditaskid = t.jeditas
 _UNITS = f"""
 greatest({_LAST_UNIT.format(table="jedi_jobs")}, {_LAST_UNIT.format(table="jedi_jobs_archived")}, 0)
 """
-# Ended jobs are counted once, unless an earlier job lives. To count 1,000 takes 1 ms if they have
+# Ended jobs are counted once, unless an earlier job lives. Those of a herd are always counted anew:
+# its split reserved PandaIDs, and retries have later ones. To count 1,000 takes 1 ms if they have
 # to be read from disk.
 _PROGRESS = text(f"""
 WITH due AS MATERIALIZED (
-  SELECT jeditaskid, counted_upto, counted_jobs, counted_failed
+  SELECT jeditaskid, counted_upto, counted_jobs, counted_failed,
+    EXISTS (SELECT FROM jedi_herds h WHERE h.jeditaskid = t.jeditaskid) AS herd
   FROM jedi_tasks t WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND coalesce(
     assessmenttime <= jedi_now() - make_interval(secs => 0.001 * {_UNITS}), true)
 ), p AS (
   SELECT t.jeditaskid, f.done, least(l.started, e.started) AS started,
     least(l.made, e.made) AS made,
     100 * (counted_failed + e.failed) / nullif(counted_jobs + e.jobs, 0) AS failed,
-    greatest(counted_upto, coalesce(l.first - 1, e.last)) AS upto,
+    greatest(counted_upto, e.last_before) AS upto,
     counted_jobs + e.jobs_before AS jobs_before, counted_failed + e.failed_before AS failed_before
   FROM due t, LATERAL (
     SELECT div(100 * sum(nfilesfinished), nullif(sum(nfilestobeused), 0)) AS done
@@ -96,14 +98,15 @@ WITH due AS MATERIALIZED (
       count(*) FILTER (WHERE fate = 'failed') AS failed,
       count(*) FILTER (WHERE fate IN ('finished', 'failed') AND early) AS jobs_before,
       count(*) FILTER (WHERE fate = 'failed' AND early) AS failed_before,
-      max(pandaid) AS last, min(starttime) AS started, min(creationtime) AS made
+      max(pandaid) FILTER (WHERE early) AS last_before,
+      min(starttime) AS started, min(creationtime) AS made
     FROM (SELECT pandaid, status AS fate, starttime, creationtime FROM jedi_jobs o
           WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NOT NULL
             AND pandaid > counted_upto
           UNION ALL
           SELECT pandaid, status, starttime, creationtime FROM jedi_jobs_archived o
           WHERE o.jeditaskid = t.jeditaskid AND pandaid > counted_upto) o,
-      LATERAL (SELECT coalesce(pandaid < l.first, true) AS early) w) e
+      LATERAL (SELECT NOT herd AND coalesce(pandaid < l.first, true) AS early) w) e
 )
 UPDATE jedi_tasks t SET progress = coalesce(p.done, 0), failurerate = coalesce(p.failed, 0),
   starttime = coalesce(t.starttime, p.started), split_at = coalesce(t.split_at, p.made),

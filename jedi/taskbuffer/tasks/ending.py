@@ -19,11 +19,12 @@ PREPARABLE = tuple(
 FINALISABLE = ("prepared", "passed", "toabort", "tobroken")
 
 LAST_LIVE = """
-(SELECT j.jeditaskid FROM jedi_jobs j WHERE j.jeditaskid <= jedi_tasks.jeditaskid
-  AND j.postprocessed_at IS NULL ORDER BY j.jeditaskid DESC, j.pandaid DESC LIMIT 1)
+(SELECT j.pandaid FROM jedi_jobs j
+  WHERE j.jeditaskid BETWEEN jedi_tasks.jeditaskid AND jedi_tasks.jeditaskid
+    AND j.postprocessed_at IS NULL ORDER BY j.jeditaskid DESC, j.pandaid DESC LIMIT 1)
 """
-"""The task itself, if it has a live job. Only the index of live jobs has that order: EXISTS, or the
-last job, reads all jobs up to one of the task if few tasks have the most of them."""
+"""The last live job of a task, if it has one. Only the index of live jobs has that order: EXISTS,
+or an equality, reads all jobs up to one of the task if few tasks have the most of them."""
 
 _CLOSED = listed(sorted({*states.TASK.final, *FINALISABLE}))
 # OFFSET 0 keeps each test a look-up by task: pulled up into joins they read all live jobs.
@@ -38,7 +39,7 @@ AND NOT EXISTS (
          OR d.status IN ('ready', 'running')
             AND d.nfilesfinished + d.nfilesfailed + d.nfilesmissing < d.nfilestobeused)
   OFFSET 0)
-AND {LAST_LIVE} IS DISTINCT FROM jedi_tasks.jeditaskid
+AND {LAST_LIVE} IS NULL
 AND (coalesce(parent_tid, jeditaskid) = jeditaskid
   OR EXISTS (
     SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
