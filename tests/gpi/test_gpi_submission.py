@@ -276,9 +276,9 @@ def test_units_may_wait_for_their_ids(runner: BenchRunner) -> None:
 
 
 def test_ten_thousand_subjobs_cost_ten_times_a_thousand(runner: BenchRunner) -> None:
-    """Targets of the design: "one request; 10 000: at most 10 times that". Counted in calls, so
-    that a busy machine changes nothing: 83,000 for a thousand take 0.1 s. Benchmark `client` shows
-    the time."""
+    """Targets of the design: "1000 explicit subjobs: at most 0.3 CPU-s in the client, one request;
+    10 000: at most 10 times that". The cost is counted in calls, so that a busy machine changes
+    nothing: 83,000 for a thousand take 0.1 s. Benchmark `client` shows the time."""
 
     def cost(n: int) -> int:
         j = split(n)
