@@ -15,7 +15,16 @@ from sqlalchemy import Engine, TextClause, text
 from benchmarks.common import run, statements
 from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, plain
 from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.jobs import builds, dispatch, job_ends, jobs, merging, one_job, retry_rules
+from jedi.taskbuffer.jobs import (
+    builds,
+    dispatch,
+    job_ends,
+    jobs,
+    merging,
+    one_job,
+    retry_rules,
+    timeouts,
+)
 from jedi.taskbuffer.jobs.first_waiting import HEADS
 from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import ending
@@ -150,6 +159,17 @@ def test_a_task_without_live_jobs_is_found_by_their_index(engine: Engine) -> Non
         [explained] = tx.scalar(text(f"EXPLAIN (FORMAT JSON) {found}"))
     [look] = [n for n in nodes(explained["Plan"]) if n.get("Relation Name") == "jedi_jobs"]
     assert look["Index Name"] == "jedi_jobs_live_ix" and "Index Cond" in look
+
+
+def test_stalled_jobs_are_sought_among_live_ones(engine: Engine) -> None:
+    """Beside 700,000 ended jobs a look by the primary key took 0.5 s in place of 0.06."""
+    run(engine, *_FEW_TASKS_HAVE_ALL, "SET LOCAL session_replication_role = replica",
+        "UPDATE jedi_jobs SET status = 'finished', postprocessed_at = jedi_now() "
+        "WHERE pandaid % 4 > 0", "ANALYZE jedi_jobs")  # fmt: skip
+    generic = {"plan_cache_mode": "force_generic_plan"}
+    plan = planned(engine, timeouts._OVERDUE, generic | IN_ORDER)
+    [scan] = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_jobs"]
+    assert scan.get("Index Name") == "jedi_jobs_live_ix", scan
 
 
 def planned(engine: Engine, asked: str | TextClause, settings: dict[str, str]) -> dict[str, Any]:

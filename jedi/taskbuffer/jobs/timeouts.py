@@ -169,22 +169,25 @@ _MAY = " ".join(
 _SINCE = " ".join(f"WHEN {i} THEN {rule.since}" for i, rule in enumerate(TIMEOUTS))
 # One look at the live jobs for all rules: nearly all are younger than every limit, which their own
 # rows show; the rules take ten times as long. What a person holds outside a pilot has no time-out.
+# MATERIALIZED: the LIMIT makes the primary key look cheap, by which all ended jobs are read, too.
 _OVERDUE = text(f"""
+WITH j AS MATERIALIZED (
+  SELECT * FROM jedi_jobs j WHERE postprocessed_at IS NULL AND CASE status {_MAY} END
+    AND (coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'
+         OR status IN ({JOB_AT_SITE}))
+)
 SELECT j.pandaid AS panda_id, j.lock_seq, j.site, j.pilot_id, j.kind, w.number,
   CAST(extract(epoch FROM jedi_now() -
     CASE w.number {_SINCE} END)
   AS float8) AS age_s
-FROM jedi_jobs j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
+FROM j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
   SELECT site, sum(jobs) FILTER (WHERE status = 'running') AS running,
     sum(jobs) FILTER (WHERE status = 'activated') AS activated
   FROM (SELECT site, status, jobs FROM job_stats
         UNION ALL SELECT site, status, jobs FROM job_stats_delta) n
   GROUP BY site) n USING (site),
 LATERAL (SELECT CASE {" ".join(_when(i, rule) for i, rule in enumerate(TIMEOUTS))} END) w(number)
-WHERE j.postprocessed_at IS NULL AND CASE j.status {_MAY} END AND w.number IS NOT NULL
-  AND (coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
-       OR j.status IN ({JOB_AT_SITE}))
-ORDER BY j.pandaid LIMIT :limit
+WHERE w.number IS NOT NULL ORDER BY j.pandaid LIMIT :limit
 """)
 
 
