@@ -272,7 +272,7 @@ class DDM(Protocol):
 def after_file(files: Sequence[FileInfo], after: str | None) -> ListedPart:
     """The files of a whole dataset, sorted by LFN, that come after one."""
     if after is None:
-        return ListedPart(files)
+        return ListedPart([*files])
     return ListedPart([file for file in files if file.lfn > after], total=len(files))
 
 

@@ -3,6 +3,8 @@
 On empty tables all ways cost the same, hence each statement may offer but one.
 """
 
+# Raw UPDATEs: thousands of ended jobs for a plan.
+
 from __future__ import annotations
 
 import re
