@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from jedi.core.knobs import KNOBS
 from jedi.taskbuffer.housekeeping.retention import RULES
-from jedi.taskbuffer.jobs.timeouts import TIMEOUTS, Timeout
+from jedi.taskbuffer.jobs.timeouts import TIMEOUTS, Timeout, in_words
 from jedi.watchdog.all_dogs import DOGS
 
 TableWriter = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
@@ -70,10 +70,9 @@ def _limit(rule: Timeout) -> tuple[str, str]:
         return "its deadline", "`hold.in_pilot_s`"
     if rule.per_site:
         return "days of the site", f"`{rule.limit}` of the site"
-    hours = KNOBS[rule.limit].classic / 3600
-    if hours < 0.5:
-        return f"{60 * hours:g} min", f"`{rule.limit}`"
-    return (f"{hours:g} h" if hours < 48 else f"{hours / 24:g} d"), f"`{rule.limit}`"
+    limit_s = KNOBS[rule.limit].classic
+    limit = in_words(limit_s) if limit_s < 172_800 else f"{limit_s / 86_400:g} d"
+    return limit, f"`{rule.limit}`"
 
 
 def retention_table(grid: TableWriter) -> str:

@@ -48,9 +48,7 @@ def _is_loss(rule: Timeout, job: OverdueJob) -> bool:
 
 
 def _end(rule: Timeout, job: OverdueJob) -> JobEnd:
-    hours = job.age_s / 3600
-    age = f"{60 * hours:.3g} min" if hours < 0.5 else f"{hours:.3g} h"
-    reason = f"{rule.sentence.format_map(job._asdict())} for {age}."
+    reason = f"{rule.sentence.format_map(job._asdict())} for {timeouts.in_words(job.age_s)}."
     source = "pilot" if "{pilot_id}" in rule.sentence else "jedi"
     return JobEnd(job.panda_id, rule.target, rule.code, reason, job.lock_seq, source)
 

@@ -123,6 +123,11 @@ _DAYS = {"transtimehi": 1, "transtimelo": 4}
 """Days for sites that are no longer known or have an invalid number."""
 
 
+def in_words(seconds: float) -> str:
+    """A limit or an age: minutes below half an hour, else hours."""
+    return f"{seconds / 60:.3g} min" if seconds < 1800 else f"{seconds / 3600:.3g} h"
+
+
 def _limit(rule: Timeout) -> str:
     if not rule.limit:
         return "0"
