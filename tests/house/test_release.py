@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import distribution
 from pathlib import Path
 
 import jedi_client
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from jedi import __version__
 
@@ -30,6 +32,14 @@ def test_the_version_is_written_once() -> None:
     assert f'"{__version__}"' not in text
     assert f'"jedi-client=={__version__}"' in text and jedi_client.__version__ == __version__
     assert __version__ not in (ROOT / "client" / "pyproject.toml").read_text()
+
+
+def test_the_versions_of_the_tests_suit_the_oldest_python() -> None:
+    """Debian 12 has Python 3.11.2, and pip refuses a version that wants a later one."""
+    pins = re.findall("^([^#=]+)==", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE)
+    assert len(pins) > 50
+    wanted = {pin: distribution(pin).metadata["Requires-Python"] or "" for pin in pins}
+    assert {p: w for p, w in wanted.items() if not SpecifierSet(w).contains("3.11.0")} == {}
 
 
 def test_the_changelog_keeps_its_form() -> None:
