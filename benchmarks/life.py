@@ -160,6 +160,9 @@ _MOVES = [
 _LIFE = (
     "DELETE FROM jedi_job_ready WHERE pandaid = ANY(%(ids)s)",
     *_MOVES[:2],
+    "UPDATE jedi_dataset_contents c SET status = 'running', proc_status = 'running' "
+    "FROM jedi_job_files f WHERE f.pandaid = ANY(%(ids)s) AND f.type IN ('output', 'log') "
+    "AND c.fileid = f.fileid AND c.datasetid = f.datasetid",
     "UPDATE jedi_jobs SET heartbeat_at = jedi_now(), cpu_s = 60 WHERE pandaid = ANY(%(ids)s)",
     _MOVES[2],
     "UPDATE jedi_job_files SET fsize = 1000000, checksum = '0badcafe', guid = 'bench' "

@@ -16,6 +16,7 @@ from benchmarks.common import Result
 from benchmarks.cputime import all_times, tree, tree_s
 from jedi.core import clock
 from jedi.core.errors import JediError
+from jedi.simulator.measure import SimulationOutcome
 from jedi.simulator.measure import measure as outcome_of
 from jedi.simulator.run import SERVER, Simulation
 from jedi.simulator.scenario import Scenario, ScenarioTask, read_scenario
@@ -26,7 +27,8 @@ SMOKE, FEW, JOBS, EACH = 1_000, 10_000, 100_000, 10
 MOST_MB, DEARER = 600.0, 1.2
 _WATCH_S = 10.0
 _SCENARIO = Path(__file__).parents[1] / "examples" / "simulations" / "million.yaml"
-_FIELD = re.compile(r"^(Rss|Pss): +([0-9]+) kB", re.MULTILINE)
+_FIELD = re.compile(r"^(VmHWM|Pss):\s+([0-9]+) kB", re.MULTILINE)
+_KIND = {"VmHWM": "RSS", "Pss": "PSS"}
 _BACKEND = text("SELECT pg_backend_pid()")
 _ONCE = text(f"""
 SELECT count(*) AS files, count(DISTINCT f.fileid) AS once, count(DISTINCT j.pandaid) AS jobs
@@ -137,12 +139,13 @@ class Watched(Simulation):
         """Processor time until now."""
         return Spent(sum(os.times()[:2]), tree_s(all_times(), self._server))
 
-    def to_the_end(self) -> None:
-        """Run it, and note its memory every 10 s."""
+    def to_the_end(self) -> SimulationOutcome:
+        """Run it and make its results; its memory is noted every 10 s."""
         watch = threading.Thread(target=self._watch, daemon=True)
         watch.start()
         try:
             self.run(lambda _: None)
+            return outcome_of(self.record)
         finally:
             self._over.set()
             watch.join()
@@ -165,10 +168,9 @@ def live(jobs: int) -> Life:
         clock.turn_to(scenario.start)
         try:
             run = Watched(scenario, engine)
-            run.to_the_end()
+            done = run.to_the_end().task_ends[0].took_h
         finally:
             clock.turn_to(None)
-        done = outcome_of(run.record).task_ends[0].took_h
         spent = run.spent() - run.begin - run.making_input
         _check(engine, run, jobs)
         return Life(jobs, spent, run.making_input, dict(run.peaks), done)
@@ -188,9 +190,9 @@ def _check(engine: Engine, run: Simulation, jobs: int) -> None:
 
 
 def _memory_mb(pid: int) -> list[tuple[str, float]]:
-    """RSS and PSS of a process; none if it has ended."""
+    """The largest RSS of a process until now, and its PSS; none if it has ended."""
     try:
-        found = _FIELD.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
+        texts = [Path(f"/proc/{pid}/{name}").read_text() for name in ("status", "smaps_rollup")]
     except OSError:
         return []
-    return [(kind.upper(), int(kb) / 1024) for kind, kb in found]
+    return [(_KIND[field], int(kb) / 1024) for field, kb in _FIELD.findall("\n".join(texts))]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jedi.simulator.record import Record
+from jedi.simulator.record import JobLives, Record
 from jedi.spec.arrays import Bools, Ints, Numbers
 from jedi.taskbuffer.housekeeping.simulation import JobLife
 
@@ -154,38 +154,37 @@ def core_hours(edges: Numbers, begins: Numbers, ends: Numbers, cores: Numbers) -
 
 def _until(edges: Numbers, at: Numbers, cores: Numbers) -> Numbers:
     """Core-hours until each of the edges, of what begins then and never ends."""
-    order = np.argsort(at, kind="stable")
-    at, cores = at[order], cores[order]
-    number = np.searchsorted(at, edges, "right")
-    sums, products = (np.concatenate([[0.0], np.cumsum(one)]) for one in (cores, cores * at))
-    hours: Numbers = edges * sums[number] - products[number]
+    first = np.searchsorted(edges, at)  # the edge that is its first; none: one behind them
+    sums, products = (
+        np.bincount(first, one, len(edges) + 1)[:-1].cumsum() for one in (cores, cores * at)
+    )
+    hours: Numbers = edges * sums - products
     return hours
 
 
 def _columns(
-    rows: Iterable[JobLife], start: datetime
+    rows: Sequence[JobLife] | JobLives, start: datetime
 ) -> tuple[dict[str, NDArray[Any]], dict[str | None, int]]:
     """Jobs column by column, times in hours, and the numbers of their words. Only `_AT_ONCE` rows
     are in memory at a time: a million take 900 MB."""
     known: dict[str | None, int] = {}
 
-    def array(name: str, values: Sequence[Any]) -> NDArray[Any]:
-        if name in _NUMBERS:
-            return np.array(values, np.int64)
+    def values(name: str, found: Iterable[Any]) -> list[Any]:
         if name in _TIMES:
-            return np.array([hours_after(at, start) for at in values], np.float64)
+            return [hours_after(at, start) for at in found]
         if name in _WORDS:
-            return np.array([known.setdefault(word, len(known)) for word in values], np.uint32)
-        return np.array(values, np.float64)
+            return [known.setdefault(word, len(known)) for word in found]
+        return [*found]
 
+    kinds = {**dict.fromkeys(_NUMBERS, np.int64), **dict.fromkeys(_WORDS, np.uint32)}
     names = [name for name in JobLife._fields if name != "error_code"]
-    parts = {name: [array(name, ())] for name in names}
+    columns = {name: np.empty(len(rows), kinds.get(name, np.float64)) for name in names}
     rest = iter(rows)
-    while some := list(islice(rest, _AT_ONCE)):
-        columns = dict(zip(JobLife._fields, zip(*some, strict=True), strict=True))
+    for first in range(0, len(rows), _AT_ONCE):
+        some = dict(zip(JobLife._fields, zip(*islice(rest, _AT_ONCE), strict=True), strict=True))
         for name in names:
-            parts[name].append(array(name, columns[name]))
-    return {name: np.concatenate(parts.pop(name)) for name in names}, known
+            columns[name][first : first + _AT_ONCE] = values(name, some[name])
+    return columns, known
 
 
 def _looked_up(values: Mapping[int, float], numbers: Ints, default: float) -> Numbers:

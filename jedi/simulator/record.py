@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -37,10 +37,15 @@ class JobLives:
 
     def __init__(self) -> None:
         self._packs: list[bytes] = []
+        self._number = 0
 
     def add(self, jobs: Sequence[JobLife]) -> None:
         """Pack some jobs."""
         self._packs.append(zlib.compress(pickle.dumps(jobs), 1))
+        self._number += len(jobs)
+
+    def __len__(self) -> int:
+        return self._number
 
     def __iter__(self) -> Iterator[JobLife]:
         for pack in self._packs:
@@ -59,7 +64,7 @@ class Record:
     """
 
     scenario: Scenario
-    jobs: Iterable[JobLife] = ()
+    jobs: Sequence[JobLife] | JobLives = ()
     tasks: list[TaskLife] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     left: dict[int, float] = field(default_factory=dict)
