@@ -7,10 +7,8 @@ Expected values: docs/reference/ganga.md#jobs-on-jedi; rows of the documents by 
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
-import tarfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,8 +90,8 @@ def test_arguments_and_sandboxes_reach_the_node_verbatim(world: World, tmp_path:
     seen = []
     for one in made:
         where = tmp_path / str(one.unit_nr)
-        with tarfile.open(fileobj=io.BytesIO(data.data)) as archive:
-            archive.extractall(where, filter="data")
+        where.mkdir()
+        subprocess.run(["tar", "-xz", "-C", where], input=data.data, check=True)
         printed = ran(one.jobparameters, where)
         cuts = where / "cuts.json"
         seen.append((printed, cuts.read_text() if cuts.exists() else None))

@@ -100,8 +100,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if subprocess.run(words, capture_output=True, check=False).returncode:
         pytest.skip(f"The registry has no {PACKAGE}.")
     [archive] = place.glob("*.tar.gz")
-    with tarfile.open(archive) as tar:
-        tar.extractall(place, filter="data")
+    subprocess.run(["tar", "-xf", archive, "-C", place], check=True)
     return next(path.parent for path in place.glob("*/pilot.py"))
 
 
