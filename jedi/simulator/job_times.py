@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -169,12 +169,12 @@ def _columns(
     are in memory at a time: a million take 900 MB."""
     known: dict[str | None, int] = {}
 
-    def values(name: str, found: Iterable[Any]) -> list[Any]:
+    def values(name: str, found: Sequence[Any]) -> Sequence[Any]:
         if name in _TIMES:
             return [hours_after(at, start) for at in found]
         if name in _WORDS:
             return [known.setdefault(word, len(known)) for word in found]
-        return [*found]
+        return found
 
     kinds = {**dict.fromkeys(_NUMBERS, np.int64), **dict.fromkeys(_WORDS, np.uint32)}
     names = [name for name in JobLife._fields if name != "error_code"]
