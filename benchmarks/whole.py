@@ -140,7 +140,7 @@ class Watched(Simulation):
         return Spent(sum(os.times()[:2]), tree_s(all_times(), self._server))
 
     def to_the_end(self) -> SimulationOutcome:
-        """Run it and make its results; its memory is noted every 10 s."""
+        """Run it and make its results; its memory is noted every 10 s and in the end."""
         watch = threading.Thread(target=self._watch, daemon=True)
         watch.start()
         try:
@@ -151,14 +151,14 @@ class Watched(Simulation):
             watch.join()
 
     def _watch(self) -> None:
-        while True:
+        over = False
+        while not over:
+            over = self._over.wait(_WATCH_S)  # the last look comes after the end
             servers = tree(all_times(), self._server)
             for what, pids in (("simulator", [os.getpid()]), ("database", servers)):
                 for kind, mb in (one for pid in pids for one in _memory_mb(pid)):
                     name = f"{kind} of the {what}"
                     self.peaks[name] = max(self.peaks[name], mb)  # type: ignore[assignment]
-            if self._over.wait(_WATCH_S):
-                return
 
 
 def live(jobs: int) -> Life:
