@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 
 import pytest
-from jedi_client import JEDI, Executable, FileSplitter, Job
+from jedi_client import JEDI, ArgSplitter, Executable, FileSplitter, Job
 from jedi_client.errors import BadInput
 from jedi_client.gpi.report import JobError
 from jedi_client.gpi.session import SESSION
@@ -93,6 +93,15 @@ def test_what_cannot_be_cut_is_refused(world: World, job: Job) -> None:
         job.subjobs(0).resplit("x")
     assert states(job) == before
     sound(world)
+
+
+def test_a_job_that_was_just_submitted_is_refused(world: World) -> None:
+    """Expected: JobError as for any live subjob, before an agent has looked at the task."""
+    job = Job(application=Executable("cat"), backend=JEDI(), splitter=ArgSplitter([["a"], ["b"]]))
+    assert job.submit() and len(job.subjobs) == 2
+    with pytest.raises(JobError, match="registered"):
+        job.subjobs(1).resplit(1)
+    assert not job.subjobs(1).resplit(1, keep_going=True) and len(job.subjobs) == 2
 
 
 def test_a_completed_subjob_gives_up_its_output(world: World, job: Job) -> None:

@@ -91,6 +91,9 @@ def place(
     with tempfile.TemporaryDirectory() as shared:
         Path(shared).chmod(0o777)
         yield Place(request.param, Path(shared))
+        for one in jobs:  # those of a test that failed would hold the slots of the next
+            if one.status in LIVE:
+                one.kill(keep_going=True)
     SESSION.close()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from jedi_client.errors import BadInput, JediError, Problem
+from jedi_client.errors import BadInput, JediError, Problem, Refused
 from jedi_client.gpi import results
 from jedi_client.gpi.interfaces import Backend, InputCutter, Refusals
 from jedi_client.gpi.report import Report
@@ -197,7 +197,7 @@ def _act(
 def _asked(
     job: Job, verb: str, ask: Callable[[Backend, str], Refusals], keep_going: bool
 ) -> Refusals:
-    """The refusals of the backend. Its errors are refusals of the job for those who keep going."""
+    """The refusals of the backend; its errors are refusals, too, for those who keep going."""
     record = job.record
     backend = job._registry.session.monitor.connections.to(str(record.backend))
     name = str(record.backend).partition(" ")[0]
@@ -208,6 +208,6 @@ def _asked(
     except NotImplementedError:
         return {None: f"Backend {name} can't {verb} this job."}
     except JediError as error:
-        if not keep_going:
+        if not keep_going and not isinstance(error, Refused):
             raise
         return {None: error.sentence}
