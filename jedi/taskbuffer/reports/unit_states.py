@@ -217,7 +217,8 @@ _MADE = text(f"""
 SELECT CASE WHEN j.kind = 'normal' THEN j.unit_nr END AS unit_nr,
   CASE WHEN j.kind = 'normal' THEN f.name ELSE f.lfn END AS name, f.file_id,
   j.pandaid AS panda_id, f.dataset, f.lfn, f.size, f.adler32
-FROM ({_JOB_OF.format("jedi_jobs")} UNION ALL {_JOB_OF.format("jedi_jobs_archived")}) j,
+FROM ({_JOB_OF.format("jedi_jobs")} UNION ALL {_JOB_OF.format("jedi_jobs_archived")}
+  ORDER BY unit_nr) j,
 LATERAL (
   SELECT coalesce(f.source_name, f.lfn) AS name, c.fileid AS file_id, d.datasetname AS dataset,
     c.lfn, c.fsize AS size, c.checksum AS adler32
