@@ -135,6 +135,7 @@ CORRUPTIONS = {
                             "is_first, cause, jobs, limited, walltime_s, memory_mb, disk_mb, "
                             "last_job) VALUES (:task, 'normal', 'failed', 'SITE_A', true, '[]', 1, "
                             "false, 0, 0, 0, 1)", "{task}/normal/failed/SITE_A"),
+    "counted_jobs": ("UPDATE jedi_tasks SET counted_upto = :failed, counted_jobs = 2", "task"),
     "one_live_job": ("UPDATE jedi_job_files SET pandaid = :queued "
                      "WHERE fileid = :in_held OR fileid = :in_failed AND pandaid = :failed; "
                      "INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, "

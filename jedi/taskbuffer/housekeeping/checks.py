@@ -120,6 +120,16 @@ SELECT concat_ws('/', jeditaskid, kind, status, site),
 FROM job_stats_archived s FULL JOIN ({archive_groups.groups("jedi_jobs_archived")}) j
 USING ({archive_groups.KEY})"""
 
+_COUNTED = f"""
+SELECT t.jeditaskid, coalesce(j.live, false) OR (t.counted_jobs, t.counted_failed)
+  <> (coalesce(j.finished, 0) + coalesce(j.failed, 0), coalesce(j.failed, 0))
+FROM jedi_tasks t LEFT JOIN (
+  SELECT jeditaskid, bool_or(j.status IN ({JOB_LIVE})) AS live,
+    count(*) FILTER (WHERE j.status = 'finished') AS finished,
+    count(*) FILTER (WHERE j.status = 'failed') AS failed
+  FROM {_JOBS} j JOIN jedi_tasks USING (jeditaskid)
+  WHERE pandaid <= counted_upto GROUP BY jeditaskid) j USING (jeditaskid)"""
+
 _TWO_LIVE_JOBS = f"""
 SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1
 FROM jedi_job_files f JOIN jedi_jobs j ON j.pandaid = f.pandaid
@@ -223,6 +233,8 @@ INVARIANTS = (
               "site/queue/share/shape/status", _STATISTICS),
     Invariant("archived_statistics", "job_stats_archived equals the archived jobs",
               "task/kind/status/site", _ARCHIVED),
+    Invariant("counted_jobs", "a task counts its ended jobs up to a PandaID, below which none lives",
+              "task", _COUNTED),
     Invariant("one_live_job", "no input file is in two live jobs, but for consumers of its events",
               "file", _TWO_LIVE_JOBS),
     Invariant("running_inputs", "a running input file is in a live job", "file",
