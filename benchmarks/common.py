@@ -107,7 +107,8 @@ class ClientSpan:
 def spans(clients: int, client: Callable[..., Work], *args: object) -> list[ClientSpan]:
     """The works of clients, each a process of its own, from their common start. `client(number,
     *args)` makes ready and returns the work to be timed."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # modules are loaded once
+    context.set_forkserver_preload([client.__module__])
     with context.Manager() as manager, ProcessPoolExecutor(clients, context) as pool:
         ready = manager.Barrier(clients)
         works = [pool.submit(_span, ready, client, n, *args) for n in range(clients)]

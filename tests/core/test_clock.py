@@ -31,9 +31,9 @@ REAL = "clock_timestamp()"
 def clocks(source: str) -> Iterator[str]:
     """Every way of asking for the time in a file that is not core.clock or jedi_now()."""
     tree = ast.parse(source)
-    of_all = ast.get_docstring(tree) or ""
+    of_all, lines = ast.get_docstring(tree) or "", source.splitlines()
     for statement in tree.body:
-        said = of_all + (ast.get_source_segment(source, statement) or "")
+        said = "\n".join([of_all, *lines[statement.lineno - 1 : statement.end_lineno]])
         for node in ast.walk(statement):
             yield from _python(node)
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -42,7 +42,7 @@ def clocks(source: str) -> Iterator[str]:
 
 def _python(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Attribute):
-        base = ast.unparse(node.value).rpartition(".")[2]
+        base = getattr(node.value, "attr", getattr(node.value, "id", ""))
         if f"{base}.{node.attr}" in PYTHON_CLOCKS:
             yield f"line {node.lineno}: {base}.{node.attr}"
     if isinstance(node, ast.ImportFrom) and node.module == "time":
