@@ -10,7 +10,7 @@ import platform
 import statistics
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -111,7 +111,8 @@ def spans(clients: int, client: Callable[..., Work], *args: object) -> list[Clie
     context.set_forkserver_preload([client.__module__])
     with context.Manager() as manager, ProcessPoolExecutor(clients, context) as pool:
         ready = manager.Barrier(clients)
-        works = [pool.submit(_span, ready, client, n, *args) for n in range(clients)]
+        cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
+        works = [pool.submit(_span, ready, cpus, client, n, *args) for n in range(clients)]
         return [one.result() for one in works]
 
 
@@ -125,7 +126,10 @@ def together(clients: int, client: Callable[..., Work], *args: object) -> float:
     return seconds_of(spans(clients, client, *args))
 
 
-def _span(ready: Barrier, client: Callable[..., Work], *args: object) -> ClientSpan:
+def _span(ready: Barrier, cpus: Set[int], client: Callable[..., Work], *args: object) -> ClientSpan:
+    """`cpus` are those of the benchmark: the server of forks may have others."""
+    if cpus:
+        os.sched_setaffinity(0, cpus)
     work = client(*args)
     ready.wait()
     begin, cpu = clock.monotonic(), sum(os.times()[:2])

@@ -233,8 +233,8 @@ INVARIANTS = (
               "site/queue/share/shape/status", _STATISTICS),
     Invariant("archived_statistics", "job_stats_archived equals the archived jobs",
               "task/kind/status/site", _ARCHIVED),
-    Invariant("counted_jobs", "a task counts its ended jobs up to a PandaID, below which none lives",
-              "task", _COUNTED),
+    Invariant("counted_jobs", "a task counts its ended jobs up to a PandaID, and none before it "
+              "lives", "task", _COUNTED),
     Invariant("one_live_job", "no input file is in two live jobs, but for consumers of its events",
               "file", _TWO_LIVE_JOBS),
     Invariant("running_inputs", "a running input file is in a live job", "file",
