@@ -45,9 +45,11 @@ def person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
         rule = "only production users and operators choose a work queue"
         remedy = "Leave it out: its criteria choose it"
         yield Problem("workQueueName", params.work_queue_name, rule, remedy)
+    production = "only production users and operators submit production tasks"
     if params.task_type not in (None, "anal"):
-        rule = "only production users and operators submit production tasks"
-        yield Problem("taskType", params.task_type, rule, "Leave it out")
+        yield Problem("taskType", params.task_type, production, "Leave it out")
+    if params.prod_source_label == "managed":
+        yield Problem("prodSourceLabel", "managed", production, "Leave it out")
     least, most = OF_USERS
     for key, value in (
         ("taskPriority", params.task_priority),

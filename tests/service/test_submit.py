@@ -168,8 +168,12 @@ def test_racing_submissions_under_one_key_make_one_task(world: World, submit: Su
 
 
 def test_ordinary_users_submit_for_themselves(world: World, submit: Submit) -> None:
-    text = document(userName="berta", taskType="prod", taskPriority=2000)
-    assert {p.path for p in refused(submit, text)} == {"userName", "taskType", "taskPriority"}
+    text = document(
+        userName="berta", taskType="prod", prodSourceLabel="managed", taskPriority=2000
+    )
+    assert {p.path for p in refused(submit, text)} == {
+        "userName", "taskType", "prodSourceLabel", "taskPriority",
+    }  # fmt: skip
     (problem,) = refused(submit, document(workQueueName="user"))
     assert (problem.path, problem.value) == ("workQueueName", "user")
     submit(document(userName="anna"))
