@@ -115,7 +115,7 @@ WHAT = [
         "go_on": 12, "cycle": 1, "dog": 1, "write": 4, "die": 3, "leases_end": 2, "wait": 2,
         "wait_for_weeks": 1, "submit": 2, "submit_what_breaks": 1, "submit_child": 1,
         "command": 14, "command_at_any_time": 1, "start": 4, "end": 9, "succeed": 1, "fail": 1,
-        "obey": 3, "fall_silent": 2, "say_it_again": 3, "hold_job": 3, "release_job": 2,
+        "obey": 3, "fall_silent": 2, "say_it_again": 3, "hold_job": 4, "release_job": 3,
         "cancel_job": 2,
     }.items()
     for _ in range(weight)
