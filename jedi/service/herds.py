@@ -17,7 +17,7 @@ from jedi.core.states import TASK
 from jedi.service import manifests, tasks
 from jedi.spec.jdl.manifest import SPLITTER
 from jedi.spec.jdl.write import write
-from jedi.splitter.plan import own_options
+from jedi.splitter.plan import INPUT_DATA, logical_name, own_options
 from jedi.taskbuffer.reports import herds, listings
 from jedi.taskbuffer.reports.herds import HerdMember, HerdRecord
 from jedi.taskbuffer.reports.listings import Step
@@ -96,7 +96,7 @@ def _child(tx: Connection, jedi_task_id: int, unit_nr: int) -> dict[str, Any]:
     own = own_options(unit_nr, herd.n_units or 0, origin, herd.master_job_id)
     found: dict[str, Any] = {**manifest.values, **options, **own}
     if files := herds.input_files(tx, jedi_task_id, unit_nr):
-        found["InputData"] = [f"LFN:/{name.replace(':', '/', 1)}/{lfn}" for name, lfn in files]
+        found[INPUT_DATA] = [logical_name(dataset, lfn) for dataset, lfn in files]
     source = herds.submitted_text(tx, jedi_task_id)
     order = (manifests.attributes(source.text, source.format) if source else None) or found
     return {name: found[name] for name in (*order, *found) if name in found}

@@ -15,7 +15,7 @@ from jedi.core.errors import BadInput
 from jedi.spec.splitting.units import GivenUnit, SplitFile, Unit
 from jedi.splitter import explicit, strategies
 from jedi.splitter.explicit import EXPLICIT
-from jedi.splitter.plan import render_units
+from jedi.splitter.plan import logical_name, render_units
 from jedi.splitter.plug_in import Limits, SplitterFailed
 from jedi.splitter.variables import OutOfRoomError
 from jedi.taskbuffer.tasks import herds, tasks, units
@@ -183,11 +183,12 @@ def _new_units(herd: Herd, planned: Sequence[Unit], ids: Sequence[int], max_mb: 
     """The units as they are written: the originator is the first one, the others get `ids`."""
     manifest = herd.manifest
     origins = [manifest.origin, *ids]
+    names = [logical_name(one.dataset_name, lfn) for one in herd.inputs for lfn in one.lfns]
     return NewUnits(
         jedi_task_id=herd.jedi_task_id,
         n_units=len(planned),
         origins=origins,
-        options=render_units(planned, origins, manifest.values, int(max_mb * 1e6)),
+        options=render_units(planned, origins, manifest.values, int(max_mb * 1e6), names),
         parts=_parts(herd, planned),
     )
 

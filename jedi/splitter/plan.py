@@ -16,6 +16,7 @@ from jedi.spec.splitting.variable_forms import has_variables
 from jedi.splitter.variables import Room, expand
 
 SPLIT_ID, SOURCE, JOB_ID = "SplitID", "SplitSourceJob", "JobID"
+INPUT_DATA = "InputData"
 
 
 def own_options(unit_nr: int, n_units: int, origin: int, source: int) -> dict[str, str]:
@@ -25,19 +26,33 @@ def own_options(unit_nr: int, n_units: int, origin: int, source: int) -> dict[st
     return {SPLIT_ID: split_id, SOURCE: str(source), JOB_ID: str(origin)}
 
 
+def logical_name(dataset: str, lfn: str) -> str:
+    """The name of a file of a dataset, as manifests have it."""
+    return f"LFN:/{dataset.replace(':', '/', 1)}/{lfn}"
+
+
 def render_units(
-    units: Sequence[Unit], origins: Sequence[int], values: Mapping[str, OptionValue], most: int
+    units: Sequence[Unit],
+    origins: Sequence[int],
+    values: Mapping[str, OptionValue],
+    most: int,
+    names: Sequence[str] = (),
 ) -> list[str]:
     """The own options of each unit as JSON: values with variables, replaced, and those that the
-    strategy set. The first of `origins` is the originator. OutOfRoomError: they have more than
-    `most` characters. BadInput: a file of a manifest has a name that the shell divides."""
+    strategy set. The first of `origins` is the originator. `names`: those of all files of the
+    input, of which the unit's own are its InputData. OutOfRoomError: they have more than `most`
+    characters. BadInput: a file of a manifest has a name that the shell divides."""
     fixed = {name: value for name, value in values.items() if not has_variables(value)}
     open_values = {name: value for name, value in values.items() if name not in fixed}
+    if INPUT_DATA not in json.dumps([*open_values.values()]):
+        names = ()
     n_units, source, room = len(units), origins[0], Room(most)
     found = []
     for number, (unit, origin) in enumerate(zip(units, origins, strict=True), 1):
         own = own_options(number, n_units, origin, source)
         known = {**fixed, **unit.options, **own}
+        if names and unit.files:
+            known[INPUT_DATA] = [*dict.fromkeys(names[use.position] for use in unit.files)]
         left = Room(room.left)
         new = {name: expand(value, known, left) for name, value in open_values.items()}
         if problems := _names_of_files(number, new):

@@ -225,6 +225,26 @@ def test_input_is_divided_when_it_is_known(world: World) -> None:
     ]
 
 
+def test_variable_inputdata_is_the_input_of_the_unit(world: World) -> None:
+    """RFC #15: InputDataBySE makes "jobs with a maximum number of Input Data files", which "will be
+    reflected in the manifest, and users need to define where this modifications have to be used":
+    $InputData of a unit names its own files, as text and as a list, and not the master's."""
+    catalogue(world, **{"in": 3})
+    lfns = [f"LFN:/demo/in/in{n:06d}" for n in range(3)]
+    values = {"InputData": lfns, "Arguments": "$InputData", "JobName": "of $InputData"}
+    by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 2}, "values": values}
+    echo = {"type": "constant", "value": "| echo ${UNIT/Arguments}"}
+    task = with_jobs(world, herd(by_files, IN, echo))
+    assert [one.options for one in members(world, task)] == [
+        {"Arguments": lfns[:2], "JobName": f"of {lfns[0]},{lfns[1]}"},
+        {"Arguments": lfns[2:], "JobName": f"of {lfns[2]}"},
+    ]
+    assert [job.jobparameters for job in jobs(world, task)] == [
+        f"cat in000000 in000001 | echo {lfns[0]} {lfns[1]}",
+        f"cat in000002 | echo {lfns[2]}",
+    ]
+
+
 def test_events_are_divided_across_files(world: World) -> None:
     """Expected: 3 files of 10 events, 12 a unit: 12 + 12 + 6 events; a file's parts go to two."""
     catalogue(world, in_=[FileInfo(f"f{n}", 10, "00000001", None, 10) for n in range(3)])
