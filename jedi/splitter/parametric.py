@@ -14,6 +14,7 @@ from typing import Any
 
 from jedi.core.errors import BadInput, Problem
 from jedi.spec.splitting.units import Manifest, OptionValue, SplitAfter, SplitFile, Unit
+from jedi.splitter.plan import NUMBER, number_of
 
 _OPTION = re.compile(r"(Parameters|ParameterStart|ParameterStep|ParameterFactor)(?:\.(\w+))?")
 _DEFAULTS = {
@@ -72,11 +73,10 @@ class Parametric:
         if problems:
             raise BadInput(problems)
         names = [f"Parameter.{one.name}" if one.name else "Parameter" for one in vectors]
-        width = len(str(len(vectors[0]) - 1))
+        n_units = len(vectors[0])
         for n, values in enumerate(zip(*vectors, strict=True)):
-            yield Unit(
-                {**dict(zip(names, values, strict=True)), "ParameterNumber": f"{n:0{width}}"}
-            )
+            number = number_of(n + 1, n_units)
+            yield Unit({**dict(zip(names, values, strict=True)), NUMBER: number})
 
 
 def _read(manifest: Manifest) -> tuple[list[_Vector], list[Problem]]:

@@ -16,7 +16,7 @@ from jedi.spec.splitting.variable_forms import has_variables
 from jedi.splitter.variables import Room, expand
 
 SPLIT_ID, SOURCE, JOB_ID = "SplitID", "SplitSourceJob", "JobID"
-INPUT_DATA = "InputData"
+INPUT_DATA, NUMBER = "InputData", "ParameterNumber"
 
 
 def own_options(unit_nr: int, n_units: int, origin: int, source: int) -> dict[str, str]:
@@ -24,6 +24,11 @@ def own_options(unit_nr: int, n_units: int, origin: int, source: int) -> dict[st
     many digits as the number of units."""
     split_id = f"{unit_nr - 1:0{len(str(n_units))}}"
     return {SPLIT_ID: split_id, SOURCE: str(source), JOB_ID: str(origin)}
+
+
+def number_of(unit_nr: int, n_units: int) -> str:
+    """DIRAC's number of a unit: from 0, with as many digits as the last one."""
+    return f"{unit_nr - 1:0{len(str(n_units - 1))}}"
 
 
 def logical_name(dataset: str, lfn: str) -> str:
@@ -50,7 +55,7 @@ def render_units(
     found = []
     for number, (unit, origin) in enumerate(zip(units, origins, strict=True), 1):
         own = own_options(number, n_units, origin, source)
-        known = {**fixed, **unit.options, **own}
+        known = {NUMBER: number_of(number, n_units), **fixed, **unit.options, **own}
         if names and unit.files:
             known[INPUT_DATA] = [*dict.fromkeys(names[use.position] for use in unit.files)]
         left = Room(room.left)

@@ -245,6 +245,18 @@ def test_variable_inputdata_is_the_input_of_the_unit(world: World) -> None:
     ]
 
 
+def test_units_have_numbers_whatever_the_strategy(world: World) -> None:
+    """"`%n` the number of the unit from 0", also by input: of eleven units 00 to 10, of ten 0 to 9,
+    as wide as the last one (DIRAC: "`%n` = `2` for N=10")."""
+    catalogue(world, **{"in": 11, "ten": 10})
+    values = {"Arguments": "n=%n"}
+    by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 1}, "values": values}
+    for name, expected in (("in", [f"n={n:02}" for n in range(11)]),
+                           ("ten", [f"n={n}" for n in range(10)])):  # fmt: skip
+        task = split(world, herd(by_files, {**IN, "dataset": f"demo:{name}"}))
+        assert [one.options["Arguments"] for one in members(world, task)] == expected
+
+
 def test_events_are_divided_across_files(world: World) -> None:
     """Expected: 3 files of 10 events, 12 a unit: 12 + 12 + 6 events; a file's parts go to two."""
     catalogue(world, in_=[FileInfo(f"f{n}", 10, "00000001", None, 10) for n in range(3)])
