@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 from jedi.spec.splitting.units import Manifest
-from jedi.spec.tasks.params import InputItem, TaskParams
+from jedi.spec.tasks.params import InputItem, SplitterSpec, TaskParams
+from jedi.spec.tasks.placeholders import UNIT, is_option, placeholders
 from jedi.splitter import strategies
 from jedi.splitter.explicit import EXPLICIT
 from jedi.splitter.plug_in import SplitterFailed
@@ -50,6 +51,7 @@ def splitter_problems(params: TaskParams, *, explicit: bool = False) -> Iterator
         yield one if one.path == path else replace(one, path=f"splitter.options.{one.path}")
     if not sound or explicit:
         return
+    yield from _absent_options(params, spec)
     after = strategies.describe(spec.name).after
     if after == "contents" and not params.items(InputItem):
         rule = "it divides input files, and the task has no input"
@@ -57,6 +59,21 @@ def splitter_problems(params: TaskParams, *, explicit: bool = False) -> Iterator
     if after == "refine" and not params.no_input:
         rule = "it divides no input, and the task has some"
         yield Problem(path, spec.name, rule, "Give noInput: true")
+
+
+def _absent_options(params: TaskParams, spec: SplitterSpec) -> Iterator[Problem]:
+    """Yield placeholders of options that no unit of the herd has."""
+    known = strategies.unit_options(spec.name, {**spec.values, **spec.options}, spec.values)
+    if known is None:
+        return
+    items = enumerate(params.job_parameters)
+    texts = [(f"jobParameters[{i}].value", item.value) for i, item in items]
+    texts += [("log.value", params.log.value)] if params.log else []
+    for path, text in texts:
+        for found in placeholders(text):
+            if found.name == UNIT and is_option(found.form) and found.form not in known:
+                remedy = suggest(found.form, known, f"Units have {', '.join(known)}")
+                yield Problem(path, found.text, "no unit of the herd has this option", remedy)
 
 
 def begin_herd(tx: Connection, jedi_task_id: int, params: TaskParams, *, trial: bool) -> None:

@@ -24,8 +24,8 @@ from jedi.service.submission import submit
 from jedi.service.watching import FAR, KEPT_S
 from jedi.spec.splitting.units import GivenUnit, OptionValue, Unit
 from jedi.spec.tasks.placeholders import UNIT, placeholders
-from jedi.splitter.explicit import OF_JEDI, FileDatasets, judge
-from jedi.splitter.plan import render_units
+from jedi.splitter.explicit import FileDatasets, judge
+from jedi.splitter.plan import OF_JEDI, render_units
 from jedi.splitter.variables import OutOfRoomError
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import changes, unit_states

@@ -41,6 +41,10 @@ class ByInput:
         """Return all mistakes of the options."""
         return [problem for name in self.numbers if (problem := self._problem(manifest, name))]
 
+    def sets(self, manifest: Manifest) -> list[str]:
+        """Return the options that the plan sets: none."""
+        return []
+
     def plan(self, manifest: Manifest, files: Sequence[SplitFile]) -> Iterator[Unit]:
         """Yield the units; each file, or each of its events, is in exactly one."""
         raise NotImplementedError
@@ -66,6 +70,10 @@ class InputDataBySE(ByInput):
     unit comes from the storage that gave the fewest files (ties: by name)."""
 
     numbers: ClassVar[Mapping[str, float | None]] = {MAX_FILES: 100}
+
+    def sets(self, manifest: Manifest) -> list[str]:
+        """Return the options that the plan sets: the storage."""
+        return [CHOSEN]
 
     def plan(self, manifest: Manifest, files: Sequence[SplitFile]) -> Iterator[Unit]:
         """Yield the units, with SplitterChosenSE. BadInput: a file has no replica."""

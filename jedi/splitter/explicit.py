@@ -18,13 +18,10 @@ from jedi.spec.splitting.units import (
     SplitFile,
     Unit,
 )
-from jedi.splitter.plan import JOB_ID, SOURCE, SPLIT_ID
+from jedi.splitter.plan import OF_JEDI
 
 EXPLICIT = "Explicit"
 """The name of the strategy."""
-
-OF_JEDI = frozenset({SPLIT_ID, SOURCE, JOB_ID})
-"""Options that every unit has from JEDI."""
 
 _OPTION = re.compile(r"[A-Za-z_][\w.]{0,127}", re.ASCII)
 _PARTS = ("options", "files")
@@ -42,6 +39,9 @@ class Explicit:
     def check(self, manifest: Manifest) -> list[Problem]:
         """Return mistakes of options: it has none of its own."""
         return []
+
+    def sets(self, manifest: Manifest) -> None:
+        """Return None: units come with their own options."""
 
     def plan(self, manifest: Manifest, files: Sequence[SplitFile]) -> list[Unit]:
         """BadInput: it plans no unit."""

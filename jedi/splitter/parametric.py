@@ -66,13 +66,18 @@ class Parametric:
         """Return all mistakes of the parameters."""
         return _read(manifest)[1]
 
+    def sets(self, manifest: Manifest) -> list[str]:
+        """Return the options that the plan sets: the value of each parameter, and the number."""
+        found = filter(None, map(_OPTION.fullmatch, manifest))
+        return [*dict.fromkeys(_spell("Parameter", one[2] or "") for one in found), NUMBER]
+
     def plan(self, manifest: Manifest, files: Sequence[SplitFile] = ()) -> Iterator[Unit]:
         """Yield the units: `Parameter` or `Parameter.NAME`, and `ParameterNumber` (from 0, in as
         many digits as the last)."""
         vectors, problems = _read(manifest)
         if problems:
             raise BadInput(problems)
-        names = [f"Parameter.{one.name}" if one.name else "Parameter" for one in vectors]
+        names = [_spell("Parameter", one.name) for one in vectors]
         n_units = len(vectors[0])
         for n, values in enumerate(zip(*vectors, strict=True)):
             number = number_of(n + 1, n_units)

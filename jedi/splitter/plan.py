@@ -16,6 +16,8 @@ from jedi.spec.splitting.variable_forms import has_variables
 from jedi.splitter.variables import Room, expand
 
 SPLIT_ID, SOURCE, JOB_ID = "SplitID", "SplitSourceJob", "JobID"
+OF_JEDI = (SPLIT_ID, SOURCE, JOB_ID)
+"""Options that every unit has from JEDI."""
 INPUT_DATA, NUMBER = "InputData", "ParameterNumber"
 
 

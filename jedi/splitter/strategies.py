@@ -10,13 +10,14 @@ from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
 
 from jedi.core.suggest import suggest
-from jedi.spec.splitting.units import Manifest, SplitFile, SplitStrategy, Unit
+from jedi.spec.splitting.units import Manifest, OwnStrategy, SplitFile, SplitStrategy, Unit
 from jedi.splitter.by_input import ByBoundary, ByEvents, ByFiles, BySize, InputDataBySE
 from jedi.splitter.explicit import EXPLICIT, Explicit
 from jedi.splitter.parametric import Parametric
+from jedi.splitter.plan import OF_JEDI
 from jedi.splitter.plug_in import Limits, PlugIn, SplitterFailed
 
-_OURS: Mapping[str, SplitStrategy] = {
+_OURS: Mapping[str, OwnStrategy] = {
     EXPLICIT: Explicit(),
     "Parametric": Parametric(),
     "InputDataBySE": InputDataBySE(),
@@ -41,6 +42,14 @@ def describe(name: str, limits: Limits | None = None) -> SplitStrategy:
     known = names()
     remedy = suggest(name, known, f"There are {', '.join(known)}.")
     raise SplitterFailed("splitter_unknown", f"There is no splitter {name}. {remedy}")
+
+
+def unit_options(name: str, manifest: Manifest, values: Iterable[str]) -> list[str] | None:
+    """The names of all options that the units of a herd have: the common `values`, those that the
+    strategy sets, and JEDI's. None: only the units know, because they come with their own, or a
+    plug-in plans them."""
+    found = _OURS[name].sets(manifest) if name in _OURS else None
+    return None if found is None else [*dict.fromkeys([*values, *found, *OF_JEDI])]
 
 
 def plan(

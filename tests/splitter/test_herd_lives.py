@@ -155,18 +155,19 @@ def test_options_of_units_are_bounded(world: World) -> None:
     """Expected: 9,000 variables that stand for 100,000 characters each are 0.9 GB in one text: the
     herd is broken before any of it is built; so is one of many units with 2 kB each beyond 1 MB."""
     long = {"Parameters": ["x" * 100_000], "Parameters.A": ["y"]}
-    bomb = {"name": "Parametric", "options": long, "values": {"Arguments": "$Parameter" * 9_000}}
+    bomb = {"name": "Parametric", "options": long,
+            "values": {"Executable": "echo", "Arguments": "$Parameter" * 9_000}}  # fmt: skip
     assert broken(world, herd(bomb)) == ("tobroken", "too_large_units")
     with world.engine.begin() as tx:
         knobs.put(tx, "split.max_mb", 1, "ops")
     many = {"name": "Parametric", "options": {"Parameters": 1000},
-            "values": {"Arguments": "$Parameter" + "z" * 2000}}  # fmt: skip
+            "values": {"Executable": "echo", "Arguments": "$Parameter" + "z" * 2000}}  # fmt: skip
     assert broken(world, herd(many, taskName="many")) == ("tobroken", "too_large_units")
 
 
 def test_a_value_that_divides_the_name_of_a_file_is_refused(world: World) -> None:
     """`names with blanks or characters of the shell are refused`, also those that values make."""
-    values = {"StdOutput": "out_$Parameter", "OutputSandbox": ["out_$Parameter"]}
+    values = {**VALUES, "StdOutput": "out_$Parameter", "OutputSandbox": ["out_$Parameter"]}
     bad = {"name": "Parametric", "options": {"Parameters": ["b", "a b"]}, "values": values}
     assert broken(world, herd(bad)) == ("tobroken", "split_refused")
 

@@ -192,12 +192,37 @@ def test_splitters_mistakes_are_found_at_submission(world: World) -> None:
     assert odd.startswith("splitter.options.Parameters") and "must be a text" in odd
     [key] = refusal(world, herd({**RFC, "value": {}}, ECHO_HI))
     assert key.startswith("splitter.value") and "values" in key
-    [no_input] = refusal(world, herd({"name": "InputDataBySE"}))
+    [no_input] = refusal(world, herd({"name": "InputDataBySE"}, ECHO_HI))
     assert "the task has no input" in no_input
     found = refusal(world, herd(nFilesPerJob=2, groupBoundaryID=1))
     assert len(found) == 2 and "the splitter says" in found[0]
     found = refusal(world, {**herd(), "splitter": None})
     assert len(found) == 2 and "${UNIT/Executable}" in found[0] and "nothing fills it" in found[0]
+
+
+def test_placeholders_of_options_that_no_unit_has_are_refused(world: World) -> None:
+    """"`${UNIT/Name}` in the job parameters is the value of the option Name of the unit"; its values,
+    the options that the strategy sets, "SplitID, SplitSourceJob and JobID are options of every
+    unit". A task with another name would wait for ever, and nobody can correct it."""
+    sweep = {"name": "Parametric", "values": {"A": "$Parameter"},
+             "options": {"Parameters": 3, "Parameters.B": ["x", "y", "z"]}}  # fmt: skip
+    names = ("A", "Parameter", "Parameter.B", "ParameterNumber", "SplitID", "SplitSourceJob",
+             "JobID")  # fmt: skip
+    all_known = " ".join(f"${{UNIT/{name}}}" for name in names)
+    output = {"type": "template", "param_type": "output", "value": "o.${UNIT/Split}.${SN}",
+              "dataset": "demo:o"}  # fmt: skip
+    echo = {"type": "constant", "value": f"{all_known} ${{UNIT/Nope}}"}
+    assert refusal(world, herd(sweep, echo, output)) == [
+        "jobParameters[0].value: '${UNIT/Nope}': no unit of the herd has this option. Units have A, "
+        "Parameter, Parameter.B, ParameterNumber, SplitID, SplitSourceJob, JobID.",
+        "jobParameters[1].value: '${UNIT/Split}': no unit of the herd has this option. Did you mean "
+        "SplitID?",
+    ]
+    catalogue(world, **{"in": 2})
+    chosen = {"type": "constant", "value": "${UNIT/SplitterChosenSE} ${UNIT/SplitterMaxFilesPerJob}"}
+    by_se = {"name": "InputDataBySE", "options": {"SplitterMaxFilesPerJob": 2}}
+    [wrong] = refusal(world, herd(by_se, IN, chosen))
+    assert "'${UNIT/SplitterMaxFilesPerJob}'" in wrong
 
 
 IN = {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": "demo:in"}

@@ -78,3 +78,10 @@ class SplitStrategy(Protocol):
 
     def plan(self, manifest: Manifest, files: Sequence[SplitFile]) -> Iterable[Unit]:
         """Return the units, in their order. BadInput: the manifest and the files allow none."""
+
+
+class OwnStrategy(SplitStrategy, Protocol):
+    """A strategy of JEDI: the submission knows what its units have."""
+
+    def sets(self, manifest: Manifest) -> Iterable[str] | None:
+        """Return the names of the options that the plan sets; None: units come with their own."""
