@@ -5,24 +5,31 @@ Source: docs/reference/herds.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from sqlalchemy import Connection
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 from jedi.spec.splitting.units import Manifest
-from jedi.spec.tasks.params import InputItem, SplitterSpec, TaskParams
+from jedi.spec.tasks.params import InputItem, TaskParams
 from jedi.spec.tasks.placeholders import UNIT, is_option, placeholders
 from jedi.splitter import strategies
 from jedi.splitter.explicit import EXPLICIT
 from jedi.splitter.plug_in import SplitterFailed
 from jedi.taskbuffer.tasks import herds
 
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
-def strategy_problems(name: str, manifest: Manifest, path: str) -> Iterator[Problem]:
-    """Yield mistakes of a splitter's name, which stands at `path`, or of its options."""
+
+def strategy_problems(
+    name: str, manifest: Manifest, path: str, options: Manifest = NO_OPTIONS
+) -> Iterator[Problem]:
+    """Yield mistakes of a splitter's name, which stands at `path`, or of its options; `options`:
+    those that a task gives to the splitter alone."""
     known = strategies.names()
     if name not in known:
         remedy = suggest(name, known, f"There are {', '.join(known)}")
@@ -30,9 +37,20 @@ def strategy_problems(name: str, manifest: Manifest, path: str) -> Iterator[Prob
         return
     try:
         yield from strategies.describe(name).check(manifest)
+        if options:
+            yield from _foreign_options(name, options)
     except SplitterFailed as error:
         remedy = "Ask the operator to correct the plug-in, or name another splitter"
         yield Problem(path, name, error.sentence.rstrip("."), remedy)
+
+
+def _foreign_options(name: str, options: Manifest) -> Iterator[Problem]:
+    """Yield options that are not those of the splitter. SplitterFailed."""
+    foreign, known = strategies.foreign_options(name, options)
+    rule = f"splitter {name} has no such option"
+    otherwise = f"It has {', '.join(known)}" if known else "Leave it out, or put it into values"
+    for one in foreign:
+        yield Problem(one, options[one], rule, suggest(one, known, otherwise))
 
 
 def splitter_problems(params: TaskParams, *, explicit: bool = False) -> Iterator[Problem]:
@@ -46,12 +64,13 @@ def splitter_problems(params: TaskParams, *, explicit: bool = False) -> Iterator
         return
     if spec is None:
         return
-    for one in strategy_problems(spec.name, {**spec.values, **spec.options}, path):
+    manifest = {**spec.values, **spec.options}
+    for one in strategy_problems(spec.name, manifest, path, spec.options):
         sound = sound and one.path != path
         yield one if one.path == path else replace(one, path=f"splitter.options.{one.path}")
     if not sound or explicit:
         return
-    yield from _absent_options(params, spec)
+    yield from _absent_options(params, strategies.unit_options(spec.name, manifest, spec.values))
     after = strategies.describe(spec.name).after
     if after == "contents" and not params.items(InputItem):
         rule = "it divides input files, and the task has no input"
@@ -61,9 +80,8 @@ def splitter_problems(params: TaskParams, *, explicit: bool = False) -> Iterator
         yield Problem(path, spec.name, rule, "Give noInput: true")
 
 
-def _absent_options(params: TaskParams, spec: SplitterSpec) -> Iterator[Problem]:
-    """Yield placeholders of options that no unit of the herd has."""
-    known = strategies.unit_options(spec.name, {**spec.values, **spec.options}, spec.values)
+def _absent_options(params: TaskParams, known: Sequence[str] | None) -> Iterator[Problem]:
+    """Yield placeholders of options that no unit of the herd has. `known`: the units' options."""
     if known is None:
         return
     items = enumerate(params.job_parameters)

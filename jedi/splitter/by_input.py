@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -32,6 +32,11 @@ class ByInput:
 
     after: SplitAfter = "contents"
     numbers: ClassVar[Mapping[str, float | None]] = {}
+
+    @property
+    def options(self) -> Collection[str]:
+        """The names of its options."""
+        return self.numbers
 
     def consumes(self, manifest: Manifest) -> list[str]:
         """Return the options that say how large children are."""

@@ -31,6 +31,7 @@ class Explicit:
     """The strategy of units that somebody else has planned."""
 
     after: SplitAfter = "refine"
+    options = ()
 
     def consumes(self, manifest: Manifest) -> list[str]:
         """Return the options that children do not have: none."""

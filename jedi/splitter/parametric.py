@@ -57,6 +57,7 @@ class Parametric:
     """One unit for each value; named parameters go side by side."""
 
     after: SplitAfter = "refine"
+    options = ("Parameters", *_DEFAULTS)
 
     def consumes(self, manifest: Manifest) -> list[str]:
         """Return the options that describe the parameters."""

@@ -44,6 +44,13 @@ def describe(name: str, limits: Limits | None = None) -> SplitStrategy:
     raise SplitterFailed("splitter_unknown", f"There is no splitter {name}. {remedy}")
 
 
+def foreign_options(name: str, options: Manifest) -> tuple[list[str], list[str]]:
+    """The options that a strategy does not consume, and those that it has. SplitterFailed."""
+    own = describe(name).consumes(options)
+    known = {*own, *(_OURS[name].options if name in _OURS else ())}
+    return [one for one in options if one not in own], sorted(known)
+
+
 def unit_options(name: str, manifest: Manifest, values: Iterable[str]) -> list[str] | None:
     """The names of all options that the units of a herd have: the common `values`, those that the
     strategy sets, and JEDI's. None: only the units know, because they come with their own, or a

@@ -201,9 +201,9 @@ def test_splitters_mistakes_are_found_at_submission(world: World) -> None:
 
 
 def test_placeholders_of_options_that_no_unit_has_are_refused(world: World) -> None:
-    """"`${UNIT/Name}` in the job parameters is the value of the option Name of the unit"; its values,
-    the options that the strategy sets, "SplitID, SplitSourceJob and JobID are options of every
-    unit". A task with another name would wait for ever, and nobody can correct it."""
+    """Docs: "`${UNIT/Name}` in the job parameters is the value of the option Name of the unit": its
+    values, the options that the strategy sets, and "SplitID, SplitSourceJob and JobID are options
+    of every unit". A task with another name would wait for ever, and nobody could correct it."""
     sweep = {"name": "Parametric", "values": {"A": "$Parameter"},
              "options": {"Parameters": 3, "Parameters.B": ["x", "y", "z"]}}  # fmt: skip
     names = ("A", "Parameter", "Parameter.B", "ParameterNumber", "SplitID", "SplitSourceJob",
@@ -212,17 +212,37 @@ def test_placeholders_of_options_that_no_unit_has_are_refused(world: World) -> N
     output = {"type": "template", "param_type": "output", "value": "o.${UNIT/Split}.${SN}",
               "dataset": "demo:o"}  # fmt: skip
     echo = {"type": "constant", "value": f"{all_known} ${{UNIT/Nope}}"}
+    rule = "no unit of the herd has this option"
     assert refusal(world, herd(sweep, echo, output)) == [
-        "jobParameters[0].value: '${UNIT/Nope}': no unit of the herd has this option. Units have A, "
-        "Parameter, Parameter.B, ParameterNumber, SplitID, SplitSourceJob, JobID.",
-        "jobParameters[1].value: '${UNIT/Split}': no unit of the herd has this option. Did you mean "
-        "SplitID?",
+        f"jobParameters[0].value: '${{UNIT/Nope}}': {rule}. Units have {', '.join(names)}.",
+        f"jobParameters[1].value: '${{UNIT/Split}}': {rule}. Did you mean SplitID?",
     ]
     catalogue(world, **{"in": 2})
-    chosen = {"type": "constant", "value": "${UNIT/SplitterChosenSE} ${UNIT/SplitterMaxFilesPerJob}"}
+    text = "${UNIT/SplitterChosenSE} ${UNIT/SplitterMaxFilesPerJob}"
+    chosen = {"type": "constant", "value": text}
     by_se = {"name": "InputDataBySE", "options": {"SplitterMaxFilesPerJob": 2}}
     [wrong] = refusal(world, herd(by_se, IN, chosen))
     assert "'${UNIT/SplitterMaxFilesPerJob}'" in wrong
+
+
+def test_options_that_the_splitter_has_not_are_refused(world: World) -> None:
+    """`options` are the strategy's "own options": a mistyped one would change nothing, and one
+    job would process what four should."""
+    wrong = {"SplitterMaxFilePerJob": 2, "Size": 1}
+    assert refusal(world, herd({"name": "ByFiles", "options": wrong}, ECHO_HI)) == [
+        "splitter.options.SplitterMaxFilePerJob: '2': splitter ByFiles has no such option. Did you "
+        "mean SplitterMaxFilesPerJob?",
+        "splitter.options.Size: '1': splitter ByFiles has no such option. It has "
+        "SplitterMaxFilesPerJob.",
+        "splitter.name: 'ByFiles': it divides input files, and the task has no input. Add an item "
+        "with param_type: input.",
+    ]
+    sweep = {"Parameters": 3, "ParameterSteps": 2, "ParameterStart.A": 1, "Parameters.A": 3}
+    [odd] = refusal(world, herd({"name": "Parametric", "options": sweep}, ECHO_HI))
+    assert "splitter.options.ParameterSteps: '2'" in odd and "mean ParameterStep?" in odd
+    catalogue(world, **{"in": 1})
+    [none] = refusal(world, herd({"name": "ByBoundary", "options": {"Size": 1}}, IN))
+    assert none.endswith("has no such option. Leave it out, or put it into values.")
 
 
 IN = {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": "demo:in"}
@@ -271,8 +291,8 @@ def test_variable_inputdata_is_the_input_of_the_unit(world: World) -> None:
 
 
 def test_units_have_numbers_whatever_the_strategy(world: World) -> None:
-    """"`%n` the number of the unit from 0", also by input: of eleven units 00 to 10, of ten 0 to 9,
-    as wide as the last one (DIRAC: "`%n` = `2` for N=10")."""
+    """Docs: "`%n` the number of the unit from 0", also by input: of eleven units 00 to 10, of ten 0
+    to 9, as wide as the last one (DIRAC: "`%n` = `2` for N=10")."""
     catalogue(world, **{"in": 11, "ten": 10})
     values = {"Arguments": "n=%n"}
     by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 1}, "values": values}

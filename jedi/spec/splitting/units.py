@@ -5,7 +5,7 @@ Source: docs/reference/herds.md; RFC #15, "Manifest changes".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -81,7 +81,11 @@ class SplitStrategy(Protocol):
 
 
 class OwnStrategy(SplitStrategy, Protocol):
-    """A strategy of JEDI: the submission knows what its units have."""
+    """A strategy of JEDI: the submission knows its options, and those that its units have."""
+
+    @property
+    def options(self) -> Collection[str]:
+        """The names of the options that it consumes."""
 
     def sets(self, manifest: Manifest) -> Iterable[str] | None:
         """Return the names of the options that the plan sets; None: units come with their own."""
