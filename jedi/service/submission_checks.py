@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -17,6 +18,9 @@ from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.users import users
 
+_CHOICES = frozenset(("site", "includedSite", "excludedSite"))
+"""Keys that choose sites: a change of one may contradict another."""
+
 _DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
 
 
@@ -27,7 +31,8 @@ def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str])
         *unknown_places(tx, params),
         *limits(params, knobs.load(tx)),
     ]
-    return [problem for problem in found if problem.path in keys]
+    moved = _CHOICES if _CHOICES & {*keys} else frozenset()
+    return [problem for problem in found if problem.path in moved.union(keys)]
 
 
 def person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
@@ -61,12 +66,12 @@ def person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
 
 
 def unknown_places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
-    """Yield problems of sites and endpoints that do not exist."""
+    """Yield problems of sites and endpoints that do not exist, and of keys that leave no site."""
     wanted = [("site", one) for one in (params.site or "").split(",")]
     wanted += [(key, getattr(params, key) or "") for key in ("nucleus", "cloud", "destination")]
     wanted += [(path, item.destination or "")
                for path, item in paths(params, OutputItem, "destination")]  # fmt: skip
-    if not any(name for _, name in wanted):
+    if not (any(name for _, name in wanted) or params.included_site or params.excluded_site):
         return
     rows = sites.all_sites(tx)
     names, endpoints = {row["site"] for row in rows}, sites.all_endpoints(tx)
@@ -78,6 +83,37 @@ def unknown_places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
             listed = "endpoint" if kind == "destination" else "site"
             remedy = suggest(name, known[kind], f"Look at the output of: jedi {listed} list")
             yield Problem(path, name, f"no such {kind}", remedy)
+    yield from _no_site_left(params, names)
+
+
+def _no_site_left(params: TaskParams, known: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem if includedSite and excludedSite leave no known site, or none of those that
+    key site names. Names and patterns match as in the brokers' filters."""
+    included, excluded = params.included_site, params.excluded_site
+    asked = {*(params.site or "").split(",")} & {*known} if params.site else {*known}
+    fits = asked
+    if included and "AUTO" not in included.split(","):
+        matching = _matching(included, known)
+        fits = asked & matching
+        if not matching:
+            remedy = suggest(included, known, "Look at the output of: jedi site list")
+            yield Problem("includedSite", included, "matches no site", remedy)
+        elif asked and not fits:
+            rule = "includedSite names other sites"
+            yield Problem("site", params.site, rule, "Leave one of the two out")
+    if excluded and fits and not fits - _matching(excluded, fits):
+        if params.site:
+            rule, remedy = "all are excluded", "Name another one, or shorten excludedSite"
+            yield Problem("site", params.site, rule, remedy)
+        else:
+            rule = "excludes every site that the task may use"
+            yield Problem("excludedSite", excluded, rule, "Shorten it")
+
+
+def _matching(patterns: str, known: Collection[str]) -> set[str]:
+    """The sites that a list of names and patterns matches."""
+    listed = patterns.split(",")
+    return {site for site in known if any(fnmatchcase(site, one) for one in listed)}
 
 
 def limits(params: TaskParams, settings: Knobs) -> Iterator[Problem]:

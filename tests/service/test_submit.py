@@ -129,6 +129,46 @@ def test_a_mistyped_site_gets_a_suggestion(submit: Submit) -> None:
     submit(document(site="SITE_A, SITE_B", nucleus="SITE_B", cloud="WORLD"))
 
 
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"site": "SITE_A", "excludedSite": "SITE_A"},
+         "site: 'SITE_A': all are excluded. Name another one, or shorten excludedSite."),
+        ({"site": "SITE_A", "includedSite": "SITE_B"},
+         "site: 'SITE_A': includedSite names other sites. Leave one of the two out."),
+        ({"excludedSite": "*"},
+         "excludedSite: '*': excludes every site that the task may use. Shorten it."),
+        ({"includedSite": "SITE_A", "excludedSite": "X,SITE_*"},
+         "excludedSite: 'X,SITE_*': excludes every site that the task may use. Shorten it."),
+        ({"includedSite": "NOPE*"},
+         "includedSite: 'NOPE*': matches no site. Look at the output of: jedi site list."),
+        ({"includedSite": "SITE_AA"},
+         "includedSite: 'SITE_AA': matches no site. Did you mean SITE_A?"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_keys_that_leave_no_site_are_refused(
+    submit: Submit, keys: dict[str, str], expected: str
+) -> None:
+    """Docs: "run at these sites only" and "do not run at these sites": if the keys leave none of
+    SITE_A and SITE_B, no broker can choose one; the task would wait for ever."""
+    assert [str(one) for one in refused(submit, document(**keys))] == [expected]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"includedSite": "SITE_*,NOPE", "excludedSite": "SITE_A,GONE"},
+        {"includedSite": "AUTO", "excludedSite": "SITE_A"},
+        {"site": "SITE_A,SITE_B", "excludedSite": "SITE_A"},
+    ],
+    ids=str,
+)
+def test_keys_that_leave_a_site_are_accepted(submit: Submit, keys: dict[str, str]) -> None:
+    """SITE_B is left in each case; AUTO is any site, and an unknown one may come later."""
+    assert submit(document(**keys)).created
+
+
 def test_outputs_go_to_endpoints_that_exist(world: World, submit: Submit) -> None:
     second = {**OUTPUT, "value": "p.${SN}", "dataset": "a:b", "destination": "SITE_B_DATADIS"}
     problems = refused(submit, document(second, destination="NOWHERE"))

@@ -318,6 +318,7 @@ def test_a_task_is_killed_before_it_is_refined_again(world: World) -> None:
         ({"nFilePerJob": 2}, "Did you mean nFilesPerJob"),
         ({"transPath": "cat"}, "can't be changed after the submission"),
         ({"site": "NOWHERE"}, "no such site"),
+        ({"excludedSite": "*"}, "excludes every site|all are excluded"),
         ({"nFilesPerJob": 5000}, "no job gets more than 1000 files"),
         ({"taskPriority": 5000}, "a user's tasks have priorities from"),
     ],
