@@ -23,7 +23,7 @@ from jedi.core.reasons import REASONS
 from jedi.core.states import TASK_STATES
 from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service import queues, retryrules, tasks
+from jedi.service import jobs, queues, retryrules, tasks
 from jedi.service.sites import set_site
 from jedi.service.why import TaskHold, why
 from jedi.taskbuffer.db.engine import listener
@@ -193,6 +193,25 @@ def test_jobs_that_became_too_large_for_their_site(world: World) -> None:
     assert found.detail.endswith("given back after 12 h (timeout.analysis_s).")
     do(world, "UPDATE jedi_tasks SET prodsourcelabel = 'managed'")
     assert ask(world, task).detail.endswith("given back after 48 h (timeout.activated_s).")
+
+
+def test_a_job_that_is_held_in_its_slot(world: World) -> None:
+    """docs/pgi.md: "`jedi-task why` reports a hold if nothing else holds the task": with two jobs
+    at a site and one of them held, the other one runs; with both held, a person holds the task."""
+    catalogue(world, in_=2)
+    (task,) = ready(world, document(nFilesPerJob=1))
+    generate(world)
+    do(world, "UPDATE jedi_jobs SET status = 'sent'")
+    do(world, "UPDATE jedi_jobs SET status = 'running'")
+    with world.engine.begin() as tx:
+        knobs.put(tx, "hold.sites", "SITE_A,SITE_B", "ops")
+    first, second = (row.pandaid for row in rows(world, "SELECT pandaid FROM jedi_jobs ORDER BY 1"))
+    for job, expected in ((first, ("running", 1, 1)), (second, ("jobs_held", 0, 2))):
+        with world.engine.begin() as tx:
+            jobs.hold(tx, "anna", [job], None)
+        found = ask(world, task)
+        assert (found.code, found.facts["at_site"], found.facts["held"]) == expected
+    assert found.detail == "2 jobs are held by a person."
 
 
 def test_sites_where_there_never_was_a_pilot(world: World) -> None:

@@ -48,7 +48,7 @@ FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, 
       FILTER (WHERE d.type IN ({JOB_MAKING_TYPES})), 0)::bigint AS waiting,
     CAST(coalesce(sum(nfileswaiting), 0) AS bigint) AS awaited
   FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL) f, LATERAL (
-  SELECT {_number(f"status IN ({JOB_AT_SITE})")} AS at_site,
+  SELECT {_number(f"status IN ({JOB_AT_SITE}) AND {_FREE}")} AS at_site,
     {_number(_ACTIVATED)} AS activated,
     {_number(f"status = 'throttled' AND {_FREE}")} AS throttled,
     {_number(_MOVING)} AS moving,
