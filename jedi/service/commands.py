@@ -63,7 +63,12 @@ def command(
             jedi_task_id=jedi_task_id,
             owner=task.user_name,
         )
-    if refusal := COMMANDS[name].refusal(task.status):
+    if name == "incexec":
+        _must_be_single(tx, jedi_task_id, task.status)
+    refusal = COMMANDS[name].refusal(task.status)
+    if refusal and herds.is_herd(tx, jedi_task_id):
+        refusal = COMMANDS[name].refusal(task.status, never=("incexec",))
+    if refusal:
         raise Refused(refusal, code="wrong_status", jedi_task_id=jedi_task_id, status=task.status)
     if COMMANDS[name].doing in ("toretry", "toincexec"):
         must_be_alone(tx, jedi_task_id)
@@ -75,7 +80,6 @@ def command(
         problems += _wrong_place(tx, jedi_task_id, arguments)
     if name == "incexec":
         _must_be_preprocessed(tx, jedi_task_id)
-        _must_be_single(tx, jedi_task_id)
     if name == "incexec" and not problems:
         problems += _wrong_parameters(tx, who, jedi_task_id, arguments.get("parameters", {}))
     if problems:
@@ -135,12 +139,12 @@ def _must_be_preprocessed(tx: Connection, jedi_task_id: int) -> None:
         )
 
 
-def _must_be_single(tx: Connection, jedi_task_id: int) -> None:
+def _must_be_single(tx: Connection, jedi_task_id: int, status: str) -> None:
     """Refuse a herd: its units are made once."""
     if herds.is_herd(tx, jedi_task_id):
+        instead = "retry it, or submit" if status in COMMANDS["retry"].allowed else "submit"
         raise Refused(
-            f"Task {jedi_task_id} is a herd, and its units are made once: retry it, or submit a "
-            "new one.",
+            f"Task {jedi_task_id} is a herd, and its units are made once: {instead} a new one.",
             code="herd",
             jedi_task_id=jedi_task_id,
         )

@@ -3,7 +3,7 @@ docs/reference/task-states.md#commands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from jedi.core import states
@@ -23,9 +23,9 @@ class Command:
     allowed: frozenset[str]
     ends: frozenset[str] = frozenset()
 
-    def refusal(self, status: str) -> str | None:
-        """Return the reason why a task's status forbids a command, with the allowed ones; None: it
-        is allowed."""
+    def refusal(self, status: str, never: Collection[str] = ()) -> str | None:
+        """Return the reason why a task's status forbids a command, with the allowed ones but those
+        that the task can `never` get; None: it is allowed."""
         if status in self.allowed:
             return None
         if status in self.ends:
@@ -38,8 +38,10 @@ class Command:
         if len(self.allowed) <= _FEW:
             accepted = ", ".join(s for s in states.TASK_STATES if s in self.allowed)
             sentence += f": {self.name} is accepted in the statuses {accepted}"
-        possible = ", ".join(c.name for c in COMMANDS.values() if status in c.allowed) or "nothing"
-        return f"{sentence}. Possible now: {possible}."
+        possible = [
+            c.name for c in COMMANDS.values() if status in c.allowed and c.name not in never
+        ]
+        return f"{sentence}. Possible now: {', '.join(possible) or 'nothing'}."
 
 
 ANEW = (

@@ -4,7 +4,7 @@ Expected values: RFC #15 ("Proposed implementation", "JobDB changes", "Manifest 
 docs/reference/herds.md.
 """
 
-# Raw UPDATEs: time passes.
+# Raw UPDATEs: time passes; ends that take long.
 
 from __future__ import annotations
 
@@ -168,8 +168,22 @@ def test_incexec_of_a_herd_is_refused(world: World) -> None:
     with world.engine.begin() as tx:  # all has been processed
         tx.execute(text("SET LOCAL session_replication_role = replica"))
         tx.execute(text("UPDATE jedi_tasks SET status = 'finished'"))
+    other = {"parameters": {"ramCount": 1}}
     with pytest.raises(Refused, match="is a herd"), world.engine.begin() as tx:
-        command(tx, "anna", task, "incexec", {"parameters": {"ramCount": 1}})
+        command(tx, "anna", task, "incexec", other)
+
+
+def test_remedies_of_an_aborted_herd_lead_in_no_circle(world: World) -> None:
+    """Docs: "A herd can be retried, but not executed incrementally", and an aborted task can't be
+    retried: neither refusal names the other command."""
+    task = with_jobs(world, herd())
+    with world.engine.begin() as tx:
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        tx.execute(text("UPDATE jedi_tasks SET status = 'aborted'"))
+    for name, expected in (("retry", "Possible now: nothing."), ("incexec", "once: submit a new")):
+        with pytest.raises(Refused) as caught, world.engine.begin() as tx:
+            command(tx, "anna", task, name)
+        assert expected in str(caught.value) and "retry it" not in str(caught.value)
 
 
 ECHO_HI = {"type": "constant", "value": "echo hi"}
