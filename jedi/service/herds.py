@@ -148,7 +148,7 @@ def chain(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> 
             found.append(ChainStep(name, agent, "done", *done))
         elif herd and (said := _split_of(herd, name, known=known)):
             found.append(ChainStep(name, agent, "done", herd.split_at, *said))
-        elif found and found[-1].state != "done":
+        elif any(one.state != "done" for one in found):
             found.append(ChainStep(name, agent, "skipped" if ended else "waits", None, None, None))
         else:
             last = steps[-1].time if steps else None

@@ -231,6 +231,20 @@ def test_the_chain_blames_the_step_that_failed(world: World) -> None:
         ("JobScheduling", "skipped")]  # fmt: skip
 
 
+def test_the_chain_blames_one_step_of_a_sweep(world: World) -> None:
+    """Docs: "The first step that is not done is *now*, or *failed* if the task has ended": the
+    Splitter failed; JobSanity stands behind it and is done, and JobScheduling was never tried."""
+    task = refined(world, herd({**RFC, "options": {"Parameters": 100_000_000}}))
+    assert steps(world, task) == [
+        ("JobPath", "done"), ("Splitter", "now"), ("JobSanity", "done"), ("JobScheduling", "waits")
+    ]  # fmt: skip
+    assert Splitter(world).run_once() == 1
+    assert row_of(world, task).reason_code == "too_many_units"
+    assert steps(world, task) == [
+        ("JobPath", "done"), ("Splitter", "failed"), ("JobSanity", "done"),
+        ("JobScheduling", "skipped")]  # fmt: skip
+
+
 def steps(world: World, task: int) -> list[tuple[str, str]]:
     """The chain of a task: its steps and their states."""
     with world.engine.begin() as tx:
