@@ -41,7 +41,7 @@ from jedi.spec.tasks.placeholders import (
     unfilled,
 )
 
-NOT_YET = "not supported yet"
+NOT_YET, UNFILLED = "not supported yet", "nothing fills it"
 _MASTER = "the first input is the master, and only the other inputs follow it"
 
 
@@ -373,4 +373,4 @@ def _placeholder_problem(
     if re.sub(r"\d+$", "", found.name.partition(":")[0]) in unsupported.PLACEHOLDERS:
         return NOT_YET, "Leave it out"
     otherwise = f"Write ${found.name} if it is a variable of the shell"
-    return "nothing fills it", suggest(found.name, known, otherwise)
+    return UNFILLED, suggest(found.name, known, otherwise)

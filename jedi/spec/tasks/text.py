@@ -14,6 +14,7 @@ from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.core.nesting import is_deeper
 from jedi.spec.tasks.contradictions import contradictions, item_contradictions
+from jedi.spec.tasks.faulty_items import STAND_IN, problems_beside
 from jedi.spec.tasks.params import TaskParams
 from jedi.spec.tasks.placeholders import stream_of
 from jedi.spec.tasks.preprocessing import with_stand_ins
@@ -85,10 +86,11 @@ def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
         if not isinstance(document, dict):
             return None, problems
         broken = {str(details["loc"][0]) for details in error.errors()}
-        params = TaskParams.model_validate(_sound(document, error))
+        sound = _sound(document, error)
+        params = TaskParams.model_validate(sound)
         problems += contradictions(params)
-        if not broken & {"jobParameters", "noInput", "pfnList", "log"}:
-            problems += item_contradictions(params)
+        if not broken & {"noInput", "pfnList", "log"}:
+            problems += problems_beside(sound, document, error)
         return params, problems
     return params, [*unfed, *contradictions(params), *item_contradictions(params)]
 
@@ -142,9 +144,8 @@ def _sound(document: dict[Any, Any], error: ValidationError) -> dict[str, Any]:
     broken = {place[0] for place in places}
     sound = {k: v for k, v in document.items() if k not in broken}
     items = document.get("jobParameters")
-    stand_in = {"type": "constant", "value": ""}
     if isinstance(items, list):
-        kept = [stand_in if ("jobParameters", i) in places else it for i, it in enumerate(items)]
+        kept = [STAND_IN if ("jobParameters", i) in places else it for i, it in enumerate(items)]
         sound["jobParameters"] = kept
     return {"taskName": "unnamed", "jobParameters": [], **sound}
 

@@ -252,6 +252,58 @@ def test_what_is_malformed_is_not_said_to_be_lacking() -> None:
     assert only_problem(document).path == "jobParameters[1].value"
 
 
+def test_sound_items_are_checked_beside_a_faulty_one() -> None:
+    """README: all mistakes at once. By hand: no item feeds ${NOTHING} or ${IN2}; the faulty item is
+    the output ${OUTPUT1}, so nothing lacks there; ${OUTPUT2} there is none."""
+    faulty = {**OUTPUT, "value": "p.${SN}", "foo": 2}
+    line = "| wc ${NOTHING} ${SN} ${IN2} ${OUTPUT1} ${OUTPUT2}"
+    spec = {"jobParameters": "${TRN_OUTPUT1} ${TRN_OUTPUT2}"}
+    document = task(faulty, {"type": "constant", "value": line}, mergeOutput=True, mergeSpec=spec)
+    assert [(p.path, p.value) for p in problems(document)] == [
+        ("jobParameters[2].foo", 2),
+        ("mergeSpec.jobParameters", "${TRN_OUTPUT2}"),
+        ("jobParameters[3].value", "${NOTHING}"),
+        ("jobParameters[3].value", "${IN2}"),
+        ("jobParameters[3].value", "${OUTPUT2}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        {**INPUT, "value": "${MORE}", "dataset": "wrong"},
+        {**INPUT, "value": "${MORE}", "dataset": "demo:more", "num_records": "x"},
+        {**INPUT, "value": "${MORE}", "param_type": "inptu"},
+        {"type": "template", "param_type": "input", "dataset": "demo:more"},
+        {"type": "template", "value": "${MORE}"},
+        5,
+    ],
+    ids=str,
+)
+def test_placeholders_that_a_faulty_item_may_feed_are_not_reported(faulty: Any) -> None:
+    """Each item may feed ${MORE}, once it is corrected: only its own mistake counts, and that of a
+    form that no correction can give sense."""
+    line = {"type": "constant", "value": "${MORE} ${SN/X}"}
+    found = problems({**task(), "jobParameters": [INPUT, OUTPUT, faulty, line]})
+    assert [p.value for p in found if p.path.startswith("jobParameters[3]")] == ["${SN/X}"]
+    assert {p.path.partition(".")[0] for p in found[:-1]} == {"jobParameters[2]"}
+
+
+def test_a_faulty_command_or_input_is_not_reported_as_lacking() -> None:
+    assert only_problem({**without_input(), "jobParameters": [{"type": "constant", "value": 5}],
+                         "transPath": None}).path == "jobParameters[0].value"  # fmt: skip
+    items = [{**INPUT, "foo": 1}, OUTPUT]
+    assert only_problem({**task(), "jobParameters": items}).path == "jobParameters[0].foo"
+
+
+def test_a_faulty_key_is_not_reported_as_lacking_elsewhere() -> None:
+    """A mistake of splitter, buildSpec or sourceURL does not make their placeholders wrong."""
+    line = {"type": "constant", "value": "${UNIT/A} ${LIB} ${SURL}"}
+    keys = {"splitter": {"name": ""}, "buildSpec": 3, "sourceURL": 5}
+    assert {p.path for p in problems(task(line, **keys))} == {
+        "splitter.name", "buildSpec", "sourceURL"}  # fmt: skip
+
+
 @pytest.mark.parametrize("bad", ["../o", "/o", ".o", "a/b", "a..b", "x" * 300])
 def test_path_tricks_in_file_names(bad: str) -> None:
     value = {**OUTPUT, "value": f"> {bad}.${{SN}}"}
