@@ -38,7 +38,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 def rule_and_remedy(error: Mapping[str, Any]) -> tuple[str, str]:
     """The rule that an error of pydantic names, and the remedy. Our own validators bring the rule
     with them."""
-    if words := _WORDS.get(error["type"]):
+    kind = error["type"]
+    if kind in ("too_short", "too_long") and isinstance(error.get("input"), str):
+        kind = f"string_{kind}"  # of a type that pydantic knows only by its validator
+    if words := _WORDS.get(kind):
         return words[0].format_map(error.get("ctx", {})), words[1]
     said = str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must", 1)
     return said[:1].lower() + said[1:], "Correct the value"

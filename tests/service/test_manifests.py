@@ -13,7 +13,7 @@ from support.herds import split
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
 from jedi.service import manifests, submission
-from jedi.spec.tasks.text import validate
+from jedi.spec.tasks.text import examine, validate
 
 RFC = """
 Executable = "/bin/echo";
@@ -193,6 +193,17 @@ def test_options_of_a_splitter_need_one() -> None:
     assert refused('Executable = a; Splitter = Parametric; Parameters = 0; Priority = "x";'
                    "NumberOfProcessors = -2;").keys() == {
         "Parameters", "Priority", "NumberOfProcessors"}  # fmt: skip
+
+
+def test_empty_texts_lack_characters_and_hide_nothing() -> None:
+    """The rule is that of a text, not of a list. A wrong splitter is one mistake, without others of
+    placeholders that the user did not write."""
+    found = refused('Executable = ""; JobName = "";')
+    rule = "must have 1 or more characters"
+    assert found == {"Executable": rule, "JobName": rule}
+    for wrong in ('""', '{"ByFiles", "BySize"}'):
+        read = manifests.read(f"Executable = a; Arguments = b; Splitter = {wrong};", "jdl", "anna")
+        assert [one.path for one in examine(read.document)[1]] == ["splitter.name"]
 
 
 def test_nothing_is_dropped_in_silence() -> None:

@@ -45,6 +45,7 @@ _Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=
 MAX_TEXT = 100_000
 _Text = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
 _Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+_Chance = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 _DiskUnit = Literal["kB", "MB", "GB", "kBPerEvent", "MBPerEvent", "GBPerEvent"]
 
 
@@ -379,7 +380,7 @@ class TaskParams(_CamelModel, Rules):
     use_in_files_in_container: Flag = None
     skip_short_input: Flag = None
     skip_short_output: Flag = None
-    es_fraction: _Positive | None = None
+    es_fraction: _Chance | None = None
     es_convertible: Flag = None
     esmerge_spec: JobSpec | None = None
     skip_scout: bool = False

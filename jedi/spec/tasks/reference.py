@@ -83,7 +83,7 @@ MEANINGS = {
     "useInFilesInContainer": "use files of the whole container",
     "skipShortInput": "leave out files with fewer events than nEventsPerInputFile",
     "skipShortOutput": "leave out files or events that do not fill a job",
-    "esFraction": "the chance that the task goes to the event service, 0 to 1",
+    "esFraction": "the chance that the task goes to the event service: more than 0, at most 1",
     "esConvertible": "the task may go to the event service; esFraction decides",
     "esmergeSpec": "transPath and jobParameters of the jobs that merge pieces of events",
     "workingGroup": "the group that owns the task",

@@ -209,6 +209,8 @@ def test_two_outputs_can_not_come_from_one_file() -> None:
         ("nFiles", 0),
         ("nGBPerJob", 0.0),
         ("nGBPerJob", float("inf")),
+        ("esFraction", 0.0),
+        ("esFraction", 1.01),
         ("site", "../etc"),
         ("vo", "two words"),
         ("taskName", ""),
