@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jedi_client import ArgSplitter, Executable, Job, JobError, JobTemplate, Script, folders, jobs
+from jedi_client import (
+    JEDI,
+    ArgSplitter,
+    Executable,
+    Job,
+    JobError,
+    JobTemplate,
+    Local,
+    Script,
+    folders,
+    jobs,
+)
 from jedi_client import templates as recipes
 from jedi_client.errors import BadInput
 from jedi_client.gpi.refresh import Change
@@ -191,8 +202,12 @@ def test_verbs_ask_once(runner: BenchRunner) -> None:
     assert [s.status for s in b.subjobs] == ["submitted", "killed", "submitted"]
     with pytest.raises(JobError, match="is submitted"):
         b.subjobs(0).resubmit()
-    with pytest.raises(JobError, match="on Bench"):
-        b.subjobs(1).resubmit(backend="Local")
+    for other in ("Local", Local(slots=2), JEDI(cores=2)):
+        for one in (b, b.subjobs(1)):
+            with pytest.raises(JobError, match="on Bench; a resubmission can't move it"):
+                one.resubmit(backend=other)
+            report = one.resubmit(backend=other, keep_going=True)
+            assert not report and "Submit a copy" in report.failed[None]
     runner.refuse = {}
     assert b.subjobs(1).resubmit(backend=Bench(cores=4))
     assert runner.calls[-2][1][1]["cores"] == 4 and runner.calls[-2][1][0] == [1]

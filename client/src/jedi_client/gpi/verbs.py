@@ -51,7 +51,8 @@ def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: b
             there = type(job.backend).__name__
             why = f"The job is on {there}; a resubmission can't move it. Submit a copy."
             failed = {None: why}
-        options = _changed(job.backend, asked)
+        else:
+            options = _changed(job.backend, asked)
     chosen: list[int] = []
     if not failed:
         job.units()  # look
