@@ -47,6 +47,15 @@ def test_jobs_register_themselves(home: Path) -> None:
     assert not home.joinpath("jobs").exists()
 
 
+def test_the_constructor_of_a_job_reports_all_mistakes_at_once(home: Path) -> None:
+    with pytest.raises(BadInput) as found:
+        Job(nme=1, name=3, comment=5, backend="zz", splitter="x")
+    assert {one.path for one in found.value.problems} == {
+        "Job.nme", "name", "comment", "Job.backend", "Job.splitter"}  # fmt: skip
+    assert "comment: 5: is not a string. Write '5'." in map(str, found.value.problems)
+    assert jobs.ids() == []
+
+
 def test_a_job_is_found_in_every_way(runner: BenchRunner) -> None:
     """Rows 17-20, 71; check 20: "id, tuple, name, negative index, slice, select by name/type,
     unknown attribute error"; "malformed string → key error"."""

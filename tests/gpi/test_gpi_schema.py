@@ -145,6 +145,14 @@ def test_constructors_report_all_mistakes_at_once() -> None:
         "Bike.brand: 5: is not a string. Write '5'.",
         "Bike.front.inches: 'a': is not an integer. Give an integer.",
     ]  # fmt: skip
+    assert refusal(lambda: Bike(colour="red", rear="zz", front="x", spare=["y", "z"])) == [
+        "Bike.colour: 'red': Bike has no such property. Properties: brand, front, spare, rear, "
+        "labels, serial, price, extra.",
+        "Bike.front: 'x': is no Wheel. Give one of Wheel.",
+        "Bike.spare[0]: 'y': is no Wheel. Give one of Wheel.",
+        "Bike.spare[1]: 'z': is no Wheel. Give one of Wheel.",
+        "Bike.rear: 'zz': is no Wheel. Give one of Wheel.",
+    ]  # fmt: skip
     assert refusal(lambda: Wheel(1, [], 3)) == [
         "Wheel: 3: is one argument too many: Wheel takes 2. Leave it out."
     ]

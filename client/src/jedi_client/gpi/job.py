@@ -18,11 +18,12 @@ from jedi_client.errors import BadInput, Problem
 from jedi_client.gpi import results, submission, verbs
 from jedi_client.gpi.applications import Application, Executable
 from jedi_client.gpi.backends import BackendSettings, Local
-from jedi_client.gpi.containers import link
+from jedi_client.gpi.containers import Problems, link, settled
 from jedi_client.gpi.datasets import InputData
 from jedi_client.gpi.files import File, files_of, names_of
 from jedi_client.gpi.habits import HABITS
 from jedi_client.gpi.interfaces import Document, Record, UnitRecord
+from jedi_client.gpi.kinds import Scalar
 from jedi_client.gpi.mergers import OutputMerger
 from jedi_client.gpi.notebook import JobView
 from jedi_client.gpi.report import JobError, NotWritable, Report
@@ -84,11 +85,11 @@ class JobProperties(Described, abstract=True):
             args, values = args[1:], {**source.description()._values, **values}
         elif "backend" not in values and (default := os.environ.get("JEDI_CLIENT_BACKEND")):
             values["backend"] = default
-        super().__init__(*args, **values)
-        registry = self._home()
-        [record] = registry.session.store.create(
-            registry.kind, [self.document()], [_text("name", name)], [_text("comment", comment)]
-        )
+        problems: Problems = []
+        name, comment = _text("name", name, problems), _text("comment", comment, problems)
+        self._build(args, values, problems)
+        registry, document = self._home(), self.document()
+        [record] = registry.session.store.create(registry.kind, [document], [name], [comment])
         self._hold(registry, record.id, record.version)
         registry.add(self, record)
 
@@ -119,7 +120,7 @@ class JobProperties(Described, abstract=True):
 
     @name.setter
     def name(self, value: str) -> None:
-        self._annotate(name=_text("name", value))
+        self._annotate("name", value)
 
     @property
     def comment(self) -> str:
@@ -129,7 +130,7 @@ class JobProperties(Described, abstract=True):
 
     @comment.setter
     def comment(self, value: str) -> None:
-        self._annotate(comment=_text("comment", value))
+        self._annotate("comment", value)
 
     @property
     def record(self) -> Record:
@@ -180,9 +181,10 @@ class JobProperties(Described, abstract=True):
         for name, value in (("_registry", registry), ("_id", id), ("_version", version)):
             object.__setattr__(self, name, value)
 
-    def _annotate(self, **values: str) -> None:
-        registry = self._registry
-        registry.learn(registry.session.store.annotate(registry.kind, self._id, **values))
+    def _annotate(self, name: str, value: Any) -> None:
+        registry, problems = self._registry, list[Problem]()
+        annotation = {name: settled(_text(name, value, problems), problems)}
+        registry.learn(registry.session.store.annotate(registry.kind, self._id, **annotation))
 
     def _load(self) -> None:
         """Read the document. JobError if it is damaged."""
@@ -226,11 +228,9 @@ class _Description(JobProperties, abstract=True):
         return new
 
 
-def _text(name: str, value: Any) -> str:
-    """A name or comment. BadInput."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    raise BadInput([Problem(name, value, "is not a string", f"Write {str(value)!r}")])
+def _text(name: str, value: Any, problems: Problems) -> Any:
+    """A name or comment; or a new problem."""
+    return "" if value is None else Scalar(str).check(value, name, problems)
 
 
 class JobTemplate(JobProperties):

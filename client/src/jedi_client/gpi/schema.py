@@ -139,11 +139,14 @@ class Described(_Object):
             _register(cls)
 
     def __init__(self, *args: Any, **values: Any) -> None:
+        self._build(args, values, [])
+
+    def _build(self, args: Sequence[Any], values: Mapping[str, Any], problems: Problems) -> None:
+        """Take the values of a constructor. BadInput, also for the mistakes found before."""
         if self._abstract:
             names = ", ".join(sorted(one.__name__ for one in concrete(type(self))))
             rule = "has no objects of its own"
             raise BadInput([Problem(type(self).__name__, None, rule, f"Use one of {names}")])
-        problems: Problems = []
         named = {self._aliases.get(name, name): value for name, value in values.items()}
         given = _bound(type(self), args, named, problems)
         checked = _checked(type(self), given, type(self).__name__, problems)
@@ -183,6 +186,7 @@ class Described(_Object):
     @classmethod
     def accept(cls, value: Any, path: str, problems: Problems) -> Any:
         """The value as an object of this class: a copy of one, its document, or a short form."""
+        before = len(problems)
         if isinstance(value, cls):
             return value.copy()
         if isinstance(value, type) and issubclass(value, cls) and not value._abstract:
@@ -195,7 +199,7 @@ class Described(_Object):
             except BadInput as error:
                 problems.extend(Problem(path, *_tail(p)) for p in error.problems)
                 return None
-        if not isinstance(found, cls | None) or (found is None and not problems):
+        if not isinstance(found, cls | None) or (found is None and len(problems) == before):
             names = ", ".join(sorted(one.__name__ for one in concrete(cls)))
             what = cls._title or cls.__name__
             problems.append(Problem(path, value, f"is no {what}", f"Give one of {names}"))
