@@ -19,6 +19,7 @@ from jedi_client.gpi.files import File, files_of
 from jedi_client.gpi.interfaces import Override, Program, Rule, SandboxFile
 from jedi_client.gpi.local.payload import environment
 from jedi_client.gpi.mergers import OutputMerger, TextMerger
+from jedi_client.gpi.overrides import overridden
 from jedi_client.gpi.schema import Described, from_document, prop, to_document
 from jedi_client.gpi.splitters import (
     ArgSplitter,
@@ -177,6 +178,25 @@ def test_explicit_splitters_give_an_override_for_each_subjob() -> None:
     assert from_document(to_document(job)) == job
 
 
+def test_generic_splitters_take_other_names_of_properties() -> None:
+    """docs/ganga.md: "`exe` and `executable` are one", `env` and `environment` too."""
+    job = Analysis(splitter=GenericSplitter(attribute="application.exe", values=["a", "b"]))
+    assert problems_of(job) == []
+    unit = overridden(job, job.splitter.split(job)[1].values)
+    assert unit.application.program(unit).executable == "b"
+    job.splitter = GenericSplitter(
+        multi_attrs={"application.exe": ["a"], "application.env": [{"S": "1"}]}
+    )
+    assert problems_of(job) == []
+    unit = overridden(job, job.splitter.split(job)[0].values)
+    assert unit.application.program(unit) == Program("a", (), {"S": "1"})
+    assert problems(splitter=GenericSplitter("application.exe", ["a", 2])) == [
+        "application.exe, subjob 1: 2: is not a string. Write '2'."
+    ]
+    [found] = problems(splitter=GenericSplitter("application.exec", ["a", "b"]))
+    assert found.startswith("application.exec: ['a', 'b']: is no property of the Analysis.")
+
+
 def test_splitters_that_do_not_suit_the_job_are_refused() -> None:
     """S: "if the splitter is not compatible with the dataset and application" submit raises; a
     splitter without subjobs counts as such (rows 4 and 5)."""
@@ -187,7 +207,7 @@ def test_splitters_that_do_not_suit_the_job_are_refused() -> None:
     found = problems(splitter=GenericSplitter("application.args", [["x"], "y"]))
     assert found == ["application.args, subjob 1: 'y': is not a list. Write ['y']."]
     found = problems(splitter=GenericSplitter("backend", ["Local", "JEDI"]))
-    assert "is the same in all subjobs" in found[0]
+    assert found[0].startswith("backend: ['Local', 'JEDI']: is the same in all subjobs.")
     wrong = GenericSplitter(attributes={"application.args": [[]], "application.exe": ["a", "b"]})
     assert "has different numbers of values: 1, 2" in problems(splitter=wrong)[0]
     assert "FileSplitter divides input data" in problems(splitter=2)[0]

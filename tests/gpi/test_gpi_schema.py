@@ -343,9 +343,9 @@ def test_overrides_are_checked_and_leave_the_object() -> None:
     assert (unit.rear, unit.brand) == (Wheel(3, ["new"]), "Swift")
     assert bike == Bike("Fine", rear=Wheel(28, ["old"]))
     assert refusal(lambda: overridden(bike, {"rear.nots": [], "front.inches": "x", "a.b": 1})) == [
-        "rear.nots: None: is no property of the Bike. Did you mean rear.notes?",
+        "rear.nots: []: is no property of the Bike. Did you mean rear.notes?",
         "front.inches: 'x': is not an integer. Give an integer.",
-        "a.b: None: is no property of the Bike. See list_defaults.",
+        "a.b: 1: is no property of the Bike. See list_defaults.",
     ]
 
 

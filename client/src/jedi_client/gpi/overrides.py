@@ -27,11 +27,11 @@ def overridden(obj: D, values: Mapping[str, Any]) -> D:
                 here = None
                 break
             here._values[step] = here = _shallow(inner)
-        one = here._properties.get(last) if here is not None else None
+        one = _property(here, last) if here is not None else None
         if one is None:
-            problems.append(unknown(obj, dotted))
+            problems.append(unknown(obj, dotted, value))
         else:
-            here._values[last] = one.checked(value, dotted, problems)
+            here._values[one.name] = one.checked(value, dotted, problems)
     return settled(new, problems)
 
 
@@ -43,14 +43,18 @@ def property_at(obj: Described, dotted: str) -> Property | None:
         here = here._values.get(step)
         if not isinstance(here, Described):
             return None
-    found: Property | None = here._properties.get(last)
-    return found
+    return _property(here, last)
 
 
-def unknown(obj: Described, dotted: str) -> Problem:
+def unknown(obj: Described, dotted: str, value: Any) -> Problem:
     """The mistake that an object has no such property."""
     remedy = did_you_mean(dotted, _names(obj)) or "See list_defaults"
-    return Problem(dotted, None, f"is no property of the {type(obj).__name__}", remedy)
+    return Problem(dotted, value, f"is no property of the {type(obj).__name__}", remedy)
+
+
+def _property(obj: Described, name: str) -> Property | None:
+    """The property of an object by its name, or by another name that people know it by."""
+    return obj._properties.get(obj._aliases.get(name, name))
 
 
 def _names(obj: Described) -> Iterator[str]:

@@ -98,10 +98,10 @@ def _explicit_problems(job: Any, columns: dict[str, Sequence[Any]], place: str) 
     for dotted, values in columns.items():
         one = property_at(job, dotted)
         if one is None:
-            problems.append(unknown(job, dotted))
+            problems.append(unknown(job, dotted, values))
         elif not dotted.startswith(("application", "inputdata")):
             remedy = "Split by a property of application or inputdata"
-            problems.append(Problem(dotted, None, "is the same in all subjobs", remedy))
+            problems.append(Problem(dotted, values, "is the same in all subjobs", remedy))
         else:
             for i, value in enumerate(values):
                 one.checked(value, f"{dotted}, subjob {i}", problems)
