@@ -6,6 +6,7 @@ Source: docs/reference/ganga.md.
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -30,6 +31,8 @@ from jedi_client.gpi.splitters import (
     SizeSplitter,
 )
 
+from jedi.core import names
+
 VERBATIM = ["", " ", "it's", '"', "a\nb", "$HOME", "é 漢", "-x", "*", "\\"]
 
 
@@ -41,6 +44,7 @@ class Analysis(Described):
     inputdata: Annotated[Any, InputData | None] = prop(None, doc="Input")
     inputsandbox: Annotated[Any, list[File]] = prop([], doc="Sandbox", convert=files_of)
     outputsandbox: list[str] = prop([], doc="Outputs")
+    outputdata: list[str] = prop([], doc="Data")
     splitter: Annotated[Any, JobSplitter | None] = prop(None, doc="Splitter")
     merger: Annotated[Any, OutputMerger | None] = prop(None, doc="Merger")
 
@@ -307,7 +311,58 @@ def test_outputs_have_different_names() -> None:
     [found] = problems(
         application=Executable("true"), outputsandbox=["a/x.txt", "b/x.txt", "x.log"]
     )
-    assert found.startswith("outputsandbox: 'b/x.txt': comes back under the same name as a/x.txt")
+    assert found.startswith("outputsandbox[1]: 'b/x.txt': comes back under the same name as a/x")
+
+
+NAMES = [
+    "out.txt", "fit", "_x", "7", "a-b+c=d@e%f,g~h.tar.gz", "x" * 246, ".hidden", "-x", "a b",
+    "é", "a..b", "a:b", "x" * 247, "*.txt", "fit?", "d/x", "/tmp/x", "./x",
+]  # fmt: skip
+
+
+def test_jedi_takes_names_that_its_catalogue_takes() -> None:
+    """The rule of names.lfn, for the name with the 10 characters of the job's number."""
+    allowed = []
+    for name in NAMES:
+        with suppress(ValueError):
+            names.lfn(name + "x" * 10)
+            allowed.append(name)
+    assert allowed == NAMES[:6]
+    assert [one for one in NAMES if not problems(outputsandbox=[one], backend=JEDI)] == allowed
+
+
+def test_names_of_outputs_are_checked_before_a_submission() -> None:
+    """reference/ganga.md: "Before a submission all parts of the job are checked, and all mistakes
+    are reported at once". A 3.2.2.8: x, /y and lfn:/z are kept as x, y and z."""
+    remedy = "Let the program write it into the working directory, and give its plain name."
+    kept = ["x", "d/x", "/tmp/x", "lfn:/z/x", "*.root", "d/**/fit.root", "stdout"]
+    assert [problems(outputsandbox=[one]) for one in kept] == [[]] * 7
+    wrong = ["", ".", "d/", "d/..", "../x", "d/../x", "**.root"]
+    none = "names no file. Give the name of a file, such as out.txt."
+    outside = f"lies outside the working directory. {remedy}"
+    general = [f"outputsandbox[{i}]: {wrong[i]!r}: {none}" for i in range(4)]
+    general += [f"outputsandbox[{i}]: {wrong[i]!r}: {outside}" for i in (4, 5)]
+    stars = "is no pattern: ** stands alone between slashes. Write it as in *.root."
+    general += [f"outputsandbox[6]: '**.root': {stars}"]
+    for backend in (Local, JEDI):
+        assert problems(outputsandbox=wrong, backend=backend) == general
+    assert problems(outputsandbox=["x", "lfn:/z/y"], backend=JEDI) == []
+    assert problems(outputdata=["lfn:/z/y"], backend=JEDI) == []
+    [found] = problems(outputdata=["lfn:/z/y"])
+    assert found.startswith(
+        "outputdata[0]: 'lfn:/z/y': is for JEDI's catalogue, which this backend"
+    )
+    there = f"lies in a directory, and JEDI keeps files of the working directory. {remedy}"
+    catalogue = ("is no name for the catalogue: it has 1 to 246 letters, digits and ._+-=@%,~ and "
+                 "no '..', and starts with a letter, a digit or '_'. Let the program give the file "
+                 "such a name.")  # fmt: skip
+    assert problems(outputsandbox=["d/z", "/tmp/x", "*.txt", "a b"], backend=JEDI) == [
+        f"outputsandbox[0]: 'd/z': {there}",
+        f"outputsandbox[1]: '/tmp/x': {there}",
+        "outputsandbox[2]: '*.txt': is a pattern, and JEDI keeps files by their names. Name each "
+        "file.",
+        f"outputsandbox[3]: 'a b': {catalogue}",
+    ]
 
 
 def test_secrets_stay_in_the_session() -> None:

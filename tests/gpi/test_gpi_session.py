@@ -133,6 +133,22 @@ def test_the_last_changes_of_a_job_come_in_order(home: Path) -> None:
     assert {k for what, value in found if what == "subjobs" for k in list(value)} == {0, 1}  # type: ignore[call-overload]
 
 
+def test_outputs_are_found_by_their_declared_names(home: Path, tmp_path: Path) -> None:
+    """Row 73: `x` is kept as x, `/y` as y, `lfn:/z` as z; so is a file of a directory."""
+    y = tmp_path / "y"
+    made = f"mkdir d; echo x > d/x; echo y > {y}; echo z > z"
+    declared = ["d/x", str(y), "lfn:/c/z"]
+    j = Job(Executable("sh", args=["-c", made]), outputsandbox=declared)
+    j.submit()
+    assert j.wait(WAIT_S) == "completed", j.reason
+    assert sorted(one.name for one in j.outputs()) == ["x", "y", "z"]
+    for name, kept in zip(declared, "xyz", strict=True):
+        assert j.output(name) == j.output(kept) == home / "jobs" / "0" / "output" / kept
+        assert j.output(name).read_text() == f"{kept}\n"
+    with pytest.raises(JobError, match="has no output 'e/x'"):
+        j.output("e/x")
+
+
 def test_merging_now_later_or_never(home: Path) -> None:
     """Row 77: "finished job: merges now; new job: at the end; `merge(None)` disables; result in the
     master's output"."""

@@ -5,11 +5,13 @@ Source: docs/reference/ganga.md#backends.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
 from jedi_client.errors import JediError, Problem
+from jedi_client.gpi.files import WRITE_INSIDE, output_path, plain_name
 from jedi_client.gpi.interfaces import Backend
 from jedi_client.gpi.schema import Described, prop
 from jedi_client.gpi.splitters import InputSplitter, JobSplitter
@@ -38,6 +40,10 @@ class BackendSettings(Described, abstract=True):
     def check(self, job: Any) -> list[Problem]:
         """All reasons why this backend can't run the job."""
         return []
+
+    def output_mistake(self, name: str) -> tuple[str, str] | None:
+        """The rule by which this backend can't keep a declared output, and the remedy."""
+        return None
 
     def where(self) -> dict[str, Any]:
         """The values that choose the service, without empty ones."""
@@ -108,6 +114,11 @@ def _sign(value: float) -> tuple[str, str] | None:
     return None if value >= 0 else ("is negative", "Give 0 or more")
 
 
+_OUTPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+\-=@%,~]*")
+_LONGEST = 246
+"""Characters of an output's name; the catalogue takes 256, of which JEDI's number has 10."""
+
+
 class JEDI(BackendSettings):
     """JEDI: each job is a task. Empty options are left to the service."""
 
@@ -137,3 +148,17 @@ class JEDI(BackendSettings):
         if job.splitter is not None:
             return [Problem("backend.splitter", name, "the job has a splitter, too", "Remove one")]
         return self.splitter.check(job)
+
+    def output_mistake(self, name: str) -> tuple[str, str] | None:
+        """JEDI keeps files of the working directory, by names that its catalogue can have."""
+        plain = plain_name(name)
+        if plain != output_path(name):
+            rule = "lies in a directory, and JEDI keeps files of the working directory"
+            return rule, WRITE_INSIDE
+        if any(sign in plain for sign in "*?["):
+            return "is a pattern, and JEDI keeps files by their names", "Name each file"
+        if _OUTPUT.fullmatch(plain) and ".." not in plain and len(plain) <= _LONGEST:
+            return None
+        rule = (f"is no name for the catalogue: it has 1 to {_LONGEST} letters, digits and "
+                "._+-=@%,~ and no '..', and starts with a letter, a digit or '_'")  # fmt: skip
+        return rule, "Let the program give the file such a name"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from jedi_client.errors import Problem
-from jedi_client.gpi.files import plain_name, sandbox_problems
+from jedi_client.gpi.files import is_local, output_mistake, plain_name, sandbox_problems
 
 
 def problems_of(job: Any) -> list[Problem]:
@@ -22,14 +22,20 @@ def problems_of(job: Any) -> list[Problem]:
 
 
 def _outputs(job: Any) -> list[Problem]:
-    """Outputs have different names without their folders: they come back into one folder."""
+    """The backend can keep all outputs. They have different names without their folders: they come
+    back into one folder."""
+    problems: list[Problem] = []
     first: dict[str, str] = {}
-    return [
-        Problem(path, name, f"comes back under the same name as {other}", "Rename one of them")
-        for path in ("outputsandbox", "outputdata")
-        for name in getattr(job, path, ())
-        if (other := first.setdefault(plain_name(name), name)) != name
-    ]
+    for part in ("outputsandbox", "outputdata"):
+        for i, name in enumerate(getattr(job, part, ())):
+            mistake = output_mistake(name) or job.backend.output_mistake(name)
+            if part == "outputdata" and not is_local(name) and not job.backend.has_catalogue:
+                mistake = "is for JEDI's catalogue, which this backend does not have", "Take JEDI"
+            if not mistake and (other := first.setdefault(plain_name(name), name)) != name:
+                mistake = f"comes back under the same name as {other}", "Rename one of them"
+            if mistake:
+                problems.append(Problem(f"{part}[{i}]", name, *mistake))
+    return problems
 
 
 def _pair(job: Any) -> list[Problem]:

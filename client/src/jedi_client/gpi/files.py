@@ -21,6 +21,9 @@ CATALOGUE = "lfn:"
 SHARED = "shared://"
 """Beginning of the names of shared copies."""
 
+WRITE_INSIDE = "Let the program write it into the working directory, and give its plain name"
+"""The remedy for outputs that lie elsewhere."""
+
 
 def _inside(name: str) -> tuple[str, str] | None:
     """A name in the working directory: relative, and not above it."""
@@ -101,6 +104,24 @@ def is_local(name: str) -> bool:
 def plain_name(name: str) -> str:
     """The last part of a path, also of one of the catalogue: x for `/a/x`, `lfn:/a/x` and x."""
     return PurePosixPath(name.removeprefix(CATALOGUE).removeprefix(SHARED)).name
+
+
+def output_path(name: str) -> str:
+    """The path of a declared output, as the program writes it: x for `lfn:/a/x`, which is x of the
+    working directory."""
+    return plain_name(name) if name.startswith(CATALOGUE) else name
+
+
+def output_mistake(name: str) -> tuple[str, str] | None:
+    """The rule that the name of an output breaks on any backend, and the remedy."""
+    path = PurePosixPath(output_path(name))
+    if path.name in ("", "..") or name.endswith("/"):
+        return "names no file", "Give the name of a file, such as out.txt"
+    if ".." in path.parts and not path.is_absolute():
+        return "lies outside the working directory", WRITE_INSIDE
+    if any("**" in part and part != "**" for part in path.parts):
+        return "is no pattern: ** stands alone between slashes", "Write it as in *.root"
+    return None
 
 
 def local_path(name: str) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jedi_client.errors import BadInput, Problem
+from jedi_client.gpi.files import plain_name
 from jedi_client.gpi.interfaces import Attempt, Backend, InputCutter, OutputFile
 from jedi_client.gpi.mergers import MergeFailed, OutputMerger, merge_outputs
 from jedi_client.gpi.report import JobError
@@ -82,7 +83,9 @@ def outputs(job: Job, k: int | None) -> Sequence[OutputFile]:
 
 
 def output(job: Job, k: int | None, name: str) -> Path:
-    """The path of an output file on this machine. JobError if there is none."""
+    """The path of an output file on this machine, by its declared name or the one under which it is
+    kept. JobError if there is none."""
+    name = plain_name(name) if name in (*job.outputsandbox, *job.outputdata) else name
     job._registry.session.monitor.look()
     if k is None and job.split:
         return _merged_file(job, name)

@@ -14,7 +14,7 @@ from jedi_client.errors import BadInput, JediError, Problem, Unreachable
 from jedi_client.gpi.checks import problems_of
 from jedi_client.gpi.connections import key_of
 from jedi_client.gpi.contents import Contents
-from jedi_client.gpi.files import SHARED, shared_name
+from jedi_client.gpi.files import SHARED, output_path, shared_name
 from jedi_client.gpi.interfaces import (
     Accepted,
     Backend,
@@ -249,7 +249,7 @@ def _submission(job: Job, record: Record, made: Plan, keep_going: bool) -> Submi
         program=made.program,
         sandbox=made.sandbox,
         inputs=made.inputs,
-        outputs=[*job.outputsandbox, *job.outputdata],
+        outputs=[*dict.fromkeys(map(output_path, (*job.outputsandbox, *job.outputdata)))],
         units=made.units,
         rule=made.rule,
         keep_going=keep_going,
