@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 from jedi_client.cli import job
-from jedi_client.cli.common import console
+from jedi_client.cli.common import cell, console
 from jedi_client.cli.job_log import news
 from jedi_client.cli.task_common import job_ids
 from jedi_client.terminal import harmless
@@ -202,6 +203,7 @@ def test_inputs_of_a_cancelled_job_are_tried_again(world: World, run: Run) -> No
     _, again = command_jobs(world, task, "activated")
     shown = run("show", one, "--json").value
     assert shown["latest"] == [again]
+    assert re.search(rf"latest attempts +{again}\n", run("show", one).out)
     assert run("show", again, "--json").value["job"]["origin_panda_id"] == one
     assert run("cancel", one).code == 1  # what is meant for an attempt never meets the next one
     assert command_jobs(world, task, "activated") == [other, again]
@@ -335,6 +337,8 @@ def test_jobs_of_all_tasks_are_listed(run: Run, made: Made, engine: Engine) -> N
                 tx.execute(text(f"UPDATE {table} SET username = :owner WHERE jeditaskid = :task"),
                            {"owner": owner, "task": task})  # fmt: skip
         move_jobs(tx, [JobMove(made.jobs[0], "sent", "test", "test")], "test", ["activated"])
+        tx.execute(text("UPDATE jedi_jobs SET starttime = creationtime + interval '3 s' "
+                        "WHERE pandaid = :job"), {"job": made.jobs[0]})  # fmt: skip
     mine = [*other.jobs, *reversed(made.jobs)]
     assert [one["panda_id"] for one in run("list", "--json").value] == mine
     assert [one["panda_id"] for one in run("list", "--status", "sent", "--json").value] == [
@@ -343,6 +347,11 @@ def test_jobs_of_all_tasks_are_listed(run: Run, made: Made, engine: Engine) -> N
     assert len(run("list", "--limit", 2).out.splitlines()) == 1 + 2 + 1
     assert [one["panda_id"] for one in run("list", "--user", "ann", "--json").value] == strange.jobs
     assert run("list", "--status", "sendt").code == 2
+    [sent] = run("list", "--status", "sent", "--json").value
+    created, began = (datetime.fromisoformat(sent[one]) for one in ("creation_time", "start_time"))
+    header, row = run("list", "--status", "sent").out.splitlines()[:2]
+    shown = row[header.index("created") : header.index("wall s")].strip()
+    assert re.split("  +", shown) == [cell(created), cell(began)]
 
 
 def test_what_it_prints_is_followed(

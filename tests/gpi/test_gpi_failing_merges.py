@@ -82,3 +82,15 @@ def test_a_new_job_has_no_output(runner: BenchRunner, tmp_path: Path) -> None:
     j = Job(splitter=ArgSplitter([["a"]]), outputsandbox=["out.txt"])
     with pytest.raises(JobError, match="Job 0 is new: no backend has it"):
         j.output("out.txt")
+
+
+def test_a_new_job_names_no_subjob_for_its_log(runner: BenchRunner) -> None:
+    """The remedy is possible now: a new job has no subjobs yet."""
+    j = Job(backend=Bench(), splitter=ArgSplitter([["a"]]))
+    for ask in (j.log, j.peek, lambda: j.attempts):
+        with pytest.raises(JobError, match=r"Job 0 is new: no backend has it\. Submit it\."):
+            ask()
+    j.submit()
+    for ask in (j.log, j.peek, lambda: j.attempts):
+        with pytest.raises(JobError, match=r"has subjobs: each has its own \w+: j.subjobs\(0\)"):
+            ask()

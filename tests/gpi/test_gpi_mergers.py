@@ -106,6 +106,7 @@ def test_a_program_of_the_user_merges(tmp_path: Path) -> None:
     ("program", "said"),
     [
         ("import sys; sys.exit('no such bin')", "exit code 1: no such bin"),
+        ("import sys; sys.exit(3)", "exit code 3 and printed nothing$"),
         ("pass", "CustomMerger wrote no out"),
         ("import sys; open(sys.argv[1], 'w').write('half'); 1 / 0", "ZeroDivisionError"),
     ],

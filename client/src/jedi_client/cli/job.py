@@ -56,7 +56,7 @@ def _first(server: Server = None, profile: ProfileName = None, version: Version 
 
 @app.command("show")
 def show_job(job: Job, as_json: Json = False) -> None:
-    """Show a job: status and PGI state, history, and later attempts.
+    """Show a job: status and PGI state, history, and the latest attempts.
 
     Example: `jedi-job show 17`
     """
@@ -72,7 +72,7 @@ def _show(found: JobDetails) -> None:
         "job": job.panda_id,
         "attempt": job.attempt_nr,
         "first attempt": job.origin_panda_id if job.attempt_nr > 1 else None,
-        "later attempts": [one for one in found.latest if one != job.panda_id] or None,
+        "latest attempts": [one for one in found.latest if one != job.panda_id] or None,
         "kind": job.kind,
         "job set": job.jobset_id,
         "task": job.jedi_task_id,
@@ -142,17 +142,19 @@ def list_jobs(
         "attempt",
         "status",
         "site",
-        "since",
+        "created",
+        "started",
         "wall s",
         "exit",
         "error",
     ]
     rows = [
         [j.panda_id, j.jedi_task_id, j.task_name, j.kind, j.attempt_nr, j.status, j.site,
-         j.start_time or j.creation_time, j.wall_s, j.exit_code, j.error_code]
+         j.creation_time, j.start_time, j.wall_s, j.exit_code, j.error_code]
         for j in found
     ]  # fmt: skip
-    spare, short = ("attempt", "wall s", "exit", "kind", "since", "site"), ("name", "error")
+    spare = ("attempt", "wall s", "exit", "started", "kind", "created", "site")
+    short = ("name", "error")
     show(found, as_json, lambda: table(headers, rows, spare=spare, short=short))
 
 

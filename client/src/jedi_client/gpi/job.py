@@ -385,11 +385,11 @@ class Job(JobView, JobProperties):
     @property
     def attempts(self) -> Sequence[results.JobAttempt]:
         """The attempts of a job without splitter, the latest last."""
-        return results.attempts(self, self._only("attempts"))
+        return results.attempts(self, results.only_unit(self, "attempts"))
 
     def log(self, name: str = "stdout", attempt: int | None = None) -> str:
         """The log of a job without splitter, also while it runs: stdout or stderr."""
-        return results.log(self, self._only("log"), name, attempt)
+        return results.log(self, results.only_unit(self, "log"), name, attempt)
 
     def peek(self, name: str = "stdout", lines: int = 20, attempt: int | None = None) -> str:
         """The last lines of the log of a job without splitter."""
@@ -403,14 +403,6 @@ class Job(JobView, JobProperties):
         """The path of an output file on this machine, which is brought here by the first call. Of
         a job with splitter, this is the merged file. JobError."""
         return results.output(self, None, name)
-
-    def _only(self, what: str) -> int:
-        """The number of the only unit. JobError for a job with subjobs."""
-        if self.split:
-            raise JobError(
-                f"Job {self.id} has subjobs: each has its own {what}: j.subjobs(0).{what}"
-            )
-        return 0
 
     def _home(self) -> Registry[Any]:
         from jedi_client.gpi.session import SESSION

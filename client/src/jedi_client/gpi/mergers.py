@@ -177,7 +177,8 @@ class CustomMerger(OutputMerger):
             raise MergeFailed(f"{self.program} can't be run: {error}. Correct it") from error
         if run.returncode:
             said = (run.stderr or run.stdout).decode(errors="replace").strip()[-1000:]
-            raise MergeFailed(f"{self.program} ended with exit code {run.returncode}: {said}")
+            why = f": {said}" if said else " and printed nothing"
+            raise MergeFailed(f"{self.program} ended with exit code {run.returncode}{why}")
 
     def _command(self) -> list[str]:
         if self.program.endswith(".py"):

@@ -42,6 +42,14 @@ class JobAttempt:
         return repr(self._attempt)
 
 
+def only_unit(job: Job, what: str) -> int:
+    """The number of a job's only unit. JobError: it has subjobs, or no backend has it."""
+    _place(job)
+    if job.split:
+        raise JobError(f"Job {job.id} has subjobs: each has its own {what}: j.subjobs(0).{what}")
+    return 0
+
+
 def attempts(job: Job, k: int) -> Sequence[JobAttempt]:
     """The attempts of a unit, the latest last."""
     backend, id = _place(job)
