@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jedi_client.sandbox import Sandbox, bundle
+from jedi_client.sandbox import NOT_HERE, Sandbox, bundle
 
 from jedi.core.errors import Problem
 
@@ -30,5 +30,5 @@ def packed(
         return bundle(paths, files, max_mb)
     if paths and files.sandbox is None:
         remedy = "Upload their sandbox first, and name its sha256"
-        return None, [Problem("sandbox", [*paths], "its files are not here", remedy)]
+        return None, [Problem("sandbox", [*paths], NOT_HERE, remedy)]
     return files.sandbox if paths else None, []

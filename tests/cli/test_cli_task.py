@@ -124,6 +124,52 @@ def test_all_mistakes_are_told_and_nothing_is_stored(run: Run, tmp_path: Path) -
     assert run("list", "--json").value == []
 
 
+WITH_FILES = """
+taskName: one
+noInput: true
+nFiles: 1
+parentTaskName: nope
+sandbox: [nothere.txt, here.txt, neither.txt]
+jobParameters:
+  - {type: template, param_type: output, value: "> o.${SN}", dataset: "user.me:one"}
+"""
+
+
+def problem_rows(answer: Any) -> list[tuple[str, object]]:
+    problems = json.loads(answer.err)["facts"]["problems"]
+    return [(one["path"], one["value"]) for one in problems]
+
+
+def test_missing_local_files_hide_no_other_mistakes(run: Run, tmp_path: Path) -> None:
+    """README: "It reports all mistakes at once"."""
+    file, other, jdl = (tmp_path / name for name in ("one.yaml", "two.yaml", "three.jdl"))
+    (tmp_path / "here.txt").write_text("here")
+    file.write_text(WITH_FILES)
+    other.write_text(WITH_FILES.replace("[nothere.txt, here.txt, neither.txt]", "[here.txt]"))
+    jdl.write_text('Executable = "here.txt";\nInputSandbox = { "no.txt", "here.txt" };\n'
+                   'InputData = "user.me:none";\n')  # fmt: skip
+    parent = ("parentTaskName", "nope")
+    lost = [("sandbox[0]", "nothere.txt"), ("sandbox[2]", "neither.txt")]
+    for words in (["submit"], ["submit", "--validate"], ["plan"]):
+        answer = run(*words, file, "--json")
+        assert (answer.code, problem_rows(answer)) == (2, [parent, *lost])
+    assert problem_rows(run("submit", file, other, "--json")) == [
+        (f"{file}: {path}", value) for path, value in (parent, *lost)
+    ] + [(f"{other}: {parent[0]}", parent[1])]
+    assert problem_rows(run("submit", jdl, "--json")) == [
+        ("line 2, column 1: InputSandbox[0]", "no.txt"),
+        ("line 3, column 1: InputData", "user.me:none"),
+    ]  # fmt: skip
+    answer = run(
+        "exec", "--file", "no.sh", "--input", "user.me:none", "--json", "--", "sh", "no.sh"
+    )
+    paths = [path for path, _ in problem_rows(answer)]
+    assert len(paths) == 2 and "sandbox[0]" in paths
+    file.write_text(WITH_FILES.replace("parentTaskName: nope\n", ""))
+    assert problem_rows(run("submit", file, "--json")) == lost
+    assert run("list", "--json").value == []
+
+
 def test_a_task_comes_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     two = {"taskName": "two", "noInput": True, "nFiles": 1, "transPath": "true",
            "jobParameters": []}  # fmt: skip

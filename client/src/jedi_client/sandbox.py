@@ -21,6 +21,8 @@ from pathlib import Path, PurePosixPath
 
 from jedi_client.errors import BadInput, Problem
 
+NOT_HERE = "its files are not here"
+"""The rule against a task whose sandbox was not uploaded."""
 MAX_MEMBERS = 10_000
 _FRAMES = 1_024 * MAX_MEMBERS + 10_240
 """Bytes of a tar beside the contents of its members: headers, and blocks filled up."""

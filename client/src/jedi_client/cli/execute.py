@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from jedi_client.cli.common import DryRun, Json, service, show
-from jedi_client.cli.upload import upload
+from jedi_client.cli.upload import all_mistakes, upload
+from jedi_client.errors import BadInput
 
 
 def execute(
@@ -40,9 +42,14 @@ def execute(
     Example: `jedi-task exec --input user.me:texts -- wc -w`
     """
     with service() as jedi:
-        sandbox = upload(jedi, files, Path.cwd()) if files else None
-        done = jedi.task_exec(command=command, dataset=dataset, files_per_job=per_job, name=name,
-                              files=files, sandbox=sandbox, dry_run=dry_run)  # fmt: skip
+        ask = partial(jedi.task_exec, command=command, dataset=dataset, files_per_job=per_job,
+                      name=name, files=files)  # fmt: skip
+        try:
+            sandbox = upload(jedi, files, Path.cwd()) if files else None
+        except BadInput as error:
+            bad = [(files or [], error.problems)]
+            raise BadInput(all_mistakes(bad, lambda: ask(dry_run=True))) from None
+        done = ask(sandbox=sandbox, dry_run=dry_run)
     if dry_run:
         show({"valid": True}, as_json, lambda: typer.echo("The task can be submitted."),
              dry_run=True)  # fmt: skip

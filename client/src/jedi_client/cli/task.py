@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
@@ -131,8 +132,10 @@ def submit(
     written = [{"name": str(file), "text": text, "format": _format(file, text)}
                for file, text in texts.items()]  # fmt: skip
     with service() as jedi:
-        sandboxes = upload_all(jedi, written, [file.parent for file in texts])
-        done = jedi.task_submit(texts=written, sandboxes=sandboxes, key=key, dry_run=validate)
+        ask = partial(jedi.task_submit, texts=written, key=key)
+        sandboxes = upload_all(jedi, written, [file.parent for file in texts],
+                               lambda known: ask(sandboxes=known, dry_run=True))  # fmt: skip
+        done = ask(sandboxes=sandboxes, dry_run=validate)
     warnings = [*dict.fromkeys(warning for one in done for warning in one.warnings)]
     for warning in warnings:
         typer.echo(f"Warning: {warning}", err=True)

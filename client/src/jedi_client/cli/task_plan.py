@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,11 +40,12 @@ def plan(
     """
     text = {"name": str(file), "text": read_file(file), "format": task_format(file)}
     with service() as jedi:
-        [sandbox, *_] = [None] if snapshot else upload_all(jedi, [text], [file.parent]) or [None]
-        found = jedi.task_plan(
-            text=text, sandbox=sandbox, seed=seed, knobs=knobs, sites=sites,
-            snapshot=read_file(snapshot) if snapshot else None,
-        )  # fmt: skip
+        ask = partial(jedi.task_plan, text=text, seed=seed, knobs=knobs, sites=sites)
+        if snapshot:
+            found = ask(snapshot=read_file(snapshot))
+        else:
+            known = upload_all(jedi, [text], [file.parent], lambda _: ask())
+            found = ask(sandbox=known[0] if known else None)
     for warning in found.plan.warnings:
         typer.echo(f"Warning: {warning}", err=True)
     show(found, as_json, lambda: _tell(found))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST_MB = 512
 """The service may keep less (knob sandbox.max_mb)."""
+Unpacked = tuple[Sequence[str], Sequence[Problem]]
+"""The local files of a task, and the reasons why they can't be packed."""
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jdl": "jdl"}
 
 
@@ -38,14 +41,46 @@ def upload(jedi: Client, files: Sequence[str], base: Path) -> str:
 
 
 def upload_all(
-    jedi: Client, texts: Sequence[dict[str, Any]], bases: Sequence[Path]
+    jedi: Client,
+    texts: Sequence[dict[str, Any]],
+    bases: Sequence[Path],
+    check: Callable[[list[str | None]], object],
 ) -> list[str | None] | None:
     """The sandboxes of the tasks in texts, in their order; `bases`: the directory of each text.
-    None: no task names local files."""
+    None: no task names local files. If some can't be packed, `check` asks the service about the
+    tasks with the other sandboxes, and BadInput names all mistakes."""
     if not any("sandbox" in text["text"].lower() for text in texts):
         return None
     found: list[str | None] = []
+    bad: list[Unpacked] = []
     for text, base in zip(texts, bases, strict=True):
-        [*needed] = jedi.task_needs(texts=[text])
-        found += [upload(jedi, paths, base) if paths else None for paths in needed]
+        for paths in jedi.task_needs(texts=[text]):
+            try:
+                found.append(upload(jedi, paths, base) if paths else None)
+            except BadInput as error:
+                found.append(None)
+                bad.append((paths, error.problems))
+    if bad:
+        raise BadInput(all_mistakes(bad, lambda: check(found)))
     return found
+
+
+def all_mistakes(bad: Sequence[Unpacked], check: Callable[[], object]) -> Sequence[Problem]:
+    """The mistakes that `check` finds, and those in local files of tasks: they stand where the
+    service misses the files."""
+    from jedi_client.sandbox import NOT_HERE
+
+    left, found = list(bad), list[Problem]()
+    try:
+        check()
+    except BadInput as error:
+        for missed in error.problems:
+            paths = missed.value if missed.rule == NOT_HERE else None
+            one = next((one for one in left if one[0] == paths), None)
+            if one is None:
+                found.append(missed)
+                continue
+            left.remove(one)
+            found += [replace(problem, path=problem.path.replace("sandbox", missed.path, 1))
+                      for problem in one[1]]  # fmt: skip
+    return [*found, *(problem for _, problems in left for problem in problems)]
