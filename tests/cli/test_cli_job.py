@@ -231,10 +231,25 @@ def test_how_failures_are_told(run: Run, made: Made, engine: Engine, world: Worl
     ]
 
 
+def test_a_job_without_outputs_says_why(run: Run, made: Made, engine: Engine) -> None:
+    """Exit code 1 has its reason; programs get it beside an empty list."""
+    waits, cancelled, _ = made.jobs
+    assert run("cancel", cancelled).code == 0
+    for job_id, sentence in (
+        (waits, f"Job {waits} is activated: its outputs are not stored yet.\n"),
+        (cancelled, f"Job {cancelled} is cancelled: JEDI keeps outputs of finished jobs.\n"),
+    ):
+        answer = run("output", job_id)
+        assert (answer.code, answer.out) == (1, sentence)
+        answer = run("output", job_id, "--json")
+        assert (answer.code, answer.out, answer.err) == (1, "[]\n", sentence)
+
+
 def test_what_no_number_can_be_is_wrong_use(run: Run) -> None:
     for words in (("show", 2**63), ("cancel", 1, 2**70), ("purge", 1, "--after", "1e300"),
                   ("purge", 1, "--after", "inf"), ("purge", 1, "--after", "nan")):  # fmt: skip
         assert run(*words).code == 2
+    assert f"is no integer from 1 to {2**63 - 1}" in run("show", 2**63).err
 
 
 def test_only_owners_and_operators(made: Made, engine: Engine) -> None:

@@ -212,6 +212,36 @@ def test_wrong_use_is_told_apart(run: Run) -> None:
     assert "Did you mean running?" in run("list", "--status", "runing").err
 
 
+@pytest.mark.parametrize(
+    ("words", "row"),
+    [
+        (("kill", "abc"), ("ID", "abc", "is no integer of 1 or more", "Write one, such as 1")),
+        (("show", "it's"), ("ID", "it's", "is no integer of 1 or more", "Write one, such as 1")),
+        (("show", 0), ("ID", 0, "is no integer of 1 or more", "Write one, such as 1")),
+        (("set", 12, "priority", "abc"), ("VALUE", "abc", "is no integer", "Write one, such as 1")),
+        (("set", 12, "foo", 3), ("ATTRIBUTE", "foo", "is not among the choices",
+                                 "Choices: priority")),
+        (("list", "--limit", "x"), ("--limit", "x", "is no integer of 1 or more",
+                                    "Write one, such as 1")),
+        (("clean", 1, "--after", "1e9"), ("--after", 1e9, "is no number from 0 to 36500",
+                                          "Write one, such as 1")),
+        (("token", "create", "--days", "x"), ("--days", "x", "is no number",
+                                              "Write one, such as 1")),
+    ],
+)  # fmt: skip
+def test_wrong_numbers_and_choices_are_mistakes_like_others(
+    run: Run, words: Sequence[object], row: Sequence[object]
+) -> None:
+    """Field, value, rule and remedy, for people and for programs."""
+    answer = run(*words, "--json")
+    [found] = json.loads(answer.err)["facts"]["problems"]
+    assert (answer.code, found) == (
+        2, dict(zip(("path", "value", "rule", "remedy"), row, strict=True)))  # fmt: skip
+    shown = run(*words).err.splitlines()
+    assert shown[0].split() == ["where", "value", "rule", "remedy"]
+    assert shown[1].startswith(str(row[0])) and str(row[3]) in " ".join(shown)
+
+
 def test_an_unreachable_service_is_exit_code_3(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -273,7 +273,8 @@ def test_by_hand(
     assert (code, "Files that would be removed now: 2." in out) == (0, True)
     assert run(job_cli, "purge", first, "--comment", "got it")[0] == 0
     assert dog(world) == Counts(purged=1, files=1)
-    assert run(job_cli, "output", first)[0] == 1
+    code, out = run(job_cli, "output", first)
+    assert (code, out.startswith(f"The outputs of job {first} were removed at 2")) == (1, True)
     assert "Purged" in run(job_cli, "show", first)[1]
     assert run(task_cli, "get", done, tmp_path / "left")[1].endswith("that were removed: 1.\n")
     assert len([*(tmp_path / "left").iterdir()]) == 1

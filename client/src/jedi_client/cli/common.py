@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from jedi_client.cli import layout
+from jedi_client.cli.arguments import Commands
 from jedi_client.errors import BadInput, JediError, Problem, Unreachable
 from jedi_client.profiles import chosen
 from jedi_client.terminal import harmless
@@ -74,6 +75,7 @@ def cleaning_up() -> Iterator[None]:
 def application(about: str) -> typer.Typer:
     """A command, or a group of commands, with JEDI's options of help."""
     return typer.Typer(
+        cls=Commands,
         help=about,
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -16,6 +16,7 @@ from jedi_client.cli.common import (
     Server,
     Version,
     application,
+    cell,
     console,
     run,
     service,
@@ -269,10 +270,31 @@ def output(
     with service() as jedi:
         found = jedi.job_outputs(job)
         fetch(jedi, plan_copies(found, f"jobs/{job}/outputs", to) if to else [])
+        none = None if found else _no_outputs(jedi.job_show(job))
     rows = [[file.lfn, file.dataset, file.size, file.adler32] for file in found]
-    show(found, as_json, lambda: table(["file", "dataset", "bytes", "adler32"], rows))
-    if not found:
+    show(found, as_json, lambda: (
+        typer.echo(none) if none else table(["file", "dataset", "bytes", "adler32"], rows)
+    ))  # fmt: skip
+    if none:
+        if as_json:
+            typer.echo(none, err=True)
         raise typer.Exit(NO)
+
+
+def _no_outputs(found: JobDetails) -> str:
+    """The sentence why a job has no outputs now."""
+    job = found.job
+    if job.purged_at:
+        return f"The outputs of job {job.panda_id} were removed at {cell(job.purged_at)}."
+    if job.status in JOB_LIVE:
+        return f"Job {job.panda_id} is {job.status}: its outputs are not stored yet."
+    if job.status != "finished":
+        later = [one for one in found.latest if one != job.panda_id]
+        where = f" Its latest attempts: {', '.join(map(str, later))}." if later else ""
+        return f"Job {job.panda_id} is {job.status}: JEDI keeps outputs of finished jobs.{where}"
+    if any(file.type.endswith("output") for file in found.files):
+        return f"Job {job.panda_id} is finished: JEDI keeps none of its outputs any more."
+    return f"Job {job.panda_id} is finished: its task declares no outputs for it."
 
 
 @app.command()

@@ -232,7 +232,7 @@ def reassign(
 def change(
     task: TaskArgument,
     key: Annotated[
-        ChangeableAttribute, typer.Argument(metavar="priority", help="The attribute to change.")
+        ChangeableAttribute, typer.Argument(metavar="ATTRIBUTE", help="The attribute to change.")
     ],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="The new value.")],
     dry_run: DryRun = False,
