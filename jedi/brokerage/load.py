@@ -11,7 +11,7 @@ from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.sites.snapshot import Snapshot
 
-_RUNNING = frozenset({"running", "holding"})
+_RUNNING = frozenset({"running"})
 _STARTING = frozenset({"sent", "starting"})
 _DEFINED = frozenset(states.JOB_QUEUED) - {"activated", "assigned"}
 _TRANSFERRING = frozenset({"transferring"})

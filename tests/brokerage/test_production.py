@@ -395,6 +395,22 @@ def test_caps_are_two_tests_and_the_best_three_go_on() -> None:
     assert codes(world("S", jobs={"activated": [20], "running": [10]}), need()) == []
 
 
+def test_jobs_whose_results_are_being_added_do_not_run() -> None:
+    """ "Skip site if activated + starting > 2 x running": 10 running and 10 holding jobs permit 20
+    waiting ones, and weigh as 10."""
+    over = world("S", jobs={"running": [10], "holding": [10], "activated": [40]})
+    assert codes(over, need()) == ["queue_cap", "waiting_cap"]
+    assert weights.queue_factor(over, need(), CLASSIC)[0] == pytest.approx(11 / 50)
+    sending = world("S", jobs={"running": [1000], "holding": [1], "transferring": [2001]})
+    assert codes(sending, need()) == ["much_transferring"]
+    short = Knobs({"core.work_shortage": 1})
+    at = world("S", pledged_cores=[10], jobs={"running": [10], "holding": [1]})
+    assert codes(at, need(), short) == []
+    few = world("S", workers=[20], jobs={"running": [5], "holding": [30], "activated": [41]})
+    assert codes(few, need()) == ["queue_cap", "waiting_cap"]
+    assert codes(few, need(), Knobs({"broker.cap_ratio": 2.05})) == []
+
+
 def test_today_twenty_jobs_may_always_wait_and_urgent_ones_are_spared() -> None:
     at = world("S", jobs={"activated": [20]})
     asked = need(resource_type="SCORE")
