@@ -10,7 +10,7 @@ import numpy as np
 from jedi.brokerage.capability import CAPABLE
 from jedi.brokerage.choice import SiteChoice, nothing
 from jedi.brokerage.filters import Filter, wanted
-from jedi.brokerage.filters.disk import ENDPOINT
+from jedi.brokerage.filters.disk import ENDPOINT, space_strict
 from jedi.brokerage.lottery import Lottery, candidates
 from jedi.brokerage.nucleus import ACTIVE, NucleusBroker, nuclei
 from jedi.brokerage.requirements import Requirements
@@ -77,10 +77,11 @@ ROOM = Filter(
     observed=_room_gb,
     keep=np.greater_equal,
     limit=lambda _sites, _need, knobs: knobs.taskbroker.room_tb * 1024,
-    say="{observed:.0f} GB are free when its tasks are done, {limit:.0f} GB must be",
+    say="{observed:.0f} GB are free when its tasks are done, the limit is {limit:.0f} GB",
     remedy="Make room at its endpoint, or lower taskbroker.room_tb.",
     unit="GB",
     lasting=False,
+    strict=space_strict,
 )
 NEAR_SIZE = Filter(
     code="input_elsewhere",

@@ -92,4 +92,6 @@ def judge(
             observed[row] = one.observed(sites, need, knobs)
             limits[row] = one.limit(sites, need, knobs)
             kept[row] = one.keep(observed[row], limits[row])
+            if one.strict(knobs):
+                kept[row] &= observed[row] != limits[row]
     return FilterResults(tuple(filters), sites.sites, kept, observed, limits)

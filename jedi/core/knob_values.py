@@ -120,6 +120,7 @@ class BrokerKnobs:
     pledged_from: int
     site_io_limits: int
     skip_test_names: int
+    space_strict: int
     spare_work_mb: float
     t1_io_from: float
     t1_io_weight: float

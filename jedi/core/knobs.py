@@ -138,6 +138,8 @@ _DECLARED = [
           "less than 1 keeps borderline jobs out of slots for large ones", 0.9, least=0.0,
           most=1.0),
     _knob("broker.min_free_gb", "GB", 200.0, "usable space that an output endpoint must have"),
+    _knob("broker.space_strict", "0/1", 1, "1: space must exceed broker.min_free_gb and "
+          "taskbroker.room_tb; 0: it may equal them", 0, least=0, most=1),
     _knob("broker.pilot_fresh_s", "s", 10_800.0, "age of the last pilot contact after which a site "
           "counts as having no pilots"),
     _knob("core.work_shortage", "0/1", 0, "1: work is short, and sites give no more than their "

@@ -56,7 +56,7 @@ MULTI = {"core_count": 8, "ram_count": 2000, "ram_unit": "MBPerCore", "base_ram_
         ("max_time_s", 14_489, 14_488, "little_time"),
         ("min_time_s", 14_488, 14_489, "much_time"),
         ("max_wdir_mb", 200, 199, "little_scratch"),
-        ("usable_gb", 200, 199, "little_storage"),
+        ("usable_gb", 200.01, 200, "little_storage"),
         ("pilot_age_s", 10_800, 10_801, "no_pilots"),
         ("pilot_age_s", 0, None, "no_pilots"),
         ("status", "online", "offline", "status_offline"),

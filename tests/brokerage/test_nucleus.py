@@ -31,7 +31,7 @@ FREE_TO_MOVE = Knobs({"taskbroker.local_gives_way": 1})
     [
         ({"state": ["ACTIVE"]}, {"state": ["DOWN"]}, "nucleus_inactive"),
         ({"queued_in": [1999]}, {"queued_in": [2000]}, "nucleus_backlog"),
-        ({"free_gb": [5120]}, {"free_gb": [5119]}, "little_room"),
+        ({"free_gb": [5120.01]}, {"free_gb": [5120]}, "little_room"),
         ({"free_gb": [None]}, {"free_gb": [0]}, "little_room"),
         ({"full_chain": [""]}, {"full_chain": ["only"]}, "full_chain_only"),
         ({"max_rss_mb": [2000]}, {"max_rss_mb": [1999]}, "little_memory"),
@@ -41,6 +41,11 @@ def test_each_criterion_at_its_border(good: dict[str, Any], bad: dict[str, Any],
     asked = need(columns={"ram_count": 2000, "ram_unit": "MB"})
     assert names(choose(world("S", **good), asked)) == ["S"]
     assert codes_of(choose(world("S", **bad), asked)) == [code]
+
+
+def test_today_a_nucleus_may_have_just_100_tb() -> None:
+    assert names(choose(world("S", free_gb=[102_400]), need(), CURRENT)) == ["S"]
+    assert codes_of(choose(world("S", free_gb=[102_399]), need(), CURRENT)) == ["little_room"]
 
 
 def test_only_nuclei_and_a_full_chain_needs_its_own() -> None:

@@ -196,7 +196,7 @@ URGENT = {"priority": 901}
         ({"max_wdir_mb": [2660]}, {"max_wdir_mb": [2659]}, {}, "little_scratch"),
         ({"always_direct": [1]}, {"direct_lan": [0]}, {"lan_input": "only"}, "no_direct_input"),
         ({"endpoint": ["D"]}, {"endpoint": [""]}, {}, "no_endpoint"),
-        ({"usable_gb": [200]}, {"usable_gb": [199]}, {}, "little_storage"),
+        ({"usable_gb": [200.01]}, {"usable_gb": [200]}, {}, "little_storage"),
         ({"writes_lan": [1]}, {"writes_lan": [0]}, {}, "output_unwritable"),
         ({"reads_lan": [1]}, {"reads_lan": [0]}, {"data": data(1, 10)}, "input_unreadable"),
         ({"gets_wan": [1]}, {"gets_wan": [0]}, {"data": data(9, 90)}, "input_unwelcome"),
@@ -233,6 +233,11 @@ def test_each_filter_at_its_border(
     if good:
         assert codes(world("S", **good), need(**asked), LIMITED) == []
     assert codes(world("S", **bad), need(**asked), LIMITED) == [code]
+
+
+def test_today_an_endpoint_may_have_just_200_gb() -> None:
+    assert codes(world("S", usable_gb=[200]), need(), CURRENT) == []
+    assert codes(world("S", usable_gb=[199]), need(), CURRENT) == ["little_storage"]
 
 
 def test_names_that_say_test() -> None:

@@ -17,11 +17,17 @@ Compare = Callable[[Numbers, Numbers], Bools]
 
 
 When = Callable[[Requirements, Knobs], bool]
+Strict = Callable[[Knobs], bool]
 
 
 def always(_need: Requirements, _knobs: Knobs) -> bool:
     """The criterion holds for every task."""
     return True
+
+
+def _at_limit_passes(_knobs: Knobs) -> bool:
+    """Leave it to `keep` whether a site at the limit passes."""
+    return False
 
 
 def not_asked(need: Requirements, _knobs: Knobs) -> bool:
@@ -31,9 +37,10 @@ def not_asked(need: Requirements, _knobs: Knobs) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Sites pass where `keep(observed, limit)`, all of them where `when` is false. `say` is the
-    sentence about a refused site, with {observed} and {limit}; `remedy` is the advice. A lasting
-    reason needs a person's change, others pass with time."""
+    """Sites pass where `keep(observed, limit)`, all of them where `when` is false; where `strict`,
+    sites exactly at the limit fail. `say` is the sentence about a refused site, with {observed} and
+    {limit}; `remedy` is the advice. A lasting reason needs a person's change, others pass with
+    time."""
 
     code: str
     observed: SiteColumn
@@ -44,6 +51,7 @@ class Filter:
     unit: str = ""
     lasting: bool = True
     when: When = always
+    strict: Strict = _at_limit_passes
 
 
 def wanted(

@@ -65,13 +65,22 @@ ENDPOINT = wanted(
     "no storage endpoint to write to",
     "Give the site a storage endpoint (`jedi site import`).",
 )
+
+
+def space_strict(knobs: Knobs) -> bool:
+    """True if free space must exceed its limit.
+    Source: docs/reference/brokerage.md#storage."""
+    return bool(knobs.broker.space_strict)
+
+
 STORAGE = Filter(
     code="little_storage",
     observed=lambda sites, _need, _knobs: sites.usable_gb,
     keep=np.greater_equal,
     limit=lambda _sites, _need, knobs: knobs.broker.min_free_gb,
-    say="{observed:.0f} GB usable at its endpoint, {limit:.0f} GB required",
+    say="{observed:.0f} GB usable at its endpoint, the limit is {limit:.0f} GB",
     remedy="Make room at the endpoint, or lower broker.min_free_gb.",
     unit="GB",
     lasting=False,
+    strict=space_strict,
 )
