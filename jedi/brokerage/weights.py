@@ -68,7 +68,8 @@ def t1_weight(need: Requirements, knobs: Knobs) -> float:
         weight = knobs.broker.t1_io_weight if heavy else 1.0
     urgent = asked.priority >= knobs.broker.t1_priority_from
     urgent |= bool(asked.scout and knobs.broker.t1_scouts)
-    if urgent and not (asked.event_service or need.sites):
+    spared = knobs.broker.t1_spares and (asked.event_service or need.sites)
+    if urgent and not spared:
         weight = max(weight, knobs.broker.t1_priority_weight)
     return max(weight, 1.0)
 

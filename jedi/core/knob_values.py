@@ -128,6 +128,7 @@ class BrokerKnobs:
     t1_priority_from: int
     t1_priority_weight: float
     t1_scouts: int
+    t1_spares: int
     transferring_ratio: float
     unknown_time_h: float
     void_if_nobody: int

@@ -223,6 +223,8 @@ _DECLARED = [
           "broker.t1_priority_weight", least=0),
     _knob("broker.t1_priority_weight", "", 100.0, "least T1 weight of jobs of high priority",
           least=1),
+    _knob("broker.t1_spares", "0/1", 0, "1: event-service tasks and tasks that name their sites "
+          "never get broker.t1_priority_weight", 1, least=0, most=1),
     _knob("broker.t1_scouts", "0/1", 0, "1: scouts get broker.t1_priority_weight, too", 1, least=0,
           most=1),
     _knob("broker.one_queue_at_t1", "0/1", 0, "1: with t1Weight -1, the queue with most running "

@@ -128,12 +128,19 @@ def test_jobs_made_in_the_same_cycle_count_as_defined() -> None:
         ({"priority": 900}, 100, 100),
         ({"priority": 900, "t1_weight": 500}, 500, 500),
         ({"scout": True, "priority": 1}, 1, 100),
-        ({"priority": 900, "event_service": True}, 1, 1),
+        ({"priority": 900, "event_service": True}, 100, 1),
+        ({"priority": 899, "event_service": True}, 1, 1),
     ],
 )
 def test_t1_weight(asked: dict[str, Any], classic: float, current: float) -> None:
     assert weights.t1_weight(need(**asked), CLASSIC) == classic
     assert weights.t1_weight(need(**asked), CURRENT) == current
+
+
+def test_the_t1_weight_of_urgent_tasks_that_name_their_sites() -> None:
+    asked = replace(need(priority=900), sites=("S",))
+    assert weights.t1_weight(asked, CLASSIC) == 100
+    assert weights.t1_weight(asked, CURRENT) == 1
 
 
 def test_estimates_of_the_specification() -> None:
