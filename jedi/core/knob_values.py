@@ -449,6 +449,7 @@ class TaskcommandoKnobs:
 
 @dataclass(frozen=True, slots=True)
 class TaskrefinerKnobs:
+    base_ram: str
     batch: int
 
 

@@ -7,6 +7,7 @@ the preset live in jedi_knobs; `Knobs` is the frozen view that policies get.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ _KINDS = {int: "a whole number", float: "a number", str: "text"}
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A declared setting. The type of `classic` is its type."""
+    """A declared setting. The type of `classic` is its type; `pairs`: a text of names with a number
+    each (see `numbers`)."""
 
     component: str
     key: str
@@ -32,6 +34,7 @@ class Knob:
     least: float | None = None
     most: float | None = None
     among: tuple[str, ...] = ()
+    pairs: bool = False
 
     @property
     def name(self) -> str:
@@ -52,13 +55,24 @@ class Knob:
             value = float(value)
         if type(value) is not wanted:
             raise self._bad(value, f"is {_KINDS[wanted]} [{self.unit}]")
-        if self.least is not None and value < self.least:
+        if self.pairs:
+            self._check_pairs(value)
+        elif self.least is not None and value < self.least:
             raise self._bad(value, f"is at least {self.least} [{self.unit}]")
-        if self.most is not None and value > self.most:
+        elif self.most is not None and value > self.most:
             raise self._bad(value, f"is at most {self.most} [{self.unit}]")
         if self.among and value not in self.among:
             raise self._bad(value, f"is one of {', '.join(self.among)}")
         return value
+
+    def _check_pairs(self, value: str) -> None:
+        try:
+            found = numbers(value)
+        except ValueError:
+            raise self._bad(value, f"is pairs like a=1, b=2 [{self.unit}]") from None
+        least = -math.inf if self.least is None else self.least
+        if not all(least <= number < math.inf for number in found.values()):
+            raise self._bad(value, f"has numbers of at least {self.least} [{self.unit}]")
 
     def _bad(self, value: Any, rule: str) -> BadInput:
         remedy = f"give a value like {self.classic!r}"
@@ -67,10 +81,10 @@ class Knob:
 
 def _knob(name: str, unit: str, default: Any, meaning: str, current: Any = None,
           least: float | None = None, most: float | None = None,
-          among: tuple[str, ...] = ()) -> Knob:  # fmt: skip
+          among: tuple[str, ...] = (), pairs: bool = False) -> Knob:  # fmt: skip
     component, key = name.split(".")
     other = default if current is None else current
-    return Knob(component, key, unit, default, other, meaning, least, most, among)
+    return Knob(component, key, unit, default, other, meaning, least, most, among, pairs)
 
 
 _RESUBMISSION = (
@@ -94,6 +108,8 @@ _DECLARED = [
     _knob("agent.max_deaths", "claims", 3, "deaths of workers in a row after which their task is "
           "exhausted", least=1),
     _knob("taskrefiner.batch", "tasks", 100, "tasks refined in one transaction", least=1),
+    _knob("taskrefiner.base_ram", "MB", "simul=1000, pile=1500, reco=1000", "baseRamCount of tasks "
+          "without one whose memory counts per core, by processingType", "", least=0, pairs=True),
     _knob("contentsfeeder.batch", "tasks", 10, "tasks fed in one claim", least=1),
     _knob("contentsfeeder.max_records", "records", 5_000_000, "most files or event records of one "
           "dataset; with more, the task is broken", 200_000, least=1),
@@ -742,6 +758,15 @@ class Knobs(Components, Mapping[str, Any]):
 def words(value: str) -> list[str]:
     """The words of a knob that holds several, with commas or blanks between them."""
     return value.replace(",", " ").split()
+
+
+def numbers(value: str) -> dict[str, float]:
+    """The numbers of a knob such as `simul=1000, pile=1500`, by name; ValueError: it has another
+    form."""
+    pairs = [word.rpartition("=") for word in words(value)]
+    if not all(name for name, _, _ in pairs):
+        raise ValueError(value)
+    return {name: float(number) for name, _, number in pairs}
 
 
 def _by_component(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

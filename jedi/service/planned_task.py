@@ -13,6 +13,7 @@ from jedi.contentsfeeder.order import feed_task
 from jedi.contentsfeeder.rows import as_read, new_rows
 from jedi.core import states
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
+from jedi.core.knobs import numbers
 from jedi.service.planned_herd import count_units, divided
 from jedi.service.submission import row_of
 from jedi.service.system_state import KnownQueue, PlanCatalogue, SystemState
@@ -105,6 +106,7 @@ def _refined(known: SystemState, params: TaskParams, owner: str) -> RefinedTask:
             params=params,
             constituents={name: _below(known.data, name) for name in names_of(params)},
             resource_types=known.resource_types,
+            base_ram=numbers(known.knobs.taskrefiner.base_ram),
         )
     )
     match outcome:

@@ -13,6 +13,7 @@ from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.core.knobs import numbers
 from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
 from jedi.spec.tasks.incremental import revise
 from jedi.spec.tasks.params import InputItem, TaskParams
@@ -135,6 +136,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
             params=params,
             constituents=constituents,
             resource_types=self._types,
+            base_ram=numbers(self.world.knobs.taskrefiner.base_ram),
         )
         refine = refiner.preprocessing if early else refiner.refine
         outcome: RefinerOutcome = refine(submission)

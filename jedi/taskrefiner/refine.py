@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from jedi.core import names
@@ -61,13 +61,24 @@ _LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A task to refine. `constituents`: the plain datasets behind each input name (a container
-    has any number, a dataset is itself); `user_name` owns the task."""
+    has any number, a dataset is itself); `user_name` owns the task; `base_ram` has the MB of base
+    memory by processingType, for tasks without baseRamCount."""
 
     jedi_task_id: int
     user_name: str
     params: TaskParams
     constituents: Mapping[str, Sequence[str]]
     resource_types: Sequence[ResourceType]
+    base_ram: Mapping[str, float] = field(default_factory=dict)
+
+    def base_ram_count(self) -> int | None:
+        """MB of memory that do not grow with the cores.
+        Source: docs/reference/estimates.md#memory."""
+        p = self.params
+        if p.base_ram_count is not None or not p.ram_unit.startswith("MBPerCore"):
+            return p.base_ram_count
+        known = self.base_ram.get(p.processing_type)
+        return None if known is None else int(known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,10 +290,11 @@ class Refiner:
         """The task's own columns."""
         p = submission.params
         own = {f.name: getattr(p, f.name) for f in fields(TaskColumns) if hasattr(p, f.name)}
+        base = submission.base_ram_count()
         shape = resource_type(
-            submission.resource_types, p.core_count, p.ram_count, p.ram_unit, p.base_ram_count
+            submission.resource_types, p.core_count, p.ram_count, p.ram_unit, base
         )
-        return TaskColumns(**own, resource_type=shape)
+        return TaskColumns(**own | {"base_ram_count": base}, resource_type=shape)
 
     def job_params_template(self, params: TaskParams) -> str:
         """The items' values, each followed by a blank; output names become ${OUTPUTn}."""

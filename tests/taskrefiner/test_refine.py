@@ -21,6 +21,7 @@ from jedi.spec.scheduling.resource_types import ResourceType, resource_type
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.refined import RefinedTask
 from jedi.spec.tasks.text import validate
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.taskrefiner.refine import Malformed, Refined, Refiner, Submission
@@ -164,6 +165,34 @@ def test_resource_types(
 
 
 # The agent
+
+
+@pytest.mark.parametrize(
+    ("preset", "keys", "base"),
+    [
+        ("classic", {"processingType": "simul"}, 1000),
+        ("classic", {"processingType": "pile"}, 1500),
+        ("classic", {"processingType": "reco"}, 1000),
+        ("classic", {"processingType": "evgen"}, None),
+        ("classic", {"processingType": "simul", "baseRamCount": 0}, 0),
+        ("classic", {"processingType": "simul", "ramUnit": "MB"}, None),
+        ("current", {"processingType": "simul"}, None),
+        ("current", {"processingType": "simul", "baseRamCount": 700}, 700),
+    ],
+)
+def test_base_memory_is_fixed_per_processing_type(
+    world: World, preset: str, keys: dict[str, Any], base: int | None
+) -> None:
+    """ "Currently it is fixed per processingtype": simul 1000, pile 1500, reco 1000."""
+    put_file_dataset(world, "demo:in", {"f": b"x"}, "SITE_A_DATADISK")
+    with world.engine.begin() as tx:
+        knobs.put(tx, "core.preset", preset, "op")
+    (task_id,) = put(world, good(ramCount=2000, **keys))
+    TaskRefiner(world).run_once()
+    row = row_of(world, task_id)
+    assert (row.status, row.baseramcount) == ("defined", base)
+    total = 2000 + (base or 0)  # a job of one core
+    assert row.resource_type == ("SCORE_HIMEM" if 0.9 * total > 2000 else "SCORE")
 
 
 def test_refined_tasks_are_defined(world: World) -> None:

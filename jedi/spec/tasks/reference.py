@@ -96,7 +96,8 @@ MEANINGS = {
     "coreCount": "cores of a job; 0: as many as the site offers",
     "ramCount": "memory of a job, in ramUnit",
     "ramUnit": "unit of ramCount; Fixed: scouts do not change it",
-    "baseRamCount": "memory in MB that does not grow with the cores",
+    "baseRamCount": "memory in MB that does not grow with the cores; default: knob "
+    "taskrefiner.base_ram",
     "cpuTime": "processor time of an event, in cpuTimeUnit",
     "cpuTimeUnit": "unit of cpuTime; m: milli, Fixed: scouts do not change it",
     "cpuEfficiency": "percent of the time in which cores are busy; 0: time does not grow with "
