@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Engine, text
+from support.commanding import jobs, running
 from support.generating import Catalogue, catalogue, document, generate, ready, rows
 from support.helpers import add_site
 from support.task_rows import row_of
@@ -25,8 +26,10 @@ from jedi.ddm.interface import Replica
 from jedi.service.replay import replay
 from jedi.service.why import why
 from jedi.spec.sites.snapshot import Snapshot
+from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.scheduling import statistics
-from jedi.taskbuffer.sites import snapshot
+from jedi.taskbuffer.sites import decisions, snapshot
 
 
 def run(engine: Engine, *statements: str) -> None:
@@ -314,6 +317,23 @@ def test_an_analysis_task_goes_to_its_data(grid: World) -> None:
     generate(grid)
     last = rows(grid, "SELECT * FROM jedi_broker_decisions ORDER BY decision_id")[-1]
     assert last.chosen == ["SITE_B"], row_of(grid, task).errordialog
+
+
+def test_jobs_that_the_limit_of_a_user_kept_from_pilots_say_nothing_of_their_site(
+    world: World,
+) -> None:
+    """Closed jobs "were not able to get CPU" since their site was busy; throttled ones wait for
+    their user's own running jobs."""
+    task = running(world, files=2)
+    capped, waiting = jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        move_jobs(tx, [JobMove(capped, "throttled", "user_cap", "Cap.")], "test", ["activated"])
+        ends = [
+            JobEnd(capped, "closed", "throttled_timeout", "7 days."),
+            JobEnd(waiting, "closed", "activated_timeout", "2 days."),
+        ]
+        assert len(end_jobs(tx, ends, "test")) == 2
+        assert decisions.past_jobs(tx, [task], 21_600.0)[task].closed == {"SITE_A": 1}
 
 
 def test_vo_local_keeps_the_generic_broker_unless_a_knob_says_otherwise(grid: World) -> None:

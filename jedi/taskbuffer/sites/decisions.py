@@ -155,13 +155,16 @@ _AT_SITE = listed(status for status in states.JOB_LIVE if status != "merging")
 _PAST = text(f"""
 SELECT jeditaskid AS jedi_task_id, site,
   count(*) FILTER (WHERE status IN ({_AT_SITE})) AS live,
-  count(*) FILTER (WHERE status = 'closed') AS closed,
+  count(*) FILTER (WHERE status = 'closed' AND error_code IS DISTINCT FROM 'throttled_timeout')
+    AS closed,  -- the limit of the user kept that one from pilots, not the site
   count(*) FILTER (WHERE status = 'failed') AS failed,
   count(*) FILTER (WHERE status = 'finished') AS finished
 FROM (
-  SELECT jeditaskid, site, status, endtime FROM jedi_jobs WHERE jeditaskid = ANY(:ids)
+  SELECT jeditaskid, site, status, endtime, error_code FROM jedi_jobs
+  WHERE jeditaskid = ANY(:ids)
   UNION ALL
-  SELECT jeditaskid, site, status, endtime FROM jedi_jobs_archived WHERE jeditaskid = ANY(:ids)) j
+  SELECT jeditaskid, site, status, endtime, error_code FROM jedi_jobs_archived
+  WHERE jeditaskid = ANY(:ids)) j
 WHERE status IN ({_AT_SITE}) OR status IN ('closed', 'failed', 'finished')
   AND endtime > jedi_now() - make_interval(secs => :seconds)
 GROUP BY jeditaskid, site ORDER BY jeditaskid, site
