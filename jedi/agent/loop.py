@@ -36,7 +36,7 @@ class Loop:
         self.stopping = threading.Event()
         self.cycles = self.items = 0
         self.last_error: str | None = None
-        self._beat_at = 0.0
+        self._beat_at = self._failed_at = 0.0
         self._release = this_release()
         self._ready = ready or (lambda: None)
 
@@ -61,6 +61,7 @@ class Loop:
             except Exception as error:
                 message = str(error)[:2000]
                 self.last_error = f"{clock.now().isoformat(timespec='seconds')} {message}"
+                self._failed_at = clock.monotonic()
                 lost = isinstance(error, (psycopg.OperationalError, DBAPIError))
                 self.agent.log.error("cycle failed", error=message, exc_info=not lost)
                 pause = min(30.0, pause * 2) if pause and self.cycles == before else 0.25
@@ -98,9 +99,13 @@ class Loop:
         self.stopping.set()
 
     def _beat(self) -> None:
+        """Send a heartbeat if it is time. Heartbeats show an error until no other has followed for
+        the duration of a claim: a fault that comes and goes stays in sight."""
         every = float(self.agent.world.knobs.agent.heartbeat_s)
         if self._beat_at and clock.monotonic() - self._beat_at < every:
             return
+        if self.last_error and clock.monotonic() - self._failed_at >= self.agent.lease_s:
+            self.last_error = None
         with engine.at_once(self.agent.world.engine) as tx:
             self._release.must_fit(revision_of(tx))
             agents.beat(tx, self.agent.name, self.agent.world.me, self.cycles, self.items,

@@ -26,6 +26,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core import clock
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.housekeeping import agents, knobs
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog.all_dogs import DOGS
@@ -134,6 +135,40 @@ def test_an_agent_that_fails_again_and_again_takes_its_time(world: World) -> Non
     when, _, said = (loop.last_error or "").partition(" ")
     assert said == "No."
     assert abs(clock.now() - datetime.fromisoformat(when)) < HOUR
+
+
+class Once(ContentsFeeder):
+    """Fails in its first cycle only."""
+
+    turns = 0
+
+    def run_once(self) -> int:
+        self.turns += 1
+        if self.turns == 1:
+            raise ValueError("No.")
+        return 1
+
+
+def test_an_error_is_shown_until_the_agent_has_worked_well_for_a_while(world: World) -> None:
+    with world.engine.begin() as tx:
+        knobs.put(tx, "agent.heartbeat_s", 0.1, "op")
+        knobs.put(tx, "agent.lease_s", 1.0, "op")
+    world.refresh()
+    loop, shown = Loop(Once(world)), list[str | None]()
+    with capture_logs():
+        thread = threading.Thread(target=loop.run)
+        thread.start()
+        try:
+            until = clock.monotonic() + 60
+            while None not in shown and clock.monotonic() < until:
+                thread.join(0.05)
+                with world.engine.begin() as tx:
+                    shown += [beat.last_error for beat in agents.all_agents(tx)]
+        finally:
+            loop.stopping.set()
+            thread.join()
+    assert (shown[0] or "").endswith(" No.")
+    assert shown[-1] is None and loop.last_error is None
 
 
 def fill(disk: Path) -> None:
