@@ -18,7 +18,6 @@ from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.service import cleaning, events, results, tasks
 from jedi.service.results import Printed
-from jedi.spec.conditions import parse_conditions
 from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.jobs import job_ends, job_figures, merging, moving, one_job
@@ -27,7 +26,7 @@ from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.job_figures import JobFigures
 from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, UsedFile
 from jedi.taskbuffer.reports import found_jobs, job_listings, owned_jobs
-from jedi.taskbuffer.reports.conditions import JOB_FIELDS, kinds
+from jedi.taskbuffer.reports.conditions import JOB_FIELDS, read_conditions
 from jedi.taskbuffer.reports.event_listings import StatusRanges
 from jedi.taskbuffer.reports.found_jobs import FoundJob
 from jedi.taskbuffer.reports.listings import FileSummary
@@ -140,7 +139,7 @@ def owned(
 ) -> list[OwnedJob]:
     """Return a user's newest jobs, of all tasks, in these statuses (None: all); `where`: conditions
     (spec/conditions.py); `before`: only smaller ids. BadInput."""
-    conditions = parse_conditions(where, kinds(JOB_FIELDS))
+    conditions = read_conditions(where, JOB_FIELDS)
     return owned_jobs.owned(tx, user_name, statuses, limit, conditions, before)
 
 
@@ -163,7 +162,7 @@ def search(
 ) -> FoundJobs:
     """Search the jobs of all tasks and users, from the newest, or those before an id. A call looks
     at LOOKED_AT ids at most. BadInput."""
-    conditions = parse_conditions(where, kinds(JOB_FIELDS))
+    conditions = read_conditions(where, JOB_FIELDS)
     all_ids = found_jobs.span(tx)
     if all_ids.newest is None or all_ids.oldest is None:
         return FoundJobs([], 0, None)

@@ -14,9 +14,8 @@ from jedi.core.knobs import Knobs
 from jedi.service import job_figures, tasks, why
 from jedi.service.job_figures import Forecast
 from jedi.service.why import TaskHold
-from jedi.spec.conditions import parse_conditions
 from jedi.taskbuffer.reports import job_groups, job_listings, task_groups, task_parts
-from jedi.taskbuffer.reports.conditions import TASK_FIELDS, kinds
+from jedi.taskbuffer.reports.conditions import TASK_FIELDS, read_conditions
 from jedi.taskbuffer.reports.job_groups import JobGroup, JobsAtSite
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary, JobMetric, TaskSummary
@@ -164,7 +163,7 @@ def groups(
     where: Sequence[str],
 ) -> TaskGroups:
     """Groups of tasks that meet conditions. BadInput."""
-    conditions = parse_conditions(where, kinds(TASK_FIELDS))
+    conditions = read_conditions(where, TASK_FIELDS)
     found = task_groups.counts(tx, by, user_name, name, statuses, conditions)
     whole = sum(one.tasks for one in found) < COUNTED_MOST
     return TaskGroups(by, _grouped(found), whole)

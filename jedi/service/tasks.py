@@ -16,11 +16,10 @@ from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.kills import kill
 from jedi.service import job_figures
 from jedi.service.job_figures import Forecast
-from jedi.spec.conditions import parse_conditions
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.reports import job_groups, job_listings, listings
-from jedi.taskbuffer.reports.conditions import JOB_FIELDS, TASK_FIELDS, kinds
+from jedi.taskbuffer.reports.conditions import JOB_FIELDS, TASK_FIELDS, read_conditions
 from jedi.taskbuffer.reports.job_listings import FailureCause, JobMetadata, JobRow
 from jedi.taskbuffer.reports.listings import (
     DatasetSummary,
@@ -105,7 +104,7 @@ def find(
     begin; `before`: only smaller ids; `after`: those that follow this id; `where`: conditions
     (spec/conditions.py); `jobs`: their live jobs are counted; `unit_s`: the knob throttle.unit_s,
     if it is known. BadInput."""
-    conditions = parse_conditions(where, kinds(TASK_FIELDS))
+    conditions = read_conditions(where, TASK_FIELDS)
     if unit_s is None:
         unit_s = knobs.load(tx)["throttle.unit_s"]
     return listings.tasks(tx, limit, user_name, name, statuses, ids, begins, before, conditions,
@@ -176,7 +175,7 @@ def jobs(
     """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr;
     `where`: conditions (spec/conditions.py); `after`: only greater ids. NotFound, BadInput."""
     must_exist(tx, jedi_task_id)
-    conditions = parse_conditions(where, kinds(JOB_FIELDS))
+    conditions = read_conditions(where, JOB_FIELDS)
     found = job_listings.jobs(tx, jedi_task_id, statuses, limit, None, conditions, after)
     return [_job(row) for row in found]
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -40,19 +40,26 @@ def split_conditions(text: str) -> list[str]:
     return [part for one in _NEXT.split(text) if (part := one.strip(" \t\r\n;&"))]
 
 
-def parse_conditions(texts: Sequence[str], fields: Mapping[str, FieldKind]) -> list[Condition]:
-    """The conditions in texts on fields of these kinds. BadInput names all mistakes."""
+def parse_conditions(
+    texts: Sequence[str],
+    fields: Mapping[str, FieldKind],
+    among: Mapping[str, Collection[str]] | None = None,
+) -> list[Condition]:
+    """The conditions in texts on fields of these kinds; `among` has all values of some fields.
+    BadInput names all mistakes."""
     found: list[Condition] = []
     problems: list[Problem] = []
     for text in texts:
-        one = _parse(text, fields)
+        one = _parse(text, fields, among or {})
         (problems if isinstance(one, Problem) else found).append(one)  # type: ignore[arg-type]
     if problems:
         raise BadInput(problems)
     return found
 
 
-def _parse(text: str, fields: Mapping[str, FieldKind]) -> Condition | Problem:
+def _parse(
+    text: str, fields: Mapping[str, FieldKind], among: Mapping[str, Collection[str]]
+) -> Condition | Problem:
     form = _FORM.fullmatch(text)
     if form is None:
         rule = "a condition is FIELD OPERATOR VALUE"
@@ -71,6 +78,10 @@ def _parse(text: str, fields: Mapping[str, FieldKind]) -> Condition | Problem:
         return Problem("where", text, f"{name} is {_KINDS[kind]}", "Correct the value")
     if len(values) > 1 and operator[0] in "<>":
         return Problem("where", text, f"{operator} takes one value", "Write one")
+    known = among.get(name, values) if operator in ("=", "!=") else values
+    if unknown := [value for value in values if value not in known]:
+        return Problem("where", text, f"no such {name}: {unknown[0]}",
+                       suggest(unknown[0], known, f"There are {', '.join(known)}"))  # fmt: skip
     return Condition(name, operator, values)
 
 

@@ -279,7 +279,7 @@ def test_tables_fit_the_terminal_and_pipes_have_all(
         told = [words[0], *([] if words == ["list"] else [str(made.task)]), *words[1:]]
         assert max(map(len, plainly(on_terminal(columns, *told)).splitlines())) <= columns
     header, row = run("list").out.splitlines()[:2]
-    for name in ("task", "%", "running", "since", "reason"):
+    for name in ("task", "%", "running", "changed", "reason"):
         assert name in header.split()
     assert "name" + "long" * 60 in row and row.split()[3:5] == ["running", "33"]
     drawn = on_terminal(columns, "list")

@@ -40,6 +40,20 @@ def test_all_mistakes_are_named_with_their_remedy() -> None:
     assert found.value.problems[1].remedy == "Did you mean status?"
 
 
+def test_an_unknown_status_is_a_mistake(world: World) -> None:
+    """As it is in --status. A pattern may match nothing."""
+    with world.engine.begin() as tx:
+        for texts in (["status=dune"], ["status!=running,dune"]):
+            with pytest.raises(BadInput) as found:
+                tasks.find(tx, where=texts)
+            [problem] = found.value.problems
+            assert (problem.rule, problem.remedy) == ("no such status: dune", "Did you mean done?")
+        assert tasks.find(tx, where=["status~dune*"]) == []
+        with pytest.raises(BadInput, match="no such status: actived") as found:
+            jobs.owned(tx, "anna", None, 50, ["status=actived"])
+        assert found.value.problems[0].remedy == "Did you mean activated?"
+
+
 @pytest.mark.parametrize(
     ("where", "names"),
     [

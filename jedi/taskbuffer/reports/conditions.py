@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jedi.spec.conditions import Condition, FieldKind
+from jedi.core.states import JOB, TASK_STATES
+from jedi.spec.conditions import Condition, FieldKind, parse_conditions
 from jedi.taskbuffer.scheduling.patterns import like
 
 
 @dataclass(frozen=True, slots=True)
 class ListField:
-    """A field of a list: its column and kind."""
+    """A field of a list: its column and kind, and all its values, if there are no others."""
 
     column: str
     kind: FieldKind
+    among: Collection[str] = ()
 
 
 TASK_FIELDS: Mapping[str, ListField] = {
     "id": ListField("t.jeditaskid", "number"),
     "request": ListField("t.reqid", "number"),
-    "status": ListField("t.status", "text"),
+    "status": ListField("t.status", "text", TASK_STATES),
     "user": ListField("t.username", "text"),
     "name": ListField("t.taskname", "text"),
     "label": ListField("t.prodsourcelabel", "text"),
@@ -37,7 +39,7 @@ TASK_FIELDS: Mapping[str, ListField] = {
 JOB_FIELDS: Mapping[str, ListField] = {
     "id": ListField("j.pandaid", "number"),
     "task": ListField("j.jeditaskid", "number"),
-    "status": ListField("j.status", "text"),
+    "status": ListField("j.status", "text", JOB.states),
     "user": ListField("j.username", "text"),
     "site": ListField("j.site", "text"),
     "kind": ListField("j.kind", "text"),
@@ -52,9 +54,11 @@ JOB_FIELDS: Mapping[str, ListField] = {
 """Fields of lists of jobs."""
 
 
-def kinds(fields: Mapping[str, ListField]) -> dict[str, FieldKind]:
-    """The kinds of fields by their names."""
-    return {name: field.kind for name, field in fields.items()}
+def read_conditions(texts: Sequence[str], fields: Mapping[str, ListField]) -> list[Condition]:
+    """The conditions in texts on these fields. BadInput names all mistakes."""
+    kinds = {name: field.kind for name, field in fields.items()}
+    among = {name: field.among for name, field in fields.items() if field.among}
+    return parse_conditions(texts, kinds, among)
 
 
 _TYPES: Mapping[FieldKind, str] = {"text": "text", "number": "bigint", "time": "timestamptz"}

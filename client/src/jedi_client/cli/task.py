@@ -206,14 +206,14 @@ def list_tasks(
     with service() as jedi:
         found = jedi.task_list(user=user, name=name, status=status, where=where, limit=limit)
     headers = ["task", "name", "user", "status", "%", "files", "done", "failed", "running",
-               "since", "reason"]  # fmt: skip
+               "changed", "reason"]  # fmt: skip
     rows = [
         [t.jedi_task_id, t.task_name, t.user_name, t.status, percent(t), counted(t),
          t.n_files_finished, t.n_files_failed, t.n_jobs_running, t.state_change_time,
          t.reason_code]
         for t in found
     ]  # fmt: skip
-    spare, short = ("user", "done", "since", "files", "reason"), ("name", "reason")
+    spare, short = ("user", "done", "changed", "files", "reason"), ("name", "reason")
     show(found, as_json,
          lambda: table(headers, rows, spare=spare, short=short, colours=TASKS))  # fmt: skip
 
