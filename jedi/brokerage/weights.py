@@ -15,7 +15,7 @@ from jedi.brokerage.filters.input import missing_bytes, missing_files
 from jedi.brokerage.filters.locality import at_home
 from jedi.brokerage.network import link_weight
 from jedi.brokerage.requirements import Requirements
-from jedi.core.knobs import Knobs
+from jedi.core.knobs import Knobs, numbers
 from jedi.spec.arrays import Numbers
 from jedi.spec.jobs.demand import GB
 from jedi.spec.sites.snapshot import Snapshot
@@ -65,13 +65,18 @@ def t1_weight(need: Requirements, knobs: Knobs) -> float:
     weight = float(max(asked.t1_weight, 0))
     if asked.t1_weight == 0:
         heavy = (asked.io_kb_s or 0.0) >= knobs.broker.t1_io_from
-        weight = knobs.broker.t1_io_weight if heavy else 1.0
+        weight = _cloud_weight(asked.cloud or "WORLD", knobs) if heavy else 1.0
     urgent = asked.priority >= knobs.broker.t1_priority_from
     urgent |= bool(asked.scout and knobs.broker.t1_scouts)
     spared = knobs.broker.t1_spares and (asked.event_service or need.sites)
     if urgent and not spared:
         weight = max(weight, knobs.broker.t1_priority_weight)
     return max(weight, 1.0)
+
+
+def _cloud_weight(cloud: str, knobs: Knobs) -> float:
+    of_clouds = numbers(knobs.broker.t1_cloud_weights)
+    return of_clouds.get(cloud, float(knobs.broker.t1_io_weight))
 
 
 def t1_factor(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:

@@ -122,6 +122,7 @@ class BrokerKnobs:
     skip_test_names: int
     space_strict: int
     spare_work_mb: float
+    t1_cloud_weights: str
     t1_io_from: float
     t1_io_weight: float
     t1_only_from: int

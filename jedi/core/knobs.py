@@ -235,6 +235,8 @@ _DECLARED = [
     _knob("broker.t1_io_from", "kB/s", 500.0, "least I/O intensity of tasks without t1Weight that "
           "get broker.t1_io_weight", 500.1),
     _knob("broker.t1_io_weight", "", 4.0, "T1 weight of tasks with high I/O intensity", least=1),
+    _knob("broker.t1_cloud_weights", "weight", "", "T1 weights of clouds instead of "
+          "broker.t1_io_weight, such as US=8, WORLD=2", least=1, pairs=True),
     _knob("broker.t1_priority_from", "priority", 900, "least priority of jobs that get "
           "broker.t1_priority_weight", least=0),
     _knob("broker.t1_priority_weight", "", 100.0, "least T1 weight of jobs of high priority",

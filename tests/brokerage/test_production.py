@@ -137,6 +137,15 @@ def test_t1_weight(asked: dict[str, Any], classic: float, current: float) -> Non
     assert weights.t1_weight(need(**asked), CURRENT) == current
 
 
+@pytest.mark.parametrize(("cloud", "weight"), [("US", 8), ("ND", 4), ("", 2), ("WORLD", 2)])
+def test_each_cloud_has_its_t1_weight(cloud: str, weight: float) -> None:
+    """ "If t1Weight=0 or unspecified and task.ioIntensity≥500, cloudconfig.weight is used."""
+    knobs = Knobs({"broker.t1_cloud_weights": "US=8, WORLD=2"})
+    assert weights.t1_weight(need(io_kb_s=500.0, cloud=cloud), knobs) == weight
+    assert weights.t1_weight(need(io_kb_s=499.0, cloud=cloud), knobs) == 1
+    assert weights.t1_weight(need(io_kb_s=500.0, cloud=cloud, t1_weight=3), knobs) == 3
+
+
 def test_the_t1_weight_of_urgent_tasks_that_name_their_sites() -> None:
     asked = replace(need(priority=900), sites=("S",))
     assert weights.t1_weight(asked, CLASSIC) == 100
