@@ -159,7 +159,10 @@ def _other_sites(
         site, _, word = place.rpartition(".")
         column = SEED_NAMES.get(word, word)
         at = snapshot.position(site)
-        if at is None:
+        if not site:
+            remedy = "Name the site, the attribute and the value"
+            problems.append(Problem("--site", one, "it is not NAME.attribute=value", remedy))
+        elif at is None:
             remedy = suggest(site, snapshot.sites, "Write NAME.attribute=value")
             problems.append(Problem("--site", one, f"no such site {site!r}", remedy))
         elif column not in KINDS or column == "sites":

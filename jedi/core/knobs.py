@@ -41,6 +41,10 @@ class Knob:
         """`component.key`."""
         return f"{self.component}.{self.key}"
 
+    @property
+    def _in_unit(self) -> str:
+        return f" [{self.unit}]" if self.unit else ""
+
     def default(self, preset: str) -> Any:
         """The value of a preset."""
         return self.classic if preset == "classic" else self.current
@@ -54,13 +58,13 @@ class Knob:
         if wanted is float and type(value) is int:
             value = float(value)
         if type(value) is not wanted:
-            raise self._bad(value, f"is {_KINDS[wanted]} [{self.unit}]")
+            raise self._bad(value, f"is {_KINDS[wanted]}{self._in_unit}")
         if self.pairs:
             self._check_pairs(value)
         elif self.least is not None and value < self.least:
-            raise self._bad(value, f"is at least {self.least} [{self.unit}]")
+            raise self._bad(value, f"is at least {self.least}{self._in_unit}")
         elif self.most is not None and value > self.most:
-            raise self._bad(value, f"is at most {self.most} [{self.unit}]")
+            raise self._bad(value, f"is at most {self.most}{self._in_unit}")
         if self.among and value not in self.among:
             raise self._bad(value, f"is one of {', '.join(self.among)}")
         return value
@@ -69,13 +73,13 @@ class Knob:
         try:
             found = numbers(value)
         except ValueError:
-            raise self._bad(value, f"is pairs like a=1, b=2 [{self.unit}]") from None
+            raise self._bad(value, f"is pairs like a=1, b=2{self._in_unit}") from None
         least = -math.inf if self.least is None else self.least
         if not all(least <= number < math.inf for number in found.values()):
-            raise self._bad(value, f"has numbers of at least {self.least} [{self.unit}]")
+            raise self._bad(value, f"has numbers of at least {self.least}{self._in_unit}")
 
     def _bad(self, value: Any, rule: str) -> BadInput:
-        remedy = f"give a value like {self.classic!r}"
+        remedy = f"Give a value like {self.classic!r}"
         return BadInput([Problem(self.name, value, f"{self.name} {rule}", remedy)])
 
 

@@ -187,9 +187,11 @@ def _wrong_place(
         rule, remedy = "the task has disableReassign: true", "Submit it again without"
         yield Problem("disableReassign", True, rule, remedy)
     given = [key for key in ("site", "nucleus") if key in arguments]
-    if len(given) != 1:
+    if not given:
+        yield Problem("site", None, "no place is named", "Name a site or a nucleus")
+    if len(given) > 1:
         remedy = "Name either a site or a nucleus"
-        yield Problem("site", arguments.get("site"), "a task can only go to one place", remedy)
+        yield Problem("site", arguments["site"], "a task can only go to one place", remedy)
     if arguments.get("soft") and arguments.get("nokill"):
         yield Problem(
             "nokill", True, "soft kills queued jobs, nokill kills none", "Remove one of the two"

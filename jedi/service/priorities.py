@@ -39,9 +39,8 @@ def change(tx: Connection, who: str, jedi_task_id: int, priority: int) -> Change
     least, most = OF_USERS if role == "user" else (0, MOST)
     if not least <= priority <= most:
         rule = f"you may give priorities from {least} to {most}"
-        raise BadInput(
-            [Problem("priority", priority, rule, "Choose one of these, or ask an operator")]
-        )
+        more = ", or ask an operator" if most < MOST else ""
+        raise BadInput([Problem("priority", priority, rule, f"Choose one of these{more}")])
     if task.is_final:
         raise Refused(f"Task {jedi_task_id} is already {task.status}.", code="wrong_status",
                       jedi_task_id=jedi_task_id, status=task.status)  # fmt: skip

@@ -151,9 +151,20 @@ def read(text: str) -> SystemState:
             pledges=tuple(Pledge(**one) for one in content.get("pledges", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        rule = f"it is not a snapshot: {type(error).__name__} {error}"
+        rule = f"it is not a snapshot: {_fault(error)}"
         remedy = "Write one with: jedi snapshot export"
         raise BadInput([Problem("--snapshot", text[:40], rule, remedy)]) from error
+
+
+def _fault(error: Exception) -> str:
+    match error:
+        case KeyError():
+            return f"{error} is missing or unknown"
+        case RecursionError():
+            return "its lists are nested too deeply"
+        case ValueError():
+            return str(error)
+    return "a part of it has another form"
 
 
 def _refuse(constant: str) -> None:

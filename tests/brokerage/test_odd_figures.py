@@ -230,6 +230,20 @@ def test_no_file_of_the_world_has_what_is_no_number() -> None:
         system_state.read('{"format": "jedi-world-1", "sites": {"sites": ["A"], "cores": [NaN]}}')
 
 
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        ("{}", "its format is not jedi-world-1"),
+        ('{"format": "jedi-world-1"}', "'sites' is missing or unknown"),
+        ('{"format": "jedi-world-1", "knobs": []}', "a part of it has another form"),
+    ],
+)
+def test_a_file_that_is_no_snapshot_is_refused_in_words(content: str, rule: str) -> None:
+    with pytest.raises(BadInput) as found:
+        system_state.read(content)
+    assert found.value.problems[0].rule == f"it is not a snapshot: {rule}"
+
+
 # -------------------------------------------------------------------------------- work queues
 
 INJECTION = "1=1); drop table jedi_tasks; --"

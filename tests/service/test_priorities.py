@@ -80,8 +80,10 @@ def test_who_may_give_which(made: Made, engine: Engine) -> None:
         with pytest.raises(Forbidden, match=f"belongs to {caller()}"):
             change(tx, "mallory", made.task, 1000)
         for wrong in (899, 1101):
-            with pytest.raises(BadInput):
+            with pytest.raises(BadInput, match="Choose one of these, or ask an operator"):
                 change(tx, caller(), made.task, wrong)
+        with pytest.raises(BadInput, match=r"Choose one of these\.$"):
+            change(tx, "olga", made.task, 99_999)
         with pytest.raises(NotFound):
             change(tx, caller(), 4711, 1000)
         assert change(tx, "olga", made.task, 5000) == Changed(made.task, 5000, 2)

@@ -325,6 +325,7 @@ def test_preset_fills_in_what_is_not_set(engine: Engine) -> None:
         ("pilot.idle_s", "soon", "a number"),
         ("pilot.idle_s", "-1", "at least"),
         ("core.preset", "clasic", "classic"),
+        ("broker.memory_factor", "much", "broker.memory_factor is a number. Give"),
         ("taskrefiner.base_ram", "simul 1000", "pairs like a=1, b=2"),
         ("taskrefiner.base_ram", "simul=much", "pairs like a=1, b=2"),
         ("taskrefiner.base_ram", "simul=-1", "numbers of at least 0"),

@@ -89,7 +89,7 @@ commands:
     assert found == {
         "scenario.tick": ("no such key", "Did you mean tick_s?"),
         "scenario.knobs.jobgen.bach": ("there is no such knob", "Did you mean jobgen.batch?"),
-        "scenario.knobs.agent.poll_s": ("agent.poll_s is a number [s]", "give a value like 2.0"),
+        "scenario.knobs.agent.poll_s": ("agent.poll_s is a number [s]", "Give a value like 2.0"),
         "scenario.sites[0].slots": (
             "must be at least 0", "It means: slots: jobs at once"),
         "scenario.sites[1].endpoints": ("is mandatory", "Add it"),

@@ -170,7 +170,7 @@ def test_a_task_is_killed_while_it_is_reassigned(world: World) -> None:
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ({}, "a task can only go to one place"),
+        ({}, "no place is named. Name a site or a nucleus"),
         ({"site": "SITE_A", "nucleus": "SITE_B"}, "a task can only go to one place"),
         ({"site": "SITE_C"}, "no such site. Did you mean SITE_"),
         ({"nucleus": 5}, "must be text"),
