@@ -25,7 +25,7 @@ from support.commanding import (
     work_off,
 )
 from support.event_service import event_task
-from support.generating import document, ready, rows
+from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
 from support.situations import end_leases, make_due
 from support.task_rows import put
@@ -197,6 +197,33 @@ def test_a_container_gets_and_loses_datasets(world: World) -> None:
     ]
     sound(world)
     assert work_off(world, task) == "done"
+    sound(world)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"includedSite": "SITE_A"}, {"includedSite": "SITE_B"}),
+        ({"excludedSite": "SITE_B"}, {"excludedSite": "SITE_A"}),
+        ({"excludedSite": "SITE_B"}, {"excludedSite": None, "includedSite": "SITE_B"}),
+    ],
+)
+def test_new_lists_of_sites_replace_the_old_ones(
+    world: World, given: dict[str, str], told: dict[str, str]
+) -> None:
+    for endpoint in ("SITE_A_DATADISK", "SITE_B_DATADISK"):
+        put_file_dataset(world, "demo:in", {"x": b"x"}, endpoint)
+    [task] = ready(world, document(nFilesPerJob=1, maxAttempt=1, **given))
+    assert generate(world) == 1
+    [first] = jobs(world, task, "activated")
+    take(world, [first])
+    end(world, [first], "failed")
+    cycle(world)
+    incexec(world, task, **told)
+    make_due(world)
+    everything(world)
+    query = "SELECT site FROM jedi_jobs WHERE jeditaskid = :t ORDER BY pandaid"
+    assert [row.site for row in rows(world, query, t=task)] == ["SITE_A", "SITE_B"]
     sound(world)
 
 

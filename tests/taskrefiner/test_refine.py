@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.event_service import MERGE
 from support.helpers import put_file_dataset
 from support.job_rows import watch
 from support.situations import lose_task
@@ -19,6 +21,7 @@ from jedi.service import tasks as service
 from jedi.spec.datasets.dataset import NewDataset
 from jedi.spec.scheduling.resource_types import ResourceType, resource_type
 from jedi.spec.splitting.split_rules import render_split_rule
+from jedi.spec.tasks.incremental import CHANGEABLE, change, revise
 from jedi.spec.tasks.refined import RefinedTask
 from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.housekeeping import knobs
@@ -62,6 +65,22 @@ def test_a_task_with_one_input_and_one_output() -> None:
     assert render_split_rule(task.rules) == "NF=5,NG=2"
     columns = task.columns
     assert columns.resource_type == "SCORE"
+
+
+@pytest.mark.parametrize("key", CHANGEABLE)
+def test_a_changed_key_reaches_all_rules_and_columns_that_it_feeds(key: str) -> None:
+    """The revised task is the one that a submission with the new value makes."""
+    base: dict[str, Any] = {"taskName": "my task", "jobParameters": [INPUT, OUTPUT]}
+    if key in ("nEventsPerWorker", "nJumboJobs"):
+        base |= {"nEventsPerWorker": 1, "nFilesPerJob": 1, "esmergeSpec": MERGE}
+    values: tuple[Any, ...] = (2, "SITE_A", True, "use", ["run.sh"])
+    value = next(value for value in values if not change(base, {key: value})[1])
+    given = {name: told for name, told in base.items() if name not in ("taskName", "jobParameters")}
+    before, after = refine(INPUT, OUTPUT, **given), refine(INPUT, OUTPUT, **{**given, key: value})
+    for old, new in ((before, after), (after, before)):
+        revision = revise(new, old.rules, [key])
+        assert revision.rules == new.rules
+        assert replace(old.columns, **revision.columns) == new.columns
 
 
 def test_what_is_said_of_input_and_output_counts_for_brokers() -> None:

@@ -23,11 +23,11 @@ from jedi.spec.tasks.refined import RefinedTask
 from jedi.spec.tasks.text import examine
 
 _RULES = {
-    "nMaxFilesPerJob": "max_files_per_job",
-    "includedSite": "limited_sites",
-    "excludedSite": "limited_sites",
+    "nMaxFilesPerJob": ("max_files_per_job",),
+    "includedSite": ("included_site", "limited_sites"),
+    "excludedSite": ("excluded_site", "limited_sites"),
     **{
-        Rules.model_fields[name].alias or to_camel(name): name
+        Rules.model_fields[name].alias or to_camel(name): (name,)
         for name in (
             *("n_files_per_job", "n_gb_per_job", "ignore_missing_in_ds", "allow_incomplete_in_ds"),
             *("t1_weight", "n_es_consumers", "n_events_per_worker", "n_jumbo_jobs", "avoid_vp"),
@@ -64,7 +64,7 @@ class Revision:
 def revise(task: RefinedTask, rules: SplitRules, changed: Collection[str]) -> Revision:
     """Only what the `changed` parameters say: the present `rules` and columns may hold what was
     measured or decided since."""
-    fields = [_RULES[key] for key in changed if key in _RULES]
+    fields = [field for key in changed for field in _RULES.get(key, ())]
     names = [name for key in changed for name in _COLUMNS.get(key, ())]
     return Revision(
         task=task,
