@@ -30,7 +30,7 @@ def feed_task(
     lost ones were made of; `units`: those of a herd, `refused`:
     those that never run."""
     ours = [one for one in inputs if one.jedi_task_id == row.jedi_task_id]
-    masters = [one for one in ours if one.master_id is None]
+    masters = [one for one in ours if one.master_id is None and one.status != "removed"]
     parent = row.parent_tid if params.get("noWaitParent") else None
     rules, per_job = SplitRules.model_validate(row.rules or {}), params.get("nFilesPerJob") or 1
     return FeedTask(

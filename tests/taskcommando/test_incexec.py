@@ -33,8 +33,12 @@ from support.task_rows import put
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, Refused, Unreachable
+from jedi.service import tasks as service
 from jedi.spec.tasks.incremental import CHANGEABLE, change
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.scheduling import shares
+from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskbuffer.users import users
@@ -163,14 +167,19 @@ def test_a_limit_is_raised(world: World) -> None:
     sound(world)
 
 
+def container(world: World, *members: str) -> None:
+    """Make the container demo:in of these datasets."""
+    world.ddm.create("demo:in", "SITE_A_DATADISK", container=True)
+    world.ddm.add_members("demo:in", list(members))
+    world.ddm.close("demo:in")
+
+
 def test_a_container_gets_and_loses_datasets(world: World) -> None:
     ddm = world.ddm
     for name in ("demo:one", "demo:two", "demo:three"):
         put_file_dataset(world, name, {name.replace(":", "."): b"x"}, "SITE_A_DATADISK")
     put_file_dataset(world, "demo:second", {"second": b"x"}, "SITE_A_DATADISK")
-    ddm.create("demo:in", "SITE_A_DATADISK", container=True)
-    ddm.add_members("demo:in", ["demo:one", "demo:two"])
-    ddm.close("demo:in")
+    container(world, "demo:one", "demo:two")
     second = {"type": "template", "param_type": "input", "value": "${IN2/S}",
               "dataset": "demo:second", "attributes": "repeat"}  # fmt: skip
     seed = {"type": "template", "param_type": "number", "value": "${RNDMSEED}"}
@@ -178,9 +187,7 @@ def test_a_container_gets_and_loses_datasets(world: World) -> None:
     everything(world)
     assert work_off(world, task) == "done"
     ddm.delete("demo:in")
-    ddm.create("demo:in", "SITE_A_DATADISK", container=True)
-    ddm.add_members("demo:in", ["demo:two", "demo:three"])
-    ddm.close("demo:in")
+    container(world, "demo:two", "demo:three")
     incexec(world, task)
     cycle(world, TaskRefiner)
     query = ("SELECT d.datasetname, d.type, d.status, m.datasetname AS master FROM jedi_datasets d "
@@ -197,6 +204,60 @@ def test_a_container_gets_and_loses_datasets(world: World) -> None:
     ]
     sound(world)
     assert work_off(world, task) == "done"
+    sound(world)
+
+
+def test_a_dataset_that_the_container_lost_no_longer_counts(world: World) -> None:
+    """20 of the 21 files that are left are finished: 95 % of the task. The five failed ones of the
+    removed dataset are no work, and hold no boost."""
+    for letter, n in (("x", 20), ("y", 5), ("z", 1)):
+        files = {f"{letter}{k}": b"x" for k in range(n)}
+        put_file_dataset(world, f"demo:{letter}", files, "SITE_A_DATADISK")
+    container(world, "demo:x", "demo:y")
+    given = document(nFilesPerJob=1, maxAttempt=1, site="SITE_A")
+    [task] = put(world, given, label="managed")
+    everything(world)
+    lost = rows(world, "SELECT pandaid FROM jedi_job_files WHERE lfn LIKE 'y%'")
+    taken = jobs(world, task, "activated")
+    failed = {row.pandaid for row in lost}
+    take(world, taken)
+    end(world, [one for one in taken if one not in failed])
+    end(world, [one for one in taken if one in failed], "failed")
+    cycle(world)
+    assert status(world, task) == "finished"
+    world.ddm.delete("demo:in")
+    container(world, "demo:x", "demo:z")
+    incexec(world, task)
+    make_due(world)
+    everything(world)
+    assert walk(world, DOGS["progress"]) == Counts(assessed=1)
+    row = task_row(world, task)
+    assert (row.status, row.progress) == ("running", 95)
+    with world.engine.begin() as tx:
+        summary = service.get(tx, task)
+        assert (summary.n_files, summary.n_files_finished, summary.n_files_failed) == (21, 20, 0)
+        assert sum(queue.demand for queue in shares.read(tx, files=True)) == 1
+        read = {one.dataset_name: one.n_files for one in decisions.inputs(tx, [task])[task]}
+        assert read == {"demo:x": 20, "demo:z": 1}
+        assert datasets.with_ready_files(tx, [task]) == set()
+    assert walk(world, DOGS["boost"]) == Counts(boosted=1)
+    assert work_off(world, task) == "done"
+    walk(world, DOGS["progress"])
+    assert task_row(world, task).progress == 100
+    sound(world)
+
+
+def test_a_limit_of_files_leaves_lost_datasets_out(world: World) -> None:
+    for name in ("demo:one", "demo:two", "demo:three"):
+        put_file_dataset(world, name, {name.replace(":", "."): b"x"}, "SITE_A_DATADISK")
+    container(world, "demo:one", "demo:two")
+    [task] = ready(world, document(nFilesPerJob=1, nFiles=2, site="SITE_A"))
+    everything(world)
+    assert work_off(world, task) == "done"
+    world.ddm.delete("demo:in")
+    container(world, "demo:two", "demo:three")
+    incexec(world, task)
+    assert (work_off(world, task), files(world, task)) == ("done", {"finished": 3})
     sound(world)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import rows_of
-from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import scouting
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
@@ -25,8 +25,7 @@ SELECT t.jeditaskid AS jedi_task_id, CAST(e.events AS bigint) AS events,
   t.rules, l.need ->> 'code' AS code
 FROM jedi_tasks t, LATERAL (
     SELECT coalesce(sum(greatest(0, coalesce(nevents, 0) - coalesce(neventsused, 0))), 0) AS events
-    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-      AND d.type IN ({MASTER_TYPES})) e
+    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER}) e
   LEFT JOIN LATERAL (
     SELECT need FROM jedi_broker_decisions b WHERE b.jeditaskid = t.jeditaskid
       AND b.broker = '{BROKER}' ORDER BY decision_id DESC LIMIT 1) l ON true

@@ -15,6 +15,7 @@ from jedi.spec.tasks.rows import ClaimedTask, FedDataset
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import herds
 from jedi.taskbuffer.tasks.tasks import claim
 
@@ -211,18 +212,15 @@ def note_look(tx: Connection, dataset_ids: Sequence[int]) -> None:
     tx.execute(_NOTE_LOOK, {"ids": list(dataset_ids)})
 
 
-_WITH_READY_FILES = text("""
-SELECT jeditaskid FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
-  AND masterid IS NULL AND type = ANY(:types)
+_WITH_READY_FILES = text(f"""
+SELECT jeditaskid FROM jedi_datasets d WHERE jeditaskid = ANY(:ids) AND {LISTED_MASTER}
   AND nfilestobeused > nfilesused + nfilesmissing
 """)
 
 
 def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
     """The tasks of which a master has released files that no job took yet."""
-    return set(
-        tx.scalars(_WITH_READY_FILES, {"ids": list(task_ids), "types": list(states.MASTER_TYPES)})
-    )
+    return set(tx.scalars(_WITH_READY_FILES, {"ids": list(task_ids)}))
 
 
 _READ_INPUTS = text("""

@@ -21,6 +21,7 @@ from jedi.taskbuffer.db.sql_lists import JOB_QUEUED
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.reports.conditions import TASK_FIELDS, where
 from jedi.taskbuffer.scheduling.patterns import like
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
 BY_EVENTS = """
@@ -31,7 +32,6 @@ ELSE t.rules ->> 'target_events_per_job' IS NOT NULL
   AND coalesce(t.rules ->> 'n_files_per_job', t.rules ->> 'n_gb_per_job') IS NULL END
 """
 """`SplitRules.by_events` in SQL: rows of the input are ranges of events."""
-_MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 _JOBS = f""", LATERAL (
   SELECT count(*) FILTER (WHERE o.status = 'running') AS n_jobs_running,
     count(*) FILTER (WHERE o.status <> 'running' AND o.status IN ({JOB_QUEUED}))
@@ -60,7 +60,7 @@ FROM jedi_tasks t, LATERAL (
     coalesce(sum(nfilesfinished), 0)::bigint AS n_files_finished,
     coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed,
     CASE WHEN t.eventservice > 0 THEN CAST(sum(nevents) AS bigint) END AS n_events
-  FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d{jobs}
+  FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER}) d{jobs}
 """
 
 

@@ -17,6 +17,7 @@ from jedi.core import states
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, listed
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 
 _QUEUED = listed((*states.JOB_QUEUED, "sent", "starting"))
 _KILLED = "'aborting', 'toabort', 'aborted'"
@@ -58,8 +59,7 @@ WITH t AS MATERIALIZED (
   SELECT t.task, c.boundaryid AS unit_nr, bool_and(c.status = 'finished') AS finished,
     bool_or(c.status IN ('ready', 'pending', 'staging', 'waiting', 'running')) AS waiting,
     bool_or({_NEWER.format("c.xmin")}) AS newer
-  FROM t JOIN jedi_datasets d ON d.jeditaskid = t.task AND d.type IN ({MASTER_TYPES})
-      AND d.masterid IS NULL AND d.status <> 'removed'
+  FROM t JOIN jedi_datasets d ON d.jeditaskid = t.task AND {LISTED_MASTER}
     JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.jeditaskid = t.task
   WHERE {_OF.format("c.boundaryid")} GROUP BY t.task, c.boundaryid
 ), u AS (

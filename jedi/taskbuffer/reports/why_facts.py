@@ -13,6 +13,7 @@ from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
 from jedi.taskbuffer.db.together import read_parts, together
 from jedi.taskbuffer.reports.job_groups import FOR_WHY
 from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
+from jedi.taskbuffer.schema.dataset_rules import LISTED
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
 _FREE = "(coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable')"
@@ -47,7 +48,8 @@ FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, 
   SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing))
       FILTER (WHERE d.type IN ({JOB_MAKING_TYPES})), 0)::bigint AS waiting,
     CAST(coalesce(sum(nfileswaiting), 0) AS bigint) AS awaited
-  FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL) f, LATERAL (
+  FROM jedi_datasets d
+  WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL AND {LISTED}) f, LATERAL (
   SELECT {_number(f"status IN ({JOB_AT_SITE}) AND {_FREE}")} AS at_site,
     {_number(_ACTIVATED)} AS activated,
     {_number(f"status = 'throttled' AND {_FREE}")} AS throttled,

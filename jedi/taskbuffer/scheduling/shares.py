@@ -15,6 +15,7 @@ from sqlalchemy import Connection, text
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES, JOB_QUEUED
 from jedi.taskbuffer.scheduling.turns import WORKING
+from jedi.taskbuffer.schema.dataset_rules import LISTED
 
 _READ = text(f"""
 WITH jobs AS (
@@ -31,7 +32,7 @@ WITH jobs AS (
   FROM jedi_tasks t, LATERAL (
     SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0) AS files
     FROM jedi_datasets d WHERE :files AND d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-      AND d.type IN ({JOB_MAKING_TYPES})) f
+      AND d.type IN ({JOB_MAKING_TYPES}) AND {LISTED}) f
   WHERE t.status IN ({WORKING}) GROUP BY 1
 )
 SELECT q.queue_id, q.partitionid, q.stretchable,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, text
 
-from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 
 _KEY = "site, workqueue, gshare, resource_type, status"
 _FOLD = text(f"""
@@ -91,7 +91,7 @@ WITH due AS MATERIALIZED (
   FROM due t, LATERAL (
     SELECT div(100 * sum(nfilesfinished), nullif(sum(nfilestobeused), 0)) AS done
     FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
-      AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})) f, LATERAL (
+      AND {LISTED_MASTER}) f, LATERAL (
     SELECT min(pandaid) AS first, min(starttime) AS started, min(creationtime) AS made
     FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL) l, LATERAL (
     SELECT count(*) FILTER (WHERE fate IN ('finished', 'failed')) AS jobs,

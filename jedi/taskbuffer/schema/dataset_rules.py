@@ -1,6 +1,8 @@
-"""Expressions of columns that PostgreSQL computes for datasets."""
+"""Conditions on datasets: of a column that PostgreSQL computes, and parts of statements."""
 
 from __future__ import annotations
+
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 
 UNPROCESSED = (
     "masterid IS NULL AND type = ANY ('{input,pseudo_input}'::text[]) "
@@ -9,3 +11,8 @@ UNPROCESSED = (
     "AND nfilesfinished + nfilesfailed + nfilesmissing < nfilestobeused)"
 )
 """A master with files that are not processed, or not fed yet; see ending.any_processed."""
+LISTED = "d.status <> 'removed'"
+"""A dataset `d` counts for its task: its container has not lost it. The files of a removed one keep
+their counters, for jobs at work and for a container that gets it back."""
+LISTED_MASTER = f"d.masterid IS NULL AND d.type IN ({MASTER_TYPES}) AND {LISTED}"
+"""A master `d` that counts for its task."""

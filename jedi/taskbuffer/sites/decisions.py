@@ -15,6 +15,7 @@ from jedi.spec.sites.decision import Decision, Pledge
 from jedi.spec.sites.request import RecentJobs
 from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import listed
+from jedi.taskbuffer.schema.dataset_rules import LISTED, LISTED_MASTER
 from jedi.taskbuffer.sites.sites import SPACES
 
 _RECORD = text("""
@@ -197,14 +198,14 @@ def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[i
     return {task_id: RecentJobs(**ways) for task_id, ways in counted.items()}
 
 
-_READ_INPUTS = text("""
+_READ_INPUTS = text(f"""
 SELECT jeditaskid AS jedi_task_id, d.datasetname AS dataset_name, CASE
   WHEN t.rules ?| ARRAY['n_events_per_job', 'target_events_per_job']
   THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
         WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid)
   ELSE greatest(d.nfiles, 0) END AS n_files
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-WHERE jeditaskid = ANY(:ids) AND d.type = 'input' ORDER BY jeditaskid, d.datasetid
+WHERE jeditaskid = ANY(:ids) AND d.type = 'input' AND {LISTED} ORDER BY jeditaskid, d.datasetid
 """)
 
 
@@ -237,14 +238,14 @@ FROM (
     coalesce(t.currentpriority, 0) AS currentpriority, {_DAYS} AS days
   FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
   WHERE t.status IN ('ready', 'scouting', 'running', 'pending') AND t.nucleus IS NOT NULL
-    AND d.masterid IS NULL AND d.type IN ('input', 'pseudo_input')
+    AND {LISTED_MASTER}
   GROUP BY t.jeditaskid) w
 GROUP BY nucleus, workqueue_id, currentpriority ORDER BY 1, 2, 3
 """)
 _WORK_OF = text(f"""
 SELECT t.jeditaskid AS jedi_task_id, coalesce(({_DAYS})::float8, 0) AS days
 FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
-WHERE t.jeditaskid = ANY(:ids) AND d.masterid IS NULL AND d.type IN ('input', 'pseudo_input')
+WHERE t.jeditaskid = ANY(:ids) AND {LISTED_MASTER}
 GROUP BY t.jeditaskid
 """)
 

@@ -19,6 +19,7 @@ from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPE
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import tasks
 
 _APPEND = text("""
@@ -285,8 +286,7 @@ def revive(
 
 _ALIKE = text(f"""
 SELECT count(*) FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
-WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL
-  AND d.type IN ({MASTER_TYPES}) AND {_FAILED}
+WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER} AND {_FAILED}
 """)
 
 

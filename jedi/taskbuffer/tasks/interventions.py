@@ -13,6 +13,7 @@ from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, TASK_FINAL
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
 _JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
@@ -138,8 +139,7 @@ WITH enough AS (
   FROM jedi_tasks t, LATERAL (
     SELECT sum(nfiles) AS files, sum(nfilesfinished) AS files_done, sum(nevents) AS events,
       sum(neventsused) AS events_done
-    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-      AND d.type IN ({MASTER_TYPES}) AND d.status <> 'removed' OFFSET 0) d
+    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER} OFFSET 0) d
   WHERE t.status IN ('ready', 'running', 'throttled', 'pending')
     AND (t.goal IS NOT NULL OR t.termcondition IS NOT NULL)
     AND NOT EXISTS (SELECT FROM jedi_commands c
@@ -150,7 +150,7 @@ WITH enough AS (
   WHERE coalesce(of_events, of_files) >= e.goal
     AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
     AND NOT EXISTS (SELECT FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
-      WHERE d.jeditaskid = e.jeditaskid AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
+      WHERE d.jeditaskid = e.jeditaskid AND {LISTED_MASTER}
         AND c.ready AND coalesce(c.failedattempt, 0) = 0)
     AND NOT EXISTS (SELECT FROM jedi_tasks p WHERE p.jeditaskid = t.parent_tid
       AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ({TASK_FINAL}))
@@ -185,8 +185,7 @@ LATERAL (
 LATERAL (
   SELECT sum(nfiles - nfilesused - nfilesmissing) AS unused, sum(nfiles) AS files,
     sum(nfilesfinished) AS finished
-  FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-    AND d.type IN ({MASTER_TYPES}) OFFSET 0) d,
+  FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER} OFFSET 0) d,
 LATERAL (SELECT j.live + ceil(d.unused / greatest(j.per_job, 1)) AS to_do) w
 """
 _FAILING = text(f"""

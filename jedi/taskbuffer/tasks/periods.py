@@ -15,6 +15,7 @@ from sqlalchemy import Connection, text
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 
 _DUE = text("""
 SELECT jeditaskid AS jedi_task_id, period, nextperiod AS next_period, jedi_now() AS now
@@ -71,8 +72,7 @@ WITH f AS (
     NOT (p.taskparams ? 'nFiles' OR t.rules @> '{{"pfn_list": true}}') AS endless
   FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid), LATERAL (
     SELECT c.fileid FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
-    WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
-      AND c.status = 'waiting'
+    WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER} AND c.status = 'waiting'
     ORDER BY c.datasetid, c.fileid
     LIMIT coalesce(CAST(t.rules ->> 'n_files_per_job' AS bigint), 1)) c
   WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))

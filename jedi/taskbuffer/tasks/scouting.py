@@ -33,6 +33,7 @@ from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema import tables
+from jedi.taskbuffer.schema.dataset_rules import LISTED, LISTED_MASTER
 from jedi.taskbuffer.tasks import tasks
 
 _AS_THEY_ARE: Mapping[int, float | None] = MappingProxyType({})
@@ -42,8 +43,7 @@ _FED = text(f"""
 SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, nfiles AS n_files,
   coalesce(nevents, 0) AS n_events, nfilestobeused - nfilesmissing AS files,
   coalesce(neventstobeused, 0) AS events
-FROM jedi_datasets
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({MASTER_TYPES})
+FROM jedi_datasets d WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER}
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
 _WITHHOLD = text("""
@@ -290,8 +290,7 @@ more, or the first was made `open_wait_s` ago."""
 _PROGRESS = text(f"""
 SELECT jeditaskid AS jedi_task_id, CAST(sum(nfiles) AS bigint) AS n_files,
   CAST(sum(nfilesfinished) AS bigint) AS finished, CAST(sum(nfilesfailed) AS bigint) AS failed
-FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
-  AND masterid IS NULL AND type IN ({MASTER_TYPES})
+FROM jedi_datasets d WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER}
 GROUP BY jeditaskid
 """)
 
@@ -345,7 +344,7 @@ AND EXISTS (
   OFFSET 0)
 AND NOT EXISTS (
   SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid AND d.masterid IS NULL
-    AND d.nfilestobeused > d.nfilesused + d.nfilesmissing
+    AND {LISTED} AND d.nfilestobeused > d.nfilesused + d.nfilesmissing
   OFFSET 0)
 """
 
