@@ -645,8 +645,8 @@ _DECLARED = [
           least=0),
     _knob("watchdog.boost_period_s", "s", 300.0, "interval between searches for nearly complete "
           "tasks", 1200.0, least=0.1),
-    _knob("boost.done_percent", "%", 95.0, "progress from which JEDI boosts a production task",
-          least=0.0, most=100.0),
+    _knob("boost.done_percent", "%", 95.0, "finished and failed files from which JEDI boosts a "
+          "production task", least=0.0, most=100.0),
     _knob("boost.jobs", "jobs", 100, "remaining jobs below which JEDI boosts it", 101, least=0),
     _knob("boost.priority", "", 900, "least priority of a boosted task; its share is Express",
           least=0),

@@ -366,11 +366,12 @@ def test_or_is_not(world: World, failed: int, finished: int, left: int) -> None:
 # ------------------------------------------------------------------------------------------ boost
 
 
-def nearly_done(world: World, done: int, left: int, label: str = "managed") -> int:
-    task = failing(world, 0, done, left)
-    sql(world, "UPDATE jedi_tasks SET progress = 95, prodsourcelabel = :l, currentpriority = 500, "
-        "gshare = ''", l=label)  # fmt: skip
-    sql(world, "UPDATE jedi_datasets SET nfilesfinished = :n WHERE type = 'input'", n=done)
+def nearly_done(world: World, done: int, left: int, label: str = "managed", failed: int = 0) -> int:
+    task = failing(world, failed, done, left)
+    sql(world, "UPDATE jedi_tasks SET prodsourcelabel = :l, currentpriority = 500, gshare = ''",
+        l=label)  # fmt: skip
+    sql(world, "UPDATE jedi_datasets SET nfilesfinished = :n, nfilesfailed = :f "
+        "WHERE type = 'input'", n=done, f=failed)  # fmt: skip
     return task
 
 
@@ -388,6 +389,13 @@ def test_the_last_jobs_come_first(world: World) -> None:
     deltas = rows(world, "SELECT gshare, sum(jobs) AS n FROM job_stats_delta "
                   "WHERE status = 'activated' GROUP BY gshare")  # fmt: skip
     assert {row.gshare: row.n for row in deltas} == {"": 57, "Express": 3}  # 57 ended by hand
+
+
+def test_failed_files_are_done_too(world: World) -> None:
+    """50 finished and 7 failed of 60 files: 95 %."""
+    task = nearly_done(world, 50, 3, failed=7)
+    assert run(world, "boost") == Counts(boosted=1)
+    assert task_row(world, task).gshare == "Express"
 
 
 def test_a_job_that_somebody_held_comes_first_later(world: World) -> None:

@@ -183,8 +183,7 @@ LATERAL (
     count(*) FILTER (WHERE j.status IN ('finished', 'failed')) AS ended
   FROM {_JOBS} j WHERE j.jeditaskid = t.jeditaskid OFFSET 0) j,
 LATERAL (
-  SELECT sum(nfiles - nfilesused - nfilesmissing) AS unused, sum(nfiles) AS files,
-    sum(nfilesfinished) AS finished
+  SELECT sum(nfiles - nfilesused - nfilesmissing) AS unused
   FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER} OFFSET 0) d,
 LATERAL (SELECT j.live + ceil(d.unused / greatest(j.per_job, 1)) AS to_do) w
 """
@@ -219,14 +218,21 @@ def failing(
     return rows_of(FailingTask, tx.execute(_FAILING, found))
 
 
+# Datasets first: few tasks are nearly done, and the jobs of a task are many.
 _NEARLY_DONE = text(f"""
-SELECT t.jeditaskid FROM jedi_tasks t, {_WORK}
-WHERE t.status = 'running' AND t.progress >= :percent AND t.{UNCLAIMED}
-  AND t.prodsourcelabel = ANY(:labels)
+WITH most AS MATERIALIZED (
+  SELECT t.jeditaskid FROM jedi_tasks t, LATERAL (
+    SELECT sum(nfiles) AS files, sum(nfilesfinished + nfilesfailed) AS ended
+    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER} OFFSET 0) f
+  WHERE t.status = 'running' AND t.prodsourcelabel = ANY(:labels)
+    AND 100 * f.ended >= :percent * f.files
+)
+SELECT t.jeditaskid FROM most JOIN jedi_tasks t USING (jeditaskid), {_WORK}
+WHERE t.status = 'running' AND t.{UNCLAIMED}
   AND (t.gshare IS DISTINCT FROM :share OR t.currentpriority < :priority
     OR EXISTS (SELECT FROM jedi_jobs j WHERE j.jeditaskid = t.jeditaskid
       AND j.postprocessed_at IS NULL AND (j.gshare <> :share OR j.priority < :priority)))
-  AND 100 * d.finished >= :percent * d.files AND w.to_do < :to_do
+  AND w.to_do < :to_do
   AND NOT EXISTS (SELECT FROM jedi_tasks p WHERE p.jeditaskid = t.parent_tid
     AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ('done', 'finished'))
 ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -237,8 +243,9 @@ def nearly_done(
     tx: Connection, labels: Sequence[str], percent: float, to_do: int, priority: int, share: str,
     limit: int,
 ) -> list[int]:  # fmt: skip
-    """Tasks with one of these labels of which so many percent are done and fewer than so many jobs
-    are left, that lack this priority or share, or have jobs that do: somebody held these."""
+    """Tasks with one of these labels of which so many percent of the files have finished or failed
+    and fewer than so many jobs are left, that lack this priority or share, or have jobs that do:
+    somebody held these."""
     found = {"labels": list(labels), "percent": percent, "to_do": to_do, "priority": priority,
              "share": share, "limit": limit}  # fmt: skip
     return list(tx.scalars(_NEARLY_DONE, found))
