@@ -652,8 +652,8 @@ _DECLARED = [
           least=0),
     _knob("watchdog.retries_period_s", "s", 5.0, "interval between changes of tasks by retry rules",
           least=0.1),
-    _knob("retryrules.memory_percent", "%", 30.0, "part of a task's input whose jobs ran out of "
-          "memory from which all jobs ask for more", least=0.0, most=100.0),
+    _knob("retryrules.memory_percent", "%", 30.0, "part of a task's jobs that ran out of memory "
+          "from which all jobs ask for more", least=0.0, most=100.0),
     _knob("build.max_attempt", "attempts", 3, "attempts of a build at an endpoint", least=1),
     _knob("build.kept_s", "s", 604_800.0, "life of a built library", least=1.0),
     _knob("watchdog.periods_period_s", "s", 5.0, "interval between searches for periodical tasks "

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
+from support.commanding import add_inputs, jobs, take
+from support.generating import document, generate, ready
 from support.job_rows import Made, make_jobs, watch
 from support.situations import set_sites
+from support.task_rows import row_of
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
@@ -222,6 +225,56 @@ def test_three_of_ten_jobs_speak_for_all(engine: Engine, world: World, n: int, r
     assert (found.ramcount, found.resource_type) == (ram, "SCORE" if n == 2 else "SCORE_HIMEM")
     assert [done for *_, done in effects(engine)] == [True] * n
     assert retries.run(world) == {}
+
+
+@pytest.mark.parametrize(("files", "failed", "ram"), [(11, 2, 2000), (13, 0, 1000)])
+def test_jobs_count_not_their_files(
+    engine: Engine, world: World, files: int, failed: int, ram: int
+) -> None:
+    """One of three jobs (4, 4 and 3 files) is 33 %, though 3 of 11 files are 27 %. One of four jobs
+    (4, 4, 4 and 1) is 25 %, though 4 of 13 files are 31 %."""
+    add_inputs(world, files)
+    [task_id] = ready(world, document(nFilesPerJob=4, site="SITE_A", ramCount=1000, ramUnit="MB"))
+    assert generate(world) == 1
+    job = jobs(world, task_id, "activated")[failed]
+    take(world, [job])
+    with engine.begin() as tx:
+        set_job(tx, job, max_pss_kb=1500 * 1024)
+    fail(engine, [job])
+    assert retries.run(world) == {"tasks": 1}
+    assert row_of(world, task_id).ramcount == ram
+
+
+@pytest.mark.parametrize(("left", "ram"), [(4, 3000), (5, 2000)])
+def test_jobs_that_are_not_made_yet_count(
+    engine: Engine, world: World, left: int, ram: int
+) -> None:
+    """The only job has two files. Four released files more are two jobs: one of three has failed.
+    Five are three: one of four."""
+    with engine.begin() as tx:
+        made = make_jobs(tx, 1, memory_mb=2000)
+        set_task(tx, made, ramcount=2000, ramunit="MBPerCore")
+        tx.execute(text("UPDATE jedi_datasets SET nfiles = nfiles + :n, "
+                        "nfilestobeused = nfilestobeused + :n WHERE datasetid = :d"),
+                   {"n": left, "d": made.input})  # fmt: skip
+    fail(engine, made.jobs)
+    retries.run(world)
+    assert task(engine, made).ramcount == ram
+
+
+def test_attempts_of_the_same_work_are_one_job(engine: Engine, world: World) -> None:
+    """Two failures of one of four jobs are 25 %."""
+    add_inputs(world, 4)
+    [task_id] = ready(world, document(nFilesPerJob=1, site="SITE_A", ramCount=1000, ramUnit="MB"))
+    for used_mb in (1500, 2500):
+        assert generate(world) == 1
+        job = jobs(world, task_id, "activated")[0 if used_mb == 1500 else -1]
+        take(world, [job])
+        with engine.begin() as tx:
+            set_job(tx, job, max_pss_kb=used_mb * 1024)
+        fail(engine, [job])
+        assert retries.run(world) == {"tasks": 1}
+    assert row_of(world, task_id).ramcount == 1000
 
 
 def test_all_get_what_enough_of_them_need(engine: Engine, world: World) -> None:

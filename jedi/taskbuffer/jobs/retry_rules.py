@@ -23,6 +23,7 @@ from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import scouting, tasks
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
@@ -207,20 +208,28 @@ FROM m JOIN jedi_retry_rules r USING (rule_id)
   LEFT JOIN jedi_sites s ON s.site = j.site
 GROUP BY m.jeditaskid, r.action
 """)
+# A file names its last job, so that attempts of the same work count once. Released files without a
+# job are to make jobs of the mean size.
 _WANTED = text(f"""
 WITH d AS (
   SELECT d.datasetid, d.jeditaskid, coalesce(t.ramcount, 0) AS ramcount,
-    sum(d.nfilestobeused) OVER (PARTITION BY d.jeditaskid) AS files
+    sum(d.nfilestobeused - d.nfilesmissing) OVER (PARTITION BY d.jeditaskid) AS files
   FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL
-    AND d.type IN ({MASTER_TYPES})
-), c AS (
-  SELECT d.jeditaskid, c.ramcount,
-    sum(count(*)) OVER (PARTITION BY d.jeditaskid ORDER BY c.ramcount DESC) AS n, d.files
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER}
+), j AS (
+  SELECT d.jeditaskid, d.files, count(*) AS taken,
+    max(c.ramcount) FILTER (WHERE c.ramcount > d.ramcount) AS ramcount
   FROM d JOIN jedi_dataset_contents c USING (datasetid)
-  WHERE c.ramcount > d.ramcount GROUP BY d.jeditaskid, c.ramcount, d.files
+  WHERE c.pandaid IS NOT NULL AND c.status NOT IN ('lost', 'missing', 'broken')
+  GROUP BY d.jeditaskid, d.files, c.pandaid
+), n AS (
+  SELECT jeditaskid, ramcount, files, sum(count(*)) OVER task AS jobs, sum(sum(taken)) OVER task
+    AS taken, sum(count(*)) OVER (task ORDER BY ramcount DESC NULLS LAST) AS failed
+  FROM j GROUP BY jeditaskid, ramcount, files WINDOW task AS (PARTITION BY jeditaskid)
 )
-SELECT jeditaskid, max(ramcount) AS ramcount FROM c WHERE 100 * n >= :percent * files
+SELECT jeditaskid, max(ramcount) AS ramcount FROM n
+WHERE 100 * failed >= :percent * (jobs + ceil(greatest(files - taken, 0) * jobs / taken))
+  AND ramcount IS NOT NULL
 GROUP BY jeditaskid
 """)
 
@@ -256,8 +265,8 @@ def causes(tx: Connection, task_ids: Sequence[int]) -> list[RetryCause]:
 
 
 def wanted_memory(tx: Connection, task_ids: Sequence[int], percent: float) -> dict[int, int]:
-    """Tasks so many percent of whose released master files need more memory than they ask for, and
-    how much that is at least."""
+    """Tasks so many percent of whose jobs (also of those that released files are still to make)
+    failed on memory and need more than the task asks for, and how much that is at least."""
     values = {"ids": list(task_ids), "percent": percent}
     return dict_of(int, int, tx.execute(_WANTED, values))
 
