@@ -1,25 +1,32 @@
-"""Another priority for a task that is under way."""
+"""Another priority for a task that is under way, or executed again."""
 
 # Raw UPDATEs: owners and kinds of jobs whose builder knows one of each.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from jedi_client.cli import task as cli
 from sqlalchemy import Engine, text
+from support.commanding import OWNER, add_inputs, ask, cycle, work_off
+from support.generating import document
 from support.helpers import Run, script, unguard
 from support.job_rows import Made, make_jobs
+from support.task_rows import row_of
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Refused
 from jedi.core.settings import caller
-from jedi.service import check
+from jedi.service import check, submission
 from jedi.service.priorities import Changed, change
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.users import users
+from jedi.taskrefiner.agent import TaskRefiner
 
 
 @pytest.fixture
@@ -91,3 +98,28 @@ def test_who_may_give_which(made: Made, engine: Engine) -> None:
         tx.execute(text("UPDATE jedi_tasks SET status = 'done'"))
         with pytest.raises(Refused, match="already done"):
             change(tx, "olga", made.task, 1000)
+
+
+@pytest.mark.parametrize(
+    ("gridpref", "given", "told", "priority"),
+    [
+        ("s", {}, {"taskPriority": 1050}, 1500),  # raised to at least 1500
+        ("s", {"taskPriority": 1050}, {}, 1500),
+        ("", {"taskPriority": 1050}, {"taskPriority": None}, 1000),  # null: the default
+        ("", {"taskPriority": 1050}, {"taskPriority": 950}, 950),
+        ("", {"taskPriority": 1050}, {}, 1050),
+    ],
+)
+def test_priorities_are_those_of_a_submission(
+    world: World, gridpref: str, given: dict[str, Any], told: dict[str, Any], priority: int
+) -> None:
+    add_inputs(world, 1)
+    with world.engine.begin() as tx:
+        users.put_user(tx, OWNER, "user", gridpref)
+        asked = json.dumps(document(nFilesPerJob=1, site="SITE_A", **given))
+        task = submission.submit(tx, world.ddm, OWNER, asked, "json", Path()).jedi_task_id
+    assert work_off(world, task) == "done"
+    ask(world, task, "incexec", parameters=told)
+    cycle(world, TaskRefiner)
+    row = row_of(world, task)
+    assert (row.taskpriority, row.currentpriority) == (priority, priority)

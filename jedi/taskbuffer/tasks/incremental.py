@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.datasets.dataset import NewDataset
+from jedi.spec.scheduling.priority import task_priority
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.incremental import Revision
 from jedi.taskbuffer.db.rows import rows_of
@@ -18,14 +19,20 @@ from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
 
 _MERGE = text("""
-WITH p AS (
-  UPDATE jedi_taskparams p SET taskparams = jsonb_strip_nulls(p.taskparams || c.parameters)
-  FROM jsonb_to_recordset(CAST(:changes AS jsonb)) c(id bigint, parameters jsonb)
-  WHERE p.jeditaskid = c.id RETURNING p.jeditaskid, p.taskparams
-)
-UPDATE jedi_tasks t
-SET taskpriority = coalesce(CAST(p.taskparams ->> 'taskPriority' AS int), t.taskpriority)
-FROM p WHERE t.jeditaskid = p.jeditaskid
+UPDATE jedi_taskparams p SET taskparams = jsonb_strip_nulls(p.taskparams || c.parameters)
+FROM jsonb_to_recordset(CAST(:changes AS jsonb)) c(id bigint, parameters jsonb)
+WHERE p.jeditaskid = c.id
+""")
+_OWNERS = text("""
+SELECT t.jeditaskid AS jedi_task_id, t.tasktype AS task_type, t.workinggroup AS working_group,
+  coalesce(u.gridpref, '') AS gridpref
+FROM jedi_tasks t LEFT JOIN jedi_users u USING (username)
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+_PRIORITIES = text("""
+UPDATE jedi_tasks t SET taskpriority = n.priority
+FROM unnest(CAST(:ids AS bigint[]), CAST(:priorities AS int[])) n(id, priority)
+WHERE t.jeditaskid = n.id
 """)
 _LIMITS = text(f"""
 UPDATE jedi_dataset_contents c SET
@@ -46,13 +53,33 @@ WHERE c.jeditaskid = m.id AND (m.limited OR c.ramcount IS NOT NULL)
 """)
 
 
+class TaskOwner(NamedTuple):
+    """The facts behind the priority that a task may have: `gridpref` is of its owner."""
+
+    jedi_task_id: int
+    task_type: str | None
+    working_group: str | None
+    gridpref: str
+
+
 def merge_parameters(tx: Connection, changes: Mapping[int, Mapping[str, Any]]) -> None:
     """Change parameters of tasks; null takes one back. Files that are still to be tried get the new
-    limits, but one attempt at least, and jobs ask for no more memory than the task says. The caller
-    has locked the tasks and their datasets."""
+    limits, but one attempt at least, and jobs ask for no more memory than the task says. A changed
+    priority is what a new submission would get. The caller has locked the tasks and their
+    datasets."""
     rows = json.dumps([{"id": i, "parameters": dict(new)} for i, new in changes.items()])
     tx.execute(_MERGE, {"changes": rows})
     tx.execute(_LIMITS, {"changes": rows})
+    asked = {i: new["taskPriority"] for i, new in changes.items() if "taskPriority" in new}
+    if asked:
+        owners = rows_of(TaskOwner, tx.execute(_OWNERS, {"ids": list(asked)}))
+        found = {
+            one.jedi_task_id: task_priority(
+                asked[one.jedi_task_id], one.task_type or "anal", one.gridpref, one.working_group
+            )
+            for one in owners
+        }
+        tx.execute(_PRIORITIES, {"ids": list(found), "priorities": list(found.values())})
 
 
 _COLUMNS = ", ".join(
