@@ -13,7 +13,7 @@ from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.submission_checks import recheck
-from jedi.spec.tasks.incremental import change
+from jedi.spec.tasks.incremental import TEXTS, change
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.tasks import commands, herds, new_tasks, preprocessing
@@ -43,8 +43,10 @@ def command(
     name: str,
     arguments: Mapping[str, Any] = NOTHING,
     comment: str | None = None,
+    unread: Sequence[Problem] = (),
 ) -> int:
     """Record a command on a task, such as kill or retry. Return the number of the command.
+    `unread`: mistakes in the arguments that are known already, reported with all others.
 
     BadInput: no such command or argument; NotFound: no such task; Forbidden: somebody else's,
     unless `who` is an operator (or a production user who retries it, with the code that it has:
@@ -73,15 +75,15 @@ def command(
     if COMMANDS[name].doing in ("toretry", "toincexec"):
         must_be_alone(tx, jedi_task_id)
         must_be_runnable(tx, jedi_task_id, arguments)
-    problems = list(_wrong(name, arguments))
+    problems = [*unread, *_wrong(name, arguments)]
     if (code := arguments.get("sandbox")) and not new_tasks.has_sandbox(tx, code):
         problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
     if name == "reassign":
         problems += _wrong_place(tx, jedi_task_id, arguments)
     if name == "incexec":
         _must_be_preprocessed(tx, jedi_task_id)
-    if name == "incexec" and not problems:
-        problems += _wrong_parameters(tx, who, jedi_task_id, arguments.get("parameters", {}))
+        if isinstance(changes := arguments.get("parameters", {}), dict):
+            problems += _wrong_parameters(tx, who, jedi_task_id, changes)
     if problems:
         raise BadInput(problems)
     if (like := arguments.get(LIKE)) and not commands.alike(tx, jedi_task_id, like):
@@ -150,21 +152,24 @@ def _must_be_single(tx: Connection, jedi_task_id: int, status: str) -> None:
         )
 
 
-def settings(written: Sequence[str]) -> dict[str, Any]:
-    """Parameters from texts KEY=VALUE, their values as in a task file. BadInput."""
+def settings(written: Sequence[str]) -> tuple[dict[str, Any], list[Problem]]:
+    """Parameters from texts KEY=VALUE, their values as in a task file, and the mistakes of others.
+    A text that YAML can't read without quotes, such as `*`, is taken as it is written."""
     found: dict[str, Any] = {}
     problems: list[Problem] = []
     for one in written:
         key, equals, value = one.partition("=")
+        if not equals:
+            problems.append(Problem("--set", one, "is KEY=VALUE", "Write nFilesPerJob=2"))
+            continue
         try:
             found[key] = strictyaml.load(value, f"--set {key}")
         except BadInput as bad:
-            problems += bad.problems
-        if not equals:
-            problems.append(Problem("--set", one, "is KEY=VALUE", "Write nFilesPerJob=2"))
-    if problems:
-        raise BadInput(problems)
-    return found
+            if key in TEXTS and value.isprintable() and value[0] not in "\"'[{":
+                found[key] = value
+            else:
+                problems += bad.problems
+    return found, problems
 
 
 def _wrong(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:
@@ -207,6 +212,8 @@ def _wrong_parameters(
     tx: Connection, who: str, jedi_task_id: int, changes: Mapping[str, Any]
 ) -> list[Problem]:
     params, problems = change(new_tasks.params_of(tx, [jedi_task_id])[jedi_task_id], changes)
-    if params is None or problems:
+    if params is None:
         return problems
-    return recheck(tx, who, params, changes)
+    named = {one.path for one in problems}
+    found = recheck(tx, who, params, changes)
+    return problems + [one for one in found if one.path not in named]

@@ -642,10 +642,21 @@ def test_parameters_are_changed_as_they_are_written(run: Run, engine: Engine) ->
     for wrong in ("nFilesPerJob", "nFilesPerJob=[", "nFilesPerJob=two", "nFilePerJob=2"):
         answer = run("incexec", task_id, "--set", wrong)
         assert (answer.code, wrong.partition("=")[0] in answer.err) == (2, True)
-    assert run("incexec", task_id, "--set", "nFilesPerJob=2", "--set", "maxFailure=null").code == 0
+    wrongs = ("nFilesPerJob=0", "nFiles=-1", "site=NOPE", "foo=3", "maxAttempt=[", "maxFailure")
+    answer = run("incexec", task_id, *(word for wrong in wrongs for word in ("--set", wrong)))
+    assert answer.code == 2
+    told = answer.err.splitlines()
+    for begin in ("nFilesPerJob ", "nFiles ", "site ", "foo ", "--set maxAttempt ", "--set  "):
+        assert any(line.startswith(begin) for line in told), begin
+    for unclosed in ("excludedSite=[", 'excludedSite="a'):
+        assert "--set excludedSite " in run("incexec", task_id, "--set", unclosed).err
+    rights = ("nFilesPerJob=2", "maxFailure=null", "excludedSite=*", "includedSite=SITE_*")
+    words = [word for right in rights for word in ("--set", right)]
+    assert run("incexec", task_id, *words).code == 0
     with engine.begin() as tx:
         asked = commands.next_commands(tx, [task_id])[task_id]
-    assert asked.arguments == {"parameters": {"nFilesPerJob": 2, "maxFailure": None}}
+    sites = {"excludedSite": "*", "includedSite": "SITE_*"}
+    assert asked.arguments == {"parameters": {"nFilesPerJob": 2, "maxFailure": None, **sites}}
 
 
 def test_places_are_checked_and_passed_on(run: Run, made: Made, engine: Engine) -> None:

@@ -158,6 +158,13 @@ def _knobs(directory: Path, text: str) -> object:
     return read_knobs("--compare", str(file))
 
 
+def _setting(_: Path, text: str) -> object:
+    found, problems = settings([f"nFiles={text}"])
+    if problems:
+        raise BadInput(problems)
+    return found
+
+
 READERS: dict[str, Callable[[Path, str], object]] = {
     "task": lambda _, text: examine(parse_text(text, "yaml")),
     "collection": lambda _, text: split(text, "yaml"),
@@ -169,7 +176,7 @@ READERS: dict[str, Callable[[Path, str], object]] = {
     "scenario": lambda _, text: read_scenario(text),
     "knobs": _knobs,
     "sidecar": _sidecar,
-    "setting": lambda _, text: settings([f"nFiles={text}"]),
+    "setting": _setting,
 }
 """All that read what people write."""
 

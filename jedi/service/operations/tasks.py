@@ -219,11 +219,15 @@ class Answered:
 
 
 def _command(
-    call: Call, name: str, ids: Sequence[int], comment: str | None, **arguments: Any
-) -> list[Answered]:
-    """Command each task; a refusal does not stop the others. Wrong arguments stop all."""
+    call: Call, name: str, ids: Sequence[int], comment: str | None,
+    unread: Sequence[Problem] = (), **arguments: Any,
+) -> list[Answered]:  # fmt: skip
+    """Command each task; a refusal does not stop the others. Wrong arguments stop all; `unread` are
+    those that are known already."""
     given = {key: value for key, value in arguments.items() if value}
-    found = [*_answers(call, name, dict.fromkeys(ids), given, comment)]
+    found = [*_answers(call, name, dict.fromkeys(ids), given, comment, unread)]
+    if unread:
+        raise BadInput(list(unread))
     call.name_objects("task", *([one.jedi_task_id for one in found if one.accepted is accepted]
                                 for accepted in (True, False)))  # fmt: skip
     return found
@@ -231,12 +235,12 @@ def _command(
 
 def _answers(
     call: Call, name: str, ids: Iterable[int], given: dict[str, Any],
-    comment: str | None,
+    comment: str | None, unread: Sequence[Problem],
 ) -> Iterator[Answered]:  # fmt: skip
     for one in ids:
         try:
             with call.tx.begin_nested():
-                number = commands.command(call.tx, call.who, one, name, given, comment)
+                number = commands.command(call.tx, call.who, one, name, given, comment, unread)
                 possible = commands.foreseen(call.tx, one, name, given) if call.dry_run else None
         except BadInput:
             raise
@@ -292,8 +296,10 @@ def incexec(
 ) -> list[Answered]:
     """Continue tasks that have ended, with new files of their inputs or changed parameters.
     `settings`: parameters as KEY=VALUE, the values as in a task file."""
-    changed = {**(parameters or {}), **commands.settings(settings or ())}
-    return _command(call, "incexec", jedi_task_ids, comment, parameters=changed, sandbox=sandbox)
+    written, unread = commands.settings(settings or ())
+    changed = {**(parameters or {}), **written}
+    return _command(call, "incexec", jedi_task_ids, comment, unread, parameters=changed,
+                    sandbox=sandbox)  # fmt: skip
 
 
 @operation("task.pause", "POST", "/v1/tasks/pause", OWNER, dry_run=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic.alias_generators import to_camel
 
@@ -51,6 +51,21 @@ CHANGEABLE = (*_RULES, *_COLUMNS, *_READ_WHERE_NEEDED)
 """Task parameters that may change."""
 
 
+def _is_text(annotation: Any) -> bool:
+    """Return True if a value of this type may be a text."""
+    if get_origin(annotation) in (list, dict, tuple):
+        return False
+    return annotation is str or any(_is_text(one) for one in get_args(annotation))
+
+
+TEXTS = frozenset(
+    field.alias or name
+    for name, field in TaskParams.model_fields.items()
+    if (field.alias or name) in CHANGEABLE and _is_text(field.annotation)
+)
+"""Task parameters that may change and whose value is a text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Revision:
     """The changes in the rows of a refined task: its rules, and columns of jedi_tasks under their
@@ -76,11 +91,12 @@ def revise(task: RefinedTask, rules: SplitRules, changed: Collection[str]) -> Re
 def change(
     document: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> tuple[TaskParams | None, list[Problem]]:
-    """The task with these parameters instead (None takes one back), and all that is wrong."""
-    if problems := list(_fixed(document, changes)):
-        return None, problems
-    merged = {**document, **changes}
-    return examine({key: value for key, value in merged.items() if value is not None})
+    """The task with these parameters instead (None takes one back), and all that is wrong. The task
+    keeps what can't change."""
+    fixed = list(_fixed(document, changes))
+    merged = {**document, **changes, **{one.path: document.get(one.path) for one in fixed}}
+    params, problems = examine({key: value for key, value in merged.items() if value is not None})
+    return params, [*fixed, *problems]
 
 
 def same_but_inputs(old: Any, new: Any) -> bool:
