@@ -64,6 +64,11 @@ class Registered:
         return None if self.rules is None else self.rules.use_pre_pro
 
     @property
+    def follows(self) -> bool:
+        """Its parent had not ended when it was claimed."""
+        return self.parent is not None and self.parent.status not in family.COMPLETE
+
+    @property
     def is_new(self) -> bool:
         """Nothing but its pre-processing job is known of it."""
         return self.rules is None or self.stage == PREPROCESSED
@@ -165,7 +170,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         ]:
             tries = int(self.world.knobs.attempts.max_attempt)
             preprocessing.prepare(tx, early, tries, self.name)
-        waiting = [t.jedi_task_id for t, out in ours if isinstance(out, TryLater) and t.parent]
+        waiting = [t.jedi_task_id for t, out in ours if isinstance(out, TryLater) and t.follows]
         parents = family.parents(tx, waiting) if waiting else {}
         ended = {child for child, row in parents.items() if row.status in family.COMPLETE}
         moves = [

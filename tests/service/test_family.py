@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,22 @@ def test_a_child_waits_for_its_parent(world: World, parent: int) -> None:
     cycle(world)
     assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
     assert len(input_statuses(world, child)) == 2
+
+
+def test_a_child_with_an_open_container_is_looked_at_once_a_period(
+    world: World, parent: int
+) -> None:
+    """Open input is read every 5 min (contentsfeeder.recheck_s), also once the parent has ended."""
+    world.ddm.create("demo:all", ENDPOINT, container=True)
+    child = task(world, "c", "demo:all", parent="p")
+    work(world)
+    end_jobs(world, of=[parent])
+    work(world)
+    assert row_of(world, parent).status == "done"
+    row = row_of(world, child)
+    assert (row.status, row.reason_code) == ("registered", "input_open")
+    assert row.next_run_at - row.modificationtime == timedelta(minutes=5)
+    assert TaskRefiner(world).run_once() == 0
 
 
 def test_a_child_that_does_not_wait_works_on_what_its_parent_makes(
