@@ -124,6 +124,7 @@ _KILLABLE = (
     "reassigning finishing"
 )
 _COUNTED = "finished failed exhausted"
+_FOLLOWS = "done finished exhausted prepared finishing passed"
 
 TASK = Machine(
     "task",
@@ -180,7 +181,7 @@ TASK = Machine(
             ("TaskCommando", "exhausted", "running scouting", "retry_resumes"),
             ("TaskCommando", f"{_COUNTED} done aborted", "toincexec", "incexec"),
             ("TaskCommando", "toincexec", "rerefine", "parameters_merged"),
-            ("TaskCommando", "done finished exhausted", "registered", "parent_retried"),
+            ("TaskCommando", _FOLLOWS, "registered", "parent_retried"),
             ("TaskCommando", _PAUSABLE, "paused", "pause"),
             ("TaskCommando", "paused", _PAUSABLE, "resume"),
             ("WatchDog", "staging", "staged", "staged"),

@@ -208,6 +208,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         ended = [task for task, outcome in held if outcome.verdict.target in states.TASK.final]
         closed = [d.name for task in ended for d in task.datasets if d.is_output]
         datasets.wake_consumers(tx, closed)
+        family.inherit(tx, [task.jedi_task_id for task in ended], self.name)
         family.wake_children(tx, [task.jedi_task_id for task in ended])
         scouting.release(tx, [task.jedi_task_id for task in ended])  # they are given up
         preprocessing.note_done(

@@ -358,14 +358,19 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         return [order for order in orders if not why[order]]
 
     def _lead(self, tx: Connection, retried: Sequence[int]) -> None:
-        """Children follow a task that is retried. One that has ended is refined anew, which waits
-        for the parent where it did before, and looks at all its inputs again."""
-        anew = family.follow_retry(tx, retried, self.name) if retried else []
+        """Children follow a task that is retried. One that has ended, or is about to, is refined
+        anew, which waits for the parent where it did before, and looks at all its inputs again; a
+        paused one when somebody resumes it."""
+        anew = family.follow_retry(tx, retried, self.name) if retried else {}
         if anew:
-            self._look_again(tx, anew, "parent_retried")
-            commands.begin_attempt(tx, anew)
+            self._look_again(tx, list(anew), "parent_retried")
+            commands.begin_attempt(tx, list(anew))
             reason = "The task it follows was retried."
             moves = [Move(i, None, "registered", "parent_retried", reason) for i in anew]
+            tasks.move_tasks(tx, moves, self.name)
+            reason += " It stays paused."
+            paused = [i for i, status in anew.items() if status == "paused"]
+            moves = [Move(i, None, "paused", "parent_retried", reason) for i in paused]
             tasks.move_tasks(tx, moves, self.name)
 
     def _look_again(self, tx: Connection, ids: Sequence[int], code: str) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from support.helpers import put_file_dataset
 from support.situations import make_due
-from support.statuses import input_statuses
+from support.statuses import input_statuses, statuses
 from support.task_rows import INPUT, OUTPUT, row_of
 from support.working import ENDPOINT, cycle, end_jobs
 
@@ -25,8 +25,10 @@ from jedi.postprocessor.agent import PostProcessor
 from jedi.service.commands import command
 from jedi.service.submission import submit
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner
 
 
@@ -181,16 +183,23 @@ def fail_one(world: World, panda_id: int) -> None:
         assert job_ends.end_jobs(tx, [JobEnd(panda_id, "failed", "c", "r")], "test")
 
 
-def half_done(world: World, parent: int) -> None:
-    """Let the parent end with one of its two files failed, and its children after it."""
+def half_way(world: World, parent: int) -> None:
+    """Let the parent end with one of its two files failed, and its children go on to work."""
     work(world)
     with world.engine.begin() as tx:
         last = tx.scalar(
             text("SELECT max(pandaid) FROM jedi_jobs WHERE jeditaskid = :t"), {"t": parent}
         )
     fail_one(world, last)
-    cycle(world)
+    end_jobs(world, of=[parent])
+    work(world)
     assert row_of(world, parent).status == "finished"
+
+
+def half_done(world: World, parent: int) -> None:
+    """Let its children end, too."""
+    half_way(world, parent)
+    cycle(world)
 
 
 def test_children_follow_a_retry(world: World, parent: int) -> None:
@@ -233,6 +242,70 @@ def test_a_child_at_work_sees_what_a_retry_makes(world: World, parent: int) -> N
     cycle(world)
     assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
     assert len(input_statuses(world, child)) == 2
+
+
+def test_a_child_that_waits_for_other_input_sees_what_a_retry_makes(
+    world: World, parent: int
+) -> None:
+    put_file_dataset(world, "demo:open", {"o": b"o"}, ENDPOINT, closed=False)
+    child = task(world, "c", "a:p,demo:open", parent="p", skipScout=True)
+    half_way(world, parent)
+    end_jobs(world, of=[child])
+    work(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["finished", "defined"]
+    ask(world, parent, "retry")
+    cycle(world)
+    world.ddm.close("demo:open")
+    with world.engine.begin() as tx:
+        datasets.wake_consumers(tx, ["demo:open"])
+    cycle(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
+    assert set(input_statuses(world, child)) == {"p.000001", "p.000003", "o"}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_child_about_to_end_begins_anew(world: World, parent: int, paused: bool) -> None:
+    child = task(world, "c", "a:p", parent="p")
+    half_way(world, parent)
+    end_jobs(world, of=[child])
+    assert PostProcessor(world).run_once() == 1
+    assert row_of(world, child).status == "prepared"
+    if paused:
+        ask(world, child, "pause")
+        TaskCommando(world).run_once()
+    ask(world, parent, "retry")
+    work(world)
+    if paused:
+        assert status(world, child) == ("paused", "parent_retried")
+        ask(world, child, "resume")
+        work(world)
+    assert row_of(world, child).status == "registered"
+    cycle(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
+    assert set(input_statuses(world, child)) == {"p.000001", "p.000003"}
+
+
+def test_a_child_at_work_reads_a_dataset_that_a_container_got(world: World) -> None:
+    """The second attempt of the parent runs at another site: its output is another dataset. With
+    secondary files, each master has its own."""
+    for endpoint in (ENDPOINT, "SITE_B_DATADISK"):
+        put_file_dataset(world, "demo:in", {"a": b"a", "b": b"b"}, endpoint)
+    put_file_dataset(world, "demo:second", {"s": b"s"}, ENDPOINT)
+    parent = task(world, "p", "demo:in", maxAttempt=1, instantiateTmplSite=True)
+    second = {**INPUT, "value": "${IN2}", "dataset": "demo:second", "attributes": "repeat"}
+    child = task(
+        world, "c", "a:p", parent="p",
+        jobParameters=[{**INPUT, "dataset": "a:p"}, second, {**OUTPUT, "dataset": "a:c"}],
+    )  # fmt: skip
+    half_way(world, parent)
+    assert row_of(world, child).status == "running"
+    ask(world, parent, "incexec", parameters={"site": "SITE_B"})
+    cycle(world)
+    assert len(world.ddm.constituents("a:p")) == 2
+    assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
+    found = input_statuses(world, child)
+    assert {"p.000001": "finished", "p.000003": "finished"}.items() <= found.items()
+    assert statuses(world, child, "datasets", type="input") == ["done"] * 4
 
 
 def test_aborted_children_do_not_follow(world: World, parent: int) -> None:

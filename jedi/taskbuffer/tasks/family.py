@@ -15,8 +15,9 @@ from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
+from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
 from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.tasks import tasks
+from jedi.taskbuffer.tasks import commands, tasks
 
 RUINED = ("failed", "broken", "aborted")
 """Statuses in which a parent takes its children along."""
@@ -25,18 +26,15 @@ COMPLETE = ("done", "finished")
 ABORTABLE = tuple(
     s for s in states.TASK_STATES if s != "aborting" and states.TASK.allows(s, "toabort")
 )
-ENDED = ("done", "finished", "exhausted")
-"""Statuses from which a child begins anew when its parent is retried."""
+BEGINS_ANEW = tuple(e.source for e in states.TASK.edges if e.reason == "parent_retried")
+"""Statuses from which a child begins anew when its parent is retried: it has ended, or is about to
+end with what it has."""
 _AT_WORK = (
-    "assigning",
-    "ready",
-    "scouting",
-    "scouted",
-    "running",
-    "throttled",
-    "pending",
-    "paused",
+    *("defined", "assigning", "ready", "scouting", "scouted", "running", "throttled", "pending"),
+    *("paused", "toretry", "toreassign", "reassigning"),
 )
+"""Statuses of a child whose inputs are known. In the others TaskRefiner reads them first, and waits
+for the parent."""
 
 
 _NEWEST = text("""
@@ -134,11 +132,12 @@ WITH RECURSIVE d AS (
 )
 SELECT jeditaskid FROM d
 """)
-_INHERITED = text("""
+_INHERITED = text(f"""
 SELECT d.datasetid FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input' AND d.status = 'ready'
+WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
+  AND d.status IN ('ready', 'done', 'finished', 'failed')
   AND EXISTS (SELECT FROM jedi_datasets o WHERE o.jeditaskid = t.parent_tid
-              AND o.datasetname = d.datasetname AND o.type = 'output')
+              AND o.datasetname = d.datasetname AND o.type IN ({OUTPUT_TYPES}))
 ORDER BY d.datasetid
 """)
 _REOPEN = text("""
@@ -147,19 +146,68 @@ WHERE datasetid = ANY(:ids)
 """)
 
 
-def follow_retry(tx: Connection, task_ids: Sequence[int], agent: str) -> list[int]:
+def follow_retry(tx: Connection, task_ids: Sequence[int], agent: str) -> dict[int, str]:
     """Tasks were retried: take their children, and theirs, from their holders; failed, broken and
     aborted ones stay unchanged, with theirs.
 
-    Children at work look at the outputs again until these are closed anew. Those that have ended
-    are returned, held by this transaction: they are to begin anew.
+    Children at work look at the outputs again until these are closed anew. Those that have ended,
+    or are about to, are returned with their statuses, held by this transaction: they are to begin
+    anew.
     """
     values = {"ids": list(task_ids), "ruined": list(RUINED)}
     taken = tasks.seize(tx, tx.scalars(_DESCENDANTS, values).all())
-    working = [task_id for task_id, status in taken.items() if status in _AT_WORK]
+    paused = [task_id for task_id, status in taken.items() if status == "paused"]
+    before = taken | (commands.before_hold(tx, paused) if paused else {})
+    anew = {i: status for i, status in taken.items() if before[i] in BEGINS_ANEW}
+    working = [i for i, status in taken.items() if status in _AT_WORK and i not in anew]
     inputs = list(tx.scalars(_INHERITED, {"ids": working})) if working else []
+    _reopen(tx, inputs, agent)
+    return anew
+
+
+def _reopen(tx: Connection, inputs: Sequence[int], agent: str) -> None:
+    """Look at inputs of children at work until they are closed."""
     if inputs:
         datasets.move_datasets(tx, [(i, "running") for i in inputs], agent, "parent_retried")
-        tx.execute(_REOPEN, {"ids": inputs})
+        tx.execute(_REOPEN, {"ids": list(inputs)})
         wake(tx, "files:more")
-    return [task_id for task_id, status in taken.items() if status in ENDED]
+
+
+_INHERIT = text(f"""
+WITH n AS (
+  SELECT nextval('jedi_dataset_id_seq') AS datasetid, r.* FROM (
+    SELECT t.jeditaskid, o.datasetname, s.masterid, min(s.datasetid) AS model
+    FROM jedi_tasks t JOIN jedi_datasets o ON o.jeditaskid = t.parent_tid
+      JOIN jedi_datasets s ON s.jeditaskid = t.jeditaskid AND s.containername = o.containername
+    WHERE t.parent_tid = ANY(CAST(:ids AS bigint[])) AND t.parent_tid <> t.jeditaskid
+      AND t.status = ANY(:working) AND o.type IN ({OUTPUT_TYPES})
+      AND s.type = 'input' AND s.status = 'running'
+      AND NOT EXISTS (SELECT FROM jedi_datasets k WHERE k.jeditaskid = t.jeditaskid
+                      AND k.datasetname = o.datasetname AND k.type = 'input')
+    GROUP BY t.jeditaskid, o.datasetname, s.masterid ORDER BY 1, 2, 3) r
+), a AS (
+  SELECT datasetid, jeditaskid, datasetname, masterid, model FROM n
+  UNION ALL  -- each master has secondary datasets of its own
+  SELECT nextval('jedi_dataset_id_seq'), f.jeditaskid, f.datasetname, n.datasetid, f.datasetid
+  FROM n JOIN jedi_datasets f ON f.jeditaskid = n.jeditaskid AND f.masterid = n.model
+  WHERE n.masterid IS NULL AND f.type IN ('input', 'pseudo_input') AND f.status <> 'removed'
+), i AS (
+  INSERT INTO jedi_datasets (datasetid, jeditaskid, datasetname, containername, masterid, type, vo,
+    status, attributes, streamname, storagetoken, destination)
+  SELECT a.datasetid, a.jeditaskid, a.datasetname, s.containername, a.masterid, s.type, s.vo,
+    'defined', s.attributes, s.streamname, s.storagetoken, s.destination
+  FROM a JOIN jedi_datasets s ON s.jeditaskid = a.jeditaskid AND s.datasetid = a.model
+  RETURNING datasetid, jeditaskid, status
+)
+INSERT INTO jedi_datasets_statuslog (datasetid, jeditaskid, status, agent, reason_code, reason)
+SELECT datasetid, jeditaskid, status, :agent, 'parent_retried', 'parent retried' FROM i
+RETURNING datasetid
+""")
+
+
+def inherit(tx: Connection, task_ids: Sequence[int], agent: str) -> None:
+    """Tasks have ended: a child at work that looks at a container of their outputs again gets the
+    datasets that a retry added to it, as it has the others."""
+    if task_ids:
+        values = {"ids": list(task_ids), "working": list(_AT_WORK), "agent": agent}
+        _reopen(tx, sorted(tx.scalars(_INHERIT, values)), agent)
