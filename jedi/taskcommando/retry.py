@@ -16,7 +16,8 @@ _LOOKED_UP = ("ready", "running", "done", "finished", "failed", "broken", "remov
 @dataclass(frozen=True, slots=True)
 class RetriedDataset:
     """A dataset of a task to retry: files that jobs took, files that may be tried again, and files
-    that were lost, missing or broken. `stale`: the others may be gone by now."""
+    that were lost, missing or broken. `stale`: the others may be gone by now. `withheld`: files are
+    left that wait for their time, for tape or for more files, or that are not fed yet."""
 
     dataset_id: int
     type: str
@@ -27,13 +28,15 @@ class RetriedDataset:
     revived: int
     missing: int = 0
     stale: bool = False
+    withheld: bool = False
 
     @classmethod
     def of(cls, row: TaskDataset, revived: int, *, stale: bool) -> RetriedDataset:
         """From its row, and how many of its files were just revived."""
         left = row.n_files_to_be_used - row.n_files_used - row.n_files_missing
         return cls(row.dataset_id, row.type, row.master_id, row.status, row.state,
-                   row.n_files_used + revived, left, row.n_files_missing, stale)  # fmt: skip
+                   row.n_files_used + revived, left, row.n_files_missing, stale,
+                   row.n_files > row.n_files_to_be_used or row.fed_upto is not None)  # fmt: skip
 
     @property
     def is_master(self) -> bool:
@@ -43,6 +46,12 @@ class RetriedDataset:
     def is_due(self) -> bool:
         """It is going to be looked up anyhow."""
         return self.status in _DUE
+
+    @property
+    def goes_on(self) -> bool:
+        """It has files to process, or may get some."""
+        left = self.revived or self.withheld or self.looks_again
+        return bool(left) or self.status not in _ENDED
 
     @property
     def looks_again(self) -> bool:
@@ -73,7 +82,7 @@ def plan(datasets: Sequence[RetriedDataset]) -> RetryPlan:
     masters = [d for d in datasets if d.is_master]
     if not masters:
         return RetryPlan("registered", [])
-    left = [d for d in masters if d.revived or d.looks_again or d.status not in _ENDED]
+    left = [d for d in masters if d.goes_on]
     if not left:
         return RetryPlan(None, [])
     lines = {d.dataset_id for d in left}
@@ -94,7 +103,8 @@ def _ends(dataset: RetriedDataset, lines: set[int]) -> bool:
 def _reopened(dataset: RetriedDataset) -> str:
     if dataset.looks_again:
         return "defined"
-    return "running" if dataset.state == "open" and dataset.is_master else "ready"
+    grows = dataset.state == "open" or (dataset.withheld and dataset.type == "input")
+    return "running" if grows and dataset.is_master else "ready"
 
 
 def reopen(kind: str, status: str) -> str | None:

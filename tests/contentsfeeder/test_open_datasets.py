@@ -415,3 +415,20 @@ def test_files_that_come_while_a_closed_dataset_is_listed(world: World, containe
     assert ContentsFeeder(world).run_once() == 1
     assert (master(world).status, master(world).state) == ("ready", "closed")
     assert set(input_statuses(world, task_id)) == {"a", "b", "c"}
+
+
+def test_a_retry_goes_on_with_files_that_do_not_fill_a_job(world: World) -> None:
+    """`finished`: some inputs were not processed since the task was terminated."""
+    grow(world, "a", "b", "c")
+    task_id = start(world, nFilesPerJob=2)
+    for command in ("finish", "retry"):
+        cycle(world)
+        with world.engine.begin() as tx:
+            commands.command(tx, "anna", task_id, command, {})
+    cycle(world)
+    assert row_of(world, task_id).status == "defined"
+    assert input_statuses(world, task_id) == {"a": "finished", "b": "finished", "c": "pending"}
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+    assert input_statuses(world, task_id)["c"] == "finished"

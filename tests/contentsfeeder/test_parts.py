@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.commanding import ask
+from support.commanding import cycle as commanded
 from support.generating import rows, use
 from support.helpers import put_file_dataset
 from support.open_datasets import grow, master
@@ -178,3 +180,16 @@ def test_a_part_of_a_large_dataset_is_found_by_an_index(world: World) -> None:
             tx.execute(text(f"SET LOCAL enable_{way} = off"))
         plan = str(tx.scalars(text(f"EXPLAIN {catalogue._PART.text}"), values).all())
     assert "Sort" not in plan
+
+
+def test_a_retry_goes_on_with_the_next_part(world: World) -> None:
+    """`finished`: some inputs were not processed since the task was terminated."""
+    task_id = start(world)
+    assert fed(world) == (4, 4, "running", "f03")
+    ask(world, task_id, "finish")
+    commanded(world)
+    assert row_of(world, task_id).status == "failed"
+    ask(world, task_id, "retry")
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+    assert input_statuses(world, task_id) == dict.fromkeys(LFNS, "finished")

@@ -211,3 +211,22 @@ def test_without_pre_staging_jobs_read_tapes(tape: World) -> None:
     task_id = start(tape, inputPreStaging=False)
     cycle(tape)
     assert status(tape, task_id) == "done"
+
+
+def test_a_retry_waits_for_what_is_on_tape(tape: World) -> None:
+    """`finished`: some inputs were not processed since the task was terminated."""
+    on_tape(tape, *"abcd")
+    tape.ddm.stage("demo:in", ["a", "b"], "test")
+    task = start(tape, nFilesPerJob=1)
+    cycle(tape)
+    ask(tape, task, "finish")
+    cycle(tape)
+    left = {"a": "finished", "b": "finished", "c": "staging", "d": "staging"}
+    assert (status(tape, task), input_statuses(tape, task)) == ("finished", left)
+    ask(tape, task, "retry")
+    cycle(tape)
+    assert (status(tape, task), input_statuses(tape, task)) == ("defined", left)
+    assert dog(tape)["staged"] == 2
+    cycle(tape)
+    assert status(tape, task) == "done"
+    assert input_statuses(tape, task) == dict.fromkeys("abcd", "finished")

@@ -194,3 +194,22 @@ def test_a_period_needs_a_number_of_files() -> None:
     with pytest.raises(BadInput) as wrong:
         validate(good(period="1 h", nGBPerJob=2))
     assert [problem.path for problem in wrong.value.problems] == ["nGBPerJob"]
+
+
+@pytest.mark.parametrize("keys", [{}, {"nFiles": 3}])
+def test_a_retry_goes_on_with_what_waits(world: World, keys: dict[str, Any]) -> None:
+    """`finished`: some inputs were not processed since the task was terminated."""
+    task = start(world, period="10 min", **keys)
+    assert jobs(world) == 1
+    for command in ("finish", "retry"):
+        with world.engine.begin() as tx:
+            commands.command(tx, "anna", task, command, {})
+        cycle(world)
+        expected = {"finish": "finished", "retry": "ready"}[command]
+        assert row_of(world, task).status == expected
+    at(world, 10)
+    assert jobs(world) == 2
+    at(world, 20)
+    assert jobs(world) == 3
+    assert files(world)["finished"] == 3
+    assert row_of(world, task).status == ("done" if keys else "running")

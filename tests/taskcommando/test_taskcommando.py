@@ -79,6 +79,8 @@ def dataset(number: int, status: str, revived: int = 0, **more: Any) -> RetriedD
         ([dataset(1, "done")], None, []),
         ([dataset(1, "finished", 2)], "ready", [(1, "ready")]),
         ([dataset(1, "finished", 2, state="open")], "ready", [(1, "running")]),
+        ([dataset(1, "done", withheld=True)], "ready", [(1, "running")]),
+        ([dataset(1, "done", withheld=True, type="pseudo_input")], "ready", [(1, "ready")]),
         (
             [dataset(1, "done"), dataset(2, "failed", 1), dataset(3, "done", master_id=1),
              dataset(4, "done", master_id=2), dataset(5, "finished", type="output")],

@@ -100,3 +100,4 @@ class TaskDataset(NamedTuple):
     n_files_missing: int
     n_events: int | None
     n_events_used: int | None
+    fed_upto: str | None

@@ -91,7 +91,8 @@ SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS datas
   containername AS container_name, type, masterid AS master_id, status, state, nfiles AS n_files,
   nfilestobeused AS n_files_to_be_used, nfilesused AS n_files_used,
   nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
-  nfilesmissing AS n_files_missing, nevents AS n_events, neventsused AS n_events_used
+  nfilesmissing AS n_files_missing, nevents AS n_events, neventsused AS n_events_used,
+  fed_upto
 FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY datasetid
 """)
