@@ -55,7 +55,8 @@ class InputDataset:
     the task's parent, and need not be waited for. `n_files`, `n_events`: its rows so far and their
     events; `selection`: the files that the task wants; `master_id`: its master, if it is secondary;
     `pseudo_files`: its files, if the task itself names them; `fed_upto`: the last file that was
-    listed, if later ones are still to be fed."""
+    listed, if later ones are still to be fed; `last_group`: lumi block and boundary id of its last
+    row, where ranges of events respect them, and the events of the rows with it."""
 
     dataset_id: int
     name: str
@@ -70,6 +71,8 @@ class InputDataset:
     master_id: int | None = None
     pseudo_files: Sequence[Listed] = ()
     fed_upto: str | None = None
+    last_group: tuple[int | None, int | None] = (None, None)
+    last_events: int = 0
 
     @property
     def waits(self) -> bool:

@@ -90,6 +90,8 @@ def _dataset(
         selection=_selection(row, params, only),
         master_id=row.master_id,
         fed_upto=row.fed_upto,
+        last_group=(row.last_lumiblock, row.last_boundary),
+        last_events=row.last_events or 0,
         pseudo_files=[PseudoFile(one.lfn, nevents=one.nevents) for one in physical.files(named)],
     )
 

@@ -67,6 +67,9 @@ def _cut(
         return evenly(events, max(1, int(events.max(initial=0))))
     if task.rules.events_per_job:
         begun, groups = dataset.n_events, _groups(task, files)
+        if groups is not None and files:
+            goes_on = _group(task, files[0]) == dataset.last_group
+            begun = dataset.last_events if goes_on else 0
         return across(events, task.rules.events_per_job, begun, groups)
     return evenly(events, task.rules.events_per_range or 1)
 
@@ -77,11 +80,15 @@ def _groups(task: FeedTask, files: Sequence[Listed]) -> Ints | None:
     if not (rules.respect_lb or rules.group_boundary_id):
         return None
     kinds: dict[tuple[int | None, int | None], int] = {}
-    found = [
-        (file.lumiblock if rules.respect_lb else 0, file.boundary if rules.group_boundary_id else 0)
-        for file in files
-    ]
+    found = [_group(task, file) for file in files]
     return np.array([kinds.setdefault(kind, len(kinds)) for kind in found], np.int64)
+
+
+def _group(task: FeedTask, file: Listed) -> tuple[int | None, int | None]:
+    """The lumi block and the boundary id of a file, as far as ranges respect them."""
+    rules = task.rules
+    return (file.lumiblock if rules.respect_lb else None,
+            file.boundary if rules.group_boundary_id else None)  # fmt: skip
 
 
 def render(rows: Rows, status: str = "ready") -> Iterator[str]:

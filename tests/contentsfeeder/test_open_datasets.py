@@ -154,6 +154,35 @@ def test_lumi_blocks_of_an_open_dataset_come_when_the_next_has_begun(world: Worl
     assert row_of(world, task_id).status == "done"
 
 
+@pytest.mark.parametrize("keys", [{"respectLB": True}, {"groupBoundaryID": 1}])
+@pytest.mark.parametrize("looks", [["abcd"], ["ab", "c", "d"], ["a", "bc", "d"], ["abc", "d"]])
+def test_ranges_go_on_in_a_block_that_grows(
+    world: World, looks: list[str], keys: dict[str, Any]
+) -> None:
+    """Ranges continue the remainder of the previous file; a new lumi block or boundary id begins
+    anew. However often the dataset is looked at, the cuts are the same."""
+    files = {"a": (150, 1), "b": (120, 2), "c": (130, 2), "d": (150, 3)}
+    said = {"files": {lfn: {"nevents": n, "lumiblock": block, "boundary": block}
+                      for lfn, (n, block) in files.items()}}  # fmt: skip
+    for at, lfns in enumerate(looks):
+        grow(world, *lfns)
+        home = world.ddm.path(ENDPOINT, "demo:in", "a").parent
+        (home / ".dataset.yaml").write_text(json.dumps(said))
+        if at:
+            make_due(world)
+            assert ContentsFeeder(world).run_once() == 1
+        else:
+            start(world, nEventsPerJob=100, **keys)
+    query = text("SELECT lfn, startevent, endevent FROM jedi_dataset_contents "
+                 "WHERE type = 'input' ORDER BY fileid")  # fmt: skip
+    with world.engine.begin() as tx:
+        found = [tuple(row) for row in tx.execute(query)]
+    assert found == [
+        ("a", 0, 99), ("a", 100, 149), ("b", 0, 99), ("b", 100, 119), ("c", 0, 79), ("c", 80, 129),
+        ("d", 0, 99), ("d", 100, 149),
+    ]  # fmt: skip
+
+
 def test_input_that_nobody_knows_yet_may_be_waited_for(world: World) -> None:
     task_id = start(world, waitInput=True)
     task = row_of(world, task_id)

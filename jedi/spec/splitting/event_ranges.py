@@ -30,20 +30,20 @@ class Ranges:
 def across(events: Ints, size: int, begun: int = 0, groups: Ints | None = None) -> Ranges:
     """Cut where every `size` events are full, in a file or between two: the ranges of a job lie in
     a row and add up to `size`. `begun`: events that the first job has already. `groups`: the count
-    begins anew where the files' group is another."""
+    begins anew where the files' group is another; `begun` is of the first group."""
     if groups is not None and len(groups):
-        return _by_groups(events, size, groups)
+        return _by_groups(events, size, begun, groups)
     stops = np.cumsum(events)
     total = int(stops[-1]) if len(stops) else 0
     full = np.arange(size - begun % size, total, size)
     return _between(np.unique(np.concatenate([(stops - events)[events > 0], full])), events)
 
 
-def _by_groups(events: Ints, size: int, groups: Ints) -> Ranges:
+def _by_groups(events: Ints, size: int, begun: int, groups: Ints) -> Ranges:
     begins = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
     parts = []
     for first, last in pairwise(begins):
-        one = across(events[first:last], size)
+        one = across(events[first:last], size, 0 if first else begun)
         before = int(events[:first].sum())
         parts.append((one.files + first, one.starts, one.ends, one.before + before))
     return Ranges(*map(np.concatenate, zip(*parts, strict=True)))

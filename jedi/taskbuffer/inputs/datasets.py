@@ -230,8 +230,22 @@ SELECT d.datasetid AS dataset_id, d.jeditaskid AS jedi_task_id, d.datasetname AS
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
        THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
              WHERE c.datasetid = d.datasetid) ELSE d.nfiles END AS files,
-  d.status IN ('defined', 'toupdate', 'pending', 'running') AS due, d.fed_upto
-FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+  d.status IN ('defined', 'toupdate', 'pending', 'running') AS due, d.fed_upto,
+  l.lumiblock AS last_lumiblock, l.boundary AS last_boundary, l.events AS last_events
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) LEFT JOIN LATERAL (
+  WITH g AS (
+    SELECT fileid, endevent - startevent + 1 AS events,
+      CASE WHEN t.rules @> '{"respect_lb": true}' THEN lumiblocknr END AS lumiblock,
+      CASE WHEN t.rules ? 'group_boundary_id' THEN boundaryid END AS boundary
+    FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid
+  ), e AS (SELECT * FROM g ORDER BY fileid DESC LIMIT 1)
+  SELECT e.lumiblock, e.boundary, CAST(sum(g.events) AS bigint) AS events
+  FROM e JOIN g ON g.fileid > coalesce((
+    SELECT max(o.fileid) FROM g o
+    WHERE (o.lumiblock, o.boundary) IS DISTINCT FROM (e.lumiblock, e.boundary)), 0)
+  GROUP BY e.lumiblock, e.boundary
+) l ON d.nfiles > 0 AND d.masterid IS NULL AND t.rules ? 'n_events_per_job'
+  AND t.rules ?| '{respect_lb,group_boundary_id}'
 WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
 """)
 
@@ -239,7 +253,8 @@ WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
 def inputs(tx: Connection, task_ids: Sequence[int]) -> list[FedDataset]:
     """Input datasets of tasks that their own jobs do not fill, but for what stands for the input of
     a pre-processing job or a build. `due`: to be looked up; `files`: how many files their rows
-    stand for, of which each may have many (ranges of events)."""
+    stand for, of which each may have many (ranges of events). `last_…`: the last lumi block and
+    boundary id, where ranges respect these, and the events in it."""
     values = {
         "ids": list(task_ids),
         "types": [kind for kind in states.FED_TYPES if kind != "pp_input"],
