@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.adder import ENDPOINT, Pilot, adder
+from support.generate import inputs_of
+from support.generating import SECOND, catalogue, document
 from support.helpers import put_file_dataset
-from support.task_rows import good, put, row_of
+from support.task_rows import INPUT, good, put, row_of
 from support.working import cycle
 
 from jedi.agent.base import World
+from jedi.ddm.interface import FileInfo
 from jedi.service.commands import command
 from jedi.spec.jobs.wire import UnusableInput
 from jedi.taskbuffer.jobs import job_ends
@@ -106,3 +109,147 @@ def test_what_stays_away_ends_the_retry_as_before(world: World) -> None:
         assert row_of(world, task).status == "failed"
         with world.engine.begin() as tx:
             command(tx, "anna", task, "retry")
+
+
+def blame(world: World, panda_id: int, lfn: str) -> None:
+    """A job fails because this input is damaged."""
+    with world.engine.begin() as tx:
+        tx.execute(
+            text("UPDATE jedi_job_files SET problem = 'broken' WHERE pandaid = :job AND lfn = :f"),
+            {"job": panda_id, "f": lfn},
+        )
+        ends = [JobEnd(panda_id, "failed", "stagein_checksum", "Damaged.")]
+        assert job_ends.end_jobs(tx, ends, "test")
+
+
+def lines(world: World) -> list[tuple[Any, ...]]:
+    return [(f.lfn, f.status, f.maxattempt, f.failedattempt) for f in files(world)]
+
+
+@pytest.mark.parametrize("attributes", ["nosplit,repeat", "repeat", "nosplit"])
+def test_a_file_that_goes_with_every_job_is_skipped(world: World, attributes: str) -> None:
+    """Of a file that several jobs may have at a time no job has the row."""
+    put_file_dataset(world, "demo:in", dict.fromkeys("abcd", b"x"), ENDPOINT)
+    put_file_dataset(world, "demo:second", dict.fromkeys("stu", b"x"), ENDPOINT)
+    second = {**SECOND, "attributes": attributes}
+    given = document(second, nFilesPerJob=2, site="SITE_A", maxAttempt=1, noThrottle=True)
+    (task,) = put(world, given)
+    cycle(world, jobs_end_too=False)
+    one, other = inputs_of(world, task)
+    for job in (one, other):  # the second one reports what is known
+        blame(world, job, "s")
+    assert lines(world) == [
+        ("a", "ready", 2, 0), ("b", "ready", 2, 0), ("c", "ready", 2, 0), ("d", "ready", 2, 0),
+        ("s", "broken", 1, 0), ("t", "ready", 1, 0), ("u", "ready", 1, 0),
+    ]  # fmt: skip
+    with world.engine.begin() as tx:
+        row = tx.execute(
+            text("SELECT * FROM jedi_datasets WHERE datasetname = 'demo:second'")
+        ).one()
+    assert (row.nfilestobeused, row.nfilesused, row.nfilesmissing) == (3, 0, 1)
+    cycle(world, jobs_end_too=False)
+    later = {lfn for job, lfns in inputs_of(world, task).items() if job > other for lfn in lfns}
+    assert later == {*"abcdtu"}
+    cycle(world)
+    assert row_of(world, task).status == "done"
+
+
+def test_an_end_that_marks_no_file_is_an_attempt(world: World) -> None:
+    """Nobody is acquitted for ever on account of a file that stays in use."""
+    put_file_dataset(world, "demo:in", {"a": b"a"}, ENDPOINT)
+    put_file_dataset(world, "demo:second", {"s": b"s"}, ENDPOINT)
+    (task,) = put(world, document(SECOND, site="SITE_A", maxAttempt=1))
+    cycle(world, jobs_end_too=False)
+    ((job, _),) = inputs_of(world, task).items()
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_dataset_contents SET pandaid = 0 WHERE lfn = 's'"))
+    blame(world, job, "s")
+    assert lines(world) == [("a", "failed", 1, 1), ("s", "running", 1, 0)]
+
+
+def test_all_ranges_of_a_damaged_file_are_skipped(world: World) -> None:
+    """Each range is a row of its own; the file is damaged as a whole."""
+    catalogue(world, in_=[FileInfo(name, 10, "00000001", None, 150) for name in "abc"])
+    (task,) = put(world, document(nEventsPerJob=100, site="SITE_A", noThrottle=True))
+    cycle(world, jobs_end_too=False)
+    _, second, third, *_ = inputs_of(world, task)
+    assert inputs_of(world, task)[second] == ["a", "b"]
+    with world.engine.begin() as tx:
+        job_ends.end_jobs(tx, [JobEnd(third, "failed", "transfer_failed", "Oh.")], "test")
+    blame(world, second, "b")
+    assert [(f.lfn, f.startevent, f.status) for f in files(world)] == [
+        ("a", 0, "running"), ("a", 100, "ready"), ("b", 0, "broken"), ("b", 50, "broken"),
+        ("c", 0, "running"), ("c", 100, "running"),
+    ]  # fmt: skip
+    with world.engine.begin() as tx:
+        row = tx.execute(text("SELECT * FROM jedi_datasets WHERE type = 'input'")).one()
+    assert (row.nfilestobeused, row.nfilesused, row.nfilesmissing) == (6, 3, 2)
+    cycle(world, jobs_end_too=False)
+    assert [lfns for job, lfns in inputs_of(world, task).items() if job > third] == [
+        ["c"], ["c"], ["a"],
+    ]  # fmt: skip
+
+
+def of_container(world: World) -> int:
+    """A task over two datasets of a container with a job each; a second input is below both."""
+    for name in "xy":
+        put_file_dataset(world, f"demo:{name}", {name: b"x"}, ENDPOINT)
+    put_file_dataset(world, "demo:second", dict.fromkeys("st", b"x"), ENDPOINT)
+    world.ddm.create("demo:c", ENDPOINT, container=True)
+    world.ddm.add_members("demo:c", ["demo:x", "demo:y"])
+    world.ddm.close("demo:c")
+    given = document(SECOND, nFilesPerJob=1, site="SITE_A", noThrottle=True)
+    given["jobParameters"][0] = {**INPUT, "dataset": "demo:c/"}
+    (task,) = put(world, given)
+    cycle(world, jobs_end_too=False)
+    assert list(inputs_of(world, task).values()) == [["x", "s"], ["y", "s"]]
+    return task
+
+
+def test_a_damaged_file_is_skipped_below_each_master(world: World) -> None:
+    """The datasets of a container have rows of the same secondary file each."""
+    task = of_container(world)
+    one, other = inputs_of(world, task)
+    with world.engine.begin() as tx:
+        job_ends.end_jobs(tx, [JobEnd(other, "failed", "transfer_failed", "Oh.")], "test")
+    blame(world, one, "s")
+    assert [(f.lfn, f.status) for f in files(world)] == [
+        ("x", "ready"), ("y", "ready"), ("s", "broken"), ("t", "ready"), ("s", "broken"),
+        ("t", "ready"),
+    ]  # fmt: skip
+    cycle(world, jobs_end_too=False)
+    assert [lfns for job, lfns in inputs_of(world, task).items() if job > other] == [
+        ["x", "t"], ["y", "t"],
+    ]  # fmt: skip
+
+
+def test_who_marks_a_file_waits_for_no_other_dataset(world: World) -> None:
+    """Two that end jobs could wait for each other. The next job reports the file again."""
+    task = of_container(world)
+    one, other = inputs_of(world, task)
+    with world.engine.begin() as tx:
+        job_ends.end_jobs(tx, [JobEnd(other, "failed", "transfer_failed", "Oh.")], "test")
+        last = tx.scalar(text("SELECT max(datasetid) FROM jedi_datasets "
+                              "WHERE datasetname = 'demo:second'"))  # fmt: skip
+    with world.engine.begin() as busy:
+        busy.execute(text("SELECT FROM jedi_datasets WHERE datasetid = :d FOR UPDATE"), {"d": last})
+        blame(world, one, "s")
+    assert [f.status for f in files(world) if f.lfn == "s"] == ["broken", "ready"]
+    cycle(world, jobs_end_too=False)
+    blame(world, max(inputs_of(world, task)), "s")
+    assert [f.status for f in files(world) if f.lfn == "s"] == ["broken", "broken"]
+
+
+def test_scouts_stay_as_many_without_the_ranges_of_a_damaged_file(world: World) -> None:
+    """Ranges that wait for the scouts are skipped, too, and leave those that are free to them."""
+    catalogue(world, in_=[FileInfo(name, 10, "00000001", None, 2000) for name in "ab"])
+    (task,) = put(world, document(nEventsPerJob=100, site="SITE_A", skipScout=False))
+    cycle(world, jobs_end_too=False)
+    jobs = list(inputs_of(world, task))
+    assert (row_of(world, task).status, len(jobs)) == ("scouting", 10)
+    blame(world, jobs[0], "a")
+    with world.engine.begin() as tx:
+        row = tx.execute(text("SELECT * FROM jedi_datasets WHERE type = 'input'")).one()
+    # 9 scouts are at work, and 11 of the 20 ranges of `a` are gone
+    assert (row.nfilestobeused, row.nfilesused, row.nfilesmissing) == (20, 9, 11)
+    cycle(world, jobs_end_too=False)

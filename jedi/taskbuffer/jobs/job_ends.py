@@ -34,7 +34,7 @@ from jedi.taskbuffer.db.sql_lists import (
     PRE_MERGE_TYPES,
 )
 from jedi.taskbuffer.events import consumer_ends, heirs
-from jedi.taskbuffer.jobs import merging, retry_rules
+from jedi.taskbuffer.jobs import blame, merging, retry_rules
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.jobs.order_files import STAGING, staging
 from jedi.taskbuffer.users import outbox
@@ -45,6 +45,9 @@ class JobEnd(JobMove):
 
     __slots__ = ()
 
+
+_SKIPPED = "'ready', 'pending', 'lost', 'missing', 'broken'"
+"""Bad files of no job, which are skipped from now on, or were before."""
 
 _SETTLE = prepared(f"""
 WITH e AS (
@@ -73,7 +76,10 @@ WITH e AS (
     -- the attempt failed on account of other files
     LATERAL (SELECT j.status <> 'finished' AND f.type IN ({INPUT_TYPES}) AND f.problem IS NULL
       AND EXISTS (SELECT FROM jedi_job_files o
-        WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL OFFSET 0)  -- not all such files
+        WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL AND EXISTS (
+          SELECT FROM jedi_dataset_contents b WHERE b.fileid = o.fileid  -- no job gets it again
+            AND (b.pandaid = j.pandaid OR b.status IN ({_SKIPPED})) OFFSET 0)
+        OFFSET 0)  -- not all such files
       AS innocent, c.type IN ({PRE_MERGE_TYPES}) AND f.type NOT IN ({INPUT_TYPES}) AS unmerged) s
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
     AND CASE WHEN s.unmerged THEN c.status IN ('pending', 'ready')
@@ -111,7 +117,8 @@ SELECT json_build_array({waking("sum(released) > 0", "files:ready")},
   {waking("sum(finished + failed + missing) > 0", "files:done")},
   EXISTS (SELECT FROM jedi_events WHERE pandaid = ANY(CAST(:ids AS bigint[]))
     AND job_processid = 0),
-  {outbox.ASKED}, (SELECT count(*) FROM e) > (SELECT count(*) FROM c))
+  {outbox.ASKED}, (SELECT bool_or(innocent OR target IN ('missing', 'broken')) FROM e),
+  (SELECT count(*) FROM e) > (SELECT count(*) FROM c))
 FROM g
 """)
 """Rows of contents are found a second time by their place: another statement that changes one at
@@ -152,10 +159,10 @@ def end_jobs(
 
     Inputs of a finished job are finished; others come back (`ready`) while they may be tried
     again, else they failed; only the end `failed` counts as a failure of theirs. Inputs that are to
-    blame for it are missing or broken, and for the others it was no attempt. Random seeds always
-    come back. Ranges of events and outputs are finished or failed with their job, the log
-    of a failed job too, whether or not it can be read. When jobs fail, retry rules are obeyed.
-    Other jobs are left alone: compare the result. With a merge job end those
+    blame for it are missing or broken, in all rows that no job has, and for the others it was no
+    attempt. Random seeds always come back. Ranges of events and outputs are finished or failed with
+    their job, the log of a failed job too, whether or not it can be read. When jobs fail, retry
+    rules are obeyed. Other jobs are left alone: compare the result. With a merge job end those
     whose files it had, unless the merge is tried again; such a job does not end before. The merge
     job of a job set of events may have an heir, which takes over its files; a consumer that is
     killed in merging loses its pieces.
@@ -196,9 +203,12 @@ def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Files, datasets and events of jobs that have ended; their datasets are locked."""
     if panda_ids:
         ids = {"ids": list(panda_ids)}
-        rest = True
+        rest, bad = True, False
         while rest:
-            *_, ranges, asked, rest = value(tx, _SETTLE, {**ids, "channel": channel()})
+            *_, ranges, asked, some, rest = value(tx, _SETTLE, {**ids, "channel": channel()})
+            bad |= bool(some)
+        if bad:
+            blame.skip(tx, panda_ids)
         if ranges:
             tx.execute(_END_EVENTS, ids)
         if asked:

@@ -1,0 +1,78 @@
+"""Bad input files: those to blame for the end of a job, in all rows that no job has.
+
+A file has several rows if its events are cut into ranges, or if its dataset stands below several
+masters. No job has the row of a file that several jobs may use at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, text
+
+from jedi.spec.splitting.split_rules import SCOUTING
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES, MASTER_TYPES
+
+_FREE = "'ready', 'pending'"
+
+# Datasets that others have locked are left out: to wait for them after higher numbers could be a
+# deadlock. So are rows that the generator is about to use. The next job that gets such a file
+# reports it, too.
+_SKIP = text(f"""
+WITH b AS MATERIALIZED (
+  SELECT f.fileid, f.jeditaskid, f.datasetid, d.datasetname, f.lfn, f.problem,
+    f.start_event IS NOT NULL AS cut
+  FROM jedi_jobs j,
+    LATERAL (SELECT * FROM jedi_job_files WHERE pandaid = j.pandaid AND problem IS NOT NULL
+      AND type IN ({FED_FILE_TYPES}) OFFSET 0) f,
+    LATERAL (SELECT datasetname FROM jedi_datasets WHERE datasetid = f.datasetid OFFSET 0) d
+  WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status <> 'finished'
+), d AS MATERIALIZED (
+  SELECT datasetid, jeditaskid, datasetname FROM jedi_datasets WHERE datasetid = ANY(ARRAY(
+    SELECT s.datasetid FROM (SELECT DISTINCT jeditaskid, datasetname FROM b) b, LATERAL (
+      SELECT datasetid FROM jedi_datasets s WHERE s.jeditaskid = b.jeditaskid
+        AND s.datasetname = b.datasetname AND s.type IN ({FED_FILE_TYPES}) OFFSET 0) s))
+  ORDER BY datasetid FOR NO KEY UPDATE SKIP LOCKED
+), s AS MATERIALIZED (  -- datasets that may have other rows of these files
+  SELECT DISTINCT d.* FROM d JOIN b USING (jeditaskid, datasetname)
+  WHERE b.cut OR b.datasetid <> d.datasetid
+), m AS MATERIALIZED (
+  SELECT fileid, min(problem) AS problem FROM (
+    SELECT b.fileid, b.problem FROM b JOIN d USING (datasetid)
+    UNION ALL
+    SELECT c.fileid, b.problem
+    FROM s, LATERAL (SELECT fileid, lfn FROM jedi_dataset_contents
+        WHERE datasetid = s.datasetid AND status IN ({_FREE}) OFFSET 0) c, b
+    WHERE (b.jeditaskid, b.datasetname, b.lfn) = (s.jeditaskid, s.datasetname, c.lfn)) f
+  GROUP BY fileid
+), r AS MATERIALIZED (
+  SELECT c.fileid, c.jeditaskid, c.datasetid, m.problem, c.status = 'pending' AS withheld,
+    coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
+  FROM m JOIN jedi_dataset_contents c USING (fileid) WHERE c.status IN ({_FREE})
+  ORDER BY c.fileid FOR NO KEY UPDATE OF c SKIP LOCKED
+), u AS (
+  UPDATE jedi_dataset_contents c SET status = r.problem, proc_status = 'failed'
+  FROM r WHERE c.fileid = r.fileid AND c.jeditaskid = r.jeditaskid
+), g AS (
+  SELECT datasetid, count(*) AS n, count(*) FILTER (WHERE withheld) AS withheld,
+    sum(events) FILTER (WHERE withheld) AS events
+  FROM r GROUP BY datasetid
+)
+UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing + g.n,
+  -- withheld files count as released, as those that are lost do; the number of scouts stays
+  nfilestobeused = CASE WHEN d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
+      AND t.rules ->> 'use_scout' = '{SCOUTING}'
+    THEN least(d.nfilestobeused + g.n, g.withheld + (SELECT count(*) FROM jedi_dataset_contents c
+      WHERE c.datasetid = d.datasetid AND c.status NOT IN ('pending', 'staging', 'waiting')))
+    ELSE d.nfilestobeused + g.withheld END,
+  neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
+FROM g, jedi_tasks t WHERE d.datasetid = g.datasetid AND t.jeditaskid = d.jeditaskid
+""")
+
+
+def skip(tx: Connection, panda_ids: Sequence[int]) -> None:
+    """Let no further job have the inputs that were to blame for the ends of these jobs, whose
+    datasets are locked."""
+    if tx.execute(_SKIP, {"ids": list(panda_ids)}).rowcount:
+        wake(tx, "files:done")
