@@ -14,12 +14,12 @@ from jedi.agent.base import Agent, World
 from jedi.core import clock, states
 from jedi.core.errors import JediError, LockLost
 from jedi.ddm import replicas
-from jedi.ddm.interface import TransferResult
+from jedi.ddm.interface import TransferResult, exists
 from jedi.mover.plan import NeededFile, Route, TransferPlan, WaitingJob, activity, make_plan
 from jedi.spec.datasets.dataset import FileKey
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.jobs import job_ends, moving
+from jedi.taskbuffer.jobs import blame, job_ends, moving
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.jobs.moving import MovingJob
@@ -104,6 +104,9 @@ class Mover(Agent[TransferLoad, TransferPlan]):
                     raise LockLost(f"Another Mover has taken over {load.lock}.")
         needed = (need.file for job in load.jobs for need in job.needs)
         plan = make_plan(load.jobs, *replicas.find(self.world.ddm, needed))
+        # without its dataset a file may be at a storage that is away for a while
+        known = {name: exists(self.world.ddm, name) for name in {n.file[0] for n in plan.gone}}
+        plan.gone = {need for need in plan.gone if known[need.file[0]]}
         for route, files in plan.routes.items():
             for end in self._copy(route, files):
                 if not end.done:
@@ -114,13 +117,17 @@ class Mover(Agent[TransferLoad, TransferPlan]):
 
     def apply(self, tx: Connection, results: Sequence[tuple[TransferLoad, TransferPlan]]) -> None:
         waiting = job_ends.lock(tx, [job.panda_id for load, _ in results for job in load.jobs])
-        moves, ends = [], []
+        moves, ends, lost = [], [], []
         for load, plan in results:
             for job in load.jobs:
                 if waiting.get(job.panda_id) != load.direction.status:
                     continue
                 if lacking := plan.lacking(job):
-                    ends += self._put_off(job, lacking, patient=plan.can_come(job))
+                    late = self._put_off(job, lacking, patient=plan.can_come(job))
+                    ends += late
+                    if late and load.direction is INWARD:
+                        lost += [(job.panda_id, need.file[1], "missing")
+                                 for need in job.needs if need in plan.gone]  # fmt: skip
                 elif load.direction is INWARD:
                     reason = "The inputs are at the site."
                     moves.append(JobMove(job.panda_id, "activated", "input_ready", reason))
@@ -129,6 +136,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
                     ends.append(JobEnd(job.panda_id, "finished", "job_finished", reason))
         locks.release_all(tx, [load.lock for load, _ in results], self.world.me)
         move_jobs(tx, moves, self.name, [INWARD.status])
+        blame.note(tx, lost)
         ended = job_ends.end_jobs(tx, ends, self.name)
         done = {job.panda_id for job in ended if job.target == "finished"}
         grown = {dataset for load, _ in results for job in load.jobs if job.panda_id in done

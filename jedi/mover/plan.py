@@ -45,11 +45,12 @@ class Route:
 @dataclass(slots=True)
 class TransferPlan:
     """`routes`: which files are to be copied; `problems`: why a file is not where it must be;
-    `coming`: those that are on their way, or will be."""
+    `coming`: those that are on their way, or will be; `gone`: those that no endpoint has."""
 
     routes: dict[Route, list[FileKey]] = field(default_factory=dict)
     problems: dict[NeededFile, str] = field(default_factory=dict)
     coming: set[NeededFile] = field(default_factory=set)
+    gone: set[NeededFile] = field(default_factory=set)
 
     def can_come(self, job: WaitingJob) -> bool:
         """All missing inputs of a job are on their way: time-outs limit its wait."""
@@ -95,6 +96,7 @@ def make_plan(
             plan.coming.add(need)
         elif not having:
             plan.problems[need] = "No endpoint has it."
+            plan.gone.add(need)
         elif need.endpoint not in having:
             route = Route(having[0], need.endpoint, how, need in kept)
             plan.routes.setdefault(route, []).append(need.file)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,15 +13,19 @@ from support.adder import ENDPOINT, Pilot, adder
 from support.generate import inputs_of
 from support.generating import SECOND, catalogue, document
 from support.helpers import put_file_dataset
+from support.situations import pilots_ask
 from support.task_rows import INPUT, good, put, row_of
 from support.working import cycle
 
 from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import FileInfo
+from jedi.mover.agent import Mover
 from jedi.service.commands import command
 from jedi.spec.jobs.wire import UnusableInput
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskrefiner.agent import TaskRefiner
 
 
 def files(world: World) -> list[Any]:
@@ -253,3 +258,26 @@ def test_scouts_stay_as_many_without_the_ranges_of_a_damaged_file(world: World) 
     # 9 scouts are at work, and 11 of the 20 ranges of `a` are gone
     assert (row.nfilestobeused, row.nfilesused, row.nfilesmissing) == (20, 9, 11)
     cycle(world, jobs_end_too=False)
+
+
+def test_a_file_that_vanishes_before_its_job_is_skipped(
+    world: World, at: Callable[[float], None]
+) -> None:
+    """It was there when the task was submitted. The other files of its job are processed."""
+    at(0)
+    pilots_ask(world)
+    put_file_dataset(world, "demo:in", {f: f.encode() for f in "abc"}, ENDPOINT)
+    (task,) = put(world, document(nFilesPerJob=3, site="SITE_A", maxAttempt=1))
+    for agent in (TaskRefiner, ContentsFeeder):
+        assert agent(world).run_once() == 1
+    world.ddm.remove_files("demo:in", ["b"])
+    cycle(world, jobs_end_too=False)
+    Mover(world).run_once()
+    at(world.knobs["mover.patience_s"])
+    Mover(world).run_once()
+    assert lines(world) == [("a", "ready", 2, 0), ("b", "missing", 1, 1), ("c", "ready", 2, 0)]
+    cycle(world)
+    row = row_of(world, task)
+    assert (row.status, row.errordialog) == (
+        "finished", "2 of 3 input files were processed; 1 missing.",
+    )  # fmt: skip

@@ -167,10 +167,27 @@ def test_a_missing_input_holds_up_only_its_job_and_not_for_ever(world: World) ->
         assert (job.error_source, job.error_code) == ("jedi", "transfer_failed")
         assert f"test:{made.task}.input/input.{job.pandaid}.2 could not" in job.error_diag
         files = tx.execute(
+            text("SELECT status, failedattempt FROM jedi_dataset_contents "
+                 "WHERE pandaid = :p AND type = 'input' ORDER BY fileid"), {"p": job.pandaid},
+        )  # fmt: skip
+        # no endpoint has the second one any more, and the first one is not to blame
+        assert [tuple(file) for file in files] == [("ready", 0), ("missing", 1)]
+
+
+def test_files_of_a_storage_that_is_away_are_not_missing(world: World) -> None:
+    """Data management then does not know their dataset either: the job fails as others do."""
+    made = assigned_jobs(world, 1)
+    home = world.ddm.path(B, f"test:{made.task}.input", "x").parent
+    home.rename(home.with_name("away"))
+    clock.turn_to(clock.now() + timedelta(seconds=world.knobs["mover.patience_s"] + 60))
+    Mover(world).run_once()
+    assert statuses(world, made.task) == ["failed"]
+    with world.engine.begin() as tx:
+        files = tx.execute(
             text("SELECT DISTINCT status, failedattempt FROM jedi_dataset_contents "
-                 "WHERE pandaid = :p AND type = 'input'"), {"p": job.pandaid},
-        ).one()  # fmt: skip
-        assert tuple(files) == ("ready", 1)
+                 "WHERE datasetid = :d"), {"d": made.input},
+        )  # fmt: skip
+        assert [tuple(file) for file in files] == [("ready", 1)]
 
 
 def test_what_is_on_its_way_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

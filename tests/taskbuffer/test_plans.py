@@ -18,6 +18,7 @@ from benchmarks.common import run, statements
 from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, plain
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import (
+    blame,
     builds,
     dispatch,
     job_ends,
@@ -47,7 +48,7 @@ ONCE: dict[str, str | TextClause] = {
     "move on": jobs._MOVE_ON,
     "lock for ends": merging._LOCK,
     "settle": job_ends._SETTLE,
-    "bad inputs": dispatch._SPOILT,
+    "bad inputs": blame._NOTE,
     "live output": dispatch._TAILS,
     "release": one_job._RELEASE,
     "hold after": one_job._HOLD_NEXT,

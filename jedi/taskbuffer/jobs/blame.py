@@ -12,7 +12,34 @@ from sqlalchemy import Connection, text
 
 from jedi.spec.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES, MASTER_TYPES
+from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES, MASTER_TYPES, OUTPUT_TYPES
+
+BadInput = tuple[int, str, str]
+"""A job, the LFN of an input that it can't use, and the problem: missing or broken."""
+
+_NOTE = text(f"""
+UPDATE jedi_job_files f SET problem = b.problem
+FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
+  AS b(id, lfn, problem)
+WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({OUTPUT_TYPES})
+""")
+
+
+def columns(files: Sequence[BadInput]) -> dict[str, list[int] | list[str]]:
+    """The values of a statement about such inputs, column by column."""
+    return {
+        "ids": [job for job, _, _ in files],
+        "lfns": [lfn for _, lfn, _ in files],
+        "problems": [problem for _, _, problem in files],
+    }
+
+
+def note(tx: Connection, files: Sequence[BadInput]) -> None:
+    """Note inputs that jobs, which the caller has locked, can't use. The ends of these jobs mark
+    the files."""
+    if files:
+        tx.execute(_NOTE, columns(files))
+
 
 _FREE = "'ready', 'pending'"
 

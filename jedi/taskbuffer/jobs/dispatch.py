@@ -26,7 +26,7 @@ from jedi.spec.jobs.wire import (
 from jedi.taskbuffer.db.engine import channel, prepared, value, waking
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
-from jedi.taskbuffer.jobs import one_job
+from jedi.taskbuffer.jobs import blame, one_job
 from jedi.taskbuffer.jobs.first_waiting import First, FirstWaiting
 from jedi.taskbuffer.jobs.held import HELD, held_jobs
 from jedi.taskbuffer.jobs.jobs import NOTE
@@ -345,14 +345,6 @@ def accept_all(tx: Connection, calls: Sequence[SiteMessages[Report]]) -> list[li
             for site, reports in calls]  # fmt: skip
 
 
-_SPOILT = text(f"""
-UPDATE jedi_job_files f SET problem = b.problem
-FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
-  AS b(id, lfn, problem)
-WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({OUTPUT_TYPES})
-""")
-
-
 _SPOILT_PIECES = text("""
 WITH spoilt AS MATERIALIZED (
   SELECT z.ziprow_id, jsonb_build_object(CAST(b.id AS text), b.problem) AS problem
@@ -372,10 +364,8 @@ FROM spoilt b WHERE z.ziprow_id = b.ziprow_id
 def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
     """Note the inputs, and pieces of events, that their jobs could not use, with the reasons."""
     if found := [(r.pandaid, bad.lfn, bad.problem) for r in reports for bad in r.bad_inputs]:
-        ids, lfns, problems = map(list, zip(*found, strict=True))
-        given = {"ids": ids, "lfns": lfns, "problems": problems}
-        tx.execute(_SPOILT, given)
-        tx.execute(_SPOILT_PIECES, given)
+        blame.note(tx, found)
+        tx.execute(_SPOILT_PIECES, blame.columns(found))
 
 
 # ----------------------------------------------------------------- heartbeats and live output

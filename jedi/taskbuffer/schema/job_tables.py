@@ -205,7 +205,7 @@ def _job_file_columns() -> list[Column[Any]]:
         words(
             "problem",
             "missing or broken: the fault of an input",
-            f"{_REPORT} job_ends.acquit",
+            f"{_REPORT} blame.note job_ends.acquit",
         ),
     ]
 
