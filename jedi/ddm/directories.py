@@ -257,12 +257,22 @@ class Directories(ABC):
             self._arrived(goal, files_there, stays)
         return [_result(*file, ends[file]) for file in files]
 
+    def keep_copies(self, copies: Sequence[TemporaryCopy]) -> int:
+        wanted = self._present(copies)
+        for (endpoint, name), lfns in wanted.items():
+            self._forget(endpoint, name, lfns, gone=False)
+        return sum(map(len, wanted.values()))
+
+    def _present(self, copies: Sequence[TemporaryCopy]) -> dict[tuple[str, str], set[str]]:
+        """Those of these copies that are there, by endpoint and dataset."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for copy in set(copies).intersection(self.copies()):
+            found.setdefault((copy.endpoint, copy.dataset), set()).add(copy.lfn)
+        return found
+
     def drop_copies(self, copies: Sequence[TemporaryCopy]) -> tuple[int, list[JediError | OSError]]:
         dropped, problems = 0, list[JediError | OSError]()
-        unwanted: dict[tuple[str, str], set[str]] = {}
-        for copy in set(copies).intersection(self.copies()):
-            unwanted.setdefault((copy.endpoint, copy.dataset), set()).add(copy.lfn)
-        for (endpoint, name), lfns in unwanted.items():
+        for (endpoint, name), lfns in self._present(copies).items():
             try:
                 held = self.locate(name, lfns)
             except (JediError, OSError) as error:

@@ -245,6 +245,9 @@ class DDM(Protocol):
     def copies(self) -> list[TemporaryCopy]:
         """All copies that are not to stay, at any endpoint."""
 
+    def keep_copies(self, copies: Sequence[TemporaryCopy]) -> int:
+        """Let such copies stay for good; how many."""
+
     def drop_copies(self, copies: Sequence[TemporaryCopy]) -> tuple[int, list[JediError | OSError]]:
         """Remove such copies; how many, and why others could not be. The last replica of a file
         stays, for good."""

@@ -1,4 +1,5 @@
-"""Copies of one-time inputs go when they were used, or have stayed for too long."""
+"""Copies of one-time inputs go when they were used, or have stayed for too long. Those of many-time
+inputs stay, whichever task they were brought for."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from jedi.watchdog.dog import Counts, Dog, later
 
 
 def run(world: World) -> Counts:
-    """Remove unneeded copies; files that a job may be using stay. Source:
+    """Remove unneeded copies; files that a job may be using stay. Copies of datasets that a task
+    reads as many-time input stay for good: its jobs need no transfer of their own. Source:
     docs/reference/inputs.md#one-time-and-many-time-input."""
     size = int(world.knobs.watchdog.batch)
-    copies = world.ddm.copies()
-    counts = Counts()
+    counts, copies = _kept(world, world.ddm.copies())
     for at in range(0, len(copies), size):
         with later(world, "not removed"):
             dropped, problems = world.ddm.drop_copies(_over(world, copies[at : at + size]))
@@ -24,6 +25,17 @@ def run(world: World) -> Counts:
             for error in problems:
                 world.log.warning("not removed", error=str(error))
     return counts
+
+
+def _kept(world: World, copies: Sequence[TemporaryCopy]) -> tuple[Counts, Sequence[TemporaryCopy]]:
+    """Keep copies of many-time inputs; how many, and the other copies."""
+    counts = Counts()
+    with world.engine.begin() as tx:
+        many = staging.many_time(tx, {copy.dataset for copy in copies})
+    if many:
+        with later(world, "not kept"):
+            counts["kept"] += world.ddm.keep_copies([c for c in copies if c.dataset in many])
+    return counts, [copy for copy in copies if copy.dataset not in many]
 
 
 def _over(world: World, copies: Sequence[TemporaryCopy]) -> list[TemporaryCopy]:

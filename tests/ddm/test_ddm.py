@@ -503,6 +503,17 @@ class TestConformance:
         }  # fmt: skip
         assert not ddm.path("B", "s:d", "f").exists()
 
+    def test_a_copy_may_lose_its_end(self, make: Make, roots: Roots) -> None:
+        ddm, until = make(roots), datetime(2030, 1, 1, tzinfo=UTC)
+        put(ddm, "A", "s:d", {lfn: lfn.encode() for lfn in "fg"})
+        ddm.transfer([("s:d", lfn) for lfn in "fg"], "A", "B", "test", until)
+        kept = TemporaryCopy("B", "s:d", "f", until)
+        assert ddm.keep_copies([kept, TemporaryCopy("A", "s:d", "g", until)]) == 1
+        assert ddm.keep_copies([kept]) == 0
+        assert make(roots).copies() == [TemporaryCopy("B", "s:d", "g", until)]
+        assert ddm.drop_copies([kept]) == (0, [])
+        assert ddm.locate("s:d", "f") == {"f": ["A", "B"]}
+
     def test_a_copy_that_cannot_be_removed_keeps_no_other(self, make: Make, roots: Roots) -> None:
         ddm, until = make(roots), datetime(2030, 1, 1, tzinfo=UTC)
         put(ddm, "A", "s:d", {lfn: lfn.encode() for lfn in "fgh"})

@@ -115,6 +115,26 @@ def test_copies_of_one_time_inputs_go_after_use(world: World) -> None:
     assert held == {A: 2, B: 2}
 
 
+def test_a_copy_of_one_task_stays_for_another_that_reads_it_many_times(world: World) -> None:
+    """No transfer is needed for the second task, so none could tell that the copy is to stay."""
+    once, other = assigned_jobs(world, 1), assigned_jobs(world, 1)
+    assert Mover(world).run_once() == 1
+    with world.engine.begin() as tx:
+        many = make_jobs(tx, 1).input
+        unguard(tx)
+        values = {"name": f"test:{once.task}.input", "d": many}
+        tx.execute(text("UPDATE jedi_datasets SET datasetname = :name, attributes = 'manytime' "
+                        "WHERE datasetid = :d"), values)  # fmt: skip
+        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'finished' "
+                        "WHERE type = 'input'"))  # fmt: skip
+    assert run_copies(world) == {"kept": 2, "copies": 2}
+    assert world.ddm.copies() == [] and not +run_copies(world)
+    held = {r.endpoint: r.n_files for r in world.ddm.replicas(f"test:{once.task}.input")}
+    assert held == {A: 2, B: 2}
+    held = {r.endpoint: r.n_files for r in world.ddm.replicas(f"test:{other.task}.input")}
+    assert held.get(A, 0) == 0
+
+
 def test_only_so_many_jobs_in_one_claim(world: World) -> None:
     made = assigned_jobs(world, 3)
     with world.engine.begin() as tx:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
@@ -130,6 +130,17 @@ WHERE t.status NOT IN ({TASK_FINAL})
   AND c.status IN ('pending', 'staging', 'waiting', 'ready', 'running')
 GROUP BY 1, 2
 """)
+
+
+_MANY_TIME = text(f"""
+SELECT DISTINCT datasetname FROM jedi_datasets WHERE datasetname = ANY(CAST(:names AS text[]))
+  AND type IN ({INPUT_TYPES}) AND 'manytime' = ANY(string_to_array(attributes, ','))
+""")
+
+
+def many_time(tx: Connection, names: Collection[str]) -> set[str]:
+    """Those of these datasets that a task reads, or has read, as many-time input."""
+    return set(tx.scalars(_MANY_TIME, {"names": list(names)}))
 
 
 class NeededInput(NamedTuple):
