@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION jedi_input_file_may_move(before text, after text)
  IMMUTABLE PARALLEL SAFE
 AS $function$
 BEGIN
-  RETURN before || '>' || after IN ('broken>ready', 'failed>ready', 'finished>failed', 'finished>ready', 'lost>ready', 'missing>ready', 'pending>failed', 'pending>lost', 'pending>ready', 'pending>staging', 'ready>failed', 'ready>lost', 'ready>running', 'ready>waiting', 'running>broken', 'running>failed', 'running>finished', 'running>missing', 'running>ready', 'staging>failed', 'staging>lost', 'staging>pending', 'staging>ready', 'waiting>failed', 'waiting>lost', 'waiting>ready');
+  RETURN before || '>' || after IN ('broken>ready', 'failed>ready', 'finished>failed', 'finished>ready', 'lost>ready', 'missing>ready', 'pending>broken', 'pending>failed', 'pending>lost', 'pending>missing', 'pending>ready', 'pending>staging', 'ready>broken', 'ready>failed', 'ready>lost', 'ready>missing', 'ready>running', 'ready>waiting', 'running>broken', 'running>failed', 'running>finished', 'running>missing', 'running>ready', 'staging>failed', 'staging>lost', 'staging>pending', 'staging>ready', 'waiting>failed', 'waiting>lost', 'waiting>ready');
 END $function$;
 
 CREATE OR REPLACE FUNCTION jedi_job_is_sound(status text, substatus text, hold_kind text, postprocessed_at timestamp with time zone, purged_at timestamp with time zone)

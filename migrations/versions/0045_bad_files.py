@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0044"
-down_revision = "0043"
+revision = "0045"
+down_revision = "0044"
 
 BEFORE = """
 broken>ready failed>ready finished>failed finished>ready lost>ready missing>ready pending>failed
