@@ -208,9 +208,7 @@ def test_racing_submissions_under_one_key_make_one_task(world: World, submit: Su
 
 
 def test_ordinary_users_submit_for_themselves(world: World, submit: Submit) -> None:
-    text = document(
-        userName="berta", taskType="prod", prodSourceLabel="managed", taskPriority=2000
-    )
+    text = document(userName="berta", taskType="prod", prodSourceLabel="managed", taskPriority=2000)
     assert {p.path for p in refused(submit, text)} == {
         "userName", "taskType", "prodSourceLabel", "taskPriority",
     }  # fmt: skip
