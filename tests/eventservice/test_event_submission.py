@@ -73,6 +73,8 @@ def test_all_reasons_are_given_at_once() -> None:
          ["esFraction"]),
         ({"nEventsPerWorker": None, "esFraction": 0.5, "esmergeSpec": None}, ["esFraction"]),
         ({"nEventsPerWorker": None, "esFraction": 0.5}, []),
+        ({"nEventsPerWorker": None, "esFraction": 1.0}, []),
+        ({"nEventsPerWorker": None, "esFraction": 1.5}, ["esFraction"]),
     ],
 )  # fmt: skip
 def test_keys_that_fit_and_keys_that_do_not(keys: dict[str, Any], paths: list[str]) -> None:
