@@ -24,7 +24,8 @@ from jedi.standalone.installation import packaged
 pytestmark = pytest.mark.long
 
 FILES, EVENTS = 4, 60
-KILLS = 4
+KILLS = (6, 2, 2, 2)
+"""How many pilots die at a time: first all of them, one of which has just delivered a zip file."""
 SLEEP = "        time.sleep(0.15)\n"
 KILLER = """\
         if one["lfn"].startswith("fine1") and one["start"] == 21:
@@ -158,9 +159,9 @@ def test_pilots_die(system: System, tmp_path: Path) -> None:
     system.put("pilot.zip_ranges", "2")
     task = submit(system, slowed(packaged("examples"), tmp_path), "demo:survivors")
     dice, killed = random.Random(4711), 0
-    for _ in range(KILLS):
+    for most in KILLS:
         _until_more_zips(system, task, _zips(system))
-        for pid in dice.sample(alive := pilots(system), min(2, len(alive))):
+        for pid in dice.sample(alive := pilots(system), min(most, len(alive))):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
