@@ -264,7 +264,7 @@ class Directories(ABC):
         return sum(map(len, wanted.values()))
 
     def _present(self, copies: Sequence[TemporaryCopy]) -> dict[tuple[str, str], set[str]]:
-        """Those of these copies that are there, by endpoint and dataset."""
+        """Copies among these that are there, by endpoint and dataset."""
         found: dict[tuple[str, str], set[str]] = {}
         for copy in set(copies).intersection(self.copies()):
             found.setdefault((copy.endpoint, copy.dataset), set()).add(copy.lfn)

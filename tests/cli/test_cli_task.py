@@ -650,12 +650,12 @@ def test_parameters_are_changed_as_they_are_written(run: Run, engine: Engine) ->
         assert any(line.startswith(begin) for line in told), begin
     for unclosed in ("excludedSite=[", 'excludedSite="a'):
         assert "--set excludedSite " in run("incexec", task_id, "--set", unclosed).err
-    rights = ("nFilesPerJob=2", "maxFailure=null", "excludedSite=*", "includedSite=SITE_*")
+    rights = ("nFilesPerJob=2", "maxFailure=null", "excludedSite=*_B", "includedSite=SITE_*")
     words = [word for right in rights for word in ("--set", right)]
     assert run("incexec", task_id, *words).code == 0
     with engine.begin() as tx:
         asked = commands.next_commands(tx, [task_id])[task_id]
-    sites = {"excludedSite": "*", "includedSite": "SITE_*"}
+    sites = {"excludedSite": "*_B", "includedSite": "SITE_*"}
     assert asked.arguments == {"parameters": {"nFilesPerJob": 2, "maxFailure": None, **sites}}
 
 

@@ -139,7 +139,7 @@ SELECT DISTINCT datasetname FROM jedi_datasets WHERE datasetname = ANY(CAST(:nam
 
 
 def many_time(tx: Connection, names: Collection[str]) -> set[str]:
-    """Those of these datasets that a task reads, or has read, as many-time input."""
+    """Datasets among these that a task reads, or has read, as many-time input."""
     return set(tx.scalars(_MANY_TIME, {"names": list(names)}))
 
 
