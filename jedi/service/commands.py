@@ -166,7 +166,7 @@ def settings(written: Sequence[str]) -> tuple[dict[str, Any], list[Problem]]:
             found[key] = strictyaml.load(value, f"--set {key}")
         except BadInput as bad:
             if key in TEXTS and value.isprintable() and value[0] not in "\"'[{":
-                found[key] = value
+                found[key] = value.strip()
             else:
                 problems += bad.problems
     return found, problems

@@ -650,7 +650,7 @@ def test_parameters_are_changed_as_they_are_written(run: Run, engine: Engine) ->
         assert any(line.startswith(begin) for line in told), begin
     for unclosed in ("excludedSite=[", 'excludedSite="a'):
         assert "--set excludedSite " in run("incexec", task_id, "--set", unclosed).err
-    rights = ("nFilesPerJob=2", "maxFailure=null", "excludedSite=*_B", "includedSite=SITE_*")
+    rights = ("nFilesPerJob=2", "maxFailure=null", "excludedSite= *_B", "includedSite=SITE_*")
     words = [word for right in rights for word in ("--set", right)]
     assert run("incexec", task_id, *words).code == 0
     with engine.begin() as tx:
