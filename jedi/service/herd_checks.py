@@ -53,9 +53,9 @@ def _foreign_options(name: str, options: Manifest) -> Iterator[Problem]:
         yield Problem(one, options[one], rule, suggest(one, known, otherwise))
 
 
-def splitter_problems(params: TaskParams, *, explicit: bool = False) -> Iterator[Problem]:
+def splitter_problems(params: TaskParams, *, explicit: bool, has_input: bool) -> Iterator[Problem]:
     """Yield mistakes of the splitter: its name, its options, and its input. `explicit`: the units
-    come with the submission."""
+    come with the submission; `has_input`: the task has an item of input, maybe a faulty one."""
     spec, path, sound = params.splitter, "splitter.name", True
     if explicit != (spec is not None and spec.name == EXPLICIT):
         rule = "its units come with the submission, as operation unit.submit takes them"
@@ -72,7 +72,7 @@ def splitter_problems(params: TaskParams, *, explicit: bool = False) -> Iterator
         return
     yield from _absent_options(params, strategies.unit_options(spec.name, manifest, spec.values))
     after = strategies.describe(spec.name).after
-    if after == "contents" and not params.items(InputItem):
+    if after == "contents" and not has_input:
         rule = "it divides input files, and the task has no input"
         yield Problem(path, spec.name, rule, "Add an item with param_type: input")
     if after == "refine" and not params.no_input:

@@ -26,6 +26,7 @@ from jedi.service.submission_checks import (
 from jedi.service.submission_warnings import cautions
 from jedi.spec.scheduling.priority import task_priority
 from jedi.spec.splitting.split_rules import render_split_rule
+from jedi.spec.tasks.faulty_items import has_input
 from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.spec.tasks.placeholders import TASK_ID
 from jedi.spec.tasks.preprocessing import is_reported
@@ -161,7 +162,7 @@ def check(
         problems += _queue(tx, params, row_of(params, owner, priority), known)
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
-    problems += splitter_problems(params, explicit=explicit)
+    problems += splitter_problems(params, explicit=explicit, has_input=has_input(found.document))
     problems += _inputs(tx, ddm, params)
     problems += uncounted_events(ddm, params, settings)
     makers = _makers(tx, params)

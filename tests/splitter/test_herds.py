@@ -208,6 +208,8 @@ def test_splitters_mistakes_are_found_at_submission(world: World) -> None:
     assert key.startswith("splitter.value") and "values" in key
     [no_input] = refusal(world, herd({"name": "InputDataBySE"}, ECHO_HI))
     assert "the task has no input" in no_input
+    [key] = refusal(world, herd({"name": "InputDataBySE"}, ECHO_HI, {**IN, "foo": 2}))
+    assert key.startswith("jobParameters[1].foo")  # the faulty item is an input
     found = refusal(world, herd(nFilesPerJob=2, groupBoundaryID=1))
     assert len(found) == 2 and "the splitter says" in found[0]
     found = refusal(world, {**herd(), "splitter": None})

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from jedi.core.errors import Problem
 from jedi.spec.tasks.contradictions import UNFILLED, item_contradictions
-from jedi.spec.tasks.params import ITEM_MODELS, TaskParams
+from jedi.spec.tasks.params import ITEM_MODELS, TaskParams, item_kind
 
 _ITEMS = "jobParameters"
 _FILL = {"splitter": "UNIT", "buildSpec": "LIB", "addNthFieldToLFN": "MIDDLENAME",
@@ -57,6 +57,12 @@ def problems_beside(
             yield problem
 
 
+def has_input(document: Mapping[str, Any]) -> bool:
+    """Return True if a document has an item of input, faulty or not, or no list of items."""
+    items = document.get(_ITEMS, [])
+    return not isinstance(items, list) or any(_kind(one) == "input" for one in items)
+
+
 def _variants(items: Any, wrong: Mapping[int, Collection[str]]) -> list[list[Any]]:
     """The items with the faulty ones mended, and without them. Items of an unknown kind are inputs
     in one variant, and outputs in another one."""
@@ -72,10 +78,8 @@ def _variants(items: Any, wrong: Mapping[int, Collection[str]]) -> list[list[Any
 
 
 def _kind(item: Any) -> str | None:
-    if not isinstance(item, dict):
-        return None
-    kind = "constant" if item.get("type") == "constant" else item.get("param_type")
-    return kind if isinstance(kind, str) and kind in ITEM_MODELS else None
+    kind = item_kind(item)
+    return kind if kind in ITEM_MODELS else None
 
 
 def _may_feed(item: Any) -> bool:

@@ -245,12 +245,12 @@ ITEM_MODELS: dict[str, type[ParameterItem]] = {
 }
 
 
-def _kind(item: Any) -> str | None:
+def item_kind(item: Any) -> str | None:
+    """Return the key of an item in ITEM_MODELS, or an unknown one; None: it names none."""
     if isinstance(item, ParameterItem):
         return next(kind for kind, model in ITEM_MODELS.items() if isinstance(item, model))
-    if not isinstance(item, dict):
-        return None
-    kind = "constant" if item.get("type") == "constant" else item.get("param_type")
+    given = item if isinstance(item, dict) else {}
+    kind = "constant" if given.get("type") == "constant" else given.get("param_type")
     return kind if isinstance(kind, str) else None
 
 
@@ -259,7 +259,7 @@ AnyItem = Annotated[
     | Annotated[InputItem, Tag("input")]
     | Annotated[OutputItem, Tag("output")]
     | Annotated[NumberItem, Tag("number")],
-    Discriminator(_kind),
+    Discriminator(item_kind),
 ]
 
 _ItemKind = TypeVar("_ItemKind", bound=ParameterItem)
