@@ -23,6 +23,7 @@ from jedi.ddm.interface import FileInfo
 from jedi.mover.agent import Mover
 from jedi.service.commands import command
 from jedi.spec.jobs.wire import UnusableInput
+from jedi.taskbuffer.inputs.datasets import wake_consumers
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskrefiner.agent import TaskRefiner
@@ -116,12 +117,12 @@ def test_what_stays_away_ends_the_retry_as_before(world: World) -> None:
             command(tx, "anna", task, "retry")
 
 
-def blame(world: World, panda_id: int, lfn: str) -> None:
-    """A job fails because this input is damaged."""
+def blame(world: World, panda_id: int, lfn: str, problem: str = "broken") -> None:
+    """A job fails because this input is damaged, or missing."""
     with world.engine.begin() as tx:
         tx.execute(
-            text("UPDATE jedi_job_files SET problem = 'broken' WHERE pandaid = :job AND lfn = :f"),
-            {"job": panda_id, "f": lfn},
+            text("UPDATE jedi_job_files SET problem = :why WHERE pandaid = :job AND lfn = :f"),
+            {"job": panda_id, "f": lfn, "why": problem},
         )
         ends = [JobEnd(panda_id, "failed", "stagein_checksum", "Damaged.")]
         assert job_ends.end_jobs(tx, ends, "test")
@@ -193,6 +194,32 @@ def test_all_ranges_of_a_damaged_file_are_skipped(world: World) -> None:
     assert [lfns for job, lfns in inputs_of(world, task).items() if job > third] == [
         ["c"], ["c"], ["a"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", ["missing", "broken"])
+def test_ranges_that_wait_for_more_files_are_skipped(world: World, problem: str) -> None:
+    """The dataset is open: the last 50 events of a file wait for 50 of the next one. They are
+    skipped with the file, and count as released: the task does not wait for them."""
+    ddm = catalogue(world, in_=[FileInfo("a", 10, "00000001", None, 250)])
+    ddm.state = "open"
+    (task,) = put(world, document(nEventsPerJob=100, site="SITE_A", noThrottle=True))
+    cycle(world, jobs_end_too=False)
+    one, other = inputs_of(world, task)
+    assert [(f.startevent, f.status) for f in files(world)] == [
+        (0, "running"), (100, "running"), (200, "pending"),
+    ]  # fmt: skip
+    with world.engine.begin() as tx:
+        job_ends.end_jobs(tx, [JobEnd(other, "failed", "transfer_failed", "Oh.")], "test")
+    blame(world, one, "a", problem)
+    assert [f.status for f in files(world)] == [problem] * 3
+    with world.engine.begin() as tx:
+        row = tx.execute(text("SELECT * FROM jedi_datasets WHERE type = 'input'")).one()
+        assert (row.nfilestobeused, row.nfilesused, row.nfilesmissing) == (3, 0, 3)
+        assert row.neventstobeused == 250
+        ddm.files, ddm.state = {"demo:in": [FileInfo("b", 10, "00000001", None, 100)]}, "closed"
+        wake_consumers(tx, ["demo:in"])
+    cycle(world, jobs_end_too=False)
+    assert {(f.lfn, f.status) for f in files(world)} == {("a", problem), ("b", "running")}
 
 
 def of_container(world: World) -> int:

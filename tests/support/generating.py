@@ -10,7 +10,15 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, ListedPart, Space, after_file
+from jedi.ddm.interface import (
+    DatasetInfo,
+    FileInfo,
+    Growth,
+    ListedPart,
+    OpenOrClosed,
+    Space,
+    after_file,
+)
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.taskrefiner.agent import TaskRefiner
 from support.task_rows import INPUT, OUTPUT, put
@@ -25,10 +33,11 @@ class Catalogue:
     files: Mapping[str, Sequence[FileInfo]]
     endpoints: Sequence[str] = ("SITE_A_DATADISK", "SITE_B_DATADISK")
     nowhere: frozenset[str] = frozenset()
+    state: OpenOrClosed = "closed"
     made: set[tuple[str, str]] = field(default_factory=set)
 
     def dataset(self, name: str) -> DatasetInfo:
-        return DatasetInfo(name, "closed")
+        return DatasetInfo(name, self.state)
 
     def constituents(self, name: str) -> list[str]:
         return [name]
