@@ -31,7 +31,6 @@ SAMPLE = Path(__file__).parents[2] / "examples" / "plugins"
 FAULTS = """
 import os, signal, subprocess, sys, time
 from jedi.core.errors import BadInput, Problem
-from jedi.service.manifests import read
 from jedi.spec.splitting.units import FileUse, Unit
 
 class Base:
