@@ -15,9 +15,11 @@ import pytest
 from sqlalchemy import text
 from support.commanding import ask
 from support.commanding import cycle as commanded
-from support.generating import rows, use
+from support.generating import catalogue as listed
+from support.generating import document, ready, rows, use
 from support.helpers import put_file_dataset
 from support.open_datasets import grow, master
+from support.pages import nodes, plan_of, rows_of_node
 from support.statuses import input_statuses
 from support.task_rows import good, put, row_of
 from support.working import ENDPOINT, cycle
@@ -25,9 +27,10 @@ from support.working import ENDPOINT, cycle
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm import interface
+from jedi.ddm.interface import FileInfo
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.inputs import catalogue
+from jedi.taskbuffer.inputs import catalogue, datasets
 from jedi.taskrefiner.agent import TaskRefiner
 
 LFNS = [f"f{number:02d}" for number in range(10)]
@@ -180,6 +183,36 @@ def test_a_part_of_a_large_dataset_is_found_by_an_index(world: World) -> None:
             tx.execute(text(f"SET LOCAL enable_{way} = off"))
         plan = str(tx.scalars(text(f"EXPLAIN {catalogue._PART.text}"), values).all())
     assert "Sort" not in plan
+
+
+def looked_up(world: World, **keys: Any) -> tuple[list[dict[str, Any]], Any]:
+    """The parts of the plan that find the input of a task, as they ran, and the input: an open
+    dataset of 500 files of 10 events in the lumi blocks 0 and 1."""
+    listed(world, in_=[FileInfo(f"f{n:03}", 10, "00000001", None, 10, lumiblock=n // 250)
+                       for n in range(500)]).state = "open"  # fmt: skip
+    (task_id,) = ready(world, document(**keys))
+    values = {"ids": [task_id], "types": ["input"], "ranges": ["n_events_per_job"]}
+    with world.engine.begin() as tx:
+        (row,) = datasets.inputs(tx, [task_id])
+    return list(nodes(plan_of(world.engine, datasets._READ_INPUTS, **values))), row
+
+
+def test_a_look_reads_no_known_file_that_is_no_range(world: World) -> None:
+    """Else each part costs as much as all that were fed before."""
+    plan, row = looked_up(world, nFilesPerJob=10)
+    of_files = [one for one in plan if one.get("Relation Name") == "jedi_dataset_contents"]
+    assert of_files and not any(one["Actual Loops"] for one in of_files)
+    assert (row.files, row.last_lumiblock, row.last_events) == (500, None, None)
+
+
+def test_a_look_reads_ranges_a_few_times(world: World) -> None:
+    """All 500 are counted; the 250 of the last lumi block are sought and added up. Each step meets
+    each row once: not each with each."""
+    plan, row = looked_up(world, nEventsPerJob=10, respectLB=True)
+    assert (row.files, row.last_lumiblock, row.last_events) == (500, 1, 2500)
+    assert max(map(rows_of_node, plan)) <= 500
+    dropped = [one.get("Rows Removed by Filter", 0) * one["Actual Loops"] for one in plan]
+    assert max(dropped) <= 250
 
 
 def test_a_retry_goes_on_with_the_next_part(world: World) -> None:

@@ -223,7 +223,11 @@ def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
     return set(tx.scalars(_WITH_READY_FILES, {"ids": list(task_ids)}))
 
 
-_READ_INPUTS = text("""
+_GROUP = """
+CASE WHEN t.rules @> '{"respect_lb": true}' THEN lumiblocknr END AS lumiblock,
+CASE WHEN t.rules ? 'group_boundary_id' THEN boundaryid END AS boundary
+"""
+_READ_INPUTS = text(f"""
 SELECT d.datasetid AS dataset_id, d.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name,
   d.containername AS container_name, d.attributes, d.type, d.masterid AS master_id, d.status,
   d.nfiles AS n_files, d.nfilestobeused AS n_files_to_be_used, d.nevents AS n_events,
@@ -233,19 +237,19 @@ SELECT d.datasetid AS dataset_id, d.jeditaskid AS jedi_task_id, d.datasetname AS
   d.status IN ('defined', 'toupdate', 'pending', 'running') AS due, d.fed_upto,
   l.lumiblock AS last_lumiblock, l.boundary AS last_boundary, l.events AS last_events
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) LEFT JOIN LATERAL (
-  WITH g AS (
-    SELECT fileid, endevent - startevent + 1 AS events,
-      CASE WHEN t.rules @> '{"respect_lb": true}' THEN lumiblocknr END AS lumiblock,
-      CASE WHEN t.rules ? 'group_boundary_id' THEN boundaryid END AS boundary
-    FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid
-  ), e AS (SELECT * FROM g ORDER BY fileid DESC LIMIT 1)
-  SELECT e.lumiblock, e.boundary, CAST(sum(g.events) AS bigint) AS events
-  FROM e JOIN g ON g.fileid > coalesce((
-    SELECT max(o.fileid) FROM g o
-    WHERE (o.lumiblock, o.boundary) IS DISTINCT FROM (e.lumiblock, e.boundary)), 0)
-  GROUP BY e.lumiblock, e.boundary
-) l ON d.nfiles > 0 AND d.masterid IS NULL AND t.rules ? 'n_events_per_job'
-  AND t.rules ?| '{respect_lb,group_boundary_id}'
+  SELECT e.lumiblock, e.boundary, (
+    SELECT CAST(sum(endevent - startevent + 1) AS bigint) FROM jedi_dataset_contents c
+    WHERE c.datasetid = d.datasetid AND c.fileid > coalesce(o.fileid, 0)) AS events
+  FROM (  -- the conditions stand here: behind ON they came after the search
+    SELECT {_GROUP} FROM jedi_dataset_contents c
+    WHERE c.datasetid = d.datasetid AND d.nfiles > 0 AND d.masterid IS NULL
+      AND t.rules ? 'n_events_per_job' AND t.rules ?| '{{respect_lb,group_boundary_id}}'
+    ORDER BY fileid DESC LIMIT 1) e LEFT JOIN LATERAL (  -- the last row of the group before
+    SELECT fileid FROM (
+      SELECT fileid, {_GROUP} FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid) c
+    WHERE (c.lumiblock, c.boundary) IS DISTINCT FROM (e.lumiblock, e.boundary)
+    ORDER BY fileid DESC LIMIT 1) o ON true
+) l ON true
 WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
 """)
 
