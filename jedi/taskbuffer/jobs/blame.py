@@ -61,26 +61,29 @@ WITH b AS MATERIALIZED (
       SELECT datasetid FROM jedi_datasets s WHERE s.jeditaskid = b.jeditaskid
         AND s.datasetname = b.datasetname AND s.type IN ({FED_FILE_TYPES}) OFFSET 0) s))
   ORDER BY datasetid FOR NO KEY UPDATE SKIP LOCKED
-), s AS MATERIALIZED (  -- datasets that may have other rows of these files
-  SELECT DISTINCT d.* FROM d JOIN b USING (jeditaskid, datasetname)
-  WHERE b.cut OR b.datasetid <> d.datasetid
+), s AS MATERIALIZED (  -- datasets that may have other rows of these files: each is read once
+  SELECT datasetid, jsonb_object_agg(lfn, problem) AS bad FROM (
+    SELECT d.datasetid, b.lfn, min(b.problem) AS problem
+    FROM d JOIN b USING (jeditaskid, datasetname)
+    WHERE b.cut OR b.datasetid <> d.datasetid GROUP BY d.datasetid, b.lfn) f
+  GROUP BY datasetid
 ), m AS MATERIALIZED (
   SELECT fileid, min(problem) AS problem FROM (
     SELECT b.fileid, b.problem FROM b JOIN d USING (datasetid)
     UNION ALL
-    SELECT c.fileid, b.problem
-    FROM s, LATERAL (SELECT fileid, lfn FROM jedi_dataset_contents
-        WHERE datasetid = s.datasetid AND status IN ({_FREE}) OFFSET 0) c, b
-    WHERE (b.jeditaskid, b.datasetname, b.lfn) = (s.jeditaskid, s.datasetname, c.lfn)) f
+    SELECT c.fileid, s.bad ->> c.lfn FROM s, LATERAL (
+      SELECT fileid, lfn FROM jedi_dataset_contents
+      WHERE datasetid = s.datasetid AND status IN ({_FREE}) AND s.bad ? lfn OFFSET 0) c) f
   GROUP BY fileid
 ), r AS MATERIALIZED (
-  SELECT c.fileid, c.jeditaskid, c.datasetid, m.problem, c.status = 'pending' AS withheld,
-    coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
-  FROM m JOIN jedi_dataset_contents c USING (fileid) WHERE c.status IN ({_FREE})
-  ORDER BY c.fileid FOR NO KEY UPDATE OF c SKIP LOCKED
+  SELECT fileid, datasetid, status = 'pending' AS withheld,
+    coalesce(endevent - startevent + 1, nevents) AS events
+  FROM jedi_dataset_contents  -- by their numbers: a join read all files of all tasks
+  WHERE fileid = ANY(ARRAY(SELECT fileid FROM m)) AND status IN ({_FREE})
+  ORDER BY fileid FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
-  UPDATE jedi_dataset_contents c SET status = r.problem, proc_status = 'failed'
-  FROM r WHERE c.fileid = r.fileid AND c.jeditaskid = r.jeditaskid
+  UPDATE jedi_dataset_contents c SET status = m.problem, proc_status = 'failed'
+  FROM r JOIN m USING (fileid) WHERE c.fileid = r.fileid
 ), g AS (
   SELECT datasetid, count(*) AS n, count(*) FILTER (WHERE withheld) AS withheld,
     sum(events) FILTER (WHERE withheld) AS events
