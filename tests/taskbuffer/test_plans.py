@@ -30,7 +30,7 @@ from jedi.taskbuffer.jobs import (
 )
 from jedi.taskbuffer.jobs.first_waiting import HEADS
 from jedi.taskbuffer.reports import listings
-from jedi.taskbuffer.tasks import ending
+from jedi.taskbuffer.tasks import ending, interventions
 from jedi.taskbuffer.users import outbox
 
 ONCE: dict[str, str | TextClause] = {
@@ -173,6 +173,23 @@ def test_stalled_jobs_are_sought_among_live_ones(engine: Engine) -> None:
     plan = planned(engine, timeouts._OVERDUE, generic | IN_ORDER)
     [scan] = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_jobs"]
     assert scan.get("Index Name") == "jedi_jobs_live_ix", scan
+
+
+def test_jobs_of_boosted_tasks_are_looked_up_by_task(engine: Engine) -> None:
+    """With some boosted tasks among thousands that run, each round read all jobs."""
+    few_of_each = (part.replace("n % 3", "n % 5000") for part in _FEW_TASKS_HAVE_ALL)
+    run(engine, *few_of_each, "SET LOCAL session_replication_role = replica",
+        "INSERT INTO jedi_tasks (jeditaskid, reqid, parent_tid, status, gshare, currentpriority, "
+        "prodsourcelabel) SELECT n, n, n, 'running', 'Express', 900, 'managed' "
+        "FROM generate_series(1, 5000) n",
+        "ANALYZE jedi_tasks")  # fmt: skip
+    values = {"labels": ["managed"], "percent": 95, "to_do": 100, "priority": 900,
+              "share": "Express", "limit": 10}  # fmt: skip
+    with engine.begin() as tx:
+        explain = text(f"EXPLAIN (FORMAT JSON) {interventions._NEARLY_DONE.text}")
+        [explained] = tx.scalar(explain, values)
+    scans = [n for n in nodes(explained["Plan"]) if n.get("Relation Name") == "jedi_jobs"]
+    assert scans and not any(n["Node Type"] == "Seq Scan" for n in scans), scans
 
 
 def planned(engine: Engine, asked: str | TextClause, settings: dict[str, str]) -> dict[str, Any]:

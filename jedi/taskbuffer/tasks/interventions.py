@@ -218,7 +218,8 @@ def failing(
     return rows_of(FailingTask, tx.execute(_FAILING, found))
 
 
-# Datasets first: few tasks are nearly done, and the jobs of a task are many.
+# Datasets first: few tasks are nearly done, and the jobs of a task are many. OFFSET 0 lets jobs be
+# looked up by task: a hash read all of them.
 _NEARLY_DONE = text(f"""
 WITH most AS MATERIALIZED (
   SELECT t.jeditaskid FROM jedi_tasks t, LATERAL (
@@ -231,7 +232,7 @@ SELECT t.jeditaskid FROM most JOIN jedi_tasks t USING (jeditaskid), {_WORK}
 WHERE t.status = 'running' AND t.{UNCLAIMED}
   AND (t.gshare IS DISTINCT FROM :share OR t.currentpriority < :priority
     OR EXISTS (SELECT FROM jedi_jobs j WHERE j.jeditaskid = t.jeditaskid
-      AND j.postprocessed_at IS NULL AND (j.gshare <> :share OR j.priority < :priority)))
+      AND j.postprocessed_at IS NULL AND (j.gshare <> :share OR j.priority < :priority) OFFSET 0))
   AND w.to_do < :to_do
   AND NOT EXISTS (SELECT FROM jedi_tasks p WHERE p.jeditaskid = t.parent_tid
     AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ('done', 'finished'))
