@@ -79,7 +79,8 @@ class Knob:
             raise self._bad(value, f"has numbers of at least {self.least}{self._in_unit}")
 
     def _bad(self, value: Any, rule: str) -> BadInput:
-        remedy = f"Give a value like {self.classic!r}"
+        example = self.classic or "a=1, b=2" if self.pairs else self.classic
+        remedy = f"Give a value like {example!r}"
         return BadInput([Problem(self.name, value, f"{self.name} {rule}", remedy)])
 
 

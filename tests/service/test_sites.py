@@ -330,6 +330,7 @@ def test_preset_fills_in_what_is_not_set(engine: Engine) -> None:
         ("taskrefiner.base_ram", "simul=much", "pairs like a=1, b=2"),
         ("taskrefiner.base_ram", "simul=-1", "numbers of at least 0"),
         ("taskrefiner.base_ram", "simul=nan", "numbers of at least 0"),
+        ("broker.t1_cloud_weights", "US=0.5", "Give a value like 'a=1, b=2'"),
     ],
 )
 @pytest.mark.usefixtures("operators")
