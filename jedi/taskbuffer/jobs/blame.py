@@ -44,8 +44,8 @@ def note(tx: Connection, files: Sequence[BadInput]) -> None:
 _FREE = "'ready', 'pending'"
 
 # Datasets that others have locked are left out: to wait for them after higher numbers could be a
-# deadlock. So are rows that the generator is about to use. The next job that gets such a file
-# reports it, too.
+# deadlock. So are rows that the generator is giving to jobs. The next job that gets such a file
+# reports it, too. A generator that has only read a row makes its jobs anew (inputs_changed).
 _SKIP = text(f"""
 WITH b AS MATERIALIZED (
   SELECT f.fileid, f.jeditaskid, f.datasetid, d.datasetname, f.lfn, f.problem,
