@@ -44,8 +44,10 @@ class Leased(Protocol):
 
 _ITEMS_FAULT = (
     JediError, OSError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError,
+    ImportError, RuntimeError,
 )  # fmt: skip
-"""Unforeseen errors of one item: the agent sets it aside, and the others continue."""
+"""Unforeseen errors of one item, of its plug-in too: the agent sets it aside, and the others
+continue."""
 
 Item = TypeVar("Item")
 Task = TypeVar("Task", bound=Leased)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jedi.agent.base import TaskAgent
-from jedi.brokerage.brokers import broker_of
+from jedi.brokerage.brokers import broker_of, broker_or_none
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.nucleus import NucleusBroker
@@ -70,7 +70,15 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         if not rows:
             return []
         snapshot = measured(snapshots.load(tx), self.world.ddm.space)
-        ids = [row.jedi_task_id for row in rows if self._broker(row).wants_data]
+        brokers = [
+            broker_or_none(row.vo or "", row.prod_source_label or "", self.world.knobs)
+            for row in rows
+        ]
+        ids = [
+            row.jedi_task_id
+            for row, broker in zip(rows, brokers, strict=True)
+            if broker and broker.nucleus.wants_data
+        ]
         inputs = decisions.inputs(tx, ids) if ids else {}
         days = decisions.work_of(tx, ids) if ids else {}
         pledges = decisions.work_at_nuclei(tx) if ids else []

@@ -73,6 +73,8 @@ TASKS: Mapping[str, str] = {
     "unreachable": "A service that JEDI needs does not answer: JEDI tries again.",
     "endpoint_missing": "Data management does not know an endpoint: check the sites.",
     "internal_error": "An agent failed by a fault of JEDI and tries again: report it.",
+    "plugin_failed": "The plug-in of the task's vo and prodSourceLabel fails: correct or uninstall "
+    "it, and restart JEDI.",
     # waits for a person
     "scouts_too_slow": "Scout jobs took much more time an event than the task says: retry it to "
     "continue, or submit it anew with better figures.",

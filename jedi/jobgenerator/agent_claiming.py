@@ -10,7 +10,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from jedi.agent.base import TaskAgent, World
-from jedi.brokerage.brokers import broker_of
+from jedi.brokerage.brokers import broker_or_none
 from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.merge import MergeItem
 from jedi.jobgenerator.outcome import (
@@ -141,7 +141,8 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         ids = [
             one.row.jedi_task_id
             for one in found
-            if broker_of(one.row.vo, one.row.prod_source_label, knobs).wants_past
+            if (broker := broker_or_none(one.row.vo, one.row.prod_source_label, knobs))
+            and broker.wants_past
         ]
         return decisions.past_jobs(tx, ids, knobs.analysis.past_s) if ids else {}
 

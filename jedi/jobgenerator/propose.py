@@ -110,7 +110,7 @@ def propose(
     ram_mb = max(task.demand.ram_mb, ram)
     demand = replace(task.demand, ram_mb=ram_mb).roomier(knobs.broker.spare_work_mb)
     task = replace(task, demand=demand)
-    strategy = plugins.find("generator", task.vo, task.label)()
+    strategy = plugins.make("generator", task.vo, task.label)
     broker = broker_of(task.vo, task.label, knobs)
     names = {one.dataset_id: one.name for one in task.inputs}
     so_far, live = Counter(made), Counter(past.live)
@@ -149,7 +149,7 @@ def planned_anyway(found: Proposal, knobs: Knobs, most: int) -> Proposal:
     if at is None:
         return found
     choice = replace(first.choice, candidates=(at,), weights=(1.0,))
-    strategy = plugins.find("generator", task.vo, task.label)()
+    strategy = plugins.make("generator", task.vo, task.label)
     cuts, short = plan(found.chunks, choice, strategy, task.rules, task.demand, knobs, most)
     proposal = replace(first, choice=choice, cuts=cuts, short=short)
     return replace(found, proposals=(proposal,), waits=True)

@@ -158,7 +158,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
     def work(self, task: Ending) -> EndingOutcome | Judgement:
         if task.orphaned:
             return EndingOutcome(_with_parent(task), [], [])
-        plugin: PostProcessing = plugins.find("postprocessor", task.vo, task.label)()
+        plugin: PostProcessing = plugins.make("postprocessor", task.vo, task.label)
         if task.scouted:
             judgement = plugin.judge(task.scouted, self.world.knobs)
             measured = shaped(task.scouted.declared, judgement.measured, self._types)

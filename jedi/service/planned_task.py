@@ -99,7 +99,7 @@ def feed(
 
 
 def _refined(known: SystemState, params: TaskParams, owner: str) -> RefinedTask:
-    outcome = plugins.find("refiner", params.vo, params.prod_source_label)().refine(
+    outcome = plugins.make("refiner", params.vo, params.prod_source_label).refine(
         Submission(
             jedi_task_id=0,
             user_name=owner,

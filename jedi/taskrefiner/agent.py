@@ -134,7 +134,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         staged = early or item.status != "registered" or not params.pre_stages
         if not staged and (on_tape := self._on_tape(params, constituents)):
             return on_tape
-        refiner = plugins.find("refiner", item.vo, item.label)()
+        refiner = plugins.make("refiner", item.vo, item.label)
         submission = Submission(
             jedi_task_id=item.jedi_task_id,
             user_name=item.user_name,
