@@ -150,5 +150,13 @@ def email_of(sender: str, message: Notification) -> EmailMessage:
     mail["Auto-Submitted"] = "auto-generated"
     if message.urgent:
         mail["Importance"] = "high"
-    mail.set_content("".join(f"{key}: {value}\n" for key, value in facts.items() if value))
+    mail.set_content("".join(f"{key}: {_line(value)}\n" for key, value in facts.items() if value))
     return mail
+
+
+def _line(value: Any) -> Any:
+    """A fact as text; files to bring stand one on a line."""
+    if not isinstance(value, list):
+        return value
+    files = (f"{one['dataset']}/{one['lfn']} to {one['endpoint']}" for one in value)
+    return "".join(f"\n  {one}" for one in files)

@@ -36,7 +36,7 @@ from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 from jedi.taskbuffer.users import outbox
 from jedi.taskbuffer.users import users as user_rows
 from jedi.watchdog.all_dogs import DOGS
-from jedi.watchdog.delivery import sign
+from jedi.watchdog.delivery import Notification, email_of, sign
 from jedi.watchdog.dog import Counts, walk
 
 START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
@@ -148,6 +148,26 @@ def test_holds_are_told_once(world: World) -> None:
         jobs.release(tx, OWNER, [one], None)
         jobs.cancel(tx, OWNER, [other], None)
     assert [m.payload["pgi_state"] for m in written(world)[2:]] == ["Failed-Cancelled"]
+
+
+def test_a_hold_for_inputs_names_them_and_their_places(world: World) -> None:
+    """PGI document, "User Job submission": "manual staging (where the Execution Service notifies
+    the Submitter the location of the file(s) to be staged)". One job reads both files of demo:in
+    (b"0\\n", b"1\\n") at SITE_A. Their adler32 by hand: a = 1 + 0x30 + 0x0a = 0x3b,
+    b = 0x31 + 0x3b = 0x6c; for "1", a = 0x3c and b = 0x6e."""
+    ask(world, webhook="http://127.0.0.1:9/", about="jobs")
+    running(world, files=2, nFilesPerJob=2, holdJobs=["manual_stage_in"])
+    [message] = written(world)
+    facts = message.payload
+    assert (facts["pgi_state"], facts["site"], facts["n_inputs"]) == (
+        "Pre-processing-Hold", "SITE_A", 2)  # fmt: skip
+    place = {"dataset": "demo:in", "endpoint": "SITE_A_DATADISK", "size": 2}
+    assert facts["inputs"] == [
+        {**place, "lfn": "in000000", "adler32": "006c003b"},
+        {**place, "lfn": "in000001", "adler32": "006e003c"},
+    ]
+    mail = email_of("jedi@here", Notification("t", "me@here", None, False, facts))
+    assert mail.get_content().splitlines().count("  demo:in/in000001 to SITE_A_DATADISK") == 1
 
 
 def test_a_hold_in_a_slot_is_urgent(world: World) -> None:

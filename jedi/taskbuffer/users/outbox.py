@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import pgi, states
 from jedi.taskbuffer.db.rows import rows_of
-from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, listed
+from jedi.taskbuffer.db.sql_lists import FILE_TYPES, INPUT_FILE_TYPES, listed
 
 _WORTH = listed(state for state, held in pgi.STATES.items() if held.notify)
 _URGENT = listed(state for state, held in pgi.STATES.items() if held.notify == "urgent")
@@ -28,16 +28,31 @@ w.address IS NOT NULL AND (w.channel <> 'mail' OR p.taskparams -> 'noEmail' IS D
 ASKED = "EXISTS (SELECT FROM jedi_users WHERE notices = 'jobs')"
 """True if a user has subscribed to jobs: the only work while nobody has."""
 
+MOST_INPUTS = 100
+"""A message names so many files at most; `jedi-job show` lists all."""
+# docs/reference/pgi.md#holds. Ranges of one file are one file here.
+_TO_BRING = f"""
+(SELECT jsonb_build_object('n_inputs', count(*), 'inputs', coalesce(jsonb_agg(
+    to_jsonb(f) - 'fileid' - 'place' ORDER BY fileid) FILTER (WHERE place <= {MOST_INPUTS}), '[]'))
+  FROM (SELECT row_number() OVER (ORDER BY min(f.fileid)) AS place, min(f.fileid) AS fileid,
+      d.datasetname AS dataset, f.lfn, f.endpoint, f.fsize AS size, f.checksum AS adler32
+    FROM jedi_job_files f JOIN jedi_datasets d
+      ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
+    WHERE f.pandaid = j.pandaid AND f.type IN ({FILE_TYPES}) AND f.endpoint IS NOT NULL
+    GROUP BY d.datasetname, f.lfn, f.endpoint, f.fsize, f.checksum) f)
+"""
 _NOTIFY_JOBS = text(f"""
 INSERT INTO jedi_outbox (topic, username, channel, urgent, payload)
 SELECT format('job-%s-%s-%s', j.pandaid, lower(s.pgi_state), {_MICROSECONDS.format("e.since")}),
   u.username, w.channel, s.pgi_state IN ({_URGENT}), jsonb_build_object(
     'about', 'job', 'jedi_task_id', j.jeditaskid, 'task_name', t.taskname, 'panda_id', j.pandaid,
-    'status', j.status, 'pgi_state', s.pgi_state, 'pgi_substate', s.pgi_substate, 'time', e.since,
+    'status', j.status, 'site', j.site, 'time', e.since,
+    'pgi_state', s.pgi_state, 'pgi_substate', s.pgi_substate,
     'reason_code', CASE WHEN j.hold_kind IS NULL THEN j.error_code ELSE j.hold_kind END,
     'reason', CASE WHEN j.hold_kind IS NULL THEN j.error_diag ELSE j.hold_reason END,
     'outputs', (SELECT count(*) FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND c.status = 'finished'))
+  || CASE j.hold_kind WHEN 'manual_stage_in' THEN {_TO_BRING} ELSE '{{}}' END
 FROM jedi_job_states s JOIN jedi_jobs j USING (pandaid)
   JOIN jedi_tasks t ON t.jeditaskid = j.jeditaskid
   JOIN jedi_taskparams p ON p.jeditaskid = j.jeditaskid,
