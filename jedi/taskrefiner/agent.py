@@ -20,7 +20,7 @@ from jedi.spec.tasks.params import InputItem, TaskParams
 from jedi.spec.tasks.preprocessing import fill, unreported
 from jedi.spec.tasks.refined import RefinedTask
 from jedi.spec.tasks.text import validate
-from jedi.taskbuffer.inputs import instances
+from jedi.taskbuffer.inputs import instances, staging
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.tasks import commands, family, incremental, new_tasks, preprocessing, tasks
 from jedi.taskbuffer.tasks.commands import TaskCommand
@@ -301,7 +301,7 @@ def _move(task: Registered, outcome: RefinerOutcome, *, called: bool) -> Move:
             target, code, wait_s = "tobroken", "malformed", 0.0
         case OnTape(dataset, files):
             facts = {"dataset": dataset, "files": [*files]}
-            reason = f"The input is on tape: {files[0]} of {dataset} comes first."
+            reason = staging.first_on_tape(dataset, files)
             return Move(*held, "staging", "input_on_tape", reason, facts)
         case NotUnique(earlier):
             reason = (

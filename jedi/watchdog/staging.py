@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from jedi.agent.base import World
 from jedi.core.errors import JediError
+from jedi.ddm.interface import TransferResult
 from jedi.taskbuffer.inputs import datasets, staging
+from jedi.taskbuffer.inputs.staging import StagingTask
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog
@@ -34,31 +36,48 @@ def run(world: World) -> Counts:
 
 
 def _begin(world: World) -> Counts:
-    """Tasks go on of whose input the first has come."""
+    """Tasks go on of whose input the first has come, or is gone: ContentsFeeder finds the others.
+    The reason of the remaining ones names the last failure."""
     with world.engine.begin() as tx:
         waiting = staging.waiting(tx)
-    came = [
-        task
-        for task in waiting
-        if "files" not in task.facts or _stage(world, task.facts["dataset"], task.facts["files"])
-    ]
-    reason = "The first of the input is on disk."
-    moves = [Move(task.jedi_task_id, task.lock_seq, "staged", "staged", reason) for task in came]
+    moves = [move for task in waiting if (move := _next(world, task))]
     with world.engine.begin() as tx:
-        return Counts(begun=len(tasks.move_tasks(tx, moves, "WatchDog")))
+        moved = tasks.move_tasks(tx, moves, "WatchDog")
+    return Counts(begun=sum(move.target == "staged" for move in moved))
+
+
+def _next(world: World, task: StagingTask) -> Move | None:
+    """The move of a task that waits for the first of its input; None: nothing has changed."""
+    held, facts = (task.jedi_task_id, task.lock_seq), task.facts
+    ends = _ask(world, facts["dataset"], facts["files"]) if "files" in facts else []
+    if not ends or any(end.done for end in ends):
+        return Move(*held, "staged", "staged", "The first of the input is on disk.")
+    if all(end.code == "source_missing" for end in ends):
+        reason = "The files that it waited for are gone: it begins with the others."
+        return Move(*held, "staged", "staged", reason)
+    failed = [end.sentence for end in ends if not end.coming]
+    reason = staging.first_on_tape(facts["dataset"], facts["files"], *failed[:1])
+    if reason == task.reason:
+        return None
+    return Move(*held, "staging", "input_on_tape", reason, facts)
 
 
 def _stage(world: World, name: str, lfns: Sequence[str]) -> int:
     """Ask for files; how many of them are on disk. What can't come now is asked for again."""
+    return sum(end.done for end in _ask(world, name, lfns))
+
+
+def _ask(world: World, name: str, lfns: Sequence[str]) -> list[TransferResult]:
     try:
         ends = world.ddm.stage(name, lfns, _ACTIVITY)
     except (JediError, OSError) as error:
+        ends = [TransferResult.failed(name, lfn, error) for lfn in lfns]
         world.log.warning("not staged", dataset=name, error=str(error))
-        return 0
+        return ends
     for end in ends:
         if not end.done:
             world.log.warning("not staged", dataset=name, lfn=end.lfn, error=end.sentence)
-    return sum(end.done for end in ends)
+    return ends
 
 
 DOG = Dog("staging", "watchdog.staging_period_s", "files are staged from tape", run,

@@ -126,6 +126,41 @@ def test_what_stalls_is_asked_for_again(tape: World) -> None:
     assert status(tape, task_id) == "done"
 
 
+def test_first_files_that_are_gone_are_not_waited_for(tape: World) -> None:
+    """JEDI document, "Protection against lost/broken input files": JEDI generates new jobs by
+    skipping lost files. a and b leave the dataset before they come: the job reads c."""
+    on_tape(tape, *"abc")
+    task_id = start(tape, nFilesPerJob=2)
+    tape.ddm.remove_files("demo:in", ["a", "b"])
+    assert dog(tape) == {"begun": 1}
+    reason = "The files that it waited for are gone: it begins with the others."
+    assert (status(tape, task_id), row_of(tape, task_id).errordialog) == ("staged", reason)
+    cycle(tape)
+    assert input_statuses(tape, task_id) == {"c": "staging"}
+    assert dog(tape) == {"staged": 1}
+    cycle(tape)
+    assert (status(tape, task_id), input_statuses(tape, task_id)) == ("done", {"c": "finished"})
+
+
+def test_why_the_first_file_does_not_come(tape: World) -> None:
+    """The reason names the last failure; the files that the task waits for stay known."""
+    on_tape(tape, *"ab")
+    path = tape.ddm.path(TAPE, "demo:in", "a")
+    swap(path, "x")
+    task_id = start(tape)
+    for _ in range(2):
+        assert dog(tape) == {}
+        task = row_of(tape, task_id)
+        said = "The input is on tape: a of demo:in comes first. The last try failed: "
+        assert (task.status, task.reason_code) == ("staging", "input_on_tape")
+        assert task.errordialog.startswith(said)
+        assert "adler32" in task.errordialog.removeprefix(said)
+        assert task.reason_facts == {"dataset": "demo:in", "files": ["a"]}
+    swap(path, "a")
+    assert dog(tape) == {"begun": 1}
+    assert status(tape, task_id) == "staged"
+
+
 def test_a_user_has_so_much_staged_at_a_time(tape: World) -> None:
     """The dataset that needs staging waits; the task's other one goes on."""
     on_tape(tape, *"abc")

@@ -97,7 +97,8 @@ def wanted(tx: Connection, limit: float) -> list[WantedFiles]:
 
 
 _WAITING = text(f"""
-SELECT jeditaskid AS jedi_task_id, lock_seq, coalesce(reason_facts, '{{}}') AS facts
+SELECT jeditaskid AS jedi_task_id, lock_seq, coalesce(reason_facts, '{{}}') AS facts,
+  errordialog AS reason
 FROM jedi_tasks WHERE status = 'staging'
   AND {UNCLAIMED}
 ORDER BY currentpriority DESC, jeditaskid
@@ -111,11 +112,18 @@ class StagingTask(NamedTuple):
     jedi_task_id: int
     lock_seq: int
     facts: Any
+    reason: str | None
 
 
 def waiting(tx: Connection) -> list[StagingTask]:
     """Tasks that wait for the first of their input."""
     return rows_of(StagingTask, tx.execute(_WAITING))
+
+
+def first_on_tape(dataset: str, lfns: Sequence[str], failure: str = "") -> str:
+    """The reason of a task that waits for the first of its input; `failure`: of the last try."""
+    reason = f"The input is on tape: {lfns[0]} of {dataset} comes first."
+    return f"{reason} The last try failed: {failure.rstrip('.')}." if failure else reason
 
 
 _NEEDED = text(f"""
