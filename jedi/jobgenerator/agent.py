@@ -127,7 +127,7 @@ class JobGenerator(Claiming):
         if found.nowhere:
             return nowhere(found, knobs, decided)
         if not found.cuts:
-            return too_few(found.short, knobs)
+            return too_few(task, found.short, knobs)
         if task.rules.use_build:
             outcome = self._making.with_builds(item.claimed, found, decided, locate)
         else:

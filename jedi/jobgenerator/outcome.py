@@ -100,12 +100,20 @@ def nowhere(found: Proposal, knobs: Knobs, decisions: Sequence[Decision]) -> NoJ
     return NoJobs(code, reason, "pending", wait_s, facts, decisions)
 
 
-def too_few(short: Sequence[ShortStream], knobs: Knobs) -> NoJobs:
-    """Too few files follow the master's: more may come."""
-    shortages = f": {'; '.join(map(str, short))}" if short else ""
+def too_few(task: TaskOrder, short: Sequence[ShortStream], knobs: Knobs) -> NoJobs:
+    """Too few files follow the master's: more may come. Known ones that are on their way, from tape
+    say, are no hold that ends by a time-out."""
+    coming = {one.stream: one.coming for one in task.inputs if one.master_id and one.coming > 0}
+    said = (
+        f"{one}, {coming[one.stream]} more on their way" if one.stream in coming else str(one)
+        for one in short
+    )
+    shortages = f": {'; '.join(said)}" if short else ""
     reason = f"The files that follow the master's do not suffice{shortages}."
     facts = {one.stream: {"wanted": one.wanted, "left": one.left} for one in short}
-    return NoJobs("secondary_files_short", reason, "pending", knobs.jobgen.retry_s, facts)
+    comes = bool(short) and all(one.stream in coming for one in short)
+    target = task.status if comes else "pending"
+    return NoJobs("secondary_files_short", reason, target, knobs.jobgen.retry_s, facts)
 
 
 def without_software(

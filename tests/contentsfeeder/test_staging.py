@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,17 +11,21 @@ from support.commanding import ask, status
 from support.ddm_steps import swap
 from support.helpers import put_file_dataset
 from support.open_datasets import grow, master
+from support.situations import make_due
 from support.statuses import input_statuses
 from support.task_rows import INPUT, OUTPUT, good, put, row_of
 from support.working import ENDPOINT, cycle
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.core import clock
 from jedi.ddm import factory
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog import staging
+from jedi.watchdog.all_dogs import DOGS
+from jedi.watchdog.dog import walk
 
 TAPE = "SITE_A_TAPE"
 
@@ -159,6 +164,34 @@ def test_why_the_first_file_does_not_come(tape: World) -> None:
     swap(path, "a")
     assert dog(tape) == {"begun": 1}
     assert status(tape, task_id) == "staged"
+
+
+def test_secondary_files_come_from_tape_however_long_it_takes(tape: World) -> None:
+    """The master (a, b) is on disk, a file beside each of its files is on tape for eight days, more
+    than `watchdog.pending_timeout_s`. JEDI document, "exhausted": tasks "timed-out while pending
+    in the brokerage"; this one waits for tape, so it goes on when the files come."""
+    grow(tape, *"ab")
+    tape.ddm.close("demo:in")
+    on_tape(tape, "s", "t", name="demo:beside")
+    beside = {**INPUT, "value": "${BESIDE/S}", "dataset": "demo:beside", "ratio": 1}
+    task_id = start(tape, nFilesPerJob=1, jobParameters=[INPUT, beside, OUTPUT])
+    cycle(tape)
+    task = row_of(tape, task_id)
+    assert (task.status, task.reason_code) == ("ready", "secondary_files_short")
+    assert task.errordialog == (
+        "The files that follow the master's do not suffice: a job wants 1 files of BESIDE, and 0 "
+        "are left, 2 more on their way."
+    )
+    clock.turn_to(clock.now() + timedelta(days=8))
+    try:
+        walk(tape, DOGS["pending"])
+        assert status(tape, task_id) == "ready"
+    finally:
+        clock.turn_to(None)
+    assert dog(tape) == {"staged": 2}
+    make_due(tape)
+    cycle(tape)
+    assert status(tape, task_id) == "done"
 
 
 def test_a_user_has_so_much_staged_at_a_time(tape: World) -> None:

@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input dataset of a task; `ready` files of a master wait for jobs."""
+    """An input dataset of a task; `ready` files of a master wait for jobs, `coming` ones are not
+    released yet: they come from tape, say."""
 
     dataset_id: int
     name: str
@@ -34,6 +35,7 @@ class Input:
     attributes: Attributes
     n_files: int
     ready: int
+    coming: int = 0
 
 
 @dataclass(frozen=True, slots=True)

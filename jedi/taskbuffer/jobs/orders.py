@@ -277,6 +277,7 @@ def _input(row: InputRow) -> Input:
         attributes=Attributes.parse(row.attributes),
         n_files=row.n_files,
         ready=_ready(row),
+        coming=row.n_files - row.n_files_to_be_used,
     )
 
 
