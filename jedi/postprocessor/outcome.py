@@ -158,6 +158,9 @@ class PostProcessing:
             return TaskVerdict(
                 "done", "empty_input_allowed", "No input file was there, as allowed."
             )
+        if not wanted and because[0] == "finish":
+            reason = f"No input file was ready for jobs when the task was finished. {because[1]}"
+            return TaskVerdict("failed", "no_input", reason)
         if not wanted:
             return TaskVerdict("failed", "no_input", "The task had no input file.")
         if found.twice and status == "prepared":

@@ -274,6 +274,19 @@ def test_a_retry_may_do_without_what_is_on_tape(tape: World) -> None:
     assert (status(tape, task_id), input_statuses(tape, task_id)["b"]) == ("done", "finished")
 
 
+def test_a_task_that_is_finished_while_its_input_is_on_tape(tape: World) -> None:
+    """It has an input file, which nobody has read: its reason names the command."""
+    on_tape(tape, "a")
+    task_id = start(tape)
+    ask(tape, task_id, "finish")
+    cycle(tape)
+    row = row_of(tape, task_id)
+    assert (row.status, row.reason_code) == ("failed", "no_input")
+    assert row.errordialog == (
+        "No input file was ready for jobs when the task was finished. Finished by anna: it is time"
+    )
+
+
 def test_without_pre_staging_jobs_read_tapes(tape: World) -> None:
     on_tape(tape, "a")
     task_id = start(tape, inputPreStaging=False)
