@@ -30,6 +30,7 @@ from jedi.contentsfeeder.rows import Rows, new_rows, render
 from jedi.core.errors import BadInput
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.inputs import contents, datasets, recovery
+from jedi.taskbuffer.inputs.staging import REST_ON_TAPE
 from jedi.taskbuffer.tasks import family, herds, new_tasks, scouting, tasks, unit_verbs, units
 from jedi.taskbuffer.tasks.tasks import Move
 
@@ -333,8 +334,7 @@ def _move(
             reason = "A workflow holds the task until it is released."
             return Move(*held, "defined", "workflow_hold", reason, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in staging:
-            reason = "The rest of the input is on its way from tape to disk."
-            return Move(*held, "defined", "input_on_tape", reason, wait_s=recheck_s)
+            return Move(*held, "defined", "input_on_tape", REST_ON_TAPE, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in idle:
             reason = "An input dataset is open: all its present files are processed, more may come."
             return Move(*held, "defined", "input_open", reason, wait_s=recheck_s)

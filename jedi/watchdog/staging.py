@@ -25,13 +25,19 @@ def run(world: World) -> Counts:
     with world.engine.begin() as tx:
         wanted = staging.wanted(tx, float(world.knobs.staging.limit_gb) * _GB)
     counts = _begin(world)
+    failures: dict[str, str] = {}
     for row in wanted:
         for at in range(0, len(row.lfns), size):
-            came = _stage(world, row.dataset_name, row.lfns[at : at + size])
-            if came:
+            ends = _ask(world, row.dataset_name, row.lfns[at : at + size])
+            if failed := _failed(ends):
+                failures.setdefault(row.dataset_name, failed)
+            if came := sum(end.done for end in ends):
                 counts["staged"] += came
                 with world.engine.begin() as tx:
                     datasets.wake_consumers(tx, [row.dataset_name])
+    if failures:
+        with world.engine.begin() as tx:
+            staging.explain(tx, failures)
     return counts
 
 
@@ -55,19 +61,19 @@ def _next(world: World, task: StagingTask) -> Move | None:
     if all(end.code == "source_missing" for end in ends):
         reason = "The files that it waited for are gone: it begins with the others."
         return Move(*held, "staged", "staged", reason)
-    failed = [end.sentence for end in ends if not end.coming]
-    reason = staging.first_on_tape(facts["dataset"], facts["files"], *failed[:1])
+    reason = staging.first_on_tape(facts["dataset"], facts["files"], _failed(ends))
     if reason == task.reason:
         return None
     return Move(*held, "staging", "input_on_tape", reason, facts)
 
 
-def _stage(world: World, name: str, lfns: Sequence[str]) -> int:
-    """Ask for files; how many of them are on disk. What can't come now is asked for again."""
-    return sum(end.done for end in _ask(world, name, lfns))
+def _failed(ends: Sequence[TransferResult]) -> str:
+    """The first failure; empty: there is none."""
+    return next((end.sentence for end in ends if not end.done and not end.coming), "")
 
 
 def _ask(world: World, name: str, lfns: Sequence[str]) -> list[TransferResult]:
+    """Ask for files. JEDI asks again for files that can't come now."""
     try:
         ends = world.ddm.stage(name, lfns, _ACTIVITY)
     except (JediError, OSError) as error:

@@ -125,6 +125,11 @@ def test_what_stalls_is_asked_for_again(tape: World) -> None:
     cycle(tape)
     assert dog(tape) == {}
     assert input_statuses(tape, task_id) == {"a": "finished", "b": "staging"}
+    task = row_of(tape, task_id)
+    said = "The rest of the input is on its way from tape to disk. The last try failed: "
+    assert (task.status, task.reason_code) == ("defined", "input_on_tape")
+    assert task.errordialog.startswith(said)
+    assert "adler32" in task.errordialog.removeprefix(said)
     swap(path, "b")
     assert dog(tape) == {"staged": 1}
     cycle(tape)
@@ -168,7 +173,7 @@ def test_why_the_first_file_does_not_come(tape: World) -> None:
 
 def test_secondary_files_come_from_tape_however_long_it_takes(tape: World) -> None:
     """The master (a, b) is on disk, a file beside each of its files is on tape for eight days, more
-    than `watchdog.pending_timeout_s`. JEDI document, "exhausted": tasks "timed-out while pending
+    than `watchdog.pending_timeout_s`. The status exhausted is for tasks "timed-out while pending
     in the brokerage"; this one waits for tape, so it goes on when the files come."""
     grow(tape, *"ab")
     tape.ddm.close("demo:in")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
@@ -123,7 +123,37 @@ def waiting(tx: Connection) -> list[StagingTask]:
 def first_on_tape(dataset: str, lfns: Sequence[str], failure: str = "") -> str:
     """The reason of a task that waits for the first of its input; `failure`: of the last try."""
     reason = f"The input is on tape: {lfns[0]} of {dataset} comes first."
-    return f"{reason} The last try failed: {failure.rstrip('.')}." if failure else reason
+    return f"{reason} {_last_try(failure)}" if failure else reason
+
+
+REST_ON_TAPE = "The rest of the input is on its way from tape to disk."
+_EXPLAIN = text("""
+WITH f AS (
+  SELECT DISTINCT ON (d.jeditaskid) d.jeditaskid, f.reason
+  FROM unnest(CAST(:names AS text[]), CAST(:reasons AS text[])) f(name, reason)
+    JOIN jedi_datasets d ON d.datasetname = f.name AND d.type = 'input' AND d.status = 'running'
+  ORDER BY d.jeditaskid, d.datasetid
+), k AS (
+  SELECT t.jeditaskid FROM jedi_tasks t JOIN f USING (jeditaskid)
+  WHERE t.status = 'defined' AND t.reason_code = 'input_on_tape' AND t.lockedby IS NULL
+    AND t.errordialog IS DISTINCT FROM f.reason
+  ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t SKIP LOCKED
+)
+UPDATE jedi_tasks t SET errordialog = f.reason FROM f JOIN k USING (jeditaskid)
+WHERE t.jeditaskid = f.jeditaskid
+""")
+
+
+def explain(tx: Connection, failures: Mapping[str, str]) -> None:
+    """Name, by dataset, the last failure in the reasons of tasks that wait for nothing but further
+    files from tape. ContentsFeeder replaces it at its next look."""
+    if failures:
+        reasons = [f"{REST_ON_TAPE} {_last_try(failure)}" for failure in failures.values()]
+        tx.execute(_EXPLAIN, {"names": [*failures], "reasons": reasons})
+
+
+def _last_try(failure: str) -> str:
+    return f"The last try failed: {failure.rstrip('.')}."
 
 
 _NEEDED = text(f"""
