@@ -74,6 +74,9 @@ def test_a_job_is_found_in_every_way(runner: BenchRunner) -> None:
     for wrong in ("1.x", "1.", "1.7", "none", (1, 9), 7, -1, True, (1, "2"), 1.5, "twin"):
         with pytest.raises(KeyError):
             jobs(wrong)
+    for deep in ("1.2.0", (1, 2, 0)):
+        with pytest.raises(NoSuchJob, match=r"Subjob 1\.2 has no subjobs"):
+            jobs(deep)
     with pytest.raises(BadInput, match="colour"):
         jobs.select(colour="red")
     with pytest.raises(BadInput, match="colour"):

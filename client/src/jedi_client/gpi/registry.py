@@ -206,8 +206,10 @@ class Registry(Generic[J]):
 
     def _inside(self, id: int, ks: Sequence[Any]) -> Any:
         found: Any = self.job(id)
-        for k in ks:
+        for k in ks[:1]:
             found = found.subjobs(k)
+        if ks[1:]:
+            raise NoSuchJob(f"Subjob {found.fqid} has no subjobs. Give two numbers at most.")
         return found
 
     # Records, for jobs and the monitor
