@@ -107,12 +107,20 @@ def test_folders_take_jobs_alone() -> None:
 
 
 def test_words_about_a_job_without_subjobs(tmp_path: Path, monkeypatch: Any) -> None:
-    """A job without splitter has no subjobs: its reason names none."""
+    """A job without splitter has no subjobs: its reason names none. Row 74: "job fails with that
+    file named"."""
     monkeypatch.chdir(tmp_path)
     j = Job(application=Executable("false"))
     j.submit()
     assert j.wait(WAIT_S) == "failed"
     assert j.why == "Job 0 is failed.\n  Its exit code is 1."
+    assert j.reason == "Its exit code is 1." and "reason: Its exit code is 1." in str(j)
+    assert jobs.select(reason="*exit code*").ids() == [0]
+    silent = Job(application=Executable("true"), outputsandbox=["fit.root"])
+    assert silent.reason is None
+    silent.submit()
+    assert silent.wait(WAIT_S) == "failed"
+    assert silent.reason == "It made no fit.root."
     values: list[Any] = [0, -1, "cat"]
     for bad in values:
         with pytest.raises(BadInput, match=f"lines: {bad!r}: is no number above 0"):

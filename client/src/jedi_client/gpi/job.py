@@ -268,8 +268,12 @@ class Job(JobView, JobProperties):
 
     @property
     def reason(self) -> str | None:
-        """The reason for the status, if there is one."""
-        return self.record.reason
+        """The reason for the status, if there is one. Without splitter, this is that of the only
+        unit."""
+        if self.record.reason or self.split or self.record.status == "new":
+            return self.record.reason
+        units = self.units(look=False)
+        return units.record(units.ids[0]).state.reason if units.ids else None
 
     @property
     def parent(self) -> None:
@@ -418,7 +422,7 @@ class Job(JobView, JobProperties):
         record = self.record
         counts = ", ".join(f"{n} {status}" for status, n in record.counts.items() if n)
         lines = [repr(self)]
-        lines += [f"  reason: {record.reason}"] if record.reason else []
+        lines += [f"  reason: {self.reason}"] if self.reason else []
         lines += [f"  subjobs: {counts}"] if counts and self.split else []
         lines += [f"  {name}: {_shown(self._values[name])}" for name in self._properties
                   if self._values[name] not in (None, [], "")]  # fmt: skip
