@@ -65,16 +65,19 @@ def recover(
     """Command tasks, or the makers of a dataset, to make lost outputs again: outputs that data
     management lacks or has with other content, or the named `files`. If their inputs are lost, too,
     the makers of those come first. NotFound: no such task, or no task made the dataset; BadInput:
-    no such files; Refused: nothing is lost, or a task's status forbids recovery, which stops all,
-    since they need each other's files; Forbidden: another user's task. Of several tasks, those that
-    are unknown or forbidden stop no other.
+    neither tasks nor a dataset, or no such files; Refused: nothing is lost, or a task's status
+    forbids recovery, which stops all, since they need each other's files; Forbidden: another user's
+    task. Of several tasks, those that are unknown or forbidden stop no other.
     """
+    if not jedi_task_ids and not dataset:
+        remedy = "Name tasks, or a dataset"
+        raise BadInput([Problem("jedi_task_ids", [*jedi_task_ids], "nothing is named", remedy)])
     allowed, refused = _allowed(tx, who, jedi_task_ids)
-    if refused and not allowed:
+    if refused and not allowed and not dataset:
         return Recovered([], [], refused)
-    made = recovery.made(tx, allowed, [dataset] if dataset else [])
-    if dataset and not made:
+    if dataset and not recovery.made(tx, names=[dataset]):
         raise NotFound(f"No task has written files of {dataset}.", dataset=dataset)
+    made = recovery.made(tx, allowed, [dataset] if dataset else [])
     listings: Listings = {}
     lost = _named(made, files) if files else _lost(ddm, made, listings)
     if not lost:

@@ -237,9 +237,17 @@ def test_who_may_recover_what_and_when(world: World, first: int) -> None:
         recover(world, 99)
     with pytest.raises(NotFound, match="No task has written files of demo:in"):
         recover(world, dataset="demo:in")
+    with pytest.raises(NotFound, match="No task has written files of a:typo"):
+        recover(world, first, dataset="a:typo")  # the task beside it hides no mistake
+    unnamed: list[dict[str, Any]] = [{}, {"dataset": ""}, {"files": ["p.000001"]}]
+    for more in unnamed:
+        with pytest.raises(BadInput, match=r"nothing is named\. Name tasks, or a dataset"):
+            recover(world, **more)
     several = recover(world, first, 99)  # the unknown one stops no other
     assert [one.jedi_task_id for one in several.tasks] == [first]
     assert [(one.jedi_task_id, one.error) for one in several.refused] == [(99, "not_found")]
+    beside = recover(world, 98, 99, dataset="a:p")  # nor do two stop the makers of a dataset
+    assert [one.jedi_task_id for one in beside.tasks] == [first]
     TaskCommando(world).run_once()
     with pytest.raises(Refused, match="is being recovered already"):
         recover(world, first)
