@@ -39,6 +39,11 @@ _SET = (
     "memory_mb, walltime_s, disk_mb, command, ended_at) VALUES (:finished, :task, :finished, "
     "'es', 1, 1, 1, 0, false, 0, '', '', 1, 0, 0, 0, '', jedi_now())"
 )
+_SET2 = _SET.replace(":finished, :task, :finished", ":failed, :task, 0")
+_INTO = (
+    "INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn) "
+    "SELECT :{}, fileid, jeditaskid, datasetid, type, lfn FROM jedi_job_files WHERE fileid = :{}"
+)
 _HERD = "INSERT INTO jedi_herds VALUES (:task, :queued, 'Parametric', 'refine'"
 _RANGE = (
     "INSERT INTO jedi_events (jeditaskid, datasetid, fileid, pandaid, jobsetid, "
@@ -92,6 +97,8 @@ def test_sound_records_pass_and_every_invariant_examines_rows(engine: Engine, ma
         "merging_consumers",
         "merged_once",
         "owned_ranges",
+        "whole_job_sets",
+        "pieces",
         "dead_consumers",
         "jumbo_ranges",
         "ended_job_sets",
@@ -141,6 +148,13 @@ CORRUPTIONS = {
                      "INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, "
                      "lfn) SELECT :held, fileid, jeditaskid, datasetid, type, lfn "
                      "FROM jedi_job_files WHERE fileid = :in_held", "in_held"),
+    "processed_once": (_INTO.format("queued", "in_finished"), "in_finished"),
+    "inputs_of_jobs": ("UPDATE jedi_dataset_contents SET status = 'ready' "
+                       "WHERE fileid IN (:in_finished, :in_held)", "in_finished in_held"),
+    "one_writer": (_INTO.format("queued", "out_held"), "out_held"),
+    "files_of_jobs": ("DELETE FROM jedi_job_files WHERE pandaid = :queued "
+                      "OR pandaid = :held AND type IN ('output', 'log')", "held queued"),
+    "params_of_jobs": ("DELETE FROM jedi_job_params WHERE pandaid = :held", "held"),
     "running_inputs": ("UPDATE jedi_dataset_contents SET status = 'running' "
                        "WHERE fileid = :in_failed", "in_failed"),
     "finished_inputs": ("UPDATE jedi_dataset_contents SET status = 'finished' "
@@ -149,6 +163,11 @@ CORRUPTIONS = {
                         "(:task, :finished), (:task, :held), (:task, 0)", "0 finished held"),
     "finished_outputs": ("UPDATE jedi_dataset_contents SET status = 'finished' "
                          "WHERE fileid = :out_failed", "out_failed"),
+    "open_outputs": ("UPDATE jedi_dataset_contents SET status = 'defined' "
+                     "WHERE fileid = :out_failed", "out_failed"),
+    "done_datasets": ("UPDATE jedi_dataset_contents SET status = 'finished' WHERE fileid <> "
+                      ":in_held; UPDATE jedi_datasets SET status = 'done'", "in_held"),
+    "params_of_task": ("DELETE FROM jedi_taskparams", "task"),
     "outputs_of_finished_jobs": ("UPDATE jedi_dataset_contents SET status = 'running' "
                                  "WHERE fileid = :out_finished", "out_finished"),
     "merged_files": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, type, "
@@ -159,7 +178,11 @@ CORRUPTIONS = {
                           "WHERE pandaid = :held; INSERT INTO jedi_consumers (pandaid, jeditaskid, "
                           "kind, number) VALUES (:held, :task, 'consumer', 1)", "held"),
     "merged_once": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 5)", "in_finished"),
-    "owned_ranges": (f"{_RANGE} 1, 1, 1, 1, 0)", "in_finished"),
+    "owned_ranges": (f"{_RANGE} 0, 0, 1, 1, 0); {_SET}; {_RANGE.replace('in_finished', 'in_held')} "
+                     ":finished, :finished, 1, 1, 1)", "in_finished in_held"),
+    "whole_job_sets": (f"{_SET}; UPDATE jedi_jobsets SET ended_at = NULL; {_SET2}",
+                       "finished failed"),
+    "pieces": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 6)", "in_finished"),
     "dead_consumers": (f"{_SET}; {_RANGE} :held, :finished, 1, 1, 1); INSERT INTO jedi_consumers "
                        "(pandaid, jeditaskid, jobsetid, kind, number, settled_at) VALUES "
                        "(:held, :task, :finished, 'consumer', 1, jedi_now())", "held"),
@@ -217,6 +240,9 @@ CORRUPTIONS = {
     "job_of_files": ("DELETE FROM jedi_jobs WHERE pandaid = :failed", "failed"),
     "job_of_params": ("DELETE FROM jedi_jobs WHERE pandaid = :failed", "failed"),
     "ready_queue": ("UPDATE jedi_job_ready SET pandaid = :held", "held queued"),
+    "done_tasks": ("UPDATE jedi_tasks SET status = 'done'; UPDATE jedi_dataset_contents SET "
+                   "status = 'finished'; UPDATE jedi_dataset_contents SET status = 'missing' "
+                   "WHERE fileid = :in_held", "in_held"),
     "final_tasks": ("UPDATE jedi_tasks SET status = 'done'", "held queued"),
     "task_log": ("UPDATE jedi_tasks SET status = 'pending'", "task"),
     "input_log": ("UPDATE jedi_datasets_statuslog SET fromstatus = NULL, status = 'ready' "

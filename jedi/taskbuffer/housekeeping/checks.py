@@ -26,7 +26,12 @@ from jedi.taskbuffer.db.sql_lists import (
     PRE_MERGE_TYPES,
     listed,
 )
-from jedi.taskbuffer.housekeeping import event_checks, registry_checks, unit_checks
+from jedi.taskbuffer.housekeeping import (
+    event_checks,
+    file_checks,
+    registry_checks,
+    unit_checks,
+)
 from jedi.taskbuffer.jobs import all_jobs, archive_groups
 
 SHOWN = 20
@@ -59,8 +64,6 @@ _JOB = "pandaid, jeditaskid, status, site, workqueue_id, gshare, resource_type, 
 _JOBS = all_jobs.all_jobs(_JOB)
 _KEPT = all_jobs.all_jobs("pandaid, status, tableoid = 'jedi_jobs_archived'::regclass AS archived")
 _FILES = all_jobs.all_files("pandaid, fileid, jeditaskid, datasetid, type")
-_SHARED = "coalesce(string_to_array(d.attributes, ',') && ARRAY['nosplit', 'repeat'], false)"
-"""A dataset `d` whose files several jobs may use at a time."""
 
 _EVENTS = "coalesce(endevent - startevent + 1, nevents)"
 _INPUT_COUNTERS = {
@@ -129,13 +132,6 @@ FROM jedi_tasks t LEFT JOIN (
     count(*) FILTER (WHERE j.status = 'failed') AS failed
   FROM {_JOBS} j JOIN jedi_tasks USING (jeditaskid)
   WHERE pandaid <= counted_upto GROUP BY jeditaskid) j USING (jeditaskid)"""
-
-_TWO_LIVE_JOBS = f"""
-SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1
-FROM jedi_job_files f JOIN jedi_jobs j ON j.pandaid = f.pandaid
-  JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid
-WHERE j.status IN ({JOB_LIVE}) AND f.type IN ({INPUT_TYPES}) AND NOT {_SHARED}
-  AND j.kind NOT IN ({CONSUMER_KINDS})"""
 
 
 def _in_jobs(files: str, jobs: str) -> str:
@@ -236,7 +232,17 @@ INVARIANTS = (
     Invariant("counted_jobs", "a task counts its ended jobs up to a PandaID, and none before it "
               "lives", "task", _COUNTED),
     Invariant("one_live_job", "no input file is in two live jobs, but for consumers of its events",
-              "file", _TWO_LIVE_JOBS),
+              "file", file_checks.TWO_LIVE_JOBS),
+    Invariant("processed_once", "a processed input file is in no other job that lives or succeeded",
+              "file", file_checks.PROCESSED_ONCE),
+    Invariant("inputs_of_jobs", "inputs of a live job are running, those of a finished job "
+              "finished", "file", file_checks.INPUTS_OF_JOBS),
+    Invariant("one_writer", "an output file has one job that lives or succeeded", "file",
+              file_checks.ONE_WRITER),
+    Invariant("files_of_jobs", "a live job has inputs and outputs", "job",
+              file_checks.FILES_OF_JOBS),
+    Invariant("params_of_jobs", "a live job has its parameters", "job",
+              file_checks.PARAMETERS_OF_JOBS),
     Invariant("running_inputs", "a running input file is in a live job", "file",
               _in_jobs(f"c.type IN ({INPUT_TYPES}) AND c.status = 'running'",
                        f"j.status IN ({JOB_LIVE})")),
@@ -248,6 +254,13 @@ INVARIANTS = (
     Invariant("finished_outputs", "a finished output file has its finished job", "file",
               _in_jobs(f"c.type IN ({OUTPUT_TYPES}) AND c.status = 'finished'",
                        "j.status = 'finished'")),
+    Invariant("open_outputs", "an output file that is not made yet is in a live job", "file",
+              _in_jobs(f"c.type IN ({OUTPUT_TYPES}) AND c.status IN ('defined', 'running')",
+                       f"j.status IN ({JOB_LIVE})")),
+    Invariant("done_datasets", "no file of a done input dataset is at work", "file",
+              file_checks.DONE_DATASETS),
+    Invariant("params_of_task", "every task has its parameters", "task",
+              _has("jedi_tasks", "jeditaskid", "jedi_taskparams", by="jeditaskid")),
     Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished, or lost since",
               "file",
               _UNFINISHED_OUTPUT),
@@ -261,6 +274,10 @@ INVARIANTS = (
               event_checks.MERGED_ONCE),
     Invariant("owned_ranges", "a range of events has its file, and its job set or a consumer",
               "file", event_checks.OWNED),
+    Invariant("whole_job_sets", "a job set has its merge job, and all its ranges until it ends",
+              "job set", event_checks.WHOLE_SETS),
+    Invariant("pieces", "a processed range that is not merged has its piece", "file",
+              event_checks.PIECES),
     Invariant("dead_consumers", "no range of events is with a consumer that has ended", "job",
               event_checks.NOT_DEAD),
     Invariant("jumbo_ranges", "ranges of events are marked as those of jumbo jobs if they are",
@@ -304,6 +321,8 @@ INVARIANTS = (
               _has("jedi_job_params", "pandaid", _JOBS, by="pandaid")),
     Invariant("ready_queue", "exactly the activated jobs that nobody holds are in the queue", "job",
               _READY),
+    Invariant("done_tasks", "no master input of a done task failed or is at work", "file",
+              file_checks.DONE_TASKS),
     Invariant("final_tasks", "no job lives in a task that has ended", "job", _FINAL_TASK),
     Invariant("task_log", "a task's log is a legal path to its status", "task",
               _path(states.TASK, "jedi_tasks", "jeditaskid")),

@@ -34,14 +34,31 @@ GROUP BY e.jeditaskid, e.fileid, e.job_processid"""
 """Every range of a merged job set is merged once, or given up; in all job sets once, those apart
 whose outputs were lost."""
 
-OWNED = """
+OWNED = f"""
 SELECT e.fileid, c.fileid IS NULL OR s.jobsetid IS NULL
   OR e.pandaid <> e.jobsetid AND o.pandaid IS NULL
+  OR e.pandaid = e.jobsetid AND e.status IN ({_SENT}, {_RUNNING})
 FROM jedi_events e LEFT JOIN jedi_jobsets s USING (jobsetid)
   LEFT JOIN jedi_consumers o ON o.pandaid = e.pandaid
   LEFT JOIN jedi_dataset_contents c ON c.fileid = e.fileid AND c.jeditaskid = e.jeditaskid
 WHERE e.jobsetid IS NOT NULL"""
-"""A range has its file, its job set, and the job set or a consumer as its owner."""
+"""A range has its file, its job set, and the job set or a consumer as its owner: a consumer while
+it is processed."""
+
+WHOLE_SETS = f"""
+SELECT s.jobsetid, m.pandaid IS NULL OR s.ended_at IS NULL AND coalesce(e.n, 0) <> s.n_ranges
+FROM jedi_jobsets s LEFT JOIN {_JOBS} m ON m.pandaid = s.merge_pandaid LEFT JOIN (
+  SELECT jobsetid, count(DISTINCT (fileid, job_processid)) AS n
+  FROM jedi_events WHERE jobsetid IS NOT NULL GROUP BY jobsetid) e USING (jobsetid)"""
+"""A job set has its merge job, and each range that was cut; one that has ended may have given its
+ranges to the next."""
+
+PIECES = f"""
+SELECT e.fileid, z.ziprow_id IS NULL AND (e.ziprow_id IS NOT NULL OR e.endpoint IS NULL)
+FROM jedi_events e JOIN jedi_jobsets s USING (jobsetid)
+  LEFT JOIN jedi_event_zips z ON z.ziprow_id = e.ziprow_id
+WHERE e.status IN ({_FINISHED}, {_DONE}) AND s.mode <> 'cloning'"""
+"""The piece of a processed range lies in a zip file, or as a file of its own at an endpoint."""
 
 NOT_DEAD = f"""
 SELECT e.pandaid, o.settled_at IS NOT NULL
