@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from itertools import islice
 from math import isfinite
 from typing import Any, NoReturn, TypeVar
 
@@ -20,7 +22,7 @@ from starlette.requests import Request
 from jedi.api.errors import Busy, TooLarge
 from jedi.core.errors import BadInput, Problem
 from jedi.core.nesting import is_deeper
-from jedi.spec.mistakes import rule_and_remedy
+from jedi.spec.mistakes import found_by_check, rule_and_remedy
 
 ALL_MAX = 64 * 2**20
 """Maximum bytes of all bodies in memory."""
@@ -48,6 +50,7 @@ for each."""
 
 MISTAKES_MAX = 100
 _SHOWN = 200
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -158,7 +161,8 @@ def read(model: type[Model], body: bytearray) -> Model:
 def problems_of(error: ValidationError) -> list[Problem]:
     """The first mistakes that a model found."""
     wrong = error.errors(include_url=False)[:MISTAKES_MAX]
-    return [_problem(one) for one in wrong]
+    found = [problem for one in wrong for problem in found_by_check(one) or [_problem(one)]]
+    return found[:MISTAKES_MAX]
 
 
 def _large(body: bytearray) -> Any:
@@ -178,7 +182,8 @@ def _problem(error: Mapping[str, Any]) -> Problem:
     """Return a problem in ASCII: the input may hold characters that UTF-8 can't."""
     path = ".".join(str(_shown(part)) for part in error["loc"]) or "body"
     rule, remedy = rule_and_remedy(error)
-    return Problem(path, _shown(error.get("input")), rule[:_SHOWN], remedy)
+    value = None if error["type"] == "missing" else error.get("input")
+    return Problem(path, _shown(value), rule[:_SHOWN], remedy)
 
 
 def _shown(value: Any) -> str | int | None:
@@ -194,3 +199,24 @@ def _shown(value: Any) -> str | int | None:
             return value[:_SHOWN].encode("ascii", "backslashreplace").decode()[:_SHOWN]
         case _:
             return ascii(value)[:_SHOWN]
+
+
+def must_be_storable(value: Any) -> None:
+    """BadInput: a text holds NUL or half of a surrogate pair."""
+    if problems := [*islice(unstorable(value), MISTAKES_MAX)]:
+        raise BadInput(problems)
+
+
+def unstorable(value: Any, path: str = "") -> Iterator[Problem]:
+    """Texts with NUL or half of a surrogate pair, which PostgreSQL takes nowhere."""
+    match value:
+        case str() if _UNSTORABLE.search(value):
+            rule = "holds a character that can't be stored (NUL, or half of a surrogate pair)"
+            yield Problem(ascii(path)[1:-1], ascii(value[:80]), rule, "Remove it")
+        case dict():
+            for key, one in value.items():
+                yield from unstorable(key, path)
+                yield from unstorable(one, f"{path}.{key}".lstrip("."))
+        case list():
+            for number, one in enumerate(value):
+                yield from unstorable(one, f"{path}.{number}".lstrip("."))

@@ -10,10 +10,11 @@ import hashlib
 import json
 import re
 import types
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Union, get_args, get_origin
 from urllib.parse import unquote_to_bytes
 
@@ -26,7 +27,7 @@ from starlette.responses import Response
 
 from jedi.agent.base import World
 from jedi.api.application import Application
-from jedi.api.bodies import Bodies, problems_of, read, refuse
+from jedi.api.bodies import MISTAKES_MAX, Bodies, problems_of, read, refuse, unstorable
 from jedi.api.files import RangedFile
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
@@ -54,7 +55,6 @@ TEXT_MAX = 500
 """Characters of a text in the audit."""
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +160,9 @@ def _endpoint(
 ) -> RouteFunction:
     async def endpoint(request: Request) -> Response:
         caller = await let_in(request)
-        origin = request_origin(request, operation, knobs().api.proxies)
+        proxies = knobs().api.proxies
         async with bodies.taken(request, _body_max(operation, knobs())) as body:
-            answer = await to_thread.run_sync(_run, operation, here, caller, origin, request, body)
+            answer = await to_thread.run_sync(_run, operation, here, caller, proxies, request, body)
         if isinstance(answer, EventStream):
             return watchers.respond(operation, answer, request, caller.user_name)
         return _respond(request, operation, answer)
@@ -181,11 +181,21 @@ def request_origin(
     request: Request, operation: Operation, proxies: str, key: str | None = None
 ) -> Origin:
     """The origin of a request for an operation. BadInput: its Idempotency-Key."""
-    key = (key or request.headers.get("idempotency-key")) if operation.changes else None
-    if key is not None and not _KEY.fullmatch(key):
-        rule = "has 1 to 200 printable characters without blanks"
-        raise BadInput([Problem("Idempotency-Key", key[:80], rule, "Choose another one")])
+    key = key or _key(operation, request)
+    if problems := _key_mistakes(key):
+        raise BadInput(problems)
     return Origin(request.state.request_id, _address(request, proxies), key)
+
+
+def _key(operation: Operation, request: Request) -> str | None:
+    return request.headers.get("idempotency-key") if operation.changes else None
+
+
+def _key_mistakes(key: str | None) -> list[Problem]:
+    if key is None or _KEY.fullmatch(key):
+        return []
+    rule = "has 1 to 200 printable characters without blanks"
+    return [Problem("Idempotency-Key", key[:80], rule, "Choose another one")]
 
 
 def _address(request: Request, proxies: str) -> str | None:
@@ -199,11 +209,12 @@ def _run(
     operation: Operation,
     here: Surroundings,
     caller: KnownCaller,
-    origin: Origin,
+    proxies: str,
     request: Request,
     body: bytearray,
 ) -> bytes | FileContent | EventStream:
     arguments = read_arguments(operation, request, body)
+    origin = request_origin(request, operation, proxies)
     return _perform(operation, here, caller, origin, request, arguments)
 
 
@@ -335,30 +346,36 @@ def _short(value: Any) -> Any:
 
 
 def read_arguments(operation: Operation, request: Request, body: bytearray) -> dict[str, Any]:
-    """The named arguments of a request: from its path, and its query or its body. BadInput."""
+    """The named arguments of a request: from its path, and its query or its body. BadInput names
+    the mistakes of all kinds."""
     must_be_utf8(request)
-    if operation.method == "GET":
-        found: dict[str, Any] = _query(operation, request)
-    elif operation.raw:
-        found = {**_query(operation, request), "data": bytes(body)}
-        body.clear()
+    problems = _key_mistakes(_key(operation, request))
+    if operation.by_query:
+        found, repeated = _query(operation, request)
+        problems += repeated
+        if operation.raw:
+            found["data"] = bytes(body)
     else:
         found = read(AnyObject, body).model_extra or {} if body else {}
-        body.clear()
-    must_be_storable(found)
-    if twice := found.keys() & request.path_params.keys():
-        rule = "stands in the path already"
-        raise BadInput([Problem(name, found[name], rule, "Leave it out") for name in sorted(twice)])
-    return checked(operation, {**found, **request.path_params})
+    body.clear()
+    in_path = request.path_params
+    problems += [Problem(name, found[name], "stands in the path already", "Leave it out")
+                 for name in sorted(found.keys() & in_path.keys())]  # fmt: skip
+    return checked(operation, {**found, **in_path}, problems)
 
 
-def checked(operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of an operation, all of them. BadInput."""
-    must_be_storable(given)
+def checked(
+    operation: Operation, given: dict[str, Any], known: Sequence[Problem] = ()
+) -> dict[str, Any]:
+    """The arguments of an operation. BadInput names all mistakes; `known` are the request's own."""
+    problems = [*known, *islice(unstorable(given), MISTAKES_MAX)]
+    places = {problem.path for problem in problems}
     try:
         model = operation.arguments.model_validate(given)
     except ValidationError as error:
-        raise BadInput(problems_of(error)) from None
+        problems += [one for one in problems_of(error) if one.path not in places]
+    if problems:
+        raise BadInput(problems[:MISTAKES_MAX])
     return {name: getattr(model, name) for name in operation.parameters}
 
 
@@ -375,42 +392,25 @@ def must_be_utf8(request: Request) -> None:
             raise BadInput([Problem(place, shown, "is no UTF-8", remedy)]) from None
 
 
-def must_be_storable(value: Any, path: str = "") -> None:
-    """BadInput: a text holds NUL or half of a surrogate pair, which PostgreSQL takes nowhere."""
-    match value:
-        case str() if _UNSTORABLE.search(value):
-            rule = "holds a character that can't be stored (NUL, or half of a surrogate pair)"
-            raise BadInput([Problem(path, ascii(value[:80]), rule, "Remove it")])
-        case dict():
-            for key, one in value.items():
-                must_be_storable(key, path)
-                must_be_storable(one, f"{path}.{key}".lstrip("."))
-        case list():
-            for number, one in enumerate(value):
-                must_be_storable(one, f"{path}.{number}".lstrip("."))
-
-
 class AnyObject(BaseModel, extra="allow"):
     """A JSON object."""
 
 
-def _query(operation: Operation, request: Request) -> dict[str, Any]:
-    given = request.query_params
+def _query(operation: Operation, request: Request) -> tuple[dict[str, Any], list[Problem]]:
+    """The arguments in a query, and those that are repeated."""
+    given, found = request.query_params, dict[str, Any]()
     problems = []
-    found: dict[str, Any] = {}
     for name in given:
         values = given.getlist(name)
         many = name in operation.parameters and is_list(operation.hints[name])
         found[name] = values if many else values[0]
         if not many and len(values) > 1:
             problems.append(Problem(name, values, "is given several times", "Give it once"))
-    if problems:
-        raise BadInput(problems)
-    return found
+    return found, problems
 
 
 def is_list(annotation: Any) -> bool:
-    """Return True if an argument takes a list, or nothing."""
+    """True if an argument takes a list, or nothing."""
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType) or hasattr(annotation, "__metadata__"):
         return any(is_list(one) for one in get_args(annotation)[: None if origin else 1])

@@ -22,9 +22,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from jedi.api.application import Application
-from jedi.api.bodies import problems_of
+from jedi.api.bodies import must_be_storable, problems_of
 from jedi.api.errors import FORESEEN, answer_of
-from jedi.api.operations import OperationDoor, checked, is_list, must_be_storable, must_be_utf8
+from jedi.api.operations import OperationDoor, checked, is_list, must_be_utf8
 from jedi.api.routing import HttpRoute
 from jedi.core.errors import BadInput, NotFound
 from jedi.monitor import static_files

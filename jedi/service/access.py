@@ -83,13 +83,19 @@ def must_handle_all(tx: Connection, caller: KnownCaller) -> None:
     steering.must_be_operator(tx, caller.user_name)
 
 
-def create_token(
-    tx: Connection, user_name: str, name: str | None, scope: Scope, days: float, holds: Scope
-) -> NewToken:
-    """Make a token of a user. Forbidden: the caller's own token `holds` less than `scope`."""
+def must_be_days(days: float) -> None:
+    """BadInput: no token lives so long."""
     if not 0 < days <= DAYS_MAX:
         rule = f"a token lives more than 0 and at most {DAYS_MAX} days"
         raise BadInput([Problem("days", days, rule, "Choose a number of days")])
+
+
+def create_token(
+    tx: Connection, user_name: str, name: str | None, scope: Scope, days: float, holds: Scope
+) -> NewToken:
+    """Make a token of a user. BadInput: its days; Forbidden: the caller's own token `holds` less
+    than `scope`."""
+    must_be_days(days)
     if SCOPES.index(scope) > SCOPES.index(holds):
         raise Forbidden(
             f"A token for `{holds}` makes none for `{scope}`.", code="scope_too_small",

@@ -122,7 +122,7 @@ class QueuesThen:
 
 def task_at(tx: Connection, jedi_task_id: int, written: Sequence[str]) -> TaskPast:
     """Return a task as it was at these times, at most two. NotFound; BadInput: no time."""
-    times = [*dict.fromkeys(map(_time, written))]
+    times = [*dict.fromkeys(map(read_time, written))]
     found = {one.at: one for one in past.standing(tx, jedi_task_id, times)}
     if not found:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
@@ -147,7 +147,7 @@ def task_at(tx: Connection, jedi_task_id: int, written: Sequence[str]) -> TaskPa
 
 def queues_at(tx: Connection, written: Sequence[str]) -> list[QueuesThen]:
     """Return the work queues as they were at these times. BadInput: no time."""
-    times = [*dict.fromkeys(map(_time, written))]
+    times = [*dict.fromkeys(map(read_time, written))]
     tasks = past.queued_tasks(tx, times)
     reached = past.reached(tx, times)
     before = past.knobs(tx, times)
@@ -175,7 +175,7 @@ def queues_at(tx: Connection, written: Sequence[str]) -> list[QueuesThen]:
     return found
 
 
-def _time(written: str) -> datetime:
+def read_time(written: str) -> datetime:
     """A time; without offset it is UTC, and a time that has not come is now."""
     try:
         found = datetime.fromisoformat(written.strip())

@@ -34,6 +34,14 @@ def list_users(tx: Connection) -> list[User]:
     return [User(*one) for one in users.all_users(tx)]
 
 
+def must_be_letters(gridpref: str) -> None:
+    """BadInput: a letter stands for no permission."""
+    if strange := sorted(set(gridpref) - PERMISSIONS.keys()):
+        known = ", ".join(f"{letter} ({what})" for letter, what in PERMISSIONS.items())
+        rule = f"{', '.join(strange)} is not a known letter"
+        raise BadInput([Problem("gridpref", gridpref, rule, f"There are {known}")])
+
+
 def set_user(
     tx: Connection,
     who: str,
@@ -45,16 +53,13 @@ def set_user(
     """Give a user a role, special permissions and the most running analysis jobs; None leaves them
     as they are. Forbidden: `who` is no operator; Refused: no operator would be left; BadInput:
     there is no such letter."""
+    must_be_letters(gridpref or "")
     demotes = role not in (None, "operator")
     if demotes:  # others may do so at this moment
         users.lock_operators(tx)
     steering.must_be_operator(tx, who)
     if demotes:
         steering.must_leave_one(tx, user_name)
-    if strange := sorted(set(gridpref or "") - PERMISSIONS.keys()):
-        known = ", ".join(f"{letter} ({what})" for letter, what in PERMISSIONS.items())
-        rule = f"{', '.join(strange)} is not a known letter"
-        raise BadInput([Problem("gridpref", gridpref, rule, f"There are {known}")])
     users.put_user(tx, user_name, role, gridpref, cap)
     return User(
         user_name,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+from jedi.core.errors import BadInput, Problem
 
 _WHOLE = ("must be a whole number", "Write digits alone")
 _NUMBER = ("must be a number", "Write digits, with a decimal point if need be")
@@ -35,12 +40,49 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
+_CHECK = "jedi_check"
+
+
+def checked_by(check: Callable[[Any], object]) -> AfterValidator:
+    """An annotation of a type: the mistakes that `check` raises as BadInput come together with
+    those that pydantic finds in other values."""
+
+    def passed(value: Any) -> Any:
+        try:
+            check(value)
+        except BadInput as error:
+            found = {"problems": error.problems}
+            raise PydanticCustomError(_CHECK, "the value has mistakes", found) from None
+        return value
+
+    return AfterValidator(passed)
+
+
+def found_by_check(error: Mapping[str, Any]) -> list[Problem]:
+    """The mistakes in an error of pydantic that come from `checked_by`; none if it has others."""
+    found: list[Problem] = error["ctx"]["problems"] if error["type"] == _CHECK else []
+    return found
+
+
+_PATTERNS: Mapping[str, tuple[str, str]] = {
+    "^[0-9a-f]{64}$": ("must be a SHA-256: 64 digits 0-9 and a-f", "Write all digits"),
+    "^[0-9a-f]{8}$": ("must be an adler32: 8 digits 0-9 and a-f", "Write all digits"),
+    "^[0-9a-f-]{36}$": ("must be a GUID: 36 digits 0-9 and a-f with hyphens", "Write all of it"),
+    "^(job|template)$": ("must be job or template", "Choose one of them"),
+    r"^/[^\x00]*$": ("must begin with /", "Write the path of a page, such as /tasks"),
+}
+"""Words for patterns that people meet."""
+
+
 def rule_and_remedy(error: Mapping[str, Any]) -> tuple[str, str]:
     """The rule that an error of pydantic names, and the remedy. Our own validators bring the rule
     with them."""
     kind = error["type"]
     if kind in ("too_short", "too_long") and isinstance(error.get("input"), str):
         kind = f"string_{kind}"  # of a type that pydantic knows only by its validator
+    if kind == "string_pattern_mismatch":
+        pattern = str(error["ctx"]["pattern"])
+        return _PATTERNS.get(pattern, (f"must match the pattern {pattern}", "Correct the value"))
     if words := _WORDS.get(kind):
         return words[0].format_map(error.get("ctx", {})), words[1]
     said = str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must", 1)

@@ -120,6 +120,61 @@ def test_all_mistakes_are_named_at_once(door: httpx.Client) -> None:
     assert door.get("/v1/tasks/many").status_code == 422
 
 
+MIXED = {
+    "task.list": ("/v1/tasks?status=runing&where=id%3Dx&where=foo%3D1&limit=0&user=a&user=b&x=1",
+                  ["user", "status", "where", "where", "limit", "x"]),
+    "task.groups": ("/v1/tasks/groups?by=colour&status=runing&where=foo%3D1",
+                    ["by", "status", "where"]),
+    "job.list": ("/v1/jobs?status=done&where=exit%3Dx&limit=0", ["status", "where", "limit"]),
+    "job.search": ("/v1/jobs/search?status=done&where=exit%3Dx&before=x",
+                   ["status", "where", "before"]),
+    "task.jobs": ("/v1/tasks/x/jobs?status=done&where=exit%3Dx",
+                  ["jedi_task_id", "status", "where"]),
+    "task.files": ("/v1/tasks/1/files?type=x&status=y&limit=0", ["type", "status", "limit"]),
+    "task.events": ("/v1/tasks/1/events?status=y&panda_id=x", ["panda_id", "status"]),
+    "task.at": ("/v1/tasks/0/at?at=yesterday&at=2026-13-01", ["jedi_task_id", "at", "at"]),
+    "NUL": ("/v1/tasks?user=%00&status=runing&limit=0", ["user", "status", "limit"]),
+}  # fmt: skip
+"""Questions with mistakes of several kinds, and the place of each mistake."""
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mistakes_of_all_kinds_come_together(door: httpx.Client, name: str) -> None:
+    """Unknown words, wrong conditions, wrong types, repeated and unknown names: one answer has
+    all of them, each with a rule and a remedy."""
+    asked, places = MIXED[name]
+    answer = door.get(asked)
+    problems = answer.json()["facts"]["problems"]
+    assert (answer.status_code, [one["path"] for one in problems]) == (422, places)
+    assert all(one["rule"] and one["remedy"] for one in problems)
+
+
+def test_a_wrong_key_comes_with_the_other_mistakes(world: World, door: httpx.Client) -> None:
+    """So do the days of a token and the letters of a user."""
+    keyed = {"Idempotency-Key": "a b"}
+    answer = door.post("/v1/tasks/kill", headers=keyed, json={"jedi_task_ids": [0], "colour": 1})
+    assert [one["path"] for one in answer.json()["facts"]["problems"]] == [
+        "Idempotency-Key", "jedi_task_ids.0", "colour",
+    ]  # fmt: skip
+    answer = door.post("/v1/tokens", json={"days": -1, "scope": "many"})
+    assert {one["path"] for one in answer.json()["facts"]["problems"]} == {"days", "scope"}
+    answer = door.put("/v1/users/anna", json={"role": "king", "gridpref": "kQ"})
+    assert {one["path"] for one in answer.json()["facts"]["problems"]} == {"role", "gridpref"}
+
+
+def test_a_missing_argument_has_no_value(door: httpx.Client) -> None:
+    answer = door.post("/v1/tasks/kill", json={})
+    [problem] = answer.json()["facts"]["problems"]
+    assert problem == {"path": "jedi_task_ids", "value": None, "rule": "is mandatory",
+                       "remedy": "Add it"}  # fmt: skip
+
+
+def test_a_pattern_is_named_in_words(door: httpx.Client) -> None:
+    answer = door.get("/v1/sandboxes/zz")
+    [problem] = answer.json()["facts"]["problems"]
+    assert problem["rule"] == "must be a SHA-256: 64 digits 0-9 and a-f"
+
+
 def test_reads_are_cheap_to_repeat(world: World, door: httpx.Client) -> None:
     put(world, good())
     answer = door.get("/v1/tasks", params={"status": ["registered", "defined"], "user": "anna"})

@@ -18,13 +18,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jedi.api.application import Application
-from jedi.api.bodies import Bodies, problems_of, read
+from jedi.api.bodies import Bodies, must_be_storable, problems_of, read
 from jedi.api.errors import Busy
 from jedi.api.operations import (
     AnyObject,
     OperationDoor,
     is_list,
-    must_be_storable,
     must_be_utf8,
 )
 from jedi.api.panda.envelope import PandaReply, refusal

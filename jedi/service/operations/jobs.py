@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import Field
 
 from jedi.core.errors import BadInput, JediError
-from jedi.core.states import JOB
 from jedi.service import jobs, results
-from jedi.service.operations.table import ANYBODY, OWNER, Call, must_be_known, operation
-from jedi.service.operations.tasks import Conditions, Days, IdsInQuery, MostRows, TaskId
+from jedi.service.operations.arguments import JobConditions, JobStatuses
+from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
+from jedi.service.operations.tasks import Days, IdsInQuery, MostRows, TaskId
 from jedi.taskbuffer.jobs.one_job import OneJob
 from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.reports.owned_jobs import OwnedJob
@@ -24,30 +24,28 @@ PandaIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 def owned(
     call: Call,
     user: str | None = None,
-    status: list[str] | None = None,
-    where: Conditions = None,
+    status: JobStatuses = None,
+    where: JobConditions = None,
     before: TaskId | None = None,
     limit: MostRows = 50,
 ) -> list[OwnedJob]:
     """List the jobs of a user, of all tasks, the newest first; default: of the caller. `where`:
     conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01; `before`: the
     last id of the page before."""
-    must_be_known("status", status, JOB.states, "no such status of a job")
     return jobs.owned(call.tx, user or call.who, status, limit, where or (), before)
 
 
 @operation("job.search", "GET", "/v1/jobs/search", ANYBODY)
 def search(
     call: Call,
-    status: list[str] | None = None,
-    where: Conditions = None,
+    status: JobStatuses = None,
+    where: JobConditions = None,
     before: TaskId | None = None,
     limit: MostRows = 100,
 ) -> jobs.FoundJobs:
     """Search the jobs of all tasks and users, the newest first. `where`: conditions such as
     user=ana, site~CERN*, exit!=0. A call looks at 100,000 ids at most: ask again with `before` of
     its answer."""
-    must_be_known("status", status, JOB.states, "no such status of a job")
     return jobs.search(call.tx, status, where or (), before, limit)
 
 

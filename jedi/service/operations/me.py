@@ -13,6 +13,7 @@ from jedi.core.errors import BadInput, Problem, Refused
 from jedi.service import access
 from jedi.service.operations.arguments import NameText
 from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, Scope, operation
+from jedi.spec.mistakes import checked_by
 from jedi.taskbuffer.users import audit
 from jedi.taskbuffer.users.access import TokenFacts
 from jedi.taskbuffer.users.audit import AuditEntry
@@ -42,7 +43,7 @@ def create_token(
     call: Call,
     name: Annotated[str | None, Field(max_length=100)] = None,
     scope: Scope = "all",
-    days: float = 90.0,
+    days: Annotated[float, checked_by(access.must_be_days)] = 90.0,
     user: NameText | None = None,
 ) -> access.NewToken:
     """Make a token of the caller for scripts and other machines. `user`: of this user or service

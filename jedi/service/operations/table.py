@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, Strict, TypeAdapter, create_model
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, Forbidden, Problem
+from jedi.core.errors import Forbidden
 from jedi.core.knobs import Knobs
-from jedi.core.suggest import suggest
 from jedi.ddm import factory
 from jedi.ddm.interface import DDM
 from jedi.host.home import Home
@@ -276,14 +275,3 @@ def operation(
         return run
 
     return enter
-
-
-def must_be_known(
-    argument: str, given: Iterable[str] | None, known: Collection[str], rule: str
-) -> None:
-    """BadInput names unknown words of an argument, each with the nearest known one."""
-    listed = f"There are {', '.join(known)}"
-    problems = [Problem(argument, one, rule, suggest(one, known, listed))
-                for one in given or () if one not in known]  # fmt: skip
-    if problems:
-        raise BadInput(problems)

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from jedi.core.states import TASK_STATES
 from jedi.service import task_reports
-from jedi.service.operations.table import ANYBODY, Call, must_be_known, operation
-from jedi.service.operations.tasks import Conditions, TaskId
+from jedi.service.operations.arguments import TaskConditions, TaskStatuses
+from jedi.service.operations.table import ANYBODY, Call, operation
+from jedi.service.operations.tasks import TaskId
 from jedi.service.task_reports import TaskGroups, TaskReport
 from jedi.taskbuffer.reports.job_groups import JobsAtSite
 from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent
@@ -23,15 +23,14 @@ EventsMost = Annotated[int, Field(ge=1, le=1_000)]
 def groups(
     call: Call,
     by: GroupKey = "status",
-    status: list[str] | None = None,
+    status: TaskStatuses = None,
     user: str | None = None,
     name: str | None = None,
-    where: Conditions = None,
+    where: TaskConditions = None,
 ) -> TaskGroups:
     """Count tasks by status, owner, work queue, share, reason, label or working group, with the
     numbers in each status. The other arguments choose tasks as in task.list; 200,000 are counted at
     most."""
-    must_be_known("status", status, TASK_STATES, "no such status")
     return task_reports.groups(call.tx, by, user, name, status, where or ())
 
 

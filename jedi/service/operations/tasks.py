@@ -8,19 +8,25 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from jedi.core import states
 from jedi.core.errors import BadInput, JediError, Problem
-from jedi.core.states import EVENT_CODES, JOB, TASK_STATES
 from jedi.service import cleaning, commands, events, past, priorities, tasks, waiting, watching
 from jedi.service import why as reasons
-from jedi.service.operations.arguments import Moments
+from jedi.service.operations.arguments import (
+    FileKinds,
+    FileStatuses,
+    JobConditions,
+    JobStatuses,
+    Moments,
+    RangeStatuses,
+    TaskConditions,
+    TaskStatuses,
+)
 from jedi.service.operations.table import (
     ANYBODY,
     OWNER,
     OWNER_OR_PRODUCTION,
     Call,
     EventStream,
-    must_be_known,
     operation,
 )
 from jedi.spec.tasks import reference
@@ -34,20 +40,17 @@ IdsInQuery = Annotated[list[TaskId], Field(min_length=1, max_length=1_500)]
 
 MostRows = Annotated[int, Field(ge=1, le=tasks.MOST_ROWS)]
 Days = Annotated[float, Field(ge=0, le=36_500)]
-Conditions = Annotated[list[str], Field(max_length=50)] | None
 PAGE = 1_000
-FILE_KINDS = tuple(dict.fromkeys((*states.INPUT_TYPES, *states.MADE_TYPES)))
-FILE_STATUSES = tuple(dict.fromkeys((*states.INPUT_FILE.states, *states.OUTPUT_FILE.states)))
 
 
 @operation("task.list", "GET", "/v1/tasks", ANYBODY)
 def find(
     call: Call,
-    status: list[str] | None = None,
+    status: TaskStatuses = None,
     user: str | None = None,
     name: str | None = None,
     begins: str = "",
-    where: Conditions = None,
+    where: TaskConditions = None,
     before: TaskId | None = None,
     after: TaskId | None = None,
     limit: MostRows = PAGE,
@@ -56,7 +59,6 @@ def find(
     ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*,
     since>2026-11-01; `before`: the last id of the page before; `after`: the first id of the page
     behind it, on the way back."""
-    must_be_known("status", status, TASK_STATES, "no such status")
     return tasks.find(call.tx, user_name=user, name=name, statuses=status, begins=begins,
                       where=where or (), before=before, after=after, limit=limit,
                       unit_s=call.knobs.throttle.unit_s)  # fmt: skip
@@ -78,14 +80,13 @@ def document(call: Call, jedi_task_id: TaskId) -> dict[str, Any]:
 def jobs(
     call: Call,
     jedi_task_id: TaskId,
-    status: list[str] | None = None,
-    where: Conditions = None,
+    status: JobStatuses = None,
+    where: JobConditions = None,
     after: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[tasks.JobSummary]:
     """List the jobs of a task, the oldest first. `where`: conditions such as status=running,failed,
     site~CERN*, exit!=0, since>2026-11-01; `after`: the last id of the page before."""
-    must_be_known("status", status, JOB.states, "no such status of a job")
     return tasks.jobs(call.tx, jedi_task_id, statuses=status, where=where or (), after=after,
                       limit=limit)  # fmt: skip
 
@@ -113,15 +114,13 @@ def datasets(call: Call, jedi_task_id: TaskId) -> list[DatasetSummary]:
 def files(
     call: Call,
     jedi_task_id: TaskId,
-    type: list[str] | None = None,
-    status: list[str] | None = None,
+    type: FileKinds = None,
+    status: FileStatuses = None,
     after: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[FileSummary]:
     """List the files of a task, inputs and outputs, by dataset. `after`: the id of the last file of
     the page before."""
-    must_be_known("type", type, FILE_KINDS, "no such type of files")
-    must_be_known("status", status, FILE_STATUSES, "no such status of a file")
     return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit,
                        after=after)  # fmt: skip
 
@@ -131,13 +130,12 @@ def task_events(
     call: Call,
     jedi_task_id: TaskId,
     panda_id: TaskId | None = None,
-    status: list[str] | None = None,
+    status: RangeStatuses = None,
     limit: MostRows = PAGE,
 ) -> events.TaskEvents:
     """Show the ranges of events of a task: their numbers by status, file and consumer, the rate, a
     forecast. `panda_id`: those of a job; `status`: those in these statuses; then also each range.
     `limit`: most files, consumers and ranges."""
-    must_be_known("status", status, EVENT_CODES, "no such status of a range")
     return events.show(call.tx, jedi_task_id, panda_id, status, limit)
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from jedi.service import users
 from jedi.service.operations.arguments import NameText, RowId
 from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, operation
+from jedi.spec.mistakes import checked_by
 
 NoticeText = Annotated[str, Field(max_length=2_000, pattern=r"^[^\x00]*$")]
 
@@ -24,7 +25,7 @@ def change(
     call: Call,
     user: NameText,
     role: Literal["user", "production", "operator"] | None = None,
-    gridpref: NoticeText | None = None,
+    gridpref: Annotated[NoticeText, checked_by(users.must_be_letters)] | None = None,
     running_jobs: RowId | None = None,
 ) -> users.User:
     """Set the role of a user, special permissions, and the limit of running jobs (0: none).
