@@ -157,11 +157,15 @@ def settings(written: Sequence[str]) -> tuple[dict[str, Any], list[Problem]]:
     A text that YAML can't read without quotes, such as `*`, is taken as it is written."""
     found: dict[str, Any] = {}
     problems: list[Problem] = []
+    seen: set[str] = set()
     for one in written:
         key, equals, value = one.partition("=")
         if not equals:
             problems.append(Problem("--set", one, "is KEY=VALUE", "Write nFilesPerJob=2"))
             continue
+        if key in seen:
+            problems.append(Problem("--set", one, f"{key} is given several times", "Give it once"))
+        seen.add(key)
         try:
             found[key] = strictyaml.load(value, f"--set {key}")
         except BadInput as bad:

@@ -242,6 +242,25 @@ def test_wrong_numbers_and_choices_are_mistakes_like_others(
     assert shown[1].startswith(str(row[0])) and str(row[3]) in " ".join(shown)
 
 
+@pytest.mark.parametrize(
+    ("words", "path", "rule"),
+    [
+        (("list", "--lmit", 3), "--lmit", "no such option: --lmit"),
+        (("show",), "ID", "missing argument 'ID'"),
+        (("submit", "/no/such.yaml"), "FILE...", "/no/such.yaml is not a file"),
+        (("plan", "/no/such.yaml"), "file", "file '/no/such.yaml' does not exist"),
+        (("frobnicate",), "jedi-task", "no such command 'frobnicate'"),
+    ],
+)
+def test_programs_read_wrong_use_as_json(
+    run: Run, words: Sequence[object], path: str, rule: str
+) -> None:
+    answer = run(*words, "--json")
+    [found] = json.loads(answer.err)["facts"]["problems"]
+    assert (answer.code, found["path"]) == (2, path)
+    assert rule in found["rule"] and found["remedy"]
+
+
 def test_an_unreachable_service_is_exit_code_3(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -648,6 +667,8 @@ def test_parameters_are_changed_as_they_are_written(run: Run, engine: Engine) ->
     told = answer.err.splitlines()
     for begin in ("nFilesPerJob ", "nFiles ", "site ", "foo ", "--set maxAttempt ", "--set  "):
         assert any(line.startswith(begin) for line in told), begin
+    twice = run("incexec", task_id, "--set", "nFiles=1", "--set", "nFiles=2")
+    assert (twice.code, "nFiles is given several times" in twice.err) == (2, True)
     for unclosed in ("excludedSite=[", 'excludedSite="a'):
         assert "--set excludedSite " in run("incexec", task_id, "--set", unclosed).err
     rights = ("nFilesPerJob=2", "maxFailure=null", "excludedSite= *_B", "includedSite=SITE_*")
