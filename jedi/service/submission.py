@@ -214,7 +214,12 @@ def _queue(
         yield Problem(path, label, rule, "Compare it with the output of: jedi queue list")
         return
     labels = {q.queue_type for q in known if q.vo == params.vo}
-    others = ", ".join(sorted(labels)) or "none"
+    if not labels:
+        vos = sorted({q.vo for q in known if q.vo})
+        remedy = suggest(params.vo, vos, f"There are {', '.join(vos) or 'none'}")
+        yield Problem("vo", params.vo, "no active work queue serves this vo", remedy)
+        return
+    others = ", ".join(sorted(labels))
     rule = f"no active work queue of vo {params.vo} serves it"
     yield Problem(path, label, rule, suggest(label, labels, f"Labels of this vo: {others}"))
 

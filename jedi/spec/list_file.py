@@ -46,13 +46,16 @@ _Entry = TypeVar("_Entry", bound=Entry)
 def read_list(text: str, model: type[_Entry], key: str) -> list[_Entry]:
     """The entries of a file; `key` identifies each. BadInput holds every mistake."""
     written = strictyaml.load(text)
-    if not isinstance(written, list) or not all(isinstance(entry, dict) for entry in written):
+    if not isinstance(written, list):
         remedy = f"Begin each entry with `- {key}: `"
         raise BadInput([Problem("file", written, "the file is a list of mappings", remedy)])
     entries: list[_Entry] = []
     problems: list[Problem] = []
     seen: set[Any] = set()
     for number, entry in enumerate(written, 1):
+        if not isinstance(entry, dict):
+            problems.append(no_mapping(number, entry, key))
+            continue
         try:
             entries.append(read_entry(entry, model, str(entry.get(key, f"entry {number}"))))
         except BadInput as error:
@@ -66,6 +69,12 @@ def read_list(text: str, model: type[_Entry], key: str) -> list[_Entry]:
     if problems:
         raise BadInput(problems)
     return entries
+
+
+def no_mapping(number: int, entry: Any, key: str) -> Problem:
+    """The mistake of an entry that has no keys."""
+    return Problem(f"entry {number}", entry, "must be a mapping of keys to values",
+                   f"Begin it with `- {key}: `")  # fmt: skip
 
 
 def read_entry(written: Mapping[str, Any], model: type[_Entry], name: str) -> _Entry:

@@ -83,6 +83,8 @@ def rule_and_remedy(error: Mapping[str, Any]) -> tuple[str, str]:
     if kind == "string_pattern_mismatch":
         pattern = str(error["ctx"]["pattern"])
         return _PATTERNS.get(pattern, (f"must match the pattern {pattern}", "Correct the value"))
+    if kind == "literal_error" and " or " not in (expected := error["ctx"]["expected"]):
+        return f"must be {expected}", f"Write {expected}"
     if words := _WORDS.get(kind):
         return words[0].format_map(error.get("ctx", {})), words[1]
     said = str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must", 1)

@@ -158,6 +158,8 @@ def test_all_mistakes_of_a_site_file_are_told_at_once(engine: Engine) -> None:
     ("written", "path", "rule"),
     [
         ("site: ALPHA", "file", "list of mappings"),
+        ("- {site: A, colour: 1}\n- 7", "entry 2", "mapping of keys"),
+        ("- {site: A, colour: 1}\n- 7", "A.colour", "no such key"),
         ("- site: [", "file", "expected"),
         ("- {site: A, site: B}", "file", "repeated"),
         (

@@ -121,6 +121,19 @@ def test_criteria_decide_unless_the_first_queue_has_none(
         assert submit(document(coreCount=8)).created
 
 
+def test_a_vo_without_work_queues_is_named(submit: Submit) -> None:
+    (problem,) = refused(submit, document(vo="locl"))
+    assert (problem.path, problem.value) == ("vo", "locl")
+    assert problem.rule == "no active work queue serves this vo"
+    assert problem.remedy == "Did you mean local?"
+
+
+def test_the_only_word_of_a_key_is_the_remedy(submit: Submit) -> None:
+    (problem,) = refused(submit, document(jobParameters=[{**OUTPUT, "type": "templat"}]))
+    assert (problem.path, problem.rule) == ("jobParameters[0].type", "must be 'template'")
+    assert problem.remedy == "Write 'template'"
+
+
 def test_a_mistyped_site_gets_a_suggestion(submit: Submit) -> None:
     (problem,) = refused(submit, document(site="SITE_AA"))
     assert problem.remedy == "Did you mean SITE_A?"

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 from jedi.core import names, strictyaml
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.list_file import Entry, read_entry
+from jedi.spec.list_file import Entry, no_mapping, read_entry
 
 _Name = Annotated[str, AfterValidator(names.site)]
 _Figure = Annotated[float, Field(ge=0, le=1e12)]
@@ -62,12 +62,15 @@ class Link(Entry):
 def read_links(text: str) -> list[LinkMetric]:
     """The figures of a file; BadInput holds every mistake."""
     written = strictyaml.load(text)
-    if not isinstance(written, list) or not all(isinstance(entry, dict) for entry in written):
+    if not isinstance(written, list):
         rule = "the file is a list of mappings"
         raise BadInput([Problem("file", written, rule, "Begin each entry with `- src: `")])
     found: list[LinkMetric] = []
     problems: list[Problem] = []
     for number, entry in enumerate(written, 1):
+        if not isinstance(entry, dict):
+            problems.append(no_mapping(number, entry, "src"))
+            continue
         try:
             found += read_entry(entry, Link, f"entry {number}").figures()
         except BadInput as error:
