@@ -281,6 +281,17 @@ def _show_knob(now: KnobValue, dry_run: bool, as_json: bool) -> None:
     show(now, as_json, lambda: typer.echo(f"{now.name} = {now.value}"), dry_run=dry_run)
 
 
+@user_app.command("list")
+def user_list(as_json: Json = False) -> None:
+    """List the users with a role, special permissions, a limit or notices.
+
+    Example: `jedi user list`
+    """
+    with service() as jedi:
+        found = jedi.user_list()
+    show(found, as_json, lambda: show_columns("user role gridpref running_jobs", found))
+
+
 @user_app.command("set")
 def user_set(
     user: str,

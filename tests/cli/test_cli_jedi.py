@@ -102,6 +102,7 @@ ADMINISTRATION = [
     ["dataset", "create", "me:run7", "--open"],
     ["dataset", "add", "me:run7", __file__],
     ["user", "set", "alice", "--role", "production"],
+    ["user", "list"],
     ["user", "notify"],
     ["retry-rule", "list"],
     ["watchdog", "run", "caps", "--once"],
@@ -259,6 +260,9 @@ def test_queues_knobs_and_users(shell: Shell, tmp_path: Path) -> None:
     shell.run("config", "preset", "modern", code=2)
     shell.run("user", "set", "alice", "--role", "production")
     shell.run("user", "set", "alice", "--role", "king", code=2)
+    assert {"user": "alice", "role": "production", "gridpref": "", "running_jobs": None} in (
+        shell.json("user", "list")
+    )
 
 
 @pytest.mark.usefixtures("bare_service")
