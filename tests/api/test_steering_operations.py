@@ -89,6 +89,8 @@ def _queues_and_rules(client: Client) -> None:
     assert client.retry_rule_import(text=rule) == client.retry_rule_list()
     assert not client.retry_rule_set(1, settings=["active=false"]).active
     assert [one.jobs for one in client.retry_rule_test()] == [0]
+    with pytest.raises(NotFound, match="There is no task 987654321"):
+        client.retry_rule_test(jedi_task_id=987_654_321)
 
 
 def _users(world: World, client: Client) -> None:

@@ -330,6 +330,7 @@ def test_the_command_line(
         before = tx.execute(text("SELECT last_value, is_called FROM jedi_task_id_seq")).one()
     code, told = run(task_cli.main, "plan", str(file))
     assert code == 0 and "jobs      3" in told
+    assert "wait      unknown, since no job began there in the last week (no_start_rate)" in told
     with world.engine.begin() as tx:
         assert tx.scalar(text("SELECT count(*) FROM jedi_tasks")) == 0
         assert (

@@ -87,4 +87,4 @@ def failure_of(
 def _words(diag: str, said: str) -> str:
     """The pilot's words, if they add something."""
     plain = " ".join(diag.split())
-    return "" if not plain or plain.rstrip(".") in said else f" The pilot says: {plain}"
+    return "" if not plain or plain.rstrip(".") in said else f" The pilot reports: {plain}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jedi.service import retryrules
+from jedi.service import retryrules, tasks
 from jedi.service.operations.arguments import FILE_MAX, FileText, RowId, SettingTexts
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
 from jedi.service.operations.tasks import TaskId
@@ -36,4 +36,6 @@ def change(call: Call, rule_id: RowId, settings: SettingTexts) -> retryrules.Rul
 @operation("retry_rule.test", "GET", "/v1/retry-rules/test", ANYBODY)
 def test(call: Call, jedi_task_id: TaskId | None = None) -> list[Tested]:
     """Show for each retry rule the number of failed jobs that match it, and the last ones."""
+    if jedi_task_id is not None:
+        tasks.must_exist(call.tx, jedi_task_id)
     return retryrules.test_rules(call.tx, jedi_task_id)

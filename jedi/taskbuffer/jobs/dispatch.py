@@ -297,7 +297,7 @@ WITH s AS (
   FROM old s, {_MEASURED} WHERE j.pandaid = s.pandaid AND s.at_site
   RETURNING j.pandaid, jeditaskid, kind, j.status, j.site, workqueue_id, gshare,
     resource_type, cores, s.source, coalesce(s.error_code, 'reported') AS code,
-    coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs
+    coalesce(s.error_diag, 'The pilot reports: ' || s.status) AS reason, s.outputs
 ), {NOTE}, {", ".join(effects)}, starts AS (
   SELECT site FROM old WHERE at_site AND source IN ('sent', 'starting')
     AND (target = 'running' OR started_at IS NOT NULL)

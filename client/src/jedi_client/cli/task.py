@@ -262,7 +262,7 @@ def _show_details(found: TaskDetails) -> None:
     )  # fmt: skip
     if found.forecasts:
         table(
-            ["of its jobs", "foreseen", "true", "unit"],
+            ["of its jobs", "foreseen", "measured", "unit"],
             [[one.name, one.foreseen, one.true, one.unit] for one in found.forecasts],
         )
     if found.failures:

@@ -100,7 +100,9 @@ def _tell_jobs(plan: TaskPlan) -> None:
     needs = f"{_span(plan.cores)} cores, {_span(plan.walltime_s)} s, {_span(plan.memory_mb)} MB"
     print_line(f"needs     {needs} of memory, {_span(plan.disk_mb)} MB of disk")
     print_line(f"input     {plan.local} jobs have all of it at their site")
-    wait = f"about {cell(plan.wait_s)} s" if plan.wait_s is not None else f"({plan.unknown})"
+    wait = f"about {cell(plan.wait_s)} s"
+    if plan.wait_s is None:
+        wait = f"unknown, since no job began there in the last week ({plan.unknown})"
     print_line(f"wait      {wait}, seed {plan.seed}")
     rows: list[list[Any]] = [
         [one.site, one.weight, one.jobs, one.unknown if one.wait_s is None else one.wait_s]
