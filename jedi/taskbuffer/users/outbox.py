@@ -36,8 +36,7 @@ _TO_BRING = f"""
     to_jsonb(f) - 'fileid' - 'place' ORDER BY fileid) FILTER (WHERE place <= {MOST_INPUTS}), '[]'))
   FROM (SELECT row_number() OVER (ORDER BY min(f.fileid)) AS place, min(f.fileid) AS fileid,
       d.datasetname AS dataset, f.lfn, f.endpoint, f.fsize AS size, f.checksum AS adler32
-    FROM jedi_job_files f JOIN jedi_datasets d
-      ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
+    FROM jedi_job_files f JOIN jedi_datasets d ON d.datasetid = f.datasetid
     WHERE f.pandaid = j.pandaid AND f.type IN ({FILE_TYPES}) AND f.endpoint IS NOT NULL
     GROUP BY d.datasetname, f.lfn, f.endpoint, f.fsize, f.checksum) f)
 """
