@@ -34,8 +34,9 @@ $(STAMP): $(DEMO) requirements-dev.txt
 demo: $(DEMO) ## run real tasks in a scratch home and show the result
 	@$(BIN)/python -m jedi.demo
 
+# one worker more than processors: the short tests wait a fifth of their time
 test: $(STAMP) ## run all but the long tests, at most 12 minutes on two cores
-	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not long'
+	@$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) -m 'not long'
 
 kernel: $(KERNEL)/.installed ## install Jupyter's kernel beside the client alone, for tests of notebooks
 
