@@ -33,22 +33,24 @@ def _installed(room: str) -> dict[str, EntryPoint]:
 
 @cache
 def find(room: str, vo: str, label: str) -> Any:
-    """The object behind the best entry point of a room for a vo and a prodSourceLabel.
-    PluginFailed: it can't be imported."""
-    point = _best(room, vo, label)
-    try:
-        return point.load()
-    except Exception as error:  # whatever a module of other people raises
-        raise _failed(room, point, error) from error
+    """The object behind the best entry point of a room for a vo and a prodSourceLabel."""
+    return _best(room, vo, label).load()
 
 
 def make(room: str, vo: str, label: str) -> Any:
-    """A new object of the plug-in that `find` returns. PluginFailed: it can't be made."""
-    plugin = find(room, vo, label)
+    """A new object of the plug-in that `find` returns. NotFound: there is none; PluginFailed: it
+    can't be imported or made."""
+    point = _best(room, vo, label)
     try:
-        return plugin()
-    except Exception as error:
-        raise _failed(room, _best(room, vo, label), error) from error
+        return find(room, vo, label)()
+    except Exception as error:  # other people's code
+        of = f", of {point.dist.name} {point.dist.version}" if point.dist else ""
+        raise PluginFailed(
+            f"The plug-in {point.name} of jedi.{room} ({point.value}{of}) fails: "
+            f"{type(error).__name__}: {error}. Correct or uninstall it, and restart JEDI.",
+            room=room,
+            plugin=point.name,
+        ) from error
 
 
 def _best(room: str, vo: str, label: str) -> EntryPoint:
@@ -62,14 +64,4 @@ def _best(room: str, vo: str, label: str) -> EntryPoint:
         room=room,
         vo=vo,
         label=label,
-    )
-
-
-def _failed(room: str, point: EntryPoint, error: Exception) -> PluginFailed:
-    of = f", of {point.dist.name} {point.dist.version}" if point.dist else ""
-    return PluginFailed(
-        f"The plug-in {point.name} of jedi.{room} ({point.value}{of}) fails: "
-        f"{type(error).__name__}: {error}. Correct or uninstall it, and restart JEDI.",
-        room=room,
-        plugin=point.name,
     )

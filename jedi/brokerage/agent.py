@@ -70,14 +70,11 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         if not rows:
             return []
         snapshot = measured(snapshots.load(tx), self.world.ddm.space)
-        brokers = [
-            broker_or_none(row.vo or "", row.prod_source_label or "", self.world.knobs)
-            for row in rows
-        ]
         ids = [
             row.jedi_task_id
-            for row, broker in zip(rows, brokers, strict=True)
-            if broker and broker.nucleus.wants_data
+            for row in rows
+            if (broker := broker_or_none(*_served(row), self.world.knobs))
+            and broker.nucleus.wants_data
         ]
         inputs = decisions.inputs(tx, ids) if ids else {}
         days = decisions.work_of(tx, ids) if ids else {}
@@ -115,7 +112,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         return Chosen(choice, need, broker)
 
     def _broker(self, row: ClaimedTask) -> NucleusBroker:
-        return broker_of(row.vo or "", row.prod_source_label or "", self.world.knobs).nucleus
+        return broker_of(*_served(row), self.world.knobs).nucleus
 
     def _data(self, item: BrokerageItem) -> InputAvailability:
         """The locations of the input, dataset by dataset."""
@@ -171,3 +168,8 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         return Move(
             item.jedi_task_id, item.lock_seq, "assigning", "no_nucleus", reason, facts, wait_s
         )
+
+
+def _served(row: ClaimedTask) -> tuple[str, str]:
+    """The vo and the prodSourceLabel of a task."""
+    return row.vo or "", row.prod_source_label or ""

@@ -68,10 +68,6 @@ FROM jedi_jobs j LEFT JOIN (
   USING (pandaid)
 WHERE j.status IN ({JOB_LIVE})"""
 
-PARAMETERS_OF_JOBS = f"""
-SELECT j.pandaid, p.pandaid IS NULL
-FROM jedi_jobs j LEFT JOIN jedi_job_params p USING (pandaid) WHERE j.status IN ({JOB_LIVE})"""
-
 DONE_TASKS = f"""
 SELECT c.fileid, t.status = 'done' AND c.status IN ({_UNDONE})
 FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)

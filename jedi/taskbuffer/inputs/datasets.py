@@ -227,6 +227,7 @@ _GROUP = """
 CASE WHEN t.rules @> '{"respect_lb": true}' THEN lumiblocknr END AS lumiblock,
 CASE WHEN t.rules ? 'group_boundary_id' THEN boundaryid END AS boundary
 """
+"""The lumi block and the boundary id that divide the files of a dataset."""
 _READ_INPUTS = text(f"""
 SELECT d.datasetid AS dataset_id, d.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name,
   d.containername AS container_name, d.attributes, d.type, d.masterid AS master_id, d.status,

@@ -127,7 +127,7 @@ def first_on_tape(dataset: str, lfns: Sequence[str], failure: str = "") -> str:
 
 
 REST_ON_TAPE = "The rest of the input is on its way from tape to disk."
-_EXPLAIN = text("""
+_EXPLAIN = text(f"""
 WITH f AS (
   SELECT DISTINCT ON (d.jeditaskid) d.jeditaskid, f.reason
   FROM unnest(CAST(:names AS text[]), CAST(:reasons AS text[])) f(name, reason)
@@ -135,7 +135,7 @@ WITH f AS (
   ORDER BY d.jeditaskid, d.datasetid
 ), k AS (
   SELECT t.jeditaskid FROM jedi_tasks t JOIN f USING (jeditaskid)
-  WHERE t.status = 'defined' AND t.reason_code = 'input_on_tape' AND t.lockedby IS NULL
+  WHERE t.status = 'defined' AND t.reason_code = 'input_on_tape' AND t.{UNCLAIMED}
     AND t.errordialog IS DISTINCT FROM f.reason
   ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t SKIP LOCKED
 )
