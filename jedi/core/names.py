@@ -63,3 +63,8 @@ def dataset(text: str) -> tuple[str, str]:
 def site(text: str) -> str:
     """A site or endpoint name: one path component, at most 60 characters."""
     return _part(text, "a site name", 60)
+
+
+def cloud(text: str) -> str | None:
+    """A cloud's name; WORLD is no place, so it is the same as none."""
+    return None if site(text) == "WORLD" else text

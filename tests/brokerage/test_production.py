@@ -137,7 +137,7 @@ def test_t1_weight(asked: dict[str, Any], classic: float, current: float) -> Non
     assert weights.t1_weight(need(**asked), CURRENT) == current
 
 
-@pytest.mark.parametrize(("cloud", "weight"), [("US", 8), ("ND", 4), ("", 2), ("WORLD", 2)])
+@pytest.mark.parametrize(("cloud", "weight"), [("US", 8), ("ND", 4), ("", 2)])
 def test_each_cloud_has_its_t1_weight(cloud: str, weight: float) -> None:
     """ "If t1Weight=0 or unspecified and task.ioIntensity≥500, cloudconfig.weight is used."""
     knobs = Knobs({"broker.t1_cloud_weights": "US=8, WORLD=2"})

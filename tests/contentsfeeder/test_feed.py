@@ -117,10 +117,14 @@ def test_the_default_number_of_attempts_is_a_knob(world: World) -> None:
         ("managed", {"nucleus": "SITE_A"}, "assigning"),
         ("user", {"nucleus": "SITE_A", "site": "SITE_B"}, "assigning"),
         ("managed", {"site": "SITE_A"}, "ready"),
-        ("managed", {"cloud": "WORLD"}, "ready"),
+        ("managed", {"cloud": "US"}, "ready"),
+        ("managed", {"cloud": "WORLD"}, "assigning"),
+        ("user", {"cloud": "WORLD"}, "ready"),
+        ("managed", {"cloud": "WORLD", "site": "SITE_A"}, "ready"),
     ],
 )
 def test_who_needs_a_nucleus(world: World, label: str, keys: dict[str, str], status: str) -> None:
+    """Cloud WORLD is no place: it is the same as none. Source: docs/reference/nucleus.md."""
     lists(world, {"demo:in": named(1)})
     (task_id,) = feed(world, good(**keys), label=label)
     assert row_of(world, task_id).status == status

@@ -19,6 +19,7 @@ import yaml
 from jedi_client.sandbox import bundle
 from sqlalchemy import Engine, text
 from support.helpers import put_file_dataset
+from support.situations import set_sites
 
 from benchmarks.common import statements
 from jedi.agent.base import World
@@ -139,7 +140,15 @@ def test_a_mistyped_site_gets_a_suggestion(submit: Submit) -> None:
     assert problem.remedy == "Did you mean SITE_A?"
     (problem,) = refused(submit, document(site="SITE_A, SITE_C"))
     assert (problem.path, problem.value) == ("site", "SITE_C")
-    submit(document(site="SITE_A, SITE_B", nucleus="SITE_B", cloud="WORLD"))
+    submit(document(site="SITE_A, SITE_B", nucleus="SITE_B"))
+
+
+def test_cloud_world_is_no_place(submit: Submit, world: World) -> None:
+    """The same as none, also where no site has it. Source: docs/reference/nucleus.md."""
+    with world.engine.begin() as tx:
+        set_sites(tx, cloud="US")
+    submit(document(cloud="WORLD"))
+    assert refused(submit, document(cloud="ND"))[0].rule == "no such cloud"
 
 
 @pytest.mark.parametrize(

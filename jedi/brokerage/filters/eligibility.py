@@ -27,8 +27,8 @@ OTHER_CLOUD = wanted(
     "other_cloud",
     lambda sites, need, _knobs: sites.where("cloud", need.request.cloud),
     "the site is in another cloud",
-    "Leave out `cloud` in the task, or set it to WORLD.",
-    when=lambda need, _knobs: not need.request.world_cloud,
+    "Leave out `cloud` in the task.",
+    when=lambda need, _knobs: bool(need.request.cloud),
 )
 
 

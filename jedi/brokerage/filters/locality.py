@@ -28,7 +28,7 @@ def _hospital(name: str) -> bool:
 
 def t1s(sites: Snapshot, need: Requirements) -> Bools:
     """Queues of nuclei for tasks of the whole world, else T1s and hospitals of the cloud."""
-    if need.request.world_cloud:
+    if not need.request.cloud:
         return sites.where("role", "nucleus")
     hospitals = sites.marked("sites", _hospital)
     return np.asarray(sites.where("tier", "T1") | hospitals)

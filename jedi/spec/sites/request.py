@@ -81,11 +81,6 @@ class Request:
             excluded=tuple(rules.get("excluded_site") or ()),
         )
 
-    @property
-    def world_cloud(self) -> bool:
-        """The jobs may go to any cloud; a nucleus collects the outputs."""
-        return self.cloud in ("", "WORLD")
-
 
 def _figure(value: Any) -> float | None:
     return None if value is None else float(value)

@@ -356,7 +356,7 @@ class TaskParams(_CamelModel, Rules):
     out_disk_unit: _DiskUnit = "kB"
     work_disk_count: _Int4 | None = None
     work_disk_unit: _DiskUnit = "kB"
-    cloud: _Site | None = None
+    cloud: Annotated[str, AfterValidator(names.cloud)] | None = None
     site: _SiteList | None = None
     nucleus: _Site | None = None
     included_site: _SiteList | None = None

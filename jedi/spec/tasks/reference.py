@@ -107,7 +107,7 @@ MEANINGS = {
     "outDiskUnit": "unit of outDiskCount",
     "workDiskCount": "scratch space besides inputs and outputs, in workDiskUnit",
     "workDiskUnit": "unit of workDiskCount",
-    "cloud": "the cloud where the jobs run",
+    "cloud": "the cloud where the jobs run; WORLD: any",
     "site": "the site where the jobs run, or several with commas",
     "nucleus": "the nucleus, which collects the outputs",
     "maxAttempt": "attempts of a file before a person has to retry it; by default knob "
