@@ -62,7 +62,7 @@ BACKLOG = Filter(
     remedy="Wait for the transfers, or raise taskbroker.backlog.",
     unit="files",
     lasting=False,
-    when=lambda need, _knobs: need.request.t1_weight >= 0,
+    when=lambda need, knobs: need.request.t1_weight >= 0 or not knobs.taskbroker.backlog_spares_t1,
 )
 TAKES_OUTPUTS = wanted(
     "endpoint_off",
@@ -70,7 +70,7 @@ TAKES_OUTPUTS = wanted(
     "its endpoint does not exchange files with other sites",
     "Set read_wan and write_wan of the endpoint ON.",
     lasting=False,
-    when=lambda _need, knobs: bool(knobs.taskbroker.endpoint_status),
+    when=lambda _need, knobs: knobs.taskbroker.endpoint_status > 0,
 )
 ROOM = Filter(
     code="little_room",
@@ -109,7 +109,9 @@ SOURCE = wanted(
     "the input is incomplete there and no endpoint can send it",
     "Set read_wan of an endpoint that has the input ON, or replicate it.",
     lasting=False,
-    when=lambda need, _knobs: need.data.files > 0 and not need.data.wan_source,
+    when=lambda need, knobs: (
+        knobs.taskbroker.endpoint_status > 0 and need.data.files > 0 and not need.data.wan_source
+    ),
 )
 CHAIN = wanted(
     "full_chain_only",

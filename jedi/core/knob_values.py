@@ -27,6 +27,7 @@ class AgentKnobs:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisKnobs:
+    avoid_troubled: int
     bad_jobs: int
     cap_jobs: int
     max_sites: int
@@ -418,6 +419,7 @@ class SubmitterKnobs:
 @dataclass(frozen=True, slots=True)
 class TaskbrokerKnobs:
     backlog: int
+    backlog_spares_t1: int
     batch: int
     complete_percent: float
     count_reserved: int

@@ -214,8 +214,8 @@ _DECLARED = [
           1500.0, least=0),
     _knob("broker.spare_work_mb", "MB", 0.0, "scratch space of a job besides the workDiskCount of "
           "its task, if that is set", 300.0, least=0),
-    _knob("broker.unknown_time_h", "h", 24.0, "least slot for jobs of unknown duration, in hours "
-          "on 10 HS06", least=0),
+    _knob("broker.unknown_time_h", "h", 0.0, "least slot for jobs of unknown duration, in hours "
+          "on 10 HS06; 0: no such rule", 24.0, least=0),
     _knob("broker.es_high_from", "priority", 500, "least priority of event-service jobs for sites "
           "that take only those of high priority", least=0),
     _knob("broker.transferring_ratio", "", 2.0, "most jobs that send outputs for each running job, "
@@ -264,6 +264,9 @@ _DECLARED = [
     _knob("analysis.transfer_input", "when", "closed", "closed: input moves after jobs of the task "
           "were closed at all sites that have it; always: it moves whenever jobs cannot go to it",
           "always", among=("closed", "always")),
+    _knob("analysis.avoid_troubled", "0/1", 0, "1: analysis jobs avoid hospital queues, and sites "
+          "beyond the limits of analysis.bad_jobs, analysis.cap_jobs and analysis.overload_jobs",
+          1, least=0, most=1),
     _knob("analysis.past_s", "s", 21_600.0, "age up to which ended jobs of a task count", least=0),
     _knob("analysis.bad_jobs", "jobs", 5, "most failed and closed jobs of a task at a site; twice "
           "the finished ones if that is more", least=0),
@@ -278,9 +281,12 @@ _DECLARED = [
     _knob("taskbroker.count_reserved", "0/1", 0, "1: reserved and unavailable space does not count "
           "as free", 1, least=0, most=1),
     _knob("taskbroker.endpoint_status", "0/1", 0, "1: the endpoint of a nucleus must exchange "
-          "files with other sites", 1, least=0, most=1),
+          "files with other sites, and some endpoint must send input that a nucleus lacks", 1,
+          least=0, most=1),
     _knob("taskbroker.backlog", "files", 2000, "limit of the files on their way to a nucleus, "
           "exclusive", least=1),
+    _knob("taskbroker.backlog_spares_t1", "0/1", 0, "1: that limit does not count for tasks with "
+          "a negative t1Weight", 1, least=0, most=1),
     _knob("taskbroker.local_percent", "%", 10.0, "part of a large input that a nucleus must have",
           least=0, most=100),
     _knob("taskbroker.local_above_gb", "GB", 1.0, "size above which an input is large", least=0),

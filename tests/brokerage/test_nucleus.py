@@ -54,8 +54,14 @@ def test_only_nuclei_and_a_full_chain_needs_its_own() -> None:
     assert names(choose(world("A", full_chain=["only"]), need(full_chain=True))) == ["A"]
 
 
-def test_the_backlog_does_not_matter_where_all_jobs_are_to_go_there() -> None:
-    assert names(choose(world("S", queued_in=[9999]), need(t1_weight=-1))) == ["S"]
+def test_the_backlog_matters_also_where_all_jobs_are_to_go_there() -> None:
+    """JEDI document, "Task brokerage": "The queue of output files transferring to the nucleus must
+    be below 2000 files", with no exemption; a negative t1Weight is one in preset current."""
+    asked = need(t1_weight=-1)
+    at = world("S", queued_in=[2000], free_gb=[204_800], total_gb=[204_800])
+    assert codes_of(choose(at, asked)) == ["nucleus_backlog"]
+    assert names(choose(at, asked, CURRENT)) == ["S"]
+    assert names(choose(world("S", queued_in=[1999]), asked)) == ["S"]
 
 
 def test_work_that_is_left_takes_its_room() -> None:
@@ -136,9 +142,12 @@ def test_where_nobody_has_the_input(
 
 
 def test_no_source_of_the_input() -> None:
+    """A criterion of preset current alone: docs/reference/presets.md."""
     data = InputAvailability(GB / 2, 50, False, {"B": held(GB / 2, 50)})
-    assert names(choose(world("A", "B"), need(data))) == ["B"]
-    assert codes_of(choose(world("A", "B"), need(data))) == ["no_source"]
+    at = world("A", "B", free_gb=[204_800] * 2, total_gb=[204_800] * 2)
+    assert names(choose(at, need(data), CURRENT)) == ["B"]
+    assert codes_of(choose(at, need(data), CURRENT)) == ["no_source"]
+    assert codes_of(choose(at, need(data))) == []
 
 
 # ---------------------------------------------------------------------------- weight, draw

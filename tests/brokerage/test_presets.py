@@ -23,11 +23,12 @@ from support.production import (
 from support.split import chunk, files
 
 from jedi.brokerage import weights
+from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.requirements import Requirements
 from jedi.jobgenerator.plan import plan
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.spec.jobs.demand import GB, InputSize
-from jedi.spec.sites.request import InputAvailability
+from jedi.spec.sites.request import InputAvailability, RecentJobs
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.spec.splitting.split_rules import SplitRules
 
@@ -46,6 +47,32 @@ def test_io_limits_of_sites_are_of_today(
     docs/reference/brokerage.md#disk-io-and-io-limits-of-sites."""
     assert codes(world("S", **columns), need(**asked)) == []
     assert codes(world("S", **columns), need(**asked), CURRENT) == [code]
+
+
+def test_scouts_need_no_slot_of_a_day() -> None:
+    """JEDI document, "Job brokerage explained", 3: "Walltime", with no least slot for scouts."""
+    at = world("S", max_time_s=[7200])
+    assert codes(at, need(scout=True)) == []
+    assert codes(at, need(scout=True), CURRENT) == ["short_slots"]
+
+
+@pytest.mark.parametrize(
+    ("site", "columns", "past"),
+    [
+        ("X_HOSPITAL", {}, {}),
+        ("S", {}, {"failed": {"S": 6}}),
+        ("S", {"jobs": {"activated": [21.0]}}, {}),
+    ],
+)
+def test_users_jobs_avoid_troubled_sites_today(
+    site: str, columns: dict[str, Any], past: dict[str, Any]
+) -> None:
+    """JEDI document, "Input data transfer": "Basically analysis jobs go to data"; it has the limit
+    on closed jobs alone."""
+    asked = replace(need(label="user"), past=RecentJobs(**past))
+    at = world(site, **columns)
+    assert names(AnalysisBroker().choose(at, asked, CLASSIC, (), 1)) == [site]
+    assert names(AnalysisBroker().choose(at, asked, CURRENT, (), 1)) == []
 
 
 def test_how_much_waits_for_a_nucleus_stops_jobs_today() -> None:

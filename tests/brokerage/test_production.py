@@ -34,7 +34,7 @@ from jedi.spec.jobs.demand import GB, MB, InputSize
 from jedi.spec.sites.request import InputAvailability, SiteInput
 from jedi.spec.sites.snapshot import Snapshot
 
-LIMITED = Knobs({"broker.site_io_limits": 1})
+LIMITED = Knobs({"broker.site_io_limits": 1, "broker.unknown_time_h": 24})
 
 
 def input_of(n: int, size: float, **held: SiteInput) -> InputAvailability:

@@ -173,7 +173,13 @@ ANALYSIS = Broker(
         Ask(PLAIN, {"no_source": Fault(holds=False, also=("no_data",))}, "demo:hidden"),
         Ask(PLAIN, sites(many_sites={}), at=(HOME, "BUSY")),
     ),
-    {"broker.local": "full", "broker.site_io_limits": 1, "analysis.max_sites": 2},
+    {
+        "broker.local": "full",
+        "broker.site_io_limits": 1,
+        "broker.unknown_time_h": 24,
+        "analysis.max_sites": 2,
+        "analysis.avoid_troubled": 1,
+    },
     {"BUSY": Fault(jobs={"running": 1000})},
 )  # fmt: skip
 
@@ -239,6 +245,7 @@ PRODUCTION = Broker(
         "core.work_shortage": 1,
         "broker.cap_jobs": 500,
         "broker.site_io_limits": 1,
+        "broker.unknown_time_h": 24,
         "broker.nucleus_cap": 10_000,
     },
     {"NUC_OFF": Fault(store=off("write_wan")), "NUC_BUSY": Fault(backlog=10_000)},

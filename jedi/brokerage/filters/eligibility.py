@@ -79,7 +79,7 @@ HOSPITAL = wanted(
     lambda sites, _need, _knobs: sites.marked("sites", _no_hospital),
     "hospital queues are for production",
     "Ask for the site by name.",
-    when=not_asked,
+    when=lambda need, knobs: not_asked(need, knobs) and knobs.analysis.avoid_troubled > 0,
 )
 
 

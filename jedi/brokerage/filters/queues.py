@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from jedi.brokerage import load
-from jedi.brokerage.filters import Filter, always, wanted
+from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.input import missing_files
 from jedi.brokerage.filters.locality import in_nucleus
 from jedi.brokerage.requirements import Requirements
@@ -146,7 +146,7 @@ ANALYSIS_CAP = replace(
     WAITING_CAP,
     observed=lambda sites, need, _knobs: _all_waiting(sites, need, need.request.resource_type),
     limit=_analysis_cap,
-    when=always,
+    when=lambda _need, knobs: knobs.analysis.avoid_troubled > 0,
 )
 
 
@@ -159,5 +159,5 @@ OVERLOADED = Filter(
     remedy="Wait until more of them run, or choose another site.",
     unit="jobs",
     lasting=False,
-    when=lambda need, _knobs: not need.request.merging,
+    when=lambda need, knobs: knobs.analysis.avoid_troubled > 0 and not need.request.merging,
 )

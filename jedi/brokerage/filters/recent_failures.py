@@ -45,5 +45,5 @@ FAILURES = Filter(
     remedy="Check their errors (`jedi-task jobs ID --failed`), or exclude the site.",
     unit="jobs",
     lasting=False,
-    when=not_asked,
+    when=lambda need, knobs: not_asked(need, knobs) and knobs.analysis.avoid_troubled > 0,
 )

@@ -53,5 +53,8 @@ SHORT_SLOTS = Filter(
     say="slots of {observed:.0f} h at 10 HS06; jobs of unknown duration get {limit:.0f} h at least",
     remedy="Set cpuTime of the task, or lower broker.unknown_time_h.",
     unit="h",
-    when=lambda need, _knobs: not need.demand.timed or need.request.scout or need.request.merging,
+    when=lambda need, knobs: (
+        knobs.broker.unknown_time_h > 0
+        and (not need.demand.timed or need.request.scout or need.request.merging)
+    ),
 )
