@@ -1071,12 +1071,13 @@ CREATE TABLE jedi_subjobs (
         ('{new,submitting,submitted,running,completing,completed,failed,killed,unknown}'))
 );
 
--- keys under which tasks with their units were submitted, kept for ever
+-- keys under which tasks were submitted, kept for ever
 CREATE TABLE jedi_submission_keys (
     username text NOT NULL,                                -- the user who chose it
     submission_key text NOT NULL,                          -- the key
     jeditaskid bigint,                                     -- the task; NULL: the key was asked for before it arrived, and no task will have it
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- time of the record
+    attemptnr integer NOT NULL DEFAULT 1,                  -- the attempt of the task that began under it
     CONSTRAINT jedi_submission_keys_pk PRIMARY KEY (username, submission_key)
 );
 

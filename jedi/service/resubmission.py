@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -37,6 +37,7 @@ class Earlier:
 
     jedi_task_id: int
     status: str
+    attempt_nr: int
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
@@ -48,7 +49,7 @@ def find(tx: Connection, owner: str, params: TaskParams, makers: Collection[int]
     if row is None or row.jedi_task_id not in makers:
         return None
     ended = row.status == "broken" or row.status in COMMANDS["incexec"].allowed
-    return Earlier(row.jedi_task_id, row.status) if ended else None
+    return Earlier(*row) if ended else None
 
 
 def examine_again(
@@ -76,7 +77,7 @@ def examine_again(
             rule = f"the files differ from those of task {task}"
             remedy = "Set useNewCode: true to replace them"
             problems.append(Problem("sandbox", params.sandbox, rule, remedy))
-    return Earlier(task, earlier.status, arguments), problems
+    return replace(earlier, arguments=arguments), problems
 
 
 def _fixed(

@@ -9,7 +9,7 @@ from typing import Any
 from jedi_client.sandbox import Sandbox
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, Problem
+from jedi.core.errors import BadInput, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM, exists
 from jedi.service import manifests, resubmission
@@ -34,8 +34,9 @@ from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.inputs import datasets, recovery
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.scheduling.queues import WorkQueue
-from jedi.taskbuffer.tasks import family, new_tasks, submitting
+from jedi.taskbuffer.tasks import family, new_tasks, submission_keys, submitting
 from jedi.taskbuffer.tasks.new_tasks import NewTask
+from jedi.taskbuffer.tasks.submission_keys import KeyedTask
 from jedi.taskrefiner.refine import Refiner
 
 
@@ -56,13 +57,15 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class Submitted:
     """A stored task; `created` False: it was there. Then the user's key was known, or `again`: it
-    goes on with what is unused or failed."""
+    goes on with what is unused or failed. `attempt_nr`: the attempt that began by it, `status`: the
+    status in which that one is."""
 
     jedi_task_id: int
     status: str
     created: bool
     warnings: tuple[str, ...] = ()
     again: bool = False
+    attempt_nr: int = 1
     name: str = ""
     """The place in a collection; empty if the task was submitted alone."""
 
@@ -88,16 +91,31 @@ def submit(
     """
     if key is not None:
         params, _ = examine(manifests.read(text, format, who).document)
-        if params and (known := _known(tx, params.user_name or who, key)):
-            return known
+        if params and (known := take_key(tx, params.user_name or who, key)):
+            return Submitted(known.jedi_task_id or 0, known.status or "removed", False,
+                             again=known.attempt_nr > 1, attempt_nr=known.attempt_nr)  # fmt: skip
     task = check(tx, ddm, who, text, format, files, explicit=explicit)
-    params, sandbox = task.params, task.sandbox
-    if sandbox:
+    if sandbox := task.sandbox:
         new_tasks.put_sandbox(tx, sandbox.sha256, sandbox.data)
     if earlier := task.earlier:
         resubmission.resubmit(tx, who, earlier)
-        return Submitted(earlier.jedi_task_id, earlier.status, False, task.warnings, again=True)
-    new_id = new_tasks.insert_task(
+        done = Submitted(earlier.jedi_task_id, "toincexec", False,
+                         task.warnings, again=True, attempt_nr=earlier.attempt_nr + 1)  # fmt: skip
+    else:
+        new_id = _insert(tx, task, text, format, key, task_id)
+        begin_herd(tx, new_id, task.params, trial=task_id is not None)
+        done = Submitted(new_id, "registered", True, task.warnings)
+    if key is not None:
+        submission_keys.keep(tx, task.owner, key, done.jedi_task_id, done.attempt_nr)
+    return done
+
+
+def _insert(
+    tx: Connection, task: Checked, text: str, format: str, key: str | None, task_id: int | None
+) -> int:
+    """Store a new task; its id."""
+    params, sandbox = task.params, task.sandbox
+    return new_tasks.insert_task(
         tx,
         NewTask(
             user_name=task.owner,
@@ -120,17 +138,19 @@ def submit(
             task_id=task_id,
         ),
     )
-    if new_id is not None:
-        begin_herd(tx, new_id, params, trial=task_id is not None)
-        return Submitted(new_id, "registered", True, task.warnings)
-    raced = _known(tx, task.owner, key or "")
-    assert raced is not None  # it was committed while this one waited for it
-    return raced
 
 
-def _known(tx: Connection, owner: str, key: str) -> Submitted | None:
-    row = new_tasks.by_key(tx, owner, key)
-    return Submitted(row.jedi_task_id, row.status, False) if row else None
+def take_key(tx: Connection, owner: str, key: str) -> KeyedTask | None:
+    """Take a key before all checks, which would refuse a second submission for the outputs of the
+    first: None; else the task that has it. Refused: the key was settled before."""
+    known = submission_keys.take(tx, owner, key)
+    if known and known.jedi_task_id is None:
+        raise Refused(
+            "Somebody asked for this key before it arrived, and was answered that no task has it: "
+            "submit under another key.",
+            code="key_settled",
+        )
+    return known
 
 
 def check(

@@ -15,12 +15,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, NotFound, Problem, Refused
+from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM, exists
 from jedi.service import tasks
 from jedi.service.sandbox import LocalFiles
-from jedi.service.submission import submit
+from jedi.service.submission import submit, take_key
 from jedi.service.watching import FAR, KEPT_S
 from jedi.spec.splitting.units import GivenUnit, OptionValue, Unit
 from jedi.spec.tasks.placeholders import UNIT, placeholders
@@ -38,8 +38,9 @@ from jedi.taskbuffer.reports.unit_states import (
     UnitOutput,
     UnitSummary,
 )
-from jedi.taskbuffer.tasks import herds, unit_verbs
+from jedi.taskbuffer.tasks import herds, submission_keys, unit_verbs
 from jedi.taskbuffer.tasks import units as rows
+from jedi.taskbuffer.tasks.submission_keys import KeyedTask
 
 SHOWN = 20
 """Number of refused units that an error names."""
@@ -85,13 +86,7 @@ def submit_units(
 
     BadInput: the task is wrong, or no unit is accepted; Refused: the key was settled before.
     """
-    if earlier := rows.take_key(tx, who, key):
-        if earlier.jedi_task_id is None:
-            raise Refused(
-                "Somebody asked for this key before it arrived, and was answered that no task has "
-                "it: submit under another key.",
-                code="key_settled",
-            )
+    if earlier := take_key(tx, who, key):
         return _answer(tx, earlier)
     settings = knobs.load(tx)
     found: list[GivenUnit] = []
@@ -103,7 +98,7 @@ def submit_units(
         found = _judged(document, units, known, most, keep_going=keep_going)
     text = json.dumps(_narrowed(document, found, known) if found else document)
     done = submit(tx, ddm, who, text, "json", files, explicit=bool(found))
-    rows.keep_key(tx, who, key, done.jedi_task_id)
+    submission_keys.keep(tx, who, key, done.jedi_task_id)
     if found:
         _write(tx, done.jedi_task_id, found, _values(document), settings)
     refused = [RefusedPart(n, one.refusal) for n, one in enumerate(found, 1) if one.refusal]
@@ -113,11 +108,11 @@ def submit_units(
 def settle_key(tx: Connection, who: str, key: str) -> SubmittedUnits | None:
     """Return the task that was submitted under a key; None: there is none, and there will be none,
     however late the submission arrives. It waits for a submission in progress."""
-    known = rows.take_key(tx, who, key)
+    known = submission_keys.take(tx, who, key)
     return _answer(tx, known) if known and known.jedi_task_id is not None else None
 
 
-def _answer(tx: Connection, known: rows.KeyedTask) -> SubmittedUnits:
+def _answer(tx: Connection, known: KeyedTask) -> SubmittedUnits:
     task = known.jedi_task_id or 0
     refused = [RefusedPart(one.unit_nr, one.refusal) for one in rows.refused(tx, [task])]
     return SubmittedUnits(task, known.status or "removed", False, known.n_units or 0, refused)

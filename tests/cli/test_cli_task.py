@@ -83,7 +83,9 @@ def to(tx: Connection, task_id: int, *path: str) -> None:
 
 def test_submit_prints_the_id_and_a_repeat_finds_the_task(run: Run) -> None:
     first = run("submit", HELLO, "--key", "monday", "--json")
-    assert (first.code, first.value.keys()) == (0, {"jedi_task_id", "status", "warnings"})
+    assert (first.code, first.value.keys()) == (
+        0, {"jedi_task_id", "status", "attempt_nr", "warnings"}
+    )  # fmt: skip
     assert first.value["status"] == "registered"
     assert run("submit", HELLO, "--key", "monday", "--json").value == first.value
     assert f"Task {first.value['jedi_task_id']} " in run("submit", HELLO, "--key", "monday").out

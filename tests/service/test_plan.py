@@ -377,7 +377,7 @@ def test_a_task_submitted_again_plans_what_is_left(
     assert code == 0 and "jobs      1\n" in told
     assert f"continues task {first}; 1 files are left" in told
     assert json.loads(run("plan", "--json")[1])["plan"]["continues"] == first
-    again = f"This is task {first} again. It is done; it looks for new or failed inputs.\n"
+    again = f"This is task {first} again: attempt 2, with new and failed inputs (toincexec).\n"
     assert run("submit") == (0, again)
     cycle(world)
     assert rows(world, "SELECT count(*) AS n FROM jedi_jobs")[0].n == 3

@@ -371,13 +371,15 @@ class Me(Value):
 @dataclass(eq=False, repr=False)
 class Submitted(Value):
     """A stored task; `created` False: it was there. Then the user's key was known, or `again`: it
-    goes on with what is unused or failed."""
+    goes on with what is unused or failed. `attempt_nr`: the attempt that began by it, `status`: the
+    status in which that one is."""
 
     jedi_task_id: int
     status: str
     created: bool
     warnings: tuple[str, ...] = ()
     again: bool = False
+    attempt_nr: int = 1
     name: str = ''
 
 

@@ -1,4 +1,4 @@
-"""Herds: tasks with a splitter, their units, the keys of submissions with units, and the view of
+"""Herds: tasks with a splitter, their units, the keys of submissions, and the view of
 all members.
 
 Source: docs/reference/herds.md#records.
@@ -67,13 +67,15 @@ units = Table(
 submission_keys = Table(
     "jedi_submission_keys",
     metadata,
-    words("username:user_name", "the user who chose it", "units.take_key", nullable=False),
-    words("submission_key", "the key", "units.take_key", nullable=False),
+    words("username:user_name", "the user who chose it", "submission_keys.take", nullable=False),
+    words("submission_key", "the key", "submission_keys.take", nullable=False),
     col("jeditaskid:jedi_task_id", BigInteger, "the task; NULL: the key was asked for before it "
-        "arrived, and no task will have it", "units.keep_key"),
-    stamp("creationtime:creation_time", "time of the record", "units.take_key", now=True),
+        "arrived, and no task will have it", "submission_keys.keep"),
+    stamp("creationtime:creation_time", "time of the record", "submission_keys.take", now=True),
+    col("attemptnr:attempt_nr", Integer, "the attempt of the task that began under it",
+        "submission_keys.keep", nullable=False, server_default=text("1")),
     PrimaryKeyConstraint("user_name", "submission_key"),
-    comment="keys under which tasks with their units were submitted, kept for ever",
+    comment="keys under which tasks were submitted, kept for ever",
 )  # fmt: skip
 
 HERD_MEMBERS_VIEW = """

@@ -38,21 +38,22 @@ for the parent."""
 
 
 _NEWEST = text("""
-SELECT jeditaskid AS jedi_task_id, status
+SELECT jeditaskid AS jedi_task_id, status, attemptnr AS attempt_nr
 FROM jedi_tasks WHERE username = :user AND taskname = :name
 ORDER BY jeditaskid DESC LIMIT 1
 """)
 
 
 class TaskStatus(NamedTuple):
-    """A task and its status."""
+    """A task, its status and its attempt."""
 
     jedi_task_id: int
     status: str
+    attempt_nr: int
 
 
 def newest(tx: Connection, user_name: str, task_name: str) -> TaskStatus | None:
-    """Id and status of the last task that a user gave this name."""
+    """The last task that a user gave this name."""
     return row_of(TaskStatus, tx.execute(_NEWEST, {"user": user_name, "name": task_name}))
 
 

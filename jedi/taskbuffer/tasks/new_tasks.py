@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, text
 
@@ -13,7 +13,7 @@ from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskbuffer.db.engine import channel, fetched, plain, waking
-from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
 
@@ -54,7 +54,6 @@ WITH t AS (
          coalesce(:current_priority, :priority),
          'registered', 'registered', jedi_now(), :idempotency_key
   FROM coalesce(CAST(:task_id AS bigint), nextval('jedi_task_id_seq')) AS id
-  ON CONFLICT (username, idempotency_key) DO NOTHING
   RETURNING jeditaskid, status, attemptnr, username
 ), p AS (
   INSERT INTO jedi_taskparams (jeditaskid, taskparams, source_text, source_format, sandbox_sha256)
@@ -68,12 +67,12 @@ SELECT jeditaskid, {waking("true", "task:registered")} FROM t
 """)
 
 
-def insert_task(tx: Connection, task: NewTask) -> int | None:
-    """Store a task with its parameters and wake the refiner; its id. None if the user's key was
-    taken, also by a submission that ended just now."""
+def insert_task(tx: Connection, task: NewTask) -> int:
+    """Store a task with its parameters and wake the refiner; its id."""
     values = {name: getattr(task, name) for name in NewTask.__dataclass_fields__}
     values |= {"params": json.dumps(task.params), "channel": channel()}
-    return next((task_id for task_id, _ in fetched(tx, _INSERT, values)), None)
+    [(task_id, _)] = fetched(tx, _INSERT, values)
+    return int(task_id)
 
 
 _SESSION = text("SELECT pg_backend_pid()")
@@ -84,24 +83,6 @@ def trial_ids(tx: Connection, number: int) -> list[int]:
     next ids is used up."""
     first = 2**62 + 2**24 * int(tx.scalar(_SESSION) or 0)
     return [first + one for one in range(number)]
-
-
-_BY_KEY = text("""
-SELECT jeditaskid AS jedi_task_id, status FROM jedi_tasks
-WHERE username = :user AND idempotency_key = :key
-""")
-
-
-class SubmittedTask(NamedTuple):
-    """A task that was submitted under a key, and its status."""
-
-    jedi_task_id: int
-    status: str
-
-
-def by_key(tx: Connection, user_name: str, key: str) -> SubmittedTask | None:
-    """Id and status of the task that a user submitted under a key."""
-    return row_of(SubmittedTask, tx.execute(_BY_KEY, {"user": user_name, "key": key}))
 
 
 _PUT_SANDBOX = text("""

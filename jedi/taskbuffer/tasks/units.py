@@ -1,4 +1,4 @@
-"""Units that come with a submission, and the keys of submissions.
+"""Units that come with a submission.
 
 Source: docs/reference/herds.md#explicit; docs/reference/ganga.md#submission.
 """
@@ -13,48 +13,7 @@ from sqlalchemy import Connection, text
 
 from jedi.spec.splitting.units import GivenUnit
 from jedi.taskbuffer.db.copying import copy_rows
-from jedi.taskbuffer.db.rows import row_of, rows_of
-
-_TAKE_KEY = text("""
-INSERT INTO jedi_submission_keys (username, submission_key) VALUES (:user, :key)
-ON CONFLICT DO NOTHING RETURNING true
-""")
-_KEY = text("""
-SELECT k.jeditaskid AS jedi_task_id, t.status, h.n_units
-FROM jedi_submission_keys k LEFT JOIN jedi_tasks t USING (jeditaskid)
-  LEFT JOIN jedi_herds h USING (jeditaskid)
-WHERE k.username = :user AND k.submission_key = :key
-""")
-
-
-class KeyedTask(NamedTuple):
-    """The task that a key belongs to, with its status and the number of its units; no task: the key
-    was given up before it arrived."""
-
-    jedi_task_id: int | None
-    status: str | None
-    n_units: int | None
-
-
-def take_key(tx: Connection, user_name: str, key: str) -> KeyedTask | None:
-    """Take a key for ever, in the transaction of the submission: None; else its owner. It waits for
-    another transaction that takes the same key."""
-    values = {"user": user_name, "key": key}
-    if tx.scalar(_TAKE_KEY, values):
-        return None
-    return row_of(KeyedTask, tx.execute(_KEY, values))
-
-
-_KEEP_KEY = text("""
-UPDATE jedi_submission_keys SET jeditaskid = :task
-WHERE username = :user AND submission_key = :key
-""")
-
-
-def keep_key(tx: Connection, user_name: str, key: str, jedi_task_id: int) -> None:
-    """The key that this transaction took belongs to a task."""
-    tx.execute(_KEEP_KEY, {"user": user_name, "key": key, "task": jedi_task_id})
-
+from jedi.taskbuffer.db.rows import rows_of
 
 _ORIGIN = text("SELECT originpandaid FROM jedi_herds WHERE jeditaskid = :task")
 

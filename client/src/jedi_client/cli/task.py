@@ -144,8 +144,8 @@ def submit(
         value = {"valid": True, "warnings": warnings}
         show(value, as_json, lambda: typer.echo(f"{names} can be submitted."))
         return
-    ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status, "warnings": one.warnings}
-           for one in done]  # fmt: skip
+    ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status, "attempt_nr": one.attempt_nr,
+            "warnings": one.warnings} for one in done]  # fmt: skip
     sentences = "\n".join(map(_submitted, done))
     show(ids if done[0].name else ids[0], as_json, lambda: typer.echo(sentences))
 
@@ -165,8 +165,8 @@ def _format(file: Path, text: str) -> str:
 
 def _submitted(done: Submitted) -> str:
     if done.again:
-        looks = f"It is {done.status}; it looks for new or failed inputs."
-        return f"This is task {done.jedi_task_id} again. {looks}"
+        return (f"This is task {done.jedi_task_id} again: attempt {done.attempt_nr}, with new and "
+                f"failed inputs ({done.status}).")  # fmt: skip
     known = "is submitted" if done.created else "was submitted under this key before"
     return f"Task {done.jedi_task_id} {known} ({done.status})."
 
