@@ -189,11 +189,21 @@ class PostProcessing:
                 return TaskVerdict("failed", "goal_not_met", sentence)
         return TaskVerdict(target, f"inputs_{target}", reason, found.facts)
 
-    def release(self, target: str, datasets: Iterable[EndingDataset]) -> list[tuple[int, str]]:
-        """The final status (by dataset id) of each output of a task that becomes `target`; those
-        that an earlier attempt froze stay what they are."""
+    def release(self, target: str, datasets: Sequence[EndingDataset]) -> list[tuple[int, str]]:
+        """The final status (by dataset id) of each output of a task that becomes `target`: that of
+        the task, or after another end that of its input, where the output has files. Those that an
+        earlier attempt froze stay unchanged. Source: docs/reference/task-states.md#outputs."""
+        masters = [d for d in datasets if d.is_master and d.status != "removed"]
+        finished, wanted = sum(d.finished for d in masters), sum(d.to_be_used for d in masters)
+        made = {name for d in datasets if d.finished for name in (d.name, d.container)}
         end = target if target in ("done", "finished") else "failed"
-        return [(d.dataset_id, end) for d in datasets if d.is_output and d.status not in _FROZEN]
+        if end == "failed" and finished:
+            end = _share_done(finished, wanted)
+        return [
+            (d.dataset_id, end if target == "done" or d.name in made else "failed")
+            for d in datasets
+            if d.is_output and d.status not in _FROZEN
+        ]
 
 
 def incomplete(released: Iterable[tuple[int, str]], lost: Collection[int]) -> list[tuple[int, str]]:

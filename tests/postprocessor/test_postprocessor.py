@@ -72,6 +72,30 @@ def test_a_master_that_was_never_listed_is_left_alone() -> None:
     assert PLUGIN.settle([master(0, 0, status="defined", master_id=7)]) == [(1, "done")]
 
 
+OUTPUT = EndingDataset(2, "s:out.1", "output", None, "running", 0, 40, 0, 0, container="s:out")
+CONTAINER = replace(OUTPUT, dataset_id=3, name="s:out", type="tmpl_output", finished=0, container="")
+EMPTY = replace(OUTPUT, dataset_id=4, name="s:out.2", finished=0)
+
+
+@pytest.mark.parametrize(
+    ("target", "processed", "expected"),
+    [
+        ("aborted", 40, "done"),
+        ("aborted", 39, "finished"),
+        ("broken", 1, "finished"),
+        ("failed", 39, "finished"),  # goal_not_met
+        ("aborted", 0, "failed"),
+        ("finished", 40, "finished"),
+        ("done", 40, "done"),
+    ],
+)
+def test_outputs_end_by_what_they_have(target: str, processed: int, expected: str) -> None:
+    """JEDI document, "Task aborting and forced termination": abort "deletes or freezes output
+    datasets"; complete ones have not failed. Source: docs/reference/task-states.md#outputs."""
+    found = dict(PLUGIN.release(target, [master(40, processed), OUTPUT, CONTAINER, EMPTY]))
+    assert found == {2: expected, 3: expected, 4: "done" if target == "done" else "failed"}
+
+
 # ------------------------------------------------------------------------------- the agent
 
 
