@@ -50,11 +50,18 @@ def task_scope(user: str) -> str:
         return f"user._{hashlib.sha256(user.encode()).hexdigest()[:20]}"
 
 
+def scoped(text: str) -> str:
+    """A dataset's name with its scope: if it has none, `user.NAME` or `group.NAME`, else the first
+    field. Source: docs/reference/identifiers-and-names.md#dataset-names."""
+    fields = text.split(".")
+    width = 2 if fields[0] in ("user", "group") else 1
+    return text if ":" in text else f"{'.'.join(fields[:width])}:{text}"
+
+
 def dataset(text: str) -> tuple[str, str]:
-    """Split `scope:name` into its two path components. A trailing '/' (a container) is dropped."""
-    head, colon, tail = text.removesuffix("/").partition(":")
-    if not colon:
-        raise ValueError("a dataset is written scope:name")
+    """Split a dataset's name into scope and name, its two path components. A trailing '/' (a
+    container) is dropped."""
+    head, _, tail = scoped(text.removesuffix("/")).partition(":")
     if len(text) > DATASET_MAX:
         raise ValueError(f"a dataset name has at most {DATASET_MAX} characters")
     return scope(head), _part(tail, "a dataset name", DATASET_MAX)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM, FileInfo
+from jedi.ddm.storage import valid_dataset
 from jedi.service import tasks
 from jedi.service.commands import command
 from jedi.taskbuffer.inputs import recovery
@@ -75,6 +76,7 @@ def recover(
     allowed, refused = _allowed(tx, who, jedi_task_ids)
     if refused and not allowed and not dataset:
         return Recovered([], [], refused)
+    dataset = dataset and valid_dataset(dataset)
     if dataset and not recovery.made(tx, names=[dataset]):
         raise NotFound(f"No task has written files of {dataset}.", dataset=dataset)
     made = recovery.made(tx, allowed, [dataset] if dataset else [])

@@ -211,6 +211,36 @@ def test_analysis_has_a_dataset_for_each_site_except_at_home() -> None:
     assert (per_site(), per_site(instantiateTmplSite=True)) == (None, True)
 
 
+@pytest.mark.parametrize("name", ["a:out/", "a.out/"])
+def test_a_name_with_a_slash_is_a_container(world: World, name: str) -> None:
+    """ "A trailing `/` means container", and a name without a scope gets one:
+    docs/reference/identifiers-and-names.md#dataset-names. At home, too, a container gets a dataset
+    for each site that fills it."""
+    task = task_at(world, "SITE_A", "SITE_B", output=name, instantiateTmplSite=None)
+    (template,) = made(world, task, "tmpl_output")
+    assert template.datasetname == ("a:out" if ":" in name else "a:a.out")
+    assert [one.site for one in made(world, task)] == ["SITE_A", "SITE_B"]
+    assert world.ddm.dataset(name).is_container
+    finish(world, task)
+    everything(world)
+    assert status(world, task) == "done"
+    sound(world)
+
+
+def test_such_a_container_may_have_one_dataset() -> None:
+    def rules(**keys: Any) -> tuple[bool | None, bool | None]:
+        spec = document(**keys)
+        spec["jobParameters"][-1]["dataset"] = "a:out/"
+        params = validate(spec)
+        assert validate(params.dump()) == params
+        found = Refiner().rules(params)
+        return found.instantiate_tmpl, found.instantiate_tmpl_site
+
+    assert rules() == (None, True)
+    assert rules(instantiateTmplSite=False) == (True, False)
+    assert rules(instantiateTmpl=True) == (True, None)
+
+
 def test_merge_jobs_fill_the_container(world: World) -> None:
     put_file_dataset(world, "demo:in", {"a": b"a", "b": b"b"}, "SITE_A_DATADISK")
     spec = {"transPath": "sort", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
@@ -326,7 +356,7 @@ def test_an_input_is_read_as_a_part_of_its_container(world: World) -> None:
         ({"instantiateTmplSite": True}, ["a:all"], "jobParameters[1].container"),
         ({}, ["a:out"], "jobParameters[1].container"),
         ({}, ["a:all", None], "jobParameters[2].container"),
-        ({}, ["noscope"], "jobParameters[1].container"),
+        ({}, ["no scope"], "jobParameters[1].container"),
     ],
 )
 def test_which_containers_can_not_be(

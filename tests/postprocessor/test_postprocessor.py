@@ -73,7 +73,9 @@ def test_a_master_that_was_never_listed_is_left_alone() -> None:
 
 
 OUTPUT = EndingDataset(2, "s:out.1", "output", None, "running", 0, 40, 0, 0, container="s:out")
-CONTAINER = replace(OUTPUT, dataset_id=3, name="s:out", type="tmpl_output", finished=0, container="")
+CONTAINER = replace(
+    OUTPUT, dataset_id=3, name="s:out", type="tmpl_output", finished=0, container=""
+)
 EMPTY = replace(OUTPUT, dataset_id=4, name="s:out.2", finished=0)
 
 

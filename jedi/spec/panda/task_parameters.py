@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jedi.core.errors import Problem
+from jedi.core.names import scoped
 from jedi.spec.panda.patterns import NoShellPattern, shell_patterns
 
 RUNNER = "./jedi-run"
@@ -24,7 +25,6 @@ _LIBRARY = re.compile(r"-l\s+\$\{LIB\}")
 _SURL = "${SURL}"
 _NUMBERS = ("pseudo_input", "number")
 _SPECS = {"buildSpec": "build", "mergeSpec": "merge"}
-_SCOPE_OF_TWO = ("user", "group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,9 @@ class Translation:
 
 
 def with_scope(names: str) -> str:
-    """Comma-separated datasets, each with its scope: `user.NAME` or `group.NAME`, else the first
-    field of its name, as Rucio derives it. A trailing `/` marks a container and goes."""
-    return ",".join(_scoped(name.strip().removesuffix("/")) for name in names.split(","))
-
-
-def _scoped(name: str) -> str:
-    if ":" in name:
-        return name
-    fields = name.split(".")
-    width = 2 if fields[0] in _SCOPE_OF_TWO else 1
-    return f"{'.'.join(fields[:width])}:{name}"
+    """Comma-separated datasets, each with its scope. A container of PanDA's may be a dataset, so
+    the trailing `/` goes."""
+    return ",".join(scoped(name.strip().removesuffix("/")) for name in names.split(","))
 
 
 def translate(sent: Mapping[str, Any], vo: str = "") -> Translation:

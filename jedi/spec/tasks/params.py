@@ -30,6 +30,7 @@ from jedi.spec.datasets import physical
 from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.splitting.given_rules import Flag, Rules
 from jedi.spec.tasks import period, placeholders
+from jedi.spec.tasks.output_containers import with_containers
 from jedi.spec.tasks.preprocessing import without_stand_ins
 
 EVENT_CODES = {"es": 1, "cloning": 2, "fine": 3}
@@ -67,8 +68,9 @@ def _term_condition(text: str) -> str:
 
 
 def _output_dataset(text: str) -> str:
-    names.dataset(placeholders.longest_name(text) + ".log")  # the default of logs
-    return text.removesuffix("/")
+    name = names.scoped(text.removesuffix("/"))
+    names.dataset(placeholders.longest_name(name) + ".log")  # the default of logs
+    return name
 
 
 def _output_value(text: str) -> str:
@@ -413,13 +415,8 @@ class TaskParams(_CamelModel, Rules):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_analysis(cls, data: Any) -> Any:
-        """Analysis has an output dataset for each site (JEDI document, "Workflow for
-        analysis"), except on a machine of one's own, where one is enough."""
-        if not isinstance(data, dict) or data.get("vo", "local") == "local":
-            return data
-        analysis = data.get("prodSourceLabel", "user") == "user"
-        return {"instantiateTmplSite": True, **data} if analysis else data
+    def _with_containers(cls, data: Any) -> Any:
+        return with_containers(data) if isinstance(data, dict) else data
 
     @property
     def event_service(self) -> int | None:

@@ -149,7 +149,8 @@ MEANINGS = {
     "padding": "a blank follows",
     "es_only": "only jobs of the event service get it as an argument",
     "hidden": "jobs do not get it as an argument",
-    "dataset": "scope:name; inputs may have several, with commas",
+    "dataset": "scope:name; an output with `/` at its end is a container; inputs may have several, "
+    "with commas",
     "container": "of outputs: the container that gets their dataset; of inputs: the container that "
     "the dataset belongs to",
     "files": "use only the files with these names",

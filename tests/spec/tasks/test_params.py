@@ -74,7 +74,7 @@ def test_everything_wrong_is_told_at_once() -> None:
     document = task(
         {"type": "constant", "value": 5},
         {"type": "template", "param_type": "outptu", "value": "x"},
-        {**OUTPUT, "datset": "a:b", "dataset": "no-scope"},
+        {**OUTPUT, "datset": "a:b", "dataset": "no name"},
         taskNam="x",
         nFilesPerJob="5",
         mergeSpec=7,
@@ -273,7 +273,7 @@ def test_sound_items_are_checked_beside_a_faulty_one() -> None:
 @pytest.mark.parametrize(
     "faulty",
     [
-        {**INPUT, "value": "${MORE}", "dataset": "wrong"},
+        {**INPUT, "value": "${MORE}", "dataset": "wrong name"},
         {**INPUT, "value": "${MORE}", "dataset": "demo:more", "num_records": "x"},
         {**INPUT, "value": "${MORE}", "param_type": "inptu"},
         {"type": "template", "param_type": "input", "dataset": "demo:more"},
