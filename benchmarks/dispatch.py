@@ -17,7 +17,6 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.service import pilots
 from jedi.spec.jobs.wire import AcquireRequest, Resources
-from jedi.taskbuffer.db.engine import plan_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
 
@@ -95,7 +94,6 @@ def _ours_together(number: int, url: str, n: int, times: int) -> Work:
 
 def _service(url: str) -> World:
     world = make_world(Settings(Path(), url), "benchmark")
-    plan_once(world.engine, in_order=True)
     world.refresh()
     world.engine.connect().close()
     return world

@@ -26,7 +26,6 @@ from jedi.service.pilots import Answer
 from jedi.service.range_desk import RangeDesk
 from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
 from jedi.spec.jobs.events import NewRanges
-from jedi.taskbuffer.db.engine import plan_once
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.events.job_sets import write_ranges
 from jedi.taskbuffer.users.users import Identity
@@ -239,7 +238,6 @@ class _Service:
 
     def __init__(self, number: int, url: str, crowd: bool, clients: int = CLIENTS) -> None:
         self.world: World = make_world(Settings(Path(), url), "benchmark")
-        plan_once(self.world.engine, in_order=True)
         self.memory = ConsumerMemory()
         self.desk = RangeDesk(self.world.engine, self.memory)
         with self.world.engine.begin() as tx:

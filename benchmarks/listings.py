@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Engine, text
 from benchmarks.common import Result, make_world, run, seconds
 from benchmarks.jobs_world import Held, place
 from jedi.service import tasks, why
-from jedi.taskbuffer.db.engine import plan_once
 from jedi.taskbuffer.jobs import archive_groups
 
 TASKS, ARCHIVED = 100_000, 5_000_000
@@ -70,7 +69,6 @@ def measure(engine: Engine, tasks: int = TASKS, archived: int = 0) -> list[Resul
         archive_groups.count_all(tx)
     run(engine, "SELECT setval('jedi_task_id_seq', 1000000)")
     make_world(engine, Held(0))  # type: ignore[arg-type]
-    plan_once(engine, in_order=True)  # as the service does
     waiting, usual = tasks // 20 * 20, tasks // 2 + 1
     least = LEAST if (tasks, archived) == (TASKS, ARCHIVED) else None
     return [

@@ -29,7 +29,6 @@ from jedi.ddm.interface import DDM
 from jedi.monitor import static_files
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.table import Page
-from jedi.taskbuffer.db.engine import plan_once
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.users import put_user
@@ -112,7 +111,6 @@ def _known(engine: Engine) -> dict[str, object]:
 async def _costs(world: World, known: dict[str, object], token: str) -> dict[str, Cost]:
     """The costs of all pages whose paths name known things, in this process, whose sessions are
     those of the service."""
-    plan_once(world.engine, in_order=True)
     app = create_app(world)
     statements: list[str] = []
     event.listen(world.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))

@@ -21,7 +21,7 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service import pilots
 from jedi.spec.jobs.wire import AcquireRequest, Beat, Measures, Report, Resources
-from jedi.taskbuffer.db.engine import at_once, connect, plan_once
+from jedi.taskbuffer.db.engine import at_once, connect
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
 
@@ -68,9 +68,7 @@ def world_of(url: str, files: int = 0) -> World:
 
 def adder_of(url: str) -> Adder:
     """The Adder of a process of its own."""
-    world = world_of(url)
-    plan_once(world.engine)
-    return Adder(world)
+    return Adder(world_of(url))
 
 
 def add(adder: Adder, jobs: int) -> None:
@@ -112,7 +110,6 @@ class Service:
 
     def __init__(self, url: str) -> None:
         engine = connect(url, "jedi benchmark")
-        plan_once(engine, in_order=True)
         ddm: Any = Kept(0)
         self.world = make_world(engine, ddm)
         self._heads, self._numbers, self._name = FirstWaiting(), count(), uuid4().hex

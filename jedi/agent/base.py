@@ -92,8 +92,6 @@ class Agent(ABC, Generic[Item, Result]):
     name: ClassVar[str]
     wakes: ClassVar[frozenset[str]] = frozenset()
     """Topics of `engine.wake` that mean work for this agent."""
-    plans_once: ClassVar[bool] = False
-    """Its process plans each statement once (`engine.plan_once`): they are many, and short."""
     serves: ClassVar[Sequence[str]] = ()
     """Statuses of the tasks that it claims; see `waiting`."""
     breath_s: ClassVar[float] = 0.0

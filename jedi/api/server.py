@@ -40,7 +40,7 @@ from jedi.core.errors import BadInput, Problem, Refused, Unreachable
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.host.home import Home
-from jedi.taskbuffer.db.engine import plan_once, reachable
+from jedi.taskbuffer.db.engine import reachable
 from jedi.taskbuffer.schema.release import SchemaDiffers, this_release
 
 _GRACE_S = 7
@@ -70,7 +70,6 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     database has the schema of another release.
     """
     world = make_world(settings, "api")
-    plan_once(world.engine, in_order=True)
     _wait_for_database(world)
     home, address = Home(settings.home), settings.listen or world.knobs.api.listen
     home.prepare()

@@ -36,7 +36,6 @@ class Adder(Agent[ReportedJob, JobVerdict]):
 
     name = "Adder"
     wakes = frozenset({"job:holding"})
-    plans_once = True
     breath_s = 0.08
     _good_until = 0.0
     _low = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -17,7 +16,7 @@ import yaml
 from sqlalchemy import Connection, Engine
 
 from jedi.agent import registry
-from jedi.agent.base import Agent, World
+from jedi.agent.base import World
 from jedi.core import clock, states
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
@@ -30,7 +29,7 @@ from jedi.simulator.scenario import USER, Scenario, ScenarioCommand, ScenarioTas
 from jedi.simulator.storage import SimulatedDDM
 from jedi.spec.jobs.wire import BATCH_MAX
 from jedi.standalone.scratch import CARELESS, database
-from jedi.taskbuffer.db.engine import at_once, connect, plan_once
+from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs, simulation
 from jedi.taskbuffer.jobs.one_job import HOLDABLE
 from jedi.taskbuffer.reports import overview
@@ -121,7 +120,6 @@ class Simulation:
 
     def __init__(self, scenario: Scenario, engine: Engine) -> None:
         self.scenario, self.engine = scenario, engine
-        self._engines: list[Engine] = []
         self.record = Record(scenario)
         self.end = scenario.start + timedelta(days=scenario.days)
         self.tick = timedelta(seconds=scenario.tick_s)
@@ -130,9 +128,8 @@ class Simulation:
         streams = RandomStreams(scenario.seed)
         self.ddm = SimulatedDDM(engine, self._links(), streams)
         self.world = self._world()
-        service = self._planning_once("jedi pilots", in_order=True)
-        self.pilots = Pilots(service, self.ddm, self.world.knobs, self.places, streams)
-        self.agents = [self._agent(name) for name in AGENTS]
+        self.pilots = Pilots(engine, self.ddm, self.world.knobs, self.places, streams)
+        self.agents = [registry.load(name)(self.world) for name in AGENTS]
         self.due: dict[str, datetime] = {}
         self.events = self._events()
         self.numbers: Counter[str] = Counter()
@@ -167,8 +164,6 @@ class Simulation:
             ProcessedEvents(task, site, self._hours(at), n)
             for (task, site, at), n in book.processed.items()
         ]
-        for one in self._engines:
-            one.dispose()
         progress(1.0)
 
     # ------------------------------------------------------------------------------------- a step
@@ -356,21 +351,6 @@ class Simulation:
                 self.ddm.down |= set(self.storage[name])
 
     # --------------------------------------------------------------------------------- the world
-
-    def _planning_once(self, name: str, *, in_order: bool = False) -> Engine:
-        """An engine that plans statements once, as an agent's or the service's own process does."""
-        url = self.engine.url.render_as_string(hide_password=False)
-        found = connect(url, name)
-        plan_once(found, in_order=in_order)
-        self._engines.append(found)
-        return found
-
-    def _agent(self, name: str) -> Agent[Any, Any]:
-        """An agent that plans its statements as its process does."""
-        cls, world = registry.load(name), self.world
-        if cls.plans_once:
-            world = replace(world, engine=self._planning_once(f"jedi {name}"))
-        return cls(world)
 
     def _links(self) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ from jedi.agent import child, registry
 from jedi.agent.loop import Loop
 from jedi.agent.world import make_world
 from jedi.standalone.installation import Installation
-from jedi.taskbuffer.db.engine import plan_once, reachable
+from jedi.taskbuffer.db.engine import reachable
 from jedi.taskbuffer.schema.release import this_release
 
 
@@ -15,10 +15,7 @@ def run_agent(name: str, *, once: bool = False, leashed: bool = False, rests: bo
     (`rests`). If it is leashed, it ends with the process that holds its standard input."""
     if leashed:
         child.follow()
-    cls = registry.load(name)
-    agent = cls(make_world(Installation.current().settings, name))
-    if cls.plans_once:
-        plan_once(agent.world.engine)
+    agent = registry.load(name)(make_world(Installation.current().settings, name))
     if once:
         with reachable(agent.world.engine):
             this_release().must_fit_database(agent.world.engine)

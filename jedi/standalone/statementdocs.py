@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, TextClause, text
 
 import jedi.taskbuffer
 from jedi.standalone.dogdocs import TableWriter
-from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, plain
+from jedi.taskbuffer.db.planning import EACH_TIME, EITHER_WAY, Planning
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.schema.tables import metadata
 
@@ -23,32 +23,6 @@ BEGINNING = re.compile(
     r"\s*(--.*\n\s*)*(SELECT|WITH|INSERT|UPDATE|DELETE|CREATE|SET|LOCK|VACUUM|\()", re.IGNORECASE
 )
 """The beginning of a statement; other constants are conditions and defaults of columns."""
-HOT = {
-    "jobs.first_waiting.HEADS": IN_ORDER,
-    "jobs.dispatch._TAKE": IN_ORDER,
-    "jobs.dispatch._TAKE_ONE": IN_ORDER,
-    "jobs.dispatch._REPEAT": IN_ORDER,
-    "jobs.dispatch._BEAT": IN_ORDER,
-    "jobs.dispatch._ACCEPT": IN_ORDER,
-    "jobs.dispatch._ACCEPT_STARTS": IN_ORDER,
-    "jobs.dispatch._ACCEPT_ENDS": IN_ORDER,
-    "jobs.job_ends._REPORTED": IN_ORDER,
-    "jobs.jobs._LOCK": {},
-    "jobs.jobs._MOVE": {},
-    "jobs.jobs._MOVE_ON": {},
-    "jobs.merging._LOCK": {},
-    "jobs.job_ends._SETTLE": {},
-    "jobs.job_ends._LEAVE_OUT": {},
-    "jobs.job_ends._PREPARE": {},
-    "jobs.merging._STORE": {},
-    "jobs.builds._WAKE": {},
-    "jobs.retry_rules._MATCHES": {},
-    "users.outbox._NOTIFY_JOBS": {},
-    "inputs.datasets._WAKE_QUIET": {},
-    "tasks.tasks._RENEW": {},
-    "tasks.tasks._MOVE": {},
-}
-"""Statements of processes that plan once, and the settings beside PLAN_ONCE that these have."""
 FIXED = {
     **{"effective_cache_size": "'1GB'", "work_mem": "'16MB'", "random_page_cost": "1.1"},
     **{"max_parallel_workers_per_gather": "0", "jit": "off"},
@@ -91,6 +65,12 @@ class Statement:
     name: str
     function: str
     purpose: str
+    text: str | TextClause
+
+    @property
+    def planning(self) -> Planning:
+        """The way in which PostgreSQL plans it."""
+        return self.text.planning if isinstance(self.text, Prepared) else EACH_TIME
 
 
 def statements_page(tx: Connection, old: str, grid: TableWriter) -> list[str]:
@@ -102,14 +82,24 @@ def statements_page(tx: Connection, old: str, grid: TableWriter) -> list[str]:
         "that runs it. A statement of `pg_stat_statements` is found by its text: search "
         "`jedi/taskbuffer` for a part of it, or for the tables that it names, then look up the "
         "constant here. [Why SQL is text](decisions/sql-as-text.md) has the reasons.",
+        "Each statement is planned in one of [three ways](decisions/plans.md); [the last section]"
+        "(#planned-once) has the reasons for those that are not planned each time.",
     ]
-    modules: dict[str, list[tuple[str, str, str]]] = {}
-    for one in statements():
-        row = f"`{one.name}`", f"`{one.function}`", one.purpose
+    known = [*statements()]
+    once = [one for one in known if one.planning is not EACH_TIME]
+    modules: dict[str, list[tuple[str, ...]]] = {}
+    for one in known:
+        row = f"`{one.name}`", f"`{one.function}`", one.purpose, one.planning.word
         modules.setdefault(one.module, []).append(row)
     for module, rows in modules.items():
-        parts += [f"## {module}", grid(("statement", "function", "purpose"), rows)]
-    return [*parts, _kept(old, _version(tx)) or "\n\n".join(_plans(tx))]
+        parts += [f"## {module}", grid(("statement", "function", "purpose", "planned"), rows)]
+    parts += ["## Planned once", "Each session plans these statements at their first use, with the "
+              "settings of `jedi/taskbuffer/db/planning.py`: planning would take longer than their "
+              "execution. [Plans](decisions/plans.md) has the rule.",
+              grid(("statement", "planned", "reason and bound"), [
+                  (f"`{one.module}.{one.name}`", one.planning.word, one.text.why)
+                  for one in once if isinstance(one.text, Prepared)])]  # fmt: skip
+    return [*parts, _kept(old, _version(tx)) or "\n\n".join(_plans(tx, once))]
 
 
 # ------------------------------------------------------------------------------ the statements
@@ -121,10 +111,12 @@ def statements() -> Iterator[Statement]:
         module = ".".join(path.relative_to(TASKBUFFER).with_suffix("").parts)
         tree = ast.parse(path.read_text())
         functions = list(_functions(tree))
-        for name in _named(tree, importlib.import_module(f"jedi.taskbuffer.{module}")):
+        loaded = importlib.import_module(f"jedi.taskbuffer.{module}")
+        for name in _named(tree, loaded):
             user = next((f for f in functions if name in _names(f)), None)
             purpose = _purpose(user, functions) if user else ""
-            yield Statement(module, name, user.name if user else "", purpose)
+            yield Statement(module, name, user.name if user else "", purpose,
+                            getattr(loaded, name))  # fmt: skip
 
 
 def _purpose(function: ast.FunctionDef, functions: Sequence[ast.FunctionDef]) -> str:
@@ -196,41 +188,36 @@ def _kept(old: str, version: int) -> str:
     return old[found.start() :].rstrip("\n") if found and int(found[1]) != version else ""
 
 
-def _plans(tx: Connection) -> Iterator[str]:
+def _plans(tx: Connection, once: Sequence[Statement]) -> Iterator[str]:
     """The plans on the database of FILL, which is rolled back. All tables are new ones then: the
     planner looks at their sizes on disk."""
     yield _title(_version(tx))
     yield (
-        "The statements that run most often, with the settings of processes that plan each "
-        "statement once (`PLAN_ONCE` in `jedi/taskbuffer/db/engine.py`), on a small database: 200 "
-        "tasks, 4000 jobs, 8000 files. `$1`, … are the parameters, in the order of the text. "
-        "`EXPLAIN (ANALYZE, BUFFERS)` shows what a statement costs on your own database."
+        "The statements that are planned once, on a small database: 200 tasks, 4000 jobs, 8000 "
+        "files. `$1`, … are the parameters, in the order of the text. `EXPLAIN (ANALYZE, BUFFERS)` "
+        "shows what a statement costs on your own database."
     )
     trial = tx.begin_nested()
     try:
         tx.execute(text(f"TRUNCATE {', '.join(metadata.tables)}"))
         for fill in FILL:
             tx.execute(text(fill))
-        for name, settings in HOT.items():
-            yield f"### {name}"
-            yield "\n".join(["```text", *planned(tx, name, FIXED | PLAN_ONCE | settings), "```"])
+        for one in once:
+            if isinstance(one.text, Prepared) and one.planning is not EITHER_WAY:
+                yield f"### {one.module}.{one.name}"
+                yield "\n".join(["```text", *planned(tx, one.text), "```"])
     finally:
         trial.rollback()
 
 
-def planned(tx: Connection, name: str, settings: Mapping[str, str]) -> list[str]:
-    """The lines of a statement's generic plan."""
-    module, _, constant = name.rpartition(".")
-    made = getattr(importlib.import_module(f"jedi.taskbuffer.{module}"), constant)
-    sql = plain(made.text) if isinstance(made, TextClause) else made
-    binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
-    numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)
+def planned(tx: Connection, statement: Prepared) -> list[str]:
+    """The lines of the plan that a session makes of a statement."""
     trial = tx.begin_nested()
-    for setting, wanted in settings.items():
+    for setting, wanted in {**FIXED, **statement.planning.settings}.items():
         tx.execute(text(f"SET LOCAL {setting} = {wanted}"))
     cursor: Any = tx.connection.cursor()
-    cursor.execute(f"PREPARE asked AS {numbered.replace('%%', '%')}".encode())
-    values = f"({', '.join(['NULL'] * len(binds))})" if binds else ""
+    cursor.execute(b"PREPARE asked AS " + statement.numbered)
+    values = f"({', '.join(['NULL'] * len(statement.binds))})" if statement.binds else ""
     cursor.execute(f"EXPLAIN (COSTS OFF) EXECUTE asked{values}".encode())
     lines = [line for (line,) in cursor.fetchall()]
     cursor.execute("DEALLOCATE asked")

@@ -19,7 +19,7 @@ from support.situations import lead
 
 from jedi.agent.base import World
 from jedi.eventservice.agent import EventService
-from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, value
+from jedi.taskbuffer.db.engine import value
 from jedi.taskbuffer.events import consumer_ends, pieces, set_ends
 from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.jobs import dispatch, job_ends
@@ -155,8 +155,6 @@ def test_a_page_of_pieces_costs_what_it_returns(engine: Engine) -> None:
         given = {"site": "SITE_A", "panda_id": made.jobset, "lock_seq": 0, "n": 50,
                  "file": made.file, "process": 5 * n // 2}  # fmt: skip
         with engine.begin() as tx:
-            for name, to in {**PLAN_ONCE, **IN_ORDER}.items():  # as the service plans
-                tx.execute(text("SELECT set_config(:name, :to, true)"), {"name": name, "to": to})
             for _ in range(2):
                 explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {pieces._PAGE}"
                 plan = value(tx, explain, given)[0]["Plan"]

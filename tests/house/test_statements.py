@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jedi.taskbuffer
-from jedi.standalone.statementdocs import HOT, statements
+from jedi.standalone.statementdocs import statements
+from jedi.taskbuffer.db.quick import Prepared
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
 BUILT = {
@@ -74,7 +75,10 @@ def test_only_these_functions_complete_a_statement() -> None:
 def test_each_statement_has_a_function_and_a_purpose() -> None:
     found = list(statements())
     assert [f"{s.module}.{s.name}" for s in found if not (s.function and s.purpose)] == []
-    assert set(HOT) <= {f"{s.module}.{s.name}" for s in found}
+
+
+def test_each_statement_that_is_planned_once_says_why() -> None:
+    assert [s.name for s in statements() if isinstance(s.text, Prepared) and not s.text.why] == []
 
 
 def test_no_function_passes_untyped_rows_on() -> None:

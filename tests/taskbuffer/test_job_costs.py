@@ -11,7 +11,7 @@ from support.job_rows import make_jobs
 
 from jedi.agent.base import World
 from jedi.spec.jobs.wire import Beat, Report, Resources
-from jedi.taskbuffer.db.engine import fetched, plan_once, value
+from jedi.taskbuffer.db.engine import fetched, value
 from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, merging
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 
@@ -54,8 +54,6 @@ def explain(engine: Engine, patch: pytest.MonkeyPatch) -> dict[str, tuple[float,
 
 def test_nothing_is_joined_each_with_each(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = world.engine
-    plan_once(engine)
-    engine.dispose()
     with engine.begin() as tx:
         make_jobs(tx, JOBS)
         held = dispatch.acquire(tx, "SITE_A", JOBS, Resources(cores=1), "r", "p")

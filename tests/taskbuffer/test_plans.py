@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, TextClause, text
+from sqlalchemy import Engine, TextClause, event, text
 
-from benchmarks.common import run, statements
-from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, plain
+from benchmarks.common import run
+from jedi.standalone.statementdocs import statements as all_statements
+from jedi.taskbuffer.db.engine import plain
+from jedi.taskbuffer.db.planning import BY_KEY, EACH_TIME, EITHER_WAY, IN_ORDER, Planning
+from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import (
     blame,
@@ -28,7 +31,7 @@ from jedi.taskbuffer.jobs import (
     retry_rules,
     timeouts,
 )
-from jedi.taskbuffer.jobs.first_waiting import HEADS
+from jedi.taskbuffer.jobs.first_waiting import _DATASETS, HEADS
 from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import ending, interventions
 from jedi.taskbuffer.users import outbox
@@ -72,12 +75,22 @@ QUEUES = ("jedi_jobs_reported_ix",)
 """Indexes that are read whole: they hold nothing but what is wanted."""
 
 
-@pytest.mark.parametrize("settings", [PLAN_ONCE, PLAN_ONCE | IN_ORDER], ids=["any", "in order"])
+PLANNED = {f"{one.module}.{one.name}": one.text for one in all_statements()
+           if isinstance(one.text, Prepared) and one.planning is not EITHER_WAY}  # fmt: skip
+"""All that keep the plan of their first use."""
+
+
+def test_statements_that_are_planned_once_are_tried_here() -> None:
+    """Those that read none of the large tables have tests of their own below."""
+    assert {*PLANNED.values()} <= {*ONCE.values(), HEADS, _DATASETS}
+
+
+@pytest.mark.parametrize("planning", [BY_KEY, IN_ORDER], ids=["by key", "in order"])
 @pytest.mark.parametrize("name", ONCE)
 def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(
-    engine: Engine, name: str, settings: dict[str, str]
+    engine: Engine, name: str, planning: Planning
 ) -> None:
-    must_look_up_by_key(planned(engine, ONCE[name], settings))
+    must_look_up_by_key(planned(engine, ONCE[name], planning))
 
 
 _NEW = (
@@ -94,17 +107,16 @@ SELECT n / 10, n, n % 20, n % 20, 'input', n FROM generate_series(1, 200000) n""
 def test_a_plan_made_before_new_jobs_are_analysed_does_so_too(engine: Engine) -> None:
     """PostgreSQL then expects many files of a job: a merge join with all files looks cheap."""
     run(engine, *_NEW)
-    for settings in (PLAN_ONCE, PLAN_ONCE | IN_ORDER):
+    for planning in (BY_KEY, IN_ORDER):
         for name in ONCE.keys() - RARE:
-            must_look_up_by_key(planned(engine, ONCE[name], settings))
+            must_look_up_by_key(planned(engine, ONCE[name], planning))
 
 
 @pytest.mark.parametrize("take", [dispatch._TAKE, dispatch._TAKE_ONE], ids=["several", "one"])
-def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: str) -> None:
+def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: Prepared) -> None:
     """Who sorts them reads all of a share for one."""
-    both = PLAN_ONCE | IN_ORDER
-    [locked] = [n for n in nodes(planned(engine, take, both)) if n["Node Type"] == "LockRows"]
-    [walk] = [n for n in nodes(planned(engine, HEADS, both)) if n["Node Type"] == "Recursive Union"]
+    [locked] = [n for n in nodes(planned(engine, take)) if n["Node Type"] == "LockRows"]
+    [walk] = [n for n in nodes(planned(engine, HEADS)) if n["Node Type"] == "Recursive Union"]
     for part in (locked, walk):
         looked_at = [n for n in nodes(part) if n.get("Relation Name") == "jedi_job_ready"]
         assert {n["Index Name"] for n in looked_at} == {"jedi_job_ready_order_ix"}
@@ -114,19 +126,19 @@ def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: str) -> None
 
 @pytest.mark.parametrize("statement", [dispatch._TAKE, dispatch._TAKE_ONE, dispatch._REPEAT],
                          ids=["several", "one", "repeat"])  # fmt: skip
-def test_answered_requests_are_looked_up_one_by_one(engine: Engine, statement: str) -> None:
+def test_answered_requests_are_looked_up_one_by_one(engine: Engine, statement: Prepared) -> None:
     """After the expired ones were removed PostgreSQL expects none. A plan of that time read all of
     them for each answer: 40,000 jobs took three times as long."""
     with engine.begin() as tx:
         tx.execute(text("ANALYZE jedi_acquire_requests"))
-    plan = planned(engine, statement, PLAN_ONCE | IN_ORDER)
+    plan = planned(engine, statement)
     [look] = [n for n in nodes(plan) if str(n.get("Index Name")).startswith("jedi_acquire_req")]
     assert "request_id = " in look["Index Cond"]
 
 
 def test_reported_jobs_are_read_in_their_order(engine: Engine) -> None:
     """Who sorts them reads all that were reported for each batch."""
-    plan = planned(engine, job_ends._REPORTED, PLAN_ONCE | IN_ORDER)
+    plan = planned(engine, job_ends._REPORTED)
     [locked] = [n for n in nodes(plan) if n["Node Type"] == "LockRows"]
     [scan] = locked["Plans"]
     assert (scan["Node Type"], scan["Index Name"]) == ("Index Scan", "jedi_jobs_reported_ix")
@@ -135,10 +147,14 @@ def test_reported_jobs_are_read_in_their_order(engine: Engine) -> None:
 @pytest.mark.parametrize("asked", [{"ids": [1]}, {"before": 1}])
 def test_tasks_asked_for_by_id_are_looked_up(engine: Engine, asked: dict[str, Any]) -> None:
     """Every look at one task begins so: who reads all tasks for it slows down with each of them."""
-    with statements(engine) as sent, engine.begin() as tx:
+    run(engine, "INSERT INTO jedi_tasks (jeditaskid, reqid, parent_tid, status) "
+        "SELECT n, n, n, 'running' FROM generate_series(1, 5000) n")  # fmt: skip
+    sent: list[tuple[str, Any]] = []
+    event.listen(engine, "before_cursor_execute", lambda *given: sent.append(given[2:4]))
+    with engine.begin() as tx:
         listings.tasks(tx, 10, unit_s=60, **asked)
-    [sql] = [one for one in sent if "FROM jedi_tasks t" in one]
-    plan = planned(engine, sql, PLAN_ONCE | IN_ORDER)
+        [(sql, values)] = [one for one in sent if "FROM jedi_tasks t" in one[0]]
+        plan = tx.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {sql}", values).scalar_one()[0]["Plan"]
     [scan] = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_tasks"]
     assert "Index Cond" in scan, scan
 
@@ -169,10 +185,10 @@ def test_stalled_jobs_are_sought_among_live_ones(engine: Engine) -> None:
     run(engine, *_FEW_TASKS_HAVE_ALL, "SET LOCAL session_replication_role = replica",
         "UPDATE jedi_jobs SET status = 'finished', postprocessed_at = jedi_now() "
         "WHERE pandaid % 4 > 0", "ANALYZE jedi_jobs")  # fmt: skip
-    generic = {"plan_cache_mode": "force_generic_plan"}
-    plan = planned(engine, timeouts._OVERDUE, generic | IN_ORDER)
+    plan = planned(engine, timeouts._OVERDUE)
     [scan] = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_jobs"]
-    assert scan.get("Index Name") == "jedi_jobs_live_ix", scan
+    ways = {str(n.get("Index Name")) for n in nodes(scan)}
+    assert [way for way in ways if way.startswith("jedi_jobs")] == ["jedi_jobs_live_ix"], scan
 
 
 def test_jobs_of_boosted_tasks_are_looked_up_by_task(engine: Engine) -> None:
@@ -192,13 +208,17 @@ def test_jobs_of_boosted_tasks_are_looked_up_by_task(engine: Engine) -> None:
     assert scans and not any(n["Node Type"] == "Seq Scan" for n in scans), scans
 
 
-def planned(engine: Engine, asked: str | TextClause, settings: dict[str, str]) -> dict[str, Any]:
-    """The plan of a statement as a process that plans once makes it."""
+def planned(
+    engine: Engine, asked: str | TextClause, planning: Planning | None = None
+) -> dict[str, Any]:
+    """The plan of a statement that knows no value, made in its own way, or in this one."""
+    if planning is None:
+        planning = asked.planning if isinstance(asked, Prepared) else EACH_TIME
     sql = asked if isinstance(asked, str) else plain(asked.text)
     binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)
     with engine.begin() as tx:
-        for setting, wanted in settings.items():
+        for setting, wanted in planning.settings.items():
             tx.execute(text(f"SET LOCAL {setting} = {wanted}"))
         cursor: Any = tx.connection.cursor()
         cursor.execute(f"PREPARE asked AS {numbered.replace('%%', '%')}".encode())

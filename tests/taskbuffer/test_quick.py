@@ -12,16 +12,21 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 
 from jedi.taskbuffer.db.engine import at_once, is_away, prepared, time_statements, value
+from jedi.taskbuffer.db.planning import BY_KEY, EITHER_WAY, IN_ORDER, Planning
 
-ECHO = prepared("""
+ECHO = prepared("a test", EITHER_WAY)("""
 SELECT json_build_array(CAST(:word AS text), CAST(:number AS bigint), CAST(:words AS text[]),
   CAST(:numbers AS bigint[]), CAST(:word AS text), '100 %%')
 """)
-ADD = prepared("""
+by_key = prepared("a test")
+ADD = by_key("""
 WITH a AS (INSERT INTO quick_numbers VALUES (CAST(:number AS bigint)) RETURNING n)
 SELECT count(*) FROM a
 """)
-NOTHING = prepared("SELECT CAST(:word AS json)")
+NOTHING = by_key("SELECT CAST(:word AS json)")
+WRONG = by_key("SELECT json_build_array(1 / CAST(:number AS bigint))")
+WAYS = pytest.mark.parametrize("begin", [at_once, Engine.begin])
+Begin = Callable[[Engine], AbstractContextManager[Connection]]
 ODD = ["a,\"b'{}\\ NULL", "NULL", "", " ", "\\", '"', "ü\n\t", None]
 
 
@@ -56,15 +61,73 @@ def test_a_transaction_begins_with_its_first_statement(engine: Engine) -> None:
         assert list(tx.scalars(text("SELECT n FROM quick_numbers ORDER BY n"))) == [1, 2, 3]
 
 
-def test_a_savepoint_that_is_rolled_back_does_not_make_statements_unknown(engine: Engine) -> None:
-    """psycopg then makes the session forget those that it has prepared, with all others."""
-    with engine.begin() as tx:
-        for _ in range(10):
-            tx.execute(text("SELECT CAST(:n AS bigint)"), {"n": 1})  # psycopg prepares it
-        assert echo(tx, "before", [1])
-        with tx.begin_nested() as savepoint:
+SEEN = {
+    planning: prepared("a test", planning)(
+        "SELECT json_build_array(current_setting('plan_cache_mode'), "
+        f"current_setting('enable_seqscan'), current_setting('enable_bitmapscan'), {number})"
+    )
+    for number, planning in enumerate((BY_KEY, IN_ORDER))
+}
+FORCED = {
+    BY_KEY: ["force_generic_plan", "off", "on"],
+    IN_ORDER: ["force_generic_plan", "off", "off"],
+}
+FREE = ["auto", "on", "on"]
+
+
+def seen(tx: Connection, planning: Planning) -> list[str]:
+    return value(tx, SEEN[planning], {})[:3]  # type: ignore[no-any-return]
+
+
+def seen_by_others(tx: Connection) -> list[str]:
+    names = "plan_cache_mode", "enable_seqscan", "enable_bitmapscan"
+    [row] = tx.execute(text("SELECT " + ", ".join(f"current_setting('{name}')" for name in names)))
+    return [*row]
+
+
+@WAYS
+def test_each_statement_is_planned_in_its_way(engine: Engine, begin: Begin) -> None:
+    """However they follow each other, and whatever was rolled back in between."""
+    for _ in range(2):
+        with begin(engine) as tx:
+            for planning in (BY_KEY, IN_ORDER, BY_KEY):
+                assert seen(tx, planning) == FORCED[planning]
+                assert echo(tx, "either", [1])[0] == "either"
+                assert seen(tx, planning) == FORCED[planning]
+            assert seen_by_others(tx) == FREE
+            assert seen(tx, BY_KEY) == FORCED[BY_KEY]
+
+
+@pytest.mark.parametrize("planning", FORCED)
+def test_what_is_rolled_back_leaves_no_way_to_plan(engine: Engine, planning: Planning) -> None:
+    for _ in range(2):
+        with engine.begin() as tx:
+            assert seen_by_others(tx) == FREE
+            savepoint = tx.begin_nested()
+            assert seen(tx, planning) == FORCED[planning]
             savepoint.rollback()
-        assert echo(tx, "after", [1])[0] == "after"
+            assert seen(tx, planning) == FORCED[planning]
+        with engine.connect() as tx:  # which ends without a commit
+            assert seen_by_others(tx) == FREE
+            assert seen(tx, planning) == FORCED[planning]
+        with engine.begin() as tx:
+            assert seen(tx, planning) == FORCED[planning]
+        with pytest.raises(DBAPIError), engine.begin() as tx:
+            assert seen_by_others(tx) == FREE
+            assert seen(tx, planning) == FORCED[planning]
+            value(tx, WRONG, {"number": 0})
+        with engine.begin() as tx:
+            assert seen_by_others(tx) == FREE
+
+
+def test_lists_of_values_are_planned_each_time(engine: Engine) -> None:
+    with engine.begin() as tx:
+        assert seen(tx, BY_KEY) == FORCED[BY_KEY]
+        tx.execute(text("CREATE TABLE quick_ways (way text)"))
+        assert seen(tx, BY_KEY) == FORCED[BY_KEY]
+        put = text("INSERT INTO quick_ways VALUES (current_setting('plan_cache_mode') || :n)")
+        tx.execute(put, [{"n": "1"}, {"n": "2"}])
+        assert sorted(tx.scalars(text("SELECT way FROM quick_ways"))) == ["auto1", "auto2"]
 
 
 def test_a_first_statement_may_be_longer_than_what_a_socket_takes(engine: Engine) -> None:
@@ -87,32 +150,24 @@ def test_a_text_with_a_null_byte_is_refused(engine: Engine) -> None:
 
 
 def test_errors_are_those_of_psycopg(engine: Engine) -> None:
-    wrong = prepared("SELECT json_build_array(1 / CAST(:number AS bigint))")
     with at_once(engine) as tx:
         with pytest.raises(DBAPIError) as found:
-            value(tx, wrong, {"number": 0})
+            value(tx, WRONG, {"number": 0})
         assert isinstance(found.value.orig, DivisionByZero)
-        assert value(tx, wrong, {"number": 1}) == [1]
-
-
-WAYS = pytest.mark.parametrize("begin", [at_once, Engine.begin])
-Begin = Callable[[Engine], AbstractContextManager[Connection]]
+        assert value(tx, WRONG, {"number": 1}) == [1]
 
 
 @WAYS
-@pytest.mark.parametrize("by_driver", [False, True])
-def test_a_session_that_forgot_a_statement_prepares_it_again(
-    engine: Engine, by_driver: bool, begin: Begin
-) -> None:
-    """psycopg makes it forget all when it rolls back."""
+def test_a_session_knows_what_it_prepared_after_a_rollback(engine: Engine, begin: Begin) -> None:
     for _ in range(3):
         with begin(engine) as tx:
             assert echo(tx, "a", [1])[0] == "a"
         with engine.connect() as tx:
-            for _ in range(7):  # from the sixth on psycopg has prepared it
-                tx.execute(text("SELECT 1"))
-            if by_driver:
-                tx.connection.driver_connection.rollback()  # type: ignore[union-attr]
+            for _ in range(7):  # more than after which psycopg prepares by itself
+                tx.execute(text("SELECT CAST(:n AS bigint)"), {"n": 1})
+            prepared_ones = text("SELECT count(*) FROM pg_prepared_statements")
+            assert tx.execute(prepared_ones).scalar_one() == 1
+            tx.connection.driver_connection.rollback()  # type: ignore[union-attr]
 
 
 def test_quick_statements_are_timed_like_others(engine: Engine) -> None:
@@ -123,8 +178,8 @@ def test_quick_statements_are_timed_like_others(engine: Engine) -> None:
     assert len(seen) == 1
 
 
-OPENED = prepared("SELECT json_build_array(txid_current_if_assigned(), CAST(:lock AS bigint))")
-OPENS = prepared("SELECT json_build_array(txid_current(), CAST(:lock AS bigint))")
+OPENED = by_key("SELECT json_build_array(txid_current_if_assigned(), CAST(:lock AS bigint))")
+OPENS = by_key("SELECT json_build_array(txid_current(), CAST(:lock AS bigint))")
 
 
 def test_a_transaction_left_open_ends_with_its_connection(engine: Engine) -> None:
@@ -134,7 +189,7 @@ def test_a_transaction_left_open_ends_with_its_connection(engine: Engine) -> Non
         assert value(tx, OPENED, {"lock": 1}) == [None, 1]
 
 
-ENDS = prepared(
+ENDS = by_key(
     "SELECT json_build_array(CASE WHEN :ends THEN pg_terminate_backend(pg_backend_pid()) END)"
 )
 

@@ -7,12 +7,10 @@ import secrets
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
-from sqlalchemy import event
 from support import life_events
 from support.databases import drop_database, new_database
 from support.helpers import make_world
@@ -21,7 +19,7 @@ from support.seen import note
 
 from jedi.agent.base import World
 from jedi.core import clock, states
-from jedi.taskbuffer.db.engine import connect, plan_once
+from jedi.taskbuffer.db.engine import connect
 from jedi.taskcommando.commands import COMMANDS
 
 pytestmark = pytest.mark.long
@@ -69,19 +67,12 @@ def begin(server: str, template: str, tablespace: str | None, tmp_path: Path) ->
         home = tmp_path / str(next(numbers))
         home.mkdir()
         engine = connect(urls[0])
-        plan_once(engine)
-        event.listen(engine, "connect", _prepare_all)
         return make_world(engine, home)
 
     Life.begin = staticmethod(begin)
     Life.tally.clear()
     yield
     end()
-
-
-def _prepare_all(connection: Any, _record: Any) -> None:
-    """Prepare each statement at its first use: planning takes a third of the database's time."""
-    connection.prepare_threshold, connection.prepared_max = 0, None
 
 
 def rare() -> dict[str, int]:

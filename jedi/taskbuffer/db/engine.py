@@ -7,7 +7,6 @@ import select
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -19,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, Pr
 
 from jedi.core import clock
 from jedi.core.errors import JediError, NotYet, OutcomeUnknown, Unreachable
+from jedi.taskbuffer.db.planning import BY_KEY, EITHER_WAY, Planning
 from jedi.taskbuffer.db.quick import Prepared, Quick, Session
 from jedi.taskbuffer.db.sessions import SessionsAtRest
 
@@ -88,6 +88,7 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
             "application_name": name[:63],
             "connect_timeout": _CONNECT_S,
             "cursor_factory": Quick,
+            "prepare_threshold": None,  # see Planning
             **_NETWORK,
             "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off",
         },
@@ -194,8 +195,8 @@ def reachable(engine: Engine) -> Iterator[None]:
 def _ping(engine: Engine) -> Ping:
     """The server takes connections (OK), takes none now (REJECT), or is away."""
     _, words = engine.dialect.create_connect_args(engine.url)
-    for own in ("context", "cursor_factory"):  # psycopg's own; the rest is libpq's
-        words.pop(own, None)
+    for own in ("context", "cursor_factory", "prepare_threshold"):
+        words.pop(own, None)  # psycopg's own; the rest is libpq's
     where = psycopg.conninfo.make_conninfo(**{"connect_timeout": _PING_S, **words})
     return Ping(psycopg.pq.PGconn.ping(where.encode()))
 
@@ -236,9 +237,10 @@ def plain(sql: str) -> str:
     return str(text(sql).compile(dialect=make_url("postgresql+psycopg://").get_dialect()()))
 
 
-def prepared(sql: str) -> Prepared:
-    """The same for a statement that each session prepares once; its answer is one JSON value."""
-    return Prepared(plain(sql))
+def prepared(why: str, planning: Planning = BY_KEY) -> Callable[[str], Prepared]:
+    """The same for statements that each session prepares once; their answers are one JSON value.
+    `why`: the reason for this planning, and the bound of its worst case."""
+    return lambda sql: Prepared(plain(sql), planning, why)
 
 
 def fetched(tx: Connection, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -264,7 +266,11 @@ def value(tx: Connection, statement: str, values: Mapping[str, Any]) -> Any:
         raise DBAPIError.instance(statement, None, error, psycopg.Error) from error
 
 
-_NOTIFY = plain("SELECT pg_notify(:channel, t) FROM unnest(string_to_array(:topics, ' ')) t")
+trivial = prepared("No table, or one of one row.", EITHER_WAY)
+_NOTIFY = trivial(
+    "SELECT count(CAST(pg_notify(:channel, t) AS text)) "
+    "FROM unnest(string_to_array(:topics, ' ')) t"
+)
 
 
 def notifying() -> bool:
@@ -299,16 +305,16 @@ def wake(tx: Connection, *topics: str) -> None:
 def listener(engine: Engine) -> psycopg.Connection[Any]:
     """A connection of its own that hears wake-up calls. Never execute on it while it listens."""
     args, kwargs = engine.dialect.create_connect_args(engine.url)
-    connection: psycopg.Connection[Any] = psycopg.connect(
+    connection: psycopg.Connection[Any] = Session.connect(
         *args, **kwargs, autocommit=True, application_name="jedi listener"
     )
     connection.execute(f"LISTEN {CHANNEL}")
     return connection
 
 
-_NAME = plain(
-    "SELECT (SELECT version_num FROM jedi_schema_version), "
-    "set_config('application_name', :name, true)"
+_NAME = trivial(
+    "SELECT to_json((SELECT version_num FROM jedi_schema_version)) "
+    "FROM set_config('application_name', :name, true)"
 )
 _NAME_MOST = 63
 
@@ -352,32 +358,3 @@ def bulk(tx: Connection) -> None:
     """Settings for a transaction that writes many rows: plans made on fresh, unanalysed tables with
     nested loops over sequential scans ran for minutes."""
     tx.execute(_BULK)
-
-
-PLAN_ONCE = {
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "max_parallel_workers_per_gather": "0",
-}
-IN_ORDER = {"enable_bitmapscan": "off"}
-
-
-def plan_once(engine: Engine, *, in_order: bool = False) -> None:
-    """Make the sessions of an engine plan each statement once, and by index.
-
-    For a process of many short statements. Planning dispatch anew each time costs 1 ms, twice its
-    execution; and a plan made while tables were empty scanned them for minutes. A parallel plan
-    would start two workers, which takes 7 ms, also where it finds nothing. `in_order` is for
-    processes that hand out jobs: a bitmap reads and sorts all waiting jobs of a share to return the
-    first. Processes that end many jobs at once take a third longer without bitmaps.
-    """
-    settings = PLAN_ONCE | (IN_ORDER if in_order else {})
-    event.listen(engine, "connect", partial(_set, settings))
-    engine.dispose()  # those that it had begun
-
-
-def _set(settings: Mapping[str, str], connection: Any, _record: Any) -> None:
-    with connection.cursor() as cursor:
-        for name, wanted in settings.items():
-            cursor.execute("SELECT set_config(%s, %s, false)", (name, wanted))
-    connection.commit()

@@ -9,29 +9,34 @@ from __future__ import annotations
 import re
 import select
 from collections.abc import Mapping
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, cast
 
 import psycopg
-from psycopg.errors import DataError, InvalidSqlStatementName, error_from_result
-from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, TransactionStatus
+from psycopg.errors import DataError, error_from_result
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from pydantic_core import from_json
+
+from jedi.taskbuffer.db.planning import EACH_TIME, EITHER_WAY, Planning
 
 _BIND = re.compile(r"%\((\w+)\)s|%%")
 
 
 class Prepared(str):
-    """A statement with binds, as psycopg takes it. Its answer is one JSON value. Each bind is a
-    text, a number, or a list of either, in a CAST."""
+    """A statement with binds, as psycopg takes it, that a session prepares once. Its answer is one
+    JSON value. Each bind is a text, a number, or a list of either, in a CAST."""
 
+    planning: Planning
+    why: str
+    """The reason for this planning, and the bound of its worst case."""
     numbered: bytes
     """The statement as PostgreSQL takes it, with numbered binds."""
     binds: tuple[str, ...]
     name: bytes
 
-    def __new__(cls, sql: str) -> Prepared:
+    def __new__(cls, sql: str, planning: Planning, why: str) -> Prepared:
         made = super().__new__(cls, sql)
+        made.planning, made.why = planning, why
         made.binds = tuple(dict.fromkeys(found[1] for found in _BIND.finditer(sql) if found[1]))
         numbers = {bind: f"${number}" for number, bind in enumerate(made.binds, 1)}
         made.numbered = _BIND.sub(lambda b: numbers[b[1]] if b[1] else "%", sql).encode()
@@ -40,18 +45,44 @@ class Prepared(str):
 
 
 class Session(psycopg.Connection[Any]):
-    """A connection that lets libpq itself commit. All else is psycopg's."""
+    """A connection that lets libpq itself commit, and plans each statement in its way. All else is
+    psycopg's."""
+
+    def __init__(self, *args: Any, **words: Any) -> None:
+        super().__init__(*args, **words)
+        self.known: set[bytes] = set()
+        """The statements that it has prepared."""
+        self._planning: Planning | None = EACH_TIME
+        self._unsure = False
+        """Its way was changed in this transaction, which may be rolled back."""
+
+    def plan(self, planning: Planning) -> None:
+        """Plan the next statements in this way. A session keeps it, since those that are sent next
+        are mostly of the same kind: each change is a way there and back, 40 us."""
+        status = self.pgconn.transaction_status
+        settled = planning in (self._planning, EITHER_WAY)
+        if not settled and status != TransactionStatus.INERROR:
+            _good(self, self.pgconn.exec_(planning.sql))
+            self._planning = planning
+            self._unsure |= status != TransactionStatus.IDLE
+
+    def rolled_back(self) -> None:
+        """The transaction, or a part of it, was rolled back."""
+        if self._unsure:
+            self._planning, self._unsure = None, False
 
     def commit(self) -> None:
         """The same as psycopg's, which takes 25 us more."""
         if self.pgconn.transaction_status == TransactionStatus.INTRANS:
             _good(self, self.pgconn.exec_(b"COMMIT"))
+            self._unsure = False
         else:
             super().commit()
+            self.rolled_back()
 
     def rollback(self) -> None:
-        """The same as psycopg's, which may make the session forget all prepared statements."""
-        _known.pop(self, None)
+        """The same as psycopg's."""
+        self.rolled_back()
         super().rollback()
 
 
@@ -62,14 +93,20 @@ class Quick(psycopg.Cursor[Any]):
 
     def execute(self, query: Any, params: Any = None, **words: Any) -> Any:
         """The same as psycopg's."""
-        self._answer = None
+        self._answer, session = None, cast(Session, self.connection)
         if isinstance(query, Prepared):
-            self._answer = _executed(self.connection, query, params)
+            self._answer = _executed(session, query, params)
             return self
+        session.plan(EACH_TIME)
         super().execute(query, params, **words)
-        if (self.statusmessage or "").startswith(_FORGETS):
-            _known.pop(self.connection, None)
+        if self.statusmessage == "ROLLBACK":
+            session.rolled_back()
         return self
+
+    def executemany(self, query: Any, *args: Any, **words: Any) -> None:
+        """The same as psycopg's."""
+        cast(Session, self.connection).plan(EACH_TIME)
+        super().executemany(query, *args, **words)
 
     def value(self) -> Any:
         """The first value of the answer."""
@@ -79,32 +116,17 @@ class Quick(psycopg.Cursor[Any]):
         return None if found is None else from_json(found)
 
 
-_FORGETS = ("ROLLBACK", "DROP", "ALTER", "DISCARD ALL", "DEALLOCATE ALL")
-"""After these psycopg may make the session forget all prepared statements, also within a
-transaction: ROLLBACK TO SAVEPOINT."""
-_known: WeakKeyDictionary[psycopg.Connection[Any], set[bytes]] = WeakKeyDictionary()
-"""Statements that the session of each connection has prepared."""
-
-
-def _executed(
-    connection: psycopg.Connection[Any], statement: Prepared, values: Mapping[str, Any]
-) -> PGresult:
+def _executed(session: Session, statement: Prepared, values: Mapping[str, Any]) -> PGresult:
     """The answer to a statement, which the session prepares if it does not know it."""
     binds: Any = [_dump(values[bind]) for bind in statement.binds]
-    known, server = _known.setdefault(connection, set()), connection.pgconn
-    if statement.name not in known:
-        _prepare(connection, statement)
-        known.add(statement.name)
-    begins = not connection.autocommit and server.transaction_status == TransactionStatus.IDLE
+    server = session.pgconn
+    session.plan(statement.planning)
+    if statement.name not in session.known:
+        _good(session, server.prepare(statement.name, statement.numbered))
+        session.known.add(statement.name)
+    begins = not session.autocommit and server.transaction_status == TransactionStatus.IDLE
     send = _begun if begins else _sent
-    answer = send(server, statement.name, binds)
-    if answer.error_field(DiagnosticField.SQLSTATE) == _UNKNOWN:  # it rolled back unseen
-        known.clear()
-        if begins or connection.autocommit:
-            connection.rollback()
-            _prepare(connection, statement)
-            answer = send(server, statement.name, binds)
-    return _good(connection, answer)
+    return _good(session, send(server, statement.name, binds))
 
 
 def _sent(server: PGconn, name: bytes, binds: Any) -> PGresult:
@@ -138,15 +160,6 @@ def _wait(server: PGconn) -> None:
         server.consume_input()
 
 
-def _prepare(connection: psycopg.Connection[Any], statement: Prepared) -> None:
-    """Prepare a statement, unless the session knows it."""
-    found = _good(connection, connection.pgconn.exec_params(_FIND, [statement.name]))
-    if not found.ntuples:
-        _good(connection, connection.pgconn.prepare(statement.name, statement.numbered))
-
-
-_FIND = b"SELECT FROM pg_prepared_statements WHERE name = $1"
-_UNKNOWN = str(InvalidSqlStatementName.sqlstate).encode()
 _GOOD = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
 

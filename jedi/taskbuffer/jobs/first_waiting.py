@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from jedi.core import clock
 from jedi.taskbuffer.db.engine import prepared, value
+from jedi.taskbuffer.db.planning import IN_ORDER
 from jedi.taskbuffer.jobs.order_files import STAGING
 from jedi.taskbuffer.scheduling.turns import TURN
 
@@ -23,7 +24,12 @@ since it alone reads them (lists would take 30 us)."""
 REMEMBERED_S = 1.0
 """Longest wait of a job that became more urgent."""
 
-HEADS = prepared(f"""
+_prepared = prepared(
+    "Each second of a site with work, and with its jobs: planning takes longer than the execution. "
+    "Bound: one look at the queue's index a share, the datasets of the jobs by key.",
+    IN_ORDER,
+)
+HEADS = _prepared(f"""
 WITH RECURSIVE s AS (
   (SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site
    ORDER BY gshare, priority DESC, pandaid LIMIT 1)
@@ -44,7 +50,7 @@ FROM (SELECT s.* FROM s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
 
 
 # A dataset keeps its name and its attributes for ever.
-_DATASETS = prepared("""
+_DATASETS = _prepared("""
 SELECT json_agg(json_build_array(datasetid, datasetname,
   ('an' = ANY(string_to_array(attributes, ','))) IS TRUE))
 FROM unnest(CAST(:ids AS bigint[])) i(id),

@@ -19,12 +19,14 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db.engine import (
-    IN_ORDER,
     channel,
+    plain,
     prepared,
+    trivial,
     value,
     waking,
 )
+from jedi.taskbuffer.db.planning import IN_ORDER
 from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.db.sql_lists import (
     CONSUMER_KINDS,
@@ -49,7 +51,11 @@ class JobEnd(JobMove):
 _SKIPPED = "'ready', 'pending', 'lost', 'missing', 'broken'"
 """Bad files of no job, which are skipped from now on, or were before."""
 
-_SETTLE = prepared(f"""
+_WHY = (
+    "Each batch of ends, often of one job: planning takes longer than a job's part of the "
+    "execution. Bound: the jobs of the batch and their files, "
+)
+_SETTLE = prepared(_WHY + "by key.")(f"""
 WITH e AS (
   SELECT c.ctid AS tid, c.datasetid, s.innocent, s.unmerged,
     s.unmerged AND c.status = 'pending' AS unmade,
@@ -286,21 +292,21 @@ _NOBODY_ELSES = """NOT EXISTS (  -- others made the same
       JOIN jedi_dataset_contents c ON c.lfn = f.lfn AND c.type = 'output' AND c.status = 'finished'
       JOIN jedi_datasets o ON o.jeditaskid = c.jeditaskid AND o.datasetid = c.datasetid
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)"""
-_LEFT = prepared(
+_LEFT = plain(
     _asked(f"j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL} AND {_NOBODY_ELSES}")
 )
-_MAY_LIE = prepared(
+_MAY_LIE = plain(
     _asked(f"""j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND j.pandaid > :after
     AND EXISTS (SELECT FROM jedi_job_files f
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND f.fsize IS NOT NULL)
     AND {_NOBODY_ELSES}
   ORDER BY j.pandaid LIMIT :limit""")
 )
-_AMONG = prepared(
+_AMONG = plain(
     _asked("""j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status = 'holding'
     AND j.postprocessed_at IS NULL""")
 )
-_REPORTED = prepared(
+_REPORTED = prepared(_WHY + "in the order of the index of reported jobs.", IN_ORDER)(
     _asked(f"""j.postprocessed_at IS NULL AND j.status = 'holding'
     AND j.pandaid >= :first AND j.kind NOT IN ({CONSUMER_KINDS})
     AND (j.hold_kind IS NULL
@@ -318,12 +324,8 @@ def any_reported(tx: Connection) -> bool:
     return bool(tx.scalar(_ANY_REPORTED))
 
 
-# What a lost claim costs is worth no wait for the disk. A bitmap would read and sort all.
-_CLAIMING = prepared(
-    "SELECT json_build_array(set_config('synchronous_commit', 'off', true), "
-    + ", ".join(f"set_config('{name}', '{to}', true)" for name, to in IN_ORDER.items())
-    + ")"
-)
+# What a lost claim costs is worth no wait for the disk.
+_CLAIMING = trivial("SELECT to_json(set_config('synchronous_commit', 'off', true))")
 
 
 def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:

@@ -56,11 +56,15 @@ class MovedJob(NamedTuple):
     code: str
 
 
+_prepared = prepared(
+    "Each batch of moves, often of one job: planning takes longer than a job's part of the "
+    "execution. Bound: the jobs of the batch, by key."
+)
 _LOCK = text("""
 SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY pandaid FOR NO KEY UPDATE
 """)
-_LOCK_ONLY = prepared(f"SELECT count(*) FROM ({_LOCK.text}) locked")
+_LOCK_ONLY = _prepared(f"SELECT count(*) FROM ({_LOCK.text}) locked")
 _GONE = """
 gone AS (
   DELETE FROM jedi_job_ready r USING old
@@ -120,8 +124,8 @@ FROM u
 """
 
 
-_MOVE = prepared(_moving(_GONE, _CAME))
-_MOVE_ON = prepared(_moving())
+_MOVE = _prepared(_moving(_GONE, _CAME))
+_MOVE_ON = _prepared(_moving())
 """The same for jobs that neither leave the queue of activated jobs nor come into it. Both return
 the fields of MovedJob."""
 

@@ -108,7 +108,10 @@ ORDER BY maker
 """)
 
 
-_LOCK = prepared(f"""
+_LOCK = prepared(
+    "Each batch of ends, often of one job: planning takes longer than a job's part of the "
+    "execution. Bound: the files of its jobs, and of the jobs that they merge, by key."
+)(f"""
 WITH t AS MATERIALIZED ({_TIES}), k AS MATERIALIZED (
   SELECT array_agg(maker) FILTER (WHERE NOT bound) || CAST(:ids AS bigint[]) AS ids FROM t
 ), j AS MATERIALIZED (
