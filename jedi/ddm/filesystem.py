@@ -111,11 +111,11 @@ class FileSystemDDM(Directories):
 
     # What JEDI makes and removes
 
-    def create(
+    def may_create(
         self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
-    ) -> None:
-        storage = self._storage(endpoint)
-        home, homes = storage.home(name), self._homes(name)
+    ) -> bool:
+        self._storage(endpoint).home(name)
+        homes = self._homes(name)
         if any(any(other.iterdir()) for _, other in homes):
             info = self.dataset(name)
             ours = any(sidecar.is_ours(other) for _, other in homes)
@@ -126,8 +126,16 @@ class FileSystemDDM(Directories):
                     code="dataset_exists",
                     dataset=name,
                 )
-            if not ours:
-                return
+            return ours
+        return True
+
+    def create(
+        self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
+    ) -> None:
+        if not self.may_create(name, endpoint, state, container):
+            return
+        storage = self._storage(endpoint)
+        home = storage.home(name)
         storage.make(home)
         sidecar.declare_state(home, state, () if container else None)
         self._insist(name, state)

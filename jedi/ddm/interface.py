@@ -172,6 +172,12 @@ class DDM(Protocol):
     ) -> None:
         """Make sure of a dataset of JEDI's own at `endpoint`; a closed one of its own reopens."""
 
+    def may_create(
+        self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
+    ) -> bool:
+        """Raise the error that `create` would raise, and write nothing; False: somebody else's
+        dataset serves as it is."""
+
     def add_members(self, container: str, names: Sequence[str]) -> None:
         """Attach existing datasets to a container of JEDI's own; a cycle is Refused."""
 

@@ -131,17 +131,23 @@ class SqlCatalogueDDM(Directories):
 
     # What JEDI makes and removes
 
+    def may_create(
+        self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
+    ) -> bool:
+        self._storage(endpoint).home(name)
+        with self._engine.begin() as tx:
+            found = _tree(tx, [name]).get(valid_dataset(name))
+        if found and found.is_container != container:
+            raise _taken(found)
+        return True
+
     def create(
         self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
     ) -> None:
         self._storage(endpoint).home(name)
         with self._engine.begin() as tx:
             if not catalogue.put_dataset(tx, valid_dataset(name), state, container=container):
-                raise Refused(
-                    f"{_one(_tree(tx, [name]), name)} exists already. Choose another name.",
-                    code="dataset_exists",
-                    dataset=name,
-                )
+                raise _taken(_one(_tree(tx, [name]), name))
 
     def add_members(self, container: str, names: Sequence[str]) -> None:
         new = tuple(map(valid_dataset, names))
@@ -300,6 +306,11 @@ def _one(known: Mapping[str, DatasetInfo], name: str) -> DatasetInfo:
         return known[valid_dataset(name)]
     except KeyError:
         raise _missing(name) from None
+
+
+def _taken(found: DatasetInfo) -> Refused:
+    sentence = f"{found} exists already. Choose another name."
+    return Refused(sentence, code="dataset_exists", dataset=found.name)
 
 
 def _missing(name: str) -> NotFound:

@@ -17,6 +17,7 @@ from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.nucleus_requirements import data_of, measured, need_of, with_data
 from jedi.brokerage.whatif import SiteView, chosen, views
+from jedi.core import states
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
 from jedi.eventservice.job_sets import ordinary_sites
@@ -144,6 +145,7 @@ def make(
             return _plan(known, fed, owner, nucleus, []), ()
         fed = replace(fed, row=fed.row._replace(nucleus=choice.best))
     stages = _stages(known, fed)
+    _register(known, fed, stages)
     choices = [part.choice for part in stages[0].found.proposals]
     return _plan(known, fed, owner, nucleus, stages), choices
 
@@ -158,6 +160,19 @@ def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:
         data = data_of(snapshot, names, known.data.replicas, known.knobs)
         need = with_data(need, row.workqueue_id or 0, data, known.pledges, 0.0)
     return broker.choose(snapshot, need, known.knobs, known.seed)
+
+
+def _register(known: SystemState, fed: PlannedTask, stages: Sequence[Stage]) -> None:
+    """Raise the error that the registration of the outputs would raise."""
+    at = dict(zip(known.sites.sites, known.sites.endpoint, strict=True))
+    used = sorted({at[site] for one in stages for site in one.figures.get("site", ())})
+    for one in fed.task.datasets if used else ():
+        if one.type in states.MADE_TYPES:
+            collected = at.get(fed.row.nucleus or "") if one.type in states.PRODUCT_TYPES else None
+            place = one.destination or collected
+            for endpoint in [place] if place else used:
+                is_container = one.type in states.TEMPLATE_TYPES
+                known.data.may_create(one.name, endpoint, container=is_container)
 
 
 def _all_at_once(knobs: Knobs) -> Knobs:

@@ -39,6 +39,7 @@ class PlanCatalogue(Protocol):
     def replicas(self, name: str) -> list[Replica]: ...
     def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]: ...
     def space(self, endpoint: str) -> Space: ...
+    def may_create(self, name: str, endpoint: str, *, container: bool = False) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,10 @@ class Recorded:
         """The endpoints that hold each of these files."""
         places = self._at[self.dataset(name).name]
         return {lfn: [e for e, here in places.items() if lfn in here] for lfn in lfns}
+
+    def may_create(self, name: str, endpoint: str, *, container: bool = False) -> bool:
+        """The file does not say if storage can be reached."""
+        return True
 
     def space(self, endpoint: str) -> Space:
         """The room that was measured."""

@@ -430,8 +430,16 @@ class TestConformance:
         assert ddm.locate("s:d", ["g"]) == {"g": []}
         assert [file.lfn for file in ddm.list_files("s:d")] == ["f"]
 
+    def test_what_may_be_created_is_not_made(self, ddm: DDM) -> None:
+        assert ddm.may_create("s:d", "A")
+        refused("dataset_missing", ddm.dataset, "s:d")
+        ddm.create("s:d", "A")
+        publish(ddm, "A", "s:d", {"f": b"x"})
+        assert ddm.may_create("s:d", "B")
+        refused("dataset_exists", lambda: ddm.may_create("s:d", "A", container=True))
+
     def test_names_and_endpoints_are_checked(self, ddm: DDM) -> None:
-        for name in ("plain", "s:../x", "s:a/b", ":x", "s:", "../s:x", "s:.hidden"):
+        for name in ("pl ain", "s:../x", "s:a/b", ":x", "s:", "../s:x", "s:.hidden"):
             for call in (ddm.dataset, ddm.list_files, ddm.delete, ddm.close):
                 refused("bad_input", call, name)
             refused("bad_input", ddm.create, name, "A")
@@ -444,6 +452,7 @@ class TestConformance:
             staged = stage(ddm, "A", "f", b"x")
             refused("bad_input", ddm.publish, "A", [(staged, "s:d", FileInfo(lfn, 1, "x"))])
         refused("endpoint_missing", ddm.create, "s:e", "C")
+        refused("endpoint_missing", ddm.may_create, "s:e", "C")
         refused("endpoint_missing", ddm.path, "C", "s:d", "f")
         refused("endpoint_missing", ddm.publish, "C", [])
         refused("endpoint_missing", ddm.transfer, [], "A", "C", "test")

@@ -1,10 +1,11 @@
 """Plans tell what then happens; they write nothing; a snapshot file gives the same plan."""
 
-# Raw UPDATEs: measurements of jobs that do not run here.
+# Raw UPDATEs: measurements of jobs, pilots and sites that do not run here.
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from jedi_client.cli import task as task_cli
 from sqlalchemy import text
 from support import resubmission
@@ -28,8 +30,9 @@ from jedi.brokerage.record import lottery_seed
 from jedi.cli import jedi as cli
 from jedi.core.errors import BadInput, JediError, NotFound
 from jedi.core.settings import caller
+from jedi.ddm import factory
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
-from jedi.service import system_state, tasks
+from jedi.service import sites, system_state, tasks
 from jedi.service.plan import TaskPlan
 from jedi.service.planning import Alternative, PlanWithAlternative, plan_by_snapshot, plan_now
 from jedi.spec.sites.snapshot import KINDS
@@ -257,6 +260,55 @@ def test_input_that_is_not_there(world: World) -> None:
     with pytest.raises(JediError) as wrong:
         foresee(world, document())
     assert wrong.value.code == "input_empty"
+
+
+GRID = Path(__file__).parents[2] / "examples" / "grid"
+
+
+def grid_of_the_docs(world: World, said: str) -> dict[str, Any]:
+    """docs/sites.md#a-grid, with this file of sites; its task."""
+    texts = [(GRID / f"{name}.yaml").read_text() for name in ("endpoints", "network", "task")]
+    with world.engine.begin() as tx:
+        put_user(tx, "anna", "operator")
+        for name, value in (("broker.local", "full"), ("taskbroker.room_tb", 0.0),
+                            ("broker.min_free_gb", 0.0)):  # fmt: skip
+            knobs.put(tx, name, value, "anna")
+        sites.make_roots(sites.import_sites(tx, "anna", said, world.settings.home))
+        sites.import_endpoints(tx, "anna", texts[0], world.settings.home)
+        sites.import_links(tx, "anna", texts[1])
+        tx.execute(text("DELETE FROM jedi_sites WHERE site LIKE 'SITE%'"))
+        tx.execute(text("UPDATE jedi_sites SET lastpilot = jedi_now()"))
+    world.load_ddm = factory.load
+    world.refresh()
+    asked: dict[str, Any] = yaml.safe_load(texts[2])
+    return asked
+
+
+def test_the_grid_of_the_docs_makes_jobs(world: World) -> None:
+    """docs/sites.md#a-grid: the plan promises forty jobs, of which ten scouts come first; the
+    agents make them, and a nucleus collects their outputs."""
+    asked = grid_of_the_docs(world, (GRID / "sites.yaml").read_text())
+    plan = foresee(world, asked).plan
+    assert plan.nucleus is not None and {*plan.nucleus.chosen} < {"GENEVA", "CHICAGO"}
+    assert (plan.jobs, plan.scouts) == (40, 10)
+    (task,) = ready(world, asked, label="managed")
+    TaskBroker(world).run_once()
+    assert generate(world) == 1
+    (row,) = rows(world, "SELECT status, nucleus FROM jedi_tasks WHERE jeditaskid = :t", t=task)
+    assert (row.status, row.nucleus in ("GENEVA", "CHICAGO")) == ("scouting", True)
+    made = rows(world, "SELECT site FROM jedi_jobs WHERE jeditaskid = :t", t=task)
+    assert len(made) == 10 and {job.site for job in made} <= {"GENEVA", "CHICAGO"}
+    state = world.ddm.dataset(f"user.grid:made.{task}").state
+    assert (state, world.ddm.replicas(f"user.grid:made.{task}")[0].endpoint) == (
+        "open", f"{row.nucleus}_DATADISK")  # fmt: skip
+
+
+def test_a_plan_tries_the_registration_of_outputs(world: World) -> None:
+    """The agents register outputs before they make jobs: a plan fails where they would."""
+    said = re.sub(r", path: [^,}]+", "", (GRID / "sites.yaml").read_text())
+    with pytest.raises(JediError) as wrong:
+        foresee(world, grid_of_the_docs(world, said))
+    assert wrong.value.code == "endpoint_missing"
 
 
 def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None:
