@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict
 from functools import cache, partial
 from typing import Any
@@ -20,7 +21,7 @@ from jedi.api.application import Application
 from jedi.api.authentication import AnswerForm, Caller, PilotAuthentication
 from jedi.api.combiner import Combiner
 from jedi.api.event_routes import add_event_routes
-from jedi.api.health import DatabaseWatch, SharedQuestion, readiness
+from jedi.api.health import DatabaseWatch, SharedQuestion
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.metrics import Metrics, is_local
@@ -42,7 +43,8 @@ from jedi.service import oidc, pilots
 from jedi.service.pilots import Answer, Orders
 from jedi.spec.jobs.event_wire import ConsumerReports, PieceAsk, RangeAsks
 from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
-from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.db.engine import at_once, connect, limit_statements
+from jedi.taskbuffer.db.sessions import follow_work
 from jedi.taskbuffer.schema.release import this_release
 
 REFRESH_S = 5.0
@@ -85,10 +87,13 @@ class CurrentContext:
 def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Application:
     """The application over a database and the data management it configures; `connections` counts
     those that are open."""
-    fresh, knobs, release = CurrentContext(world), CurrentKnobs(world), this_release()
-    metrics = Metrics(world.engine, connections)
+    pilots_world = _of_pilots(world)
+    fresh, knobs, release = CurrentContext(pilots_world), CurrentKnobs(world), this_release()
+    engines = (world.engine, pilots_world.engine)
+    metrics = Metrics(engines, connections)
     app = Application(Observation(metrics, knobs, world.log), world.log)
-    app.state.database = database = DatabaseWatch(world, release)
+    app.state.database = database = DatabaseWatch(world, engines, release)
+    follow_work(world.engine)
 
     def provider() -> OidcKnobs:
         return fresh().knobs.oidc
@@ -100,16 +105,17 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
 
     wrong_tokens = WrongTokens(knobs)
     authentication = CallerAuthentication(world.engine, provider, wrong_tokens, world.log)
-    _itself(app, readiness(world.engine, release), metrics, knobs, authentication)
-    door = PilotAuthentication(world.engine, release, database.must_answer, wrong_tokens)
+    _itself(app, database.readiness, metrics, knobs, authentication)
+    engine = pilots_world.engine
+    door = PilotAuthentication(engine, release, database.must_answer, wrong_tokens)
     groups = PilotGroups(
-        Combiner(acquiring(world, fresh, fresh.ddm)),
-        Combiner(by_sites(world.engine.begin, pilots.report_all)),
-        Combiner(by_sites(partial(at_once, world.engine), pilots.heartbeat_all)),
+        Combiner(acquiring(pilots_world, fresh, fresh.ddm)),
+        Combiner(by_sites(engine.begin, pilots.report_all)),
+        Combiner(by_sites(partial(at_once, engine), pilots.heartbeat_all)),
     )
-    _pilots(app, world, door, fresh, groups)
-    add_event_routes(app, world, door)
-    add_pilot_routes(app, world, door, fresh, fresh.ddm, groups)
+    _pilots(app, pilots_world, door, fresh, groups)
+    add_event_routes(app, pilots_world, door)
+    add_pilot_routes(app, pilots_world, door, fresh, fresh.ddm, groups)
     operations = add_operations(app, world, authentication, knobs, release, database.must_answer)
     add_panda(app, operations, provider)
     LoginWays(operations, CodeFlow(provider, world.log), wrong_tokens, world.log).add_to(app)
@@ -126,6 +132,16 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
         return Response(await to_thread.run_sync(described), media_type="application/json")
 
     return app
+
+
+def _of_pilots(world: World) -> World:
+    """The same world with connections for pilots alone: people can't use them up."""
+    url = world.engine.url.render_as_string(hide_password=False)
+    engine = connect(url, "jedi api pilots")
+    limit_statements(engine, lambda: world.knobs.api.statement_s)
+    found = copy(world)  # with its data management
+    found.engine = engine
+    return found
 
 
 def _itself(

@@ -47,6 +47,12 @@ class Busy(JediError):
     code = "busy"
 
 
+class TooSlow(JediError):
+    """The database ended a statement of a request at its limit."""
+
+    code = "too_slow"
+
+
 _STATUS = {
     BadInput: 422,
     Forbidden: 403,
@@ -59,6 +65,7 @@ _STATUS = {
     TooManyCalls: 429,
     Unreachable: 503,
     Busy: 503,
+    TooSlow: 504,
 }
 _UNKNOWN_CALLER = ("no_token", "bad_token")
 AWAY = "JEDI's database does not answer at the moment. Try again."

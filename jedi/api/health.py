@@ -8,7 +8,7 @@ database is away would help nobody.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -47,26 +47,25 @@ class SharedQuestion(Generic[Answer]):
         return await self._asking
 
 
-def readiness(engine: Engine, release: ReleaseSchema) -> SharedQuestion[None]:
-    """Check that the database answers, and has the schema of this release."""
-    return SharedQuestion(lambda: release.must_fit_database(engine))
-
-
 class DatabaseWatch:
     """Looks at the database on a connection of its own. If two looks in a row have no answer, it
-    hangs: all sessions are cut, and requests are refused until it answers again. A look also closes
-    sessions at rest."""
+    hangs: all sessions of `engines` are cut, and requests are refused until it answers again. A
+    look also closes sessions at rest. `readiness`: the database answers, and has the schema of this
+    release."""
 
-    def __init__(self, world: World, release: ReleaseSchema) -> None:
+    def __init__(self, world: World, engines: Sequence[Engine], release: ReleaseSchema) -> None:
         url = world.engine.url.render_as_string(hide_password=False)
-        self._own = own = connect(url, "jedi api look", pool_size=1)
-        self._sessions = [SessionsInUse(engine) for engine in (world.engine, own)]
+        own = connect(url, "jedi api look", pool_size=2)
+        self._made = [engine for engine in (*engines, own) if engine is not world.engine]
+        self._sessions = [SessionsInUse(engine) for engine in (*engines, own)]
         self._log = world.log
         self._silent = 0
+        self.readiness = SharedQuestion(lambda: release.must_fit_database(own))
 
         def ask() -> None:
             release.must_fit_database(own)
-            close_rested(world.engine)
+            for engine in engines:
+                close_rested(engine)
 
         self._ask = SharedQuestion(ask)
 
@@ -88,8 +87,9 @@ class DatabaseWatch:
             self._silent = 0
 
     def close(self) -> None:
-        """Close the connection."""
-        self._own.dispose()
+        """Close the connections, but for those of the world."""
+        for engine in self._made:
+            engine.dispose()
 
     def must_answer(self) -> None:
         """Unreachable: the database hangs."""

@@ -16,12 +16,11 @@ FRESH_S = 5.0
 
 
 class CurrentKnobs:
-    """The knobs as they were a few seconds ago: who asks for old ones makes a thread read them
-    anew. While the database is away they stay."""
+    """The knobs of a world as they were a few seconds ago: who asks for old ones makes a thread
+    read them anew. While the database is away they stay."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._knobs = world.knobs
         self._until = 0.0
         self._thread = CapacityLimiter(1)
         self._reading: asyncio.Task[None] | None = None
@@ -32,16 +31,16 @@ class CurrentKnobs:
         if now >= self._until:
             self._until = now + FRESH_S
             self._reading = asyncio.create_task(self._read())
-        return self._knobs
+        return self._world.knobs
 
     @property
     def latest(self) -> Knobs:
         """The knobs as they were last read, for threads."""
-        return self._knobs
+        return self._world.knobs
 
     async def _read(self) -> None:
         try:
-            self._knobs = await to_thread.run_sync(self._load, limiter=self._thread)
+            self._world.knobs = await to_thread.run_sync(self._load, limiter=self._thread)
         except SQLAlchemyError as error:
             self._world.log.warning("knobs not read", error=str(error)[:500])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter as Sums
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ class AnsweredRequest:
 class Metrics:
     """All figures of a service."""
 
-    def __init__(self, engine: Engine, connections: Callable[[], int]) -> None:
+    def __init__(self, engines: Sequence[Engine], connections: Callable[[], int]) -> None:
         self.registry = registry = CollectorRegistry()
         self._requests = Counter("jedi_requests", "Requests by operation and status.",
                                  ["operation", "status"], registry=registry)  # fmt: skip
@@ -104,13 +104,14 @@ class Metrics:
         version = Gauge("jedi_build", "1, of this release.", ["version"], registry=registry)
         version.labels(jedi.__version__).set(1)
         ProcessCollector(namespace="jedi", registry=registry)
-        registry.register(_Pool(engine))
+        registry.register(_Pools(engines))
         self._database = _Database()
         registry.register(self._database)
         self._codes = BoundedLabels(CODES_MOST)
-        self._ask = SharedQuestion(lambda: _load(engine))
+        self._ask = SharedQuestion(lambda: _load(engines[0]))
         self._until = 0.0
-        time_statements(engine, statements.observe)
+        for engine in engines:
+            time_statements(engine, statements.observe)
 
     def note(self, one: AnsweredRequest) -> None:
         """Count a request."""
@@ -139,16 +140,16 @@ def _load(engine: Engine) -> Gauges:
         return gauges.load(tx)
 
 
-class _Pool(Collector):
+class _Pools(Collector):
     """The service's own connections to the database."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self._engines = engines
 
     def collect(self) -> Iterator[Metric]:
-        pool = self._engine.pool
-        found = {"in_use": getattr(pool, "checkedout", int)(),
-                 "idle": getattr(pool, "checkedin", int)()}  # fmt: skip
+        pools = [engine.pool for engine in self._engines]
+        found = {"in_use": sum(getattr(pool, "checkedout", int)() for pool in pools),
+                 "idle": sum(getattr(pool, "checkedin", int)() for pool in pools)}  # fmt: skip
         yield _gauge("jedi_database_connections", "Connections of the service to the database.",
                      "state", found)  # fmt: skip
 

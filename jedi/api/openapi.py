@@ -25,11 +25,14 @@ _SAID = {
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
     416: "The file has none of the bytes of the header Range (out_of_range)",
-    429: "The caller asks too often or has too many streams, or the address sends too many wrong "
-    "tokens; Retry-After, if there is one, gives the wait (too_many_calls, …)",
+    429: "The caller asks too often or has too many streams, too many heavy calls are at work, or "
+    "the address sends too many wrong tokens; Retry-After, if there is one, gives the wait "
+    "(too_many_calls, too_many_heavy_calls, …)",
     500: "The service failed; its log has the reason (internal)",
     503: "Later: the database does not answer, or the service is busy (unreachable, busy); a "
     "change may be done (outcome_unknown)",
+    504: "The database did not answer within the time of the request; nothing was changed "
+    "(too_slow)",
     507: "The storage has no room, or uploads reach a limit (no_space, too_many_uploads)",
 }
 ALWAYS = (500, 503)
@@ -90,6 +93,7 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
         "operationId": operation.name,
         "security": [{"token": []}],
         "x-policy": operation.policy.name,
+        "x-heavy": operation.heavy,
         "x-scope": operation.scope,
         "parameters": [*_parameters(operation, arguments, required), *_headers(operation)],
         **({"requestBody": body} if body else {}),
@@ -135,7 +139,7 @@ def _request_body(
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    statuses = {*ALWAYS, *KNOWN, *SENT, 404}
+    statuses = {*ALWAYS, *KNOWN, *SENT, 404, 504}
     statuses |= {409} if operation.method != "GET" else set()
     statuses |= {507} if operation.stores else set()
     statuses |= {410} if operation.streams_events else set()

@@ -11,14 +11,13 @@ import json
 import re
 import types
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Union, get_args, get_origin
 from urllib.parse import unquote_to_bytes
 
-from anyio import to_thread
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -29,12 +28,14 @@ from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.bodies import MISTAKES_MAX, Bodies, problems_of, read, refuse, unstorable
 from jedi.api.files import RangedFile
+from jedi.api.heavy import HeavyCalls
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.openapi import describe_operation
 from jedi.api.rates import Rates, TooManyCalls, caller_address
 from jedi.api.routing import HttpRoute, RouteFunction
 from jedi.api.watching import Watchers
+from jedi.api.working import Working
 from jedi.core import crash
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.core.knobs import Knobs
@@ -81,11 +82,18 @@ LetIn = Callable[[Request], Awaitable[KnownCaller]]
 
 @dataclass(frozen=True, slots=True)
 class OperationDoor:
-    """The way from a request to operations: the caller who may pass, and the system behind."""
+    """The way from a request to operations: the caller who may pass, the threads that do the work,
+    and the system behind."""
 
     let_in: LetIn
     here: Surroundings
     knobs: CurrentKnobs
+    working: Working
+    heavy: HeavyCalls
+
+    def place(self, operation: Operation, caller: KnownCaller) -> AbstractContextManager[None]:
+        """A place for an operation, if it is heavy. TooManyCalls."""
+        return self.heavy.at_once(caller.user_name) if operation.heavy else nullcontext()
 
     def perform(
         self, name: str, caller: KnownCaller, request: Request, given: dict[str, Any],
@@ -96,7 +104,8 @@ class OperationDoor:
         operation = TABLE[name]
         arguments = checked(operation, given)
         origin = request_origin(request, operation, self.knobs.latest.api.proxies, key)
-        return _perform(operation, self.here, caller, origin, request, arguments)
+        with self.place(operation, caller):
+            return _perform(operation, self.here, caller, origin, request, arguments)
 
     @contextmanager
     def call(self, caller: KnownCaller, request_id: str) -> Iterator[Call]:
@@ -119,13 +128,14 @@ def add_operations(
     let_in = _entrance(authentication, Rates(), knobs, must_answer)
     bodies, uploads = Bodies(), Bodies(UPLOADS_MAX)
     here = Surroundings(world, Home(world.settings.home), release)
+    door = OperationDoor(let_in, here, knobs, Working(knobs), HeavyCalls(knobs))
     watchers = Watchers(world, authentication, knobs)
     app.streams.append(watchers)
     for one in OPERATIONS:
-        endpoint = _endpoint(one, here, let_in, uploads if one.raw else bodies, watchers, knobs)
+        endpoint = _endpoint(one, door, uploads if one.raw else bodies, watchers)
         entry = partial(describe_operation, one)
         app.routes.add(HttpRoute(one.name, one.method, one.path, endpoint, entry))
-    return OperationDoor(let_in, here, knobs)
+    return door
 
 
 def _entrance(
@@ -151,18 +161,15 @@ def _entrance(
 
 
 def _endpoint(
-    operation: Operation,
-    here: Surroundings,
-    let_in: LetIn,
-    bodies: Bodies,
-    watchers: Watchers,
-    knobs: CurrentKnobs,
+    operation: Operation, door: OperationDoor, bodies: Bodies, watchers: Watchers
 ) -> RouteFunction:
     async def endpoint(request: Request) -> Response:
-        caller = await let_in(request)
-        proxies = knobs().api.proxies
-        async with bodies.taken(request, _body_max(operation, knobs())) as body:
-            answer = await to_thread.run_sync(_run, operation, here, caller, proxies, request, body)
+        caller = await door.let_in(request)
+        knobs = door.knobs()
+        place = door.heavy.awaited(caller.user_name) if operation.heavy else nullcontext()
+        async with bodies.taken(request, _body_max(operation, knobs)) as body, place:
+            work = partial(_run, operation, door.here, caller, knobs.api.proxies, request, body)
+            answer = await door.working.done(request, work)
         if isinstance(answer, EventStream):
             return watchers.respond(operation, answer, request, caller.user_name)
         return _respond(request, operation, answer)

@@ -69,7 +69,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     Refused if another service listens at the same place. SchemaDiffers, at the start or later: the
     database has the schema of another release.
     """
-    world = make_world(settings, "api")
+    world = make_world(settings, "api", lambda knobs: knobs.api.statement_s)
     _wait_for_database(world)
     home, address = Home(settings.home), settings.listen or world.knobs.api.listen
     home.prepare()

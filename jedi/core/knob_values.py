@@ -23,6 +23,7 @@ class AgentKnobs:
     max_deaths: int
     poll_s: float
     rest_s: float
+    statement_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,12 @@ class AnalysisKnobs:
 class ApiKnobs:
     access_log: str
     body_s: float
+    caller_heavy_calls: int
     caller_streams: int
     calls_burst: int
     calls_per_s: float
     headers_s: float
+    heavy_calls: int
     listen: str
     metrics_open: str
     page: str
@@ -54,6 +57,7 @@ class ApiKnobs:
     registry_lease_s: float
     session_h: float
     socket_group: str
+    statement_s: float
     watch_poll_s: float
     wrong_tokens_burst: int
     wrong_tokens_per_s: float

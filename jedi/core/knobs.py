@@ -110,6 +110,8 @@ _DECLARED = [
     _knob("agent.lease_s", "s", 120.0, "duration of a claim; the agent renews it while it works",
           least=1),
     _knob("agent.heartbeat_s", "s", 10.0, "interval between heartbeats of an agent", least=0.1),
+    _knob("agent.statement_s", "s", 600.0, "most time of a statement of an agent in the database; "
+          "then its cycle fails and is repeated; 0: no limit", least=0),
     _knob("agent.max_deaths", "claims", 3, "deaths of workers in a row after which their task is "
           "exhausted", least=1),
     _knob("taskrefiner.batch", "tasks", 100, "tasks refined in one transaction", least=1),
@@ -511,6 +513,11 @@ _DECLARED = [
           least=0),
     _knob("api.wrong_tokens_burst", "tokens", 300, "most wrong tokens of one address at once",
           least=1),
+    _knob("api.statement_s", "s", 25.0, "most time of a statement of the service in the database; "
+          "then the request is refused; 0: no limit", least=0),
+    _knob("api.heavy_calls", "calls", 6, "most heavy calls (docs/api.md) at work at once, in each "
+          "service; others wait for 5 s and are then refused", least=1, most=8),
+    _knob("api.caller_heavy_calls", "calls", 3, "most of them of one caller", least=1),
     _knob("api.caller_streams", "streams", 100, "most open streams of changes of one caller, in "
           "each service; 0: no limit", least=0),
     _knob("api.registry_lease_s", "s", 300.0, "time without a request after which another session "

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -99,7 +98,7 @@ def add_actions(app: Application, door: OperationDoor, log: Any) -> None:
                 must_be_ours(request, visitor, "".join(given.get("sign", ())[:1]))
             wish = _wish(request.path_params["operation"], given)
             run = partial(make, door, visitor, request, wish)
-            found, status = await to_thread.run_sync(run)
+            found, status = await door.working.done(request, run)
         except LoginNeeded:
             return to_login(request)
         except FORESEEN as error:

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from anyio import to_thread
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -101,7 +100,7 @@ def _endpoint(
     async def endpoint(request: Request) -> Response:
         try:
             visitor = await visitor_of(request, door)
-            found = await to_thread.run_sync(partial(_made, page, door, visitor, request))
+            found = await door.working.done(request, partial(_made, page, door, visitor, request))
         except LoginNeeded:
             return to_login(request)
         except FORESEEN as error:
@@ -143,7 +142,7 @@ def _made(page: Page, door: OperationDoor, visitor: Visitor, request: Request) -
     """The page for a request. For threads."""
     form, given = _arguments(page, request)
     with door.call(visitor.caller, request.state.request_id) as call:
-        view = page.run(Ask(call, checked), **given)
+        view = page.run(Ask(call, checked, door.place), **given)
         role = call.role
     match form:
         case "csv":

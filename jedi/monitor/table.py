@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from jedi.monitor.sheets import Sheet
 from jedi.service.operations.all_operations import TABLE
-from jedi.service.operations.table import Call, Operation
+from jedi.service.operations.table import Call, KnownCaller, Operation
 
 Topic = Literal["tasks", "jobs", "decisions", "knobs", "audit", "agents"]
 """Kinds of changes that a page follows (operation `system.changes`)."""
@@ -53,6 +54,8 @@ class Ask:
 
     call: Call
     check: Callable[[Operation, dict[str, Any]], dict[str, Any]]
+    place: Callable[[Operation, KnownCaller], AbstractContextManager[None]]
+    """A place for an operation of a caller; see jedi/api/heavy.py."""
 
     def __call__(self, name: str, /, **arguments: Any) -> Any:
         """The answer of an operation that changes nothing, as its own types. Raises as it does."""
@@ -60,7 +63,8 @@ class Ask:
         if operation.changes:
             raise ValueError(f"a page changes nothing: {name}")
         given = {key: one for key, one in arguments.items() if one is not None}
-        return operation(self.call, **self.check(operation, given))
+        with self.place(operation, self.call.caller):
+            return operation(self.call, **self.check(operation, given))
 
     @property
     def may_operate(self) -> bool:

@@ -74,7 +74,9 @@ def api_page() -> Iterator[str]:
         "query, all others take a JSON object. An argument `data` is the whole body; then the "
         "others stand in the query. Errors are `application/problem+json` with `code`, "
         "`sentence` and `facts`. A change may carry an `Idempotency-Key`: repeated with it, it "
-        "happens once. The same as a document of OpenAPI: `GET /openapi.json`."
+        "happens once. A heavy operation may take seconds: few of them run at once, and the "
+        "service answers 429 to those that find no place. The same as a document of OpenAPI: "
+        "`GET /openapi.json`."
     )
     subject = ""
     for one in sorted(OPERATIONS, key=lambda one: one.name):
@@ -85,9 +87,10 @@ def api_page() -> Iterator[str]:
 
 
 def _described(one: Operation) -> Iterator[str]:
+    heavy = "; heavy" if one.heavy else ""
     yield f"### {one.name}\n"
     yield f"`{one.method} {one.path}`\n"
-    yield f"{one.summary} For {one.policy.sentence}; scope `{one.scope}`.\n"
+    yield f"{one.summary} For {one.policy.sentence}; scope `{one.scope}`{heavy}.\n"
     if one.parameters:
         yield "| argument | type | default |"
         yield "| --- | --- | --- |"

@@ -24,6 +24,7 @@ import httpx
 import pytest
 import trustme
 from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy.pool import Pool
 from starlette.testclient import TestClient
 from support.databases import on_server
 from support.helpers import put_file_dataset
@@ -43,7 +44,7 @@ from jedi.pilot.wire import ServiceRefusal as PilotRefused
 from jedi.pilot.wire import ServiceUnreachable, Wire
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import jobs
-from jedi.taskbuffer.users import users
+from jedi.taskbuffer.users import access, users
 
 
 @pytest.fixture
@@ -178,7 +179,11 @@ def test_a_known_token_takes_one_connection(client: TestClient, world: World) ->
     """A heartbeat takes one connection and one thread: a token that was good up to 5 s ago is
     confirmed where the work is done."""
     taken: list[Any] = []
-    event.listen(world.engine, "checkout", lambda *_: taken.append(1))
+
+    def take(*_: Any) -> None:
+        taken.append(1)
+
+    event.listen(Pool, "checkout", take)  # pilots have one of their own
 
     def beats() -> int:
         taken.clear()
@@ -187,6 +192,7 @@ def test_a_known_token_takes_one_connection(client: TestClient, world: World) ->
 
     assert beats() >= 2
     assert min(beats() for _ in range(5)) == 1  # knobs are read again now and then
+    event.remove(Pool, "checkout", take)
 
 
 @pytest.mark.parametrize("how", ["revoked_at", "expires_at"])
@@ -230,12 +236,14 @@ def test_errors_have_one_form(client: TestClient, world: World) -> None:
 
 
 def test_who_finds_all_connections_taken_may_try_again(world: World) -> None:
+    with world.engine.begin() as tx:
+        who = {"Authorization": f"Bearer {access.put_user_token(tx, 'ann', None, 'all', 60.0)}"}
     engine = create_engine(world.engine.url, pool_size=1, max_overflow=0, pool_timeout=0)
     asking = TestClient(create_app(replace(world, engine=engine)))
     with engine.connect():
-        busy = asking.get("/ready")
+        busy = asking.get("/v1/me", headers=who)
     assert (busy.status_code, busy.json()["code"]) == (503, "unreachable")
-    assert asking.get("/ready").status_code == 200
+    assert asking.get("/v1/me", headers=who).status_code == 200
     engine.dispose()
 
 

@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from jedi.api.application import Application
 from jedi.api.bodies import Bodies, must_be_storable, problems_of, read
-from jedi.api.errors import Busy
+from jedi.api.errors import Busy, TooSlow
 from jedi.api.operations import (
     AnyObject,
     OperationDoor,
@@ -34,7 +33,7 @@ from jedi.service.operations.table import KnownCaller
 
 ROOT = "/api/v1/"
 BODY_MAX = 16 * 2**20
-_TRANSIENT = (Unreachable, OutcomeUnknown, TooManyCalls, Busy)
+_TRANSIENT = (Unreachable, OutcomeUnknown, TooManyCalls, Busy, TooSlow)
 """Errors that a client should meet as failures of the network: it tries again."""
 
 
@@ -109,9 +108,9 @@ def _endpoint(one: PandaCall, door: OperationDoor, bodies: Bodies) -> Callable[[
         except Forbidden as error:
             return stranger(request, error)
         if one.method == "GET":
-            return await to_thread.run_sync(answered, request, lambda: _run(one, asking, None))
+            return await answered(asking, lambda: _run(one, asking, None))
         async with bodies.taken(request, BODY_MAX) as body:
-            return await to_thread.run_sync(answered, request, lambda: _run(one, asking, body))
+            return await answered(asking, lambda: _run(one, asking, body))
 
     return endpoint
 
@@ -125,14 +124,14 @@ def stranger(request: Request, error: Forbidden) -> Response:
     return answer
 
 
-def answered(request: Request, work: Callable[[], PandaReply]) -> Response:
-    """The answer of work for a request; a refusal is one, too."""
+async def answered(asking: Asking, work: Callable[[], PandaReply]) -> Response:
+    """The answer of work for a call; a refusal is one, too."""
     try:
-        return work().response()
+        return (await asking.door.working.done(asking.request, work)).response()
     except _TRANSIENT:
         raise
     except JediError as error:
-        request.state.code = error.code
+        asking.request.state.code = error.code
         return refusal(error).response()
 
 

@@ -58,7 +58,7 @@ def add_file_cache(app: Application, door: OperationDoor) -> None:
             return stranger(request, error)
         most = door.knobs().sandbox.max_mb * 2**20 + FORM_ROOM
         async with bodies.taken(request, min(most, SANDBOX_MAX)) as body:
-            return await to_thread.run_sync(answered, request, lambda: _keep(ask, body))
+            return await answered(ask, lambda: _keep(ask, body))
 
     @app.route("GET", "/cache/{file_name}", "panda cache")
     async def content(request: Request) -> Response:

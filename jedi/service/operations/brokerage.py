@@ -32,7 +32,7 @@ def show(call: Call, decision_id: TaskId) -> why.BrokerOutcome:
     return decisions.explain(call.tx, decision_id)
 
 
-@operation("decision.replay", "GET", "/v1/decisions/{decision_id}/replay", ANYBODY)
+@operation("decision.replay", "GET", "/v1/decisions/{decision_id}/replay", ANYBODY, heavy=True)
 def repeat(
     call: Call, decision_id: TaskId, knobs: Assumptions = None, sites: Assumptions = None
 ) -> replay.Replay:
@@ -41,7 +41,7 @@ def repeat(
     return replay.replay(call.tx, decision_id, knobs or (), sites or ())
 
 
-@operation("snapshot.export", "GET", "/v1/snapshot", ANYBODY)
+@operation("snapshot.export", "GET", "/v1/snapshot", ANYBODY, heavy=True)
 def export(
     call: Call,
     dataset: Annotated[list[NameText], Field(max_length=1_000)] | None = None,

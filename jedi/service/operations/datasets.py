@@ -37,7 +37,7 @@ def find(call: Call, pattern: NameText = "*") -> list[datasets.NamedDataset]:
     return datasets.find_datasets(call.ddm, pattern)
 
 
-@operation("dataset.show", "GET", "/v1/datasets/{name}", ANYBODY)
+@operation("dataset.show", "GET", "/v1/datasets/{name}", ANYBODY, heavy=True)
 def show(call: Call, name: NameText) -> datasets.StoredDataset:
     """Show the files of a dataset or container, and the endpoints that hold them."""
     return datasets.summary(call.ddm, name)

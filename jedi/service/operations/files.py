@@ -8,7 +8,7 @@ from jedi.service.operations.tasks import TaskId
 from jedi.taskbuffer.reports.listings import FileSummary
 
 
-@operation("task.outputs", "GET", "/v1/tasks/{jedi_task_id}/outputs", ANYBODY)
+@operation("task.outputs", "GET", "/v1/tasks/{jedi_task_id}/outputs", ANYBODY, heavy=True)
 def outputs(call: Call, jedi_task_id: TaskId, logs: bool = False) -> list[FileSummary]:
     """List the finished outputs of a task that are kept; with logs if wanted."""
     return tasks.outputs(call.tx, jedi_task_id, logs=logs)
@@ -32,7 +32,7 @@ def printed(call: Call, jedi_task_id: TaskId, panda_id: TaskId) -> results.Print
     return results.printed(call.tx, call.ddm, jedi_task_id, panda_id)
 
 
-@operation("task.recover", "POST", "/v1/tasks/recover", OWNER, dry_run=True)
+@operation("task.recover", "POST", "/v1/tasks/recover", OWNER, dry_run=True, heavy=True)
 def recover(
     call: Call,
     jedi_task_ids: list[TaskId] | None = None,

@@ -13,7 +13,7 @@ from jedi.service.operations.tasks import MostRows, TaskId
 PAGE = 1_000
 
 
-@operation("task.herd", "GET", "/v1/tasks/{jedi_task_id}/herd", ANYBODY)
+@operation("task.herd", "GET", "/v1/tasks/{jedi_task_id}/herd", ANYBODY, heavy=True)
 def show(
     call: Call,
     jedi_task_id: TaskId,
@@ -25,7 +25,7 @@ def show(
     return herds.show(call.tx, jedi_task_id, after, limit)
 
 
-@operation("job.herd", "GET", "/v1/jobs/{panda_id}/herd", ANYBODY)
+@operation("job.herd", "GET", "/v1/jobs/{panda_id}/herd", ANYBODY, heavy=True)
 def of_job(
     call: Call,
     panda_id: TaskId,
@@ -37,7 +37,7 @@ def of_job(
     return herds.show(call.tx, herds.task_of(call.tx, panda_id), after, limit)
 
 
-@operation("task.chain", "GET", "/v1/tasks/{jedi_task_id}/chain", ANYBODY)
+@operation("task.chain", "GET", "/v1/tasks/{jedi_task_id}/chain", ANYBODY, heavy=True)
 def chain(call: Call, jedi_task_id: TaskId) -> list[herds.ChainStep]:
     """Show the steps of a task from its submission to its jobs, with state, time and reason."""
     return herds.chain(call.tx, jedi_task_id, unit_s=call.knobs.throttle.unit_s)

@@ -35,7 +35,7 @@ def owned(
     return jobs.owned(call.tx, user or call.who, status, limit, where or (), before)
 
 
-@operation("job.search", "GET", "/v1/jobs/search", ANYBODY)
+@operation("job.search", "GET", "/v1/jobs/search", ANYBODY, heavy=True)
 def search(
     call: Call,
     status: JobStatuses = None,

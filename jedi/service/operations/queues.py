@@ -23,7 +23,7 @@ def put_file(call: Call, text: FileText) -> list[queues.WorkQueueSummary]:
     return [one for one in queues.queue_summaries(call.tx) if one.queue_name in names]
 
 
-@operation("queue.test", "GET", "/v1/queues/test", ANYBODY)
+@operation("queue.test", "GET", "/v1/queues/test", ANYBODY, heavy=True)
 def test(call: Call, jedi_task_id: TaskId | None = None) -> list[queues.Taken]:
     """Show which tasks each work queue would take now, of all active tasks or of one."""
     return queues.test_queues(call.tx, jedi_task_id)
@@ -41,7 +41,7 @@ def turns(call: Call, limit: MostRows = 100) -> list[queues.Turn]:
     return queues.by_turn(call.tx, limit)
 
 
-@operation("queue.at", "GET", "/v1/queues/at", ANYBODY)
+@operation("queue.at", "GET", "/v1/queues/at", ANYBODY, heavy=True)
 def at_time(call: Call, at: Moments) -> list[past.QueuesThen]:
     """Show the work queues as they were at one time or two: tasks by status, and jobs that reached
     each status in that hour. Times such as 2026-11-26T12:00 are UTC."""

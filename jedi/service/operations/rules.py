@@ -33,7 +33,7 @@ def change(call: Call, rule_id: RowId, settings: SettingTexts) -> retryrules.Rul
     return changed
 
 
-@operation("retry_rule.test", "GET", "/v1/retry-rules/test", ANYBODY)
+@operation("retry_rule.test", "GET", "/v1/retry-rules/test", ANYBODY, heavy=True)
 def test(call: Call, jedi_task_id: TaskId | None = None) -> list[Tested]:
     """Show for each retry rule the number of failed jobs that match it, and the last ones."""
     if jedi_task_id is not None:

@@ -145,7 +145,7 @@ def execute(
 
 
 @operation("task.plan", "POST", "/v1/tasks/plan", ANYBODY, scope="read", body_max=SNAPSHOT_MAX,
-           question=True)  # fmt: skip
+           question=True, heavy=True)  # fmt: skip
 def plan(
     call: Call,
     text: TaskText,

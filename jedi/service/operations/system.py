@@ -49,7 +49,7 @@ def changes(call: Call) -> ChangeMarks:
     return marks.change_marks(call.tx)
 
 
-@operation("system.check", "GET", "/v1/check", OPERATOR)
+@operation("system.check", "GET", "/v1/check", OPERATOR, heavy=True)
 def examine(call: Call, files: bool = False) -> CheckReport:
     """Check the invariants of the records; `files`: also read every finished output in storage."""
     found = check.check(call.tx, call.ddm if files else None)
@@ -62,7 +62,7 @@ def list_dogs(call: Call) -> list[dogs.DogSummary]:
     return dogs.list_dogs(call.tx)
 
 
-@operation("dog.run", "POST", "/v1/dogs/{dog}/run", OPERATOR)
+@operation("dog.run", "POST", "/v1/dogs/{dog}/run", OPERATOR, heavy=True)
 def run_dog(call: Call, dog: NameText) -> dict[str, int]:
     """Run a dog once, and count its actions by reason; `locked`: it runs elsewhere just now."""
     call.subject = f"dog {dog}"

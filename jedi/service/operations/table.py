@@ -140,7 +140,7 @@ class Operation:
     is the request's body, byte for byte, and the others stand in the path or the query; `secret`:
     its answer holds one, and is kept nowhere; `body_max`: bytes of its request; `dry_run`: it takes
     this argument, and then answers as if it had been done; `stores`: it writes to an endpoint,
-    which may have no room (status 507)."""
+    which may have no room (status 507); `heavy`: it may take seconds, so few run at once."""
 
     name: str
     method: Method
@@ -154,6 +154,7 @@ class Operation:
     body_max: int
     dry_run: bool
     stores: bool
+    heavy: bool
 
     @cached_property
     def in_path(self) -> tuple[str, ...]:
@@ -260,6 +261,7 @@ def operation(
     question: bool = False,
     dry_run: bool = False,
     stores: bool = False,
+    heavy: bool = False,
 ) -> Callable[[_F], _F]:
     """Enter a function into the table. GET reads; all other methods change something, unless it is
     a `question` that is too long for a query, or brings what only another operation uses.
@@ -271,7 +273,7 @@ def operation(
         changes = method != "GET" and not question
         needed: Scope = scope or ("all" if changes else "read")
         TABLE[name] = Operation(name, method, path, policy, run, needed, changes, raw, secret,
-                                body_max, dry_run, stores)  # fmt: skip
+                                body_max, dry_run, stores, heavy)  # fmt: skip
         return run
 
     return enter

@@ -19,7 +19,7 @@ GroupKey = Literal["status", "user", "queue", "share", "reason", "label", "group
 EventsMost = Annotated[int, Field(ge=1, le=1_000)]
 
 
-@operation("task.groups", "GET", "/v1/tasks/groups", ANYBODY)
+@operation("task.groups", "GET", "/v1/tasks/groups", ANYBODY, heavy=True)
 def groups(
     call: Call,
     by: GroupKey = "status",
@@ -34,20 +34,20 @@ def groups(
     return task_reports.groups(call.tx, by, user, name, status, where or ())
 
 
-@operation("task.report", "GET", "/v1/tasks/{jedi_task_id}/report", ANYBODY)
+@operation("task.report", "GET", "/v1/tasks/{jedi_task_id}/report", ANYBODY, heavy=True)
 def report(call: Call, jedi_task_id: TaskId, events: EventsMost = 15) -> TaskReport:
     """Show a task with the reason that holds it, its pace and the time at which it will be done,
     its jobs by site and status, causes of failures, its newest events, its family, its datasets."""
     return task_reports.report(call.tx, jedi_task_id, call.knobs, events)
 
 
-@operation("task.job_counts", "GET", "/v1/tasks/{jedi_task_id}/job-counts", ANYBODY)
+@operation("task.job_counts", "GET", "/v1/tasks/{jedi_task_id}/job-counts", ANYBODY, heavy=True)
 def job_counts(call: Call, jedi_task_id: TaskId) -> list[JobsAtSite]:
     """Count the jobs of a task by site and status."""
     return task_reports.job_counts(call.tx, jedi_task_id)
 
 
-@operation("task.timeline", "GET", "/v1/tasks/{jedi_task_id}/timeline", ANYBODY)
+@operation("task.timeline", "GET", "/v1/tasks/{jedi_task_id}/timeline", ANYBODY, heavy=True)
 def timeline(
     call: Call, jedi_task_id: TaskId, before: datetime | None = None, limit: EventsMost = 100
 ) -> list[TaskEvent]:

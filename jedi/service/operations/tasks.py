@@ -104,7 +104,7 @@ def descendants(call: Call, jedi_task_id: TaskId, panda_id: TaskId) -> list[task
     return tasks.descendants(call.tx, jedi_task_id, panda_id)
 
 
-@operation("task.datasets", "GET", "/v1/tasks/{jedi_task_id}/datasets", ANYBODY)
+@operation("task.datasets", "GET", "/v1/tasks/{jedi_task_id}/datasets", ANYBODY, heavy=True)
 def datasets(call: Call, jedi_task_id: TaskId) -> list[DatasetSummary]:
     """List the datasets of a task with the numbers of their files."""
     return tasks.datasets(call.tx, jedi_task_id)
@@ -125,7 +125,7 @@ def files(
                        after=after)  # fmt: skip
 
 
-@operation("task.events", "GET", "/v1/tasks/{jedi_task_id}/events", ANYBODY)
+@operation("task.events", "GET", "/v1/tasks/{jedi_task_id}/events", ANYBODY, heavy=True)
 def task_events(
     call: Call,
     jedi_task_id: TaskId,
@@ -145,13 +145,13 @@ def history(call: Call, jedi_task_id: TaskId) -> list[Step]:
     return tasks.history(call.tx, jedi_task_id)
 
 
-@operation("task.why", "GET", "/v1/tasks/{jedi_task_id}/why", ANYBODY)
+@operation("task.why", "GET", "/v1/tasks/{jedi_task_id}/why", ANYBODY, heavy=True)
 def why(call: Call, jedi_task_id: TaskId) -> reasons.TaskHold:
     """Show the reason why a task waits, or why it ended."""
     return reasons.why(call.tx, jedi_task_id, call.knobs)
 
 
-@operation("task.at", "GET", "/v1/tasks/{jedi_task_id}/at", ANYBODY)
+@operation("task.at", "GET", "/v1/tasks/{jedi_task_id}/at", ANYBODY, heavy=True)
 def at_time(call: Call, jedi_task_id: TaskId, at: Moments) -> past.TaskPast:
     """Show a task as it was at one time or two, from its logs, with the events around the first.
     Times such as 2026-11-26T12:00 are UTC. A large task's jobs are estimated from a sample."""
@@ -346,7 +346,7 @@ def set_priority(call: Call, jedi_task_id: TaskId, priority: int) -> priorities.
     return priorities.change(call.tx, call.who, jedi_task_id, priority)
 
 
-@operation("task.clean", "POST", "/v1/tasks/{jedi_task_id}/clean", OWNER, dry_run=True)
+@operation("task.clean", "POST", "/v1/tasks/{jedi_task_id}/clean", OWNER, dry_run=True, heavy=True)
 def clean(
     call: Call,
     jedi_task_id: TaskId,

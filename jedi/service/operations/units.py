@@ -22,7 +22,7 @@ SubmissionKey = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 @operation("unit.submit", "POST", "/v1/units/submit", ANYBODY, scope="submit", body_max=TEXTS_MAX,
-           dry_run=True)  # fmt: skip
+           dry_run=True, heavy=True)  # fmt: skip
 def submit(
     call: Call,
     document: dict[str, Any],
@@ -67,7 +67,9 @@ PageRows = Annotated[int, Field(ge=1, le=service.PAGE)]
 FileId = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-@operation("unit.states", "POST", "/v1/units/states", ANYBODY, scope="read", question=True)
+@operation(
+    "unit.states", "POST", "/v1/units/states", ANYBODY, scope="read", question=True, heavy=True
+)
 def states(
     call: Call,
     jobs: Annotated[list[UnitCursor], Field(min_length=1, max_length=10_000)],
@@ -100,7 +102,7 @@ def inputs(
     return service.inputs(call.tx, jedi_task_id, unit_nr, after, limit)
 
 
-@operation("unit.outputs", "GET", "/v1/tasks/{jedi_task_id}/units/outputs", ANYBODY)
+@operation("unit.outputs", "GET", "/v1/tasks/{jedi_task_id}/units/outputs", ANYBODY, heavy=True)
 def outputs(
     call: Call, jedi_task_id: TaskId, after: FileId = 0, limit: PageRows = service.PAGE
 ) -> list[UnitOutput]:
@@ -109,7 +111,7 @@ def outputs(
     return service.outputs(call.tx, jedi_task_id, after, limit)
 
 
-@operation("unit.kill", "POST", "/v1/units/kill", OWNER, dry_run=True)
+@operation("unit.kill", "POST", "/v1/units/kill", OWNER, dry_run=True, heavy=True)
 def kill(
     call: Call, jedi_task_id: TaskId, unit_nrs: UnitNrs = None, comment: Comment = None
 ) -> list[AnsweredUnit]:
@@ -118,7 +120,7 @@ def kill(
     return unit_verbs.kill(call.tx, call.who, jedi_task_id, unit_nrs, comment)
 
 
-@operation("unit.resubmit", "POST", "/v1/units/resubmit", OWNER, dry_run=True)
+@operation("unit.resubmit", "POST", "/v1/units/resubmit", OWNER, dry_run=True, heavy=True)
 def resubmit(
     call: Call,
     jedi_task_id: TaskId,
@@ -138,7 +140,7 @@ def resubmit(
     return unit_verbs.resubmit(call.tx, call.who, jedi_task_id, unit_nrs, comment, needs)
 
 
-@operation("unit.resplit", "POST", "/v1/units/resplit", OWNER, dry_run=True)
+@operation("unit.resplit", "POST", "/v1/units/resplit", OWNER, dry_run=True, heavy=True)
 def resplit(
     call: Call,
     jedi_task_id: TaskId,

@@ -72,7 +72,8 @@ _NETWORK = {
 def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
     """An engine whose sessions run in UTC under the given application name.
 
-    Idle transactions are ended after five minutes: an old snapshot slows every queue down.
+    Idle transactions are ended after five minutes: an old snapshot slows every queue down. A
+    statement whose process is gone ends within ten seconds.
     """
     parsed = make_url(url)
     if parsed.drivername in ("postgresql", "postgres"):
@@ -90,7 +91,8 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
             "cursor_factory": Quick,
             "prepare_threshold": None,  # see Planning
             **_NETWORK,
-            "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off",
+            "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off "
+            "-c client_connection_check_interval=10000",
         },
     )
     event.listen(engine, "do_connect", _session)
@@ -130,12 +132,26 @@ def _heard(descriptor: int) -> bool:
 def _hand_over_clock(connection: Any, record: Any, _proxy: Any) -> None:
     """A turned Python clock turns `jedi_now()` of every session it uses."""
     instant = clock.turned()
-    wanted = instant.isoformat() if instant else ""
-    if record.info.get("jedi.now", "") != wanted:
+    _let(connection, record, "jedi.now", instant.isoformat() if instant else "")
+
+
+def _let(connection: Any, record: Any, name: str, wanted: str) -> None:
+    """Give a session a setting, unless it has it."""
+    if record.info.get(name, "") != wanted:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('jedi.now', %s, false)", (wanted,))
+            cursor.execute("SELECT set_config(%s, %s, false)", (name, wanted))
         connection.commit()
-        record.info["jedi.now"] = wanted
+        record.info[name] = wanted
+
+
+def limit_statements(engine: Engine, longest_s: Callable[[], float]) -> None:
+    """Let statements of an engine take so many seconds at most, each; 0: no limit. A connection
+    gets a new limit when somebody takes it."""
+
+    def use(connection: Any, record: Any, _proxy: Any) -> None:
+        _let(connection, record, "statement_timeout", f"{longest_s() * 1000:.0f}")
+
+    event.listen(engine, "checkout", use)
 
 
 _wanted = threading.local()
@@ -332,6 +348,11 @@ def is_away(error: DBAPIError) -> bool:
     succeed later."""
     standby = isinstance(error.orig, psycopg.errors.ReadOnlySqlTransaction)
     return isinstance(error, OperationalError) or error.connection_invalidated or standby
+
+
+def took_too_long(error: DBAPIError) -> bool:
+    """Return True if the database ended a statement at its limit (`limit_statements`)."""
+    return isinstance(error.orig, psycopg.errors.QueryCanceled)
 
 
 def time_statements(engine: Engine, note: Callable[[float], None]) -> None:

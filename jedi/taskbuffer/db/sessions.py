@@ -1,12 +1,15 @@
-"""Sessions in use: those that wait for a database that hangs can be cut. Sessions at rest: those
-that nobody has used for a while are closed."""
+"""Sessions in use: those that wait for a database that hangs can be cut, and statements of a caller
+who has gone can be ended. Sessions at rest: those that nobody has used for a while are closed."""
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 import psycopg
 from sqlalchemy import Engine, QueuePool, event
@@ -15,6 +18,10 @@ from sqlalchemy.exc import DisconnectionError
 from jedi.core import clock
 
 REST_S = 20.0
+_CANCEL_S = 2.0
+"""Longest wait for the database to take a cancellation."""
+
+Done = TypeVar("Done")
 
 
 class SessionsInUse:
@@ -40,6 +47,65 @@ class SessionsInUse:
                 socket.socket(fileno=os.dup(connection.pgconn.socket)) as own,
             ):
                 own.shutdown(socket.SHUT_RDWR)
+
+
+class WorkEnded(Exception):
+    """Nobody wants the work any more."""
+
+
+class WorkInHand:
+    """Work for a caller, whose statements can be ended from another thread. It knows the
+    connections that the work has from engines of `follow_work`."""
+
+    def __init__(self) -> None:
+        self._taken: dict[int, psycopg.Connection[Any]] = {}
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def do(self, work: Callable[[], Done]) -> Done:
+        """Do the work, in this thread. WorkEnded: it was cancelled before it began."""
+        if self._ended:
+            raise WorkEnded
+        before = _in_hand.set(self)
+        try:
+            return work()
+        finally:
+            _in_hand.reset(before)
+
+    def cancel(self) -> None:
+        """End the statements that run now. Connections stay with their work meanwhile, so that no
+        other work is hit."""
+        self._ended = True
+        with self._lock:
+            for connection in self._taken.values():
+                with suppress(psycopg.Error):  # it has ended meanwhile
+                    connection.cancel_safe(timeout=_CANCEL_S)
+
+    def take(self, connection: Any, record: Any) -> None:
+        with self._lock:
+            self._taken[id(record)] = connection
+
+    def give_back(self, record: Any) -> None:
+        with self._lock:
+            self._taken.pop(id(record), None)
+
+
+_in_hand: ContextVar[WorkInHand | None] = ContextVar("in_hand", default=None)
+
+
+def follow_work(engine: Engine) -> None:
+    """Let each WorkInHand know the connections of an engine that it has."""
+
+    def take(connection: Any, record: Any, _proxy: Any) -> None:
+        if work := _in_hand.get():
+            work.take(connection, record)
+
+    def give_back(_connection: Any, record: Any) -> None:
+        if work := _in_hand.get():
+            work.give_back(record)
+
+    event.listen(engine, "checkout", take)
+    event.listen(engine, "checkin", give_back)
 
 
 class SessionsAtRest:
