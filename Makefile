@@ -32,7 +32,7 @@ $(STAMP): $(DEMO) requirements-dev.txt
 	@touch $@
 
 demo: $(DEMO) ## run real tasks in a scratch home and show the result
-	@$(BIN)/python -m jedi.demo
+	@$(BIN)/python -P -m jedi.demo
 
 # one worker more than processors: the short tests wait a fifth of their time
 test: $(STAMP) ## run all but the long tests, at most 12 minutes on two cores
@@ -71,10 +71,10 @@ lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/mypy
 
 generate: $(STAMP) ## write schema/ and the generated pages of docs/
-	@$(BIN)/python -m jedi.standalone.docs
+	@$(BIN)/python -P -m jedi.standalone.docs
 
 verify: $(STAMP) ## fail if generated files are out of date, or a citation, link, name or import is wrong
-	@$(BIN)/python -m jedi.standalone.docs --check
+	@$(BIN)/python -P -m jedi.standalone.docs --check
 	@$(BIN)/python -m pytest -q tests/house/test_architecture.py tests/house/test_citations.py \
 	  tests/house/test_names.py tests/house/test_one_meaning.py
 

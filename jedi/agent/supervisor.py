@@ -144,7 +144,7 @@ class Program(Supervised):
     def _forked(self, output: IO[bytes]) -> Fork | None:
         if self._main is None:
             return None
-        title = " ".join(["jedi", *self._command[3:]])
+        title = " ".join(self._command[self._command.index("jedi") :])
         return forks.start(self._main, title, output, self._environment)
 
     def dead(self) -> str | None:

@@ -68,7 +68,7 @@ class Demo:
         """Run `jedi` or `jedi-task`; its output is returned, or shown as it comes."""
         module = {"jedi": "jedi.cli.jedi", "jedi-task": "jedi_client.cli.task"}[program]
         done = subprocess.run(
-            [sys.executable, "-c", f"from {module} import main; main()", *words],
+            [sys.executable, "-P", "-c", f"from {module} import main; main()", *words],
             env=self.environment, stdout=None if show else subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
         if done.returncode not in ok:

@@ -40,7 +40,7 @@ def ask(module: str, question: bytes, timeout_s: float) -> Reply:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
-        [sys.executable, "-m", module],
+        [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -11,6 +11,8 @@ if not __package__:  # run as a folder: what lies in it becomes the package `pil
     importlib.import_module("pilot")
     del sys.path[0]
     __package__ = "pilot"
+elif __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]  # the current directory, of `python -m jedi.pilot`
 
 if __name__ == "__main__":
     module = "payload_monitor" if sys.argv[1:] == ["payload-monitor"] else "main"

@@ -44,10 +44,10 @@ def up_detached(
         address = str(Path(directory) / "ready")
         ready.bind(address)
         begin = output.tell()
-        command = [sys.executable, "-m", "jedi", "up", *options]
+        command = [sys.executable, "-P", "-m", "jedi", "up", *options]
         environment = {**os.environ, "NOTIFY_SOCKET": address}
         daemon = forks.outlive(
-            main, " ".join(["jedi", *command[3:]]), output, environment
+            main, " ".join(["jedi", "up", *options]), output, environment
         ) or subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

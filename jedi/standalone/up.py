@@ -232,7 +232,7 @@ def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervi
     def program(
         name: str, main: Callable[..., None], *arguments: str, kind: type[Program] = Program
     ) -> Program:
-        command = [sys.executable, "-m", "jedi", *arguments, "--leashed"]
+        command = [sys.executable, "-P", "-m", "jedi", *arguments, "--leashed"]
         return kind(name, command, installation.home.logs / f"{name}.log", environment,
                     partial(reported, partial(main, leashed=True)))  # fmt: skip
 
