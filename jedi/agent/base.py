@@ -98,6 +98,8 @@ class Agent(ABC, Generic[Item, Result]):
     """Seconds to let work gather after a batch that was not full: a cycle has its price, too."""
     waits = True
     """The last look found that there may be something to claim."""
+    _claimed: Sequence[Item] = ()
+    """Items of a cycle that has not ended well."""
     _known: Knobs | None = None
 
     def __init__(self, world: World) -> None:
@@ -171,7 +173,8 @@ class Agent(ABC, Generic[Item, Result]):
             if self._known is not None and self._known != self.world.knobs:
                 self.knobs_changed()
             self._known = self.world.knobs
-            items = self.claim(tx, self.batch)
+            self._drop(tx)
+            items = self._claimed = self.claim(tx, self.batch)
         if not items:
             return 0
         crash.point(self.name.lower(), "claimed")
@@ -179,12 +182,18 @@ class Agent(ABC, Generic[Item, Result]):
             results = self._work_all(items)
         try:
             self._apply_all(results)
-        except (DBAPIError, psycopg.Error) as error:
-            if _full(error):  # nobody died, and a claim that merely ends would look like it
-                with suppress(DBAPIError), self.world.engine.begin() as tx:
-                    self.give_back(tx, items)
+        except (DBAPIError, psycopg.Error):
+            with suppress(DBAPIError, psycopg.Error), self.world.engine.begin() as tx:
+                self._drop(tx)
             raise
+        self._claimed = ()
         return len(items)
+
+    def _drop(self, tx: Connection) -> None:
+        """Give back the claim of a cycle whose write, or answer, was lost: nobody died, and a claim
+        that merely ends would look like it."""
+        if self._claimed:
+            self.give_back(tx, self._claimed)
 
     def _work_all(self, items: Sequence[Item]) -> list[tuple[Item, Result]]:
         """Work on one item after the other; a bad one harms only itself."""

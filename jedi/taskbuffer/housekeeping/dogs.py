@@ -16,12 +16,12 @@ from jedi.taskbuffer.db.sql_lists import FILE_TYPES, JOB_LIVE, TASK_FINAL
 from jedi.taskbuffer.events import carry
 from jedi.taskbuffer.tasks import tasks
 
-_KILLERS = text("""
+_KILLERS = text(f"""
 UPDATE jedi_tasks t SET lock_seq = lock_seq + 1 WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
   -- real time: leases live in it
   WHERE lockedby IS NOT NULL
-    AND worker_deaths + CAST(lease_until < clock_timestamp() AS int) >= :max_deaths
+    AND worker_deaths + CAST(lease_until < clock_timestamp() AND {tasks.DIED} AS int) >= :max_deaths
   ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING jeditaskid AS jedi_task_id, lock_seq, status, lockedby AS locked_by, worker_deaths
 """)
@@ -50,9 +50,10 @@ def any_claimed(tx: Connection) -> bool:
     return bool(tx.scalar(_ANY_CLAIMED))
 
 
-_RELEASE = text("""
+_RELEASE = text(f"""
 UPDATE jedi_tasks SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
-  lock_seq = lock_seq + 1, worker_deaths = worker_deaths + 1, rescuetime = jedi_now()
+  lock_seq = lock_seq + 1, worker_deaths = worker_deaths + CAST({tasks.DIED} AS int),
+  rescuetime = jedi_now()
 WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
   -- real time: leases live in it
@@ -63,7 +64,7 @@ WHERE jeditaskid = ANY(ARRAY(
 
 def release_stale(tx: Connection, limit: int) -> int:
     """Take leases that ran out from their tasks, and count the dead workers, who write nothing any
-    more; how many."""
+    more (`DIED`); how many."""
     return tx.execute(_RELEASE, {"limit": limit}).rowcount
 
 

@@ -64,16 +64,19 @@ t.rules
 """
 """SQL: the columns of a task `t` as the fields of ClaimedTask."""
 
-_CLAIM = """
+DIED = "(lockedby IS NOT NULL AND lease_until > pg_postmaster_start_time())"
+"""SQL: the holder of an ended lease neither wrote nor gave it back, though there was a database."""
+
+_CLAIM = f"""
 UPDATE jedi_tasks t
 SET lockedby = :me, lockedtime = jedi_now(), lock_seq = lock_seq + 1,
     -- real time: a lease protects processes, and those live in real time
     lease_until = clock_timestamp() + make_interval(secs => :lease_s),
-    worker_deaths = t.worker_deaths + CAST(t.lockedby IS NOT NULL AS int),
+    worker_deaths = t.worker_deaths + CAST({DIED} AS int),
     -- from now on a time in the past says that the task was called during the lease
     next_run_at = CASE WHEN t.status = 'pending' OR next_run_at > jedi_now() THEN next_run_at END
-WHERE jeditaskid = ANY(ARRAY({chosen}))
-RETURNING {columns}
+WHERE jeditaskid = ANY(ARRAY({{chosen}}))
+RETURNING {{columns}}
 """
 _CHOSEN = """
 SELECT jeditaskid FROM jedi_tasks
@@ -101,7 +104,8 @@ def claim(
     were put off.
 
     `condition` is SQL of a caller in taskbuffer (`AND …`), never text from outside. A task whose
-    last claimant never released it comes with `worker_deaths` raised.
+    last claimant never released it comes with `worker_deaths` raised, unless its lease ended before
+    the database started.
     """
     rows = claim_chosen(
         tx, _CHOSEN.format(condition=condition), me, lease_s,
