@@ -158,13 +158,14 @@ CREATE INDEX jedi_commands_open_ix ON jedi_commands (command_id) WHERE acknowled
 
 -- jobs that process ranges of events
 CREATE TABLE jedi_consumers (
-    pandaid bigint NOT NULL,     -- the job
-    jeditaskid bigint NOT NULL,  -- the task
-    jobsetid bigint,             -- its job set; NULL: any of the task (jumbo)
-    kind text NOT NULL,          -- consumer, clone, co_jumbo, jumbo or fine
-    number integer NOT NULL,     -- its number within the job set, from 1 on
-    settled_at timestamptz,      -- time at which the effects of its end on ranges were booked
-    request_id text,             -- its last ask for ranges that was answered
+    pandaid bigint NOT NULL,                -- the job
+    jeditaskid bigint NOT NULL,             -- the task
+    jobsetid bigint,                        -- its job set; NULL: any of the task (jumbo)
+    kind text NOT NULL,                     -- consumer, clone, co_jumbo, jumbo or fine
+    number integer NOT NULL,                -- its number within the job set, from 1 on
+    settled_at timestamptz,                 -- time at which the effects of its end on ranges were booked
+    request_id text,                        -- its last ask for ranges that was answered
+    freeinrow smallint NOT NULL DEFAULT 0,  -- consumers before it in a row that used up no attempt, since their ends were nobody's fault
     CONSTRAINT jedi_consumers_pk PRIMARY KEY (pandaid)
 );
 CREATE INDEX jedi_consumers_jeditaskid_ix ON jedi_consumers (jeditaskid);
@@ -204,6 +205,8 @@ CREATE TABLE jedi_dataset_contents (
     proc_status text,                                       -- the status as users see it
     ramcount integer,                                       -- memory that its jobs need if the task asks for less, in the task's unit
     ready boolean GENERATED ALWAYS AS (status = 'ready') STORED,  -- the status is ready
+    freeattempt smallint NOT NULL DEFAULT 0,                -- attempts that are nobody's fault
+    freeinrow smallint NOT NULL DEFAULT 0,                  -- the last of them in a row
     CONSTRAINT jedi_dataset_contents_pk PRIMARY KEY (fileid, jeditaskid),
     CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY

@@ -71,6 +71,7 @@ class ArchiveKnobs:
 @dataclass(frozen=True, slots=True)
 class AttemptsKnobs:
     max_attempt: int
+    most_free: int
     retry_adds: int
 
 

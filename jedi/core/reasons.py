@@ -262,6 +262,9 @@ JOBS: Mapping[str, str] = {
     # the pilot's
     "lost_pilot": "The pilot died.",
     "lost_heartbeat": "The pilot fell silent.",
+    "lost_node": "The batch system ended the pilot at its own limit, or the node was lost: the "
+    "inputs are tried again.",
+    "lost_site": "All pilots of the site fell silent: the inputs are tried again.",
     "running_timeout": "The job ran for weeks.",
     "holding_timeout": "The results could not be added for hours: check data management.",
     "transfer_timeout": "The outputs did not arrive for days: check the links of the site.",

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy import Connection
 
 from jedi.core import kills, states
+from jedi.core.faults import NOBODYS_FAULT
 from jedi.core.knobs import Knobs
 from jedi.eventservice import near
 from jedi.eventservice.agent_clones import settle_copies
@@ -52,7 +53,8 @@ _Site = TypeVar("_Site", NearSite, ConsumerSite)
 
 class NextStep(NamedTuple):
     """A step of a job set, with code and sentence; a retry follows the consumer `after`, which was
-    at `site`, made progress or not, and costs an attempt or not; `relation`: to that one."""
+    at `site`, made progress or not, and costs an attempt or not; `relation`: to that one;
+    `free_in_row`: ends before it in a row that were nobody's fault."""
 
     jobset_id: int
     step: SetStep
@@ -63,6 +65,7 @@ class NextStep(NamedTuple):
     progress: bool = False
     cost: bool = False
     relation: str = "retry"
+    free_in_row: int = 0
 
 
 class SetEnds:
@@ -164,6 +167,8 @@ class SetEnds:
             error_code=one.error_code, error_diag=one.error_diag, dispatched=one.lock_seq > 0,
             got=ranges.got if ranges else 0, made=ranges.made if ranges else 0,
             merge=of.merge_status, clone=bool(of.clone),
+            free=one.error_code in NOBODYS_FAULT
+            and one.free_in_row < self.knobs.attempts.most_free,
         )  # fmt: skip
         if not of.clone:
             return facts
@@ -203,7 +208,8 @@ class SetEnds:
             if not lives or killed:
                 gone.append(RangeOwner(of.jedi_task_id, one.panda_id, lives))
             else:
-                back.append(RangeOwner(of.jedi_task_id, one.panda_id, of.spares_attempts))
+                spares = of.spares_attempts or facts.free
+                back.append(RangeOwner(of.jedi_task_id, one.panda_id, spares))
             if lives and not one.judged:
                 failed.append(RangeOwner(of.jedi_task_id, one.panda_id, of.partial))
         consumer_ends.give_back(self.tx, back)
@@ -254,8 +260,9 @@ class SetEnds:
             step: SetStep = "none" if others and v.step == "retry" else v.step
             kill = kills.kill(one.kill_code)
             relation = kill.relation if kill else "retry"
+            free = one.free_in_row + 1 if known.free and not known.made else 0
             found.append(NextStep(one.jobset_id, step, v.step_code, v.step_reason, one.site,
-                                  one.panda_id, known.made > 0, cost, relation))  # fmt: skip
+                                  one.panda_id, known.made > 0, cost, relation, free))  # fmt: skip
         served = {one.jobset_id for one in consumers if not one.settled}
         for of in sets.values():
             if of.jobset_id not in served and not of.ended:
@@ -301,7 +308,8 @@ class SetEnds:
             lost = failing[one.jobset_id]
             if site := near.next_site(places, one.site, one.progress, lost):
                 wanted.append(NewConsumer(one.jobset_id, site, after=one.after,
-                                          relation=one.relation))  # fmt: skip
+                                          relation=one.relation,
+                                          free_in_row=one.free_in_row))  # fmt: skip
                 pieces.update(place.endpoint for place in places if place.site == site)
                 free[one.jobset_id] += one.after is not None and not one.cost
         set_ends.give_attempts(self.tx, free)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import Connection
 
 from jedi.core import states
+from jedi.core.faults import NOBODYS_FAULT
 from jedi.eventservice.jumbo_jobs import judge_jumbo
 from jedi.eventservice.outcome import ConsumerFacts
 from jedi.spec.jobs.attempt import ReportedJob
@@ -33,7 +34,20 @@ def settle_jumbos(
     ids = [one.panda_id for one in ended]
     held = consumer_ends.ranges_held(tx, (one.jedi_task_id for one in ended), ids)
     consumer_ends.give_back(
-        tx, [RangeOwner(one.jedi_task_id, one.panda_id, one.spares_attempts) for one in ended]
+        tx,
+        [
+            RangeOwner(
+                one.jedi_task_id,
+                one.panda_id,
+                one.spares_attempts
+                or (
+                    one.panda_id in held
+                    and held[one.panda_id].made > 0
+                    and one.error_code in NOBODYS_FAULT
+                ),
+            )
+            for one in ended
+        ],
     )
     consumer_ends.retry_failed(
         tx, [RangeOwner(one.jedi_task_id, one.panda_id, one.partial) for one in ended]

@@ -29,7 +29,8 @@ class ConsumerFacts(NamedTuple):
     that are ready and may be tried; used_up: ranges without attempts that nobody may do without;
     done: ranges that wait to be merged; busy: other consumers that hold ranges; alive: other
     consumers that have not ended; jumbo: jumbo jobs of the task that have not ended; attempts:
-    attempts without progress that are left; online: a queue that may take one more consumer is
+    attempts without progress that are left; free: its end is nobody's fault, and uses up no
+    attempt; online: a queue that may take one more consumer is
     online; merge: the status of the merge job; clone: its jobs are copies of one job."""
 
     status: str = "holding"
@@ -48,6 +49,7 @@ class ConsumerFacts(NamedTuple):
     alive: int = 0
     jumbo: int = 0
     attempts: int = 0
+    free: bool = False
     online: bool = True
     merge: str = "waiting"
     clone: bool = False
@@ -77,8 +79,9 @@ class ConsumerVerdict(NamedTuple):
 
 def costs_attempt(facts: ConsumerFacts) -> bool:
     """Return True if a consumer that follows uses up an attempt of the job set: this one processed
-    no range though a pilot had it, or failed before, as without its input."""
-    return not facts.made and (facts.dispatched or facts.status == "failed")
+    no range though a pilot had it, or failed before, as without its input, and somebody may be to
+    blame for that."""
+    return not facts.made and not facts.free and (facts.dispatched or facts.status == "failed")
 
 
 CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {

@@ -202,8 +202,11 @@ class JobGenerator(Claiming):
         while. Source: docs/reference/task-states.md#throttled."""
         knobs = self.world.knobs
         unit_s, by_mean = knobs.throttle.unit_s, knobs.throttle.measure == "mean_failures"
-        most = {i: max(jobs.attempts) for (i, _), jobs in made.items() if jobs}
-        tired = interventions.due_for_throttling(tx, most, knobs.throttle.every, by_mean)
+        every = knobs.throttle.every
+        late = [job for jobs in made.values() if jobs
+                for job, attempt in zip(jobs.panda_ids, jobs.attempts, strict=True)
+                if attempt >= every]  # fmt: skip
+        tired = interventions.due_for_throttling(tx, late, every, by_mean)
         leases, moves = dict(made.keys()), []
         for task in tired:
             minutes = unit_s * task.n**2 / 60

@@ -33,7 +33,7 @@ from jedi.taskbuffer.users import users
 SlotRequest = tuple[Shape, SlotJobs]
 """A shape of a site's slots, and what pilots.demand says of it."""
 
-LOST = "lost_pilot"
+LOST = ("lost_pilot", "lost_node")
 LONGEST_WAIT_S = 60.0
 AT_ONCE = 8
 """Sites of one batch system that are served at the same time."""
@@ -287,10 +287,12 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         jobs = pilots.lock_jobs(tx, list(gone))
         ends = []
         for job in jobs:
-            reason = f"Pilot {job.pilot_id} {gone[job.pilot_id].how} while it had this job."
+            known = gone[job.pilot_id]
+            reason = f"Pilot {job.pilot_id} {known.how} while it had this job."
             self.log.warning("pilot lost", panda_id=job.panda_id, reason=reason)
-            end = job_ends.JobEnd(job.panda_id, "failed", LOST, reason, job.lock_seq, "pilot")
-            ends.append(end)
+            ends.append(
+                job_ends.JobEnd(job.panda_id, "failed", known.code, reason, job.lock_seq, "pilot")
+            )
         consumers = {job.panda_id for job in jobs if job.kind in states.CONSUMER_KINDS}
         job_ends.end_lost(tx, ends, consumers, self.name)
         return {job.pilot_id for job in jobs}

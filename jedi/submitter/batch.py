@@ -33,7 +33,7 @@ from jedi.submitter.interface import (
     Slot,
     Start,
 )
-from jedi.submitter.queues import QUEUES, BatchJob
+from jedi.submitter.queues import QUEUES, BatchJob, lost_node
 
 if TYPE_CHECKING:
     from psij import JobSpec
@@ -217,7 +217,8 @@ class BatchEngine:
         gone = f"is gone: {job.queue_word if job else 'its queue knows no more of it'}"
         end = f"ended with exit code {code}" if code else gone
         failed = code != "0" if code or pilot.pilot_id not in self._cancelled else None
-        return PilotEnd(f"({self._name} job {batch_id}) {end}", failed)
+        how = f"({self._name} job {batch_id}) {end}"
+        return PilotEnd(how, failed, "lost_node" if lost_node(how) else "lost_pilot")
 
     def _remove(self, batch_ids: Sequence[str]) -> None:
         """Cancel jobs; whichever is not cancelled will be listed, and come here, again."""

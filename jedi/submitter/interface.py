@@ -88,10 +88,11 @@ class Handle:
 @dataclass(frozen=True, slots=True)
 class PilotEnd:
     """The end of a pilot in words, and whether the site failed (None: neither a success nor a
-    failure of the site)."""
+    failure of the site); `code`: the reason for the end of its job."""
 
     how: str
     failed: bool | None = None
+    code: str = "lost_pilot"
 
 
 @dataclass(slots=True)

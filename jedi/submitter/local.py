@@ -44,12 +44,12 @@ class LocalEngine:
                     seen.gone[pilot.pilot_id] = PilotEnd(describe_end(code), code != 0)
             elif pilot.process:
                 if not pilot.process.alive():
-                    seen.gone[pilot.pilot_id] = PilotEnd(describe_end(None))
+                    seen.gone[pilot.pilot_id] = _gone(pilot)
             elif pilot.age_s > START_S:
                 if process := find(pilot.pilot_id):
                     seen.found[pilot.pilot_id] = Handle(process)
                 else:
-                    seen.gone[pilot.pilot_id] = PilotEnd(describe_end(None))
+                    seen.gone[pilot.pilot_id] = _gone(pilot)
         return seen
 
     def submit(self, slot: Slot, starts: Sequence[Start]) -> Sent:
@@ -131,6 +131,14 @@ def find(pilot_id: str) -> Process | None:
     found = (int(e.name) for e in _entries() if _read(e / "cmdline").endswith(ending))
     pid = next(found, None)
     return None if pid is None else processes.note(pid)
+
+
+def _gone(pilot: KnownPilot) -> PilotEnd:
+    """The end of a pilot that is no child of ours: this machine may have come up since."""
+    up_s = _read(Path("/proc/uptime")).split()[:1]
+    if up_s and pilot.age_s > float(up_s[0]):
+        return PilotEnd("is gone, as all before the start of its machine", code="lost_node")
+    return PilotEnd(describe_end(None))
 
 
 def describe_end(code: int | None) -> str:

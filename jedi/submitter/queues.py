@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -54,6 +55,19 @@ _PBS_QUEUED, _PBS_ENDED = frozenset("HMQTW"), frozenset("CFX")
 _CONDOR = {1: "IDLE", 2: "RUNNING", 3: "REMOVED", 4: "COMPLETED", 5: "HELD", 6: "OUTPUT",
            7: "SUSPENDED"}  # fmt: skip
 _CONDOR_QUEUED, _CONDOR_ENDED = frozenset({"IDLE", "HELD"}), frozenset({"REMOVED", "COMPLETED"})
+
+
+_LOST_NODE = re.compile(
+    r"\b(TIMEOUT|DEADLINE|PREEMPTED|NODE_FAIL|BOOT_FAIL|LAUNCH_FAILED|RECONFIG_FAIL|REVOKED"
+    r"|CANCELLED|TERM_(RUNLIMIT|WINDOW|DEADLINE|PREEMPT|ADMIN|OWNER|LOAD|REQUEUE_\w+))\b"
+    r"|walltime .*exceeded|node .*(down|fail|lost)"
+)
+
+
+def lost_node(end: str) -> bool:
+    """Return True if a batch system ended a job at its own limit or will, or lost its node, as it
+    says in these words. Limits of memory and CPU time are the job's."""
+    return bool(_LOST_NODE.search(end))
 
 
 def _slurm(listing: str) -> list[BatchJob]:

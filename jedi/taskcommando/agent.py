@@ -229,8 +229,6 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         after = [job.panda_id for job in live if job.status in running]
         job_ends.lock(tx, [*ids, *after])
         one_job.let_end(tx, after, self.name)
-        if end is REASSIGNED:
-            reassigning.spare_inputs(tx, list(options), ids)
         jobs.ask_to_kill(tx, to_kill, end.code)
         ends = [
             JobEnd(job.panda_id, end.target, end.code, because[job.jedi_task_id][1], job.lock_seq,

@@ -17,8 +17,8 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Inputs of closed jobs are tried elsewhere: an attempt; of failed ones a failure, too. A lost
-    consumer of events is `holding`: the EventService looks at what it has processed."""
+    """Inputs of closed and failed jobs are tried again. A lost consumer of events is `holding`: the
+    EventService looks at what it has processed."""
     given = _given(world.knobs)
 
     def step(tx: Connection, limit: int) -> Counts:

@@ -29,6 +29,7 @@ from jedi.submitter import local
 from jedi.submitter.agent import Submitter
 from jedi.submitter.batch import BatchEngine
 from jedi.submitter.interface import EngineError, KnownPilot, Slot, Start
+from jedi.submitter.queues import lost_node
 from jedi.submitter.shapes import Shape
 
 PILOT = "HERE.0123456789ab"
@@ -209,12 +210,13 @@ def test_an_empty_queue(
 
 
 @pytest.mark.parametrize(
-    ("code", "how", "failed"),
-    [("0\n", "ended with exit code 0", False), ("1\n", "ended with exit code 1", True),
-     (None, "is gone: TIMEOUT, TimeLimit", True)],
+    ("code", "how", "failed", "reason"),
+    [("0\n", "ended with exit code 0", False, "lost_pilot"),
+     ("1\n", "ended with exit code 1", True, "lost_pilot"),
+     (None, "is gone: TIMEOUT, TimeLimit", True, "lost_node")],
 )  # fmt: skip
 def test_how_a_pilot_ended(
-    code: str | None, how: str, failed: bool, commands: Commands, tmp_path: Path
+    code: str | None, how: str, failed: bool, reason: str, commands: Commands, tmp_path: Path
 ) -> None:
     commands.plays("squeue", f"17|TIMEOUT|TimeLimit|{PILOT}\n")
     engine_ = engine("slurm", tmp_path)
@@ -222,9 +224,28 @@ def test_how_a_pilot_ended(
         (tmp_path / "batch/slurm/17.ec").write_text(code)
     pilot = KnownPilot(PILOT, 1.0, True, batch_id="17")
     end = engine_.look([pilot]).gone[PILOT]
-    assert (end.how, end.failed) == (f"(slurm job 17) {how}", failed)
+    assert (end.how, end.failed, end.code) == (f"(slurm job 17) {how}", failed, reason)
     engine_.forget([pilot])
     assert list((tmp_path / "batch/slurm").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [
+        ("TIMEOUT, TimeLimit", True), ("NODE_FAIL, NodeDown", True), ("PREEMPTED", True),
+        ("CANCELLED by 0", True), ("OUT_OF_MEMORY, OutOfMemory", False), ("FAILED", False),
+        ("EXIT, TERM_RUNLIMIT: job killed after reaching LSF run time limit", True),
+        ("EXIT, TERM_MEMLIMIT: job killed after reaching LSF memory usage limit", False),
+        ("EXIT, TERM_CPULIMIT: job killed after reaching LSF CPU usage limit", False),
+        ("F, job killed: walltime 3610 exceeded limit 3600", True),
+        ("F, job killed: mem 9kb exceeded limit 8kb", False),
+        ("its queue knows no more of it", False),
+    ],
+)  # fmt: skip
+def test_ends_that_are_not_the_payloads(words: str, lost: bool) -> None:
+    """Expected: "a pilot ended by its batch system's own limit or a lost node" is nobody's fault;
+    limits of the payload are its own."""
+    assert lost_node(f"(lsf job 17) is gone: {words}") == lost
 
 
 def _lsf(*records: dict[str, str]) -> str:

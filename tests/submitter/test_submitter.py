@@ -25,7 +25,8 @@ from jedi.host.home import SystemAccount
 from jedi.host.processes import Process
 from jedi.submitter import local
 from jedi.submitter.agent import Submitter
-from jedi.submitter.interface import Slot
+from jedi.submitter.interface import KnownPilot, Slot
+from jedi.submitter.local import LocalEngine
 from jedi.submitter.shapes import Shape
 
 # --------------------------------------------------------------------------------------- pure
@@ -181,6 +182,17 @@ def test_the_job_of_a_killed_pilot_fails_at_once(field: Field, restarted: bool) 
     diag = f"Pilot {pilot.pilot_id} {how} while it had this job."
     assert field.sql("SELECT error_diag FROM jedi_jobs")[0].error_diag == diag
     assert field.sql("SELECT count(*) FROM jedi_site_metrics")[0][0] == 0
+
+
+def test_a_pilot_that_its_machine_took_along(field: Field) -> None:
+    """The machine has come up since the pilot was started: "a lost node"."""
+    up_s = float(Path("/proc/uptime").read_text().split()[0])
+    gone = Process(2**22 + 1, 1)  # no machine has that many
+    old, young = (KnownPilot("p", age_s, True, gone) for age_s in (up_s + 3600, 1.0))
+    engine = LocalEngine(field.home.pilot_logs)
+    assert [engine.look([one]).gone["p"].code for one in (old, young)] == [
+        "lost_node", "lost_pilot",
+    ]  # fmt: skip
 
 
 def test_storage_where_nothing_can_be_removed_holds_up_no_site(field: Field) -> None:

@@ -109,7 +109,7 @@ def obey(world: World) -> int:
     )
     found = rows(world, query)
     for row in found:
-        end(world, [row.pandaid], KILLED_BY[row.kill_code])
+        end(world, [row.pandaid], KILLED_BY[row.kill_code], row.kill_code)
     return len(found)
 
 

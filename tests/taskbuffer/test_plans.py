@@ -181,12 +181,15 @@ def test_a_task_without_live_jobs_is_found_by_their_index(engine: Engine) -> Non
 
 
 def test_stalled_jobs_are_sought_among_live_ones(engine: Engine) -> None:
-    """Beside 700,000 ended jobs a look by the primary key took 0.5 s in place of 0.06."""
+    """Beside 700,000 ended jobs a look by the primary key took 0.5 s in place of 0.06. All jobs are
+    read only where one is overdue whose site may be lost."""
     run(engine, *_FEW_TASKS_HAVE_ALL, "SET LOCAL session_replication_role = replica",
         "UPDATE jedi_jobs SET status = 'finished', postprocessed_at = jedi_now() "
         "WHERE pandaid % 4 > 0", "ANALYZE jedi_jobs")  # fmt: skip
     plan = planned(engine, timeouts._OVERDUE)
-    [scan] = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_jobs"]
+    scans = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_jobs"]
+    [silent] = [n for n in nodes(plan) if n.get("Subplan Name") == "CTE silent"]
+    [scan] = [n for n in scans if n not in [*nodes(silent)]]
     ways = {str(n.get("Index Name")) for n in nodes(scan)}
     assert [way for way in ways if way.startswith("jedi_jobs")] == ["jedi_jobs_live_ix"], scan
 

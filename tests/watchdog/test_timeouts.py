@@ -13,6 +13,7 @@ from support.dogs import run
 from support.timeouts import put
 
 from jedi.agent.base import World
+from jedi.core.faults import NOBODYS_FAULT
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.timeouts import TIMEOUTS
 from jedi.taskbuffer.sites import pilots
@@ -57,7 +58,7 @@ BORDERS = [
     ("activated", URGENT, "laststart = 'infinity'", 2 * DAY, "closed", "activated_timeout"),
     ("throttled", "", "", 7 * DAY, "closed", "throttled_timeout"),
     ("sent", "", "", 30 * MINUTE, "failed", "sent_timeout"),
-    ("sent", "pilot_id = 'gone'", "", MINUTE, "failed", "lost_pilot"),
+    ("sent", "pilot_id = 'gone'", "", MINUTE, "failed", "sent_timeout"),
     ("starting", "", "", 2 * HOUR, "failed", "lost_heartbeat"),
     ("running", "", "", 2 * HOUR, "failed", "lost_heartbeat"),
     ("running", "hold_kind = 'user_request', hold_deadline = statechangetime", "", 0, "failed",
@@ -76,7 +77,8 @@ BORDERS = [
 @pytest.mark.parametrize(("status", "columns", "site", "limit", "target", "code"), BORDERS)
 def test_borders(world: World, at: Callable[[float], None], status: str, columns: str, site: str,
                  limit: float, target: str, code: str) -> None:  # fmt: skip
-    """A closed job costs its inputs an attempt, a failed one a failure, too."""
+    """An end costs the inputs an attempt. A failed job costs a failure, too, unless the end is
+    nobody's fault: "recorded as an attempt that does not count against maxAttempt"."""
     put(world, status, columns, site)
     with world.engine.begin() as tx:
         pilots.insert_pilots(tx, "here", "SITE_A", "local", {"gone": "0"}, DAY)
@@ -88,9 +90,7 @@ def test_borders(world: World, at: Callable[[float], None], status: str, columns
     assert run(world, "timeouts") == Counts()
     job = the_job(world)
     assert (job.status, job.error_code) == (target, code)
-    assert job.error_source == (
-        "pilot" if code in ("sent_timeout", "lost_heartbeat", "lost_pilot") else "jedi"
-    )
+    assert job.error_source == ("pilot" if code in ("sent_timeout", "lost_heartbeat") else "jedi")
     age = f"{(limit + 1) / MINUTE:.3g} min" if limit < 0.5 * HOUR else f"{(limit + 1) / HOUR:.3g} h"
     assert f" for {age}." in job.error_diag
     with world.engine.begin() as tx:
@@ -98,12 +98,48 @@ def test_borders(world: World, at: Callable[[float], None], status: str, columns
             text("SELECT DISTINCT status, attemptnr, coalesce(failedattempt, 0) "
                  "FROM jedi_dataset_contents WHERE type = 'input'")
         ).one()  # fmt: skip
-        assert tuple(files) == ("ready", 1, 1 if target == "failed" else 0)
+        failures = target == "failed" and code not in NOBODYS_FAULT
+        assert tuple(files) == ("ready", 1, failures)
         assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 0
 
 
 def test_every_rule_has_its_border() -> None:
-    assert {rule.code for rule in TIMEOUTS} == {code for *_, code in BORDERS}
+    assert {rule.code for rule in TIMEOUTS} == {code for *_, code in BORDERS} | {"lost_site"}
+
+
+def test_the_heartbeat_of_a_site(world: World, at: Callable[[float], None]) -> None:
+    """All three pilots of a site fall silent within a minute: no job is to blame. At another site
+    one pilot of two goes on: the other one's payload may have killed it. Expected: "a lost
+    heartbeat of the *site*" against "2 hours for heartbeats from running jobs"."""
+    put(world, "running", "pilot_id = CAST(pandaid AS text)", jobs=5)
+    with world.engine.begin() as tx:
+        ids = list(tx.scalars(text("SELECT pandaid FROM jedi_jobs ORDER BY pandaid")))
+        for job in ids[3:]:
+            tx.execute(text("UPDATE jedi_jobs SET site = 'SITE_B' WHERE pandaid = :j"), {"j": job})
+    beat(world, ids[0], 60)
+    beat(world, ids[4], 3 * HOUR)
+    at(2 * HOUR + 1)
+    assert run(world, "timeouts") == Counts(lost_site=2, lost_heartbeat=1)
+    at(2 * HOUR + 61)  # the last of them alone
+    assert run(world, "timeouts") == Counts(lost_site=1)
+    with world.engine.begin() as tx:
+        found = tx.execute(text(
+            "SELECT j.error_code, c.failedattempt, c.maxattempt, c.freeattempt "
+            "FROM jedi_jobs j JOIN jedi_dataset_contents c USING (pandaid) "
+            "WHERE c.type = 'input' AND j.status = 'failed' GROUP BY 1, 2, 3, 4 ORDER BY 1"
+        ))  # fmt: skip
+        assert [tuple(row) for row in found] == [
+            ("lost_heartbeat", 1, 3, 0), ("lost_site", 0, 4, 1),
+        ]  # fmt: skip
+
+
+def beat(world: World, panda_id: int, seconds: float) -> None:
+    """The last heartbeat of a job's pilot is so much later."""
+    with world.engine.begin() as tx:
+        tx.execute(
+            text("UPDATE jedi_jobs SET heartbeat_at = heartbeat_at + make_interval(secs => :s) "
+                 "WHERE pandaid = :j"), {"s": seconds, "j": panda_id},
+        )  # fmt: skip
 
 
 def test_urgent_jobs_wait_where_others_start(world: World, at: Callable[[float], None]) -> None:
@@ -151,11 +187,11 @@ def test_what_a_person_holds_is_left_alone(world: World, at: Callable[[float], N
 
 
 def test_an_attempt_is_the_last_one_at_last(world: World, at: Callable[[float], None]) -> None:
-    put(world, "activated")
+    put(world, "running")
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_dataset_contents SET maxattempt = 1 WHERE type = 'input'"))
-    at(2 * DAY + 1)
-    assert run(world, "timeouts") == Counts(activated_timeout=1)
+    at(2 * HOUR + 1)
+    assert run(world, "timeouts") == Counts(lost_heartbeat=1)
     with world.engine.begin() as tx:
         found = text("SELECT DISTINCT status FROM jedi_dataset_contents WHERE type = 'input'")
         assert tx.execute(found).scalars().all() == ["failed"]

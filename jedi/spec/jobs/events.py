@@ -120,8 +120,8 @@ class NewRanges:
 class NewConsumer(NamedTuple):
     """One more consumer of a job set, at a site; None: where the consumer before it was. `local`:
     the inputs lie there. It follows an unsuccessful one (`after`), which uses up a retry of the job
-    set, or None; `relation`: in the history of retries. `kind`, `cores` and `memory_mb`: unless
-    they follow from the job set."""
+    set, or None; `relation`: in the history of retries; `free_in_row`: those before it whose ends
+    were nobody's fault. `kind`, `cores` and `memory_mb`: unless they follow from the job set."""
 
     jobset_id: int
     site: str | None = None
@@ -131,6 +131,7 @@ class NewConsumer(NamedTuple):
     cores: int | None = None
     memory_mb: int | None = None
     relation: str = "retry"
+    free_in_row: int = 0
 
 
 @dataclass(frozen=True, eq=False)

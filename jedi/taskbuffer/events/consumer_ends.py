@@ -159,7 +159,8 @@ _CONSUMERS = text(f"""
 SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id, c.settled_at IS NOT NULL AS settled,
   coalesce(j.status, 'closed') AS status, j.pilot_result, j.kill_code, j.error_code, j.error_diag,
   coalesce(j.lock_seq, 0) AS lock_seq, j.site, j.starttime AS start_time,
-  ({FREE}) IS NOT TRUE AS held, j.substatus IS NOT NULL AS judged
+  ({FREE}) IS NOT TRUE AS held, j.substatus IS NOT NULL AS judged,
+  c.freeinrow AS free_in_row
 FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
   AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
@@ -170,7 +171,8 @@ ORDER BY c.pandaid
 class SetConsumer(NamedTuple):
     """A consumer of a job set that has not ended, or whose end is not booked. `lock_seq` 0: no
     pilot had it. `held`: its end waits, as a person or a lack of storage wants. `judged`: its
-    failed ranges were settled before; it was killed in merging."""
+    failed ranges were settled before; it was killed in merging. `free_in_row`: consumers before it
+    in a row whose ends were nobody's fault."""
 
     panda_id: int
     jobset_id: int
@@ -185,6 +187,7 @@ class SetConsumer(NamedTuple):
     start_time: datetime | None
     held: bool
     judged: bool
+    free_in_row: int
 
 
 def consumers_of(tx: Connection, jobset_ids: Sequence[int]) -> list[SetConsumer]:

@@ -116,7 +116,7 @@ ORDER BY jobsetid FOR NO KEY UPDATE
 # are at endpoints of the consumer's own site, unless their dataset has a destination.
 _ADD = text(f"""
 WITH w AS MATERIALIZED (
-  SELECT t.*, n.after, n.relation,
+  SELECT t.*, n.after, n.relation, n.freeinrow,
     coalesce(n.kind, CASE WHEN t.jumbo AND t.mode = 'es' THEN 'co_jumbo' END,
       CASE t.mode {_KIND} END) AS kind,
     coalesce(n.site, before.site, m.site) AS at_site, m.pandaid AS m,
@@ -129,8 +129,8 @@ WITH w AS MATERIALIZED (
     t.n_consumers + row_number() OVER (PARTITION BY t.jobsetid ORDER BY n.place) AS number
   FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:local AS bool[]),
       CAST(:after AS bigint[]), CAST(:kinds AS text[]), CAST(:cores AS int[]),
-      CAST(:memory AS int[]), CAST(:relations AS text[]))
-      WITH ORDINALITY n(id, site, local, after, kind, n_cores, n_memory, relation, place)
+      CAST(:memory AS int[]), CAST(:relations AS text[]), CAST(:free AS smallint[]))
+      WITH ORDINALITY n(id, site, local, after, kind, n_cores, n_memory, relation, freeinrow, place)
     JOIN jedi_jobsets t ON t.jobsetid = n.id JOIN jedi_jobs m ON m.pandaid = t.merge_pandaid
     LEFT JOIN LATERAL (
       SELECT j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
@@ -150,8 +150,8 @@ WITH w AS MATERIALIZED (
     coalesce(texts, '{{}}') || jsonb_build_object('{EVENTS}', CAST(jsonb_build_object(
       'jobset_id', {_OWN_SET}, 'mode', mode, 'clone', clone) AS text)) FROM w
 ), beside AS (
-  INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number)
-  SELECT pandaid, jeditaskid, {_OWN_SET}, kind, number FROM w
+  INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number, freeinrow)
+  SELECT pandaid, jeditaskid, {_OWN_SET}, kind, number, freeinrow FROM w
 ), files AS (
   SELECT w.pandaid, w.kind, w.number, f.fileid, f.jeditaskid, f.datasetid, f.type, f.lfn,
     f.source_name, f.fsize, f.checksum, f.guid, f.n_events, f.start_event, f.end_event, w.attemptnr,
@@ -244,6 +244,7 @@ def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> 
         "cores": [one.cores for one in wanted],
         "memory": [one.memory_mb for one in wanted],
         "relations": [one.relation for one in wanted],
+        "free": [one.free_in_row for one in wanted],
         "agent": agent,
     }
     added = rows_of(AddedConsumer, tx.execute(_ADD, found))

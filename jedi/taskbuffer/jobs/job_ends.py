@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.core.faults import NOBODYS_FAULT
 from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db.engine import (
     channel,
@@ -34,8 +35,10 @@ from jedi.taskbuffer.db.sql_lists import (
     MASTER_TYPES,
     OUTPUT_TYPES,
     PRE_MERGE_TYPES,
+    listed,
 )
 from jedi.taskbuffer.events import consumer_ends, heirs
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import blame, merging, retry_rules
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.jobs.order_files import STAGING, staging
@@ -48,6 +51,7 @@ class JobEnd(JobMove):
     __slots__ = ()
 
 
+_NOBODYS_FAULT = listed(sorted(NOBODYS_FAULT))
 _SKIPPED = "'ready', 'pending', 'lost', 'missing', 'broken'"
 """Bad files of no job, which are skipped from now on, or were before."""
 
@@ -57,16 +61,17 @@ _WHY = (
 )
 _SETTLE = prepared(_WHY + "by key.")(f"""
 WITH e AS (
-  SELECT c.ctid AS tid, c.datasetid, s.innocent, s.unmerged,
+  SELECT c.ctid AS tid, c.datasetid, s.innocent, s.free, s.unmerged,
     s.unmerged AND c.status = 'pending' AS unmade,
-    CAST(j.status = 'failed' AND NOT s.innocent AS int) AS fault,
+    CAST(j.status = 'failed' AND NOT s.innocent AND NOT s.free AS int) AS fault,
     f.type IN ({INPUT_TYPES}) AS input, f.fsize, f.checksum, f.guid,
     CASE WHEN j.status = 'finished' THEN 'finished'
          WHEN f.type NOT IN ({INPUT_TYPES}) THEN 'failed'
          WHEN f.problem IS NOT NULL THEN f.problem
          -- a killed merge is not tried again
          WHEN c.type IN ({PRE_MERGE_TYPES}) AND j.status = 'cancelled' THEN 'failed'
-         WHEN f.type <> 'random_seed' AND NOT s.innocent AND (c.attemptnr >= c.maxattempt
+         WHEN f.type <> 'random_seed' AND NOT s.innocent AND NOT s.free AND (
+           c.attemptnr >= c.maxattempt
            OR c.failedattempt + CAST(j.status = 'failed' AS int) >= c.maxfailure) THEN 'failed'
          WHEN c.type IN ({MASTER_TYPES}) AND EXISTS (SELECT FROM jedi_units u  -- a killed unit
            WHERE u.jeditaskid = c.jeditaskid AND u.unit_nr = c.boundaryid
@@ -86,7 +91,10 @@ WITH e AS (
           SELECT FROM jedi_dataset_contents b WHERE b.fileid = o.fileid  -- no job gets it again
             AND (b.pandaid = j.pandaid OR b.status IN ({_SKIPPED})) OFFSET 0)
         OFFSET 0)  -- not all such files
-      AS innocent, c.type IN ({PRE_MERGE_TYPES}) AND f.type NOT IN ({INPUT_TYPES}) AS unmerged) s
+      AS innocent,
+      j.status <> 'finished' AND f.type IN ({INPUT_TYPES}) AND j.error_code IN ({_NOBODYS_FAULT})
+        AND c.freeinrow < :most_free AS free,
+      c.type IN ({PRE_MERGE_TYPES}) AND f.type NOT IN ({INPUT_TYPES}) AS unmerged) s
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
     AND CASE WHEN s.unmerged THEN c.status IN ('pending', 'ready')
              ELSE c.pandaid = j.pandaid
@@ -94,7 +102,9 @@ WITH e AS (
 ), c AS (
   UPDATE jedi_dataset_contents c SET status = e.target,
     proc_status = CASE WHEN e.target IN ('missing', 'broken') THEN 'failed' ELSE e.target END,
-    maxattempt = CASE WHEN e.innocent THEN c.maxattempt + 1 ELSE c.maxattempt END,
+    maxattempt = c.maxattempt + CAST(e.innocent OR e.free AS int),
+    freeattempt = c.freeattempt + CAST(e.innocent OR e.free AS int),
+    freeinrow = CASE WHEN e.free THEN c.freeinrow + 1 WHEN e.innocent THEN c.freeinrow ELSE 0 END,
     failedattempt = CASE WHEN e.input THEN c.failedattempt + e.fault ELSE c.failedattempt END,
     fsize = CASE WHEN e.input THEN c.fsize ELSE e.fsize END,
     checksum = CASE WHEN e.input THEN c.checksum ELSE e.checksum END,
@@ -163,15 +173,16 @@ def end_jobs(
     """End jobs whose status is in `sources` and settle their files, in a constant number of
     statements.
 
-    Inputs of a finished job are finished; others come back (`ready`) while they may be tried
-    again, else they failed; only the end `failed` counts as a failure of theirs. Inputs that are to
-    blame for it are missing or broken, in all rows that no job has, and for the others it was no
-    attempt. Random seeds always come back. Ranges of events and outputs are finished or failed with
-    their job, the log of a failed job too, whether or not it can be read. When jobs fail, retry
-    rules are obeyed. Other jobs are left alone: compare the result. With a merge job end those
-    whose files it had, unless the merge is tried again; such a job does not end before. The merge
-    job of a job set of events may have an heir, which takes over its files; a consumer that is
-    killed in merging loses its pieces.
+    Inputs of a finished job are finished; others come back (`ready`) while they may be tried again,
+    else they failed; only the end `failed` counts as a failure of theirs. An end that is nobody's
+    fault (core/faults.py) does not count against their attempts, up to `attempts.most_free` in a
+    row. Inputs that are to blame for it are missing or broken, in all rows that no job has, and for
+    the others it was no attempt. Random seeds always come back. Ranges of events and outputs are
+    finished or failed with their job, the log of a failed job too, whether or not it can be read.
+    When jobs fail, retry rules are obeyed. Other jobs are left alone: compare the result. With a
+    merge job end those whose files it had, unless the merge is tried again; such a job does not end
+    before. The merge job of a job set of events may have an heir, which takes over its files; a
+    consumer that is killed in merging loses its pieces.
     """
     ids = [end.panda_id for end in ends]
     if not ids:
@@ -186,9 +197,8 @@ def end_jobs(
         consumer_ends.reopen(tx, ended)
         if failed := [job.panda_id for job in ended if job.target == "failed"]:
             retry_rules.obey(tx, failed)
-        _settle(tx, [*through])
-        _settle(tx, [job.panda_id for job in
-                     move_jobs(tx, merging.outcomes(tx, tied), agent, ["merging"])])  # fmt: skip
+        _settle(tx, ended)
+        _settle(tx, move_jobs(tx, merging.outcomes(tx, tied), agent, ["merging"]))
     return ended
 
 
@@ -205,13 +215,16 @@ def end_lost(
     return ended + consumer_ends.lose(tx, lost, agent)
 
 
-def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
+def _settle(tx: Connection, ended: Sequence[MovedJob]) -> None:
     """Files, datasets and events of jobs that have ended; their datasets are locked."""
-    if panda_ids:
-        ids = {"ids": list(panda_ids)}
+    if panda_ids := [job.panda_id for job in ended]:
+        ids, most_free = {"ids": panda_ids}, 0
+        if any(job.code in NOBODYS_FAULT for job in ended):
+            most_free = knobs.load(tx)["attempts.most_free"]
+        values = {**ids, "channel": channel(), "most_free": most_free}
         rest, bad = True, False
         while rest:
-            *_, ranges, asked, some, rest = value(tx, _SETTLE, {**ids, "channel": channel()})
+            *_, ranges, asked, some, rest = value(tx, _SETTLE, values)
             bad |= bool(some)
         if bad:
             blame.skip(tx, panda_ids)

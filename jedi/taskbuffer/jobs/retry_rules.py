@@ -142,7 +142,7 @@ WITH m AS (
 )
 UPDATE jedi_dataset_contents c SET
   maxattempt = CASE WHEN m.attempts IS NULL THEN c.maxattempt
-                    ELSE greatest(c.attemptnr, least(c.maxattempt, m.attempts)) END,
+                    ELSE greatest(c.attemptnr, least(c.maxattempt, m.attempts + c.freeattempt)) END,
   ramcount = CASE WHEN c.type IN ({MASTER_TYPES}, {PRE_MERGE_TYPES})
     THEN greatest(c.ramcount, m.ram_mb)
                   ELSE c.ramcount END
@@ -198,14 +198,17 @@ WITH m AS (
   UPDATE jedi_retry_matches SET settled_at = jedi_now()
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL RETURNING *
 )
-SELECT m.jeditaskid AS jedi_task_id, r.action, max(j.attemptnr) AS attempt_nr,
+SELECT m.jeditaskid AS jedi_task_id, r.action, max(j.attemptnr - f.free) AS attempt_nr,
   EXISTS (SELECT FROM {all_jobs("jeditaskid, status")} k
           WHERE k.jeditaskid = m.jeditaskid AND k.status = 'finished') AS succeeded, max(
     s.maxtime * coalesce(nullif(s.corepower, 0), 10) * j.cores / greatest(j.n_events, j.n_inputs, 1)
   ) AS hs06_s_per_event
 FROM m JOIN jedi_retry_rules r USING (rule_id)
   JOIN {all_jobs("pandaid, site, cores, attemptnr, n_events, n_inputs")} j USING (pandaid)
-  LEFT JOIN jedi_sites s ON s.site = j.site
+  LEFT JOIN jedi_sites s ON s.site = j.site, LATERAL (
+    SELECT coalesce(max(c.freeattempt), 0) AS free
+    FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
+    WHERE f.pandaid = m.pandaid AND c.pandaid = m.pandaid AND f.type IN ({MASTER_TYPES})) f
 GROUP BY m.jeditaskid, r.action
 """)
 # A file names its last job, so that attempts of the same work count once. Released files without a
@@ -249,8 +252,9 @@ def due(tx: Connection, limit: int) -> dict[int, ClaimedTask]:
 
 
 class RetryCause(NamedTuple):
-    """The change that rules want of a task: the highest attempt of the jobs concerned, whether
-    another job succeeded, and their time for an event in HS06 s (None: no limit is known)."""
+    """The change that rules want of a task: the highest attempt of the jobs concerned (of those
+    that count), whether another job succeeded, and their time for an event in HS06 s (None: no
+    limit is known)."""
 
     jedi_task_id: int
     action: str

@@ -1,7 +1,6 @@
-"""Time-outs of jobs: the longest time in a status, and the effect. A stalled job is
-closed: other jobs try its inputs elsewhere, which counts as an attempt but not as a failure. A
-lost job fails. Source: JEDI document, "Timeout values for production
-jobs" and "Job rebrokerage"; docs/reference/retries-and-timeouts.md#job-time-outs.
+"""Time-outs of jobs: the longest time in a status, and the effect. A stalled job is closed: other
+jobs try its inputs elsewhere. A lost job fails. Source: JEDI document, "Timeout values for
+production jobs" and "Job rebrokerage"; docs/reference/retries-and-timeouts.md#job-time-outs.
 """
 
 from __future__ import annotations
@@ -74,6 +73,17 @@ _LAST_SETTLED = f"""greatest(j.statechangetime,
 # no job.
 _PILOT_GONE = "(SELECT p.endtime FROM jedi_pilots p WHERE p.pilot_id = j.pilot_id)"
 
+_HEARTBEAT = "CAST(:watchdog_heartbeat_timeout_s AS float8)"
+# All pilots of the site fell silent at about the same time, and there are several of them: one
+# alone may have been the victim of its payload. Read once a look, and only if a job is overdue.
+_SILENT = f"""
+  SELECT site FROM jedi_jobs
+  WHERE heartbeat_at > jedi_now() - make_interval(secs => 2 * {_HEARTBEAT}) GROUP BY site
+  HAVING max(heartbeat_at) < jedi_now() - make_interval(secs => {_HEARTBEAT} / 2)
+    AND count(DISTINCT pilot_id) FILTER (
+      WHERE status IN ({JOB_AT_SITE}) OR error_code = 'lost_site') > 1
+"""
+
 TIMEOUTS = (
     _closed("waiting", "timeout.waiting_s", "waiting_timeout", "It waited for others",
             "j.kind NOT IN ('co_jumbo', 'es_merge')",
@@ -103,11 +113,16 @@ TIMEOUTS = (
     _closed("throttled", "timeout.throttled_s", "throttled_timeout", "It was kept from pilots"),
     _failed("sent starting running", "", "hold_timeout", "Its slot was held beyond the deadline",
             meant="held ones", since="j.hold_deadline", among="j.hold_kind IS NOT NULL"),
-    _failed("sent", "watchdog.gone_pilot_s", "lost_pilot",
+    _failed("sent", "watchdog.gone_pilot_s", "sent_timeout",
             "Pilot {pilot_id} asked for it, and has been gone", meant="of a pilot that has ended",
             since=_PILOT_GONE),
     _failed("sent", "watchdog.sent_timeout_s", "sent_timeout",
             "Pilot {pilot_id} had it and did not start it"),
+    _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_site",
+            "No pilot at {site} was heard of, and pilot {pilot_id} not",
+            "j.site IN (SELECT site FROM silent)",
+            "at a site of which several pilots fell silent and no other was heard of for half the "
+            "time", since="j.heartbeat_at"),
     _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_heartbeat",
             "Pilot {pilot_id} was not heard of", since="j.heartbeat_at"),
     _failed("running", "timeout.running_s", "running_timeout", "It ran"),
@@ -176,7 +191,7 @@ _SINCE = " ".join(f"WHEN {i} THEN {rule.since}" for i, rule in enumerate(TIMEOUT
 # rows show; the rules take ten times as long. What a person holds outside a pilot has no time-out.
 # MATERIALIZED: the LIMIT makes the primary key look cheap, by which all ended jobs are read, too.
 _OVERDUE = text(f"""
-WITH j AS MATERIALIZED (
+WITH silent AS MATERIALIZED ({_SILENT}), j AS MATERIALIZED (
   SELECT * FROM jedi_jobs j WHERE postprocessed_at IS NULL AND CASE status {_MAY} END
     AND (coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'
          OR status IN ({JOB_AT_SITE}))

@@ -321,7 +321,7 @@ contents = Table(
     col("attemptnr:attempt_nr", SmallInteger, "number of attempts", _GEN,
         nullable=False, server_default=text("0")),
     col("maxattempt:max_attempt", SmallInteger, "largest number of attempts",
-        f"{_FEED} commands.revive {_MERGE} reassigning.spare_inputs {_END}"),
+        f"{_FEED} commands.revive {_MERGE} {_END}"),
     col("nevents:n_events", BigInteger, "events in the file", _FEED),
     col("keeptrack:keep_track", SmallInteger, "1 if the file's use is kept track of", _FEED),
     col("startevent:start_event", BigInteger, "first event of the range in the file", _FEED),
@@ -345,6 +345,8 @@ contents = Table(
     # an index on the status itself would make each change of it an update of all indexes
     col("ready", Boolean, "the status is ready", "migration",
         server_default=Computed("status = 'ready'", persisted=True)),
+    count("freeattempt:free_attempt", "attempts that are nobody's fault", _END, SmallInteger),
+    count("freeinrow:free_in_row", "the last of them in a row", _END, SmallInteger),
     PrimaryKeyConstraint("file_id", "jedi_task_id"),
     CheckConstraint("length(lfn) <= 256", name="lfn"),
     one_of("status", {**states.INPUT_FILE.states, **states.OUTPUT_FILE.states}),

@@ -163,6 +163,15 @@ consumers = Table(
         "consumer_ends.note_settled",
     ),
     words("request_id", "its last ask for ranges that was answered", _DISPATCH),
+    col(
+        "freeinrow:free_in_row",
+        SmallInteger,
+        "consumers before it in a row that used up no attempt, since their ends were nobody's "
+        "fault",
+        _MORE,
+        nullable=False,
+        server_default=text("0"),
+    ),
     PrimaryKeyConstraint("panda_id"),
     Index("jedi_consumers_jumbo_ix", "jedi_task_id", postgresql_where=text("jobsetid IS NULL")),
     Index("jedi_consumers_live_ix", "jobset_id", postgresql_where=text("settled_at IS NULL")),

@@ -313,13 +313,16 @@ class LostAttempt(NamedTuple):
 
 _LOST_ATTEMPTS = text("""
 SELECT pilot_id, pandaid AS panda_id, lock_seq FROM jedi_jobs
-WHERE pilot_id = ANY(:ids) AND error_code = :code ORDER BY pandaid
+WHERE pilot_id = ANY(:ids) AND error_code = ANY(:codes) ORDER BY pandaid
 """)
 
 
-def lost_attempts(tx: Connection, pilot_ids: Sequence[str], code: str) -> list[LostAttempt]:
-    """The attempts that ended with `code` because their pilots died."""
-    return rows_of(LostAttempt, tx.execute(_LOST_ATTEMPTS, {"ids": list(pilot_ids), "code": code}))
+def lost_attempts(
+    tx: Connection, pilot_ids: Sequence[str], codes: Sequence[str]
+) -> list[LostAttempt]:
+    """The attempts that ended with one of `codes` because their pilots died."""
+    values = {"ids": list(pilot_ids), "codes": list(codes)}
+    return rows_of(LostAttempt, tx.execute(_LOST_ATTEMPTS, values))
 
 
 _END = text("""

@@ -38,7 +38,8 @@ _LIMITS = text(f"""
 UPDATE jedi_dataset_contents c SET
   ramcount = NULL,
   maxattempt = CASE WHEN m.limited
-                    THEN greatest(coalesce(m.attempts, c.maxattempt), c.attemptnr + 1)
+                    THEN greatest(coalesce(m.attempts + c.freeattempt, c.maxattempt),
+                                  c.attemptnr + 1)
                     ELSE c.maxattempt END,
   maxfailure = CASE WHEN m.failures IS NULL THEN c.maxfailure
                     ELSE greatest(m.failures, c.failedattempt + 1) END

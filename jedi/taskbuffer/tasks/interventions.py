@@ -24,7 +24,11 @@ _JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
 _DUE_FOR_THROTTLING = text(f"""
 SELECT t.jeditaskid AS jedi_task_id, j.most,
   CASE WHEN :by_mean THEN coalesce(t.numthrottled, 0) + 1 ELSE j.most / :every END AS n
-FROM unnest(CAST(:ids AS bigint[]), CAST(:most AS int[])) j(id, most)
+FROM (
+    SELECT c.jeditaskid AS id, max(c.attemptnr - c.freeattempt) AS most
+    FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
+    WHERE f.pandaid = ANY(CAST(:jobs AS bigint[])) AND f.type IN ({MASTER_TYPES})
+    GROUP BY c.jeditaskid) j
   JOIN jedi_tasks t ON t.jeditaskid = j.id JOIN jedi_taskparams p USING (jeditaskid)
 WHERE t.status IN ('ready', 'scouting', 'running')
   AND j.most / :every > coalesce(t.numthrottled, 0)
@@ -39,7 +43,8 @@ ORDER BY t.jeditaskid
 
 
 class TaskDueForThrottling(NamedTuple):
-    """A task to throttle for the `n`-th time; `most`: the highest attempt of its jobs."""
+    """A task to throttle for the `n`-th time; `most`: the highest attempt of its jobs, of those
+    that count."""
 
     jedi_task_id: int
     most: int
@@ -47,19 +52,15 @@ class TaskDueForThrottling(NamedTuple):
 
 
 def due_for_throttling(
-    tx: Connection, most: Mapping[int, int], every: int, by_mean: bool
+    tx: Connection, panda_ids: Sequence[int], every: int, by_mean: bool
 ) -> list[TaskDueForThrottling]:
-    """The tasks that have reached another multiple of `every` attempts: of a job (`most` is the
-    highest attempt), or with `by_mean` of failures of the remaining files. The caller has locked
-    the tasks, and made jobs of them now."""
-    reached = {task: n for task, n in most.items() if n >= every}
-    if not reached:
+    """The tasks that have reached another multiple of `every` attempts that count: of one of these
+    jobs, or with `by_mean` of failures of the remaining files. The caller has locked the tasks, and
+    made these jobs of them now."""
+    values = {"jobs": list(panda_ids), "every": every, "by_mean": by_mean}
+    if not panda_ids:
         return []
-    found = {"ids": list(reached), "most": list(reached.values())}
-    return rows_of(
-        TaskDueForThrottling,
-        tx.execute(_DUE_FOR_THROTTLING, {**found, "every": every, "by_mean": by_mean}),
-    )
+    return rows_of(TaskDueForThrottling, tx.execute(_DUE_FOR_THROTTLING, values))
 
 
 _NOTE_THROTTLED = text("""

@@ -1,4 +1,4 @@
-"""Reassignment of a task: its new place, and the return of attempts that were not its fault."""
+"""Reassignment of a task: its new place."""
 
 from __future__ import annotations
 
@@ -6,29 +6,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, text
 
-from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, PRODUCT_TYPES
+from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES
 
 _LOCK_DATASETS = text("""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
-_SPARE = text(f"""
-UPDATE jedi_dataset_contents c SET maxattempt = c.attemptnr + 1
-FROM jedi_job_files f
-WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({INPUT_TYPES})
-  AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND c.pandaid = f.pandaid
-  AND c.attemptnr >= c.maxattempt
-""")
-
-
-def spare_inputs(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[int]) -> None:
-    """Let the inputs of these jobs of the tasks be tried once more if this was their last attempt:
-    the jobs, which the caller has locked, are about to be closed, which is no fault of the
-    inputs."""
-    tx.execute(_LOCK_DATASETS, {"ids": list(task_ids)})
-    tx.execute(_SPARE, {"ids": list(panda_ids)})
-
-
 _SET_DESTINATION = text(f"""
 WITH p AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:nuclei AS text[]))

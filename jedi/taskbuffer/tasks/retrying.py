@@ -12,8 +12,8 @@ from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 _COLUMNS = "jeditaskid, site, status, wall_s, cpu_s, cores"
 _SPENT = text(f"""
 SELECT t.jeditaskid, t.attemptnr AS attempts, j.*,
-  coalesce((SELECT max(maxattempt) FROM jedi_dataset_contents c WHERE c.jeditaskid = t.jeditaskid
-            AND c.type IN ({MASTER_TYPES})), 0) AS file_attempts
+  coalesce((SELECT max(maxattempt - freeattempt) FROM jedi_dataset_contents c
+            WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({MASTER_TYPES})), 0) AS file_attempts
 FROM jedi_tasks t, LATERAL (
   SELECT count(*) AS jobs, count(*) FILTER (WHERE failed) AS failed,
     coalesce(sum(hepscore_h), 0) AS hepscore_h,

@@ -209,7 +209,7 @@ _JOBS = text(f"""
 ORDER BY jedi_task_id, end_time, panda_id
 """)
 _LIMITS_OF_TIME = ("wall_limit", "cpu_limit")
-_PILOT_ENDED = ("lost_pilot", "pilot_terminated", "lost_heartbeat")
+_PILOT_ENDED = ("lost_pilot", "lost_node", "pilot_terminated", "lost_heartbeat", "lost_site")
 _TIMED_OUT = text(f"""
 SELECT jeditaskid AS jedi_task_id, unit_nr, CAST(max(lasted_s) AS float8) AS lasted_s,
   max(n_events) AS n_events FROM (
