@@ -10,7 +10,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -230,9 +230,12 @@ def _write(
 
 
 _MARK = r"([0-9a-f]{8})-([0-9]{1,18})-([0-9]{1,12})-([a-z]{1,20})"
-_CURSOR = re.compile(rf"({_MARK})(?:/((?:{_MARK})?)/([0-9]{{1,10}}))?")
-"""The mark of an answer. In the middle of pages: that of the first page, the one before that page,
-if any, and the last unit that was looked at."""
+_COUNTS = r"(?:-((?:[srpcfk][0-9]{1,10})*))?"
+_CURSOR = re.compile(rf"({_MARK}){_COUNTS}(?:/((?:{_MARK})?)/([0-9]{{1,10}}))?")
+"""The mark of an answer, with the numbers of units by state then. In the middle of pages: those of
+the first page, the mark before that page, if any, and the last unit that was looked at."""
+_LETTERS = {"s": "submitted", "r": "running", "p": "completing", "c": "completed", "f": "failed",
+            "k": "killed"}  # fmt: skip
 
 PAGE = 10_000
 """Units, outputs or attempts in one answer at most."""
@@ -256,12 +259,13 @@ class UnitStates:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The question of a cursor. `first`, `before`: marks of the first page, and of the last answer
-    before it."""
+    """The question of a cursor. `first`: the mark of the first page, with its counts; `before`:
+    that of the last answer before it; `counts`: those of the last answer."""
 
     question: StatesQuestion
     first: str | None = None
     before: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def states(tx: Connection, cursors: Mapping[int, str | None], page: int = PAGE) -> list[UnitStates]:
@@ -275,9 +279,9 @@ def states(tx: Connection, cursors: Mapping[int, str | None], page: int = PAGE) 
 
 
 def _answered(asked: _Asked, now: Mark, one: HerdStates) -> UnitStates:
-    mark = asked.first or f"{now.history}-{now.bound}-{now.time}-{one.status}"
+    counts = {} if asked.first else dict(asked.counts if one.counts is None else one.counts)
+    mark = asked.first or f"{now.history}-{now.bound}-{now.time}-{one.status}-{_brief(counts)}"
     cursor = mark if one.last is None else f"{mark}/{asked.before}/{one.last}"
-    counts = {} if asked.first else one.counts
     return UnitStates(one.jedi_task_id, one.status, one.reason, one.complete, counts, one.units,
                       cursor, one.last is not None)  # fmt: skip
 
@@ -289,14 +293,28 @@ def _asked(now: Mark, jedi_task_id: int, cursor: str | None) -> _Asked:
     if not found:
         rule = "is no cursor that operation unit.states has sent"
         raise BadInput([Problem("cursor", cursor[:80], rule, "Leave it out")])
-    mark, *facts, before, history, bound, time, status, after = found.groups()
+    mark, *facts, brief, before, history, bound, time, status, after = found.groups()
     if after is None:
         since = _since(now, *facts)
-        return _Asked(StatesQuestion(jedi_task_id, *since), before=mark if since[1] else "")
+        if since[1] is None:
+            return _Asked(StatesQuestion(jedi_task_id))
+        question = StatesQuestion(jedi_task_id, *since, counted=brief is not None)
+        return _Asked(question, before=mark, counts=_counts(brief or ""))
     if _since(now, *facts)[1] is None:  # the first page is too old
         return _Asked(StatesQuestion(jedi_task_id))
     since = _since(now, history, bound, time, status) if before else (None, None)
-    return _Asked(StatesQuestion(jedi_task_id, *since, int(after)), mark, before)
+    first = f"{mark}-{brief}" if brief is not None else mark
+    return _Asked(StatesQuestion(jedi_task_id, *since, int(after)), first, before)
+
+
+def _brief(counts: Mapping[str, int]) -> str:
+    return "".join(
+        f"{letter}{counts[state]}" for letter, state in _LETTERS.items() if state in counts
+    )
+
+
+def _counts(brief: str) -> dict[str, int]:
+    return {_LETTERS[letter]: int(n) for letter, n in re.findall("([a-z])([0-9]+)", brief)}
 
 
 def _since(

@@ -6,16 +6,19 @@ Expected values: docs/reference/ganga.md#states-of-units.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event, text
 from support.commanding import end, everything, jobs, take, work_off
+from support.plans import handled
 from support.units import MAKING, ask_units, given, unit
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
 from jedi.service.units import UnitStates, attempts, outputs, states
+from jedi.taskbuffer.reports.unit_states import StatesQuestion, states_of
 
 UNITS = 600
 
@@ -64,6 +67,83 @@ def test_states_come_in_pages(world: World) -> None:
     assert numbers(pages(world, {one: stale}, 2), one) == [1, 2, 3, 4, 5]
     with pytest.raises(BadInput, match="no cursor"), world.engine.begin() as tx:
         states(tx, {one: first.cursor + "/1"})
+
+
+def test_units_are_counted_again_only_if_something_has_changed(world: World) -> None:
+    """Expected: the answer to the cursor of the last answer has its numbers, and the database
+    counts nothing; a unit that is killed and jobs that end change them."""
+
+    def asked(cursor: str) -> tuple[dict[str, int] | None, UnitStates]:
+        bound, status = int(cursor.split("-")[1]), cursor.split("-")[3]
+        question = StatesQuestion(task, bound, status, counted=True)
+        with world.engine.begin() as tx:
+            return states_of(tx, [question])[0].counts, states(tx, {task: cursor})[0]
+
+    task = given(world, [unit(str(n)) for n in range(3)], document=MAKING).jedi_task_id
+    everything(world)
+    with world.engine.begin() as tx:
+        [found] = states(tx, {task: None})
+    changes: list[tuple[Callable[[], object], dict[str, int]]] = [
+        (lambda: None, {"submitted": 3}),
+        (lambda: ask_units(world, task, "kill", [3]), {"submitted": 2, "killed": 1}),
+        (lambda: work_off(world, task), {"completed": 2, "killed": 1}),
+    ]
+    for change, expected in changes:
+        change()
+        counted, found = asked(found.cursor)
+        assert counted == (None if expected == {"submitted": 3} else expected)
+        assert found.counts == expected
+        for _ in range(2):
+            counted, found = asked(found.cursor)
+            assert (counted, found.counts, found.units) == (None, expected, [])
+    old = "-".join(found.cursor.split("-")[:4])  # of a release whose cursors had no numbers
+    with world.engine.begin() as tx:
+        assert states(tx, {task: old})[0].counts == {"completed": 2, "killed": 1}
+
+
+_HERDS = """
+SET LOCAL session_replication_role = replica;
+INSERT INTO jedi_tasks (jeditaskid, reqid, parent_tid, status)
+SELECT n, n, n, 'running' FROM generate_series(1, 101) n;
+INSERT INTO jedi_herds (jeditaskid, originpandaid, splitter, after, n_units, split_at)
+SELECT n, n, 'x', 'refine', CASE WHEN n = 1 THEN 2000 ELSE 2 END, jedi_now()
+FROM generate_series(1, 101) n;
+INSERT INTO jedi_datasets (datasetid, jeditaskid, datasetname, type, status)
+SELECT n, n, 'd' || n, 'input', 'ready' FROM generate_series(1, 101) n;
+INSERT INTO jedi_units (jeditaskid, unit_nr, originpandaid, options)
+SELECT n, k, 10000 * n + k, '{}'
+FROM generate_series(1, 101) n, LATERAL generate_series(1, CASE WHEN n = 1 THEN 2000 ELSE 2 END) k;
+INSERT INTO jedi_dataset_contents (fileid, jeditaskid, datasetid, lfn, type, status, boundaryid)
+SELECT originpandaid, jeditaskid, jeditaskid, unit_nr, 'input', 'running', unit_nr FROM jedi_units;
+INSERT INTO jedi_jobs (pandaid, jeditaskid, taskid, originpandaid, unit_nr, attemptnr, status, site,
+  priority, cores, memory_mb, walltime_s, disk_mb, kind)
+SELECT originpandaid, jeditaskid, jeditaskid, originpandaid, unit_nr, 1, 'running', 'A', 1, 1, 0, 0,
+  0, 'normal' FROM jedi_units
+"""
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+@pytest.mark.parametrize("tasks", [1, 101])
+def test_states_cost_by_the_unit(world: World, analysed: bool, tasks: int) -> None:
+    """Expected: of 2000 units beside 100 tasks of two no step of the plan handles more than 10
+    rows a unit, also before PostgreSQL knows the new rows, and however it joins (50 s, when it
+    compared each unit with each file)."""
+    with world.engine.begin() as tx:
+        for part in _HERDS.split(";"):
+            tx.execute(text(part))
+        if analysed:
+            tx.execute(text("ANALYZE"))
+    sent: list[tuple[str, Any]] = []
+    event.listen(world.engine, "before_cursor_execute", lambda *given: sent.append(given[2:4]))
+    with world.engine.begin() as tx:
+        found = states_of(tx, [StatesQuestion(n) for n in range(1, tasks + 1)])
+        assert [one.counts for one in found] == [{"running": 2000}, *[{"running": 2}] * (tasks - 1)]
+        sql, values = sent[-1]
+        tx.execute(text("SET LOCAL enable_hashjoin = off"))
+        tx.execute(text("SET LOCAL enable_mergejoin = off"))
+        explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}"
+        plan = tx.exec_driver_sql(explained, values).scalar_one()[0]["Plan"]
+    assert max(handled(plan))[0] < 10 * (2000 + 2 * tasks), max(handled(plan))
 
 
 def buffers(tx: Connection, ask: Any) -> int:

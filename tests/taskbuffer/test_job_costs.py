@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
 from sqlalchemy import Connection, Engine, event, text
 from support.job_rows import make_jobs
+from support.plans import handled
 
 from jedi.agent.base import World
 from jedi.spec.jobs.wire import Beat, Report, Resources
@@ -16,14 +17,6 @@ from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, merging
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 
 JOBS = 300
-
-
-def handled(plan: dict[str, Any]) -> Iterator[tuple[float, str]]:
-    """How many rows each node of a plan gave or dropped."""
-    dropped = sum(value for name, value in plan.items() if name.startswith("Rows Removed"))
-    yield (plan["Actual Rows"] + dropped) * plan["Actual Loops"], plan["Node Type"]
-    for below in plan.get("Plans", ()):
-        yield from handled(below)
 
 
 def explain(engine: Engine, patch: pytest.MonkeyPatch) -> dict[str, tuple[float, str]]:

@@ -24,56 +24,79 @@ _KILLED = "'aborting', 'toabort', 'aborted'"
 _OVER = "'tobroken', 'broken', 'finishing', 'passed', 'done', 'finished', 'failed', 'exhausted'"
 _STATE = f"""
 CASE WHEN u.superseded IS NOT NULL THEN u.superseded WHEN u.refusal IS NOT NULL THEN 'failed'
-  WHEN j.status IN ({_QUEUED}) THEN 'submitted'
-  WHEN j.status = 'running' THEN 'running'
-  WHEN j.status IN ('holding', 'transferring', 'merging') THEN 'completing'
-  WHEN f.finished THEN 'completed'
+  WHEN u.job IN ({_QUEUED}) THEN 'submitted'
+  WHEN u.job = 'running' THEN 'running'
+  WHEN u.job IN ('holding', 'transferring', 'merging') THEN 'completing'
+  WHEN u.finished THEN 'completed'
   WHEN u.killed_at IS NOT NULL THEN 'killed'
-  WHEN coalesce(f.waiting, true) THEN
+  WHEN coalesce(u.waiting, true) THEN
     CASE WHEN t.status IN ({_KILLED}) THEN 'killed' WHEN t.status IN ({_OVER}) THEN 'failed'
       ELSE 'submitted' END
-  WHEN j.status = 'cancelled' THEN 'killed' ELSE 'failed' END"""
+  WHEN u.job = 'cancelled' THEN 'killed' ELSE 'failed' END"""
 _NEWER = "((CAST(CAST({} AS text) AS bigint) - t.bound) & 4294967295) < 2147483648"
 """See reports/changes.py: true if the cursor's transaction, or a later one, wrote the row."""
 
-_JOB = """
-SELECT pandaid, status, site, exit_code, error_diag, xmin AS version, unit_nr
-FROM {} WHERE jeditaskid = t.task AND kind = 'normal' AND {}"""
 _OF = ("({0} > t.low AND {0} <= t.high "
        "AND (CAST(:units AS int[]) IS NULL OR {0} = ANY(CAST(:units AS int[]))))")  # fmt: skip
+_JOB = f"""
+SELECT unit_nr, {_NEWER.format("xmin")}, false, NULL, NULL, NULL, pandaid, status, site, exit_code,
+  error_diag, NULL
+FROM {{}} WHERE jeditaskid = t.task AND kind = 'normal' AND {_OF.format("unit_nr")}"""
+_LISTED = f"jedi_datasets d WHERE d.jeditaskid = t.task AND {LISTED_MASTER}"
+_LATEST = "(array_agg({} ORDER BY pandaid DESC NULLS LAST))[1]"
+# The records of units, their jobs and their files are grouped, not joined: a join of each with each
+# is what a planner may choose that knows nothing yet of new rows. An archived job has ended, so no
+# state hangs on a change of its row.
 _STATES = text(f"""
-WITH t AS MATERIALIZED (
+WITH w AS MATERIALIZED (
   SELECT t.jeditaskid AS task, t.status, t.errordialog, w.bound, h.split_at IS NOT NULL AS complete,
-    coalesce(h.n_units, 0) AS n_units, t.status IS DISTINCT FROM w.status AS moved, w.low, w.high
+    coalesce(h.n_units, 0) AS n_units, t.status IS DISTINCT FROM w.status AS moved, w.low, w.high,
+    w.counted
   FROM unnest(CAST(:ids AS bigint[]), CAST(:bounds AS bigint[]), CAST(:statuses AS text[]),
-      CAST(:lows AS int[]), CAST(:highs AS int[]))
-    w(id, bound, status, low, high) JOIN jedi_tasks t ON t.jeditaskid = w.id
+      CAST(:lows AS int[]), CAST(:highs AS int[]), CAST(:counted AS boolean[]))
+    w(id, bound, status, low, high, counted) JOIN jedi_tasks t ON t.jeditaskid = w.id
     JOIN jedi_herds h USING (jeditaskid)
-), j AS (
-  SELECT DISTINCT ON (t.task, j.unit_nr) t.task, j.*, {_NEWER.format("j.version")} AS newer,
-    count(*) OVER (PARTITION BY t.task, j.unit_nr) AS attempts
-  FROM t, LATERAL ({_JOB.format("jedi_jobs", _OF.format("unit_nr"))}
-    UNION ALL {_JOB.format("jedi_jobs_archived", _OF.format("unit_nr"))}) j
-  ORDER BY t.task, j.unit_nr, j.pandaid DESC
-), f AS (
-  SELECT t.task, c.boundaryid AS unit_nr, bool_and(c.status = 'finished') AS finished,
-    bool_or(c.status IN ('ready', 'pending', 'staging', 'waiting', 'running')) AS waiting,
-    bool_or({_NEWER.format("c.xmin")}) AS newer
-  FROM t JOIN jedi_datasets d ON d.jeditaskid = t.task AND {LISTED_MASTER}
-    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.jeditaskid = t.task
-  WHERE {_OF.format("c.boundaryid")} GROUP BY t.task, c.boundaryid
+), t AS MATERIALIZED (
+  SELECT *, counted AND NOT moved
+    AND NOT EXISTS (SELECT FROM {_LISTED} AND {_NEWER.format("d.xmin")})
+    AND NOT EXISTS (SELECT FROM jedi_units u
+      WHERE u.jeditaskid = t.task AND {_NEWER.format("u.xmin")})
+    AND NOT EXISTS (SELECT FROM jedi_jobs j
+      WHERE j.jeditaskid = t.task AND {_NEWER.format("j.xmin")})
+    AND NOT EXISTS (SELECT FROM (SELECT d.datasetid FROM {_LISTED}) d, LATERAL (
+      SELECT FROM jedi_dataset_contents c
+      WHERE c.datasetid = d.datasetid AND {_NEWER.format("c.xmin")} LIMIT 1) c) AS same
+  FROM w t
 ), u AS (
-  SELECT t.task, u.unit_nr, {_STATE} AS state, j.attempts, j.pandaid, j.status AS job, j.site,
-    j.exit_code, CASE WHEN u.refusal IS NOT NULL THEN u.refusal
-      WHEN j.pandaid IS NULL AND u.killed_at IS NOT NULL THEN 'It was killed before it had a job.'
-      WHEN j.pandaid IS NULL THEN t.errordialog ELSE j.error_diag END AS reason,
-    coalesce({_NEWER.format("u.xmin")} OR j.newer OR f.newer, t.bound IS NULL)
-      OR t.moved AND u.refusal IS NULL AND coalesce(f.waiting, true) AS changed,
+  SELECT t.task, u.unit_nr, {_STATE} AS state, nullif(u.attempts, 0) AS attempts, u.pandaid, u.job,
+    u.site, u.exit_code, CASE WHEN u.refusal IS NOT NULL THEN u.refusal
+      WHEN u.pandaid IS NULL AND u.killed_at IS NOT NULL THEN 'It was killed before it had a job.'
+      WHEN u.pandaid IS NULL THEN t.errordialog ELSE u.error_diag END AS reason,
+    coalesce(u.newer, t.bound IS NULL)
+      OR t.moved AND u.refusal IS NULL AND coalesce(u.waiting, true) AS changed,
     u.superseded IS NOT NULL AS superseded
-  FROM t JOIN jedi_units u ON u.jeditaskid = t.task
-    LEFT JOIN j ON j.task = u.jeditaskid AND j.unit_nr = u.unit_nr
-    LEFT JOIN f ON f.task = u.jeditaskid AND f.unit_nr = u.unit_nr
-  WHERE {_OF.format("u.unit_nr")}
+  FROM t, LATERAL (
+    SELECT unit_nr, bool_or(newer) AS newer, max(refusal) AS refusal,
+      max(superseded) AS superseded, max(killed_at) AS killed_at, count(pandaid) AS attempts,
+      max(pandaid) AS pandaid, {_LATEST.format("job")} AS job, {_LATEST.format("site")} AS site,
+      {_LATEST.format("exit_code")} AS exit_code, {_LATEST.format("error_diag")} AS error_diag,
+      bool_and(file = 'finished') AS finished,
+      bool_or(file IN ('ready', 'pending', 'staging', 'waiting', 'running')) AS waiting
+    FROM (
+      SELECT unit_nr, {_NEWER.format("xmin")}, true, refusal, superseded, killed_at,
+        CAST(NULL AS bigint), CAST(NULL AS text), CAST(NULL AS text), CAST(NULL AS int),
+        CAST(NULL AS text), CAST(NULL AS text)
+      FROM jedi_units WHERE jeditaskid = t.task AND {_OF.format("unit_nr")}
+      UNION ALL {_JOB.format("jedi_jobs")} UNION ALL {_JOB.format("jedi_jobs_archived")} UNION ALL
+      SELECT c.boundaryid, {_NEWER.format("c.xmin")}, false, NULL, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL, c.status
+      FROM (SELECT d.datasetid FROM {_LISTED}) d, LATERAL (
+        SELECT *, xmin FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid
+          AND {_OF.format("c.boundaryid")} OFFSET 0) c
+    ) x(unit_nr, newer, known, refusal, superseded, killed_at, pandaid, job, site, exit_code,
+        error_diag, file)
+    GROUP BY unit_nr HAVING bool_or(known)) u
+  WHERE NOT t.same
 ), p AS (
   SELECT u.*, changed AND count(*) FILTER (WHERE changed) OVER (ORDER BY task, unit_nr) <= :page
     AS shown
@@ -86,12 +109,14 @@ WITH t AS MATERIALIZED (
   FROM p GROUP BY task, state
 )
 SELECT t.task AS jedi_task_id, t.status, t.errordialog AS reason, t.complete,
-  coalesce(jsonb_object_agg(g.state, g.n) FILTER (WHERE g.n > 0), '{{}}') AS counts,
+  CASE WHEN NOT t.same
+    THEN coalesce(jsonb_object_agg(g.state, g.n) FILTER (WHERE g.n > 0), '{{}}') END AS counts,
   json_agg(g.changed) FILTER (WHERE g.changed IS NOT NULL) AS changed,
   CASE WHEN bool_or(g.cut) THEN coalesce(max(g.last), t.low)
     WHEN t.high < t.n_units THEN t.high END AS last
 FROM t LEFT JOIN g USING (task)
-GROUP BY t.task, t.status, t.errordialog, t.complete, t.low, t.high, t.n_units ORDER BY t.task
+GROUP BY t.task, t.status, t.errordialog, t.complete, t.same, t.low, t.high, t.n_units
+ORDER BY t.task
 """)
 
 
@@ -114,13 +139,14 @@ class UnitSummary:
 
 class HerdStates(NamedTuple):
     """A herd with its units by state, and lists of those that changed. `complete`: all its units
-    are known. `last`: number of the last unit that was looked at, unless it is the last one."""
+    are known. `counts` None: nothing has changed. `last`: number of the last unit that was looked
+    at, unless it is the last one."""
 
     jedi_task_id: int
     status: str
     reason: str | None
     complete: bool
-    counts: dict[str, int]
+    counts: dict[str, int] | None
     changed: list[list[list[Any]]] | None
     last: int | None
 
@@ -135,12 +161,14 @@ class HerdStates(NamedTuple):
 class StatesQuestion:
     """A herd, the oldest transaction that ran at the last answer, and its status then; None: the
     first question, which asks for all units. `after`: the last unit of the page before; None: the
-    first page, which looks at all units and counts them."""
+    first page, which looks at all units and counts them. `counted`: its units by state then; they
+    are counted anew only if something has changed."""
 
     jedi_task_id: int
     bound: int | None = None
     status: str | None = None
     after: int | None = None
+    counted: bool = False
 
 
 ALL = 2**31 - 1
@@ -162,6 +190,7 @@ def states_of(
         "bounds": [one.bound for one in asked],
         "statuses": [one.status for one in asked],
         "lows": lows,
+        "counted": [one.counted for one in asked],
         "highs": [ALL if one.after is None else min(ALL, low + width)
                   for one, low in zip(asked, lows, strict=True)],
         "units": None if units is None else list(units),
