@@ -188,6 +188,8 @@ def _asking(one: Operation, own: Sequence[str], answer: str) -> Iterator[str]:
     yield f"            {names},"
     yield f"            {_mapping(sent)},"
     yield f"            {answer},{' data,' if one.raw else ''}"
+    if one.method != "GET" and not one.changes:
+        yield "            question=True,"
     yield "        )"
 
 

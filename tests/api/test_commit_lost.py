@@ -3,10 +3,8 @@ before COMMIT reaches it, or after it has committed; nobody can tell these apart
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from jedi_client.operations import Client
 from jedi_client.profiles import Profile
 from jedi_client.transport import Transport
 from sqlalchemy import text
+from support.peer import ANSWER, Peer
 from support.relay import Break, relay
 from support.service_process import over, running
 
@@ -95,49 +94,6 @@ def test_a_change_that_no_commit_confirms_is_unsure(
 
 
 # ------------------------------------------------------------------ answers that do not come
-
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnull"
-
-
-class Peer:
-    """A peer behind TCP that answers each connection's request with the next of these bytes, and
-    then closes; None: it stays silent."""
-
-    def __init__(self, *answers: bytes | None) -> None:
-        self.requests: list[bytes] = []
-        self._answers = answers
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = "http://127.0.0.1:{1}".format(*self._listener.getsockname())
-        self._silent = threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-
-    def __enter__(self) -> Peer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._silent.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join()
-
-    def _serve(self) -> None:
-        held = []
-        with suppress(OSError):
-            for answer in self._answers:
-                one = self._listener.accept()[0]
-                self.requests.append(one.recv(2**16))
-                if answer is None:
-                    held.append(one)
-                    continue
-                one.sendall(answer)
-                one.close()
-        self._silent.wait()
-
-    @property
-    def keys(self) -> set[bytes]:
-        lines = [line for one in self.requests for line in one.split(b"\r\n")]
-        return {line for line in lines if line.startswith(b"Idempotency-Key: ")}
 
 
 @pytest.mark.parametrize("lost", [b"", None, b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nnul"])

@@ -8,16 +8,18 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import dedent
 
 import httpx
 import pytest
 import trustme
-from jedi_client.errors import Forbidden
+from jedi_client.errors import Forbidden, NotReached, Unreachable
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
+from jedi_client.transport import Transport
+from support.peer import Peer
 from support.service_process import running
 
 from jedi.agent.base import World
@@ -101,3 +103,26 @@ def test_the_configuration_of_the_page_works(world: World, tmp_path: Path) -> No
     with world.engine.begin() as tx:
         [entry] = audit.entries(tx, None, None, None, None, 100)
     assert (entry.operation, entry.address) == ("token.create", "127.0.0.9")
+
+
+@pytest.mark.skipif(NGINX is None, reason="needs nginx")
+def test_a_change_that_reached_no_service_is_known_not_to_have_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nginx connects to nobody; or to a service that dies when it has the request."""
+    monkeypatch.setattr("jedi_client.transport.REPEAT_S", 0.3)
+    service, front = free_port(), free_port()
+    authority = trustme.CA()
+    shown = authority.issue_cert("localhost")
+    shown.cert_chain_pems[0].write_to_path(str(tmp_path / "jedi.crt"))
+    shown.private_key_pem.write_to_path(str(tmp_path / "jedi.key"))
+    authority.cert_pem.write_to_path(str(tmp_path / "ca"))
+    profile = Profile(f"https://localhost:{front}", "token", str(tmp_path / "ca"))
+    for dies, sentence in ((False, "the request did not arrive"), (True, "may have done the work")):
+        with nginx(tmp_path, service, front), ExitStack() as stack, Transport(profile) as wire:
+            if dies:
+                stack.enter_context(Peer(*[b""] * 50, port=service))
+            with pytest.raises(Unreachable, match=sentence) as error, wire.request(
+                "POST", "/v1/tasks/kill", b"{}"):  # fmt: skip
+                pass
+            assert isinstance(error.value, NotReached) is not dies

@@ -267,8 +267,29 @@ def test_an_unreachable_service_is_exit_code_3(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JEDI_HOME", str(tmp_path))
-    for words in (["list"], ["wait", 1], ["watch"], ["kill", 1], ["submit", HELLO]):
+    for words in (["list"], ["show", 1], ["kill", 1], ["submit", HELLO]):
         assert run(*words).code == 3
+
+
+def test_wait_and_watch_outlast_a_service_that_is_away(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec: "`wait`, `watch` go on while the service is away, until their own time-out; they say so
+    once on stderr". The time-out is exit code 4; without one, ten minutes end them with 3. A socket
+    that somebody may not open is not away."""
+    monkeypatch.setenv("JEDI_HOME", str(tmp_path))
+    monkeypatch.setattr("jedi_client.watching.NOTICE_S", 0.1)
+    answer = run("wait", 1, "--timeout", 1)
+    assert answer.code == 4
+    assert answer.err.count("does not answer") == 2 and answer.err.count("Waiting for it.") == 1
+    assert "Tasks not ended after 1 s: 1. JEDI does not answer" in answer.err
+    monkeypatch.setattr("jedi_client.watching.PATIENCE_S", 0.5)
+    for words in (["wait", 1], ["watch"], ["watch", 1]):
+        answer = run(*words)
+        assert (answer.code, answer.err.count("Waiting for it.")) == (3, 1)
+    monkeypatch.setattr("jedi_client.watching.PATIENCE_S", 600.0)
+    monkeypatch.setattr("jedi_client.watching.LASTING", ("unreachable",))
+    assert run("watch", 1).code == 3
 
 
 # ------------------------------------------------------------------------------ looking at it

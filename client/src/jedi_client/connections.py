@@ -7,10 +7,11 @@ import http.client
 import secrets
 import socket
 import ssl
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from jedi_client.errors import Forbidden
-from jedi_client.profiles import Profile
+from jedi_client.profiles import Profile, socket_of
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -23,7 +24,9 @@ class _UnixConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+        path = Path(self._path)
+        # a home that began after this client may name another directory
+        self.sock.connect(str(path if path.exists() else socket_of(path.parent)))
 
 
 class _PinnedConnection(http.client.HTTPSConnection):

@@ -761,6 +761,7 @@ class Client(Transport):
             {},
             {"jedi_task_ids": jedi_task_ids, "sandbox": sandbox},
             list[str],
+            question=True,
         )
 
     def task_exec(
@@ -873,6 +874,7 @@ class Client(Transport):
             {},
             {"texts": texts},
             list[list[str]],
+            question=True,
         )
 
     def task_parameters(
@@ -917,6 +919,7 @@ class Client(Transport):
             {},
             {"text": text, "sandbox": sandbox, "seed": seed, "snapshot": snapshot, "knobs": knobs, "sites": sites},
             PlanWithAlternative,
+            question=True,
         )
 
     def task_reassign(
@@ -1143,6 +1146,7 @@ class Client(Transport):
             {},
             {"jobs": jobs, "limit": limit},
             list[UnitStates],
+            question=True,
         )
 
     def unit_submit(
@@ -1309,6 +1313,7 @@ class Client(Transport):
             {"name": name},
             {"files": files, "endpoint": endpoint},
             list[Upload],
+            question=True,
         )
 
     def decision_show(
@@ -2052,6 +2057,7 @@ class Client(Transport):
             {"name": name, "lfn": lfn},
             {"size": size, "adler32": adler32, "sha256": sha256, "offset": offset, "endpoint": endpoint},
             Upload, data,
+            question=True,
         )
 
     def job_content(
@@ -2149,6 +2155,7 @@ class Client(Transport):
             {"guid": guid, "id": id},
             {"ks": ks},
             list[KnownSubjob],
+            question=True,
         )
 
     def draft_list(
@@ -2200,6 +2207,7 @@ class Client(Transport):
             {"guid": guid, "kind": kind},
             {"ids": ids},
             list[Draft],
+            question=True,
         )
 
     def draft_remove(

@@ -4,13 +4,17 @@ The client connects before it sends. A request that was sent may have arrived, w
 its answer is lost, or the service does not know its outcome, a question is repeated once, and a
 change with an Idempotency-Key for REPEAT_S: it happens once all the same. `call` gives each change
 a key. A change without one is never repeated. If a proxy reaches no service, a question is repeated
-for PROXY_S.
+for PROXY_S. The status of its answer does not say whether a change arrived before the service was
+lost; the header `Proxy-Status` may.
+
+See docs/operate.md#a-proxy-without-a-service.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
 import secrets
 import ssl
 import time
@@ -72,6 +76,14 @@ _PROXYS = (502, 503, 504)
 NO_SERVICE = "no_service"
 """A proxy answers that it has lost the service, or has none."""
 
+_PROXY_ERROR = re.compile(r';\s*error="?([a-z_]+)')
+_UNSENT = {
+    *("dns_timeout", "dns_error", "destination_not_found", "destination_unavailable"),
+    *("destination_ip_prohibited", "destination_ip_unroutable"),
+    *("connection_refused", "connection_timeout", "connection_limit_reached"),
+}
+"""Errors of a proxy that has not sent the request on (RFC 9209, section 2.3)."""
+
 _LOST = (http.client.HTTPException, OSError)
 _CLOSING = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, BlockingIOError,
             ssl.SSLEOFError)  # fmt: skip
@@ -92,17 +104,15 @@ class Event(Generic[T]):
 
 
 class _Request(NamedTuple):
-    """A request; `whole`: its answer is read at once, not in pieces by the caller."""
+    """A request; `changes`: it is no question; `whole`: its answer is read at once, not in pieces
+    by the caller."""
 
     method: str
     place: str
     body: bytes | None
     headers: Mapping[str, str]
+    changes: bool
     whole: bool
-
-    @property
-    def changes(self) -> bool:
-        return self.method != "GET"
 
     @property
     def repeatable(self) -> bool:
@@ -150,10 +160,11 @@ class Transport:
 
     def call(
         self, method: str, path: str, names: Mapping[str, object], arguments: Mapping[str, Any],
-        answer: type[T] | Any, data: bytes | None = None,
+        answer: type[T] | Any, data: bytes | None = None, *, question: bool = False,
     ) -> T:  # fmt: skip
         """Ask for an operation: `names` fill its path, None in `arguments` is left out; `data` is
-        the body as it is. The answer as a value of type `answer`."""
+        the body as it is. A `question` changes nothing, nor does a dry run. The answer as a value
+        of type `answer`."""
         given = {key: value for key, value in arguments.items() if value is not None}
         place = _place(path, names)
         if data is not None:
@@ -166,7 +177,9 @@ class Transport:
         else:
             body = json.dumps(given).encode()
             headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
-        content = self._asked(method, place, body or None, headers, whole=True).content
+        changes = method != "GET" and not question and not given.get("dry_run")
+        asked = _Request(method, place, body or None, headers, changes, whole=True)
+        content = self._asked(asked).content
         found: T = typed(answer, json.loads(content or b"null"))
         return found
 
@@ -213,25 +226,23 @@ class Transport:
     ) -> Iterator[http.client.HTTPResponse]:  # fmt: skip
         """The response to a request, to be read within the block. Any JediError that the service
         answers; Unreachable."""
-        response = self._asked(method, place, body, headers or {}, whole=False).response
+        asked = _Request(method, place, body, headers or {}, method != "GET", whole=False)
+        response = self._asked(asked).response
         try:
             yield response
         finally:
             if not response.isclosed() or response.will_close:
                 self.close()
 
-    def _asked(
-        self, method: str, place: str, body: bytes | None, headers: Mapping[str, str], *,
-        whole: bool,
-    ) -> _Answer:  # fmt: skip
-        known = {"Accept": "application/json", **headers}
+    def _asked(self, asked: _Request) -> _Answer:
+        known = {"Accept": "application/json", **asked.headers}
         if self.profile.session:
             from jedi_client.device import renewed
 
             self.profile = renewed(self.profile)
         if self.profile.token:
             known["Authorization"] = f"Bearer {self.profile.token}"
-        answer = self._allowed(_Request(method, place, body, known, whole))
+        answer = self._allowed(asked._replace(headers=known))
         if answer.error:
             raise answer.error
         return answer
@@ -262,7 +273,8 @@ class Transport:
                 answer = self._once(asked)
                 if not _is_lost(answer, again=unsure):
                     return answer
-                lost, again = answer.error, asked.repeatable
+                lost, sent = answer.error, not isinstance(answer.error, NotReached)
+                again = asked.repeatable or not sent
             except ssl.SSLCertVerificationError as error:
                 raise self._untrusted(error) from error
             except _LOST as error:
@@ -294,7 +306,7 @@ class Transport:
         response = self._connection.getresponse()
         wrong = response.status >= 400
         content = response.read() if wrong or asked.whole else b""
-        error = error_of(response.status, content, self.profile.url) if wrong else None
+        error = error_of(response, content, self.profile.url) if wrong else None
         if (wrong or asked.whole) and response.will_close:
             self.close()
         return _Answer(response, content, error)
@@ -388,15 +400,19 @@ def _in_query(value: Any) -> Any:
             return value
 
 
-def error_of(status: int, body: bytes, url: str) -> JediError:
+def error_of(response: http.client.HTTPResponse, body: bytes, url: str) -> JediError:
     """The error that an answer stands for."""
+    status = response.status
     try:
         found = json.loads(body)
         code, sentence, facts = found["code"], found["sentence"], found["facts"]
     except (ValueError, KeyError, TypeError):
         if status in _PROXYS:
-            return Unreachable(
-                f"The proxy at {url} reaches no service of JEDI (status {status}). Ask its "
+            failed = set(_PROXY_ERROR.findall(response.getheader("Proxy-Status", "")))
+            unsent = bool(failed) and failed <= _UNSENT
+            word = ": the request did not arrive" if unsent else ""
+            return (NotReached if unsent else Unreachable)(
+                f"The proxy at {url} reaches no service of JEDI (status {status}){word}. Ask its "
                 "operators, or try again.", code=NO_SERVICE, status=status,
             )  # fmt: skip
         return Unreachable(

@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from jedi_client.errors import Forbidden, JediError, Unreachable, VersionTooOld
 from jedi_client.models import Watched
@@ -19,27 +20,36 @@ PATIENCE_S = 600.0
 """Seconds for which a service that goes away while its tasks are watched, or its database, may be
 away."""
 
+NOTICE_S = 1.0
+"""Seconds after which its absence is worth a word: a service that restarts is back before."""
+
 SHORTEST_S, LONGEST_S = 0.1, 5.0
 """Seconds between tries to reach it."""
 
 MOST_TASKS = 1_000
 """Tasks that are looked for without ids, where there is no stream."""
 
+LASTING = ("bad_certificate", "socket_closed", "not_jedi")
+"""Reasons why a service does not answer for which waiting is no remedy."""
+
+T = TypeVar("T")
+
 ACTIVE = [status for status in TASK_STATUSES if status not in TASK_SETTLED]
 
 
 def watch_tasks(
     jedi: Client, jedi_task_ids: Sequence[int] | None = None, *, everybody: bool = False,
-    timeout_s: float | None = None, patient: bool = False,
+    timeout_s: float | None = None, absent: Absence | None = None,
 ) -> Iterator[list[Watched]]:  # fmt: skip
     """Changes of tasks until `timeout_s` is over: first all of them, then those that have changed,
     each as it is then. Without ids: the caller's active tasks, or everybody's. JEDI_WATCH=poll
     looks at the tasks again and again instead. Any JediError; Unreachable after ten minutes
-    without the service, and at once if it never answers, unless `patient`."""
+    without the service, and at once if it never answers, unless `absent` says otherwise."""
     known: dict[int, Watched] = {}
     first = True
     until = None if timeout_s is None else time.monotonic() + timeout_s
-    for tasks in _ways(_Wanted(jedi, jedi_task_ids, everybody, until, patient), known):
+    wanted = _Wanted(jedi, jedi_task_ids, everybody, until, absent or Absence(begun=True))
+    for tasks in _ways(wanted, known):
         fresh = [one for one in tasks if known.get(one.task.jedi_task_id) != one]
         known |= {one.task.jedi_task_id: one for one in fresh}
         if fresh or first:
@@ -55,32 +65,55 @@ class _Wanted:
     ids: Sequence[int] | None
     everybody: bool
     until: float | None
-    patient: bool
+    absent: Absence
 
     @property
     def left_s(self) -> float:
         return math.inf if self.until is None else self.until - time.monotonic()
 
 
-class _Away:
-    """The time for which a service does not answer."""
+class Absence:
+    """The time for which a service does not answer: until a time of the monotonic clock, if there
+    is one, else PATIENCE_S. `begun`: it counts as long over until the service answers first.
+    `notice` is called once for each absence."""
 
-    def __init__(self, patient: bool) -> None:
-        self._since = math.inf if patient else -math.inf
+    def __init__(
+        self, until: float | None = None, *, begun: bool = False,
+        notice: Callable[[Unreachable], object] | None = None,
+    ) -> None:  # fmt: skip
+        self._until, self._notice = until, notice
+        self._since = -math.inf if begun else math.inf
+        self._noticed = False
         self.pause_s = SHORTEST_S
 
-    def ended(self) -> None:
+    def over(self) -> None:
         """It answers."""
-        self._since, self.pause_s = math.inf, SHORTEST_S
+        self._since, self._noticed, self.pause_s = math.inf, False, SHORTEST_S
 
-    def must_be_short(self, error: Unreachable) -> None:
-        """Raise the error after PATIENCE_S, or at once if nobody is patient and the service never
-        answered."""
+    def goes_on(self, error: Unreachable) -> None:
+        """It does not answer. Raise the error if it has lasted too long, or if waiting is no
+        remedy."""
         now = time.monotonic()
         self._since = min(self._since, now)
-        if now - self._since > PATIENCE_S:
+        end = self._since + PATIENCE_S if self._until is None else self._until
+        if error.code in LASTING or now >= end:
             raise error
-        self.pause_s = min(2 * self.pause_s, LONGEST_S)
+        if self._notice and not self._noticed and now - self._since >= NOTICE_S:
+            self._noticed = True
+            self._notice(error)
+        self.pause_s = min(2 * self.pause_s, LONGEST_S, end - now)
+
+    def outlast(self, ask: Callable[[], T]) -> T:
+        """The answer to a question, as soon as the service gives it. Unreachable."""
+        while True:
+            try:
+                answer = ask()
+            except Unreachable as error:
+                self.goes_on(error)
+                time.sleep(self.pause_s)
+            else:
+                self.over()
+                return answer
 
 
 def _ways(wanted: _Wanted, known: Iterable[int]) -> Iterator[list[Watched]]:
@@ -97,7 +130,7 @@ def _ways(wanted: _Wanted, known: Iterable[int]) -> Iterator[list[Watched]]:
 
 def _streamed(wanted: _Wanted) -> Iterator[list[Watched]]:
     version: str | None = None
-    away = _Away(wanted.patient)
+    away = wanted.absent
     ids = None if wanted.ids is None else [*wanted.ids]
     with Client(wanted.jedi.profile, wanted.until) as own:
         while wanted.left_s > 0:
@@ -105,29 +138,29 @@ def _streamed(wanted: _Wanted) -> Iterator[list[Watched]]:
                 for event in own.task_watch(
                     jedi_task_ids=ids, everybody=wanted.everybody, since=version
                 ):
-                    away.ended()
+                    away.over()
                     version = event.version or version
                     if event.data is not None:
                         yield event.data
             except VersionTooOld:
                 version = None
             except Unreachable as error:
-                away.must_be_short(error)
+                away.goes_on(error)
             time.sleep(max(0.0, min(away.pause_s, wanted.left_s)))
 
 
 def _polled(wanted: _Wanted, known: Iterable[int]) -> Iterator[list[Watched]]:
-    jedi, away = wanted.jedi, _Away(wanted.patient)
+    jedi, away = wanted.jedi, wanted.absent
     by_user = wanted.ids is None and not wanted.everybody
-    user = jedi.me_show().user_name if by_user else None
+    user = away.outlast(jedi.me_show).user_name if by_user else None
     while True:
         try:
             ids = _active(jedi, user, known) if wanted.ids is None else [*wanted.ids]
             found = jedi.task_look(jedi_task_ids=ids) if ids else []
         except Unreachable as error:
-            away.must_be_short(error)
+            away.goes_on(error)
         else:
-            away.ended()
+            away.over()
             yield found
         if wanted.left_s <= 0:
             return

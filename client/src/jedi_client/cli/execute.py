@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from jedi_client.cli.common import DryRun, Json, service, show
-from jedi_client.cli.upload import all_mistakes, upload
+from jedi_client.cli.common import DryRun, Json, show
+from jedi_client.cli.upload import all_mistakes, submitting, upload
 from jedi_client.errors import BadInput
 
 
@@ -41,7 +41,7 @@ def execute(
 
     Example: `jedi-task exec --input user.me:texts -- wc -w`
     """
-    with service() as jedi:
+    with submitting() as jedi:
         ask = partial(jedi.task_exec, command=command, dataset=dataset, files_per_job=per_job,
                       name=name, files=files)  # fmt: skip
         try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 import typer
 
 from jedi_client.cli.common import console, service
+from jedi_client.cli.task_follow import absence
 from jedi_client.errors import NotFound
 from jedi_client.statuses import JOB_LIVE
 from jedi_client.terminal import harmless
@@ -16,17 +18,19 @@ POLL_S = 1.0
 
 
 def follow_log(job: int) -> None:
-    """Print what is new until the job has ended, stdout to stdout and stderr to stderr."""
+    """Print what is new until the job has ended, stdout to stdout and stderr to stderr. It waits
+    for a service that is away."""
     out = err = shown = ""
+    absent = absence()
     with service() as jedi:
         while True:
-            [one] = jedi.job_look(panda_ids=[job])
+            [one] = absent.outlast(partial(jedi.job_look, panda_ids=[job]))
             live = one.status in JOB_LIVE
             if one.status != shown:
                 shown = one.status
                 console(stderr=True).print(f"job {job} is {shown}")
             try:
-                printed = jedi.job_log(job)
+                printed = absent.outlast(partial(jedi.job_log, job))
             except NotFound:
                 if not live:
                     raise

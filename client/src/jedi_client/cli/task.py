@@ -58,7 +58,7 @@ from jedi_client.cli.task_common import (
 from jedi_client.cli.task_events import events
 from jedi_client.cli.task_plan import plan
 from jedi_client.cli.task_why import list_by_turn, why
-from jedi_client.cli.upload import SUFFIXES, upload_all
+from jedi_client.cli.upload import SUFFIXES, submitting, upload_all
 from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def submit(
     texts = {file: sys.stdin.read() if str(file) == "-" else read_file(file) for file in files}
     written = [{"name": str(file), "text": text, "format": _format(file, text)}
                for file, text in texts.items()]  # fmt: skip
-    with service() as jedi:
+    with submitting() as jedi:
         ask = partial(jedi.task_submit, texts=written, key=key)
         sandboxes = upload_all(jedi, written, [file.parent for file in texts],
                                lambda known: ask(sandboxes=known, dry_run=True))  # fmt: skip

@@ -17,15 +17,16 @@ from jedi_client.cli.common import NO, Json, console, plain, service, show, stat
 from jedi_client.cli.layout import GAP, TASKS
 from jedi_client.cli.pace import Pace
 from jedi_client.cli.task_common import AnyTaskIds, TaskIds
-from jedi_client.errors import JediError
+from jedi_client.errors import JediError, Unreachable
 from jedi_client.statuses import FAULTS, TASK_FINAL
 from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from jedi_client.models import TaskSummary
+    from jedi_client.models import TaskSummary, Watched
     from jedi_client.operations import Client
+    from jedi_client.watching import Absence
 
 MOST_WATCHED = 1_000
 HELD = ("pending", "throttled", "paused", "staging", "exhausted")
@@ -39,11 +40,12 @@ def watch(tasks: AnyTaskIds = None, as_json: Json = False) -> None:
 
     Bars on a terminal, else a line for each change: with the reason while one waits, and with
     the rate and the time that is left, as far as it was watched. Exit code 0: all are done.
+    While the service is away, for ten minutes at most, it waits for it.
 
     Example: `jedi-task watch 1 2`
     """
     with service() as jedi:
-        ids = list(dict.fromkeys(tasks)) if tasks else _at_work(jedi)
+        ids = list(dict.fromkeys(tasks)) if tasks else absence().outlast(partial(_at_work, jedi))
         seen = _follow(jedi, ids, None)
         if as_json:
             last = _lines(seen, lambda task: json.dumps(plain(task), default=str))
@@ -64,7 +66,8 @@ def wait(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Wait until tasks have ended. Exit code 0: all are done.
+    """Wait until tasks have ended. Exit code 0: all are done. While the service is away, it waits
+    for it until the time-out; without one, for ten minutes.
 
     Example: `jedi-task wait 1 2 --timeout 600`
     """
@@ -82,26 +85,46 @@ def _at_work(jedi: Client) -> list[int]:
     return sorted(t.jedi_task_id for t in jedi.task_list(status=ACTIVE, limit=MOST_WATCHED))
 
 
+def absence(until: float | None = None) -> Absence:
+    """The patience with a service that is away, until a time of the monotonic clock: a word on
+    stderr says so once."""
+    from jedi_client.watching import Absence
+
+    def notice(error: Unreachable) -> None:
+        typer.echo(f"{error} Waiting for it.", err=True)
+
+    return Absence(until, notice=notice)
+
+
 def _follow(
     jedi: Client, ids: list[int], timeout_s: float | None
 ) -> Iterator[Sequence[TaskSummary]]:
     """The tasks as they are, again at each change until all are settled."""
     from jedi_client.watching import watch_tasks
 
+    found: dict[int, Watched] = {}
     end = None if timeout_s is None else time.monotonic() + timeout_s
-    found = {one.task.jedi_task_id: one for one in jedi.task_look(jedi_task_ids=ids)} if ids else {}
-    yield [one.task for one in found.values()]
-    if all(one.settled for one in found.values()):
-        return
-    left_s = None if end is None else end - time.monotonic()
-    for changes in watch_tasks(jedi, ids, timeout_s=left_s, patient=True):
-        found |= {one.task.jedi_task_id: one for one in changes}
+    absent, away = absence(end), ""
+    try:
+        if ids:
+            first = absent.outlast(partial(jedi.task_look, jedi_task_ids=ids))
+            found = {one.task.jedi_task_id: one for one in first}
         yield [one.task for one in found.values()]
         if all(one.settled for one in found.values()):
             return
-    open_ids = [number for number, one in found.items() if not one.settled]
+        left_s = None if end is None else end - time.monotonic()
+        for changes in watch_tasks(jedi, ids, timeout_s=left_s, absent=absent):
+            found |= {one.task.jedi_task_id: one for one in changes}
+            yield [one.task for one in found.values()]
+            if all(one.settled for one in found.values()):
+                return
+    except Unreachable as error:
+        if end is None or time.monotonic() < end:
+            raise
+        away = f" {error}"
+    open_ids = [n for n in ids if n not in found or not found[n].settled]
     raise JediError(
-        f"Tasks not ended after {timeout_s:g} s: {', '.join(map(str, open_ids))}.",
+        f"Tasks not ended after {timeout_s:g} s: {', '.join(map(str, open_ids))}.{away}",
         code="timeout",
         jedi_task_ids=open_ids,
     )

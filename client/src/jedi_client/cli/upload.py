@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jedi_client.errors import BadInput, Problem
+from jedi_client.cli.common import service
+from jedi_client.errors import BadInput, Problem, Unreachable
 
 if TYPE_CHECKING:
     from jedi_client.operations import Client
@@ -25,6 +27,20 @@ def task_format(file: Path) -> str:
         rule = f"a task file ends in {', '.join(SUFFIXES)}"
         raise BadInput([Problem(str(file), file.suffix, rule, "Rename the file")])
     return SUFFIXES[file.suffix.lower()]
+
+
+@contextmanager
+def submitting() -> Iterator[Client]:
+    """The service, for a submission. It has answered a question first: nothing was sent through a
+    proxy that reaches no service."""
+    with service() as jedi:
+        try:
+            if not jedi.profile.url.startswith("unix:"):
+                jedi.me_show()
+        except Unreachable as error:
+            sentence = f"{error} Nothing was submitted."
+            raise type(error)(sentence, code=error.code, **error.facts) from error
+        yield jedi
 
 
 def upload(jedi: Client, files: Sequence[str], base: Path) -> str:
