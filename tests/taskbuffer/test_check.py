@@ -151,6 +151,9 @@ CORRUPTIONS = {
     "processed_once": (_INTO.format("queued", "in_finished"), "in_finished"),
     "inputs_of_jobs": ("UPDATE jedi_dataset_contents SET status = 'ready' "
                        "WHERE fileid IN (:in_finished, :in_held)", "in_finished in_held"),
+    "shared_inputs": ("UPDATE jedi_datasets SET attributes = 'ru' WHERE datasetid = :input; UPDATE "
+                      "jedi_dataset_contents SET status = 'ready' WHERE datasetid = :input AND "
+                      "fileid <> :in_held", "in_held"),
     "one_writer": (_INTO.format("queued", "out_held"), "out_held"),
     "files_of_jobs": ("DELETE FROM jedi_job_files WHERE pandaid = :queued "
                       "OR pandaid = :held AND type IN ('output', 'log')", "held queued"),

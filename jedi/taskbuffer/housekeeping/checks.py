@@ -237,6 +237,8 @@ INVARIANTS = (
               "file", file_checks.PROCESSED_ONCE),
     Invariant("inputs_of_jobs", "inputs of a live job are running, those of a finished job "
               "finished", "file", file_checks.INPUTS_OF_JOBS),
+    Invariant("shared_inputs", "an input file that several jobs may have stays ready", "file",
+              file_checks.SHARED_INPUTS),
     Invariant("one_writer", "an output file has one job that lives or succeeded", "file",
               file_checks.ONE_WRITER),
     Invariant("files_of_jobs", "a live job has inputs and outputs", "job",

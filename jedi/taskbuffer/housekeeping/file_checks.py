@@ -13,9 +13,7 @@ from jedi.taskbuffer.db.sql_lists import (
     OUTPUT_TYPES,
 )
 from jedi.taskbuffer.jobs import all_jobs
-
-_SHARED = "coalesce(string_to_array(d.attributes, ',') && ARRAY['nosplit', 'repeat'], false)"
-"""A dataset `d` whose files several jobs may use at a time."""
+from jedi.taskbuffer.schema.dataset_rules import SHARED
 
 _AT_WORK = "'picked', 'running', 'partial'"
 _UNDONE = f"{_AT_WORK}, 'failed', 'lost', 'missing', 'broken'"
@@ -24,7 +22,7 @@ TWO_LIVE_JOBS = f"""
 SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1
 FROM jedi_job_files f JOIN jedi_jobs j ON j.pandaid = f.pandaid
   JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid
-WHERE j.status IN ({JOB_LIVE}) AND f.type IN ({INPUT_TYPES}) AND NOT {_SHARED}
+WHERE j.status IN ({JOB_LIVE}) AND f.type IN ({INPUT_TYPES}) AND NOT {SHARED}
   AND j.kind NOT IN ({CONSUMER_KINDS})"""
 
 _JOBS = all_jobs.all_jobs("pandaid, status, kind")
@@ -35,7 +33,7 @@ _USES = f"""(
     JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid
     LEFT JOIN jedi_superseded_jobs s ON s.pandaid = j.pandaid
   WHERE (j.status IN ({JOB_LIVE}) OR j.status = 'finished' AND s.pandaid IS NULL)
-    AND f.type IN ({INPUT_TYPES}) AND f.type <> 'pp_input' AND NOT {_SHARED}
+    AND f.type IN ({INPUT_TYPES}) AND f.type <> 'pp_input' AND NOT {SHARED}
     AND j.kind NOT IN ({CONSUMER_KINDS}))"""
 """Input files with their jobs that live or have processed them. Software that was lost is built
 again: builds (pp_input) are apart."""
@@ -52,6 +50,12 @@ SELECT u.fileid, coalesce(c.status, '') <> CASE WHEN u.status = 'finished' THEN 
 FROM {_USES} u
   LEFT JOIN jedi_dataset_contents c ON c.fileid = u.fileid AND c.jeditaskid = u.jeditaskid"""
 """Nobody takes an input of a live job for another job, nor one that was processed."""
+
+SHARED_INPUTS = f"""
+SELECT c.fileid, {SHARED} AND c.status IN ({_AT_WORK}, 'finished')
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)
+WHERE c.type IN ({INPUT_TYPES})"""
+"""Files that several jobs may have are ready beside their jobs and after them."""
 
 ONE_WRITER = f"""
 SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1

@@ -12,6 +12,7 @@ from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, TASK_FINAL
 from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.schema.dataset_rules import SHARED
 from jedi.taskbuffer.tasks import scouting
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
@@ -158,8 +159,7 @@ def _last_try(failure: str) -> str:
 
 _NEEDED = text(f"""
 SELECT g.name, g.lfn,
-  bool_or(c.status = 'running' OR string_to_array(d.attributes, ',') && '{{nosplit,repeat,ru}}')
-    AS in_use
+  bool_or(c.status = 'running' OR {SHARED}) AS in_use
 FROM unnest(CAST(:names AS text[]), CAST(:lfns AS text[])) g(name, lfn)
 JOIN jedi_datasets d ON d.datasetname = g.name AND d.type IN ({INPUT_TYPES})
 JOIN jedi_tasks t USING (jeditaskid)

@@ -16,3 +16,8 @@ LISTED = "d.status <> 'removed'"
 their counters, for jobs at work and for a container that gets it back."""
 LISTED_MASTER = f"d.masterid IS NULL AND d.type IN ({MASTER_TYPES}) AND {LISTED}"
 """A master `d` that counts for its task."""
+SHARED = """(coalesce(string_to_array(d.attributes, ',') && '{nosplit,repeat,ru}', false)
+  OR d.masterid IS NOT NULL AND d.type = 'input' AND EXISTS (SELECT FROM jedi_tasks s
+    WHERE s.jeditaskid = d.jeditaskid AND s.rules @> '{"reuse_sec_on_demand": true}'))"""
+"""A dataset `d` whose files several jobs may have at a time: they stay ready, for their use is not
+kept track of (spec/datasets/chunk.py, Secondary.tracked)."""
