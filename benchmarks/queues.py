@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy import Engine
 
 from benchmarks.common import Result, medians, run, seconds
+from jedi.spec.scheduling.shares import ShareNode, allot
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.scheduling import queues, shares
-from jedi.throttler.shares import ShareNode, allot
 
 QUEUES = 20
 TASKS = 10_000

@@ -1,4 +1,4 @@
-"""Shares of work queues are computed: who has used least of its own is served first."""
+"""Shares of work queues are computed: tasks of the queue that uses least of its own come first."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict
 
 from jedi.agent.base import World
+from jedi.spec.scheduling.shares import ShareNode, allot
 from jedi.taskbuffer.scheduling import shares
-from jedi.throttler.shares import ShareNode, allot
 from jedi.watchdog.dog import Counts, Dog
 
 

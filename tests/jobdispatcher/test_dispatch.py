@@ -189,33 +189,6 @@ def test_one_claim_goes_on_with_lower_priorities_and_other_shares(engine: Engine
     assert [job.panda_id for job in take(engine, 9, "y")] == [*other, lowest[1]]
 
 
-def test_who_used_least_of_its_share_is_served_first_urgent_work_before_all(
-    engine: Engine,
-) -> None:
-    with engine.begin() as tx:
-        for place, name in enumerate(("late", "soon")):
-            values = {"id": place + 11, "name": name, "place": 1 - place}
-            tx.execute(
-                text(
-                    "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, "
-                    "status) VALUES (:id, :name, 'user', 'local', 'active')"
-                ),
-                values,
-            )
-            tx.execute(
-                text(
-                    "INSERT INTO jedi_queue_shares (queue_id, active, place, turn) "
-                    "VALUES (:id, true, :place, :place)"
-                ),
-                values,
-            )
-        late = make_jobs(tx, 1, share="late", priority=900).jobs
-        soon = make_jobs(tx, 2, share="soon", priority=10).jobs
-        urgent = make_jobs(tx, 1, share="Express", priority=5).jobs
-    got = [take(engine, 1, f"r{n}")[0].panda_id for n in range(4)]
-    assert got == [*urgent, *soon, *late]
-
-
 def test_one_request_fills_up_from_several_shares(engine: Engine) -> None:
     with engine.begin() as tx:
         for share in "cab":

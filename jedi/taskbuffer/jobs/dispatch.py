@@ -7,7 +7,8 @@ the answer `stale`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic_core import to_json
@@ -28,12 +29,12 @@ from jedi.taskbuffer.db.planning import IN_ORDER
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
 from jedi.taskbuffer.jobs import blame, one_job
-from jedi.taskbuffer.jobs.first_waiting import First, FirstWaiting
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.jobs.held import HELD, held_jobs
 from jedi.taskbuffer.jobs.jobs import NOTE
+from jedi.taskbuffer.scheduling.charges import Heads
 
 AGENT = "JobDispatcher"
-UNBOUNDED = 2**31 - 1
 BEGINS = ("starting", "running")
 
 _prepared = prepared(
@@ -72,26 +73,29 @@ noted AS (
 _ASKS = """ROWS FROM (unnest(CAST(:sites AS text[]), CAST(:requests AS text[]),
   CAST(:pilots AS text[]), CAST(:ns AS bigint[]))) WITH ORDINALITY a(site, request, pilot, n, o)"""
 _SLOT = {"site": "text", "shares": "text[]", "priorities": "int[]", "firsts": "bigint[]",
+         "mosts": "bigint[]", "buts": "bigint[]",
          **dict.fromkeys(Resources.model_fields, "bigint")}  # fmt: skip
-"""The fields of a site's slot and of the first jobs that wait there."""
+"""The fields of a site's slot and of the first jobs that wait there, as Charges deals them."""
 
 # From a share's first job, not from the share's beginning, go those of its priority, then the lower
 # ones, share after share until there are enough: beside an old snapshot an index keeps the entry of
-# each job that ever waited. Jobs are locked with their rows in the queue, and nothing waits:
-# whoever moves a job locks it before its row there. A site has one slot: who looks for two at once
-# finds the same job for both.
+# each job that ever waited. A share that comes again leaves out what it gave before. Jobs are
+# locked with their rows in the queue, and nothing waits: whoever moves a job locks it before its
+# row there. A site has one slot: who looks for two at once finds the same job for both.
 _FOUND = """
-  SELECT z.* FROM unnest(g.shares, g.priorities, g.firsts) s(gshare, priority, pandaid),
-    LATERAL (VALUES (s.priority, s.priority, s.pandaid),
-      (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
-    SELECT r.ctid AS tid, r.pandaid, r.priority
-    FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
-    WHERE r.site = g.site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
-      AND r.pandaid >= p.first AND j.status = 'activated'
-      AND r.cores BETWEEN g.min_cores AND g.cores AND r.walltime_s <= g.walltime_s
-      AND r.memory_mb BETWEEN g.min_memory_mb AND g.memory_mb AND r.disk_mb <= g.disk_mb
-    ORDER BY r.priority DESC, r.pandaid LIMIT w.n
-    FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) z
+  SELECT y.* FROM unnest(g.shares, g.priorities, g.firsts, g.mosts, g.buts)
+      s(gshare, priority, pandaid, most, but), LATERAL (
+    SELECT z.* FROM (VALUES (s.priority, s.priority, s.pandaid),
+        (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
+      SELECT r.ctid AS tid, r.pandaid, r.priority
+      FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
+      WHERE r.site = g.site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
+        AND r.pandaid >= p.first AND j.status = 'activated'
+        AND r.cores BETWEEN g.min_cores AND g.cores AND r.walltime_s <= g.walltime_s
+        AND r.memory_mb BETWEEN g.min_memory_mb AND g.memory_mb AND r.disk_mb <= g.disk_mb
+      ORDER BY r.priority DESC, r.pandaid LIMIT s.most + s.but
+      FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) z
+    LIMIT s.most OFFSET s.but) y
 """
 # OFFSET 0: each is looked up. A plan made while PostgreSQL expected no requests joined all of them.
 _NEW = """NOT EXISTS (SELECT FROM jedi_acquire_requests r
@@ -183,11 +187,11 @@ def acquire_all(
     """Hand activated jobs that fit into slots to pilots, activated → sent; for each request its
     jobs. Each has an id of its own, and all of a site have the same slot.
 
-    Shares come by what they use of their allocation, urgent work before all, shares alike by their
-    first jobs; within a share jobs of higher priority come first, then older ones. `first_waiting`
-    holds while it leads to a job, though there may be more jobs. A repeated request gets the jobs
-    of the first one that the pilot still holds. IntegrityError: one of them was being answered at
-    this moment (repeat it), or is another site's.
+    Shares take turns by their allocations, urgent work before all, shares alike by their first
+    jobs; within a share jobs of higher priority come first, then older ones. `first_waiting` holds
+    while it leads to a job, though there may be more jobs. A repeated request gets the jobs of the
+    first one that the pilot still holds. IntegrityError: one of them was being answered at this
+    moment (repeat it), or is another site's.
     """
     given: dict[str, list[HeldJob]] = {request.request_id: [] for request in requests}
 
@@ -195,23 +199,39 @@ def acquire_all(
         for request, job in held_jobs(tx, found, first_waiting):
             given[request].append(job)
 
-    def take(asks: Sequence[AcquireRequest], first: Mapping[str, First | None]) -> None:
-        slots = [{"site": one.site, **waiting, **_size(one.resources)}
-                 for one in asks if (waiting := first[one.site])]  # fmt: skip
-        if slots and len(asks) == 1:
-            note(value(tx, _TAKE_ONE, _ask(asks[0]) | slots[0]))
-        elif slots:
-            note(value(tx, _TAKE, _asks(asks) | _as_json(slots)))
+    def take(asks: Sequence[AcquireRequest], heads: Heads) -> None:
+        slots = {one.site: one.resources for one in asks if heads[one.site]}
+        if not slots:
+            return
+        wanted = Counter(site for one in asks for site in [one.site] * one.n)
+        whole = max(one.n for one in asks) == 1 < len(asks)
+        first_waiting.charges.refresh(tx)
+        with first_waiting.charges.deals() as deals:
+            asked = [deals.slot(site, slot, heads[site], wanted[site], spare=not whole)
+                     for site, slot in slots.items()]  # fmt: skip
+            if len(asks) == 1:
+                found = value(tx, _TAKE_ONE, _ask(asks[0]) | asked[0])
+            else:
+                found = value(tx, _TAKE, _asks(asks) | {"slots": to_json(asked).decode()})
+            got = Counter(deals.given(*one[-4:]) for one in found[0] or ())
+        for site, slot in slots.items():
+            heads[site] = deals.left(site, heads[site], got)
+            first_waiting.note(site, slot, heads[site])
+        note(found)
 
-    def without() -> list[AcquireRequest]:
-        return [request for request in requests if not given[request.request_id]]
+    def without(heads: Heads) -> list[AcquireRequest]:
+        return [one for one in requests if not given[one.request_id] and heads.get(one.site, True)]
 
-    known = {request.site: first_waiting.remembered(request.site) for request in requests}
-    take(requests, known)
-    if left := without():
-        first = {site: first_waiting.read(tx, site) for site in {ask.site for ask in left}}
-        take([ask for ask in left if first[ask.site] != known[ask.site]], first)
-        if left := without():
+    known = {one.site: first_waiting.remembered(one.site, one.resources) for one in requests}
+    heads = {**known}
+    take(requests, heads)
+    if left := without({}):
+        for site in {ask.site for ask in left}:
+            if (found := first_waiting.read(tx, site)) != known[site]:
+                heads[site] = found
+        while left := without(heads):
+            take(left, heads)
+        if left := without({}):
             note(value(tx, _REPEAT, _asks(left)))
     return [given[request.request_id] for request in requests]
 
@@ -224,21 +244,8 @@ def _asks(requests: Sequence[AcquireRequest]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ask(request: AcquireRequest) -> dict[str, Any]:
-    return {"request": request.request_id, "pilot": request.pilot_id, "n": request.n,
-            "agent": AGENT}  # fmt: skip
-
-
-def _as_json(slots: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The slots of sites, each once."""
-    return {"slots": to_json([*{one["site"]: one for one in slots}.values()]).decode()}
-
-
-def _size(slot: Resources) -> dict[str, int]:
-    return {
-        name: size or (0 if name.startswith("min_") else UNBOUNDED)
-        for name, size in slot.model_dump().items()
-    }
+def _ask(one: AcquireRequest) -> dict[str, Any]:
+    return {"request": one.request_id, "pilot": one.pilot_id, "n": one.n, "agent": AGENT}
 
 
 # -------------------------------------------------------------------------------------- report
@@ -346,7 +353,7 @@ def accept_all(tx: Connection, calls: Sequence[SiteMessages[Report]]) -> list[li
     tails = [(site, [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
                      for r in reports if r.stderr_tail]) for site, reports in calls]  # fmt: skip
     if any(entries for _, entries in tails):
-        _store(tx, tails)
+        tx.execute(_TAILS, {"calls": _json(tails)})
     stands = {(site, panda_id, lock_seq): end for site, panda_id, lock_seq, *_, end in rows}
     return [[stands.get((site, report.pandaid, report.lock_seq)) for report in reports]
             for site, reports in calls]  # fmt: skip
@@ -434,12 +441,8 @@ RETURNING pandaid
 
 def store_tails(tx: Connection, site: str, entries: Sequence[LogEntry]) -> list[bool]:
     """Keep what payloads printed last; for each entry, whether its attempt is alive."""
-    kept = _store(tx, [(site, entries)])
+    kept = set(tx.scalars(_TAILS, {"calls": _json([(site, entries)])}))
     return [entry.pandaid in kept for entry in entries]
-
-
-def _store(tx: Connection, calls: Sequence[SiteMessages[LogEntry]]) -> set[int]:
-    return set(tx.scalars(_TAILS, {"calls": _json(calls)}))
 
 
 def _json(calls: Sequence[SiteMessages[Attempt]]) -> str:

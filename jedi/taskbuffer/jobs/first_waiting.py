@@ -1,5 +1,5 @@
 """Facts that a process remembers while it hands out jobs: the first job that waits of each share at
-a site, in the order of shares; the site's limits and endpoints; names of datasets.
+a site; the site's limits and endpoints; names of datasets; the use of work queues.
 
 Finding them takes more than a fifth of the server's time for handing out a job, and beside an old
 snapshot 1 us for each job that ever waited.
@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import clock
+from jedi.spec.jobs.wire import Resources
+from jedi.spec.tasks.refined import EXPRESS
 from jedi.taskbuffer.db.engine import prepared, value
 from jedi.taskbuffer.db.planning import IN_ORDER
 from jedi.taskbuffer.jobs.order_files import STAGING
-from jedi.taskbuffer.scheduling.turns import TURN
+from jedi.taskbuffer.scheduling.charges import Charges, Head
 
-First = dict[str, str]
-"""Shares, with priorities and numbers of their first jobs: arrays as the database writes them,
-since it alone reads them (lists would take 30 us)."""
 REMEMBERED_S = 1.0
 """Longest wait of a job that became more urgent."""
 
@@ -38,14 +37,11 @@ WITH RECURSIVE s AS (
     SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
     ORDER BY gshare, priority DESC, pandaid LIMIT 1) n
 )
-SELECT json_build_array(CASE WHEN count(*) > 0 THEN json_build_object(
-    'shares', CAST(array_agg(gshare) AS text), 'priorities', CAST(array_agg(priority) AS text),
-    'firsts', CAST(array_agg(pandaid) AS text)) END,
+SELECT json_build_array(
+  (SELECT json_agg(json_build_array(gshare, priority, pandaid)
+    ORDER BY gshare = '{EXPRESS}' DESC, priority DESC, pandaid) FROM s),
   (SELECT json_build_array(greatest(maxwdir, 0), greatest(maxtime, 0),
     {STAGING.format(site="t.site")}) FROM jedi_sites t WHERE t.site = :site))
-FROM (SELECT s.* FROM s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
-    LEFT JOIN jedi_queue_shares q USING (queue_id)
-  ORDER BY {TURN.format(column="place")}, s.priority DESC, s.pandaid) o
 """)
 
 
@@ -80,23 +76,30 @@ class FirstWaiting:
     """A process's cache of facts for handing out jobs."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[float, First | None]] = {}
+        self.charges = Charges()
+        self._known: dict[str, tuple[float, list[Head], dict[Resources, list[Head]]]] = {}
         self._sites: dict[str, SiteLimits] = {}
         self._datasets: dict[int, DatasetFacts] = {}
 
-    def remembered(self, site: str) -> First | None:
-        """The first jobs of shares as they were up to REMEMBERED_S ago, if anybody looked."""
-        until, first = self._known.get(site, (0.0, None))
-        return first if clock.monotonic() < until else None
+    def remembered(self, site: str, slot: Resources) -> list[Head]:
+        """The first jobs of shares as they were up to REMEMBERED_S ago, if anybody looked, without
+        shares that had too few jobs for such a slot."""
+        until, heads, left = self._known.get(site, (0.0, [], {}))
+        return left.get(slot, heads) if clock.monotonic() < until else []
 
-    def read(self, tx: Connection, site: str) -> First | None:
-        """The first jobs of shares; None if no job waits."""
+    def note(self, site: str, slot: Resources, heads: list[Head]) -> None:
+        """Note which of the remembered shares have jobs left for such a slot."""
+        if site in self._known:
+            self._known[site][2][slot] = heads
+
+    def read(self, tx: Connection, site: str) -> list[Head]:
+        """The first jobs of shares, urgent work before all."""
         until = clock.monotonic() + REMEMBERED_S
-        first: First | None
-        first, facts = value(tx, HEADS, {"site": site})
+        found, facts = value(tx, HEADS, {"site": site})
+        heads = [Head(*one) for one in found or ()]
         self._sites[site] = SiteLimits(*facts or ())
-        self._known[site] = until, first
-        return first
+        self._known[site] = until, heads, {}
+        return heads
 
     def facts(self, site: str) -> SiteLimits:
         """The facts of a site as of the last `read`."""

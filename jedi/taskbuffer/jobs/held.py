@@ -28,7 +28,7 @@ _MEASURES = (
 HELD = f"""
 SELECT json_build_array(
   (SELECT json_agg(json_build_array(request, priority, pandaid, lock_seq, jeditaskid, attemptnr,
-     site, cores, memory_mb, walltime_s, p.jobparameters, p.texts))
+     memory_mb, walltime_s, p.jobparameters, p.texts, site, cores, gshare, workqueue_id))
    FROM u JOIN jedi_job_params p USING (pandaid)),
   (SELECT json_agg(json_build_array(pandaid, f.type, f.lfn, f.datasetid, f.endpoint, f.source_name,
      f.fsize, f.checksum, f.guid) ORDER BY f.fileid) FROM u JOIN jedi_job_files f USING (pandaid)),
@@ -61,9 +61,8 @@ def held_jobs(
     jobs, files, tasks = found
     files_of = _files(files or (), known.datasets(tx, {file[3] for file in files or ()}))
     task_facts = {one: TaskOfJobs(*facts) for one, *facts in tasks or ()}
-    for request, _, job, seq, task, attempt, site, cores, memory, wall, command, texts in sorted(
-        jobs or (), key=_order
-    ):
+    for row in sorted(jobs or (), key=_order):
+        request, _, job, seq, task, attempt, memory, wall, command, texts, site, cores, *_ = row
         facts, here, mine = task_facts[task], known.facts(site), files_of.get(job, ())
         yield request, HeldJob(
             job, seq, task, attempt, site, cores, memory, wall, here.scratch_mb, command, texts,

@@ -17,8 +17,8 @@ from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES, JOB_QUEU
 from jedi.taskbuffer.scheduling.turns import WORKING
 from jedi.taskbuffer.schema.dataset_rules import LISTED
 
-_READ = text(f"""
-WITH jobs AS (
+JOBS = f"""
+jobs AS (
   SELECT coalesce(named.queue_id, s.workqueue) AS queue_id,
     coalesce(sum(cores) FILTER (WHERE s.status IN ({JOB_AT_SITE})), 0) AS running,
     coalesce(sum(cores) FILTER (WHERE s.status IN ({JOB_QUEUED})), 0) AS queued
@@ -26,8 +26,14 @@ WITH jobs AS (
     SELECT workqueue, gshare, status, cores FROM job_stats
     UNION ALL SELECT workqueue, gshare, status, cores FROM job_stats_delta) s
     LEFT JOIN jedi_work_queue named ON named.queue_name = s.gshare
+  WHERE s.status IN ({JOB_AT_SITE}, {JOB_QUEUED})
   GROUP BY 1
-), tasks AS (
+)"""
+"""A CTE of the cores of each work queue."""
+SHARE = "CASE WHEN q.queue_share < 0 THEN 0 ELSE q.queue_share END"
+"""The share of a work queue `q`."""
+_READ = text(f"""
+WITH {JOBS}, tasks AS (
   SELECT workqueue_id AS queue_id, count(*) AS tasks, sum(f.files) AS files
   FROM jedi_tasks t, LATERAL (
     SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0) AS files
@@ -36,7 +42,7 @@ WITH jobs AS (
   WHERE t.status IN ({WORKING}) GROUP BY 1
 )
 SELECT q.queue_id, q.partitionid, q.stretchable,
-  CASE WHEN q.queue_share < 0 THEN 0 ELSE q.queue_share END AS queue_share,
+  {SHARE} AS queue_share,
   coalesce(t.tasks, 0) > 0 OR coalesce(j.running + j.queued, 0) > 0 AS active,
   CAST(coalesce(j.running, 0) AS float8) AS usage,
   CAST(coalesce(j.running + j.queued, 0) + coalesce(t.files, 0) AS float8) AS demand

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jedi.throttler.shares import ShareNode, allot, distribute
+from jedi.spec.scheduling.shares import ShareNode, allot, distribute
 
 A, B, C, D, D1, D2, D3 = range(1, 8)
 

@@ -1,0 +1,147 @@
+"""The use of work queues, as a process that hands out jobs knows it: as it read it last, and with
+the jobs that it handed out since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from jedi.core import clock
+from jedi.spec.jobs.wire import Resources
+from jedi.spec.scheduling.dealing import Dealing
+from jedi.spec.scheduling.shares import ShareNode
+from jedi.taskbuffer.db.engine import prepared, value
+from jedi.taskbuffer.db.planning import EITHER_WAY
+from jedi.taskbuffer.scheduling.shares import JOBS, SHARE
+
+PAUSES = 50
+"""A process reads the use of queues again after so many times as long as that took: 2 % of its
+time, and every 20 ms where a read takes 0.4 ms."""
+
+_prepared = prepared(
+    "Any plan reads all of job_stats and its deltas, and queues by key.", EITHER_WAY
+)
+# Queues with jobs are active, whatever the last run of the shares found.
+_USE = _prepared(f"""
+WITH {JOBS}
+SELECT json_agg(json_build_array(q.queue_name, q.queue_id, q.partitionid, {SHARE},
+  q.stretchable IS NOT DISTINCT FROM 1,
+  coalesce(s.active, false) OR coalesce(j.running + j.queued, 0) > 0, coalesce(j.running, 0)))
+FROM jedi_work_queue q LEFT JOIN jobs j USING (queue_id)
+  LEFT JOIN jedi_queue_shares s USING (queue_id)
+WHERE q.status = 'active'
+""")
+
+UNBOUNDED = 2**31 - 1
+
+
+class Head(NamedTuple):
+    """A share at a site, with the priority and the number of its first job there."""
+
+    gshare: str
+    priority: int
+    panda_id: int
+
+
+Heads = dict[str, list[Head]]
+"""Shares that have jobs, by sites."""
+
+
+class Charges:
+    """The account of a process and its threads. Two processes do not see each other's jobs for
+    as long as PAUSES says: meanwhile a queue gets up to a job too many from each, or as often what
+    it was behind by."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.dealing = Dealing()
+        self.queues: dict[str, int] = {}
+        self._due = 0.0
+        self._open: list[Deals] = []
+
+    def refresh(self, tx: Connection) -> None:
+        """Read the use of queues, if it is time."""
+        if (began := clock.monotonic()) <= self._due:
+            return
+        found = value(tx, _USE, {}) or ()
+        dealing = Dealing([ShareNode(*row) for _, *row in found])
+        self._due = (now := clock.monotonic()) + PAUSES * (now - began)
+        with self.lock:
+            self.dealing = dealing
+            self.queues = {name: queue for name, queue, *_ in found}
+            for deals in self._open:
+                self._charge(deals.planned)
+
+    @contextmanager
+    def deals(self) -> Iterator[Deals]:
+        """Jobs that one statement hands out: charged as planned at once, as they are in the end."""
+        deals = Deals(self)
+        self._open.append(deals)
+        try:
+            yield deals
+        finally:
+            with self.lock:
+                self._open.remove(deals)
+                deals.real.subtract(deals.planned)
+                self._charge(deals.real)
+
+    def _charge(self, cores: Mapping[int | None, int]) -> None:
+        for queue, some in cores.items():
+            self.dealing.charge(queue, some)
+
+
+class Deals:
+    """Cores of work queues that a statement is to hand out, and those that it handed out."""
+
+    def __init__(self, charges: Charges) -> None:
+        self._charges = charges
+        self._dealt: dict[tuple[str, str], int] = {}
+        self._spare: dict[str, int] = {}
+        self.planned, self.real = Counter[int | None](), Counter[int | None]()
+
+    def slot(
+        self, site: str, size: Resources, heads: Sequence[Head], n: int, *, spare: bool
+    ) -> dict[str, Any]:
+        """A site's slot, and the shares that its next `n` jobs come from, in their order: `mosts`
+        of each; with `spare`, then of each all `but` those, for shares that have less."""
+        queues = [self._charges.queues.get(head.gshare) for head in heads]
+        cores = max(1, size.min_cores)
+        with self._charges.lock:
+            dealt = self._charges.dealing.deal(queues, n, cores)
+            self.planned.update({queues[i]: count * cores for i, count in dealt})
+        parts = [(heads[i], count, 0) for i, count in dealt if count]
+        if spare:
+            parts += [(heads[i], n, count) for i, count in dealt if n > count]
+            self._spare[site] = n
+        self._dealt |= {(site, heads[i].gshare): count for i, count in dealt}
+        return {
+            "site": site,
+            "shares": [head.gshare for head, _, _ in parts],
+            "priorities": [head.priority for head, _, _ in parts],
+            "firsts": [head.panda_id for head, _, _ in parts],
+            "mosts": [most for _, most, _ in parts],
+            "buts": [but for _, _, but in parts],
+            **{name: most or (0 if name.startswith("min_") else UNBOUNDED)
+               for name, most in size.model_dump().items()},
+        }  # fmt: skip
+
+    def given(self, site: str, cores: int, share: str, queue: int) -> tuple[str, str]:
+        """Note a job that was handed out, and the work queue of its task. Returns its place."""
+        self.real[self._charges.queues.get(share, queue)] += cores
+        return site, share
+
+    def left(
+        self, site: str, heads: Sequence[Head], got: Mapping[tuple[str, str], int]
+    ) -> list[Head]:
+        """The shares that may have more jobs: they gave as many as they were to give, and all of
+        them enough."""
+        if sum(got[site, one.gshare] for one in heads) < self._spare.get(site, 0):
+            return []
+        return [one for one in heads
+                if got[site, one.gshare] >= self._dealt[site, one.gshare]]  # fmt: skip
