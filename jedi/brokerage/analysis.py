@@ -21,6 +21,7 @@ from jedi.brokerage.filters.eligibility import (
 )
 from jedi.brokerage.filters.input import DISK_IO, IO_INTENSITY, LOCAL_ONLY, NO_DATA, data_sites
 from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
+from jedi.brokerage.filters.merging import MERGES
 from jedi.brokerage.filters.pilots import PILOTS_EXPECTED
 from jedi.brokerage.filters.policy import ZERO_SHARE
 from jedi.brokerage.filters.queues import ANALYSIS_CAP, OVERLOADED
@@ -50,7 +51,7 @@ class AnalysisBroker(GenericBroker):
         FEW_CORES, MANY_CORES, ABOVE_MAX_CORES, NO_GPU, GPU_ONLY, CLOSED, RELEASE, PLATFORM,
         LITTLE_MEMORY, MUCH_MEMORY, DIRECT_INPUT, WORK_SPACE, ENDPOINT, STORAGE, *STORAGE_STATUS,
         LITTLE_TIME, MUCH_TIME, SHORT_SLOTS, PILOTS_EXPECTED, OTHER_CLOUD, NOT_INCLUDED, EXCLUDED,
-        HOSPITAL, LOCAL_ONLY, ANALYSIS_CAP, OVERLOADED, FAILURES, MANY_SITES,
+        HOSPITAL, LOCAL_ONLY, ANALYSIS_CAP, OVERLOADED, FAILURES, MANY_SITES, *MERGES,
     )  # fmt: skip
     wants_data: ClassVar[bool] = True
     wants_past: ClassVar[bool] = True

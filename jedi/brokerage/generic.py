@@ -16,6 +16,7 @@ from jedi.brokerage.filters.cores import FEW_CORES, MANY_CORES
 from jedi.brokerage.filters.disk import ENDPOINT, SCRATCH, STORAGE
 from jedi.brokerage.filters.eligibility import EXCLUDED, NOT_INCLUDED, PROCESSING
 from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
+from jedi.brokerage.filters.merging import MERGES
 from jedi.brokerage.filters.pilots import PILOTS
 from jedi.brokerage.filters.special import JUMBO_ONLY
 from jedi.brokerage.filters.status import STANDBY, STATUS
@@ -37,6 +38,7 @@ class GenericBroker:
     filters: ClassVar[tuple[Filter, ...]] = (
         *STATUS, STANDBY, FEW_CORES, MANY_CORES, SCRATCH, ENDPOINT, STORAGE, LITTLE_TIME, MUCH_TIME,
         LITTLE_MEMORY, MUCH_MEMORY, JUMBO_ONLY, PILOTS, PROCESSING, NOT_INCLUDED, EXCLUDED,
+        *MERGES,
     )  # fmt: skip
     wants_data: ClassVar[bool] = False
     """True if the broker needs the places of the input."""

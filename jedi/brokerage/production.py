@@ -15,6 +15,7 @@ from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.disk import STORAGE
 from jedi.brokerage.filters.input import DISK_IO, LOCAL_ONLY, MANY_TO_MOVE, MUCH_TO_MOVE
 from jedi.brokerage.filters.links import LINK_BUSY, LINK_CLOSED, LINK_OFF, NUCLEUS_BUSY, SLOW_LINK
+from jedi.brokerage.filters.merging import MERGES
 from jedi.brokerage.filters.pilots import PILOTS_EXPECTED
 from jedi.brokerage.filters.queues import (
     MUCH_TRANSFERRING,
@@ -40,7 +41,7 @@ TEMPORARY = (LINK_OFF, LINK_BUSY, NUCLEUS_BUSY, INACTIVE, DISK_IO, STORAGE, *STO
              MUCH_TRANSFERRING, PILOTS_EXPECTED)  # fmt: skip
 """Temporary reasons: they count after the check of I/O.
 Source: docs/reference/brokerage.md#io-intensive-input."""
-AFTER_IO = (*TEMPORARY, LOCAL_ONLY, SLOW_LINK, *CAPS)
+AFTER_IO = (*TEMPORARY, LOCAL_ONLY, SLOW_LINK, *CAPS, *MERGES)
 
 
 class ProductionBroker(GenericBroker):
@@ -49,7 +50,7 @@ class ProductionBroker(GenericBroker):
     name: ClassVar[str] = "production"
     filters: ClassVar[tuple[Filter, ...]] = (
         *CAPABLE, LINK_OFF, LINK_CLOSED, LINK_BUSY, NUCLEUS_BUSY, NOT_T1, OUTSIDE_NUCLEUS,
-        MUCH_TO_MOVE, MANY_TO_MOVE, LOCAL_ONLY, SLOW_LINK, *CAPS,
+        MUCH_TO_MOVE, MANY_TO_MOVE, LOCAL_ONLY, SLOW_LINK, *CAPS, *MERGES,
     )  # fmt: skip
     wants_data: ClassVar[bool] = True
     nucleus: ClassVar[NucleusBroker] = BY_WEIGHT

@@ -44,7 +44,8 @@ class Requirements:
     """`atom` is the largest of the smallest possible jobs; `sites` the only ones allowed (empty:
     all); `made` counts jobs of the task's share that the same cycle made, by site;
     `waits_days` is how long the task has waited for a nucleus; `dataset`: the one that the jobs are
-    to be made of, where each is brokered by itself."""
+    to be made of, where each is brokered by itself. Of merge jobs: `near`: only sites that have
+    all files; `left`: sites where no pilot took the last merge job of these files."""
 
     demand: Demand
     atom: InputSize
@@ -56,6 +57,8 @@ class Requirements:
     work: RemainingWork = field(default_factory=RemainingWork)
     waits_days: float = 0.0
     dataset: str = ""
+    near: bool = False
+    left: tuple[str, ...] = ()
 
     def cores(self, sites: Snapshot) -> Numbers:
         """The cores of slots for such jobs: a unified site gives a part to those of one core.
@@ -88,6 +91,8 @@ class Requirements:
             work=RemainingWork(**stored.get("work", {})),
             waits_days=stored.get("waits_days", 0.0),
             dataset=stored.get("dataset", ""),
+            near=stored.get("near", False),
+            left=tuple(stored.get("left", ())),
         )
 
 

@@ -30,7 +30,8 @@ HOLDS: Mapping[str, str] = {
     "share": "Other tasks come first, by the share that their work queue uses, then by priority.",
     "scouts": "Its scout jobs are measured first.",
     "transfers": "Files of its jobs are on their way.",
-    "merging": "Its jobs have run; merge jobs follow when enough outputs exist.",
+    "merging": "Its jobs have run; merge jobs follow when enough outputs exist, at a site that "
+    "takes them.",
     "user_cap": "Its jobs are throttled: its user has reached the limit of running jobs.",
     "jobs_held": "A person holds its jobs: jedi-job release lets them continue.",
     "pilots": "Its jobs wait, and no pilot was seen at their sites.",

@@ -201,7 +201,8 @@ JOBS: Mapping[str, str] = {
     "t2_timeout": "Too little runs at the T2: the inputs are tried elsewhere.",
     "t1_timeout": "No pilot took the job at the T1: its inputs are tried elsewhere.",
     "throttled_timeout": "The job was throttled for days: the inputs are tried again.",
-    "merge_stuck": "No pilot took the merge job: another one is made.",
+    "merge_stuck": "No pilot took the merge job: another site gets one.",
+    "merge_given_back": "The site is offline or paused: another site gets the merge job.",
     "merge_failed": "The outputs could not be merged: the inputs are tried again. Read the log of "
     "the merge job.",
     # events that are handed out while jobs run

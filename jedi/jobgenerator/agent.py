@@ -14,9 +14,9 @@ from jedi.brokerage.record import lottery_seed, record
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobgenerator.agent_claiming import Claiming, GenerationItem, pair_of
-from jedi.jobgenerator.agent_making import JobMaking
+from jedi.jobgenerator.agent_merging import MergeMaking
 from jedi.jobgenerator.locating import Locate, once
-from jedi.jobgenerator.merge import MergeItem, plan_merges, with_demand
+from jedi.jobgenerator.merge import MergeItem
 from jedi.jobgenerator.naming import jobs_allowed
 from jedi.jobgenerator.outcome import (
     GenerationOutcome,
@@ -48,7 +48,7 @@ from jedi.throttler.decide import Skip
 
 class JobGenerator(Claiming):
     """Throttle, broker, split, name and render without a transaction; then write everything.
-    Merge jobs come first: they are not throttled, and run where their files lie."""
+    Merge jobs come first: they are not throttled, and run where their files lie, if they can."""
 
     name = "JobGenerator"
     wakes = frozenset({"task:ready", "files:ready"})
@@ -57,7 +57,7 @@ class JobGenerator(Claiming):
         super().__init__(world)
         self._merge_later: dict[int, float] = {}
         """Tasks whose merge jobs could not be made, and when (monotonic) the next try is due."""
-        self._making = JobMaking(world, self.name)
+        self._making = MergeMaking(world, self.name)
 
     def waiting(self, tx: Connection) -> bool:
         """Return True if a task wants jobs or merges its outputs. Most tasks do neither."""
@@ -91,14 +91,7 @@ class JobGenerator(Claiming):
 
     def work(self, item: GenerationItem | MergeItem) -> GenerationOutcome | Merges:
         """Make the jobs of one task."""
-        return self._merge(item) if isinstance(item, MergeItem) else self._generate(item)
-
-    def _merge(self, item: MergeItem) -> Merges:
-        task = with_demand(item.found, self.world.knobs)
-        allowed = jobs_allowed(task.outputs, self.world.knobs.jobgen.n_files)
-        cuts = plan_merges(item.found, task.demand, item.snapshot, self.world.knobs, allowed)
-        locate = self.world.ddm.locate
-        return Merges(task, self._making.make(task, item.snapshot, cuts, locate) if cuts else None)
+        return self._making.merges(item) if isinstance(item, MergeItem) else self._generate(item)
 
     def _generate(self, item: GenerationItem) -> GenerationOutcome:
         knobs, task, row = self.world.knobs, item.claimed.order(), item.claimed.row
@@ -178,8 +171,7 @@ class JobGenerator(Claiming):
         ours = [(item, outcome) for item, outcome in results if item.jedi_task_id in held]
         if lost := [item.jedi_task_id for item, _ in results if item.jedi_task_id not in held]:
             self.log.warning("lock lost", tasks=lost)
-        made = [out for _, out in ours if not isinstance(out, Merges)]
-        if decided := [one for out in made for one in out.decisions]:
+        if decided := [one for _, out in ours for one in out.decisions]:
             snapshot = results[0][0].snapshot
             max_mb = self.world.knobs.decisions.snapshot_max_mb
             decisions.put_snapshot(tx, snapshot.hash, snapshot.packed, max_mb)
@@ -192,7 +184,9 @@ class JobGenerator(Claiming):
         moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)
         self._let_rest(tx, {i.lease: out.jobs for i, out in ours if isinstance(out, Made)})
-        tasks.put_off(tx, [item.lease for item, out in ours if isinstance(out, Merges)])
+        merges = {item.lease: out.waits for item, out in ours if isinstance(out, Merges)}
+        tasks.put_off(tx, [*merges])
+        self._merge_later |= {i: clock.monotonic() + wait_s for (i, _), w in merges.items() if w}
         if self._locks:
             locks.release_all(tx, self._locks, self.world.me)
             self._locks = []

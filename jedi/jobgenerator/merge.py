@@ -5,7 +5,7 @@ Source: docs/reference/merging.md#size-of-a-merge-job.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from jedi.jobgenerator.splitter import CapCutter, Caps, walk
 from jedi.spec.datasets.chunk import Chunk, Secondary
 from jedi.spec.jobs.demand import GB, MB, Demand
 from jedi.spec.jobs.generation import TaskOrder
-from jedi.spec.jobs.merging import GROWTH, MergeOrder, Stream
+from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.spec.sites.snapshot import Snapshot
 
 
@@ -35,6 +35,11 @@ class MergeItem:
     @property
     def lock_seq(self) -> int:
         return self.found.order.lock_seq
+
+    @property
+    def served(self) -> tuple[str, str]:
+        """Vo and label, which have a broker."""
+        return self.found.order.vo, self.found.order.label
 
     @property
     def lease(self) -> tuple[int, int]:
@@ -63,23 +68,34 @@ def with_demand(found: MergeOrder, knobs: Knobs) -> TaskOrder:
     return replace(found.order, demand=merge)
 
 
+def chunk_of(streams: Sequence[Stream]) -> Chunk:
+    """The files of one site as a chunk, with its logs as the master."""
+    logs, *others = streams
+    return Chunk(
+        stream=logs.stream,
+        master=logs.files,
+        secondaries=tuple(Secondary(one.stream, one.files) for one in others),
+        more=not logs.complete,
+    )
+
+
 def plan_merges(
-    found: MergeOrder, demand: Demand, sites: Snapshot, knobs: Knobs, most: int
+    found: MergeOrder,
+    demand: Demand,
+    sites: Snapshot,
+    places: Mapping[str, str],
+    knobs: Knobs,
+    most: int,
 ) -> list[Cut]:
-    """Up to `most` merge jobs, each where its files lie. Of a job that made files all go together.
-    What does not fill a merge job waits for more, unless nobody makes more at the site."""
+    """Up to `most` merge jobs at `places`, by the site where their files lie. Of a job that made
+    files all go together. What does not fill a merge job waits for more, unless nobody makes more
+    at the site."""
     cuts: list[Cut] = []
-    places = {site: at for at, site in enumerate(sites.sites)}
     for site, (logs, *others) in found.sites.items():
-        if (at := places.get(site)) is None:
-            continue  # the site was taken away; its files wait for it
-        chunk = Chunk(
-            stream=logs.stream,
-            master=logs.files,
-            secondaries=tuple(Secondary(one.stream, one.files) for one in others),
-            more=not logs.complete,
-        )
-        caps = _caps(found, demand, sites, at, knobs)
+        if site not in places:
+            continue
+        at, chunk = sites.sites.index(places[site]), chunk_of([logs, *others])
+        caps = {**_caps(found, demand, sites, at, knobs), **_sizes(found, site, knobs)}
         stops = walk(CapCutter(_weights(logs, others)).cuts(caps), 0, most)
         if chunk.more and stops and stops[-1] == len(logs.files):
             stops.pop()
@@ -106,17 +122,20 @@ def _weights(logs: Stream, others: Sequence[Stream]) -> dict[str, Any]:
 
 
 def _caps(found: MergeOrder, demand: Demand, sites: Snapshot, at: int, knobs: Knobs) -> Caps:
-    """The limits of a merge job at a site; of each merged file, too."""
+    """The limits of a merge job at a site."""
     rules = found.order.rules
     files = rules.n_files_per_merge_job or rules.n_max_files_per_merge_job
     cores = demand.cores_at(sites.cores)[at]
     scratch_mb = sites.max_wdir_mb[at] * cores / sites.cores[at] - demand.work_mb
-    size = (rules.n_gb_per_merge_job or knobs.merge.max_gb) * GB
     return {
         "masters": files or knobs.merge.max_files,
         "files": knobs.jobgen.hard_max_files_per_job,
         "events": rules.n_events_per_merge_job or np.inf,
         "bytes": scratch_mb * MB,
-        **{one.stream: size for one in found.streams if one.site == sites.sites[at]
-           if one.type != "trn_log"},
-    }  # fmt: skip
+    }
+
+
+def _sizes(found: MergeOrder, site: str, knobs: Knobs) -> Caps:
+    """The largest merged files."""
+    size = (found.order.rules.n_gb_per_merge_job or knobs.merge.max_gb) * GB
+    return {one.stream: size for one in found.streams if one.site == site if one.type != LOGS}

@@ -18,10 +18,12 @@ from jedi.spec.sites.decision import Decision
 
 @dataclass(frozen=True, eq=False)
 class Merges:
-    """Merge jobs to be written, if any; the task stays what it is."""
+    """Merge jobs to be written, if any; the task stays what it is. `waits`: no site takes some."""
 
     task: TaskOrder
     jobs: NewJobs | None
+    decisions: Sequence[Decision] = ()
+    waits: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,6 +105,8 @@ def why_of(tx: Connection, row: TaskFacts, settings: Knobs) -> TaskHold:
     jedi_task_id = row.jedi_task_id
     code, detail, found = _hold(tx, row, settings)
     behind = why_facts.background(tx, jedi_task_id)
+    if code == "merging" and _no_merge_site(behind.decision):
+        detail, found = f"{detail} No site takes their merge jobs.", {**found, "merge": "no_site"}
     if code != "ended" and (jumbo := behind.jumbo):
         detail = f"{detail or ''} Jumbo jobs: {jumbo.sentence}".strip()
         found = {**found, "jumbo": jumbo.code}
@@ -136,6 +138,12 @@ def why_of(tx: Connection, row: TaskFacts, settings: Knobs) -> TaskHold:
         brokerage=explain(behind.decision, behind.refused) if behind.decision else None,
         remedy=helps,
     )
+
+
+def _no_merge_site(last: LastDecision | None) -> bool:
+    """Return True if the last decision was about merge jobs, and found no site."""
+    merging = last is not None and ((last.need or {}).get("request") or {}).get("merging")
+    return bool(merging and last and not last.chosen)
 
 
 def _jumbo_lack(tx: Connection, jedi_task_id: int, settings: Knobs) -> dict[str, str]:

@@ -24,6 +24,7 @@ from support.refusals import BROKERS, HOME
 from jedi.agent.base import World
 from jedi.brokerage import nucleus, nucleus_filters
 from jedi.brokerage.agent import TaskBroker
+from jedi.brokerage.filters.merging import MERGES
 from jedi.brokerage.vocabulary import FILTERS
 from jedi.throttler.decide import SAYS
 
@@ -48,15 +49,21 @@ def test_each_site_is_refused_for_its_fault(world: World, name: str) -> None:
         assert [code for code in meant if not (told[code].nearest and told[code].remedy)] == []
 
 
+OF_MERGES = {one.code for one in MERGES}
+"""Every broker has them; tests/jobgenerator/test_merging.py produces them."""
+
+
 def test_every_criterion_has_its_case() -> None:
     """Of the brokers that are installed, and of who chooses a nucleus."""
     brokers = {point.load() for point in entry_points(group="jedi.broker")}
     registered = {broker.name: broker.filters for broker in brokers}
     registered |= {"nucleus": nucleus_filters.FILTERS, "local nucleus": nucleus.FILTERS}
     assert {name: broker.codes for name, broker in BROKERS.items()} == {
-        name: {one.code for one in filters} for name, filters in registered.items()
+        name: {one.code for one in filters} - OF_MERGES for name, filters in registered.items()
     }
-    assert set().union(*(broker.codes for broker in BROKERS.values())) == set(FILTERS)
+    assert all({*MERGES} <= {*broker.filters} for broker in brokers)
+    cases = set().union(*(broker.codes for broker in BROKERS.values()))
+    assert cases | OF_MERGES == set(FILTERS)
 
 
 # ------------------------------------------------------------------------------ the throttler

@@ -1,11 +1,10 @@
 """Merging, from pre-merge files to finished inputs, without pilots: jobs end as a test wants."""
 
-# Raw UPDATEs: measurements and lost files of jobs that do not run here.
+# Raw UPDATEs: measurements and lost files of jobs that do not run here; rules for some jobs alone.
 
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,16 +27,15 @@ from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
 from support.job_rows import watch
 from support.merging import SPEC, kinds, make, merge_jobs, merged_at_last, run, task_of
-from support.situations import make_due
+from support.situations import make_due, set_sites
 from support.task_rows import OUTPUT
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, NotFound, Refused
-from jedi.core.knobs import Knobs
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.jobgenerator.merge import plan_merges
 from jedi.service import jobs as job_service
 from jedi.service import tasks as service
+from jedi.service.why import why
 from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends
@@ -134,13 +132,6 @@ def test_a_full_merge_job_need_not_wait(world: World) -> None:
     assert [job.n_inputs for job in merge_jobs(world, task)] == [2, 2, 1]
     assert merged_at_last(world, task) == "done"
     sound(world)
-
-
-def test_what_lies_at_a_site_that_was_taken_away_waits_for_it() -> None:
-    found: Any = SimpleNamespace(sites={"GONE": (None, None)})
-    sites: Any = SimpleNamespace(sites=("SITE_A",))
-    demand: Any = None
-    assert plan_merges(found, demand, sites, Knobs(), 5) == []
 
 
 def test_the_largest_come_first_and_size_limits(world: World) -> None:
@@ -306,6 +297,86 @@ def test_a_pre_merge_file_that_is_gone(world: World) -> None:
     assert files(world, task) == {"ready": 1, "running": 1}
     sound(world)
     assert merged_at_last(world, task) == "done"
+    sound(world)
+
+
+def made_at_a(world: World) -> int:
+    """A task whose files to be merged lie at SITE_A, while its merge jobs may run anywhere."""
+    task = task_of(world, site=None, includedSite="SITE_A")
+    with world.engine.begin() as tx:
+        tx.exec_driver_sql("UPDATE jedi_tasks SET rules = rules - 'included_site'")
+    make(world, jobs(world, task, "activated"))
+    return task
+
+
+def refusals(world: World, task: int) -> dict[str, list[str]]:
+    """The sites that the last decision refused, each with its reasons."""
+    query = ("SELECT site, codes FROM jedi_broker_reasons WHERE decision_id = (SELECT "
+             "max(decision_id) FROM jedi_broker_decisions WHERE jeditaskid = :t)")  # fmt: skip
+    return {row.site: row.codes for row in rows(world, query, t=task)}
+
+
+def test_merge_jobs_are_made_where_their_files_lie(world: World) -> None:
+    """JEDI document, "Internal Merging": "merge jobs are generated at the site", though another one
+    has more free slots (docs/reference/merging.md#sites-of-merge-jobs)."""
+    task = made_at_a(world)
+    set_sites(world, "SITE_B", nslots=100)
+    everything(world)
+    assert [(job.site, job.status) for job in merge_jobs(world, task)] == [("SITE_A", "activated")]
+    assert refusals(world, task) == {"SITE_B": ["merge_elsewhere"]}
+
+
+@pytest.mark.parametrize("trouble", [{"status": "offline"}, {"lastpilot": "2020-01-01"}])
+def test_merge_jobs_go_where_the_broker_sends_them(world: World, trouble: dict[str, str]) -> None:
+    """A site that the broker's filters refuse gets none: their files move to a living one."""
+    task = made_at_a(world)
+    set_sites(world, "SITE_A", **trouble)
+    everything(world)
+    [merge] = merge_jobs(world, task)
+    assert (merge.site, merge.status) == ("SITE_B", "activated")  # its files have moved
+    sound(world)
+    assert merged_at_last(world, task) == "done"
+    sound(world)
+
+
+def test_a_site_that_goes_offline_gives_its_merge_jobs_back(world: World) -> None:
+    """At once, to the next site; `why` tells where no site takes them
+    (docs/reference/merging.md#sites-of-merge-jobs)."""
+    task = made_at_a(world)
+    set_sites(world, "SITE_B", status="brokeroff")
+    everything(world)
+    set_sites(world, "SITE_A", status="offline")
+    assert walk(world, DOG) == {"closed": 1}
+    [first] = merge_jobs(world, task)
+    assert (first.status, first.error_code, first.error_diag) == (
+        "closed", "merge_given_back", "SITE_A is offline: it gave its merge job back.")  # fmt: skip
+    everything(world)
+    assert len(merge_jobs(world, task)) == 1
+    with world.engine.begin() as tx:
+        held = why(tx, task)
+    assert (held.code, held.detail) == (
+        "merging",
+        "4 jobs wait until their outputs are merged. No site takes their merge jobs.",
+    )
+    assert held.brokerage is not None
+    assert {one.code for one in held.brokerage.funnel} == {"status_offline", "status_brokeroff"}
+    set_sites(world, "SITE_B", status="online")
+    everything(world)
+    assert [job.site for job in merge_jobs(world, task)] == ["SITE_A", "SITE_B"]
+    sound(world)
+
+
+def test_a_merge_job_that_no_pilot_takes_moves(world: World) -> None:
+    """To another site, though its files lie at this one."""
+    task = made_at_a(world)
+    with world.engine.begin() as tx:
+        knobs.put(tx, "watchdog.merging_timeout_s", 0, "op")
+    everything(world)
+    world.refresh()
+    assert walk(world, DOG) == {"closed": 1}
+    everything(world)
+    assert [job.site for job in merge_jobs(world, task)] == ["SITE_A", "SITE_B"]
+    assert refusals(world, task) == {"SITE_A": ["merge_left"]}
     sound(world)
 
 

@@ -19,7 +19,7 @@ LOGS = "trn_log"
 class Stream:
     """The ready files of one pre-merge dataset at a site, those of the largest jobs first; in all
     streams of a site the same jobs in the same order. `complete`: no job of the task that makes
-    such files is at work there."""
+    such files is at work there; `left`: sites where no pilot took the last merge job of some."""
 
     site: str
     dataset_id: int
@@ -28,6 +28,7 @@ class Stream:
     stream: str
     complete: bool
     files: Files
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

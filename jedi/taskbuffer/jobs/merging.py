@@ -270,8 +270,10 @@ SELECT r.jeditaskid AS jedi_task_id, r.site, r.datasetid AS dataset_id, r.datase
   array_agg(coalesce(fsize, 0) ORDER BY place) AS sizes,
   array_agg(coalesce(n_events, 0) ORDER BY place) AS events,
   array_agg(attemptnr ORDER BY place) AS attempts, array_agg(pandaid ORDER BY place) AS previous,
-  max(ramcount) AS ram_mb
+  max(ramcount) AS ram_mb, array_remove(array_agg(DISTINCT stuck_at), NULL) AS "left"
 FROM r LEFT JOIN live ON live.jeditaskid = r.jeditaskid AND live.site = r.site
+  LEFT JOIN (SELECT pandaid AS merger, site AS stuck_at FROM jedi_jobs
+    WHERE error_code = 'merge_stuck') m ON m.merger = r.pandaid
 WHERE place <= :most
 GROUP BY r.jeditaskid, r.site, r.datasetid, r.datasetname, r.type, r.streamname
 ORDER BY r.jeditaskid, r.site, r.datasetid
@@ -295,6 +297,7 @@ class ReadyPreMerge(NamedTuple):
     attempts: list[int]
     previous: list[int]
     ram_mb: int | None
+    left: list[str]
 
 
 class StoredMergeSpec(NamedTuple):
@@ -314,7 +317,7 @@ def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[Merge
             ram_mb[row.jedi_task_id] = max(row.ram_mb, ram_mb[row.jedi_task_id] or 0)
         streams[row.jedi_task_id].append(
             Stream(row.site, row.dataset_id, row.name, row.type, row.stream, row.complete,
-                   _files(row))
+                   _files(row), tuple(row.left))
         )  # fmt: skip
     outputs = outputs_of(tx, ids["ids"])
     stored = rows_of(StoredMergeSpec, tx.execute(_SPECS, ids))
@@ -375,21 +378,27 @@ def _files(row: ReadyPreMerge) -> Files:
 
 
 _STUCK = text(f"""
-SELECT j.pandaid AS panda_id, j.lock_seq FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
+SELECT j.pandaid AS panda_id, j.lock_seq, j.site,
+  CASE WHEN s.status IN ('offline', 'paused') THEN s.status END AS closed
+FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid) LEFT JOIN jedi_sites s ON s.site = j.site
 WHERE t.rules @> '{{"merge_output": true}}' AND t.status NOT IN ('paused', 'aborting')
   AND j.postprocessed_at IS NULL AND j.kind = 'merge' AND j.status IN ({JOB_QUEUED})
-  AND j.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
+  AND (j.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
+    OR s.status IN ('offline', 'paused'))
 ORDER BY j.pandaid LIMIT :limit
 """)
 
 
 class StuckMerge(NamedTuple):
-    """A merge job that no pilot takes."""
+    """A merge job that no pilot takes. `closed`: the status of its site, if that gets no pilots."""
 
     panda_id: int
     lock_seq: int
+    site: str
+    closed: str | None
 
 
 def stuck(tx: Connection, timeout_s: float, limit: int) -> list[StuckMerge]:
-    """Merge jobs that no pilot has taken for so long, though their task is not paused."""
+    """Merge jobs that no pilot has taken for so long, or at sites without pilots, though their task
+    is not paused."""
     return rows_of(StuckMerge, tx.execute(_STUCK, {"timeout_s": timeout_s, "limit": limit}))
