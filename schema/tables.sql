@@ -207,10 +207,12 @@ CREATE TABLE jedi_dataset_contents (
     ready boolean GENERATED ALWAYS AS (status = 'ready') STORED,  -- the status is ready
     freeattempt smallint NOT NULL DEFAULT 0,                -- attempts that are nobody's fault
     freeinrow smallint NOT NULL DEFAULT 0,                  -- the last of them in a row
+    reason text,                                            -- the code of the reason, if no job gets the file
     CONSTRAINT jedi_dataset_contents_pk PRIMARY KEY (fileid, jeditaskid),
     CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
+    CONSTRAINT jedi_dataset_contents_reason_ck CHECK ((status = 'skipped') = (reason IS NOT NULL)),
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY
-        ('{pending,staging,waiting,ready,missing,lost,broken,picked,running,finished,failed,partial,defined,prepared,merging,nooutput}'))
+        ('{pending,staging,waiting,ready,missing,lost,broken,picked,running,finished,failed,partial,skipped,defined,prepared,merging,nooutput}'))
 ) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=40);
 CREATE INDEX jedi_dataset_contents_datasetid_fileid_ix ON jedi_dataset_contents (datasetid, fileid);
 CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
@@ -233,7 +235,7 @@ CREATE TABLE jedi_datasets (
     state text,                                             -- open or closed in data management, when last looked up
     statechecktime timestamptz,                             -- time of the last look at the state
     statecheckexpiration timestamptz,                       -- look-ups end here; NULL: none needed
-    nfiles bigint NOT NULL DEFAULT 0,                       -- files in the dataset
+    nfiles bigint NOT NULL DEFAULT 0,                       -- files, or ranges of their events, for jobs
     nfilestobeused bigint NOT NULL DEFAULT 0,               -- files released for jobs
     nfilesused bigint NOT NULL DEFAULT 0,                   -- files in jobs or through with them
     nfilesfinished bigint NOT NULL DEFAULT 0,               -- files finished
@@ -264,6 +266,7 @@ CREATE TABLE jedi_datasets (
         ANY ('{ready,running}')) AND (((nfilesfinished + nfilesfailed) + nfilesmissing) <
         nfilestobeused)))) STORED,  -- a master with files that are not processed, or not fed yet
     fed_upto text,                                          -- the last file that was listed, while later ones are still to be fed
+    nleftout bigint NOT NULL DEFAULT 0,                     -- files and other entries that no job gets
     CONSTRAINT jedi_datasets_pk PRIMARY KEY (datasetid, jeditaskid),
     CONSTRAINT jedi_datasets_status_ck CHECK (status = ANY
         ('{defined,toupdate,pending,broken,ready,running,done,finished,failed,removed,prepared}'))

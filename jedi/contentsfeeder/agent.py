@@ -21,9 +21,10 @@ from jedi.contentsfeeder.feed import (
     Unusable,
     Wait,
     growing,
-    judge,
     new_files,
 )
+from jedi.contentsfeeder.judge import judge
+from jedi.contentsfeeder.left_out import left_out
 from jedi.contentsfeeder.lookup import look_up
 from jedi.contentsfeeder.order import feed_task, lost_of
 from jedi.contentsfeeder.rows import Rows, new_rows, render
@@ -92,6 +93,8 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
             d.dataset_id for _, out in ours if isinstance(out, Unusable) for d in out.datasets
         ]
         datasets.move_datasets(tx, [(i, "broken") for i in broken], self.name, "unusable")
+        out = [one.left_out for _, one in ours if isinstance(one, Unusable)]
+        contents.leave_out(tx, {i: found for some in out for i, found in some.items()})
         idle = growing - datasets.with_ready_files(tx, growing)
         staging = {
             task.jedi_task_id
@@ -142,8 +145,11 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         again = recovery.replaced(tx, [task.jedi_task_id for task, _ in feeds]) if filled else {}
         used = {i: _used(rows, again.get(i, ())) for i, rows in known.items()}
         chunks = int(self.world.knobs.contentsfeeder.chunks)
-        fed = list(_fed(feeds, _barred(tx, feeds, used), chunks))
+        barred = _barred(tx, feeds)
+        known_too = {i: {*used.get(i, ()), *barred.get(i, ())} for i in {*used, *barred}}
+        fed = list(_fed(feeds, known_too, chunks))
         contents.feed(tx, (block for one in fed for block in render(one.rows, one.status)))
+        contents.leave_out(tx, _left_out(fed, used, barred))
         contents.note_fed(tx, [one.counted for one in fed])
         _mark(tx, listings, known)
         taped = {one.dataset.dataset_id: one.on_tape for one in listings if one.on_tape is not None}
@@ -212,10 +218,22 @@ class _Fed:
         )
 
 
-def _barred(
-    tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]], used: Mapping[int, Collection[str]]
-) -> dict[int, Collection[str]]:
-    """LFNs of each dataset that make no new row: those used; those that other tasks finished,
+def _left_out(
+    fed: Sequence[_Fed], used: Mapping[int, Collection[str]], barred: Mapping[int, dict[str, str]]
+) -> dict[int, dict[str, str]]:
+    """Entries of datasets without a row to work on, with reasons, for those that may have some."""
+    found = {}
+    for one in fed:
+        rows, i = one.rows, one.dataset_id
+        if one.listing.left_out is not None:
+            taken = {*used.get(i, ()), *(file.lfn for file in rows.files)}
+            found[i] = left_out(rows.task, one.listing, taken, barred.get(i, {}))
+    return {one.dataset_id: found[one.dataset_id] for one in fed
+            if found.get(one.dataset_id) or one.rows.dataset.n_left_out}  # fmt: skip
+
+
+def _barred(tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> dict[int, dict[str, str]]:
+    """LFNs of each dataset that make no new row, with reasons: those that other tasks finished,
     where the task skips them; those that the parent did not finish, where it is to be asked."""
     real = [(task, one) for task, feed in feeds for one in feed.listings
             if one.dataset.type == "input"]  # fmt: skip
@@ -227,14 +245,11 @@ def _barred(
     ]
     finished = contents.finished_in(tx, skip, ["input"]) if skip else {}
     made = contents.finished_in(tx, asked, ["output", "log"]) if asked else {}
-    barred = dict(used)
-    for _, one in real:
-        dataset_id = one.dataset.dataset_id
-        more = finished.get(dataset_id, frozenset())
-        if dataset_id in dict(asked):
-            more |= {file.lfn for file in one.files} - made.get(dataset_id, frozenset())
-        if more:
-            barred[dataset_id] = more.union(barred.get(dataset_id, ()))
+    barred = {i: dict.fromkeys(lfns, "used_elsewhere") for i, lfns in finished.items()}
+    for i, one in ((one.dataset.dataset_id, one) for _, one in real):
+        if i in dict(asked):
+            absent = {file.lfn for file in one.files} - made.get(i, frozenset())
+            barred[i] = dict.fromkeys(absent, "not_from_parent") | barred.get(i, {})
     return barred
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Protocol
 
 from jedi.contentsfeeder.select import Selection
-from jedi.core import names
 from jedi.spec.splitting.split_rules import WHOLE_IDS, SplitRules
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 
@@ -53,10 +52,11 @@ class InputDataset:
     """A dataset to feed. `produced`: a living task makes it, and its end is waited for, unless it
     is read meanwhile: `followed`: it was open when it was looked up before; `eager`: its maker is
     the task's parent, and need not be waited for. `n_files`, `n_events`: its rows so far and their
-    events; `selection`: the files that the task wants; `master_id`: its master, if it is secondary;
-    `pseudo_files`: its files, if the task itself names them; `fed_upto`: the last file that was
-    listed, if later ones are still to be fed; `last_group`: lumi block and boundary id of its last
-    row, where ranges of events respect them, and the events of the rows with it."""
+    events; `n_left_out`: entries of it that no job gets; `selection`: the files that the task
+    wants; `master_id`: its master, if it is secondary; `pseudo_files`: its files, if the task
+    itself names them; `fed_upto`: the last file that was listed, if later ones are still to be fed;
+    `last_group`: lumi block and boundary id of its last row, where ranges of events respect them,
+    and the events of the rows with it."""
 
     dataset_id: int
     name: str
@@ -66,6 +66,7 @@ class InputDataset:
     followed: bool = False
     eager: bool = False
     n_files: int = 0
+    n_left_out: int = 0
     n_events: int = 0
     selection: Selection = field(default_factory=Selection)
     master_id: int | None = None
@@ -141,6 +142,13 @@ class FeedTask:
             return files
         return [one for one in files if one.nevents is None or one.nevents >= self.least_events]
 
+    def empty(self, dataset: InputDataset, files: Sequence[Listed]) -> frozenset[str]:
+        """The files without events, of a master that is divided by them."""
+        if not (dataset.is_master and self.rules.numbers_events):
+            return frozenset()
+        counts = zip(files, self.events(dataset, files), strict=True)
+        return frozenset(file.lfn for file, n in counts if n == 0)
+
     @property
     def may_scout(self) -> bool:
         """Its scouts are at work, or nothing of its input was released yet and it does not refuse
@@ -162,7 +170,9 @@ class Listing:
     """The answer of data management about a dataset: open or closed and its files; state None: it
     does not know the dataset. `on_tape`: LFNs that have to be brought to disk first; None: jobs may
     read tapes themselves. `is_part`: files that stand behind all that have rows; `more`: others
-    may stand behind these; `total`: the number of all its files, if these are the first ones."""
+    may stand behind these; `total`: the number of all its files, if these are the first ones;
+    `left_out`: entries that are no files of it, with reasons (None: as known before); `empty`:
+    files without the events that their jobs would have."""
 
     dataset: InputDataset
     state: str | None
@@ -171,6 +181,8 @@ class Listing:
     is_part: bool = False
     more: bool = False
     total: int | None = None
+    left_out: Mapping[str, str] | None = None
+    empty: frozenset[str] = frozenset()
 
     @property
     def is_complete(self) -> bool:
@@ -186,6 +198,11 @@ class Listing:
     def wanted(self) -> Sequence[Listed]:
         """The files of the listing that the task wants, in the order that it wants."""
         return self.dataset.selection.pick(self.files)
+
+    @property
+    def usable(self) -> Sequence[Listed]:
+        """The wanted files that jobs can work on."""
+        return [one for one in self.wanted if one.lfn not in self.empty]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +226,19 @@ class Feed:
         """There is no file, and none will come."""
         masters = [one for one in self.listings if one.dataset.is_master]
         return self.is_complete and not any(
-            one.wanted or one.dataset.n_files or one.dataset.type != "input" for one in masters
+            one.usable or one.dataset.n_files or one.dataset.type != "input" for one in masters
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """The task can't run on its input: a sentence for people, and the datasets to blame."""
+    """The task can't run on its input: a sentence for people, the datasets to blame, and those
+    entries of each that are left out, with reasons."""
 
     code: str
     reason: str
     datasets: tuple[InputDataset, ...] = ()
+    left_out: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,92 +252,9 @@ class Wait:
 FeedOutcome = Feed | Unusable | Wait
 
 
-def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> FeedOutcome:
-    """Return the outcome of the listings of all datasets of a task."""
-    rules = task.rules
-    if rules.ignore_missing_in_ds or rules.allow_empty_input:  # what is unknown is empty
-        listings = [
-            replace(one, state="closed") if one.state is None and not one.dataset.produced else one
-            for one in listings
-        ]
-    for one in listings:
-        name = one.dataset.name
-        if one.state is None and one.dataset.produced:
-            return Wait("input_not_made", f"Dataset {name} is still being made by another task.")
-        if one.state is None and rules.wait_input:
-            reason = f"Dataset {name} is unknown to data management yet, and is waited for."
-            return Wait("input_awaited", reason)
-        if one.state is None:
-            reason = f"Dataset {name} is unknown to data management."
-            return Unusable("input_unknown", reason, (one.dataset,))
-        if one.dataset.waits:
-            reason = f"Another task adds files to {name}. It is read when that has ended."
-            return Wait("input_open", reason)
-        if (records := _records(task, one)) > max_records:
-            kind = f"{one.total or len(one.wanted)} files"
-            if task.rules.by_events:
-                kind = f"{records} ranges of events in {kind}"
-            reason = (
-                f"Dataset {name} holds {kind}, more than {max_records} "
-                "(knob contentsfeeder.max_records)."
-            )
-            return Unusable("too_many_files", reason, (one.dataset,))
-        absent = one.dataset.selection.absent(one.files)
-        if absent and one.is_complete:
-            reason = f"Dataset {name} does not hold {', '.join(absent[:5])}, which the task names."
-            return Unusable("files_unknown", reason, (one.dataset,))
-        if bad := next((f.lfn for f in one.files if not _is_name(f.lfn)), None):
-            reason = f"Dataset {name} holds a file {bad!r}, which is no logical file name."
-            return Unusable("bad_file_name", reason, (one.dataset,))
-        counted = one.dataset.is_master and (task.n_events or task.rules.numbers_events)
-        wanted = one.wanted
-        if counted and None in (events := task.events(one.dataset, wanted)):
-            why = f"wants {task.n_events} events" if task.n_events else "is split by events"
-            lfn = wanted[events.index(None)].lfn
-            reason = (
-                f"The task {why}, but how many are in {lfn} of {name} is not known. Say it in "
-                ".dataset.yaml or as nEventsPerInputFile, or set knob ddm.event_count_command."
-            )
-            return Unusable("events_unknown", reason, (one.dataset,))
-    empty = _empty(listings)
-    if empty and not (rules.allow_empty_input and all(d.is_master for d in empty.datasets)):
-        return empty
-    return Feed(tuple(listings))
-
-
-def _records(task: FeedTask, listing: Listing) -> int:
-    """The number of rows that a listing makes; of ranges of events the most that are possible."""
-    size = task.rules.events_per_job or task.rules.events_per_range
-    files = listing.wanted
-    whole = task.rules.group_boundary_id in WHOLE_IDS
-    if whole or not size or not listing.dataset.is_master:
-        return listing.total or len(files)
-    return len(files) + _total(task, listing.dataset, files) // size
-
-
-def _total(task: FeedTask, dataset: InputDataset, files: Sequence[Listed]) -> int:
+def total_events(task: FeedTask, dataset: InputDataset, files: Sequence[Listed]) -> int:
+    """The events in these files, as far as known."""
     return sum(n or 0 for n in task.events(dataset, files))
-
-
-def _empty(listings: Sequence[Listing]) -> Unusable | None:
-    """One master with a file suffices; a dataset that follows the master has to have some. One
-    that is not complete may get them yet."""
-    real = [one for one in listings if one.dataset.type == "input"]
-    masters = [one for one in real if one.dataset.is_master]
-    empty = [one for one in real if not (one.wanted or one.dataset.n_files)]
-    bare = [one.dataset for one in empty if one.is_complete]
-    if [d for d in bare if not d.is_master] or (masters and len(bare) == len(masters)):
-        named = ", ".join(dataset.name for dataset in bare)
-        return Unusable("input_empty", f"No file is in {named}.", tuple(bare))
-    return None
-
-
-def _is_name(text: str) -> bool:
-    try:
-        names.lfn(text)
-    except ValueError:
-        return False
-    return True
 
 
 def new_files(
@@ -334,7 +270,7 @@ def new_files(
     placed = any(one.dataset.selection.attributes.index_consistent for one in listings)
     for one in listings:
         old = known.get(one.dataset.dataset_id, ())
-        new: list[Listed] = [file for file in one.wanted if file.lfn not in old]
+        new: list[Listed] = [file for file in one.usable if file.lfn not in old]
         if one.dataset.is_master:
             new = task.long_enough(new)
         if one.dataset.selection.attributes.index_consistent:
@@ -361,7 +297,7 @@ def new_files(
                 at = {i for i, file in enumerate(one.files) if file.lfn in mine}
                 places[one.dataset.dataset_id] = at
             files_left -= len(new)
-            events_left -= _total(task, one.dataset, new)
+            events_left -= total_events(task, one.dataset, new)
         found.append(new)
     return found
 
@@ -389,7 +325,7 @@ def growing(
     for one, files in zip(listings, new, strict=True):
         if one.dataset.is_master:
             n_files += len(files)
-            n_events += _total(task, one.dataset, files)
+            n_events += total_events(task, one.dataset, files)
     enough = n_files >= (task.n_files or sys.maxsize) or n_events >= (task.n_events or sys.maxsize)
     held = bool(task.rules.workflow_holdup) or task.to_split
     return [

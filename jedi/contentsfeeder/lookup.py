@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from jedi.contentsfeeder.feed import InputDataset, Listed, Listing
+from jedi.core import names
 from jedi.core.errors import NotFound
 
 
@@ -28,6 +29,7 @@ class ListingCatalogue(Protocol):
 
     def growth(self, name: str) -> _Growing: ...
     def list_files(self, name: str) -> Sequence[Listed]: ...
+    def left_out(self, name: str) -> Mapping[str, str]: ...
 
 
 ListPart = Callable[[str, str | None], _Part]
@@ -60,14 +62,29 @@ def look_up(
         if list_part and begun and before.state == "closed":
             found = list_part(name, dataset.fed_upto)
             fed = dataset.n_files + len(found.files)
+            odd = None if dataset.fed_upto else data.left_out(name)
             if data.growth(name) == before and (found.more or found.total in (None, fed)):
-                return Listing(dataset, "closed", found.files, is_part=True, more=found.more,
-                               total=found.total if found.more else None)  # fmt: skip
+                return _listing(dataset, "closed", found.files, odd, is_part=True, more=found.more,
+                                total=found.total if found.more else None)  # fmt: skip
             if not dataset.fed_upto and not found.more:
-                return Listing(dataset, "open", found.files)
+                return _listing(dataset, "open", found.files, odd)
         taped = None if on_tape is None else frozenset(on_tape(name))
         files = data.list_files(name)
         state = before.state if data.growth(name) == before else "open"
-        return Listing(dataset, state, files, taped)
+        return _listing(dataset, state, files, data.left_out(name), on_tape=taped)
     except NotFound:
         return Listing(dataset, None)
+
+
+def _listing(
+    dataset: InputDataset,
+    state: str,
+    files: Sequence[Listed],
+    odd: Mapping[str, str] | None,
+    **more: Any,
+) -> Listing:
+    """A listing; what a catalogue calls by a name that no file may have is left out, too."""
+    bad = {file.lfn: "bad_file_name" for file in files if not names.is_lfn(file.lfn)}
+    if bad:
+        files, odd = [file for file in files if file.lfn not in bad], {**(odd or {}), **bad}
+    return Listing(dataset, state, files, left_out=odd, **more)

@@ -86,6 +86,7 @@ def _dataset(
         eager=makers == {parent},
         followed=row.status == "running",
         n_files=row.n_files,
+        n_left_out=row.n_left_out,
         n_events=row.n_events or 0,
         selection=_selection(row, params, only),
         master_id=row.master_id,

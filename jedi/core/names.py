@@ -31,6 +31,11 @@ def lfn(text: str) -> str:
     return _part(text, "a file name", LFN_MAX)
 
 
+def is_lfn(text: str) -> bool:
+    """Return True if `lfn` accepts the name."""
+    return len(text) <= LFN_MAX and ".." not in text and bool(_PART.fullmatch(text))
+
+
 def scope(text: str) -> str:
     """The scope of a dataset: one path component, at most 30 characters."""
     return _part(text, "a scope", SCOPE_MAX)

@@ -132,7 +132,6 @@ TASKS: Mapping[str, str] = {
     "input_unknown": "Data management does not know an input dataset: check its name.",
     "input_empty": "No input dataset has a file.",
     "files_unknown": "A file that the task names is not in its dataset.",
-    "bad_file_name": "A job cannot use the name of a file: rename it.",
     "events_unknown": "The number of events of a file is unknown: give nEventsPerInputFile.",
     "too_many_files": "A dataset has more files than a task may have: divide it.",
     "split_refused": "The splitter cannot divide the input: correct its options or the input.",
@@ -278,4 +277,20 @@ JOBS: Mapping[str, str] = {
 }
 """Reasons of jobs: their log and error_code."""
 
-REASONS: Mapping[str, str] = {**TASKS, **DATASETS, **JOBS}
+FILES: Mapping[str, str] = {
+    "bad_file_name": "A job cannot use the name: rename the file.",
+    "not_a_file": "The entry is a directory, a FIFO, a socket or a device.",
+    "link_broken": "The link ends at no file: mend it, or remove it.",
+    "link_outside": "The link leads out of its storage: put a copy in its place.",
+    "no_events": "The file has no events.",
+    "not_selected": "The task does not select the file (files, include, exclude, offset, "
+    "nrecords).",
+    "too_few_events": "The file has too few events for the task (skipShortInput).",
+    "used_elsewhere": "A task of skipFilesUsedBy processed the file.",
+    "not_from_parent": "The parent of the task did not finish the file.",
+    "without_master": "No file of the master dataset has this place (indexConsistent).",
+    "beyond_limit": "The task has as much input as it wants (nFiles, nEvents, skipShortOutput).",
+}
+"""Reasons of input files and other entries of a dataset that no job gets."""
+
+REASONS: Mapping[str, str] = {**TASKS, **DATASETS, **JOBS, **FILES}

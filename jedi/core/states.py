@@ -301,6 +301,7 @@ INPUT_FILE = Machine(
         "failed": "all attempts failed",
         "partial": "some of its event ranges are processed; only the view jedi_files shows this "
         "status",
+        "skipped": "left out, for the reason beside it: no job gets it",
     },
     _machine(
         [
@@ -322,7 +323,7 @@ INPUT_FILE = Machine(
             ("TaskCommando", "finished", "failed", "merged_file_lost"),
         ]
     ),
-    initial=frozenset({"ready", "pending", "staging", "waiting"}),
+    initial=frozenset({"ready", "pending", "staging", "waiting", "skipped"}),
     types=INPUT_TYPES,
 )
 

@@ -106,6 +106,10 @@ class Directories(ABC):
 
     # The verbs
 
+    def left_out(self, name: str) -> dict[str, str]:
+        """A catalogue names files alone."""
+        return {}
+
     def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[FileKey, list[str]]:
         found: dict[FileKey, list[str]] = {}
         for name, lfns in wanted.items():
@@ -245,7 +249,7 @@ class Directories(ABC):
                 return error
 
         each = [(name, lfn) for name, lfns in wanted.items() for lfn in lfns]
-        there = {(name, lfn) for name, lfn in each if goal.stat(goal.home(name) / lfn)}
+        there = {(name, lfn) for name, lfn in each if goal.found(goal.home(name) / lfn)}
         with ThreadPoolExecutor(self._threads) as pool:
             ends = dict(zip(each, pool.map(send, each), strict=True))
         arrived: dict[datetime | None, dict[str, list[FileInfo]]] = {}

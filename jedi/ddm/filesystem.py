@@ -1,8 +1,9 @@
 """Data management on directories: ROOT/<scope>/<name>/<lfn>, one root an endpoint.
 
 A dataset exists where its directory exists. Endpoints are asked in the order given: the first
-that holds a file says what the file is, and a copy of another size is no replica of it. Hidden
-files and subdirectories are no files of a dataset. Nothing outside the roots is ever touched.
+that holds a file says what the file is, and a copy of another size is no replica of it. Files of a
+dataset are regular files, and links that end at one in the same storage, with names that LFNs may
+have. All other entries are left out, each with a reason. Nothing outside the roots is ever touched.
 """
 
 from __future__ import annotations
@@ -81,6 +82,15 @@ class FileSystemDDM(Directories):
         files = [file for plain in self.constituents(name) for file in self._files(plain)]
         return sorted(files, key=lambda file: file.lfn)
 
+    def left_out(self, name: str) -> dict[str, str]:
+        found = {
+            entry: code
+            for plain in self.constituents(name)
+            for storage, home in reversed(self._homes(plain))
+            for entry, code in storage.left_out(home).items()
+        }
+        return {entry: code for entry, code in found.items() if entry not in sidecar.NAMES}
+
     def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
         del limit  # a part would cost as much as the whole directory
         return after_file(self.list_files(name), after)
@@ -96,7 +106,7 @@ class FileSystemDDM(Directories):
         homes = self._homes(self._plain(name).name)
         located: dict[str, list[str]] = {}
         for wanted in map(valid_lfn, lfns):
-            found = [(storage.endpoint, storage.stat(home / wanted)) for storage, home in homes]
+            found = [(storage.endpoint, storage.found(home / wanted)) for storage, home in homes]
             sizes = [(endpoint, file.st_size) for endpoint, file in found if file]
             located[wanted] = [endpoint for endpoint, size in sizes if size == sizes[0][1]]
         return located
@@ -189,7 +199,7 @@ class FileSystemDDM(Directories):
         found: dict[FileKey, FileInfo] = {}
         for name, lfns in wanted.items():
             home = source.home(name)
-            held = {lfn: stat for lfn in lfns if (stat := source.stat(home / lfn))}
+            held = {lfn: stat for lfn in lfns if (stat := source.found(home / lfn))}
             known = self._known(name, home, held)
             found |= {(name, lfn): file for lfn, file in known.items()}
         return found

@@ -141,6 +141,10 @@ class DDM(Protocol):
     def list_files(self, name: str) -> list[FileInfo]:
         """The files of a dataset (a container: of all its constituents), sorted by LFN."""
 
+    def left_out(self, name: str) -> Mapping[str, str]:
+        """The entries of a dataset's directories that are no files of it (of a container: of all
+        its constituents), each with a code of `reasons.FILES`."""
+
     def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
         """Up to `limit` files of a dataset from the first one on, or that come after the file with
         the LFN `after`. Who reads a dataset whole anyway returns all of them."""

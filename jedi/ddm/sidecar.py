@@ -33,6 +33,8 @@ _DECLARATION = ".dataset.yaml"
 _DATASET_JOURNAL = ".dataset.jsonl"
 _FILES_JOURNAL = ".files.jsonl"
 _COPIES_JOURNAL = ".copies.jsonl"
+NAMES = frozenset({_DECLARATION, _DATASET_JOURNAL, _FILES_JOURNAL, _COPIES_JOURNAL})
+"""The entries of a dataset's directory that describe it."""
 
 
 class _SidecarEntry(BaseModel):

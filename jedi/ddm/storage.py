@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from jedi.core import names
 from jedi.core.errors import BadInput, Problem, Refused
 
 FileStats = dict[str, os.stat_result]
+_ENDS_NOWHERE = (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EACCES)
 
 
 def canonical(dataset: str) -> str:
@@ -111,8 +113,8 @@ class Storage:
         return self._named(dataset, valid_lfn(lfn))
 
     def finder(self) -> Callable[[str, str], str]:
-        """Return `where` for the files of one request: it looks for symlinks above the files of a
-        dataset once, which is most of its time."""
+        """Return `where` for the files of one request, of a link its end, since pilots follow
+        none: it looks for symlinks above the files of a dataset once, which is most of its time."""
         homes: dict[str, str | None] = {}
 
         def where(dataset: str, lfn: str) -> str:
@@ -121,10 +123,15 @@ class Storage:
                 homes[dataset] = None if links else home
             if (above := homes[dataset]) is None:
                 return self.where(dataset, lfn)
-            place = f"{above}/{valid_lfn(lfn)}"
-            return str(self.inside(Path(place))) if os.path.islink(place) else place  # noqa: PTH114
+            return f"{above}/{valid_lfn(lfn)}"
 
-        return where
+        def followed(dataset: str, lfn: str) -> str:
+            place = where(dataset, lfn)
+            if not os.path.islink(place):  # noqa: PTH114
+                return place
+            return os.path.realpath(self.inside(Path(place)))
+
+        return followed
 
     def _named(self, dataset: str, *lfn: str) -> str:
         place, links = self._placed(dataset, *lfn)
@@ -160,22 +167,45 @@ class Storage:
             return None
         return found if stat.S_ISREG(found.st_mode) else None
 
+    def found(self, path: Path) -> os.stat_result | None:
+        """The stat of an entry that is a file of its dataset, else None."""
+        judged = self._judged(str(path), path.name)
+        return None if isinstance(judged, str) else judged
+
     def scan(self, home: Path) -> FileStats:
-        """The regular files of a directory; BadInput names all that can't be LFNs."""
-        held: FileStats = {}
-        problems = []
+        """The files of a dataset's directory."""
         with os.scandir(home) as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_symlink():
-                    self.inside(Path(entry.path))
-                if entry.is_file():
-                    try:
-                        held[names.lfn(entry.name)] = entry.stat()
-                    except ValueError as error:
-                        remedy = "Rename the file"
-                        problems.append(Problem(entry.path, entry.name, str(error), remedy))
-        if problems:
-            raise BadInput(problems)
-        return held
+            judged = {entry.name: self._judged(entry.path, entry.name) for entry in entries}
+        return {lfn: found for lfn, found in judged.items() if isinstance(found, os.stat_result)}
+
+    def left_out(self, home: Path) -> dict[str, str]:
+        """The entries of a dataset's directory that are no files of it, each with a reason code."""
+        with os.scandir(home) as entries:
+            judged = {
+                entry.name: self._judged(entry.path, entry.name)
+                for entry in entries
+                if not (names.is_lfn(entry.name) and entry.is_file(follow_symlinks=False))
+            }
+        return {name: code for name, code in judged.items() if isinstance(code, str)}
+
+    def _judged(self, path: str, name: str) -> os.stat_result | str | None:
+        """The stat of a regular file, or of one in this storage at which a link ends; else the
+        reason why the entry is no file of a dataset. None: there is no such entry."""
+        if not names.is_lfn(name):
+            return "bad_file_name"
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            return None
+        if stat.S_ISLNK(found.st_mode):
+            real = os.path.realpath(path)
+            below = os.path.relpath(real, self.root).split("/")
+            if any(part.startswith(".") for part in below):  # `..`, or what JEDI keeps to itself
+                return "link_outside"
+            try:
+                found = Path(real).stat()
+            except OSError as error:
+                if error.errno in _ENDS_NOWHERE:
+                    return "link_broken"
+                raise
+        return found if stat.S_ISREG(found.st_mode) else "not_a_file"

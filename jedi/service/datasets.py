@@ -63,7 +63,8 @@ def show_dataset(ddm: DDM, name: str) -> DatasetDetails:
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """A dataset with its files and their locations; `members` are a container's datasets."""
+    """A dataset with its files and their locations; `members` are a container's datasets;
+    `left_out`: other entries of its directories, with the code of the reason."""
 
     name: str
     state: str
@@ -71,6 +72,7 @@ class StoredDataset:
     members: list[str]
     files: list[FileInfo]
     replicas: list[Replica]
+    left_out: dict[str, str]
 
 
 def summary(ddm: DDM, name: str) -> StoredDataset:
@@ -78,7 +80,7 @@ def summary(ddm: DDM, name: str) -> StoredDataset:
     found = show_dataset(ddm, name)
     info = found.info
     return StoredDataset(info.name, info.state, info.is_container, [*info.members], found.files,
-                          found.replicas)  # fmt: skip
+                         found.replicas, {**ddm.left_out(name)})  # fmt: skip
 
 
 def put_dataset(

@@ -17,6 +17,7 @@ from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.nucleus_requirements import data_of, measured, need_of, with_data
 from jedi.brokerage.whatif import SiteView, chosen, views
+from jedi.contentsfeeder.feed import PSEUDO_LFN
 from jedi.core import states
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
@@ -80,7 +81,8 @@ class JobSetPlan:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """The forecast of a task. Files are those of its master datasets; `scouts` of the jobs come
+    """The forecast of a task. Files are those of its master datasets, whole ones where jobs get
+    ranges of their events; `left_out`: those that no job gets, by reason; `scouts` of the jobs come
     first, 0: it has none. `walltime_s` None: the walltime is unknown; memory and disk in MB.
     `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of the
     jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first job
@@ -98,6 +100,7 @@ class TaskPlan:
     scouts: int
     files: int
     files_left: int
+    left_out: dict[str, int]
     events: int
     files_per_job: Span | None
     events_per_job: Span | None
@@ -245,7 +248,11 @@ def _figures(known: SystemState, found: Proposal) -> Stage:
     figures = {
         **asked,
         "site": [sites.sites[i] for i in which.tolist()],
-        "files": np.concatenate([cut.stops - cut.starts for cut in cuts]).tolist(),
+        "files": [
+            _whole(cut.chunk.master.lfns[start:stop])
+            for cut in cuts
+            for start, stop in zip(cut.starts.tolist(), cut.stops.tolist(), strict=True)
+        ],
         "events": np.concatenate(events).tolist(),
         "local": (away == 0).tolist(),
         "ranges": np.concatenate([_ranges(found.task.rules, cut) for cut in cuts]).tolist(),
@@ -274,15 +281,16 @@ def _plan(
     stages: Sequence[Stage],
 ) -> TaskPlan:
     row = fed.row
-    masters = [fed.files[one.dataset_id] for one in fed.inputs
-               if one.master_id is None and one.dataset_id in fed.files]  # fmt: skip
+    masters = _masters(fed)
+    files = sum(_whole(one.lfns) for one in masters)
     first = stages[0].found if stages else None
     choices = [_choosing(first.broker, part.choice, part.need.dataset)
                for part in first.proposals] if first else []  # fmt: skip
     plan = TaskPlan(
         task_name=row.task_name, owner=owner, work_queue=fed.queue, share=row.gshare or "",
         priority=row.current_priority, seed=known.seed, jobs=0, scouts=0,
-        files=sum(map(len, masters)), files_left=sum(map(len, masters)),
+        files=files, files_left=files,
+        left_out=dict(Counter(fed.left_out)),
         events=sum(int(one.events.sum()) for one in masters),
         files_per_job=None, events_per_job=None, cores=None, walltime_s=None, memory_mb=None,
         disk_mb=None, local=0, at=(), wait_s=None, unknown="no_jobs", nucleus=nucleus,
@@ -291,6 +299,18 @@ def _plan(
     )  # fmt: skip
     made = [one for one in stages if one.found.cuts]
     return _with_jobs(plan, fed, made) if made else plan
+
+
+def _masters(fed: PlannedTask) -> list[Files]:
+    """The files, or ranges of their events, of the masters."""
+    return [fed.files[one.dataset_id] for one in fed.inputs
+            if one.master_id is None and one.dataset_id in fed.files]  # fmt: skip
+
+
+def _whole(lfns: Sequence[str]) -> int:
+    """The number of files with these names; one that stands in for a file counts as often as it
+    comes."""
+    return len(set(lfns)) if PSEUDO_LFN not in lfns[:1] else len(lfns)
 
 
 def _why_not(found: Proposal | None) -> str | None:
@@ -304,13 +324,15 @@ def _why_not(found: Proposal | None) -> str | None:
 def _with_jobs(plan: TaskPlan, fed: PlannedTask, stages: Sequence[Stage]) -> TaskPlan:
     first = stages[0].figures
     every = {name: [value for one in stages for value in one.figures[name]] for name in first}
+    used = np.concatenate([one.file_ids for one in stages])
+    rest = (files.take(np.flatnonzero(~np.isin(files.file_ids, used))) for files in _masters(fed))
     at = _site_jobs(stages[0].found, Counter(first["site"]))
     waits = [one.wait_s for one in at if one.wait_s is not None and one.jobs]
     return replace(
         plan,
         jobs=len(every["site"]),
         scouts=len(first["site"]) if fed.scouts else 0,
-        files_left=plan.files - sum(every["files"]),
+        files_left=sum(_whole(files.lfns) for files in rest),
         files_per_job=_span(every["files"]),
         events_per_job=_span(every["events"]) if any(every["events"]) else None,
         cores=_span(every["cores"]),

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from jedi.agent import plugins
-from jedi.contentsfeeder.feed import Feed, FeedTask, judge, new_files
+from jedi.contentsfeeder.feed import Feed, FeedTask, new_files
+from jedi.contentsfeeder.judge import judge
+from jedi.contentsfeeder.left_out import left_out
 from jedi.contentsfeeder.lookup import look_up
 from jedi.contentsfeeder.order import feed_task
 from jedi.contentsfeeder.rows import as_read, new_rows
@@ -38,7 +40,8 @@ the task gives one."""
 @dataclass(frozen=True, eq=False)
 class PlannedTask:
     """A task as the feeder leaves it: its work queue, the row of jedi_tasks, those of its input
-    datasets, their files by dataset, and the files of its scouts. `again`: the task that it
+    datasets, their files by dataset, the files of its scouts, and the reasons for those entries
+    of its masters that no job gets. `again`: the task that it
     continues, if it is submitted again."""
 
     task: RefinedTask
@@ -48,6 +51,7 @@ class PlannedTask:
     inputs: Sequence[InputRow]
     files: Mapping[int, Files]
     scouts: Sequence[Release]
+    left_out: Sequence[str]
     again: Continued | None = None
 
     @property
@@ -95,7 +99,11 @@ def feed(
     wants_scouts = asked.may_scout and not (again and again.done)  # else it had its own
     if wants_scouts and (scouts := released(masters, asked.rules, first_jobs, more=more)):
         row = row._replace(rules={**(row.rules or {}), "use_scout": SCOUTING})
-    return PlannedTask(task, queue.queue_name, asked, row, inputs, files, scouts, again)
+    without = [left_out(asked, listing, {file.lfn for file in some.files})
+               for listing, some in zip(outcome.listings, rows, strict=True)
+               if listing.dataset.is_master]  # fmt: skip
+    reasons = [code for some in without for code in some.values()]
+    return PlannedTask(task, queue.queue_name, asked, row, inputs, files, scouts, reasons, again)
 
 
 def _refined(known: SystemState, params: TaskParams, owner: str) -> RefinedTask:

@@ -36,6 +36,7 @@ class PlanCatalogue(Protocol):
     def growth(self, name: str) -> Growth: ...
     def constituents(self, name: str) -> list[str]: ...
     def list_files(self, name: str) -> list[FileInfo]: ...
+    def left_out(self, name: str) -> Mapping[str, str]: ...
     def replicas(self, name: str) -> list[Replica]: ...
     def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]: ...
     def space(self, endpoint: str) -> Space: ...
@@ -125,6 +126,7 @@ def _dataset(data: PlanCatalogue, name: str) -> dict[str, Any]:
     return {
         "state": info.state,
         "files": [{k: v for k, v in asdict(one).items() if v is not None} for one in files],
+        "left_out": {**data.left_out(name)},
         "endpoints": {
             endpoint: [one.lfn for one in files if endpoint in places[one.lfn]]
             for endpoint in sorted({place for some in places.values() for place in some})
@@ -201,6 +203,9 @@ class Recorded:
             name: [FileInfo(**file) for file in one.get("files", ())]
             for name, one in datasets.items()
         }
+        self._left_out: dict[str, dict[str, str]] = {
+            name: one.get("left_out", {}) for name, one in datasets.items()
+        }
         self._at: dict[str, dict[str, frozenset[str]]] = {
             name: {place: frozenset(lfns) for place, lfns in one.get("endpoints", {}).items()}
             for name, one in datasets.items()
@@ -226,6 +231,10 @@ class Recorded:
         """The files of a dataset, or of all that are below a container."""
         found = [file for one in self.constituents(name) for file in self._files[one]]
         return sorted(found, key=lambda file: file.lfn)
+
+    def left_out(self, name: str) -> Mapping[str, str]:
+        """The entries of a dataset's directories that are no files of it, with reasons."""
+        return self._left_out.get(name, {})
 
     def replicas(self, name: str) -> list[Replica]:
         """The part of a dataset that each endpoint holds."""

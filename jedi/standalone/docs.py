@@ -215,6 +215,7 @@ def reasons_page() -> str:
         ("Tasks", reasons.TASKS),
         ("Datasets", reasons.DATASETS),
         ("Jobs", reasons.JOBS),
+        ("Input files", reasons.FILES),
     ):
         rows = ((f"`{code}`", meaning) for code, meaning in codes.items())
         parts += [f"## {title}", _grid(("code", "meaning"), rows)]

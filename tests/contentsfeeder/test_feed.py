@@ -52,6 +52,9 @@ class Listings:
         self.before()
         return list(self.files[name])
 
+    def left_out(self, name: str) -> dict[str, str]:
+        return {}
+
     def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
         del limit
         return after_file(self.list_files(name), after)
@@ -191,7 +194,7 @@ def test_events_are_capped_by_whole_files(world: World) -> None:
     [
         ([], {}, "input_empty", "demo:in"),
         (named(3), {"nEvents": 5}, "events_unknown", ".dataset.yaml"),
-        ([FileInfo("../x", 1)], {}, "bad_file_name", "../x"),
+        ([FileInfo("../x", 1)], {}, "input_empty", "1 (bad_file_name 1) left out"),
     ],
 )
 def test_unusable_input_breaks_the_task(
@@ -203,7 +206,7 @@ def test_unusable_input_breaks_the_task(
     assert (task.status, task.reason_code) == ("tobroken", code)
     assert word in task.errordialog and task.reason_facts == {"datasets": ["demo:in"]}
     assert dataset(world, task_id).status == "broken"
-    assert not statuses(world, task_id, "files")
+    assert statuses(world, task_id, "files", status="ready") == []
 
 
 def test_an_unknown_dataset_breaks_the_task(world: World) -> None:

@@ -166,6 +166,7 @@ def _words() -> set[str]:
 
 STATUSES = {
     *(s for machine in states.MACHINES for e in machine.edges for s in (e.source, e.target)),
+    *(s for machine in states.MACHINES for s in machine.initial),
     *get_args(site_file.SiteEntry.model_fields["status"].annotation),
     *pgi.STATES,
 }

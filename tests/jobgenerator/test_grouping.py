@@ -270,7 +270,7 @@ def lfns(world: World, task_id: int, kind: str = "demo:in") -> list[str]:
     found = rows(
         world,
         "SELECT lfn FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid) "
-        "WHERE d.jeditaskid = :task AND datasetname = :name ORDER BY fileid",
+        "WHERE d.jeditaskid = :task AND datasetname = :name AND reason IS NULL ORDER BY fileid",
         task=task_id, name=kind,
     )  # fmt: skip
     return [row.lfn for row in found]

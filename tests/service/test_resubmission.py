@@ -34,7 +34,8 @@ def problems(world: World, base: Path = Path(), **keys: Any) -> dict[str, str]:
 
 def files(world: World, task_id: int, kind: str = "input") -> dict[str, str]:
     with world.engine.begin() as tx:
-        return {f.lfn: f.status for f in service.files(tx, task_id, types=[kind])}
+        found = service.files(tx, task_id, types=[kind])
+    return {f.lfn: f.status for f in found if f.status != "skipped"}
 
 
 def jobs(world: World) -> int:

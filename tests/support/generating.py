@@ -48,6 +48,9 @@ class Catalogue:
     def list_files(self, name: str) -> list[FileInfo]:
         return list(self.files[name])
 
+    def left_out(self, name: str) -> dict[str, str]:
+        return {}
+
     def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
         del limit
         return after_file(self.list_files(name), after)

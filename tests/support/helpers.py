@@ -133,6 +133,8 @@ def insert_states(
             row["type"] = "output" if machine.negate_types else "input"
         if machine is states.JOB and status == "finished":
             row["postprocessed_at"] = "2031-01-01"
+        if status == "skipped":
+            row["reason"] = "not_a_file"
         if machine.table in numbers:
             row[numbers[machine.table]] = number
         tx.execute(

@@ -53,6 +53,7 @@ REFERENCING OLD TABLE AS o NEW TABLE AS n FOR EACH STATEMENT EXECUTE FUNCTION se
 _LOGS = """
 SELECT reason_code FROM jedi_tasks_statuslog UNION SELECT reason_code FROM jedi_datasets_statuslog
 UNION SELECT reason_code FROM jedi_jobs_statuslog UNION SELECT error_code FROM jedi_jobs
+UNION SELECT reason FROM jedi_dataset_contents WHERE reason IS NOT NULL
 """
 # what tests do themselves is no proof
 _MOVES = """

@@ -62,5 +62,5 @@ def statuses(
 
 
 def input_statuses(place: Place, task: int) -> dict[str, str]:
-    """The statuses of a task's input files, by name."""
-    return statuses(place, task, "files", by="lfn", type="input")
+    """The statuses of a task's input files that jobs may get, by name."""
+    return statuses(place, task, "files", by="lfn", type="input", reason=None)

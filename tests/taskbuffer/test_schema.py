@@ -247,6 +247,7 @@ def test_down_and_up_with_a_row_in_each_status(engine: Engine) -> None:
     migrate.upgrade(engine)
     assert migrate.current(engine) == migrate.head()
     assert drawn(engine) == before
+    rows["jedi_dataset_contents"] -= 1  # earlier releases have no rows of files that are left out
     assert counted(engine) == rows
 
 

@@ -160,7 +160,7 @@ def test_new_input_that_can_not_be_looked_up_is_tried_again(world: World) -> Non
 
 def test_a_limit_is_raised(world: World) -> None:
     task = running(world, 5, nFiles=2)
-    assert (work_off(world, task), files(world, task)) == ("done", {"finished": 2})
+    assert (work_off(world, task), files(world, task)) == ("done", {"finished": 2, "skipped": 3})
     incexec(world, task, nFiles=None)
     assert (work_off(world, task), files(world, task)) == ("done", {"finished": 5})
     assert "nFiles" not in rows(world, "SELECT taskparams FROM jedi_taskparams")[0].taskparams

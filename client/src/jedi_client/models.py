@@ -758,7 +758,8 @@ class JobSetPlan(Value):
 
 @dataclass(eq=False, repr=False)
 class TaskPlan(Value):
-    """The forecast of a task. Files are those of its master datasets; `scouts` of the jobs come
+    """The forecast of a task. Files are those of its master datasets, whole ones where jobs get
+    ranges of their events; `left_out`: those that no job gets, by reason; `scouts` of the jobs come
     first, 0: it has none. `walltime_s` None: the walltime is unknown; memory and disk in MB.
     `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of the
     jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first job
@@ -776,6 +777,7 @@ class TaskPlan(Value):
     scouts: int
     files: int
     files_left: int
+    left_out: dict[str, int]
     events: int
     files_per_job: Span | None
     events_per_job: Span | None
@@ -996,7 +998,8 @@ class Replica(Value):
 
 @dataclass(eq=False, repr=False)
 class StoredDataset(Value):
-    """A dataset with its files and their locations; `members` are a container's datasets."""
+    """A dataset with its files and their locations; `members` are a container's datasets;
+    `left_out`: other entries of its directories, with the code of the reason."""
 
     name: str
     state: str
@@ -1004,6 +1007,7 @@ class StoredDataset(Value):
     members: list[str]
     files: list[FileInfo]
     replicas: list[Replica]
+    left_out: dict[str, str]
 
 
 @dataclass(eq=False, repr=False)
@@ -1266,7 +1270,8 @@ class Printed(Value):
 @dataclass(eq=False, repr=False)
 class FileSummary(Value):
     """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
-    in 8 hex digits. `gone`: it was made, and is not kept any more."""
+    in 8 hex digits. `gone`: it was made, and is not kept any more. `reason`: the code of the reason
+    if it is left out (skipped)."""
 
     file_id: int
     dataset: str
@@ -1279,6 +1284,7 @@ class FileSummary(Value):
     n_events: int | None
     start_event: int | None
     end_event: int | None
+    reason: str | None
     attempt_nr: int
     max_attempt: int | None
     failed_attempt: int
@@ -1396,7 +1402,10 @@ class JobMetric(Value):
 
 @dataclass(eq=False, repr=False)
 class DatasetSummary(Value):
-    """A dataset of a task, with its counters and how it is used (see Attributes)."""
+    """A dataset of a task, with its counters and how it is used (see Attributes). Where ranges of
+    events are used, `n_files_to_be_used`, `n_files_used` and `n_files_waiting` count them, the
+    others whole files: one is failed if one of its ranges is. `n_left_out`: files and other entries
+    that no job gets; `left_out`: of those with a row, how many by reason."""
 
     dataset_id: int
     name: str
@@ -1413,6 +1422,8 @@ class DatasetSummary(Value):
     n_files_missing: int
     n_files_waiting: int
     attributes: str | None
+    n_left_out: int
+    left_out: dict[str, int]
 
 
 @dataclass(eq=False, repr=False)

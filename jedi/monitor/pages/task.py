@@ -198,6 +198,7 @@ def datasets_sheet(datasets: Sequence[DatasetSummary]) -> Sheet:
         Column("n_files_failed", "Failed", "number"),
         Column("n_files_missing", "Missing", "number", wide=True),
         Column("n_files_waiting", "Awaited", "number", wide=True),
+        Column("n_left_out", "Left out", "number"),
         Column("attributes", "Attributes", wide=True), Column("dataset_id", "Id", "id", wide=True),
     )  # fmt: skip
     return Sheet("datasets", "Datasets", columns, datasets, "dataset_id",
@@ -223,7 +224,8 @@ def files(
     more = query(kept, after=listed[FILES_PAGE - 1].file_id) if len(listed) > FILES_PAGE else None
     columns = (
         Column("lfn", "File"), Column("type", "Type"), Column("status", "Status", "status"),
-        Column("size", "Size", "bytes"), Column("n_events", "Events", "number", wide=True),
+        Column("reason", "Reason", wide=True), Column("size", "Size", "bytes"),
+        Column("n_events", "Events", "number", wide=True),
         Column("start_event", "First event", "number", wide=True),
         Column("attempt_nr", "Attempt", "number", wide=True),
         Column("failed_attempt", "Failures", "number", wide=True),

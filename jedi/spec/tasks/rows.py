@@ -63,7 +63,8 @@ class ClaimedTask(NamedTuple):
 class FedDataset(NamedTuple):
     """An input dataset of a task. `due`: it is to be looked up; `files`: how many files its rows
     stand for, of which each may have many (ranges of events); `fed_upto`: the last file that was
-    listed, if later ones are still to be fed; `last_…`: its last lumi block and boundary id, where
+    listed, if later ones are still to be fed; `n_left_out`: entries that no job gets; `last_…`: its
+    last lumi block and boundary id, where
     ranges of events respect these, and the events in it."""
 
     dataset_id: int
@@ -80,6 +81,7 @@ class FedDataset(NamedTuple):
     files: int
     due: bool
     fed_upto: str | None
+    n_left_out: int = 0
     last_lumiblock: int | None = None
     last_boundary: int | None = None
     last_events: int | None = None

@@ -32,6 +32,7 @@ from jedi.taskbuffer.housekeeping import (
     registry_checks,
     unit_checks,
 )
+from jedi.taskbuffer.inputs.contents import LEFT_OUT_ROWS
 from jedi.taskbuffer.jobs import all_jobs, archive_groups
 
 SHOWN = 20
@@ -67,8 +68,9 @@ _FILES = all_jobs.all_files("pandaid, fileid, jeditaskid, datasetid, type")
 
 _EVENTS = "coalesce(endevent - startevent + 1, nevents)"
 _INPUT_COUNTERS = {
-    "nfiles": "count(*)",
-    "nfilestobeused": "count(*) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting'))",
+    "nfiles": "count(*) FILTER (WHERE status <> 'skipped')",
+    "nfilestobeused":
+        "count(*) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting', 'skipped'))",
     "nfilesused": "count(*) FILTER (WHERE status IN "
                   "('picked', 'running', 'partial', 'finished', 'failed'))",
     "nfilesfinished": "count(*) FILTER (WHERE status = 'finished')",
@@ -76,9 +78,10 @@ _INPUT_COUNTERS = {
     "nfilesmissing": "count(*) FILTER (WHERE status IN ('lost', 'missing', 'broken'))",
     "nfilesonhold": "0",
     "nfileswaiting": "count(*) FILTER (WHERE is_waiting = 'Y')",
+    "nleftout": "count(*) FILTER (WHERE status = 'skipped')",
     "nevents": f"sum({_EVENTS})",
     "neventstobeused":
-        f"sum({_EVENTS}) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting'))",
+        f"sum({_EVENTS}) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting', 'skipped'))",
     "neventsused": f"sum({_EVENTS}) FILTER (WHERE status = 'finished')",
 }  # fmt: skip
 _OUTPUT_COUNTERS = {
@@ -90,7 +93,8 @@ def _counters(condition: str, counters: Mapping[str, str]) -> str:
     """One row a dataset and counter; a count of nothing may be kept as NULL. What is withheld
     until scouts have measured the task is not counted as to be used."""
     counted = ", ".join(f"{rule} AS {name}" for name, rule in counters.items())
-    pairs = ", ".join(f"('{name}', d.{name}, c.{name})" for name in counters)
+    kept = {"nleftout": f"least(d.nleftout, {LEFT_OUT_ROWS})"}  # the others have no row
+    pairs = ", ".join(f"('{name}', {kept.get(name, f'd.{name}')}, c.{name})" for name in counters)
     return f"""
 SELECT d.datasetid || '.' || k.name, coalesce(k.kept, 0) <> coalesce(k.counted, 0)
   AND NOT (k.name = ANY('{{nfilestobeused,neventstobeused}}') AND coalesce(k.kept, 0) < k.counted

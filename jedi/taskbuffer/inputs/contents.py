@@ -33,7 +33,7 @@ _KNOWN = text("""
 SELECT datasetid AS dataset_id, string_agg(lfn, E'\\n') AS lfns, string_agg(lfn, E'\\n')
   FILTER (WHERE status IN ('lost', 'missing')) AS gone, string_agg(lfn, E'\\n')
   FILTER (WHERE status = 'broken') AS broken FROM jedi_dataset_contents
-WHERE datasetid = ANY(:ids) GROUP BY datasetid
+WHERE datasetid = ANY(:ids) AND status <> 'skipped' GROUP BY datasetid
 """)
 
 
@@ -215,6 +215,53 @@ def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]
         ids, lfns, sizes, adler32s = map(list, zip(*files, strict=True))
         values = {"ids": ids, "lfns": lfns, "sizes": sizes, "adler32s": adler32s}
         tx.execute(_FIND, values)
+
+
+LEFT_OUT_ROWS = 10_000
+"""Entries of a dataset with a row when they are left out: a task of ten files of a million does not
+write a million rows. All are counted."""
+_LEAVE_OUT = text("""
+WITH g AS MATERIALIZED (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:reasons AS text[]))
+    g(datasetid, lfn, reason)
+), gone AS (
+  DELETE FROM jedi_dataset_contents c WHERE c.datasetid = ANY(:datasets) AND c.status = 'skipped'
+    AND (c.datasetid, c.lfn, c.reason) NOT IN (SELECT * FROM g)
+), there AS MATERIALIZED (
+  SELECT datasetid, lfn, reason FROM jedi_dataset_contents
+  WHERE datasetid = ANY(:datasets) AND status = 'skipped'
+)
+INSERT INTO jedi_dataset_contents (datasetid, jeditaskid, type, scope, status, proc_status, lfn,
+  reason)
+SELECT g.datasetid, d.jeditaskid, d.type, split_part(d.datasetname, ':', 1), 'skipped', 'skipped',
+  g.lfn, g.reason
+FROM g JOIN jedi_datasets d USING (datasetid)
+WHERE (g.datasetid, g.lfn, g.reason) NOT IN (SELECT * FROM there)
+""")
+_COUNT_LEFT_OUT = text("""
+UPDATE jedi_datasets d SET nleftout = n.left_out
+FROM unnest(CAST(:ids AS bigint[]), CAST(:counts AS bigint[])) n(id, left_out)
+WHERE d.datasetid = n.id
+""")
+
+
+def leave_out(tx: Connection, entries: Mapping[int, Mapping[str, str]]) -> None:
+    """Keep the entries of these datasets that no job gets, by LFN with the reason, and no others.
+    The caller has locked the datasets."""
+    if not entries:
+        return
+    ordered = {i: sorted(some.items(), key=_faults_first) for i, some in entries.items()}
+    rows = [(i, *entry) for i, some in ordered.items() for entry in some[:LEFT_OUT_ROWS]]
+    ids, lfns, reasons = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
+    values = {"ids": ids, "lfns": lfns, "reasons": reasons, "datasets": list(entries)}
+    tx.execute(_LEAVE_OUT, values)
+    counts = {"ids": list(entries), "counts": [len(some) for some in entries.values()]}
+    tx.execute(_COUNT_LEFT_OUT, counts)
+
+
+def _faults_first(entry: tuple[str, str]) -> tuple[bool, str]:
+    lfn, reason = entry
+    return reason in ("not_selected", "beyond_limit"), lfn
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,8 +234,9 @@ SELECT d.datasetid AS dataset_id, d.jeditaskid AS jedi_task_id, d.datasetname AS
   d.nfiles AS n_files, d.nfilestobeused AS n_files_to_be_used, d.nevents AS n_events,
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
        THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
-             WHERE c.datasetid = d.datasetid) ELSE d.nfiles END AS files,
+             WHERE c.datasetid = d.datasetid AND c.status <> 'skipped') ELSE d.nfiles END AS files,
   d.status IN ('defined', 'toupdate', 'pending', 'running') AS due, d.fed_upto,
+  d.nleftout AS n_left_out,
   l.lumiblock AS last_lumiblock, l.boundary AS last_boundary, l.events AS last_events
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) LEFT JOIN LATERAL (
   SELECT e.lumiblock, e.boundary, (
@@ -243,11 +244,13 @@ FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) LEFT JOIN LATERAL (
     WHERE c.datasetid = d.datasetid AND c.fileid > coalesce(o.fileid, 0)) AS events
   FROM (  -- the conditions stand here: behind ON they came after the search
     SELECT {_GROUP} FROM jedi_dataset_contents c
-    WHERE c.datasetid = d.datasetid AND d.nfiles > 0 AND d.masterid IS NULL
-      AND t.rules ? 'n_events_per_job' AND t.rules ?| '{{respect_lb,group_boundary_id}}'
+    WHERE c.datasetid = d.datasetid AND c.status <> 'skipped' AND d.nfiles > 0
+      AND d.masterid IS NULL AND t.rules ? 'n_events_per_job'
+      AND t.rules ?| '{{respect_lb,group_boundary_id}}'
     ORDER BY fileid DESC LIMIT 1) e LEFT JOIN LATERAL (  -- the last row of the group before
     SELECT fileid FROM (
-      SELECT fileid, {_GROUP} FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid) c
+      SELECT fileid, {_GROUP} FROM jedi_dataset_contents c
+      WHERE c.datasetid = d.datasetid AND c.status <> 'skipped') c
     WHERE (c.lumiblock, c.boundary) IS DISTINCT FROM (e.lumiblock, e.boundary)
     ORDER BY fileid DESC LIMIT 1) o ON true
 ) l ON true

@@ -94,7 +94,8 @@ UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing + g.n,
   nfilestobeused = CASE WHEN d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
       AND t.rules ->> 'use_scout' = '{SCOUTING}'
     THEN least(d.nfilestobeused + g.n, g.withheld + (SELECT count(*) FROM jedi_dataset_contents c
-      WHERE c.datasetid = d.datasetid AND c.status NOT IN ('pending', 'staging', 'waiting')))
+      WHERE c.datasetid = d.datasetid
+        AND c.status NOT IN ('pending', 'staging', 'waiting', 'skipped')))
     ELSE d.nfilestobeused + g.withheld END,
   neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
 FROM g, jedi_tasks t WHERE d.datasetid = g.datasetid AND t.jeditaskid = d.jeditaskid

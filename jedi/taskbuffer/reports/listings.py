@@ -186,12 +186,32 @@ def _find(conditions: str, order: str, jobs: bool) -> TextClause:
     return text(_FIND.format(summary=summary, conditions=conditions, order=order))
 
 
-DATASETS = """
-SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, masterid AS master_id,
-  streamname AS stream_name, nfiles AS n_files, nfilestobeused AS n_files_to_be_used,
-  nfilesused AS n_files_used, nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
-  nfilesmissing AS n_files_missing, nfileswaiting AS n_files_waiting, attributes
-FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
+_GONE = "'lost', 'missing', 'broken'"
+DATASETS = f"""
+SELECT d.datasetid AS dataset_id, d.datasetname AS name, d.type, d.status, d.state,
+  d.masterid AS master_id, d.streamname AS stream_name, coalesce(f.n, d.nfiles) AS n_files,
+  d.nfilestobeused AS n_files_to_be_used, d.nfilesused AS n_files_used,
+  coalesce(f.finished, d.nfilesfinished) AS n_files_finished,
+  coalesce(f.failed, d.nfilesfailed) AS n_files_failed,
+  coalesce(f.missing, d.nfilesmissing) AS n_files_missing, d.nfileswaiting AS n_files_waiting,
+  d.attributes, d.nleftout AS n_left_out, coalesce(o.reasons, '{{}}') AS left_out
+FROM jedi_datasets d LEFT JOIN LATERAL (
+  SELECT count(*) AS n, count(*) FILTER (WHERE finished) AS finished,
+    count(*) FILTER (WHERE failed AND NOT missing) AS failed,
+    count(*) FILTER (WHERE missing) AS missing
+  FROM (
+    SELECT bool_and(status = 'finished') AS finished, bool_or(status = 'failed') AS failed,
+      bool_or(status IN ({_GONE})) AS missing
+    FROM jedi_dataset_contents c WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
+      AND c.status <> 'skipped' AND d.type = 'input' AND d.masterid IS NULL
+      AND (SELECT {BY_EVENTS} FROM jedi_tasks t WHERE t.jeditaskid = :task)
+    GROUP BY lfn) r
+  HAVING count(*) > 0) f ON true LEFT JOIN LATERAL (
+  SELECT jsonb_object_agg(reason, n) AS reasons FROM (
+    SELECT reason, count(*) AS n FROM jedi_dataset_contents c
+    WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid AND c.status = 'skipped'
+      AND d.nleftout > 0 GROUP BY reason) r) o ON true
+WHERE d.jeditaskid = :task ORDER BY d.datasetid
 """
 _DATASETS = text(DATASETS)
 _AFTER = """(SELECT datasetid FROM jedi_dataset_contents
@@ -199,7 +219,7 @@ _AFTER = """(SELECT datasetid FROM jedi_dataset_contents
 _FILES = text(f"""
 SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
   c.checksum AS adler32, c.guid, c.nevents AS n_events, c.startevent AS start_event,
-  c.endevent AS end_event, c.attemptnr AS attempt_nr,
+  c.endevent AS end_event, c.reason, c.attemptnr AS attempt_nr,
   c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id,
   c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND EXISTS (
     SELECT FROM {all_jobs("pandaid, purged_at")} j
@@ -256,7 +276,10 @@ def measured(tx: Connection, jedi_task_id: int) -> list[JobMetric]:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """A dataset of a task, with its counters and how it is used (see Attributes)."""
+    """A dataset of a task, with its counters and how it is used (see Attributes). Where ranges of
+    events are used, `n_files_to_be_used`, `n_files_used` and `n_files_waiting` count them, the
+    others whole files: one is failed if one of its ranges is. `n_left_out`: files and other entries
+    that no job gets; `left_out`: of those with a row, how many by reason."""
 
     dataset_id: int
     name: str
@@ -273,6 +296,8 @@ class DatasetSummary:
     n_files_missing: int
     n_files_waiting: int
     attributes: str | None
+    n_left_out: int
+    left_out: dict[str, int]
 
 
 def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
@@ -301,7 +326,8 @@ def pgi_state(tx: Connection, jedi_task_id: int) -> PgiState | None:
 @dataclass(frozen=True, slots=True)
 class FileSummary:
     """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
-    in 8 hex digits. `gone`: it was made, and is not kept any more."""
+    in 8 hex digits. `gone`: it was made, and is not kept any more. `reason`: the code of the reason
+    if it is left out (skipped)."""
 
     file_id: int
     dataset: str
@@ -314,6 +340,7 @@ class FileSummary:
     n_events: int | None
     start_event: int | None
     end_event: int | None
+    reason: str | None
     attempt_nr: int
     max_attempt: int | None
     failed_attempt: int

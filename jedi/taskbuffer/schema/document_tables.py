@@ -225,6 +225,7 @@ job_params_template = Table(
 )
 
 _FEED = "contents.feed"
+_OUT = "contents.leave_out"
 _FED = "contents.note_fed"
 _RELEASED = f"{_FED} contents.release contents.lose {_WITHHOLD}"
 _MARK = "contents.lose contents.find_again contents.release"
@@ -251,7 +252,7 @@ datasets = Table(
           "datasets.note_look datasets.wake_consumers expiry.note_gone"),
     stamp("statecheckexpiration:state_check_expiration", "look-ups end here; NULL: none needed",
           _LATER),
-    count("nfiles:n_files", "files in the dataset", f"{_FED} {_GEN}"),
+    count("nfiles:n_files", "files, or ranges of their events, for jobs", f"{_FED} {_GEN}"),
     count("nfilestobeused:n_files_to_be_used", "files released for jobs", _RELEASED),
     count("nfilesused:n_files_used", "files in jobs or through with them",
         f"{_GEN} {_END} {_RETRY}"),
@@ -287,6 +288,7 @@ datasets = Table(
         "migration", server_default=Computed(UNPROCESSED, persisted=True)),
     words("fed_upto", "the last file that was listed, while later ones are still to be fed",
           f"{_FED} family.follow_retry"),
+    count("nleftout:n_left_out", "files and other entries that no job gets", _OUT),
     PrimaryKeyConstraint("dataset_id", "jedi_task_id"),
     one_of("status", {**states.INPUT_DATASET.states, **states.OUTPUT_DATASET.states}),
     Index(None, "jedi_task_id"),
@@ -347,8 +349,10 @@ contents = Table(
         server_default=Computed("status = 'ready'", persisted=True)),
     count("freeattempt:free_attempt", "attempts that are nobody's fault", _END, SmallInteger),
     count("freeinrow:free_in_row", "the last of them in a row", _END, SmallInteger),
+    words("reason", "the code of the reason, if no job gets the file", _OUT),
     PrimaryKeyConstraint("file_id", "jedi_task_id"),
     CheckConstraint("length(lfn) <= 256", name="lfn"),
+    CheckConstraint("(status = 'skipped') = (reason IS NOT NULL)", name="reason"),
     one_of("status", {**states.INPUT_FILE.states, **states.OUTPUT_FILE.states}),
     Index(None, "jedi_task_id", "dataset_id"), Index(None, "dataset_id", "file_id"),
     Index("jedi_dataset_contents_ready_ix", "dataset_id", "file_id",
@@ -405,19 +409,14 @@ work_queue = Table(
     col("stretchable", SmallInteger, "1 if it may use shares of idle queues", _QUEUES),
     words("status", "active or inactive", _QUEUES),
     # ours
-    col(
-        "caps",
-        JSONB,
-        "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
-        "with _<resource type> for one alone",
-        _QUEUES,
-    ),
+    col("caps", JSONB, "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
+        "with _<resource type> for one alone", _QUEUES),
     PrimaryKeyConstraint("queue_id"),
     UniqueConstraint("queue_order"),
     UniqueConstraint("queue_name"),
     CheckConstraint("length(queue_name) <= 64", name="name"),
     comment="partitions and shares of the workload",
-)
+)  # fmt: skip
 
 job_retry_history = Table(
     "jedi_job_retry_history",

@@ -202,7 +202,8 @@ _READ_INPUTS = text(f"""
 SELECT jeditaskid AS jedi_task_id, d.datasetname AS dataset_name, CASE
   WHEN t.rules ?| ARRAY['n_events_per_job', 'target_events_per_job']
   THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
-        WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid)
+        WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
+          AND c.status <> 'skipped')
   ELSE greatest(d.nfiles, 0) END AS n_files
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE jeditaskid = ANY(:ids) AND d.type = 'input' AND {LISTED} ORDER BY jeditaskid, d.datasetid

@@ -56,7 +56,8 @@ WITH r AS (
     SELECT events, sum(events) OVER (ORDER BY fileid) AS so_far FROM (
       SELECT fileid, coalesce(endevent - startevent + 1, nevents) AS events
       FROM jedi_dataset_contents c WHERE c.datasetid = r.id
-        AND c.status NOT IN ('pending', 'staging', 'waiting', 'lost', 'missing', 'broken')
+        AND c.status NOT IN (
+          'pending', 'staging', 'waiting', 'lost', 'missing', 'broken', 'skipped')
       ORDER BY fileid LIMIT r.files) f) f
   WHERE r.events IS NULL OR f.so_far <= r.events
   GROUP BY r.id
@@ -120,7 +121,7 @@ WITH c AS (
   WHERE datasetid = ANY(ARRAY(
       SELECT datasetid FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
         AND masterid IS NULL AND type IN ({MASTER_TYPES})))
-    AND status NOT IN ('pending', 'staging', 'waiting')
+    AND status NOT IN ('pending', 'staging', 'waiting', 'skipped')
   GROUP BY datasetid
 )
 UPDATE jedi_datasets d SET nfilestobeused = c.files, neventstobeused = c.events,

@@ -138,5 +138,7 @@ def dataset_list(
             spare=("GUID", "events", "adler32"),
             short=("file",),
         )
+        if found.left_out:
+            table(["left out", "reason"], [[*one] for one in found.left_out.items()])
 
     show(found, as_json, people)

@@ -252,14 +252,19 @@ def _show_details(found: TaskDetails) -> None:
         figures = (f"{one.name} {one.value} {one.unit or ''}".rstrip() for one in found.measured)
         print_line(f"measured  {', '.join(figures)}")
     table(
-        ["dataset", "type", "status", "files", "finished", "failed", "missing", "attributes"],
+        ["dataset", "type", "status", "files", "finished", "failed", "missing", "left out",
+         "attributes"],
         [
             [d.name, d.type, d.status, d.n_files, d.n_files_finished, d.n_files_failed,
-             d.n_files_missing, d.attributes]
+             d.n_files_missing, d.n_left_out, d.attributes]
             for d in found.datasets
         ],
         spare=("attributes", "missing", "type", "files"), short=("dataset",),
     )  # fmt: skip
+    for d in found.datasets:
+        if d.n_left_out:
+            print_line(f"left out  of {d.name}: {cell(d.left_out)} "
+                       f"(jedi-task files {task.jedi_task_id} --status skipped)")  # fmt: skip
     if found.forecasts:
         table(
             ["of its jobs", "foreseen", "measured", "unit"],
@@ -386,8 +391,8 @@ def files(
         found = jedi.task_files(task, type=kind, status=status, after=after,
                                 limit=_most(limit, as_json))  # fmt: skip
     rows = [
-        [file_part(f), f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt,
-         f.panda_id]
+        [file_part(f), f.type, f.reason or f.status, f.size, f.adler32, f.attempt_nr,
+         f.failed_attempt, f.panda_id]
         for f in found
     ]  # fmt: skip
     headers = ["file", "type", "status", "bytes", "adler32", "attempt", "failures", "job"]

@@ -67,6 +67,8 @@ def _tell_plan(plan: TaskPlan) -> None:
                f"in work queue {plan.work_queue}")  # fmt: skip
     if plan.continues and plan.jobs:
         print_line(f"again     continues task {plan.continues}; {plan.files} files are left")
+    if plan.left_out:
+        print_line(f"left out  {cell(plan.left_out)}")
     if plan.nucleus:
         print_line(f"nucleus   {', '.join(plan.nucleus.chosen) or 'none'}")
         if not plan.nucleus.chosen:
