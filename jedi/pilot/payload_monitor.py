@@ -39,6 +39,7 @@ from typing import Any
 
 from . import procs
 from .base import END, GO, HOLD, PayloadFailure
+from .command import shell_arguments
 from .disk import DISK_FULL, SharedDisk
 from .event_lines import READ_FD, WRITE_FD
 from .monitor_pipes import LIFELINE, Lifeline, Tail
@@ -196,7 +197,7 @@ class PayloadMonitor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            ["/bin/sh", "-c", self._command],
+            ["/bin/sh", *shell_arguments(self._command, self._attempt)],
             cwd=self._cwd,
             env=self._env,
             stdin=subprocess.DEVNULL,
@@ -209,8 +210,7 @@ class PayloadMonitor:
 
     def _child_setup(self) -> Callable[[], None]:
         """Return the steps of the child between fork and exec."""
-        monitor = os.getpid()
-        rlimits = self._rlimits()
+        monitor, rlimits = os.getpid(), self._rlimits()
 
         def setup() -> None:
             os.umask(0o022)

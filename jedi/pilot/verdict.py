@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 
 from .base import PayloadFailure
+from .command import ARGUMENT_MAX
 
 # limit on the wire: (error code, sentence)
 LIMITS = {
@@ -16,6 +17,7 @@ LIMITS = {
     "workdir_mb": ("workdir_limit", "The payload's files took more than the limit of {} MB."),
     "max_processes": ("process_limit", "The payload ran more than {} processes at once."),
 }
+_TOO_LONG = "Argument list too long"
 _RLIMIT_SIGNALS = {int(signal.SIGXCPU): "cpu_s", int(signal.SIGXFSZ): "workdir_mb"}
 _OUT_OF_MEMORY = re.compile(r"MemoryError|bad_alloc|annot allocate memory|ut of memory|OutOfMemory")
 _SIGNAL_NAMES = {int(number): number.name for number in signal.Signals}
@@ -47,7 +49,14 @@ def judge(exit_code: int, stderr_tail: str, limits: Mapping[str, int]) -> Payloa
     if exit_code < 0:
         return PayloadFailure("payload_exit", f"The payload was ended by signal {number} ({name}).")
     note = f" (as after signal {number}, {name})" if name else ""
-    return PayloadFailure("payload_exit", f"The payload ended with exit code {exit_code}{note}.")
+    said = f"The payload ended with exit code {exit_code}{note}."
+    if _TOO_LONG in stderr_tail:
+        said += (
+            " It gave a program longer arguments than the kernel takes "
+            f"({ARGUMENT_MAX} bytes each, and a quarter of the stack's limit in all). Let the "
+            "program read names from a file (${IN/F}, writeInputToFile), or lower nFilesPerJob."
+        )
+    return PayloadFailure("payload_exit", said)
 
 
 def _over(name: str, limits: Mapping[str, int]) -> PayloadFailure:

@@ -23,6 +23,7 @@ from jedi.service.submission_checks import (
     uncounted_events,
     unknown_places,
 )
+from jedi.service.submission_shell import shell_problems
 from jedi.service.submission_warnings import cautions
 from jedi.spec.scheduling.priority import task_priority
 from jedi.spec.splitting.split_rules import render_split_rule
@@ -182,6 +183,7 @@ def check(
         problems += _queue(tx, params, row_of(params, owner, priority), known)
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
+    problems += shell_problems(params)
     problems += splitter_problems(params, explicit=explicit, has_input=has_input(found.document))
     problems += _inputs(tx, ddm, params)
     problems += uncounted_events(ddm, params, settings)

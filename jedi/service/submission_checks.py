@@ -12,6 +12,7 @@ from jedi.core.errors import JediError, Problem
 from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
+from jedi.service.submission_shell import shell_problems
 from jedi.spec.scheduling.priority import DEFAULT, OF_USERS
 from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.taskbuffer.housekeeping import knobs
@@ -30,6 +31,7 @@ def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str])
         *person(params, who, users.role(tx, who)),
         *unknown_places(tx, params),
         *limits(params, knobs.load(tx)),
+        *shell_problems(params),
     ]
     moved = _CHOICES if _CHOICES & {*keys} else frozenset()
     return [problem for problem in found if problem.path in moved.union(keys)]

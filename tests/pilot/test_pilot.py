@@ -259,6 +259,32 @@ def test_how_a_payload_ends(world: World, command: str, exit_code: int, words: s
     assert [o["lfn"] for o in last["outputs"]] == ["job.log.tgz"]
 
 
+@pytest.mark.parametrize(
+    ("last_words", "exit_code"), [("exit 0", 0), ("exit 7", 7), ("sh -c 'kill -9 $$'", 137)]
+)
+def test_a_command_longer_than_an_argument_may_be(
+    world: World, last_words: str, exit_code: int
+) -> None:
+    """1,000 files of 184 characters in one job: the shell reads the command from a file. Exit code,
+    directory and environment are as ever; a shell adds 128 to the signal of its child."""
+    names = " ".join(f"{i:06d}".ljust(184, "x") for i in range(1000))
+    command = f"set -- {names}; ls -A; echo $# $PWD $SITE $JEDITASKID > out; {last_words}"
+    last = world.run(command, outputs=[output("out")])
+    assert (last["exit_code"], last["status"]) == (exit_code, "failed" if exit_code else "finished")
+    if not exit_code:
+        run = f"{world.work}/{last['pandaid']}.7/run"
+        said = world.staged()["out"].decode().split()
+        assert said[:2] == ["1000", run] and len(said) == 4
+        assert world.log()["payload.stdout"] == b""  # the directory was empty
+
+
+def test_too_long_an_argument_is_the_payloads_with_a_remedy(world: World) -> None:
+    """The kernel takes 128 KiB an argument: no pilot is to blame, and the error has the remedy."""
+    last = world.run(f"/bin/echo {'x' * 200_000}")
+    assert (last["exit_code"], last["error_code"]) == (126, "payload_exit")
+    assert "131071 bytes each" in last["error_diag"] and "${IN/F}" in last["error_diag"]
+
+
 def test_missing_outputs_are_named(world: World) -> None:
     last = world.run("touch a", outputs=[output("a"), output("b"), output("c", "x")])
     assert last["error_code"] == "output_missing"

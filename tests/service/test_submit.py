@@ -531,3 +531,39 @@ def test_production_users_retry_tasks_of_others(world: World, submit: Submit) ->
         commands.command(tx, "prod", task_id, "retry")
         with pytest.raises(Forbidden):
             commands.command(tx, "prod", task_id, "kill")
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "words"),
+    [
+        ({"transPath": "echo it's a date"}, "jobParameters", "Unterminated quoted string"),
+        ({"transPath": "if true; then date"}, "jobParameters", "end of file unexpected"),
+        ({"transPath": "echo $(date"}, "jobParameters", "end of file unexpected"),
+        ({"mergeOutput": True, "mergeSpec": {"transPath": "cat )", "jobParameters": "$PANDAID"}},
+         "mergeSpec", "unexpected"),
+        ({"transPath": "/bin/echo " + "ü" * 70_000}, "jobParameters", "has 140000 bytes"),
+    ],
+)  # fmt: skip
+def test_a_command_that_the_shell_can_not_read_is_refused(
+    submit: Submit, keys: dict[str, Any], path: str, words: str
+) -> None:
+    """No attempt can make it better: an apostrophe was tried three times."""
+    (problem,) = refused(submit, document(**keys))
+    assert problem.path == path and words in problem.rule
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for f in ${IN/S}; do cat $f; done",
+        "test a = 'b' || echo \"${IN}\"",
+        "f() { cat ${IN/F}; }; f",
+        "echo ${IN/A} ${IN/T} ${SN/P} ${SEQNUMBER/M[#*2]} $PANDAID $(date) `date`",
+    ],
+)
+def test_a_command_that_the_shell_can_read_is_taken(
+    submit: Submit, world: World, command: str
+) -> None:
+    put_file_dataset(world, "demo:in", {"f": b"x"}, "SITE_A_DATADISK")
+    items = [{**INPUT, "value": command}, OUTPUT]
+    submit(document(noInput=..., transPath=..., jobParameters=items))
