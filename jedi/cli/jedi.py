@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SAID_BYTES, SAID_LINES = 2000, 6
 """Most bytes and lines to show of the log of a process that does not start."""
 
-HERE = {"up", "down", "status", "check", "api", "simulate", *components.GROUPS}
+HERE = {"up", "down", "destroy", "status", "check", "api", "simulate", *components.GROUPS}
 """Verbs and groups about processes and the database of JEDI_HOME; the others ask the service."""
 
 app = application(
@@ -154,10 +154,44 @@ def down(
 
 
 @app.command()
+def destroy(
+    orphans: Annotated[
+        list[Path] | None,
+        typer.Option("--orphan", metavar="DIRECTORY", help="A database whose home is gone."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete the home, its database, tasks and logs, and the storage in it.
+
+    The system must be down. Storage outside of the home stays, and so does a database of somebody
+    else's.
+
+    Example: `JEDI_HOME=/tmp/trial jedi destroy`
+    """
+    from jedi.standalone import destroying
+    from jedi.standalone.installation import Installation
+
+    installation = Installation.current()
+    if not orphans:
+        destroying.must_be_there(installation)
+    doomed = orphans or [installation.home.path]
+    names = ", ".join(map(str, doomed))
+    if not yes:
+        typer.confirm(f"Delete {names} with all its tasks?", abort=True, err=True)
+    if orphans:
+        for root in orphans:
+            destroying.destroy_orphan(root)
+    else:
+        destroying.destroy(installation)
+    typer.echo(f"Deleted: {names}.")
+
+
+@app.command()
 def status(as_json: Json = False) -> None:
     """Show processes, agents, tasks, jobs and sites; only processes if the database is away.
 
-    Exit code 0: all is well, 1: a part is not, 3: the database does not answer.
+    Exit code 0: all is well, 1: a part is not, or the system is starting, 3: the database does not
+    answer.
 
     Example: `jedi status --json`
     """
@@ -167,14 +201,20 @@ def status(as_json: Json = False) -> None:
     installation = Installation.current()
     installation.check_admission()
     supervisor, record = installation.supervisor(), installation.read_record() or []
+    starting = installation.starting
     value: dict[str, Any] = {
         "home": str(installation.home.path),
         "database": installation.shown_url,
         "supervisor": supervisor,
+        "starting": starting,
         "draining": installation.settings.draining.exists(),
         "processes": record,
         "pages": installation.home.page_url if supervisor else None,
+        "orphans": installation.orphans(),
     }
+    if starting:
+        show({"healthy": False, **value, "system": None}, as_json, lambda: _show_processes(value))
+        raise typer.Exit(NO)
     try:
         with transaction() as tx:
             found = system(tx)
@@ -183,6 +223,8 @@ def status(as_json: Json = False) -> None:
             if not as_json:
                 _show_processes(value)
             raise Unreachable(error.sentence, **error.facts | value) from error
+        if not as_json:
+            _show_orphans(value)
         where = installation.home.path
         raise Unreachable(f"JEDI is not up in {where}: `jedi up` starts it.") from error
     late = [row["name"] for row in record if not row["ready"]] if supervisor else []
@@ -195,7 +237,7 @@ def status(as_json: Json = False) -> None:
 
 def _show_processes(value: dict[str, Any]) -> None:
     supervisor = value["supervisor"]
-    state = "draining" if value["draining"] else "up"
+    state = "draining" if value["draining"] else "starting" if value["starting"] else "up"
     print_line = console().print
     print_line(f"home        {value['home']}")
     print_line(f"database    {value['database']}")
@@ -207,6 +249,17 @@ def _show_processes(value: dict[str, Any]) -> None:
             ["process", "ready", "lives", "last end"],
             [[r["name"], r["ready"], r["lives"], r["last_end"]] for r in restarted],
         )
+    _show_orphans(value)
+
+
+def _show_orphans(value: dict[str, Any]) -> None:
+    if value["orphans"]:
+        table(
+            ["database without its home", "home"],
+            [[one.root, one.home or "unknown: of an earlier release"] for one in value["orphans"]],
+        )
+        console().print("`jedi destroy --orphan DIRECTORY` deletes one whose home is known. A home "
+                        "that was moved knows its database again after `jedi up`.")  # fmt: skip
 
 
 def _show_status(value: dict[str, Any], found: SystemStatus) -> None:

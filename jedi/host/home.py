@@ -26,6 +26,7 @@ from typing import Any
 
 from jedi.core.errors import JediError, Unreachable
 from jedi.core.settings import account_name, caller
+from jedi.host import pairing
 
 SERVICE_ROOTS = Path("/var/lib/jedi")
 PAYLOAD_IDS = range(64000, 65000)
@@ -235,12 +236,15 @@ class Home:
             directory.chmod(stat.S_IMODE(mode) & (ours | 0o7700))
 
     def prepare(self) -> None:
-        """Make the directories; the service root and the sockets' place are chosen only once."""
+        """Make the directories; the service root and the sockets' place are chosen only once.
+        Refused if the database in the service root belongs to another home."""
         self.make()
         with exclusive(self.path / "prepare.lock"):
             account = self.database_account()
+            pairing.check(self.path, self.root, known=self._noted("where") is not None)
             if account and not owned(self._noted("where")):
                 self._note("where", _service_root(self.path, account))
+            pairing.note(self.path, self.root)
             if not _fits_socket(self.root) and not owned(self._noted("sockets")):
                 self._note("sockets", _fresh_directory())
             make_directory(self.socket_dir, 0o700, account)
@@ -250,8 +254,10 @@ class Home:
                 self._close(directory)
 
     def discard(self) -> None:
-        """Delete the home and what it keeps elsewhere; nothing of it may be running."""
-        for directory in {self.path, self.root, self._sockets}:
+        """Delete the home and what it keeps elsewhere, unless that belongs to a home of which this
+        one is a copy; nothing of it may be running."""
+        ours = {self.root, self._sockets} if pairing.has(self.path, self.root) else set()
+        for directory in {self.path, *ours}:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _noted(self, name: str) -> Path | None:

@@ -62,6 +62,7 @@ def begun(installation: Installation) -> Iterator[Beginning]:
     Refused if the system is up already, or if its storage can't be written.
     """
     with installation.sole("up"):
+        installation.note_release(up=False)
         installation.end_recorded()
         installation.settings.draining.unlink(missing_ok=True)
         installation.check_storage()

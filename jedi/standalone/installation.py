@@ -20,9 +20,11 @@ from jedi.core import clock, webhookkey
 from jedi.core.errors import Forbidden, Refused, Unreachable
 from jedi.core.settings import Settings, account_name, caller
 from jedi.host import processes
-from jedi.host.home import Home, writable, write_file
+from jedi.host.home import SERVICE_ROOTS, Home, writable, write_file
+from jedi.host.pairing import Orphan, orphans
 from jedi.host.processes import Process
 from jedi.standalone.embedded import Embedded
+from jedi.taskbuffer.schema.release import this_release
 
 DATABASE = "PostgreSQL"
 """The database's name among the charges."""
@@ -85,6 +87,10 @@ class Installation:
     @property
     def _record(self) -> Path:
         return self.home.path / "processes.json"
+
+    @property
+    def _running(self) -> Path:
+        return self.home.path / "running.json"
 
     @contextmanager
     def sole(self, to_be: Literal["up", "down", "restore"], patience_s: float = 0.0
@@ -152,6 +158,10 @@ class Installation:
             storage=str(storage),
         )
 
+    def orphans(self) -> list[Orphan]:
+        """Databases of this machine whose homes are gone. Only root's can outlive their homes."""
+        return [*orphans(SERVICE_ROOTS)] if os.geteuid() == 0 else []
+
     def supervisor(self) -> Process | None:
         """The living process that keeps the system up."""
         pid, start, doing = self._in_charge()
@@ -178,8 +188,9 @@ class Installation:
             "down": "in {} is just going down (process {}). Try again.",
         }
         sentence = sentences.get(doing, "in {} is just starting. Try again.")
-        where = self.home.path
-        return Refused(f"JEDI {sentence.format(where, pid)}", code=f"already_{doing}", pid=pid)
+        where, other = self.home.path, self._other_release() if doing == "up" else ""
+        said = f"JEDI {sentence.format(where, pid)}{other}"
+        return Refused(said, code=f"already_{doing}", pid=pid)
 
     def write_record(self, children: Sequence[Supervised]) -> None:
         """Note the present processes, for `jedi status` and for the next start, which cleans up
@@ -221,7 +232,40 @@ class Installation:
 
     def clear_record(self) -> None:
         """Everything ended in order."""
-        self._record.unlink(missing_ok=True)
+        for note in (self._record, self._running):
+            note.unlink(missing_ok=True)
+
+    def note_release(self, *, up: bool) -> None:
+        """Note which release runs, and whether all of it is up."""
+        noted = {"release": jedi.__version__, "schema": this_release().head, "up": up}
+        write_file(self._running, json.dumps(noted))
+
+    @property
+    def starting(self) -> bool:
+        """The system begins: not all of it is up yet."""
+        noted = self._noted_release()
+        return bool(self.supervisor() and noted and not noted["up"])
+
+    def _noted_release(self) -> dict[str, Any] | None:
+        try:
+            noted: dict[str, Any] = json.loads(self._running.read_text())
+        except (FileNotFoundError, PermissionError):
+            return None
+        return noted
+
+    def _other_release(self) -> str:
+        """A sentence if another release than this one runs, else empty."""
+        noted = self._noted_release()
+        here = {"release": jedi.__version__, "schema": this_release().head}
+        there = {key: noted[key] for key in here} if noted else {}
+        if there == here:
+            return ""
+        ran = ", ".join(f"{key} {value}" for key, value in there.items()) or "an earlier release"
+        mine = ", ".join(f"{key} {value}" for key, value in here.items())
+        return (
+            f" There runs {ran}; this is {mine}. `jedi down`, then `jedi up` of this release, "
+            "changes to it."
+        )
 
 
 def _locked(file: IO[str]) -> bool:

@@ -189,6 +189,7 @@ def _run(
     patience = clock.monotonic() + PATIENCE_S
     supervisor.run(lambda: over() or settled() or clock.monotonic() > patience)
     if not over():
+        installation.note_release(up=True)
         child.announce(*notes)
         when_up()
     supervisor.run(over)

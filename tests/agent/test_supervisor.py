@@ -18,6 +18,7 @@ from sqlalchemy import text
 from support.job_rows import make_jobs
 from support.supervisor import ENVIRONMENT, House
 
+import jedi
 from jedi.agent import registry
 from jedi.agent.base import World
 from jedi.agent.supervisor import Program, Sleeper, Supervised, Supervisor
@@ -289,6 +290,32 @@ def installation(home: Path) -> Iterator[Installation]:
     found = Installation(Home(home), None, settings)
     yield found
     found.home.discard()
+
+
+def test_a_second_start_says_what_differs_and_a_first_one_is_starting(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the request until all is up the status is "starting". A start by another release names
+    both, and the way to change."""
+
+    def refusal() -> str:
+        with pytest.raises(Refused) as caught, installation.sole("up"):
+            pass
+        return caught.value.sentence
+
+    with installation.sole("up"):
+        assert "There runs an earlier release; this is release" in refusal()
+        installation.note_release(up=False)
+        assert installation.starting
+        installation.note_release(up=True)
+        assert not installation.starting
+        assert refusal().endswith("`jedi down` ends it.")
+        here = jedi.__version__
+        monkeypatch.setattr(jedi, "__version__", "9.9.9")
+        assert f"There runs release {here}, schema" in refusal()
+        assert "this is release 9.9.9, schema" in refusal() and "`jedi down`, then" in refusal()
+    installation.clear_record()
+    assert not installation.starting
 
 
 def test_only_one_is_in_charge(installation: Installation) -> None:

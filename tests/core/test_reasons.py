@@ -27,7 +27,7 @@ ONLY_TOLD = {
     "batch_garbage", "batch_missing", "batch_refused", "batch_timeout", "catalogue_changed",
     "checksum_differs", "container_cycle", "database_account", "dataset_exists", "engine_failed",
     "event_count_failed", "home_closed", "is_container", "no_database_account", "no_dog",
-    "no_plugin", "not_our_container", "not_staged", "outside_root", "schema_differs",
+    "no_plugin", "not_our_container", "not_staged", "other_home", "outside_root", "schema_differs",
     "source_missing",
 }  # fmt: skip
 """Codes of errors whose catchers put them into a reason of their own, and one that JEDI's own

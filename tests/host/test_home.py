@@ -6,6 +6,7 @@ import fcntl
 import os
 import pwd
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,3 +183,16 @@ def test_the_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> Non
         with exclusive(lock), pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@only_root
+def test_a_home_made_again_at_its_path_is_refused_its_old_database(home: Home) -> None:
+    home.prepare()
+    home.pg.mkdir()
+    home.prepare()
+    shutil.rmtree(home.path)
+    with pytest.raises(JediError, match="was once at this path"):
+        home.prepare()
+    assert not (home.path / "where").exists()
+    home.discard()
+    assert not home.root.exists()
