@@ -1199,6 +1199,7 @@ CREATE TABLE jedi_tasks (
     counted_upto bigint NOT NULL DEFAULT 0,                 -- PandaID up to which all jobs have ended and are counted
     counted_jobs bigint NOT NULL DEFAULT 0,                 -- finished and failed jobs up to there
     counted_failed bigint NOT NULL DEFAULT 0,               -- failed jobs up to there
+    figures jsonb,                                          -- values of figures, measured and proven
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
     CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
     CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid),

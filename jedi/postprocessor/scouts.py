@@ -7,14 +7,22 @@ Source: JEDI document, "Memory probe and brokerage", "IO intensity", "HS06sPerEv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import ceil, inf
 from statistics import median
 from typing import Any
 
 from jedi.core.knobs import Knobs
 from jedi.spec.jobs.demand import SIZES
-from jedi.spec.jobs.scouting import Declared, Judgement, Measured, Scout, Scouted, TimedOut
+from jedi.spec.jobs.scouting import (
+    MEASURED,
+    Declared,
+    Judgement,
+    Measured,
+    Scout,
+    Scouted,
+    TimedOut,
+)
 from jedi.spec.scheduling.resource_types import ResourceType, resource_type
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 
@@ -161,13 +169,19 @@ def measure(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> Measured:
 
 
 def shaped(task: Declared, measured: Measured, types: Sequence[ResourceType]) -> Measured:
-    """With the shape of jobs that need as much memory as was measured."""
-    if measured.ram_count is None:
-        return measured
-    shape = resource_type(
-        types, task.core_count, measured.ram_count, task.ram_unit, task.base_ram_mb
-    )
-    return replace(measured, resource_type=shape)
+    """With what failed jobs proved, where that is larger, and the shape of jobs that need so much
+    memory. Source: docs/reference/scouts.md#the-larger-figure-counts."""
+    names = (one.name for one in fields(measured))
+    seen = {name: {MEASURED: value} for name in names
+            if isinstance(value := getattr(measured, name), int)}  # fmt: skip
+    found = replace(measured, figures=seen)
+    if found.cpu_time and task.proven("cpu_time") > _hs06(found.cpu_time, found.cpu_time_unit):
+        found = replace(found, cpu_time=task.proven("cpu_time"), cpu_time_unit="HS06sPerEvent")
+    if found.ram_count is None:
+        return found
+    ram = max(found.ram_count, task.proven("ram_count"))
+    shape = resource_type(types, task.core_count, ram, task.ram_unit, task.base_ram_mb)
+    return replace(found, ram_count=ram, resource_type=shape)
 
 
 def nearest_rank(values: Sequence[float], percent: float) -> int:
@@ -259,8 +273,8 @@ def _up(value: float) -> int:
 _Warning = tuple[str, str, dict[str, Any]] | None
 
 
-def _hs06(value: int, unit: str) -> float:
-    return value / 1000 if unit.startswith("m") else float(value)
+def _hs06(value: int, unit: str | None) -> float:
+    return value / 1000 if (unit or "").startswith("m") else float(value)
 
 
 def _too_slow(

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.spec.jobs.retry_rules import reduced
-from jedi.spec.jobs.scouting import Declared
+from jedi.spec.jobs.scouting import PROVEN, Declared
 from jedi.spec.scheduling.resource_types import ResourceType, resource_type
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.tasks.rows import ClaimedTask
@@ -62,7 +62,7 @@ def _larger(task: ClaimedTask, ram_mb: int, types: list[ResourceType]) -> dict[s
     shape = resource_type(
         types, declared.core_count, ram_mb, declared.ram_unit, declared.base_ram_mb
     )
-    return {"ramcount": ram_mb, "resource_type": shape}
+    return {"ramcount": ram_mb, "resource_type": shape, "figures": {"ram_count": {PROVEN: ram_mb}}}
 
 
 def _longer(task: ClaimedTask, cause: RetryCause) -> dict[str, Any]:
@@ -74,7 +74,10 @@ def _longer(task: ClaimedTask, cause: RetryCause) -> dict[str, Any]:
         return {"measured_jobs": 0}
     time = min(_MOST, ceil(cause.hs06_s_per_event * declared.cpu_efficiency / 100 * _SPARE))
     present = (declared.cpu_time or 0) / (1000 if declared.cpu_time_unit.startswith("m") else 1)
-    return {"cputime": time, "cputimeunit": "HS06sPerEvent"} if time > present else {}
+    if time <= present:
+        return {}
+    figures = {"cpu_time": {PROVEN: time}}
+    return {"cputime": time, "cputimeunit": "HS06sPerEvent", "figures": figures}
 
 
 DOG = Dog(

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
 from sqlalchemy import text
-from support.commanding import counts, everything, jobs, running, sound, status
+from support.commanding import counts, everything, jobs, running, sound, status, take
+from support.commanding import end as end_jobs
 from support.generating import rows
 from support.scouting import end, fed, history, scouting, set_knobs, task_row
 from support.scouts import CURRENT, JOB, MANAGED, USER, judged
@@ -17,9 +18,11 @@ from support.situations import make_due
 
 from jedi.agent.base import World
 from jedi.core.knobs import Knobs
-from jedi.postprocessor.scouts import judge
-from jedi.spec.jobs.scouting import Progress, Scouted
+from jedi.postprocessor.scouts import judge, shaped
+from jedi.service import tasks as service
+from jedi.spec.jobs.scouting import Measured, Progress, Scouted
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.watchdog import retries
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
 
@@ -208,3 +211,48 @@ def test_or_never(world: World) -> None:
     task = running(world, 6, skipScout=True)
     end(world, jobs(world, task, "activated"))
     assert walk_measure(world) == Counts()
+
+
+@pytest.mark.parametrize("measured_first", [True, False])
+def test_what_failed_jobs_proved_is_not_measured_away(world: World, measured_first: bool) -> None:
+    """JEDI document, "Memory increase in job retry": "When 30% of the jobs in a task have failed
+    because of insufficient memory, the setting will be increased for the whole task." 4 of 10 jobs
+    had too little with 200 MB: the next step is 1000. The other jobs need 13 MB, whoever
+    ends first."""
+    task = running(world, 10, skipScout=True, ramCount=200, ramUnit="MB")
+    found = jobs(world, task, "activated")
+
+    def well() -> None:
+        end(world, found[4:], max_pss_kb=13 * 1024)
+        assert walk_measure(world) == Counts(measured=1)
+
+    if measured_first:
+        well()
+        assert figure(world, task) == ("ramCount", 13, "MB", "finished jobs", None)
+    take(world, found[:4])
+    end_jobs(world, found[:4], "failed", "memory_limit")
+    assert retries.run(world) == {"tasks": 1}
+    measured = 13 if measured_first else None
+    assert figure(world, task) == ("ramCount", 1000, "MB", "failed jobs", measured)
+    if not measured_first:
+        well()
+    assert figure(world, task) == ("ramCount", 1000, "MB", "failed jobs", 13)
+    assert task_row(world, task).resource_type == "SCORE"
+
+
+def figure(world: World, task: int, name: str = "ramCount") -> Any:
+    """A figure as `show` has it."""
+    with world.engine.begin() as tx:
+        [found] = [one for one in service.show(tx, task).measured if one.name == name]
+    return astuple(found)
+
+
+def test_time_that_failed_jobs_proved_counts_too() -> None:
+    """HS06 s an event: failed jobs prove 20; others need 7.2, in thousandths, or more than 20."""
+    task = replace(USER, figures={"cpu_time": {"proven": 20}})
+    small = Measured(cpu_time=7200, cpu_time_unit="mHS06sPerEvent")
+    found = shaped(task, small, ())
+    assert (found.cpu_time, found.cpu_time_unit) == (20, "HS06sPerEvent")
+    assert found.figures == {"cpu_time": {"measured": 7200}}
+    large = Measured(cpu_time=21, cpu_time_unit="HS06sPerEvent")
+    assert shaped(task, large, ()).cpu_time == 21

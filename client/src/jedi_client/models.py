@@ -1393,11 +1393,15 @@ class PilotToken(Value):
 
 @dataclass(eq=False, repr=False)
 class JobMetric(Value):
-    """A figure of a task's jobs that scouts measured, such as ramCount."""
+    """A figure of a task's jobs, such as ramCount, and its origin: finished jobs measured it,
+    failed jobs proved that they need so much (then `measured` is what finished ones needed), or the
+    task gives it."""
 
     name: str
     value: int
     unit: str | None
+    origin: str
+    measured: int | None
 
 
 @dataclass(eq=False, repr=False)

@@ -40,6 +40,12 @@ class Scout:
         return max(self.n_events or 0, self.n_files, 1)
 
 
+MEASURED, PROVEN = "measured", "proven"
+Figures = dict[str, dict[str, int]]
+"""Values of figures of jobs by their names: measured by finished jobs, and proven to be the least
+by jobs that failed for want of it. The larger one counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """The declared figures of a task's jobs, before scouts report; the names are those of
@@ -62,6 +68,7 @@ class Declared:
     max_output_gb: float | None = None
     events_per_range: int | None = None
     max_walltime_s: float | None = None
+    figures: Figures = field(default_factory=dict)
 
     @classmethod
     def of(cls, task: ClaimedTask) -> Declared:
@@ -86,7 +93,12 @@ class Declared:
             max_output_gb=rules.output_gb_per_job,
             events_per_range=rules.events_per_range,
             max_walltime_s=rules.max_walltime_h and 3600 * rules.max_walltime_h,
+            figures=task.figures or {},
         )
+
+    def proven(self, name: str) -> int:
+        """The least value of a figure that its failed jobs prove; 0: they prove none."""
+        return self.figures.get(name, {}).get(PROVEN, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,7 @@ class Measured:
     disk_io: int | None = None
     disk_io_unit: str | None = None
     resource_type: str | None = None
+    figures: Figures = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class ClaimedTask(NamedTuple):
     goal: int | None
     period: str | None
     rules: dict[str, Any] | None
+    figures: dict[str, dict[str, int]] | None = None
 
 
 class FedDataset(NamedTuple):

@@ -275,8 +275,8 @@ def wanted_memory(tx: Connection, task_ids: Sequence[int], percent: float) -> di
     return dict_of(int, int, tx.execute(_WANTED, values))
 
 
-_CHANGE = text("""
-UPDATE jedi_tasks t SET ramcount = coalesce(r.ramcount, t.ramcount),
+_CHANGE = text(f"""
+UPDATE jedi_tasks t SET {scouting.FIGURES}, ramcount = coalesce(r.ramcount, t.ramcount),
   resource_type = coalesce(r.resource_type, t.resource_type),
   cputime = coalesce(r.cputime, t.cputime), cputimeunit = coalesce(r.cputimeunit, t.cputimeunit),
   measured_jobs = coalesce(r.measured_jobs, t.measured_jobs)

@@ -246,15 +246,22 @@ FROM jedi_tasks_statuslog WHERE jeditaskid = :task ORDER BY log_id
 
 
 MEASURED = f"""
-SELECT m.name, m.value, m.unit
+SELECT m.name, m.value, m.unit, CASE WHEN f.proven >= m.value THEN 'failed jobs'
+    WHEN f.measured IS NOT NULL THEN 'finished jobs' ELSE 'task' END AS origin,
+  CASE WHEN f.proven >= m.value THEN f.measured END AS measured
 FROM jedi_tasks t, LATERAL (VALUES
-  (1, 'cpuTime', t.cputime, t.cputimeunit), (2, 'ramCount', t.ramcount, t.ramunit),
-  (3, 'outDiskCount', t.outdiskcount, t.outdiskunit),
-  (4, 'workDiskCount', t.workdiskcount, t.workdiskunit),
-  (5, 'walltime', t.walltime, t.walltimeunit),
-  (6, 'ioIntensity', t.iointensity, t.iointensityunit), (7, 'diskIO', t.diskio, t.diskiounit)
-) m(place, name, value, unit)
-WHERE t.jeditaskid = :task AND t.rules ->> 'use_scout' = '{SCOUTED}' AND m.value IS NOT NULL
+  (1, 'cpuTime', 'cpu_time', t.cputime, t.cputimeunit),
+  (2, 'ramCount', 'ram_count', t.ramcount, t.ramunit),
+  (3, 'outDiskCount', 'out_disk_count', t.outdiskcount, t.outdiskunit),
+  (4, 'workDiskCount', 'work_disk_count', t.workdiskcount, t.workdiskunit),
+  (5, 'walltime', 'walltime', t.walltime, t.walltimeunit),
+  (6, 'ioIntensity', 'io_intensity', t.iointensity, t.iointensityunit),
+  (7, 'diskIO', 'disk_io', t.diskio, t.diskiounit)
+) m(place, name, key, value, unit), LATERAL (
+  SELECT CAST(t.figures -> m.key ->> 'proven' AS bigint) AS proven,
+    CAST(t.figures -> m.key ->> 'measured' AS bigint) AS measured) f
+WHERE t.jeditaskid = :task AND m.value IS NOT NULL
+  AND (t.rules ->> 'use_scout' = '{SCOUTED}' OR t.figures IS NOT NULL)
 ORDER BY m.place
 """
 _MEASURED = text(MEASURED)
@@ -262,15 +269,19 @@ _MEASURED = text(MEASURED)
 
 @dataclass(frozen=True, slots=True)
 class JobMetric:
-    """A figure of a task's jobs that scouts measured, such as ramCount."""
+    """A figure of a task's jobs, such as ramCount, and its origin: finished jobs measured it,
+    failed jobs proved that they need so much (then `measured` is what finished ones needed), or the
+    task gives it."""
 
     name: str
     value: int
     unit: str | None
+    origin: str
+    measured: int | None
 
 
 def measured(tx: Connection, jedi_task_id: int) -> list[JobMetric]:
-    """Return the measurements of a task's scouts."""
+    """Return the figures of a task that its jobs gave, and its other ones."""
     return rows_of(JobMetric, tx.execute(_MEASURED, {"task": jedi_task_id}))
 
 

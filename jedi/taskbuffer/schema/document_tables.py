@@ -51,6 +51,7 @@ _REASSIGN = "reassigning.set_destination"
 _MOVE = "tasks.move_tasks"
 _CLAIM = "tasks.claim"
 _SCOUT = "scouting.store_measured"
+_FIGURE = f"{_REFINE} {_SCOUT}"
 _WITHHOLD = "scouting.withhold scouting.release"
 _NOTED = "statistics.note_progress"
 _LATER = "not yet written"
@@ -93,10 +94,9 @@ tasks = Table(
     words("walltimeunit:walltime_unit", "unit of walltime", f"{_REFINE} {_SCOUT}"),
     col("outdiskcount:out_disk_count", BigInteger, "output size per MB of input or per event",
         f"{_REFINE} {_SCOUT}"),
-    words("outdiskunit:out_disk_unit", "unit of outdiskcount", f"{_REFINE} {_SCOUT}"),
-    col("workdiskcount:work_disk_count", BigInteger, "size of the work directory",
-        f"{_REFINE} {_SCOUT}"),
-    words("workdiskunit:work_disk_unit", "unit of workdiskcount", f"{_REFINE} {_SCOUT}"),
+    words("outdiskunit:out_disk_unit", "unit of outdiskcount", _FIGURE),
+    col("workdiskcount:work_disk_count", BigInteger, "size of the work directory", _FIGURE),
+    words("workdiskunit:work_disk_unit", "unit of workdiskcount", _FIGURE),
     col("ramcount:ram_count", BigInteger, "memory asked or measured",
         f"{_REFINE} {_REVISE} {_SCOUT}"),
     words("ramunit:ram_unit", "MB, MBPerCore or MBPerCoreFixed", _REFINE),
@@ -168,6 +168,7 @@ tasks = Table(
     col("origin_pandaid", BigInteger, "the id a submitter got at once (DIRAC RFC #15)", _LATER),
     count("measured_jobs", "finished jobs at the last measurement", "scouting.store_measured",
           Integer),
+    col("figures", JSONB, "values of figures, measured and proven", f"{_SCOUT} retry_rules.change"),
     words("period", "interval between jobs of a periodical task", _REFINE),
     stamp("nextperiod:next_period", "time of the next period", "periods.set_next"),
     count("counted_upto", "PandaID up to which all jobs have ended and are counted", _NOTED),

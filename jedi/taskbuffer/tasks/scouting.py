@@ -329,9 +329,15 @@ def _scout(row: ScoutJob) -> Scout:
 
 
 _COLUMNS = {name: tables.tasks.c[name].name for name in Measured.__dataclass_fields__}
+FIGURES = """
+figures = CASE WHEN r.figures IS NULL THEN t.figures ELSE coalesce(t.figures, '{}') || (
+  SELECT coalesce(jsonb_object_agg(f.key, coalesce(t.figures -> f.key, '{}') || f.value), '{}')
+  FROM jsonb_each(r.figures) f) END
+"""
+"""Sets the values of figures of a task `t`, with those of `r`."""
 _STORE = text(f"""
-UPDATE jedi_tasks t SET measured_jobs = r.measured_jobs,
-  {", ".join(f"{c} = coalesce(r.{c}, t.{c})" for c in _COLUMNS.values())}
+UPDATE jedi_tasks t SET measured_jobs = r.measured_jobs, {FIGURES},
+  {", ".join(f"{c} = coalesce(r.{c}, t.{c})" for c in _COLUMNS.values() if c != "figures")}
 FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
 WHERE t.jeditaskid = r.jeditaskid
 """)

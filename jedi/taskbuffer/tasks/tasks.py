@@ -60,7 +60,7 @@ t.basewalltime AS base_walltime, t.walltime, t.outdiskcount AS out_disk_count,
 t.outdiskunit AS out_disk_unit, t.workdiskcount AS work_disk_count,
 t.workdiskunit AS work_disk_unit, t.iointensity AS io_intensity, t.diskio AS disk_io,
 t.mergeramcount AS merge_ram_count, t.mergecorecount AS merge_core_count, t.goal, t.period,
-t.rules
+t.rules, t.figures
 """
 """SQL: the columns of a task `t` as the fields of ClaimedTask."""
 

@@ -62,7 +62,7 @@ from jedi_client.cli.upload import SUFFIXES, submitting, upload_all
 from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
-    from jedi_client.models import FailureCause, JobSummary, Submitted, TaskDetails
+    from jedi_client.models import FailureCause, JobMetric, JobSummary, Submitted, TaskDetails
 
 app = application(
     "Submit, show and command tasks; get their outputs.\n\n"
@@ -249,8 +249,7 @@ def _show_details(found: TaskDetails) -> None:
     if said:
         print_line(f"outputs   of jobs: {', '.join(said)}")
     if found.measured:
-        figures = (f"{one.name} {one.value} {one.unit or ''}".rstrip() for one in found.measured)
-        print_line(f"measured  {', '.join(figures)}")
+        print_line(f"measured  {', '.join(map(_figure, found.measured))}")
     table(
         ["dataset", "type", "status", "files", "finished", "failed", "missing", "left out",
          "attributes"],
@@ -276,6 +275,15 @@ def _show_details(found: TaskDetails) -> None:
             [_failure(one) for one in found.failures],
             spare=("source",),
         )
+
+
+def _figure(one: JobMetric) -> str:
+    """A figure of jobs with its unit, and its origin if finished jobs did not measure it."""
+    text = f"{one.name} {one.value} {one.unit or ''}".rstrip()
+    if one.origin == "failed jobs":
+        text += " (failed jobs needed it"
+        return text + (f", finished ones {one.measured})" if one.measured else ")")
+    return f"{text} (as submitted)" if one.origin == "task" else text
 
 
 def _failure(one: FailureCause) -> list[Any]:
