@@ -22,9 +22,7 @@ def why_nowhere(verdict: FilterResults) -> str:
         one = verdict.filters[row]
         here = np.flatnonzero(refused[row])
         best = here[np.argmin(np.abs(verdict.limits[row] - verdict.observed[row])[here])]
-        sentence = one.say.format(
-            observed=verdict.observed[row, best], limit=verdict.limits[row, best]
-        )
+        sentence = one.sentence(verdict.observed[row, best], verdict.limits[row, best])
         parts.append(f"{refused[row].sum()} {one.code} ({sentence})")
     count = len(verdict.sites)
     return f"{count} site{'s' if count > 1 else ''}: {', '.join(parts)}"

@@ -41,7 +41,7 @@ def measured(snapshot: Snapshot, space: Callable[[str], FreeSpace]) -> Snapshot:
     usable, free = snapshot.usable_gb.copy(), snapshot.free_gb.copy()
     for row in np.flatnonzero(np.isinf(usable)):
         if endpoint := snapshot.endpoint[row]:
-            usable[row] = free[row] = np.floor(space(endpoint).free_gb)
+            usable[row] = free[row] = np.floor(10 * space(endpoint).free_gb) / 10
     return replace(snapshot, usable_gb=usable, free_gb=free)
 
 

@@ -34,7 +34,7 @@ HOLDS: Mapping[str, str] = {
     "takes them.",
     "user_cap": "Its jobs are throttled: its user has reached the limit of running jobs.",
     "jobs_held": "A person holds its jobs: jedi-job release lets them continue.",
-    "pilots": "Its jobs wait, and no pilot was seen at their sites.",
+    "pilots": "Its jobs wait, and no pilot was seen at their sites lately.",
     "slots": "Its jobs wait for free slots.",
     "problem": "An agent failed at it and tries again.",
 }

@@ -20,7 +20,9 @@ DECISIONS: Mapping[str, str] = {
     "jumbo_few_events": "{events} events remain, not more than {least} "
     "(jumbo_dog.min_events_enable).",
     "jumbo_priority": "Its priority is {priority}, not less than {most} (jumbo_dog.max_curr_prio).",
-    "jumbo_no_site": "No site with useJumboJobs in catchall has its release.",
+    "jumbo_no_site": "No site has useJumboJobs in catchall.",
+    "jumbo_no_release": "No site with useJumboJobs in catchall has its release.",
+    "jumbo_offline": "No site with useJumboJobs in catchall that has its release is online.",
     "jumbo_no_positions": "Its jobs count events across files: jumbo jobs need inFilePosEvtNum, "
     "nFilesPerJob=1, or nEventsPerJob less than nEventsPerInputFile.",
     "jumbo_enough_tasks": "Enough tasks have jumbo jobs: {tasks} (jumbo_dog.max_tasks).",
@@ -56,8 +58,9 @@ def limits_of(knobs: JumboDogKnobs) -> JumboLimits:
 
 class JumboCandidate(NamedTuple):
     """An active event-service task. `events`: those that remain; `jumbo`: it has jumbo jobs;
-    `names_site`: the task says where its jobs go; `sites`: those that take jumbo jobs and have its
-    release; `positional`: jobs get positions of events in files."""
+    `names_site`: the task says where its jobs go; `sites`: those that take jumbo jobs now and have
+    its release; `positional`: jobs get positions of events in files; `lack`: the code if there is
+    no site."""
 
     jedi_task_id: int
     events: int
@@ -66,6 +69,7 @@ class JumboCandidate(NamedTuple):
     names_site: bool
     sites: tuple[str, ...]
     positional: bool
+    lack: str = "jumbo_no_site"
 
 
 class JumboDecision(NamedTuple):
@@ -136,5 +140,5 @@ def _objection(task: JumboCandidate, limits: JumboLimits) -> str | None:
     if task.priority >= limits.max_curr_prio:
         return "jumbo_priority"
     if not task.sites:
-        return "jumbo_no_site"
+        return task.lack
     return None if task.positional else "jumbo_no_positions"

@@ -14,6 +14,7 @@ from jedi.brokerage.filters.software import offers
 from jedi.eventservice.outcome import ConsumerFacts, ConsumerVerdict, Outcome, verdict
 
 REFUSALS: Mapping[str, str] = {
+    "jumbo_offline": "{site} is {status}.",
     "jumbo_release": "{site} has not its release.",
     "jumbo_merge": "No site can merge pieces at {site} with those of its job sets.",
     "jumbo_memory": "A jumbo job at {site} needs {need_mb} MB, its slots have {memory_mb} MB.",
@@ -25,8 +26,8 @@ REFUSALS: Mapping[str, str] = {
 
 class JumboPlace(NamedTuple):
     """A site that takes jumbo jobs, with its releases and its published software, the cores and the
-    memory of its slots (0: no limit), and the least number of events. `joins`: its pieces can be
-    merged with those of the task's job sets."""
+    memory of its slots (0: no limit), the least number of events, and its status. `joins`: its
+    pieces can be merged with those of the task's job sets."""
 
     site: str
     releases: str
@@ -34,6 +35,7 @@ class JumboPlace(NamedTuple):
     cores: int
     memory_mb: int
     min_events: int
+    status: str
     joins: bool
 
 
@@ -62,6 +64,7 @@ def size_at(place: JumboPlace, need: JumboNeed) -> JumboSize:
 def refusal(place: JumboPlace, need: JumboNeed) -> tuple[str, str] | None:
     """The first reason why a site gets no jumbo job of a task, as code and sentence."""
     code = next((code for code, holds in (
+        ("jumbo_offline", place.status != "online"),
         ("jumbo_release", not offers(place.releases, place.software, need.release)),
         ("jumbo_merge", not place.joins),
         ("jumbo_memory", 0 < place.memory_mb < _memory(place, need)),

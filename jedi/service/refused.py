@@ -135,7 +135,5 @@ def _counted(site: str, code: str, refusals: int) -> CountedRefusals:
 
 def _shown(code: str, observed: float | None, limit: float | None) -> str:
     found = FILTERS.get(code)
-    figures = (inf if one is None else one for one in (observed, limit))
-    return (
-        found.say.format(**dict(zip(("observed", "limit"), figures, strict=True))) if found else ""
-    )
+    observed, limit = (inf if one is None else one for one in (observed, limit))
+    return found.sentence(observed, limit) if found else ""

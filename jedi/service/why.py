@@ -213,8 +213,13 @@ def _jobs(row: TaskFacts, settings: Knobs) -> HoldFacts:
         seen = row.last_pilot is not None and row.now - row.last_pilot < fresh
         where = ", ".join(row.sites or ())
         found |= {"sites": row.sites, "last_pilot": row.last_pilot, "too_large": row.too_large}
-        sentences = [f"{row.activated} jobs wait at {where}.", *_too_large(row, settings)]
-        detail = " ".join([*sentences, *(row.troubles or ())])
+        last = (
+            f"The last pilot asked at {row.last_pilot:%Y-%m-%d %H:%M} UTC."
+            if (row.last_pilot and not seen)
+            else ""
+        )
+        sentences = [f"{row.activated} jobs wait at {where}.", last, *_too_large(row, settings)]
+        detail = " ".join(filter(None, [*sentences, *(row.troubles or ())]))
         return ("slots" if seen else "pilots"), detail, found
     if row.moving:
         later = f" Some can't be stored for now: {row.recoverable}" if row.recoverable else ""
@@ -250,17 +255,22 @@ def _generation(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
         detail = f"Only tasks of priority {gate.least} or more get jobs in its work queue."
         return "throttler", detail, {"least": gate.least, "priority": row.priority}
     stopped = [Stopped(*one) for one in throttle.full()]
-    order = [one for one in turns.in_order(tx, MOST_AHEAD, stopped) if not one.stopped]
-    places = {one.jedi_task_id: place for place, one in enumerate(order)}
-    ahead = places.get(row.jedi_task_id, MOST_AHEAD)
-    found = {"ahead": ahead, "share": row.gshare, "priority": row.priority,
-             **({"usage": row.usage, "allocation": row.allocation, "ratio": row.ratio}
-                if row.shared else {})}  # fmt: skip
+    listed = turns.in_order(tx, MOST_AHEAD, stopped)
+    order = [one.jedi_task_id for one in listed if not one.stopped]
+    known = row.jedi_task_id in order
+    found: dict[str, Any] = {"share": row.gshare, "priority": row.priority}
+    if row.shared:
+        found |= {"usage": row.usage, "allocation": row.allocation, "ratio": row.ratio}
+    if known or len(listed) == MOST_AHEAD:
+        found["ahead"] = order.index(row.jedi_task_id) if known else len(order)
     if row.next_run_at and row.next_run_at > row.now:
         return BY_REASON.get(row.reason_code or "", "in_turn"), row.reason, found
-    if ahead >= settings.jobgen.batch:
-        return "share", f"{ahead} tasks come first.", found
-    return "in_turn", f"{ahead} tasks come first, all of them in the next cycle.", found
+    if "ahead" not in found:
+        return "in_turn", "It is not in the list of tasks that want jobs at this moment.", found
+    first = f"{'' if known else 'At least '}{found['ahead']} tasks come first"
+    if found["ahead"] >= settings.jobgen.batch:
+        return "share", f"{first}.", found
+    return "in_turn", f"{first}, all of them in the next cycle.", found
 
 
 def throttle_of(tx: Connection, settings: Knobs) -> Throttle:
@@ -336,4 +346,4 @@ def _gap(pair: tuple[float, float]) -> float:
 
 
 def _say(found: Filter | None, figures: tuple[float, float]) -> str:
-    return found.say.format(observed=figures[0], limit=figures[1]) if found else ""
+    return found.sentence(*figures) if found else ""

@@ -46,10 +46,12 @@ def run(world: World) -> Counts:
 
 
 def _candidate(task: EventTask, sites: list[JumboSite]) -> JumboCandidate:
-    fitting = [one.site for one in sites if offers(one.releases, one.software, task.release)]
+    fitting = [one for one in sites if offers(one.releases, one.software, task.release)]
+    online = (one.site for one in fitting if one.status == "online")
+    lack = "jumbo_offline" if fitting else "jumbo_no_release" if sites else "jumbo_no_site"
     return JumboCandidate(
-        task.jedi_task_id, task.events, task.priority, task.jumbo, bool(task.site), (*fitting,),
-        positions_fit(task.rules or {}),
+        task.jedi_task_id, task.events, task.priority, task.jumbo, bool(task.site), (*online,),
+        positions_fit(task.rules or {}), lack,
     )  # fmt: skip
 
 

@@ -203,12 +203,28 @@ def test_a_draw_is_always_a_site(weights: list[float], seed: int) -> None:
 # ------------------------------------------------------------------------- reasons and records
 
 
+def test_what_nobody_measured_is_not_shown_as_measured() -> None:
+    """By hand: a duration that is unknown is not 0 s; without any pilot there was none for ever; a
+    limit of 0 that must be exceeded is not reached by nothing, and 0.4 GB are not 0."""
+
+    def said(world: Snapshot, task: Requirements) -> str:
+        return why_nowhere(choice(world, task).verdict)
+
+    assert "(kept for jobs above 60 s, the duration of these is unknown)" in said(
+        sites("S", min_time_s=[60]), need())  # fmt: skip
+    assert "(no pilot was ever seen)" in said(sites("S", pilot_age_s=[None]), need())
+    assert "(the last pilot was seen 86400 s ago, 10800 s may pass)" in said(
+        sites("S", pilot_age_s=[86_400]), need())  # fmt: skip
+    assert "(0.4 GB usable at its endpoint, more than 200 GB must be)" in said(
+        sites("S", usable_gb=[0.4]), need())  # fmt: skip
+
+
 def test_the_reasons_in_a_sentence() -> None:
     world = sites("A", "B", "C", max_rss_mb=[1000, 1500, None], pilot_age_s=[0, None, None])
     verdict = choice(world, need(ram_count=2000, ram_unit="MB")).verdict
     assert why_nowhere(verdict) == (
         "3 sites: 2 little_memory (slots of 1500 MB, the jobs need 2000 MB), "
-        "2 no_pilots (no pilot was seen for 10800 s)"
+        "2 no_pilots (no pilot was ever seen)"
     )
     assert counts(verdict) == {"little_memory": 2, "no_pilots": 2}
     assert not verdict.lasting  # C only waits for pilots

@@ -245,7 +245,7 @@ def test_nucleus_criteria_of_a_grid(grid: World) -> None:
     row = row_of(grid, task)
     assert (row.status, row.reason_code) == ("assigning", "no_nucleus")
     assert row.reason_facts == {"refused": {"little_room": 2}}
-    assert "5000 GB are free when its tasks are done, the limit is 5120 GB" in row.errordialog
+    assert "5000 GB are free when its tasks are done, more than 5120 GB must be" in row.errordialog
 
 
 def test_a_nucleus_decision_tells_what_its_queues_lack(grid: World) -> None:

@@ -230,7 +230,7 @@ def test_releases_sites_and_positions(world: World, make: Callable[..., int]) ->
     having = make(101, site="SITE_A", flag="Y", n_jumbo_jobs=1)
     assert run(world, "jumbo") == Counts(enabled=2, disabled=1)
     assert [reason(world, one) for one in (listed, published, none, named, across, having)] == [
-        "jumbo_enabled", "jumbo_enabled", "jumbo_no_site", "jumbo_site_named",
+        "jumbo_enabled", "jumbo_enabled", "jumbo_no_release", "jumbo_site_named",
         "jumbo_no_positions", "jumbo_site_named",
     ]  # fmt: skip
     assert row(world, having).usejumbo is None
@@ -238,8 +238,13 @@ def test_releases_sites_and_positions(world: World, make: Callable[..., int]) ->
         tx.execute(text("UPDATE jedi_sites SET status = 'offline' WHERE site = 'SITE_A'"))
     later, by_itself = make(101), make(101, n_jumbo_jobs=1)
     run(world, "jumbo")
-    assert reason(world, later) == "jumbo_no_site"
+    assert reason(world, later) == "jumbo_offline"
     assert reason(world, by_itself) == "jumbo_goes_on"
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_sites SET catchall = '{}'"))
+    last = make(101)
+    run(world, "jumbo")
+    assert reason(world, last) == "jumbo_no_site"
 
 
 def test_a_task_that_somebody_holds_waits_for_the_next_run(

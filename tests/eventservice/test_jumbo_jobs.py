@@ -93,6 +93,7 @@ def test_one_jumbo_job_a_site_from_the_jumbo_jobs_of_the_task() -> None:
     [
         ({}, {}, None),
         ({"releases": "22.0"}, {}, "jumbo_release"),
+        ({"releases": "22.0", "status": "offline"}, {}, "jumbo_offline"),
         ({"joins": False}, {}, "jumbo_merge"),
         ({"memory_mb": 15_999}, {}, "jumbo_memory"),
         ({"memory_mb": 0}, {"memory_mb": 10**6}, None),
@@ -105,7 +106,7 @@ def test_a_site_that_cannot_run_a_jumbo_job_is_left_out(
 ) -> None:
     """A jumbo job takes a whole slot: of 8 cores here, so 8 x 2000 MB where a consumer asks 4000 MB
     for 2 cores. Sites say how many events it takes to begin (minEventsForJumbo)."""
-    place = JumboPlace("S", "21.0", "", 8, 16_000, 0, True)._replace(**change)
+    place = JumboPlace("S", "21.0", "", 8, 16_000, 0, "online", True)._replace(**change)
     asked = JumboNeed("21.0", 100, 2, 4000)._replace(**need)
     found = refusal(place, asked)
     assert (found and found[0]) == code
@@ -431,7 +432,7 @@ def test_a_task_that_names_its_site_has_no_jumbo_jobs(world: World) -> None:
 def test_why_says_that_no_site_takes_jumbo_jobs(world: World) -> None:
     """A task asks for jumbo jobs, but no site takes them; then one does."""
     task = events_task(world, site=None, includedSite="SITE_A", nJumboJobs=1)
-    said = "No site with useJumboJobs in catchall has its release."
+    said = "No site has useJumboJobs in catchall."
     with world.engine.begin() as tx:
         found = why(tx, task)
     assert found.facts["jumbo_lack"] == ["jumbo_no_site"]
@@ -439,3 +440,8 @@ def test_why_says_that_no_site_takes_jumbo_jobs(world: World) -> None:
     set_sites(world, "SITE_A", catchall={"useJumboJobs": True})
     with world.engine.begin() as tx:
         assert "jumbo_lack" not in why(tx, task).facts
+    set_sites(world, "SITE_A", status="offline")
+    with world.engine.begin() as tx:
+        found = why(tx, task)
+    assert found.facts["jumbo_lack"] == ["jumbo_offline"]
+    assert "SITE_A is offline." in found.detail and "release" not in found.detail

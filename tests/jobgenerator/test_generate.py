@@ -617,7 +617,7 @@ def test_nowhere_to_run(world: World) -> None:
     assert row.errordialog == (
         "No site can run the task: 2 sites: "
         "2 little_memory (slots of 2000 MB, the jobs need 5000 MB), "
-        "2 no_pilots (no pilot was seen for 10800 s), 1 status_paused (the site is paused)."
+        "2 no_pilots (no pilot was ever seen), 1 status_paused (the site is paused)."
     )
     assert row.reason_facts["refused"] == {"little_memory": 2, "no_pilots": 2, "status_paused": 1}
     row = row_of(world, lost)

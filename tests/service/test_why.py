@@ -221,9 +221,9 @@ def test_sites_where_there_never_was_a_pilot(world: World) -> None:
     generate(world)
     found = ask(world, task).brokerage
     assert found is not None
-    assert [one.nearest for one in found.funnel] == ["no pilot was seen for 10800 s"]
+    assert [one.nearest for one in found.funnel] == ["no pilot was ever seen"]
     (miss,) = found.near_misses
-    told = "2 sites: only no_pilots stands in the way (no pilot was seen for 10800 s)"
+    told = "2 sites: only no_pilots stands in the way (no pilot was ever seen)"
     assert (miss.gap, miss.sentence) == (None, told)
 
 
@@ -245,9 +245,9 @@ def test_a_throttled_queue(world: World) -> None:
     set_sites(world, "SITE_A", submitter="none")
     with world.engine.begin() as tx:
         pilots.note_trouble(tx, "SITE_A", {"reason": "sbatch: no such partition"})
-    assert ask(world, first).detail.endswith(
-        "jobs wait at SITE_A. SITE_A: sbatch: no such partition"
-    )
+    told = ask(world, first).detail
+    assert "jobs wait at SITE_A. The last pilot asked at " in told
+    assert told.endswith(" UTC. SITE_A: sbatch: no such partition")
     do(world, "UPDATE jedi_jobs SET status = 'throttled' WHERE jeditaskid = :t", t=first)
     assert ask(world, first).code == "user_cap"
     do(world, "UPDATE jedi_jobs SET status = 'activated' WHERE jeditaskid = :t", t=first)
@@ -343,6 +343,23 @@ def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:
         made = rows(world, "SELECT DISTINCT jeditaskid AS task FROM jedi_jobs ORDER BY 1")
         order += [row.task for row in made if row.task not in order]
     assert order == [one.jedi_task_id for one in turns]
+
+
+def test_a_task_that_is_not_in_line_has_no_place(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four tasks are alive: "1000 tasks come first" was the default, not a count. With a full list
+    of two, two others come first at least."""
+    catalogue(world, in_=1)
+    four = ready(world, *(document(output=f"a:{n}") for n in range(4)))
+    do(world, "UPDATE jedi_tasks SET gshare = NULL WHERE jeditaskid = :t", t=four[-1])
+    held = ask(world, four[-1])
+    assert (held.code, "ahead" in held.facts) == ("in_turn", False)
+    assert "tasks come first" not in held.detail
+    assert ask(world, four[2]).detail == "2 tasks come first, all of them in the next cycle."
+    monkeypatch.setattr("jedi.service.why.MOST_AHEAD", 2)
+    held = ask(world, four[2])
+    assert (held.facts["ahead"], held.detail[:32]) == (2, "At least 2 tasks come first, all")
 
 
 def test_users_take_turns_where_a_queue_has_no_share(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isinf
 
 import numpy as np
 
@@ -39,8 +40,8 @@ def not_asked(need: Requirements, _knobs: Knobs) -> bool:
 class Filter:
     """Sites pass where `keep(observed, limit)`, all of them where `when` is false; where `strict`,
     sites exactly at the limit fail. `say` is the sentence about a refused site, with {observed} and
-    {limit}; `remedy` is the advice. A lasting reason needs a person's change, others pass with
-    time."""
+    {limit}, `unknown` the one where one of them is not known: it is infinite, or the limit 0;
+    `remedy` is the advice. A lasting reason needs a person's change, others pass with time."""
 
     code: str
     observed: SiteColumn
@@ -52,6 +53,12 @@ class Filter:
     lasting: bool = True
     when: When = always
     strict: Strict = _at_limit_passes
+    unknown: str = ""
+
+    def sentence(self, observed: float, limit: float) -> str:
+        """The sentence about a site that was refused with these figures."""
+        lacks = self.unknown and (not limit or isinf(observed))
+        return (self.unknown if lacks else self.say).format(observed=observed, limit=limit)
 
 
 def wanted(

@@ -33,6 +33,7 @@ MUCH_TIME = Filter(
     keep=np.less_equal,
     limit=_walltime_s,
     say="kept for jobs above {observed:.0f} s, these need {limit:.0f} s",
+    unknown="kept for jobs above {observed:.0f} s, the duration of these is unknown",
     remedy="Let the task make larger jobs, or set its cpuTime if it is unset.",
     unit="s",
 )

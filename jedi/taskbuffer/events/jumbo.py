@@ -61,17 +61,17 @@ SELECT site, coalesce(array_to_string(releases, ','), '') AS releases,
     ELSE catchall ->> 'software' END, '') AS software,
   greatest(1, corecount) AS cores, greatest(0, maxrss) AS memory_mb,
   CASE WHEN catchall ->> 'minEventsForJumbo' ~ '^[0-9]{1,9}$'
-    THEN CAST(catchall ->> 'minEventsForJumbo' AS bigint) ELSE 0 END AS min_events
+    THEN CAST(catchall ->> 'minEventsForJumbo' AS bigint) ELSE 0 END AS min_events, status
 FROM jedi_sites s
-WHERE s.status = 'online' AND coalesce(s.catchall ->> 'useJumboJobs', 'false')
-  NOT IN ('false', '0', '')
+WHERE coalesce(s.catchall ->> 'useJumboJobs', 'false') NOT IN ('false', '0', '')
 ORDER BY site
 """)
 
 
 class JumboSite(NamedTuple):
     """A site that takes jumbo jobs, with its releases and its published software, the cores and the
-    memory of a slot (0 MB: no limit), and the least number of events for a jumbo job."""
+    memory of a slot (0 MB: no limit), the least number of events for a jumbo job, and its
+    status."""
 
     site: str
     releases: str
@@ -79,10 +79,11 @@ class JumboSite(NamedTuple):
     cores: int
     memory_mb: int
     min_events: int
+    status: str
 
 
 def jumbo_sites(tx: Connection) -> list[JumboSite]:
-    """Online sites that take jumbo jobs."""
+    """Sites that take jumbo jobs while they are online."""
     return rows_of(JumboSite, tx.execute(_SITES))
 
 

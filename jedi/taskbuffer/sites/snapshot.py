@@ -122,7 +122,7 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
   {_figure("s.max_io_intensity", "> 0")} AS max_io_kb_s,
   {_figure("s.maxdiskio", "> 0")} AS max_disk_io_kb_s,
   coalesce(m.disk_io, 0) AS disk_io_kb_s,
-  floor(w.free) AS free_gb, floor(w.free - w.least) AS usable_gb,
+  floor(10 * w.free) / 10 AS free_gb, floor(10 * (w.free - w.least)) / 10 AS usable_gb,
   coalesce(w.least + w.unavailable, 0) AS reserved_gb, floor(w.total) AS total_gb,
   coalesce(r.reads_lan, true)::int::float8 AS reads_lan,
   coalesce(o.writes_lan, true)::int::float8 AS writes_lan,
