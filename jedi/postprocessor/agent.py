@@ -84,7 +84,7 @@ class EndingOutcome:
     verdict: TaskVerdict
     settled: list[tuple[int, str]]
     released: list[tuple[int, str]]
-    lost_logs: Mapping[int, Collection[str]] = field(default_factory=dict)
+    gone: Mapping[int, Collection[str]] = field(default_factory=dict)
 
 
 class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
@@ -189,8 +189,8 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
             elif dataset.type == "trn_output":  # merged, or not wanted any more
                 with suppress(NotFound):
                     self.world.ddm.delete(dataset.name)
-        released = incomplete(plugin.release(verdict.target, task.datasets), found.lost_logs)
-        return EndingOutcome(verdict, settled, released, found.lost_logs)
+        released = incomplete(plugin.release(verdict.target, task.datasets), found.gone)
+        return EndingOutcome(verdict, settled, released, found.gone)
 
     def apply(
         self, tx: Connection, results: Sequence[tuple[Ending, EndingOutcome | Judgement]]
@@ -203,8 +203,8 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         released = [move for _, outcome in held for move in outcome.released]
         datasets.move_datasets(tx, settled, self.name, "processed")
         datasets.move_datasets(tx, released, self.name, "frozen")
-        gone = {i: lfns for _, outcome in held for i, lfns in outcome.lost_logs.items()}
-        validation.lose_logs(tx, gone)
+        gone = {i: lfns for _, outcome in held for i, lfns in outcome.gone.items()}
+        validation.lose(tx, gone)
         ended = [task for task, outcome in held if outcome.verdict.target in states.TASK.final]
         closed = [d.name for task in ended for d in task.datasets if d.is_output]
         datasets.wake_consumers(tx, closed)
@@ -259,8 +259,8 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         success is removed; a log of such a job may stay. What no job was to make is not ours."""
         if task.status not in _VALIDATED:
             return Findings()
-        lost = removed = 0
-        lost_logs: dict[int, frozenset[str]] = {}
+        removed = 0
+        lost: dict[str, dict[int, frozenset[str]]] = {"output": {}, "log": {}}
         for dataset in task.datasets:
             if not (known := self._products.get(dataset.name)):
                 continue
@@ -273,11 +273,11 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
                 if bad:
                     self.world.ddm.remove_files(dataset.name, bad)
                 removed += len(bad)
-                lost += len(gone)
-            elif dataset.type == "log" and gone:
-                lost_logs[dataset.dataset_id] = frozenset(gone)
-        found = Findings(self._twice.get(task.jedi_task_id, 0), lost, removed, lost_logs)
-        if lost or removed or lost_logs:
+            if gone and dataset.type in lost:
+                lost[dataset.type][dataset.dataset_id] = frozenset(gone)
+        twice = self._twice.get(task.jedi_task_id, 0)
+        found = Findings(twice, lost["output"], removed, lost["log"])
+        if removed or found.gone:
             self.log.warning("validated", task=task.jedi_task_id, **found.facts)
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from jedi.core import states
@@ -77,29 +77,56 @@ class EndingRules:
         )
 
 
+Lost = Mapping[int, Collection[str]]
+"""LFNs that are lost, by dataset id."""
+
+NAMED = 10
+"""Files that a reason names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The state of a task's products: inputs that were processed `twice`; outputs that
-    are `lost`, though their jobs had success; `lost_logs` likewise, by dataset id; files of others
-    that were `removed`."""
+    """The state of a task's products: inputs that were processed `twice`; outputs that are `lost`,
+    though their jobs had success, by dataset id; `lost_logs` likewise; files of others that were
+    `removed`."""
 
     twice: int = 0
-    lost: int = 0
+    lost: Lost = field(default_factory=dict)
     removed: int = 0
-    lost_logs: Mapping[int, Collection[str]] = field(default_factory=dict)
+    lost_logs: Lost = field(default_factory=dict)
 
     @property
-    def facts(self) -> dict[str, int]:
-        """The facts of the reason."""
-        counts = {**asdict(self), "lost_logs": sum(map(len, self.lost_logs.values()))}
+    def gone(self) -> dict[int, Collection[str]]:
+        """All files that are lost, by dataset id."""
+        return {**self.lost, **self.lost_logs}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts of the reason: numbers, and the first files that are lost."""
+        counts = {"twice": self.twice, "lost": _count(self.lost), "removed": self.removed,
+                  "lost_logs": _count(self.lost_logs),
+                  "lost_files": _first(self.gone)}  # fmt: skip
         return {name: n for name, n in counts.items() if n}
 
     @property
     def losses(self) -> list[str]:
         """Outputs and logs that are gone, for the reason."""
-        counts = (("lost", "output"), ("lost_logs", "log"))
-        return [f"{self.facts[name]} {kind} files are gone from data management"
-                for name, kind in counts if name in self.facts]  # fmt: skip
+        return [_loss(kind, gone) for kind, gone in (("output", self.lost), ("log", self.lost_logs))
+                if gone]  # fmt: skip
+
+
+def _count(gone: Lost) -> int:
+    return sum(map(len, gone.values()))
+
+
+def _first(gone: Lost) -> list[str]:
+    return sorted(lfn for lfns in gone.values() for lfn in lfns)[:NAMED]
+
+
+def _loss(kind: str, gone: Lost) -> str:
+    count, names = _count(gone), ", ".join(_first(gone))
+    said = f"file{'s are' if count > 1 else ' is'} gone from data management: {names}"
+    return f"{count} {kind} {said}{f' and {count - NAMED} more' if count > NAMED else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +205,7 @@ class PostProcessing:
         failed = sum(d.failed for d in masters)
         missing = sum(d.missing for d in masters)
         counted = [f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n]
-        details = ", ".join(counted + doubts + found.losses)
+        details = "; ".join([", ".join(counted + doubts), *found.losses]).removeprefix("; ")
         reason = f"{reason}{details and f'; {details}'}."
         percent = _percent_done(masters)
         if target == "finished" and percent < wishes.goal:

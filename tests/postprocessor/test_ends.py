@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from support.commanding import ask, end, everything, jobs, running, sound, status, take
+from support.commanding import (
+    OWNER,
+    ask,
+    end,
+    everything,
+    jobs,
+    running,
+    sound,
+    status,
+    take,
+    work_off,
+)
 from support.generating import document, ready, rows
 from support.helpers import put_file_dataset
 from support.postprocessor import PLUGIN, master
@@ -18,6 +29,7 @@ from support.task_rows import row_of
 
 from jedi.agent.base import World
 from jedi.postprocessor.outcome import EndingRules, Findings
+from jedi.service.recovery import recover
 from jedi.taskbuffer.inputs import validation
 
 
@@ -121,16 +133,33 @@ def test_only_what_jobs_made_with_success_stays(world: World) -> None:
     assert row_of(world, task).reason_facts == {"removed": 1}
 
 
-def test_outputs_that_are_gone_are_told(world: World) -> None:
+def test_outputs_that_are_gone_are_named_and_made_again(world: World) -> None:
+    """3 jobs succeed, one output vanishes. Row, dataset and reason say so: its row is failed, 2 of
+    the dataset's files are finished and 1 failed, so it is not done; the reason names the file. A
+    recovery makes it again, though the row is failed already."""
     task = ended(world, 3, 0)
     [gone, *_] = rows(world, "SELECT lfn FROM jedi_dataset_contents WHERE type = 'output'")
     world.ddm.remove_files("a:out", [gone.lfn])
     everything(world)
     row = row_of(world, task)
-    assert (row.status, row.reason_facts) == ("finished", {"lost": 1})
+    facts = {"lost": 1, "lost_files": [gone.lfn]}
+    assert (row.status, row.reason_facts) == ("finished", facts)
     assert row.errordialog == (
-        "3 of 3 input files were processed; 1 output files are gone from data management."
+        "3 of 3 input files were processed; 1 output file is gone from data management: "
+        f"{gone.lfn}."
     )
+    of = "SELECT lfn FROM jedi_dataset_contents WHERE type = 'output' AND status = 'failed'"
+    assert [one.lfn for one in rows(world, of)] == [gone.lfn]
+    counted = "SELECT status, nfilesfinished, nfilesfailed FROM jedi_datasets WHERE type = 'output'"
+    assert [tuple(one) for one in rows(world, counted)] == [("finished", 2, 1)]
+    sound(world)
+    with world.engine.begin() as tx:
+        found = recover(tx, world.ddm, OWNER, [task])
+    assert [one.files for one in found.tasks] == [{"a:out": [gone.lfn]}]
+    everything(world)
+    assert work_off(world, task) == "done"
+    assert [tuple(one) for one in rows(world, counted)] == [("done", 3, 1)]
+    sound(world)
 
 
 def test_logs_that_are_gone_are_told_and_recorded(world: World) -> None:
@@ -146,9 +175,10 @@ def test_logs_that_are_gone_are_told_and_recorded(world: World) -> None:
     world.ddm.remove_files(gone.datasetname, [gone.lfn])
     everything(world)
     row = row_of(world, task)
-    assert (row.status, row.reason_facts) == ("done", {"lost_logs": 1})
+    facts = {"lost_logs": 1, "lost_files": [gone.lfn]}
+    assert (row.status, row.reason_facts) == ("done", facts)
     assert row.errordialog == (
-        "3 of 3 input files were processed; 1 log files are gone from data management."
+        f"3 of 3 input files were processed; 1 log file is gone from data management: {gone.lfn}."
     )
     found = rows(world, "SELECT lfn, status FROM jedi_dataset_contents WHERE type = 'log'")
     assert {one.lfn: one.status for one in found} == {
@@ -276,6 +306,10 @@ def test_but_not_without_all_of_them(world: World) -> None:
 
 def test_findings_tell_only_what_there_is() -> None:
     assert Findings().facts == {}
-    assert Findings(lost=2).facts == {"lost": 2}
-    found = Findings(lost=2, lost_logs={7: {"a", "b"}, 8: {"c"}})
-    assert found.facts == {"lost": 2, "lost_logs": 3}
+    found = Findings(lost={6: {"c", "d"}}, lost_logs={7: {"a", "b"}, 8: {"e"}})
+    assert found.facts == {"lost": 2, "lost_logs": 3, "lost_files": ["a", "b", "c", "d", "e"]}
+    many = Findings(lost={6: {f"f{n:02}" for n in range(12)}})
+    assert many.losses == [
+        "12 output files are gone from data management: f00, f01, f02, f03, f04, f05, f06, f07, "
+        "f08, f09 and 2 more"
+    ]

@@ -29,11 +29,18 @@ _ALL_FILES = (
 )
 _FILES = f"(SELECT * FROM {_ALL_FILES} f WHERE f.pandaid = ANY(CAST(:jobs AS bigint[])))"
 
-_MADE = text("""
+LOST = """
+(c.status = 'failed' AND coalesce((SELECT true FROM jedi_lost_files l
+  WHERE l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid), false)
+  AND NOT coalesce((SELECT true FROM jedi_superseded_jobs s WHERE s.pandaid = c.outpandaid), false))
+"""
+"""SQL: the output or log `c` was found to be lost, and nobody was asked yet to make it again."""
+
+_MADE = text(f"""
 SELECT d.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name, c.lfn, c.fsize, c.checksum,
   c.outpandaid AS out_panda_id
 FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
-WHERE d.type = 'output' AND c.status = 'finished'
+WHERE d.type = 'output' AND (c.status = 'finished' OR {LOST})
   AND (d.jeditaskid = ANY(CAST(:ids AS bigint[])) OR d.datasetname = ANY(:names)
        OR d.containername = ANY(:names))
 ORDER BY d.jeditaskid, c.fileid
@@ -41,7 +48,7 @@ ORDER BY d.jeditaskid, c.fileid
 
 
 class MadeOutput(NamedTuple):
-    """A finished output of a task."""
+    """An output of a task that was made, perhaps lost since."""
 
     jedi_task_id: int
     dataset_name: str
@@ -167,13 +174,13 @@ def _behind(tx: Connection, panda_ids: Iterable[int]) -> list[int]:
     return list(tx.scalars(_BEHIND, {"jobs": jobs})) if jobs else []
 
 
-_MADE_BY = text("""
+_MADE_BY = text(f"""
 SELECT DISTINCT c.outpandaid
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[])) w(task, name,
     lfn)
   JOIN jedi_datasets d ON d.jeditaskid = w.task AND d.datasetname = w.name AND d.type = 'output'
   JOIN jedi_dataset_contents c ON c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
-    AND c.lfn = w.lfn AND c.type = 'output' AND c.status = 'finished'
+    AND c.lfn = w.lfn AND c.type = 'output' AND (c.status = 'finished' OR {LOST})
 """)
 _PARTIAL = text(f"""
 SELECT DISTINCT c.pandaid FROM jedi_dataset_contents c JOIN (

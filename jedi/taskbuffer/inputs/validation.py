@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.inputs.contents import lfns_of
+from jedi.taskbuffer.inputs.recovery import LOST
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 
 DUPLICATES = "duplicates_found"
@@ -26,14 +27,13 @@ FROM (
   SELECT DISTINCT datasetname FROM jedi_datasets
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({OUTPUT_TYPES})
 ) o, LATERAL (
-  SELECT c.lfn, bool_and(c.status = 'failed') AS bad,
-    bool_or((c.status = 'finished' OR c.type = 'log' AND l.fileid IS NOT NULL)
+  SELECT c.lfn, bool_and(c.status = 'failed' AND NOT {LOST}) AS bad,
+    bool_or((c.status = 'finished' OR {LOST})
       AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))
       AND d.state IS DISTINCT FROM 'missing' AND (c.type = 'output' AND c.outpandaid IN (
         SELECT pandaid FROM {_JOBS} j WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[]))
           AND j.purged_at IS NOT NULL)) IS NOT TRUE) AS made
   FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
-    LEFT JOIN jedi_lost_files l ON l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid
   WHERE d.datasetname = o.datasetname AND d.type IN ({OUTPUT_TYPES}) GROUP BY c.lfn) f
 GROUP BY o.datasetname
 """)
@@ -42,8 +42,9 @@ GROUP BY o.datasetname
 @dataclass(frozen=True, slots=True)
 class Products:
     """LFNs of an output or log dataset: `made` by the task's jobs with success, unless the dataset
-    has expired since, or the job was purged, which keeps its log; logs that were lost before are
-    among them. `bad`: of no job, of whatever task, that had success or may have it yet."""
+    has expired since, or the job was purged, which keeps its log; files that were lost before are
+    among them, unless they are made again. `bad`: of no job, of whatever task, that had success or
+    may have it yet."""
 
     made: frozenset[str]
     bad: frozenset[str]
@@ -63,7 +64,7 @@ def products(tx: Connection, task_ids: Sequence[int]) -> dict[str, Products]:
     return {row.name: Products(lfns_of(row.made), lfns_of(row.bad)) for row in rows}
 
 
-_LOSE_LOGS = text("""
+_LOSE = text(f"""
 WITH w AS (
   SELECT * FROM unnest(CAST(:datasets AS bigint[]), CAST(:lfns AS text[])) w(datasetid, lfn)
 ), k AS (  -- in the order in which all lock them
@@ -72,7 +73,8 @@ WITH w AS (
 ), c AS (
   UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
   FROM w, (SELECT count(*) FROM k) locked
-  WHERE c.datasetid = w.datasetid AND c.lfn = w.lfn AND c.type = 'log' AND c.status = 'finished'
+  WHERE c.datasetid = w.datasetid AND c.lfn = w.lfn AND c.type IN ({OUTPUT_TYPES})
+    AND c.status = 'finished'
   RETURNING c.jeditaskid, c.datasetid, c.fileid, c.lfn
 ), d AS (
   UPDATE jedi_datasets d SET nfilesfinished = d.nfilesfinished - g.n,
@@ -87,12 +89,12 @@ ON CONFLICT DO NOTHING
 """)
 
 
-def lose_logs(tx: Connection, gone: Mapping[int, Collection[str]]) -> None:
-    """Logs that jobs with success made, by dataset id, and that data management has not: they
-    count as failed and as lost, like outputs, but nobody makes them again."""
+def lose(tx: Connection, gone: Mapping[int, Collection[str]]) -> None:
+    """Let files that jobs with success made, by dataset id, and that data management has not, count
+    as failed and as lost. A recovery makes outputs again, nobody logs."""
     if pairs := [(dataset, lfn) for dataset in gone for lfn in sorted(gone[dataset])]:
         datasets, lfns = map(list, zip(*pairs, strict=True))
-        tx.execute(_LOSE_LOGS, {"datasets": datasets, "lfns": lfns})
+        tx.execute(_LOSE, {"datasets": datasets, "lfns": lfns})
 
 
 # A superseded job does not count: its input was given back. Nor does a consumer of ranges: the

@@ -67,7 +67,7 @@ commands = Table(
     comment="commands to tasks: rows are only added and acknowledged",
 )  # fmt: skip
 
-_LOST = "recovery.undo validation.lose_logs"
+_LOST = "recovery.undo validation.lose"
 
 lost_files = Table(
     "jedi_lost_files",
@@ -78,7 +78,7 @@ lost_files = Table(
     words("lfn", "the logical file name", _LOST, nullable=False),
     stamp("creationtime:creation_time", "time of the record of the loss", _LOST, now=True),
     stamp("removed_at", "time of its removal from data management, if it was there; NULL: not yet",
-          "recovery.note_removed validation.lose_logs"),
+          "recovery.note_removed validation.lose"),
     PrimaryKeyConstraint("jedi_task_id", "file_id"),
     Index(None, "dataset_name"),
     comment="lost outputs, which are made again under another name, and lost logs",
