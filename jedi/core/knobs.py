@@ -360,7 +360,7 @@ _DECLARED = [
     _knob("attempts.retry_adds", "attempts", 5, "attempts per file that the retry command adds",
           least=1),
     _knob("resubmission.may_change", "keys", _RESUBMISSION, "parameters that a resubmission may "
-          "change; it refuses all other changes", f"{_RESUBMISSION} {_ALSO}"),
+          "change; the task keeps all others", f"{_RESUBMISSION} {_ALSO}"),
     _knob("retry.max_attempts", "attempts", 0, "attempts of a task after which retry makes it "
           "exhausted; 0 here and below: no limit", least=0),
     _knob("retry.max_file_attempts", "attempts", 0, "attempts of a file after which retry makes "

@@ -8,7 +8,7 @@ docs/reference/retries-and-timeouts.md#resubmission.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import Problem
 from jedi.service.commands import command
-from jedi.spec.tasks.incremental import CHANGEABLE, INPUTS, same_but_inputs
+from jedi.spec.tasks.incremental import CHANGEABLE, INPUTS, change, with_inputs
 from jedi.spec.tasks.params import TaskParams
 from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.tasks import family, new_tasks
@@ -33,12 +33,14 @@ _ABOUT_SUBMISSION = (
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A resubmitted task, and its changes."""
+    """A resubmitted task, and its changes; `kept`: sentences about parameters that differ and stay
+    as they are."""
 
     jedi_task_id: int
     status: str
     attempt_nr: int
     arguments: dict[str, Any] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
 
 
 def find(tx: Connection, owner: str, params: TaskParams, makers: Collection[int]) -> Earlier | None:
@@ -52,74 +54,74 @@ def find(tx: Connection, owner: str, params: TaskParams, makers: Collection[int]
     return Earlier(*row) if ended else None
 
 
-def examine_again(
+def refusals(earlier: Earlier, params: TaskParams) -> Iterator[Problem]:
+    """A broken task can't go on."""
+    if earlier.status == "broken":
+        rule = f"belongs to task {earlier.jedi_task_id}, which is broken"
+        yield Problem("taskName", params.task_name, rule, ANEW.rstrip("."))
+
+
+def continued(
     tx: Connection,
     earlier: Earlier,
     params: TaskParams,
     sandbox: Sandbox | None,
     may_change: Collection[str],
-) -> tuple[Earlier, list[Problem]]:
-    """Return the changes of a resubmitted task, and problems for keys that must not change."""
+) -> tuple[Earlier, TaskParams]:
+    """Return a resubmitted task with its changes and kept parameters, and its parameters as they
+    will be. All but those of `may_change` and the datasets of inputs are kept, even if they differ;
+    so are its files without useNewCode."""
     task = earlier.jedi_task_id
-    if earlier.status == "broken":
-        rule = f"belongs to task {task}, which is broken"
-        return earlier, [Problem("taskName", params.task_name, rule, ANEW.rstrip("."))]
-    stored, _ = examine(new_tasks.params_of(tx, [task])[task])
-    old, new = stored.dump() if stored else {}, params.dump()
-    keys = [key for key in {**old, **new} if key not in _ABOUT_SUBMISSION]
-    changes = {key: new.get(key) for key in keys if old.get(key) != new.get(key)}
-    problems = list(_fixed(task, old, changes, may_change))
+    old = new_tasks.params_of(tx, [task])[task]
+    stored, _ = examine(old)
+    had, new = stored.dump() if stored else {}, params.dump()
+    changes = _changes(had, new, may_change)
+    kept = [
+        f"{path} stays {'unset' if value is None else _shown(value)}: a resubmission of task "
+        f"{task} does not change it. For a new task choose other output datasets."
+        for key in {**had, **new}
+        if key not in _ABOUT_SUBMISSION
+        for path, value in _differences(key, {**had, **changes}.get(key), new.get(key))
+    ]
     arguments: dict[str, Any] = {"parameters": changes}
     if sandbox and sandbox.sha256 != new_tasks.sandbox_of(tx, task):
-        arguments |= {"sandbox": sandbox.sha256}
-        changes["sandbox"] = params.sandbox
-        if not params.use_new_code:
-            rule = f"the files differ from those of task {task}"
-            remedy = "Set useNewCode: true to replace them"
-            problems.append(Problem("sandbox", params.sandbox, rule, remedy))
-    return replace(earlier, arguments=arguments), problems
+        if params.use_new_code:
+            arguments |= {"sandbox": sandbox.sha256}
+            changes["sandbox"] = params.sandbox
+        else:
+            kept.append(f"Task {task} keeps its files, which differ from these. "
+                        "Set useNewCode: true to replace them.")  # fmt: skip
+    found, _ = change(old, changes)
+    return replace(earlier, arguments=arguments, kept=tuple(kept)), found or params
 
 
-def _fixed(
-    task: int, old: Mapping[str, Any], changes: Mapping[str, Any], may_change: Collection[str]
-) -> Iterator[Problem]:
-    for key, value in changes.items():
-        if key == INPUTS and same_but_inputs(old[key], value):
-            continue
-        if key not in may_change or key not in CHANGEABLE:
-            for path, had, stands in _differences(key, old.get(key), value, key):
-                rule = f"differs from task {task}, and can't change at resubmission"
-                has = "Leave it out" if had is None else "Change it back"
-                if had is not None and len(shown := _shown(had)) < 80:
-                    has = f"Task {task} has {shown}"
-                remedy = f"{has}; for a new task choose other output datasets"
-                yield Problem(path, stands, rule, remedy)
+def _changes(
+    had: Mapping[str, Any], new: Mapping[str, Any], may_change: Collection[str]
+) -> dict[str, Any]:
+    """Return the changes that a resubmission makes; None takes a parameter back."""
+    changes = {key: new.get(key) for key in CHANGEABLE
+               if key in may_change and had.get(key) != new.get(key)}  # fmt: skip
+    if INPUTS in had and (items := with_inputs(had[INPUTS], new[INPUTS])) != had[INPUTS]:
+        changes[INPUTS] = items
+    return changes
 
 
-def _differences(key: str, old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the paths where two values of a key differ, down to the keys of items, with both
-    values. The datasets of inputs may differ."""
+def _differences(key: str, old: Any, new: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the paths where two values of a key differ, down to the keys of items, with the old
+    value."""
     if isinstance(old, list) and isinstance(new, list) and key == INPUTS:
         for i, (was, now) in enumerate(zip_longest(old, new)):
-            yield from _differences("", was, now, f"{path}[{i}]")
+            yield from _differences(f"{key}[{i}]", was, now)
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
-        is_input = old.get("param_type") == new.get("param_type") == "input"
         for name in dict.fromkeys([*old, *new]):
-            if not (is_input and name == "dataset"):
-                yield from _differences("", old.get(name), new.get(name), f"{path}.{name}")
+            yield from _differences(f"{key}.{name}", old.get(name), new.get(name))
     elif old != new:
-        yield path, old, new
+        yield key, old
 
 
 def _shown(value: Any) -> str:
     """Return a value as people write it."""
     return f"`{value}`" if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def apart(unlike: Iterable[Problem], problems: Collection[Problem]) -> list[Problem]:
-    """Return keys that must not change, without invalid items."""
-    wrong = {one.path.partition(".")[0] for one in problems}
-    return [one for one in unlike if one.path.partition(".")[0] not in wrong]
 
 
 def resubmit(tx: Connection, who: str, earlier: Earlier) -> int:

@@ -190,23 +190,22 @@ def check(
     makers = _makers(tx, params)
     earlier = resubmission.find(tx, owner, params, makers.values())
     problems += _lost(tx, ddm, params)
-    if earlier is None:
-        problems += _outputs(tx, ddm, params, makers)
+    problems += (resubmission.refusals(earlier, params) if earlier
+                 else _outputs(tx, ddm, params, makers))  # fmt: skip
     parent_id, no_parent = _parent(tx, params, owner)
     problems += no_parent
     sandbox, bad_files = packed(files, params.sandbox, int(settings.sandbox.max_mb))
     problems += bad_files
-    if earlier is not None:
-        may_change = settings.resubmission.may_change.split()
-        earlier, unlike = resubmission.examine_again(tx, earlier, params, sandbox, may_change)
-        problems += resubmission.apart(unlike, problems)
     if problems:
         raise BadInput(
             manifests.as_attributes(problems, text, format) if found.is_manifest else problems
         )
+    if earlier is not None:
+        may_change = settings.resubmission.may_change.split()
+        earlier, params = resubmission.continued(tx, earlier, params, sandbox, may_change)
     return Checked(
         params=params,
-        warnings=(*found.warnings, *cautions(ddm, params)),
+        warnings=(*found.warnings, *cautions(ddm, params), *(earlier.kept if earlier else ())),
         owner=owner,
         task_type=task_type,
         priority=priority,

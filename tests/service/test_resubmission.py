@@ -22,6 +22,7 @@ from jedi.service import commands, submission
 from jedi.service import tasks as service
 from jedi.spec.tasks.incremental import same_but_inputs
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskcommando.agent import TaskCommando
 
 
@@ -45,6 +46,16 @@ def jobs(world: World) -> int:
 
 def there(world: World, name: str) -> list[str]:
     return [file.lfn for file in world.ddm.list_files(name)]
+
+
+def stored_params(world: World, task_id: int) -> dict[str, Any]:
+    with world.engine.begin() as tx:
+        return new_tasks.params_of(tx, [task_id])[task_id]
+
+
+def kept(task_id: int, path: str, value: str) -> str:
+    return (f"{path} stays {value}: a resubmission of task {task_id} does not change it. "
+            "For a new task choose other output datasets.")  # fmt: skip
 
 
 @pytest.fixture
@@ -77,11 +88,21 @@ def test_only_what_is_unused_or_failed_is_processed(world: World, first: int) ->
     assert row_of(world, first).attemptnr == 3
 
 
-def test_what_can_not_change_is_refused_all_at_once(world: World, first: int) -> None:
-    found = problems(world, nEventsPerJob=5, nEventsPerInputFile=10, ramCount=2000, nFiles=3)
-    assert found.keys() == {"nEventsPerJob", "nEventsPerInputFile", "ramCount"}
-    assert all(f"differs from task {first}" in words for words in found.values())
-    assert "Leave it out; for a new task" in found["ramCount"]
+def test_what_can_not_change_is_kept_and_named(world: World, first: int) -> None:
+    """JEDI document, "Task retry and resubmission": "some task parameters can be implicitly
+    changed … Other parameters are not changed even if they show up in the cliParams field"."""
+    done = submit(world, nEventsPerJob=5, nEventsPerInputFile=10, ramCount=2000, nFiles=3)
+    assert (done.jedi_task_id, done.again) == (first, True)
+    says = "stays unset: a resubmission of task {} does not change it. For a new task choose other"
+    assert sorted(done.warnings) == [
+        f"{key} {says.format(first)} output datasets."
+        for key in ("nEventsPerInputFile", "nEventsPerJob", "ramCount")
+    ]
+    cycle(world)
+    assert files(world, first) == dict.fromkeys("abc", "finished")
+    assert row_of(world, first).ramcount != 2000
+    stored = stored_params(world, first)
+    assert not stored.keys() & {"nEventsPerJob", "nEventsPerInputFile", "ramCount"}
     with world.engine.begin() as tx:
         knobs.put(tx, "core.preset", "current", "op")
     assert submit(world, ramCount=2000, nFiles=2).again
@@ -95,25 +116,31 @@ def test_inputs_are_added(world: World, first: int) -> None:
     submit(world, jobParameters=again)
     cycle(world)
     assert files(world, first) == dict.fromkeys("abcde", "finished")
-    found = problems(world, jobParameters=[{**INPUT, "value": "cat -n ${IN/S}"}, OUT])
-    assert found.keys() == {"jobParameters[0].value"}
+    done = submit(world, jobParameters=[{**INPUT, "value": "cat -n ${IN/S}"}, OUT])
+    assert done.warnings == (kept(first, "jobParameters[0].value", "`cat ${IN/S}`"),)
     assert same_but_inputs(again, [INPUT, OUT])
     assert not same_but_inputs(again, [INPUT])
 
 
 def test_the_item_and_the_key_that_differ_are_named(world: World, first: int) -> None:
-    """Only the value of item 1 differs: neither the whole list nor a default is printed. While that
-    item is wrong in itself, there is nothing to compare."""
-    found = problems(world, jobParameters=[INPUT, {**OUT, "value": "| wc > p.${SN}"}])
-    assert found == {
-        "jobParameters[1].value": f"differs from task {first}, and can't change at "
-        f"resubmission Task {first} has `> p.${{SN}}`; "
-        "for a new task choose other output datasets"
-    }
-    found = problems(world, jobParameters=[INPUT, OUT, {"type": "constant", "value": "-v"}])
-    assert found.keys() == {"jobParameters[2]"} and "Leave it out" in found["jobParameters[2]"]
+    """Only the value of item 1 differs: neither the whole list nor a default is printed. An item
+    beyond those of the task is kept out, and new datasets are read all the same. An item that is
+    wrong in itself is refused."""
+    put_file_dataset(world, "demo:more", {"d": b"d"}, ENDPOINT)
+    both = {**INPUT, "dataset": "demo:in,demo:more"}
+    more = {"type": "constant", "value": "-v"}
+    done = submit(world, jobParameters=[both, {**OUT, "value": "| wc > p.${SN}"}, more])
+    assert done.warnings == (
+        kept(first, "jobParameters[1].value", "`> p.${SN}`"),
+        kept(first, "jobParameters[2]", "unset"),
+    )
+    cycle(world)
+    assert files(world, first) == dict.fromkeys("abcd", "finished")
+    assert [item["value"] for item in stored_params(world, first)["jobParameters"]] == [
+        INPUT["value"], OUT["value"],
+    ]  # fmt: skip
     found = problems(world, jobParameters=[INPUT, {**OUT, "value": "> ${NOSUCH}"}])
-    assert found and not any("differs from task" in words for words in found.values())
+    assert found and not any("stays" in words for words in found.values())
 
 
 def test_new_code_is_asked_for(world: World, tmp_path: Path) -> None:
@@ -125,8 +152,10 @@ def test_new_code_is_asked_for(world: World, tmp_path: Path) -> None:
     assert submit(world, tmp_path, sandbox=["run.sh"], nFiles=1).again
     cycle(world)
     code.write_text("true")
-    found = problems(world, tmp_path, sandbox=["run.sh"])
-    assert "Set useNewCode: true" in found["sandbox"]
+    done = submit(world, tmp_path, sandbox=["run.sh"], nFiles=1)
+    assert done.warnings == (f"Task {task} keeps its files, which differ from these. "
+                             "Set useNewCode: true to replace them.",)  # fmt: skip
+    cycle(world)
     query = "SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :t"
     with world.engine.begin() as tx:
         before = tx.scalar(text(query), {"t": task})
@@ -148,9 +177,12 @@ def test_a_task_at_work_or_broken_is_not_submitted_again(world: World, first: in
 
 
 def test_validating_says_the_same(world: World, first: int) -> None:
+    """The checked parameters are those with which the task goes on."""
     document = {"taskName": "p", "jobParameters": [INPUT, OUT]}
-    with world.engine.begin() as tx, pytest.raises(BadInput, match="can't change at resubmission"):
-        submission.check(tx, world.ddm, "anna", json.dumps(document), "json", Path())
+    with world.engine.begin() as tx:
+        found = submission.check(tx, world.ddm, "anna", json.dumps(document), "json", Path())
+    assert kept(first, "maxAttempt", "1") in found.warnings
+    assert (found.params.max_attempt, found.params.site) == (1, None)
     assert jobs(world) == 2
 
 
