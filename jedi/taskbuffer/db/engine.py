@@ -91,8 +91,10 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
             "cursor_factory": Quick,
             "prepare_threshold": None,  # see Planning
             **_NETWORK,
+            # pages are in memory, or on disks without heads: at PostgreSQL's 4.0 a look-up of a
+            # thousand rows by key seems dearer than reading a table of millions
             "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off "
-            "-c client_connection_check_interval=10000",
+            "-c client_connection_check_interval=10000 -c random_page_cost=1.1",
         },
     )
     event.listen(engine, "do_connect", _session)

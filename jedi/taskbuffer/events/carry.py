@@ -43,12 +43,14 @@ WITH found AS MATERIALIZED (
         = (e.fileid, e.job_processid, e.def_max_eventid, e.event_offset)
   WHERE s.merge_pandaid = ANY(CAST(:olds AS bigint[])) AND z.problems IS NULL
 ), heirs AS (
-  SELECT f.heir FROM (SELECT DISTINCT heir FROM found) f JOIN jedi_jobs j ON j.pandaid = f.heir
+  SELECT f.heir FROM (
+    SELECT heir, array_agg(DISTINCT endpoint) AS endpoints FROM found GROUP BY heir) f
+    JOIN jedi_jobs j ON j.pandaid = f.heir
   WHERE EXISTS (
     SELECT FROM jedi_site_endpoints m JOIN jedi_sites q USING (site)
     WHERE q.status = 'online' AND m.roles LIKE '%read%'
       AND m.ddm_endpoint = {WRITE_PLACE.format(site="j.site")}
-      AND NOT EXISTS (SELECT FROM found p WHERE p.heir = f.heir AND NOT EXISTS (
+      AND NOT EXISTS (SELECT FROM unnest(f.endpoints) p(endpoint) WHERE NOT EXISTS (
         SELECT FROM jedi_site_endpoints x WHERE x.site = m.site
           AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%')))
 ), good AS MATERIALIZED (
@@ -107,9 +109,11 @@ FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset
     SELECT FROM jedi_tasks t WHERE t.jeditaskid = w.task AND {KEEPING} OFFSET 0) t, LATERAL (
     SELECT pandaid FROM jedi_consumers WHERE jobsetid = w.jobset
     UNION ALL SELECT pandaid FROM jedi_consumers
-    WHERE jeditaskid = w.task AND jobsetid IS NULL AND w.jobset = 0 OFFSET 0) c
-WHERE e.jeditaskid = w.task AND e.pandaid = c.pandaid AND e.ziprow_id IS NOT NULL
-  AND e.status = {_DONE}
+    WHERE jeditaskid = w.task AND jobsetid IS NULL AND w.jobset = 0 OFFSET 0) c, LATERAL (
+    SELECT o.ctid AS tid FROM jedi_events o
+    WHERE o.jeditaskid = w.task AND o.pandaid = c.pandaid AND o.ziprow_id IS NOT NULL
+      AND o.status = {_DONE} FOR UPDATE) o
+WHERE e.ctid = o.tid
 """)
 
 

@@ -29,7 +29,7 @@ WITH u AS (
   UPDATE jedi_events e SET status = {_CODE["corrupted"]}
   FROM unnest(CAST(:ids AS bigint[]), CAST(:merges AS bigint[])) h(jobset, merge)
     JOIN jedi_jobsets s ON s.jobsetid = h.jobset
-    JOIN jedi_event_zips z ON z.jeditaskid = s.jeditaskid
+    JOIN jedi_event_zips z ON z.jeditaskid = s.jeditaskid AND z.problems IS NOT NULL
       AND (z.problems ->> CAST(h.merge AS text) = 'broken'
         OR z.problems ->> CAST(h.merge AS text) = 'missing' AND s.n_merges > 2)
   WHERE e.jobsetid = h.jobset AND e.ziprow_id = z.ziprow_id AND e.status = {_CODE["done"]}

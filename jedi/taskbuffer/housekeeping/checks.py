@@ -362,32 +362,39 @@ def _examine(tx: Connection, rule: Invariant) -> Finding:
     return Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids or [])
 
 
+# A page is cut before the join: whoever joins first reads all outputs for each page.
 _MADE = text(f"""
-SELECT c.fileid AS file_id, d.datasetname AS dataset_name, c.lfn, c.fsize, c.checksum
-FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)
-WHERE c.type IN ({OUTPUT_TYPES}) AND c.status = 'finished' AND c.fileid > :after
-  AND d.state IS DISTINCT FROM 'missing' AND NOT EXISTS (
+WITH c AS MATERIALIZED (
+  SELECT fileid, datasetid, jeditaskid, outpandaid, type, lfn, fsize, checksum
+  FROM jedi_dataset_contents
+  WHERE type IN ({OUTPUT_TYPES}) AND status = 'finished' AND fileid > :after
+  ORDER BY fileid LIMIT :page
+)
+SELECT c.fileid AS file_id, d.datasetname AS dataset_name, c.lfn, c.fsize, c.checksum,
+  d.state IS DISTINCT FROM 'missing' AND NOT EXISTS (
     SELECT FROM {all_jobs.all_jobs("pandaid, purged_at")} j
-    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL AND c.type = 'output')
-ORDER BY c.fileid LIMIT :page
+    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL AND c.type = 'output') AS kept
+FROM c JOIN jedi_datasets d USING (datasetid, jeditaskid) ORDER BY c.fileid
 """)
 
 
 class FinishedOutput(NamedTuple):
-    """A finished output, its size and adler32."""
+    """A finished output, its size and adler32; `kept`: it was neither purged nor lost with its
+    dataset."""
 
     file_id: int
     dataset_name: str
     lfn: str
     fsize: int | None
     checksum: str | None
+    kept: bool
 
 
 def made_files(tx: Connection, page: int = 1000) -> Iterator[list[FinishedOutput]]:
     """Finished outputs, page by page."""
     after = 0
     while rows := rows_of(FinishedOutput, tx.execute(_MADE, {"after": after, "page": page})):
-        yield rows
+        yield [row for row in rows if row.kept]
         after = rows[-1].file_id
 
 

@@ -28,6 +28,12 @@ _ALL_FILES = (
     f"(SELECT {_FILE} FROM jedi_job_files UNION ALL SELECT {_FILE} FROM jedi_job_files_archived)"
 )
 _FILES = f"(SELECT * FROM {_ALL_FILES} f WHERE f.pandaid = ANY(CAST(:jobs AS bigint[])))"
+_OF_JOB = f"""LATERAL (
+  SELECT c.*, f.type AS used_as FROM {_ALL_FILES} f
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE f.pandaid = {{jobs}}.pandaid OFFSET 0) f"""
+"""The contents that a job of `jobs` reads and makes, looked up job by job: to find that there are
+none the planner read all contents."""
 
 LOST = """
 (c.status = 'failed' AND coalesce((SELECT true FROM jedi_lost_files l
@@ -69,10 +75,9 @@ _BEHIND = text(f"""
 WITH RECURSIVE b AS (
   SELECT unnest(CAST(:jobs AS bigint[])) AS pandaid
   UNION
-  SELECT c.outpandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
-    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE f.type IN ({PRE_MERGE_TYPES}) AND c.type IN ({PRE_MERGE_TYPES})
-    AND c.outpandaid <> f.pandaid
+  SELECT f.outpandaid FROM b, {_OF_JOB.format(jobs="b")}
+  WHERE f.used_as IN ({PRE_MERGE_TYPES}) AND f.type IN ({PRE_MERGE_TYPES})
+    AND f.outpandaid <> b.pandaid
 )
 SELECT pandaid FROM b
 """)
@@ -110,15 +115,19 @@ def made_again(tx: Connection, name: str) -> dict[str, int]:
     return dict_of(str, int, tx.execute(_MADE_AGAIN, {"name": name}))
 
 
-_MADE_OF = text("""
+_OUTPUT = """
+SELECT * FROM jedi_dataset_contents c
+WHERE c.lfn = w.lfn AND c.type = 'output' AND c.jeditaskid = d.jeditaskid
+  AND c.datasetid = d.datasetid OFFSET 0"""
+"""An output by its name: a few names once read all outputs of all tasks."""
+_MADE_OF = text(f"""
 SELECT w.task AS jedi_task_id, array_agg(DISTINCT c.outpandaid) AS panda_ids
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[]))
     w(task, name, lfn)
   JOIN jedi_datasets d ON (d.datasetname = w.name OR d.containername = w.name)
-    AND d.type = 'output'
-  JOIN jedi_dataset_contents c ON c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
-    AND c.lfn = w.lfn AND c.type = 'output' AND (c.status = 'finished' OR EXISTS (
-      SELECT FROM jedi_lost_files l WHERE l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid))
+    AND d.type = 'output', LATERAL ({_OUTPUT}) c
+WHERE c.status = 'finished' OR EXISTS (
+  SELECT FROM jedi_lost_files l WHERE l.jeditaskid = d.jeditaskid AND l.fileid = c.fileid)
 GROUP BY w.task
 """)
 
@@ -178,9 +187,9 @@ _MADE_BY = text(f"""
 SELECT DISTINCT c.outpandaid
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[])) w(task, name,
     lfn)
-  JOIN jedi_datasets d ON d.jeditaskid = w.task AND d.datasetname = w.name AND d.type = 'output'
-  JOIN jedi_dataset_contents c ON c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
-    AND c.lfn = w.lfn AND c.type = 'output' AND (c.status = 'finished' OR {LOST})
+  JOIN jedi_datasets d ON d.jeditaskid = w.task AND d.datasetname = w.name AND d.type = 'output',
+  LATERAL ({_OUTPUT}) c
+WHERE c.status = 'finished' OR {LOST}
 """)
 _PARTIAL = text(f"""
 SELECT DISTINCT c.pandaid FROM jedi_dataset_contents c JOIN (
@@ -329,21 +338,18 @@ RECURSIVE l AS (
   WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
 ), b AS (
   SELECT l.fileid, c.outpandaid AS pandaid
-  FROM l JOIN jedi_dataset_contents c USING (jeditaskid, datasetid, fileid)
+  FROM l, LATERAL (SELECT outpandaid FROM jedi_dataset_contents c
+    WHERE c.fileid = l.fileid AND c.jeditaskid = l.jeditaskid OFFSET 0) c
   UNION
-  SELECT b.fileid, c.outpandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
-    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE f.type IN ({PRE_MERGE_TYPES})
-    AND c.outpandaid <> f.pandaid
+  SELECT b.fileid, f.outpandaid FROM b, {_OF_JOB.format(jobs="b")}
+  WHERE f.used_as IN ({PRE_MERGE_TYPES}) AND f.outpandaid <> b.pandaid
 ), a AS (
-  SELECT b.fileid, c.pandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
+  SELECT b.fileid, f.pandaid FROM b, {_OF_JOB.format(jobs="b")}
     JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.masterid IS NULL
-    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE d.type IN ({MASTER_TYPES}) AND c.status = 'finished'
+  WHERE d.type IN ({MASTER_TYPES}) AND f.status = 'finished'
   UNION
-  SELECT a.fileid, c.pandaid FROM a JOIN {_ALL_FILES} f USING (pandaid)
-    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE c.type IN ({PRE_MERGE_TYPES}) AND c.outpandaid = f.pandaid
+  SELECT a.fileid, f.pandaid FROM a, {_OF_JOB.format(jobs="a")}
+  WHERE f.type IN ({PRE_MERGE_TYPES}) AND f.outpandaid = a.pandaid
 ), r AS (
   SELECT DISTINCT l.reader AS datasetid, l.lfn AS lost, c.lfn AS found, c.fsize, c.checksum, c.guid
   FROM l JOIN a ON a.fileid = l.fileid

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
+from jedi.taskbuffer.jobs.all_jobs import all_jobs
 
 _HERD = text("""
 SELECT h.splitter, h.after, h.originpandaid AS master_job_id, h.n_units, h.split_at
@@ -60,7 +61,9 @@ _MEMBERS = text(f"""
 SELECT m.unit_nr, m.splitid AS split_id, m.originpandaid AS origin_panda_id,
   m.jobsplittype AS job_split_type, p.parameter,
   a.pandaid AS panda_id, a.status, a.n_attempts
-FROM jedi_herd_members m LEFT JOIN LATERAL (
+FROM (
+  SELECT * FROM jedi_herd_members WHERE jeditaskid = :task AND coalesce(unit_nr, 1) > :after
+  ORDER BY unit_nr LIMIT :limit) m LEFT JOIN LATERAL (
   SELECT pandaid, status, count(*) OVER () AS n_attempts FROM ({_ATTEMPTS}) a
   ORDER BY pandaid DESC LIMIT 1) a ON true, LATERAL (
   SELECT string_agg(CASE key WHEN 'Parameter' THEN value ELSE
@@ -68,7 +71,7 @@ FROM jedi_herd_members m LEFT JOIN LATERAL (
     AS parameter
   FROM jsonb_each_text(coalesce(m.options, '{{}}'))
   WHERE key = 'Parameter' OR key ^@ 'Parameter.' OR key ^@ 'Splitter') p
-WHERE m.jeditaskid = :task AND coalesce(m.unit_nr, 1) > :after ORDER BY m.unit_nr LIMIT :limit
+ORDER BY m.unit_nr
 """)
 
 
@@ -94,9 +97,13 @@ def members(tx: Connection, jedi_task_id: int, after: int, limit: int) -> list[H
     return rows_of(HerdMember, tx.execute(_MEMBERS, values))
 
 
+# set by set: 100,000 members one by one took 15 s
 _STATUSES = text(f"""
-SELECT coalesce(a.status, 'no job yet'), count(*) FROM jedi_herd_members m LEFT JOIN LATERAL (
-  SELECT status FROM ({_ATTEMPTS}) a ORDER BY pandaid DESC LIMIT 1) a ON true
+SELECT coalesce(a.status, 'no job yet'), count(*) FROM jedi_herd_members m LEFT JOIN (
+  SELECT DISTINCT ON (unit_nr, originpandaid) unit_nr, originpandaid, status
+  FROM {all_jobs("jeditaskid, unit_nr, originpandaid, pandaid, status")} j
+  WHERE jeditaskid = :task ORDER BY unit_nr, originpandaid, pandaid DESC) a
+  USING (unit_nr, originpandaid)
 WHERE m.jeditaskid = :task GROUP BY 1 ORDER BY 1
 """)
 
