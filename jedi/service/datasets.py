@@ -78,9 +78,10 @@ class StoredDataset:
 def summary(ddm: DDM, name: str) -> StoredDataset:
     """Return a dataset or container. NotFound."""
     found = show_dataset(ddm, name)
-    info = found.info
+    info, files = found.info, {file.lfn for file in found.files}  # at one endpoint or another
+    odd = {entry: code for entry, code in ddm.left_out(name).items() if entry not in files}
     return StoredDataset(info.name, info.state, info.is_container, [*info.members], found.files,
-                         found.replicas, {**ddm.left_out(name)})  # fmt: skip
+                         found.replicas, odd)  # fmt: skip
 
 
 def put_dataset(

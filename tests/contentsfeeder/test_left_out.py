@@ -177,6 +177,16 @@ def test_a_secondary_file_without_its_master_is_left_out(world: World) -> None:
     assert reasons(world, task) == {"second000002": "without_master"}
 
 
+def test_a_name_that_no_row_can_hold_is_cut(world: World) -> None:
+    """A catalogue may have longer names than the 256 characters of an LFN, and any signs."""
+    long = [FileInfo("x" * 300 + end, 1, "00000001") for end in "ab"]
+    catalogue(world, in_=[FileInfo("f", 1, "00000001"), FileInfo("a\nb", 1, "00000001"), *long])
+    (task,) = ready(world, document())
+    found = reasons(world, task)
+    assert {*found.values()} == {"bad_file_name"} and "a\\nb" in found
+    assert sorted(map(len, found)) == [4, 256, 256]
+
+
 def test_all_are_counted_though_not_all_have_a_row(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
