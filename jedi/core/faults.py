@@ -15,6 +15,6 @@ NOBODYS_FAULT = frozenset({
     # the pilot was ended, not by its payload
     "pilot_terminated", "lost_node", "lost_site",
     # no site was left for its events, or for the merge
-    "es_no_queue", "merge_closed", "merge_given_back",
+    "es_no_queue", "merge_closed", "given_back", "not_taken",
 })  # fmt: skip
 """All other ends count: the payload, its data or its limits may be the cause."""

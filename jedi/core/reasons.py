@@ -201,7 +201,8 @@ JOBS: Mapping[str, str] = {
     "t1_timeout": "No pilot took the job at the T1: its inputs are tried elsewhere.",
     "throttled_timeout": "The job was throttled for days: the inputs are tried again.",
     "merge_stuck": "No pilot took the merge job: another site gets one.",
-    "merge_given_back": "The site is offline or paused: another site gets the merge job.",
+    "given_back": "The site is offline or paused: another site gets the job.",
+    "not_taken": "No pilot took the merge job or jumbo job: another site gets one.",
     "merge_failed": "The outputs could not be merged: the inputs are tried again. Read the log of "
     "the merge job.",
     # events that are handed out while jobs run
@@ -225,6 +226,8 @@ JOBS: Mapping[str, str] = {
     "allow partial results (allowPartialFinish).",
     "es_attempts": "Ranges of events are left, but no job may follow (maxAttemptEsJob).",
     "es_no_queue": "Ranges of events are left, but no site of the job set is online.",
+    "es_merge_refused": "The broker takes no site that reads all pieces of the job set: `why` has "
+    "its reasons.",
     "es_no_merge_site": "No site that is online reads all pieces of the job set: set one online, "
     "or let one read their endpoints.",
     "es_pieces_lost": "Pieces of the job set could be read by no site that is online for long: "

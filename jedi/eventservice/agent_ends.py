@@ -14,6 +14,7 @@ from jedi.core.faults import NOBODYS_FAULT
 from jedi.core.knobs import Knobs
 from jedi.eventservice import near
 from jedi.eventservice.agent_clones import settle_copies
+from jedi.eventservice.agent_merges import brokered
 from jedi.eventservice.outcome import (
     ConsumerFacts,
     ConsumerVerdict,
@@ -328,20 +329,26 @@ class SetEnds:
         self, sets: Mapping[int, LockedSet], jobset_ids: Sequence[int],
         alive: Sequence[SetConsumer],
     ) -> None:  # fmt: skip
-        """Start merge jobs where all pieces can be read, else note the reason; end the consumers
-        that nobody needs."""
+        """Start merge jobs where all pieces can be read and the broker takes them, else note the
+        reason; end the consumers that nobody needs."""
         if not jobset_ids:
             return
         es = self.knobs.eventservice
         found = _by_set(set_ends.merge_sites(self.tx, jobset_ids))
+        tasks = {one: sets[one].jedi_task_id for one in jobset_ids}
+        weights = brokered(self.tx, self.knobs, tasks, found)
         starts = [
             MergeStart(one, sets[one].merge_panda_id, *site)
-            for one in jobset_ids if (site := near.merge_site(found[one]))
+            for one in jobset_ids if (site := near.merge_site(found[one], weights.get(one, {})))
         ]  # fmt: skip
         set_ends.start_merges(self.tx, starts, self.agent, es.merge_share, es.merge_priority,
                               es.merge_memory_mb)  # fmt: skip
         started = {one.jobset_id for one in starts}
-        self._wait([one for one in jobset_ids if one not in started])
+        self._wait([one for one in jobset_ids if not found[one]])
+        for one in {*jobset_ids} - started - {*self._waits}:
+            names = ", ".join(sorted({site.site for site in found[one]}))
+            said = f"No site that reads its pieces takes its merge job: {names}."
+            self._waits[one] = "es_merge_refused", said
         self._dismiss([one for one in alive if one.jobset_id in started], "es_unused", "es_killed")
 
     def _wait(self, jobset_ids: Sequence[int]) -> None:

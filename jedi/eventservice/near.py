@@ -95,12 +95,16 @@ def _count(reads: Collection[str], held: Mapping[str, int]) -> int:
     return sum(n for endpoint, n in held.items() if endpoint in reads)
 
 
-def merge_site(sites: Sequence[RankedSite]) -> tuple[str, str] | None:
+def merge_site(sites: Sequence[RankedSite], weights: Mapping[str, float]) -> tuple[str, str] | None:
     """The site for a merge job, of those that can read all that it needs, with the reason: not
-    where the last one failed, if there is another site. None: there is none."""
-    if not sites:
+    where the last one failed, if there is another site; of equally near ones the heaviest.
+    `weights`: those that the broker takes; it takes no queue of jumbo jobs alone. None: there is
+    no site."""
+    taken = [one for one in sites if one.rank == 7 or one.site in weights]
+    if not taken:
         return None
-    best = min(sites, key=lambda one: (one.rank == 7, one.failed, one.rank, -one.pieces, one.site))
+    best = min(taken, key=lambda one: (one.rank == 7, one.failed, one.rank, -one.pieces,
+                                       -weights.get(one.site, 0.0), one.site))  # fmt: skip
     return best.site, _SAID[best.rank].format(site=best.site)
 
 

@@ -30,7 +30,7 @@ def _end(job: StuckMerge, timeout_s: float) -> JobEnd:
     )
     if job.closed:
         code, reason = (
-            "merge_given_back",
+            "given_back",
             f"{job.site} is {job.closed}: it gave its merge job back.",
         )
     return JobEnd(job.panda_id, "closed", code, reason, job.lock_seq, "jedi")

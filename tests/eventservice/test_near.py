@@ -35,7 +35,7 @@ def test_merges_run_where_most_pieces_are(
     ranked: list[tuple[int, str, int]], site: str | None
 ) -> None:
     """Expected: "site near the pieces (destination, object store or nucleus)"."""
-    found = merge_site(sites(*ranked))
+    found = merge_site(sites(*ranked), dict.fromkeys("ABCDE", 1.0))
     assert (found and found[0]) == site
 
 
@@ -43,7 +43,19 @@ def test_merges_run_where_most_pieces_are(
 def test_a_merge_that_failed_is_tried_elsewhere(other: int, site: str) -> None:
     """Not where the last one failed, if there is another site; a queue of jumbo jobs alone, where
     merges find no slot, is none."""
-    found = merge_site([NearSite(1, 1, "A", 9, True), NearSite(1, other, "B", 1, False)])
+    near = [NearSite(1, 1, "A", 9, True), NearSite(1, other, "B", 1, False)]
+    found = merge_site(near, {"A": 1.0, "B": 1.0})
+    assert (found and found[0]) == site
+
+
+@pytest.mark.parametrize(
+    ("weights", "site"), [({"A": 1.0, "B": 2.0}, "B"), ({"A": 1.0}, "A"), ({}, None)]
+)
+def test_of_equally_near_sites_the_broker_decides(
+    weights: dict[str, float], site: str | None
+) -> None:
+    """Those that its filters pass, by weight, not by name."""
+    found = merge_site(sites((1, "A", 2), (1, "B", 2)), weights)
     assert (found and found[0]) == site
 
 

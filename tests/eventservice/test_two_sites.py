@@ -43,9 +43,9 @@ def own(site: str, *types: str) -> tuple[str, dict[str, str]]:
     return site, dict.fromkeys(types, f"{site}_DATADISK")
 
 
-def two_pieces(world: World, *, lost: bool = False, **keys: Any) -> int:
+def two_pieces(world: World, *, lost: bool = False, start: bool = True, **keys: Any) -> int:
     """A task whose consumers at SITE_A and SITE_B have each left pieces at their own site, two and
-    one. SITE_B reads those of SITE_A, or, lost, no longer."""
+    one. SITE_B reads those of SITE_A, or, lost, no longer. `start`: the merge starts, if it can."""
     read_afar(world, "SITE_B", "SITE_A_DATADISK")
     task = events_task(world, **BOTH, **keys)
     serve(world)  # the Mover brings the input to SITE_B
@@ -57,7 +57,8 @@ def two_pieces(world: World, *, lost: bool = False, **keys: Any) -> int:
     if lost:
         with world.engine.begin() as tx:
             tx.exec_driver_sql("DELETE FROM jedi_site_endpoints WHERE NOT is_local")
-    serve(world)
+    if start:
+        serve(world)
     return task
 
 
@@ -241,6 +242,43 @@ def test_a_merge_is_tried_at_another_site(world: World) -> None:
             pass
         serve(world)
     assert [site for site, _ in places(world, task, "es_merge")] == ["SITE_A", "SITE_B", "SITE_A"]
+    sound(world)
+
+
+def test_a_merge_starts_only_where_the_broker_sends_it(
+    world: World, at: Callable[[float], None]
+) -> None:
+    """SITE_B alone reads all pieces, and has no pilot for long: the merge waits, with the reason
+    and the broker's decision, until pilots come (docs/reference/event-service.md#merging)."""
+    at(0)
+    pilots_ask(world)
+    task = two_pieces(world, start=False)
+    set_sites(world, "SITE_B", lastpilot="2020-01-01")
+    serve(world)
+    assert set_jobs(world, task, "es_merge") == [("es_merge", "waiting", None)]
+    with world.engine.begin() as tx:
+        hold = why(tx, task)
+    assert hold.facts["jobset_waits"] == "es_merge_refused"
+    assert "No site that reads its pieces takes its merge job: SITE_B." in hold.detail
+    assert hold.brokerage is not None
+    assert {one.code for one in hold.brokerage.funnel} == {"no_pilots", "merge_elsewhere"}
+    pilots_ask(world)
+    at(31)
+    serve(world)
+    assert [site for site, _ in places(world, task, "es_merge")] == ["SITE_B"]
+    sound(world)
+
+
+def test_a_site_that_goes_offline_gives_its_merge_back(world: World) -> None:
+    """Both sites read all pieces, and SITE_A has most; it goes offline: SITE_B merges."""
+    read_afar(world, "SITE_A", "SITE_B_DATADISK")
+    task = two_pieces(world)
+    set_sites(world, "SITE_A", status="offline")
+    assert run_dog(world, "timeouts") == {"given_back": 1}
+    serve(world)
+    assert [job[:2] for job in set_jobs(world, task, "es_merge")] == [
+        ("es_merge", "closed"), ("es_merge", "activated")]  # fmt: skip
+    assert [site for site, _ in places(world, task, "es_merge")] == ["SITE_A", "SITE_B"]
     sound(world)
 
 

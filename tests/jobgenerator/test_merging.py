@@ -349,7 +349,7 @@ def test_a_site_that_goes_offline_gives_its_merge_jobs_back(world: World) -> Non
     assert walk(world, DOG) == {"closed": 1}
     [first] = merge_jobs(world, task)
     assert (first.status, first.error_code, first.error_diag) == (
-        "closed", "merge_given_back", "SITE_A is offline: it gave its merge job back.")  # fmt: skip
+        "closed", "given_back", "SITE_A is offline: it gave its merge job back.")  # fmt: skip
     everything(world)
     assert len(merge_jobs(world, task)) == 1
     with world.engine.begin() as tx:

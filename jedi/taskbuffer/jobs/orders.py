@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -215,8 +215,12 @@ def any_wanting(tx: Connection, merging: Sequence[str]) -> bool:
 
 def read(tx: Connection, task_ids: Sequence[int]) -> list[Claimed]:
     """Tasks with all that is known of their datasets, without a lease."""
-    rows = rows_of(ClaimedTask, tx.execute(_READ_TASKS, {"ids": list(task_ids)}))
-    return _with_datasets(tx, rows)
+    return _with_datasets(tx, read_tasks(tx, task_ids))
+
+
+def read_tasks(tx: Connection, task_ids: Collection[int]) -> list[ClaimedTask]:
+    """Rows of tasks, without a lease."""
+    return rows_of(ClaimedTask, tx.execute(_READ_TASKS, {"ids": sorted({*task_ids})}))
 
 
 def _with_datasets(tx: Connection, rows: Sequence[ClaimedTask]) -> list[Claimed]:
