@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import psycopg
@@ -24,11 +25,14 @@ import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from jedi.agent.apart import CAN_FORK, NO_PLACE, Apart
+from jedi.agent.plugins import PluginFailed
 from jedi.core import crash
 from jedi.core.errors import JediError, LockLost, NotWritten
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
+from jedi.host import forks
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.tasks import tasks
 
@@ -48,6 +52,9 @@ _ITEMS_FAULT = (
 )  # fmt: skip
 """Unforeseen errors of one item, of its plug-in too: the agent sets it aside, and the others
 continue."""
+
+_LATE_S = 0.5
+"""Seconds that an idle agent waits for plug-ins before it looks for other work again."""
 
 Item = TypeVar("Item")
 Task = TypeVar("Task", bound=Leased)
@@ -100,11 +107,14 @@ class Agent(ABC, Generic[Item, Result]):
     """The last look found that there may be something to claim."""
     _claimed: Sequence[Item] = ()
     """Items of a cycle that has not ended well."""
+    _idle = False
+    """The last cycle found nothing to do."""
     _known: Knobs | None = None
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.log = world.log.bind(agent=self.name)
+        self._apart = Apart[Item](self._work_apart)
 
     @property
     def batch(self) -> int:
@@ -144,6 +154,19 @@ class Agent(ABC, Generic[Item, Result]):
     def work(self, item: Item) -> Result:
         """Think about one item; no transaction is open. A JediError becomes `trouble`."""
 
+    def plug_ins(self, item: Item) -> str:
+        """The plug-ins of other people that work on an item; empty: none does. They may hang: the
+        agent works on such an item in another process, whose result has JEDI's own classes."""
+        return ""
+
+    @property
+    def plugin_s(self) -> float:
+        """The longest time of such work on one item, in seconds."""
+        return float(self.world.knobs.agent.plugin_s)
+
+    def note(self, item: Item, result: Result) -> None:
+        """Account for a result, before the next item of the batch is worked on."""
+
     @abstractmethod
     def apply(self, tx: Connection, results: Sequence[tuple[Item, Result]]) -> None:
         """Write the results of the whole batch in one set of statements."""
@@ -167,18 +190,23 @@ class Agent(ABC, Generic[Item, Result]):
         return self.run_once() if self.waits else 0
 
     def run_once(self) -> int:
-        """One cycle, with knobs and endpoints as they are now; how many items were claimed."""
+        """One cycle, with knobs and endpoints as they are now; how many items were claimed, or are
+        in the hands of plug-ins."""
+        late = self._late()
         with self.world.engine.begin() as tx:
             self.world.read(tx)
             if self._known is not None and self._known != self.world.knobs:
                 self.knobs_changed()
             self._known = self.world.knobs
             self._drop(tx)
+            if behind := self._apart.items:
+                self.keep(tx, behind)
             items = self._claimed = self.claim(tx, self.batch)
+        self._idle = not items
         if not items:
-            return 0
+            return len(behind) + late
         crash.point(self.name.lower(), "claimed")
-        with self._kept(items):
+        with self._kept([*items, *behind]):
             results = self._work_all(items)
         try:
             self._apply_all(results)
@@ -189,6 +217,24 @@ class Agent(ABC, Generic[Item, Result]):
         self._claimed = ()
         return len(items)
 
+    def close(self) -> None:
+        """End the work of plug-ins that do not answer, and give its claim back: the agent ends."""
+        if behind := self._apart.items:
+            self._apart.close()
+            with suppress(DBAPIError, psycopg.Error), self.world.engine.begin() as tx:
+                self.give_back(tx, behind)
+
+    def _late(self) -> int:
+        """Write the answers of plug-ins that were slow; their number. An idle agent waits for them
+        a little."""
+        found = self._apart.late(self.plugin_s, _LATE_S if self._idle else 0.0)
+        for item, answer in found:
+            if self._good(item, answer):
+                self._claimed = [*self._claimed, item]
+                self._apply_all([(item, answer)])
+                self._claimed = self._claimed[:-1]
+        return len(found)
+
     def _drop(self, tx: Connection) -> None:
         """Give back the claim of a cycle whose write, or answer, was lost: nobody died, and a claim
         that merely ends would look like it."""
@@ -196,17 +242,46 @@ class Agent(ABC, Generic[Item, Result]):
             self.give_back(tx, self._claimed)
 
     def _work_all(self, items: Sequence[Item]) -> list[tuple[Item, Result]]:
-        """Work on one item after the other; a bad one harms only itself."""
+        """Work on one item after the other; a bad one harms only itself, and so does a plug-in."""
         self.prepare(items)
         results: list[tuple[Item, Result]] = []
-        for item in items:
-            try:
-                results.append((item, self.work(item)))
-            except LockLost:
-                self.log.warning("lock lost", item=_short(item))
-            except _ITEMS_FAULT as error:
-                self._set_aside(item, error)
+        theirs = [item for item in items if CAN_FORK and self.plug_ins(item)]
+        unworked: list[Item] = []
+        for item, answer in chain(self._own(items, theirs), self._apart.done(theirs)):
+            if answer is NO_PLACE:
+                unworked.append(item)
+            elif self._good(item, answer):
+                self.note(item, answer)
+                results.append((item, answer))
+        if unworked:
+            self._idle = len(unworked) == len(items)
+            with self.world.engine.begin() as tx:
+                self.give_back(tx, unworked)
         return results
+
+    def _own(self, items: Sequence[Item], theirs: Sequence[Item]) -> Iterator[tuple[Item, Any]]:
+        """The items without plug-ins of other people, each with its result or its error."""
+        apart = {*map(id, theirs)}
+        for item in items:
+            if id(item) not in apart:
+                try:
+                    yield item, self.work(item)
+                except (LockLost, *_ITEMS_FAULT) as error:
+                    yield item, error
+
+    def _work_apart(self, item: Item) -> Result:
+        """Work on an item in its process, which works on others after it."""
+        result = self.work(item)
+        self.note(item, result)
+        return result
+
+    def _good(self, item: Item, answer: Any) -> bool:
+        """Return True for a result; an error sets its item aside."""
+        if isinstance(answer, PluginFailed) and not answer.facts:
+            answer = answer.of(self.plug_ins(item))
+        if isinstance(answer, Exception):
+            self._set_aside(item, answer)
+        return not isinstance(answer, Exception)
 
     @contextmanager
     def _kept(self, items: Sequence[Item]) -> Iterator[None]:
@@ -219,7 +294,7 @@ class Agent(ABC, Generic[Item, Result]):
         def prolong() -> None:
             while not done.wait(self.lease_s / 3):
                 # at worst the claim is lost, and what was made under it
-                with suppress(DBAPIError), self.world.engine.begin() as tx:
+                with forks.QUIET, suppress(DBAPIError), self.world.engine.begin() as tx:
                     self.keep(tx, items)
 
         with ThreadPoolExecutor(1) as pool:

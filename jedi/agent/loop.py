@@ -48,6 +48,12 @@ class Loop:
     def run(self) -> None:
         """Cycle until the process is asked to stop. From error to error the pause doubles, up to 30
         s. SchemaDiffers: another release has migrated the database."""
+        try:
+            self._run()
+        finally:
+            self.agent.close()
+
+    def _run(self) -> None:
         pause = 0.0
         while not self.stopping.is_set():
             before = self.cycles

@@ -21,9 +21,15 @@ ROOMS = ("refiner", "generator", "broker", "postprocessor")
 
 
 class PluginFailed(JediError):
-    """A plug-in that can't be imported or made: its tasks wait, and the others go on."""
+    """A plug-in that can't be imported or made, raises, hangs or dies: its task waits, and the
+    others go on."""
 
     code = "plugin_failed"
+
+    def of(self, plugin: str) -> PluginFailed:
+        """The same with the name of the plug-in."""
+        said = f"The plug-in {plugin} fails: {self.sentence}. Correct or uninstall it, and restart"
+        return PluginFailed(f"{said} JEDI.", code=self.code, plugin=plugin)
 
 
 @cache
@@ -40,17 +46,27 @@ def find(room: str, vo: str, label: str) -> Any:
 def make(room: str, vo: str, label: str) -> Any:
     """A new object of the plug-in that `find` returns. NotFound: there is none; PluginFailed: it
     can't be imported or made."""
-    point = _best(room, vo, label)
     try:
         return find(room, vo, label)()
     except Exception as error:  # other people's code
-        of = f", of {point.dist.name} {point.dist.version}" if point.dist else ""
-        raise PluginFailed(
-            f"The plug-in {point.name} of jedi.{room} ({point.value}{of}) fails: "
-            f"{type(error).__name__}: {error}. Correct or uninstall it, and restart JEDI.",
-            room=room,
-            plugin=point.name,
+        raise PluginFailed(f"{type(error).__name__}: {error}").of(
+            _named(room, _best(room, vo, label))
         ) from error
+
+
+def foreign(room: str, vo: str, label: str) -> str:
+    """The name of the plug-in that `find` returns, with its distribution, if it is other people's;
+    else nothing. It loads none of their code."""
+    try:
+        point = _best(room, vo, label)
+    except NotFound:  # whoever makes it says so
+        return ""
+    return "" if point.value.startswith("jedi.") else _named(room, point)
+
+
+def _named(room: str, point: EntryPoint) -> str:
+    of = f", of {point.dist.name} {point.dist.version}" if point.dist else ""
+    return f"{point.name} of jedi.{room} ({point.value}{of})"
 
 
 def _best(room: str, vo: str, label: str) -> EntryPoint:

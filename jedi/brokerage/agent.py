@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jedi.agent.base import TaskAgent
-from jedi.brokerage.brokers import broker_of, broker_or_none
+from jedi.brokerage.brokers import broker_of, foreign_broker, own_broker
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.nucleus import NucleusBroker
@@ -50,11 +50,12 @@ class BrokerageItem:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A choice, what it was made for, and by whom."""
+    """A choice, the needs that it was made for, its reason, and the wait if there is none."""
 
     choice: SiteChoice
     need: Requirements
-    broker: NucleusBroker
+    why: str
+    wait_s: float
 
 
 class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
@@ -73,8 +74,8 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         ids = [
             row.jedi_task_id
             for row in rows
-            if (broker := broker_or_none(*_served(row), self.world.knobs))
-            and broker.nucleus.wants_data
+            if (broker := own_broker(*_served(row), self.world.knobs)) is None
+            or broker.nucleus.wants_data
         ]
         inputs = decisions.inputs(tx, ids) if ids else {}
         days = decisions.work_of(tx, ids) if ids else {}
@@ -105,11 +106,17 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
             )
         seed = lottery_seed(item.jedi_task_id, item.lock_seq)
         choice = broker.choose(item.snapshot, need, self.world.knobs, seed)
-        if choice.best is not None:
-            item.pledges.append(
-                Pledge(choice.best, row.workqueue_id or 0, need.request.priority, item.days)
-            )
-        return Chosen(choice, need, broker)
+        wait_knob = broker.retry_knob if choice.verdict.lasting else broker.soon_knob
+        return Chosen(choice, need, broker.why, float(self.world.knobs[wait_knob]))
+
+    def plug_ins(self, item: BrokerageItem) -> str:
+        return foreign_broker(*_served(item.row), self.world.knobs)
+
+    def note(self, item: BrokerageItem, result: Chosen) -> None:
+        """Pledge the work of the task to its nucleus."""
+        if result.choice.best is not None:
+            queue, priority = item.row.workqueue_id or 0, result.need.request.priority
+            item.pledges.append(Pledge(result.choice.best, queue, priority, item.days))
 
     def _broker(self, row: ClaimedTask) -> NucleusBroker:
         return broker_of(*_served(row), self.world.knobs).nucleus
@@ -158,15 +165,19 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
     def _move(self, item: BrokerageItem, chosen: Chosen) -> Move:
         choice = chosen.choice
         if choice.best is not None:
-            why = "was asked for" if choice.best in chosen.need.sites else chosen.broker.why
+            why = "was asked for" if choice.best in chosen.need.sites else chosen.why
             reason = f"{choice.best} {why}."
             return Move(item.jedi_task_id, item.lock_seq, "ready", "nucleus_chosen", reason)
         reason = f"No nucleus can take the task: {why_nowhere(choice.verdict)}."
-        lasting, broker = choice.verdict.lasting, chosen.broker
         facts = {"refused": counts(choice.verdict)}
-        wait_s = self.world.knobs[broker.retry_knob if lasting else broker.soon_knob]
         return Move(
-            item.jedi_task_id, item.lock_seq, "assigning", "no_nucleus", reason, facts, wait_s
+            item.jedi_task_id,
+            item.lock_seq,
+            "assigning",
+            "no_nucleus",
+            reason,
+            facts,
+            chosen.wait_s,
         )
 
 

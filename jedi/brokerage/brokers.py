@@ -12,15 +12,19 @@ LOCAL = "local"
 def broker_of(vo: str, label: str, knobs: Knobs) -> GenericBroker:
     """The broker. A machine of one's own needs no grid: vo local has the generic one, unless knob
     broker.local says that it gets what other vos get."""
-    as_others = vo == LOCAL and knobs.broker.local == "full"
-    broker: GenericBroker = plugins.make("broker", "" if as_others else vo, label)
+    broker: GenericBroker = plugins.make("broker", _vo(vo, knobs), label)
     return broker
 
 
-def broker_or_none(vo: str, label: str, knobs: Knobs) -> GenericBroker | None:
-    """The broker. None: its plug-in fails, and shall not keep an agent from claiming other tasks;
-    `work` reports it."""
-    try:
-        return broker_of(vo, label, knobs)
-    except plugins.PluginFailed:
-        return None
+def foreign_broker(vo: str, label: str, knobs: Knobs) -> str:
+    """The name of the broker, if it is other people's; else nothing."""
+    return plugins.foreign("broker", _vo(vo, knobs), label)
+
+
+def own_broker(vo: str, label: str, knobs: Knobs) -> GenericBroker | None:
+    """The broker. None: it is other people's, whose code an agent runs in `work` alone."""
+    return None if foreign_broker(vo, label, knobs) else broker_of(vo, label, knobs)
+
+
+def _vo(vo: str, knobs: Knobs) -> str:
+    return "" if vo == LOCAL and knobs.broker.local == "full" else vo

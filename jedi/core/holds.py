@@ -88,7 +88,9 @@ def backs_off(reason_code: str | None) -> bool:
     return reason_code in LASTING or reason_code not in {*BY_REASON, "unreachable"}
 
 
-FAULTS = frozenset({"internal_error", "plugin_failed", "unreachable", "endpoint_missing"})
+FAULTS = frozenset(
+    {"internal_error", "plugin_failed", "plugin_timeout", "unreachable", "endpoint_missing"}
+)
 """Reasons of tasks at which an agent failed, in whatever status: it tries again."""
 
 

@@ -21,6 +21,7 @@ class AgentKnobs:
     heartbeat_s: float
     lease_s: float
     max_deaths: int
+    plugin_s: float
     poll_s: float
     rest_s: float
     statement_s: float

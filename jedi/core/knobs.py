@@ -110,6 +110,8 @@ _DECLARED = [
     _knob("agent.lease_s", "s", 120.0, "duration of a claim; the agent renews it while it works",
           least=1),
     _knob("agent.heartbeat_s", "s", 10.0, "interval between heartbeats of an agent", least=0.1),
+    _knob("agent.plugin_s", "s", 60.0, "most time of a plug-in of other people for one task; then "
+          "the task waits, and the plug-in is tried again", least=0.1),
     _knob("agent.statement_s", "s", 600.0, "most time of a statement of an agent in the database; "
           "then its cycle fails and is repeated; 0: no limit", least=0),
     _knob("agent.max_deaths", "claims", 3, "deaths of workers in a row after which their task is "

@@ -75,6 +75,8 @@ TASKS: Mapping[str, str] = {
     "internal_error": "An agent failed by a fault of JEDI and tries again: report it.",
     "plugin_failed": "The plug-in of the task's vo and prodSourceLabel fails: correct or uninstall "
     "it, and restart JEDI.",
+    "plugin_timeout": "The plug-in of the task's vo and prodSourceLabel does not answer in time "
+    "(knob agent.plugin_s). JEDI tries it again: correct it, or raise the knob.",
     # waits for a person
     "scouts_too_slow": "Scout jobs took much more time an event than the task says: retry it to "
     "continue, or submit it anew with better figures.",

@@ -128,14 +128,21 @@ def outlive(
         os._exit(code if isinstance(code, int) else code is not None)
 
 
-def _be(
-    main: Callable[[], object], title: str, read: int, output: int, environment: Mapping[str, str]
-) -> None:
-    """Be the child. The parent's objects stay as they are; their files are closed."""
+def become_leader() -> None:
+    """Lead a session of its own, and take signals as a new process does. For forked processes."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+
+
+def _be(
+    main: Callable[[], object], title: str, read: int, output: int, environment: Mapping[str, str]
+) -> None:
+    """Be the child. The parent's objects stay as they are; their files are closed."""
+    become_leader()
+    if QUIET.locked():  # by the parent, for this fork
+        QUIET.release()
     for source, target in ((read, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
     sys.stdout, sys.stderr = (

@@ -13,7 +13,7 @@ from jedi.agent.base import World
 from jedi.brokerage.record import lottery_seed, record
 from jedi.core import clock
 from jedi.core.errors import JediError
-from jedi.jobgenerator.agent_claiming import Claiming, GenerationItem, pair_of
+from jedi.jobgenerator.agent_claiming import Claiming, GenerationItem, owner_of, pair_of
 from jedi.jobgenerator.agent_merging import MergeMaking
 from jedi.jobgenerator.locating import Locate, once
 from jedi.jobgenerator.merge import MergeItem
@@ -95,7 +95,7 @@ class JobGenerator(Claiming):
 
     def _generate(self, item: GenerationItem) -> GenerationOutcome:
         knobs, task, row = self.world.knobs, item.claimed.order(), item.claimed.row
-        pair, gate, owner = pair_of(row), item.gate, row.working_group or row.user_name or ""
+        pair, gate = pair_of(row), item.gate
         if isinstance(gate, Skip):
             wait_s, facts = knobs.jobgen.retry_s, dict(gate.facts)
             return NoJobs(gate.code, gate.reason, task.status, wait_s, facts)
@@ -105,7 +105,7 @@ class JobGenerator(Claiming):
             return NoJobs("queue_served", reason, task.status, self.poll_s)
         allowed = jobs_allowed(task.outputs, max(room // task.rules.jobs_per_unit, 1))
         if task.label not in PRODUCTION_LABELS and task.columns["kind"] == "normal":
-            step, before = knobs.jobgen.jobs_per_step, item.crowds.get(owner, 0)
+            step, before = knobs.jobgen.jobs_per_step, item.crowds.get(owner_of(row), 0)
             task = replace(task, jobs_before=before, jobs_per_step=step)
         made = item.made.setdefault(task.request.gshare, Counter())
         locate = once(self.world.ddm.locate)
@@ -125,14 +125,7 @@ class JobGenerator(Claiming):
             outcome = self._making.with_builds(item.claimed, found, decided, locate)
         else:
             outcome = Made(task, self._making.make(task, found.sites, found.cuts, locate), decided)
-        if isinstance(outcome, Made):
-            outcome = formed(outcome, found)
-        if isinstance(outcome, Made) and outcome.jobs:
-            places = outcome.jobs.places
-            item.room[pair] = room - len(places)
-            made.update(places)
-            item.crowds[owner] = item.crowds.get(owner, 0) + len(places)
-        return outcome
+        return formed(outcome, found) if isinstance(outcome, Made) else outcome
 
     def _proposed(
         self,

@@ -9,12 +9,14 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from jedi.agent import plugins
 from jedi.agent.base import TaskAgent, World
-from jedi.brokerage.brokers import broker_or_none
+from jedi.brokerage.brokers import foreign_broker, own_broker
 from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.merge import MergeItem
 from jedi.jobgenerator.outcome import (
     GenerationOutcome,
+    Made,
     Merges,
 )
 from jedi.spec.sites.request import RecentJobs
@@ -72,6 +74,25 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         super().__init__(world)
         self._locks: list[str] = []
         """Locks of the queues that this cycle serves alone."""
+
+    def plug_ins(self, item: GenerationItem | MergeItem) -> str:
+        if isinstance(item, MergeItem):
+            return foreign_broker(*item.served, self.world.knobs)
+        row = item.claimed.row
+        served = row.vo, row.prod_source_label
+        broker = foreign_broker(*served, self.world.knobs)
+        return " or ".join(filter(None, [plugins.foreign("generator", *served), broker]))
+
+    def note(self, item: GenerationItem | MergeItem, result: GenerationOutcome | Merges) -> None:
+        """Count the jobs for the next tasks of the cycle."""
+        if isinstance(item, MergeItem) or not isinstance(result, Made) or not result.jobs:
+            return
+        row, places = item.claimed.row, result.jobs.places
+        pair, owner = pair_of(row), owner_of(row)
+        if isinstance(item.gate, Pass):
+            item.room[pair] = item.room.get(pair, item.gate.jobs) - len(places)
+        item.made.setdefault(result.task.request.gshare, Counter()).update(places)
+        item.crowds[owner] = item.crowds.get(owner, 0) + len(places)
 
     def claim_tasks(self, tx: Connection, limit: int) -> list[GenerationItem]:
         """Tasks with ready files; they share the files of a cycle."""
@@ -141,8 +162,8 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         ids = [
             one.row.jedi_task_id
             for one in found
-            if (broker := broker_or_none(one.row.vo, one.row.prod_source_label, knobs))
-            and broker.wants_past
+            if (broker := own_broker(one.row.vo, one.row.prod_source_label, knobs)) is None
+            or broker.wants_past
         ]
         return decisions.past_jobs(tx, ids, knobs.analysis.past_s) if ids else {}
 
@@ -151,3 +172,8 @@ def pair_of(row: ClaimedTask) -> Pair:
     """The pair that is throttled together: a work queue and a resource type, or all types (None) of
     event service, whose tasks make jobs of several (JEDI document, "Job throttling")."""
     return row.workqueue_id or 0, None if row.event_service else row.resource_type or ""
+
+
+def owner_of(row: ClaimedTask) -> str:
+    """The group or user whose jobs count together."""
+    return row.working_group or row.user_name or ""

@@ -192,6 +192,9 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         released = incomplete(plugin.release(verdict.target, task.datasets), found.gone)
         return EndingOutcome(verdict, settled, released, found.gone)
 
+    def plug_ins(self, item: Ending) -> str:
+        return plugins.foreign("postprocessor", item.vo, item.label)
+
     def apply(
         self, tx: Connection, results: Sequence[tuple[Ending, EndingOutcome | Judgement]]
     ) -> None:

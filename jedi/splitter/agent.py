@@ -5,6 +5,7 @@ Source: docs/reference/herds.md; RFC #15, "Proposed implementation".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -115,6 +116,14 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         except OutOfRoomError:
             reason = f"The options of its units have more than {knobs.max_mb} MB "
             return NotDivided("too_large_units", f"{reason}(knob split.max_mb).")
+
+    def plug_ins(self, item: Herd) -> str:
+        return item.manifest.splitter if strategies.is_plug_in(item.manifest.splitter) else ""
+
+    @property
+    def plugin_s(self) -> float:
+        """No limit: a strategy has its own (knob split.timeout_s)."""
+        return math.inf
 
     def apply(self, tx: Connection, results: Sequence[tuple[Herd, SplitOutcome]]) -> None:
         """Write the units of the whole batch; of herds that somebody asked something of, none."""

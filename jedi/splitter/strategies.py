@@ -44,6 +44,11 @@ def describe(name: str, limits: Limits | None = None) -> SplitStrategy:
     raise SplitterFailed("splitter_unknown", f"There is no splitter {name}. {remedy}")
 
 
+def is_plug_in(name: str) -> bool:
+    """Return True if the strategy of this name is a plug-in."""
+    return name not in _OURS and name in _plug_ins()
+
+
 def foreign_options(name: str, options: Manifest) -> tuple[list[str], list[str]]:
     """The options that a strategy does not consume, and those that it has. SplitterFailed."""
     own = describe(name).consumes(options)

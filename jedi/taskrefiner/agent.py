@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
+from jedi.agent.plugins import PluginFailed
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs import numbers
@@ -147,6 +148,9 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         outcome: RefinerOutcome = refine(submission)
         return outcome
 
+    def plug_ins(self, item: Registered) -> str:
+        return plugins.foreign("refiner", item.vo, item.label)
+
     def apply(self, tx: Connection, results: Sequence[tuple[Registered, RefinerOutcome]]) -> None:
         """Write the definitions of the whole batch."""
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
@@ -183,7 +187,8 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         """Data management or the database had a problem: the task is held."""
         reason = f"The task could not be refined: {error}"
         target = item.status if item.status == "staged" else "pending"
-        move = Move(item.jedi_task_id, item.lock_seq, target, "refining_failed", reason[:4000])
+        code = error.code if isinstance(error, PluginFailed) else "refining_failed"
+        move = Move(item.jedi_task_id, item.lock_seq, target, code, reason[:4000])
         tasks.move_tasks(tx, [move], self.name)
 
     def _parent(self, item: Registered, params: TaskParams) -> TryLater | None:

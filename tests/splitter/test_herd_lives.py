@@ -17,7 +17,18 @@ from sqlalchemy import text
 from support.commanding import add_inputs, ask, end, everything, sound, status, take, work_off
 from support.generating import catalogue, rows
 from support.helpers import put_file_dataset
-from support.herds import ECHO, RFC, VALUES, herd, jobs, members, next_panda_id, refined, with_jobs
+from support.herds import (
+    ECHO,
+    RFC,
+    VALUES,
+    herd,
+    jobs,
+    members,
+    next_panda_id,
+    refined,
+    split_all,
+    with_jobs,
+)
 from support.merging import SPEC, merged_at_last
 from support.task_rows import OUTPUT, row_of
 
@@ -135,7 +146,7 @@ def broken(world: World, document: dict[str, Any], change: str = "SELECT 1") -> 
     with world.engine.begin() as tx:
         tx.execute(text(change))
     ContentsFeeder(world).run_once()
-    assert Splitter(world).run_once() == 1
+    split_all(world)
     assert [one.jobsplittype for one in members(world, task)] == ["WillSplit"]
     row = row_of(world, task)
     return row.status, row.reason_code

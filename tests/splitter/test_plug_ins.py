@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from support.generating import catalogue, generate
-from support.herds import herd, jobs, members, refined, submitted
+from support.herds import herd, jobs, members, refined, split_all, submitted
 from support.task_rows import row_of
 
 from jedi.agent.base import World
@@ -205,6 +206,28 @@ def test_questions_at_submission() -> None:
         strategies.describe("BadCheck").check({})
 
 
+def test_a_splitter_that_hangs_holds_its_own_herd(world: World, faults: Path) -> None:
+    """Expected: all other herds are split at once, though it may take a minute."""
+    with world.engine.begin() as tx:
+        knobs.put(tx, "split.timeout_s", 600.0, "ops")
+    hanging = [refined(world, herd({"name": "Hangs"}, taskName=f"h{n}")) for n in range(3)]
+    good = refined(world, herd({"name": "Good"}, taskName="good"))
+    echo = {"type": "constant", "value": "echo ${UNIT/Parameter}"}
+    parameters = {"name": "Parametric", "options": {"Parameters": 3}}
+    parametric = refined(world, herd(parameters, echo))
+    agent = Splitter(world)
+    began = time.monotonic()
+    assert agent.run_once() == 5
+    assert len(members(world, parametric)) == 3
+    while row_of(world, good).reason_code != "split":
+        agent.run_once()
+        assert time.monotonic() - began < 30
+    assert len(members(world, good)) == 3
+    assert all(row_of(world, one).lockedby for one in hanging)
+    agent.close()
+    assert not any(row_of(world, one).lockedby for one in hanging)
+
+
 def test_faults_spare_other_herds(world: World, faults: Path) -> None:
     """Expected: one batch; each herd with a fault is broken by its own code, the good one is
     split."""
@@ -217,7 +240,7 @@ def test_faults_spare_other_herds(world: World, faults: Path) -> None:
     gone = refined(world, herd({"name": "Exits"}, taskName="gone"))
     points = faults / "faults-1.dist-info" / "entry_points.txt"
     points.write_text(points.read_text().replace("Exits =", "Other ="))
-    assert Splitter(world).run_once() == len(codes) + 1
+    split_all(world)
     found = {name: row_of(world, task).reason_code for name, task in tasks.items()}
     assert found == codes
     assert row_of(world, gone).reason_code == "splitter_unknown"
@@ -244,7 +267,7 @@ def test_the_sample_is_installed_used_and_removed(
         submitted(world, herd({"name": "ByRun", "options": {"SplitterRunDigits": "0"}}, IN))
     task = refined(world, by_run)
     assert ContentsFeeder(world).run_once() == 1
-    assert Splitter(world).run_once() == 1
+    split_all(world)
     assert ContentsFeeder(world).run_once() == 1, row_of(world, task).errordialog
     assert generate(world) == 1
     commands = [job.jobparameters for job in jobs(world, task)]

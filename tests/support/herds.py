@@ -57,12 +57,20 @@ def refined(world: World, document: dict[str, Any]) -> int:
     return task
 
 
+def split_all(world: World) -> None:
+    """Split until no herd is left, in the hands of plug-ins neither."""
+    agent = Splitter(world)
+    assert agent.run_once()
+    while agent.run_once():
+        pass
+
+
 def split(world: World, document: dict[str, Any]) -> int:
     """A herd that has its units, and whose rows are ready for jobs."""
     task = refined(world, document)
     if rows(world, "SELECT FROM jedi_herds WHERE jeditaskid = :t AND after = 'contents'", t=task):
         assert ContentsFeeder(world).run_once() == 1
-    assert Splitter(world).run_once() == 1
+    split_all(world)
     assert ContentsFeeder(world).run_once() == 1, row_of(world, task).errordialog
     return task
 

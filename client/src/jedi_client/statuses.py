@@ -59,4 +59,4 @@ JOB_STATUSES = {
 TASK_FINAL = frozenset(["aborted", "broken", "done", "failed", "finished"])
 TASK_SETTLED = frozenset(["aborted", "broken", "done", "exhausted", "failed", "finished"])
 JOB_LIVE = frozenset(["activated", "assigned", "defined", "holding", "merging", "pending", "running", "sent", "starting", "throttled", "transferring", "waiting"])
-FAULTS = frozenset(["endpoint_missing", "internal_error", "plugin_failed", "unreachable"])
+FAULTS = frozenset(["endpoint_missing", "internal_error", "plugin_failed", "plugin_timeout", "unreachable"])

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import psycopg
 from psycopg.adapt import Dumper, PyFormat
@@ -97,6 +98,7 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
             "-c client_connection_check_interval=10000 -c random_page_cost=1.1",
         },
     )
+    _made.add(engine)
     event.listen(engine, "do_connect", _session)
     SessionsAtRest(engine)
     event.listen(engine, "checkout", _still_there)
@@ -104,6 +106,18 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
     event.listen(engine, "checkout", _commit_at_once)
     event.listen(engine, "reset", _roll_back)
     return engine
+
+
+_made: WeakSet[Engine] = WeakSet()
+
+
+def _forget_sessions() -> None:
+    """Leave the parent's sessions to the parent, after a fork."""
+    for engine in [*_made]:
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_forget_sessions)
 
 
 def _session(

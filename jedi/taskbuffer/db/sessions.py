@@ -117,6 +117,7 @@ class SessionsAtRest:
         event.listen(engine, "connect", self._make)
         event.listen(engine, "checkout", self._take)
         event.listen(engine, "checkin", self._give_back)
+        event.listen(engine, "engine_disposed", lambda _engine: self._since.clear())
 
     def _make(self, _connection: Any, record: Any) -> None:
         record.info[_NEW] = True

@@ -1,0 +1,163 @@
+"""Plug-ins of any kind that hang, raise or die hold their own task only, and others go on at once.
+
+Expected: JEDI document, "Plugins to generate jobs based on various usecases": colleagues of each
+use case maintain its plug-in.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commanding import add_inputs, end, jobs, status, take
+from support.generating import document
+from support.situations import make_due
+from support.task_rows import put, row_of
+
+from jedi.agent import plugins
+from jedi.agent.base import Agent, World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.mover.agent import Mover
+from jedi.postprocessor.agent import PostProcessor
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskrefiner.agent import TaskRefiner
+
+KINDS = {
+    "refiner": ("jedi.taskrefiner.refine", "Refiner", "refine"),
+    "generator": ("jedi.jobgenerator.strategies", "FileStrategy", "caps"),
+    "broker": ("jedi.brokerage.generic", "GenericBroker", "choose"),
+    "postprocessor": ("jedi.postprocessor.outcome", "PostProcessing", "settle"),
+}
+"""Rooms with the class of JEDI's own plug-in, and a method that a task needs."""
+
+ACTS = {
+    "hangs": "time.sleep(3600)",
+    "spins": "while True: pass",
+    "raises": "raise ValueError('no such run')",
+    "dies": "os._exit(3)",
+    "is no class of JEDI's": "return Strange()",
+}
+SAID = {
+    "raises": "ValueError: no such run",
+    "dies": "its process ended (exit code 3)",
+    "is no class of JEDI's": "",
+}
+ROUNDS, ROUND_S = 40, 5.0
+
+
+@contextmanager
+def installed(tmp_path: Path, room: str, source: str) -> Iterator[None]:
+    """A distribution with a plug-in `Bad` for label managed."""
+    information = tmp_path / "strange_plugins-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1\n")
+    point = f"[jedi.{room}]\nlocal:managed = strange_plugins:Bad\n"
+    (information / "entry_points.txt").write_text(point)
+    (tmp_path / "strange_plugins.py").write_text(source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        patch.delitem(sys.modules, "strange_plugins", raising=False)
+        plugins.find.cache_clear()
+        plugins._installed.cache_clear()
+        yield
+        assert "strange_plugins" not in sys.modules  # no agent imports it
+    plugins.find.cache_clear()
+    plugins._installed.cache_clear()
+
+
+def source_of(room: str, act: str) -> str:
+    module, base, method = KINDS[room]
+    return (
+        f"import os, time\nfrom {module} import {base}\nclass Strange: pass\n"
+        f"class Bad({base}):\n    def {method}(self, *some, **more):\n        {act}\n"
+    )
+
+
+def set_limit(world: World, seconds: float) -> None:
+    with world.engine.begin() as tx:
+        knobs.put(tx, "agent.plugin_s", seconds, "test")
+
+
+class Machine:
+    """Agents that live on, as processes do."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        kinds: list[type[Any]] = [TaskRefiner, ContentsFeeder, JobGenerator, Mover, PostProcessor]
+        self.agents: list[Agent[Any, Any]] = [kind(world) for kind in kinds]
+
+    def run_until(self, true: Callable[[], bool]) -> None:
+        """Rounds of a cycle of each agent; pilots succeed with all jobs."""
+        for _ in range(ROUNDS):
+            make_due(self.world)
+            for agent in self.agents:
+                began = time.monotonic()
+                agent.run_once()
+                assert time.monotonic() - began < ROUND_S
+            for task in (self.ours, self.theirs):
+                waiting = jobs(self.world, task, "activated")
+                take(self.world, waiting)
+                end(self.world, waiting)
+            if true():
+                return
+        raise AssertionError([row_of(self.world, one) for one in (self.ours, self.theirs)])
+
+    def submit(self) -> None:
+        add_inputs(self.world, 2)
+        given: dict[str, Any] = {"nFilesPerJob": 1, "site": "SITE_A"}
+        [self.theirs] = put(self.world, document(**given), label="managed")
+        [self.ours] = put(self.world, document(**given, output="a:other"))
+
+
+@pytest.fixture
+def machine(world: World) -> Iterator[Machine]:
+    made = Machine(world)
+    yield made
+    for agent in made.agents:
+        agent.close()
+
+
+@pytest.mark.parametrize("act", ["hangs", "spins", "is imported"])
+@pytest.mark.parametrize("room", KINDS)
+def test_a_plugin_that_hangs_holds_its_own_task(
+    machine: Machine, tmp_path: Path, room: str, act: str
+) -> None:
+    """The healthy task is done while the plug-in hangs, in one of its methods or while it is
+    imported. At its limit the other task waits, with the plug-in and the knob in its reason."""
+    source = source_of(room, ACTS.get(act, "pass"))
+    if act == "is imported":
+        source = "import time\ntime.sleep(3600)\n" + source
+    with installed(tmp_path, room, source):
+        set_limit(machine.world, 3600.0)
+        machine.submit()
+        machine.run_until(lambda: status(machine.world, machine.ours) == "done")
+        assert row_of(machine.world, machine.theirs).lockedby is not None
+        set_limit(machine.world, 0.5)
+        machine.run_until(
+            lambda: row_of(machine.world, machine.theirs).reason_code == "plugin_timeout"
+        )
+        said = row_of(machine.world, machine.theirs).errordialog
+        assert f"jedi.{room} (strange_plugins:Bad, of strange 1) fails: it did not answer" in said
+        assert "within 0.5 s (knob agent.plugin_s)" in said
+        assert row_of(machine.world, machine.theirs).worker_deaths == 0
+
+
+@pytest.mark.parametrize("act", SAID)
+@pytest.mark.parametrize("room", KINDS)
+def test_a_plugin_that_raises_or_dies_holds_its_own_task(
+    machine: Machine, tmp_path: Path, room: str, act: str
+) -> None:
+    with installed(tmp_path, room, source_of(room, ACTS[act])):
+        machine.submit()
+        machine.run_until(lambda: status(machine.world, machine.ours) == "done")
+        found = row_of(machine.world, machine.theirs)
+        assert found.reason_code == "plugin_failed"
+        assert f"jedi.{room} (strange_plugins:Bad, of strange 1) fails: {SAID[act]}" in (
+            found.errordialog
+        )
