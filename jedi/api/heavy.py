@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from starlette.requests import ClientDisconnect, Request
+
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.rates import TooManyCalls
 from jedi.core import clock
@@ -30,13 +32,16 @@ class HeavyCalls:
         self._callers: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def awaited(self, caller: str) -> AsyncIterator[None]:
-        """A place, as soon as one is free. TooManyCalls: none was for PATIENCE_S."""
+    async def awaited(self, request: Request, caller: str) -> AsyncIterator[None]:
+        """A place, as soon as one is free. TooManyCalls: none was for PATIENCE_S. ClientDisconnect:
+        the caller has gone meanwhile."""
         end = clock.monotonic() + PATIENCE_S
         while (refusal := self._enter(caller)) is not None:
             if clock.monotonic() >= end:
                 raise refusal
             await asyncio.sleep(_POLL_S)
+            if await request.is_disconnected():
+                raise ClientDisconnect
         try:
             yield
         finally:

@@ -166,7 +166,7 @@ def _endpoint(
     async def endpoint(request: Request) -> Response:
         caller = await door.let_in(request)
         knobs = door.knobs()
-        place = door.heavy.awaited(caller.user_name) if operation.heavy else nullcontext()
+        place = door.heavy.awaited(request, caller.user_name) if operation.heavy else nullcontext()
         async with bodies.taken(request, _body_max(operation, knobs)) as body, place:
             work = partial(_run, operation, door.here, caller, knobs.api.proxies, request, body)
             answer = await door.working.done(request, work)
