@@ -41,12 +41,6 @@ def sorted_lines(files: Iterable[Path]) -> list[bytes]:
     return sorted(line for file in files for line in file.read_bytes().splitlines())
 
 
-def seeds(files: int, events: int) -> list[str]:
-    """The text of each file of seeds: an event a line, its number and its seed."""
-    numbers = (range(i * events + 1, (i + 1) * events + 1) for i in range(files))
-    return ["".join(f"{n} {100_000 + n}\n" for n in some) for some in numbers]
-
-
 def simulated_events(files: Iterable[Path], events: int) -> str:
     """The number of events in outputs, whether each is there once, and whether those of each input
     file stand in their order."""

@@ -7,16 +7,20 @@ import json
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
-from jedi_client import connect, profiles
+from jedi_client import __version__, connect, profiles
 from jedi_client.cli import task
+from jedi_client.cli.common import exit_code
 from jedi_client.errors import BadInput, Forbidden, JediError, NotFound, Unreachable
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
 from jedi_client.transport import Transport
+from support.peer import Peer
 from support.service_process import running
 from support.task_rows import good, put
 from typer.testing import CliRunner
@@ -111,6 +115,54 @@ def test_profiles_lie_in_a_file_of_the_users_own(
     path.chmod(0o644)
     with pytest.raises(JediError, match="others may read it"):
         profiles.load()
+
+
+@pytest.mark.parametrize("token", ["käse☃", "schlüssel", "two words", "line\n", "", "\udc80"])
+def test_a_token_that_is_no_word_is_a_sentence(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    """HTTP headers are ASCII: another token is a mistake of copying, before anything is sent. An
+    empty JEDI_TOKEN is none."""
+    with pytest.raises(BadInput, match="one word of ASCII letters") as wrong:
+        Profile("https://jedi.example.org", token)
+    assert "käse" not in str(wrong.value)
+    if token.isprintable():
+        monkeypatch.setenv("JEDI_TOKEN", token)
+        with pytest.raises(BadInput) if token else nullcontext():
+            assert profiles.chosen("http://127.0.0.1:1").token is None
+
+
+def described(release: str) -> bytes:
+    """The answers to an operation that a service does not have, and to the question for its
+    release."""
+    body = json.dumps({"info": {"version": release}})
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+_NONE = b'{"code": "%s", "sentence": "POST /v1/x: Not Found.", "facts": {}}'
+
+
+@pytest.mark.parametrize("code", [b"http_404", b"http_405"])
+@pytest.mark.parametrize(
+    ("release", "side"), [("0.0.9", "older"), ("99.1", "newer"), (__version__, "")]
+)
+def test_a_service_of_another_release_is_named(code: bytes, release: str, side: str) -> None:
+    """Which side is older, and which one to upgrade, in place of "Not Found"."""
+    none = _NONE % code
+    head = b"HTTP/1.1 %s No\r\nContent-Length: %d\r\n\r\n" % (code[-3:], len(none))
+    with (
+        Peer(head + none, described(release)) as peer,
+        Transport(Profile(peer.url)) as wire,
+        pytest.raises(JediError) as error,
+    ):
+        wire.call("POST", "/v1/x", {}, {}, Any)
+    if not side:
+        assert error.value.code == code.decode()
+        return
+    upgrade = {"older": "service", "newer": "client"}[side]
+    assert error.value.code == "other_release" and exit_code(error.value) == 5
+    assert error.value.sentence == (
+        f"JEDI at {peer.url} is {side} ({release}) than this client ({__version__}), and has no "
+        f"POST /v1/x: upgrade the {upgrade}, or take a client of its release."
+    )
 
 
 def test_a_url_is_checked() -> None:

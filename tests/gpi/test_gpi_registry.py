@@ -288,6 +288,9 @@ def test_a_service_that_is_away_leaves_the_last_state(runner: BenchRunner) -> No
     assert j.status == "submitted" and "Bench" in SESSION.monitor.errors
     with pytest.raises(TimeoutError, match="still submitted"):
         j.wait(0.01)
+    for one in (j, jobs, jobs[:]):
+        with pytest.raises(TimeoutError):
+            one.wait(timeout=0.01)
     runner.down = False
     SESSION.monitor.expire(j.id)
     assert j.status == "submitted" and "Bench" not in SESSION.monitor.errors

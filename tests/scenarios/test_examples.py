@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from support.adding import add_files
 
 from jedi.core.errors import NotFound
 from jedi.core.settings import caller
+from jedi.demo.__main__ import EXAMPLES, Demo
 from jedi.service import config, datasets, recovery, submission, tasks
 from jedi.standalone.installation import packaged
 
@@ -227,3 +229,27 @@ def test_build(system: System) -> None:
     assert kinds.count("normal") == 2
     assert kinds.count("build") in (1, 2)
     system.check()
+
+
+ROW = re.compile(r"^\| `(\S+\.(?:yaml|jdl))` \|", re.MULTILINE)
+ENDS = {"flaky.yaml": "finished", "exhausted.yaml": "exhausted"}
+"""Tasks of the README that do not end as done."""
+
+
+def test_the_readme_on_a_fresh_home(tmp_path: Path) -> None:
+    """Its commands in their order: the system, the datasets, each task of the table, and for the
+    one whose input is open the end of it."""
+    demo = Demo(tmp_path)
+    names = ROW.findall((EXAMPLES / "README.md").read_text())
+    assert {*names} == {one.name for one in EXAMPLES.iterdir() if one.suffix in (".yaml", ".jdl")}
+    names.sort(key=lambda name: name == "sum.yaml")  # "wordcount.yaml done"
+    with demo.system():
+        demo.prepare()
+        ids = {name: demo.submit(name) for name in names[:-1]}
+        demo.call("jedi", "dataset", "close", "user.me:run7")
+        demo.call("jedi-task", "wait", *map(str, ids.values()), "--timeout", "600", ok=(0, 1))
+        ids["sum.yaml"] = demo.submit("sum.yaml")
+        demo.call("jedi-task", "wait", str(ids["sum.yaml"]), "--timeout", "200")
+        ended = {name: demo.ask("jedi-task", "show", str(one))["task"]["status"]
+                 for name, one in ids.items()}  # fmt: skip
+    assert ended == {name: ENDS.get(name, "done") for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import tempfile
 from dataclasses import asdict, dataclass, fields
@@ -14,6 +15,9 @@ from urllib.parse import urlsplit
 from jedi_client.errors import BadInput, JediError, Problem, Unreachable
 
 DEFAULT = "default"
+
+
+_TOKEN = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,9 @@ class Profile:
         if kind not in ("unix", "http", "https"):
             rule = "the URL of a service begins with https://, http:// or unix:"
             raise BadInput([Problem("server", self.url, rule, "Write https://jedi.example.org")])
+        if self.token is not None and not _TOKEN.fullmatch(self.token):
+            rule = "a token is one word of ASCII letters, digits and signs"
+            raise BadInput([Problem("token", None, rule, "Copy all of it, and nothing else")])
 
 
 def profiles_file() -> Path:
@@ -105,7 +112,7 @@ def chosen(server: str | None = None, name: str | None = None) -> Profile:
     url = server or (None if name else os.environ.get("JEDI_URL"))
     if url:
         return next((one for one in known.values() if one.url == url.rstrip("/")),
-                    Profile(url.rstrip("/"), os.environ.get("JEDI_TOKEN"),
+                    Profile(url.rstrip("/"), os.environ.get("JEDI_TOKEN") or None,
                             os.environ.get("JEDI_CA")))  # fmt: skip
     if name:
         if name not in known:

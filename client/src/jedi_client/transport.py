@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import secrets
 import ssl
 import time
@@ -25,19 +24,14 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode
 
+from jedi_client import __version__
+from jedi_client.answers import NO_ROUTE, NO_SERVICE, error_of, of_another_release
 from jedi_client.connections import connection_to
 from jedi_client.errors import (
-    BadInput,
-    Forbidden,
     JediError,
-    NoSpace,
-    NotFound,
     NotReached,
     OutcomeUnknown,
-    Problem,
-    Refused,
     Unreachable,
-    VersionTooOld,
 )
 from jedi_client.profiles import Profile
 from jedi_client.typed import typed
@@ -67,22 +61,6 @@ SILENCE_S = 45.0
 
 PIECE = 2**18
 """Bytes read at a time."""
-
-_KINDS: Mapping[int, type[JediError]] = {
-    401: Forbidden, 403: Forbidden, 404: NotFound, 409: Refused, 410: VersionTooOld,
-    503: Unreachable, 507: NoSpace,
-}  # fmt: skip
-_PROXYS = (502, 503, 504)
-NO_SERVICE = "no_service"
-"""A proxy answers that it has lost the service, or has none."""
-
-_PROXY_ERROR = re.compile(r';\s*error="?([a-z_]+)')
-_UNSENT = {
-    *("dns_timeout", "dns_error", "destination_not_found", "destination_unavailable"),
-    *("destination_ip_prohibited", "destination_ip_unroutable"),
-    *("connection_refused", "connection_timeout", "connection_limit_reached"),
-}
-"""Errors of a proxy that has not sent the request on (RFC 9209, section 2.3)."""
 
 _LOST = (http.client.HTTPException, OSError)
 _CLOSING = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, BlockingIOError,
@@ -179,7 +157,13 @@ class Transport:
             headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
         changes = method != "GET" and not question and not given.get("dry_run")
         asked = _Request(method, place, body or None, headers, changes, whole=True)
-        content = self._asked(asked).content
+        try:
+            content = self._asked(asked).content
+        except JediError as error:
+            theirs = self._release() if error.code in NO_ROUTE else None
+            if theirs is None or theirs == __version__:
+                raise
+            raise of_another_release(self.profile.url, theirs, f"{method} {path}") from error
         found: T = typed(answer, json.loads(content or b"null"))
         return found
 
@@ -324,6 +308,14 @@ class Transport:
             return lost
         return self._away(lost)
 
+    def _release(self) -> str | None:
+        """The release of the service, if it answers."""
+        asked = _Request("GET", "/openapi.json", None, {}, changes=False, whole=True)
+        try:
+            return str(json.loads(self._asked(asked).content)["info"]["version"])
+        except (JediError, ValueError, KeyError, TypeError):
+            return None
+
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> NotReached:
         return NotReached(
             f"{self.profile.url} has a certificate that no known authority signed "
@@ -398,30 +390,3 @@ def _in_query(value: Any) -> Any:
             return [_in_query(one) for one in value]
         case _:
             return value
-
-
-def error_of(response: http.client.HTTPResponse, body: bytes, url: str) -> JediError:
-    """The error that an answer stands for."""
-    status = response.status
-    try:
-        found = json.loads(body)
-        code, sentence, facts = found["code"], found["sentence"], found["facts"]
-    except (ValueError, KeyError, TypeError):
-        if status in _PROXYS:
-            failed = set(_PROXY_ERROR.findall(response.getheader("Proxy-Status", "")))
-            unsent = bool(failed) and failed <= _UNSENT
-            word = ": the request did not arrive" if unsent else ""
-            return (NotReached if unsent else Unreachable)(
-                f"The proxy at {url} reaches no service of JEDI (status {status}){word}. Ask its "
-                "operators, or try again.", code=NO_SERVICE, status=status,
-            )  # fmt: skip
-        return Unreachable(
-            f"{url} answers with status {status} and not as JEDI does: is it the right server?",
-            code="not_jedi", status=status,
-        )  # fmt: skip
-    if problems := facts.get("problems"):
-        return BadInput([Problem(p["path"], p["value"], p["rule"], p.get("remedy", ""))
-                         for p in problems])  # fmt: skip
-    facts = {key: value for key, value in facts.items() if key not in ("code", "sentence")}
-    kind = OutcomeUnknown if code == OutcomeUnknown.code else _KINDS.get(status, JediError)
-    return kind(sentence, code=code, **facts)

@@ -1,7 +1,7 @@
 """Common parts of the commands: output for people and for programs, errors, exit codes.
 
 Exit codes: 0 yes, 1 no, 2 wrong use or wrong input, 3 a service does not answer, 4 time-out,
-5 the database has the schema of another release.
+5 the database or the service is of another release.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def exit_code(error: JediError) -> int:
     match error:
         case BadInput():
             return USAGE
-        case JediError(code="schema_differs"):
+        case JediError(code="schema_differs" | "other_release"):
             return OTHER_RELEASE
         case Unreachable():
             return UNREACHABLE

@@ -376,9 +376,9 @@ class Job(JobView, JobProperties):
         merge(): merge by the job's merger now. Paths of the merged files."""
         return results.merge(self, *merger)
 
-    def wait(self, timeout_s: float | None = None) -> str:
-        """Wait for the end, and give the status. TimeoutError."""
-        self._registry.session.monitor.wait([self._id], timeout_s)
+    def wait(self, timeout_s: float | None = None, timeout: float | None = None) -> str:
+        """Wait for the end, for `timeout` s at most, and give the status. TimeoutError."""
+        self._registry.session.monitor.wait([self._id], timeout_s, timeout)
         results.at_end(self)
         return self.record.status
 

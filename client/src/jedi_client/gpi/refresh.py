@@ -133,11 +133,15 @@ class Monitor:
                 self._asked_at.pop(str(record.backend), None)
                 self._due.add(job)
 
-    def wait(self, ids: Sequence[int], timeout_s: float | None = None) -> None:
-        """Wait until jobs have ended. TimeoutError. New jobs don't count as ended: JobError."""
+    def wait(
+        self, ids: Sequence[int], timeout_s: float | None = None, timeout: float | None = None
+    ) -> None:
+        """Wait until jobs have ended. `timeout` is `timeout_s` by the name that Python's own
+        functions use. TimeoutError. New jobs don't count as ended: JobError."""
         from jedi_client.gpi.report import JobError
 
-        end = None if timeout_s is None else time.monotonic() + timeout_s
+        limits = [limit_s for limit_s in (timeout_s, timeout) if limit_s is not None]
+        end = time.monotonic() + min(limits) if limits else None
         while True:
             self.look()
             left = [one for one in map(self.known, ids) if one and one.status not in ENDED]

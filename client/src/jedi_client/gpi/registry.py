@@ -132,9 +132,10 @@ class Registry(Generic[J]):
         self.sync(float("-inf"))
         return JobSlice(self, [one.id for one in made[self.kind]])
 
-    def wait(self, timeout_s: float | None = None) -> Any:
-        """Wait until all jobs have ended that are live now. TimeoutError."""
-        return JobSlice(self, sorted(self.live())).wait(timeout_s)
+    def wait(self, timeout_s: float | None = None, timeout: float | None = None) -> Any:
+        """Wait until all jobs have ended that are live now, for `timeout` s at most.
+        TimeoutError."""
+        return JobSlice(self, sorted(self.live())).wait(timeout_s, timeout)
 
     def watch(self, observer: Callable[[Any], object]) -> Any:
         """Call `observer` for each change of a job, also one by another session, whenever this

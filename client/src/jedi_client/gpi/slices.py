@@ -175,9 +175,9 @@ class JobSlice(Slice[Any]):
         registry = self._registry
         return export(registry.session.store, path, self._ids, registry.kind, append=append)
 
-    def wait(self, timeout_s: float | None = None) -> JobSlice:
-        """Wait until all have ended. TimeoutError."""
-        self._registry.session.monitor.wait(self._ids, timeout_s)
+    def wait(self, timeout_s: float | None = None, timeout: float | None = None) -> JobSlice:
+        """Wait until all have ended, for `timeout` s at most. TimeoutError."""
+        self._registry.session.monitor.wait(self._ids, timeout_s, timeout)
         return self
 
     def _each(self, verb: str, keep_going: bool, **options: Any) -> Report:
