@@ -58,8 +58,8 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
     events = _job_events(task, scouts, found.timed_out)
     if not (scouts and progress.finished) or rate < percent:
         if events and found.timed_out:
-            reason = f"{done}; {len(found.timed_out)} had too little time. Ranges get {events} "
-            reason += f"event{'s' if events > 1 else ''} instead of {task.events_per_range}, and "
+            reason = f"{done}; {len(found.timed_out)} had too little time. Jobs get {events} "
+            reason += f"event{'s' if events > 1 else ''} instead of {task.events_per_job}, and "
             return Judgement("scouting", "scouts_anew", f"{reason}new scouts follow.", facts,
                              measured, None, events)  # fmt: skip
         if 0 < knobs.scout.exhaust_from_percent <= rate:
@@ -109,13 +109,13 @@ def _job_size(
 def _job_events(
     task: Declared, scouts: Sequence[Scout], timed_out: Sequence[TimedOut]
 ) -> int | None:
-    """Events of a job that the time suffices for, where each file is cut evenly and the task aims
-    at more. Scouts that had too little time limit it as maxWalltime does, and count as if they
+    """Events of a job that the time suffices for, where events say how large a job is and the task
+    aims at more. Scouts that had too little time limit it as maxWalltime does, and count as if they
     needed twice what they had.
 
     Source: docs/reference/event-ranges.md#cutting-unused-ranges-anew.
     """
-    if not task.events_per_range:
+    if not task.events_per_job:
         return None
     base = task.base_walltime_s
     limits = [task.max_walltime_s] if task.max_walltime_s else []
@@ -127,12 +127,13 @@ def _job_events(
     if limits and max(spent, default=0.0) > 0:
         fits.append((min(limits) - base) / max(spent))
     fit = min(fits, default=inf)
-    return max(1, int(fit)) if fit < task.events_per_range else None
+    fewer = max(task.least_events, int(min(fit, task.events_per_job)))
+    return fewer if fewer < task.events_per_job else None
 
 
 def _outdated(found: Scouted) -> int:
     """Scouts that had too little time with more events than ranges have by now."""
-    now = found.declared.events_per_range
+    now = found.declared.events_per_job
     return sum(one.n_events > now for one in found.timed_out) if now else 0
 
 

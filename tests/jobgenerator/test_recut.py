@@ -20,10 +20,10 @@ from jedi.taskbuffer.inputs import recutting
 
 def test_a_wall_time_limits_the_events_of_later_jobs() -> None:
     # 500 events in 7200 s, of which 600 s do not grow with them: 13.2 s an event
-    wanted = replace(USER, events_per_range=500, max_walltime_s=3600.0)
+    wanted = replace(USER, events_per_job=500, max_walltime_s=3600.0)
     found = Scouted(wanted, Progress(30, 1, 0), (JOB,))
     assert judge(found, CLASSIC).n_events_per_job == 227
-    for task in (replace(wanted, max_walltime_s=8000.0), replace(wanted, events_per_range=None)):
+    for task in (replace(wanted, max_walltime_s=8000.0), replace(wanted, events_per_job=None)):
         assert judge(replace(found, declared=task), CLASSIC).n_events_per_job is None
 
 

@@ -93,6 +93,50 @@ def test_scouts_that_have_too_little_time_are_made_anew(
     assert made.n == 120
 
 
+def across(world: World, **keys: Any) -> int:
+    """A task of eight files of 15 events, in jobs of 10 events, whose three scouts are made."""
+    set_knobs(world, chunks=3)
+    add_inputs(world, 8)
+    items = {"nEventsPerJob": 10, "nEventsPerInputFile": 15, "site": "SITE_A",
+             "skipScout": False, "maxAttempt": 1, "nFilesPerJob": None}  # fmt: skip
+    [task] = ready(world, document(**{**items, **keys}))
+    assert generate(world) == 1
+    return task
+
+
+def test_jobs_of_so_many_events_are_cut_anew_across_files(world: World) -> None:
+    """nEventsPerJob likewise. Of 120 events scouts use 30: 10 each, then 15: 5 each. The other 75
+    make 38 jobs of 2, of which the last one has 1."""
+    task = across(world)
+    for _ in range(2):
+        cut_short(world, jobs(world, task, "activated"), "wall_limit", "Too long.", 3600)
+        assert status(world, task) == "scouting"
+        make_due(world)
+        everything(world)
+        sound(world)
+    assert sizes(world, task) == {10: 3, 5: 3, 2: 3}
+    end(world, jobs(world, task, "activated"), wall_s=100.0)
+    make_due(world)
+    everything(world)
+    assert status(world, task) == "running"
+    assert sizes(world, task) == {10: 3, 5: 3, 2: 37, 1: 1}
+    assert task_row(world, task).rules["n_events_per_job"] == 2
+    sound(world)
+
+
+def test_jobs_of_whole_files_get_fewer(world: World) -> None:
+    """30 events a job are two files of 15. After their scouts were ended jobs get one file; a file
+    is not cut."""
+    task = across(world, nEventsPerJob=30)
+    cut_short(world, jobs(world, task, "activated"), "wall_limit", "Too long.", 3600)
+    make_due(world)
+    everything(world)
+    assert sizes(world, task) == {30: 3, 15: 2}
+    cut_short(world, jobs(world, task, "activated"), "wall_limit", "Too long.", 3600)
+    everything(world)
+    assert history(world, task)[-2:] == ["tobroken", "broken"]
+
+
 def test_other_failures_of_scouts_break_the_task_as_ever(world: World) -> None:
     """No limit on time ended the scouts: a pilot that was lost after a minute says nothing."""
     task = ranged(world, 3600)

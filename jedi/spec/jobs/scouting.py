@@ -66,7 +66,8 @@ class Declared:
     success_percent: float | None = None
     min_cpu_efficiency: int = 0
     max_output_gb: float | None = None
-    events_per_range: int | None = None
+    events_per_job: int | None = None
+    least_events: int = 1
     max_walltime_s: float | None = None
     figures: Figures = field(default_factory=dict)
 
@@ -91,7 +92,8 @@ class Declared:
             success_percent=None if rate is None else 10.0 * rate,
             min_cpu_efficiency=rules.min_cpu_efficiency or 0,
             max_output_gb=rules.output_gb_per_job,
-            events_per_range=rules.events_per_range,
+            events_per_job=rules.events_to_cut,
+            least_events=rules.least_events,
             max_walltime_s=rules.max_walltime_h and 3600 * rules.max_walltime_h,
             figures=task.figures or {},
         )

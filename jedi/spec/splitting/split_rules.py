@@ -86,6 +86,23 @@ class SplitRules(Rules):
         return None if higher else self.target_events_per_job
 
     @property
+    def events_to_cut(self) -> int | None:
+        """Events of a job, if JEDI may change them; None: other rules say how large it is."""
+        if self.group_boundary_id in WHOLE_IDS:
+            return None
+        return self.n_events_per_job or self.events_per_range
+
+    @property
+    def least_events(self) -> int:
+        """Events that a job has at least: those of a file, if it has whole ones."""
+        return (self._whole_files and self.n_events_per_input) or 1
+
+    def with_events(self, n: int) -> SplitRules:
+        """The same with so many `events_to_cut`."""
+        name = "n_events_per_job" if self.n_events_per_job else "target_events_per_job"
+        return self.model_copy(update={name: n})
+
+    @property
     def by_events(self) -> bool:
         """True if files are cut into ranges of events."""
         return bool(self.events_per_job or self.events_per_range)

@@ -16,22 +16,38 @@ _KEPT = (
     "lfn, guid, fsize, checksum, nevents, boundaryid, lumiblocknr, ramcount"
 )
 
+# Where jobs cross the borders of files, ranges that follow each other become one, and the events of
+# all count on, except across borders that jobs respect; else those of each range by itself.
 _RECUT = text(f"""
 WITH w AS (
-  SELECT * FROM unnest(CAST(:tasks AS bigint[]), CAST(:sizes AS bigint[])) w(task, size)
+  SELECT * FROM unnest(CAST(:tasks AS bigint[]), CAST(:sizes AS bigint[]),
+    CAST(:across AS boolean[]), CAST(:blocks AS boolean[]), CAST(:bounds AS boolean[]))
+    w(task, size, across, by_block, by_bound)
 ), d AS (  -- in one order, as those do who end jobs
-  SELECT d.datasetid, w.size FROM jedi_datasets d JOIN w ON d.jeditaskid = w.task
+  SELECT d.datasetid, w.* FROM jedi_datasets d JOIN w ON d.jeditaskid = w.task
   WHERE d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
   ORDER BY d.datasetid FOR NO KEY UPDATE OF d
 ), old AS (
   DELETE FROM jedi_dataset_contents c USING d
   WHERE c.datasetid = d.datasetid AND c.ready AND c.attemptnr = 0
-    AND c.endevent - c.startevent >= d.size
-  RETURNING c.*, d.size
+    AND (d.across AND c.endevent IS NOT NULL OR c.endevent - c.startevent >= d.size)
+  RETURNING c.*, c.endevent - c.startevent + 1 AS n, d.size, d.across, d.by_block, d.by_bound
+), whole AS (
+  SELECT {_KEPT}, size, across, by_block, by_bound, min(fileid) AS fileid,
+    min(startevent) AS startevent, min(firstevent) AS firstevent, CAST(sum(n) AS bigint) AS n
+  FROM (SELECT *, CASE WHEN across THEN startevent - sum(n) OVER (
+          PARTITION BY datasetid, lfn ORDER BY startevent) ELSE fileid END AS island FROM old) o
+  GROUP BY {_KEPT}, size, across, by_block, by_bound, island
+), placed AS (
+  SELECT *, CAST(sum(n) OVER (PARTITION BY datasetid, CASE WHEN NOT across THEN fileid END,
+      CASE WHEN by_block THEN lumiblocknr END, CASE WHEN by_bound THEN boundaryid END
+    ORDER BY fileid) - n AS bigint) AS before FROM whole
 ), new AS (
   INSERT INTO jedi_dataset_contents ({_KEPT}, startevent, endevent, firstevent)
-  SELECT {_KEPT}, s, least(s + size - 1, endevent), firstevent + s - startevent
-  FROM old, generate_series(startevent, endevent, size) s ORDER BY fileid, s
+  SELECT {_KEPT}, startevent + greatest(k * size - before, 0),
+    startevent + least((k + 1) * size - before, n) - 1,
+    firstevent + greatest(k * size - before, 0)
+  FROM placed, generate_series(before / size, (before + n - 1) / size) k ORDER BY fileid, k
   RETURNING datasetid
 ), more AS (
   SELECT datasetid, sum(n) AS n FROM (
@@ -44,15 +60,19 @@ FROM more WHERE d.datasetid = more.datasetid
 """)
 _SCOUTS = text(f"""
 WITH d AS (
-  SELECT datasetid, jeditaskid FROM jedi_datasets
-  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({MASTER_TYPES})
+  SELECT datasetid, jeditaskid, CAST(rules ->> 'n_events_per_job' AS bigint) AS size
+  FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL
+    AND d.type IN ({MASTER_TYPES})
 ), f AS (
-  SELECT datasetid, endevent - startevent + 1 AS events,
-    row_number() OVER (PARTITION BY d.jeditaskid ORDER BY datasetid, fileid) AS nr
-  FROM d JOIN jedi_dataset_contents c USING (datasetid) WHERE c.ready
+  SELECT datasetid, events, CASE WHEN size IS NULL THEN row_number() OVER file
+    ELSE (sum(events) OVER file - events) / size + 1 END AS nr
+  FROM (SELECT d.*, fileid, coalesce(endevent - startevent + 1, nevents) AS events
+        FROM d JOIN jedi_dataset_contents c USING (datasetid) WHERE c.ready) c
+  WINDOW file AS (PARTITION BY jeditaskid ORDER BY datasetid, fileid)
 ), s AS (
   SELECT datasetid, count(f.nr) AS n, coalesce(sum(f.events), 0) AS events
-  FROM d LEFT JOIN f USING (datasetid) WHERE f.nr IS NULL OR f.nr <= :scouts GROUP BY datasetid
+  FROM d LEFT JOIN f USING (datasetid) WHERE f.nr IS NULL OR f.nr < :scouts + 1 GROUP BY datasetid
 )
 UPDATE jedi_datasets d SET nfilestobeused = d.nfilesused + d.nfilesmissing + coalesce(s.n, 0),
   neventstobeused = coalesce(d.neventstobeused, 0) + coalesce(s.events, 0)
@@ -74,12 +94,11 @@ def recut(tx: Connection, sizes: Mapping[int, int]) -> None:
     and keep to that size. The caller has locked the tasks; of those that are scouting
     `scout_anew` counts anew what is released."""
     if sizes:
-        tx.execute(_RECUT, {"tasks": list(sizes), "sizes": list(sizes.values())})
-        rules = scouting.rules_of(tx, list(sizes))
-        scouting.set_rules(
-            tx,
-            {
-                task_id: one.model_copy(update={"target_events_per_job": sizes[task_id]})
-                for task_id, one in rules.items()
-            },
-        )
+        rules = {i: one.with_events(sizes[i])
+                 for i, one in scouting.rules_of(tx, list(sizes)).items()}  # fmt: skip
+        given = {"tasks": list(rules), "sizes": [sizes[i] for i in rules],
+                 "across": [one.n_events_per_job is not None for one in rules.values()],
+                 "blocks": [bool(one.respect_lb) for one in rules.values()],
+                 "bounds": [bool(one.group_boundary_id) for one in rules.values()]}  # fmt: skip
+        tx.execute(_RECUT, given)
+        scouting.set_rules(tx, rules)

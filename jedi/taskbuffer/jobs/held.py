@@ -18,11 +18,12 @@ from jedi.spec.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.jobs.first_waiting import DatasetFacts, FirstWaiting
 from jedi.taskbuffer.jobs.order_files import staging
 
-# A scout whose time decides how many events the ranges of later jobs have.
+# A scout whose time decides how many events later jobs have.
 _MEASURES = (
     f"rules ->> 'use_scout' = '{SCOUTING}' "
-    "AND rules ->> 'target_events_per_job' IS NOT NULL AND coalesce(rules ->> "
-    "'n_events_per_job', rules ->> 'n_files_per_job', rules ->> 'n_gb_per_job') IS NULL"
+    "AND (rules ->> 'n_events_per_job' IS NOT NULL "
+    "OR rules ->> 'target_events_per_job' IS NOT NULL "
+    "AND coalesce(rules ->> 'n_files_per_job', rules ->> 'n_gb_per_job') IS NULL)"
 )
 # OFFSET 0: what is looked up for a few is not joined; plans for all must not come of it.
 HELD = f"""

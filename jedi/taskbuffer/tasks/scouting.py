@@ -307,7 +307,7 @@ def scouted(tx: Connection, claimed: Sequence[ClaimedTask]) -> dict[int, Scouted
         finished[job.jedi_task_id].append(_scout(job))
     late: dict[int, list[TimedOut]] = {task_id: [] for task_id in rows}
     codes = {"limits": list(_LIMITS_OF_TIME), "ended": list(_PILOT_ENDED)}
-    ranged = [i for i, t in rows.items() if Declared.of(t).events_per_range]
+    ranged = [i for i, t in rows.items() if Declared.of(t).events_per_job]
     if ranged:
         for scout in rows_of(LateScout, tx.execute(_TIMED_OUT, {**codes, "ids": ranged})):
             late[scout.jedi_task_id].append(TimedOut(scout.lasted_s, scout.n_events))
