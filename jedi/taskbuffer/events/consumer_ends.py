@@ -294,7 +294,8 @@ WHERE c.partial AND e.jeditaskid = c.task AND e.pandaid = c.id
 _TRY_AGAIN = text(f"""
 INSERT INTO jedi_events ({_COPIED})
 SELECT {_COPY}, e.attemptnr - 1
-FROM {_OF} c(task, id, tried) JOIN jedi_events e ON e.jeditaskid = c.task AND e.pandaid = c.id
+FROM {_OF} c(task, id, tried), LATERAL (
+    SELECT * FROM jedi_events WHERE jeditaskid = c.task AND pandaid = c.id OFFSET 0) e
   JOIN jedi_jobsets s USING (jobsetid)
 WHERE e.status = {_FAILED} AND e.attemptnr > 1 AND s.ended_at IS NULL
 """)

@@ -147,7 +147,7 @@ SELECT json_agg(p.pool) FROM unnest(CAST(:pools AS int[]), CAST(:tasks AS bigint
   CAST(:lows AS bigint[]), CAST(:highs AS bigint[])) p(pool, task, low, high)
 WHERE EXISTS (
   SELECT FROM jedi_events e WHERE e.ready AND e.attemptnr > 0 AND e.jeditaskid = p.task
-    AND e.jobsetid BETWEEN p.low AND p.high)
+    AND e.jobsetid BETWEEN p.low AND p.high OFFSET 0)
 """)
 
 _AGAIN = plain(f"""

@@ -122,7 +122,8 @@ _OLD = (
     f"({_OVER} OR j.retention IS NULL "
     "AND j.postprocessed_at < jedi_now() - make_interval(secs => :age_s))"
 )
-_DUE_ALONE, _DUE_OR_OLD = (text(_DUE.format(due=due)) for due in (_OVER, _OLD))
+_DUE_ALONE = text(_DUE.format(due=_OVER))
+_DUE_OR_OLD = text(_DUE.format(due=_OLD))
 
 
 _LEAVING = f"retention > {GOING} AND purged_at IS NULL"

@@ -158,14 +158,16 @@ def _last_try(failure: str) -> str:
 
 
 _NEEDED = text(f"""
-SELECT g.name, g.lfn,
+SELECT d.datasetname AS name, c.lfn,
   bool_or(c.status = 'running' OR {SHARED}) AS in_use
-FROM unnest(CAST(:names AS text[]), CAST(:lfns AS text[])) g(name, lfn)
-JOIN jedi_datasets d ON d.datasetname = g.name AND d.type IN ({INPUT_TYPES})
-JOIN jedi_tasks t USING (jeditaskid)
-JOIN jedi_dataset_contents c USING (jeditaskid, datasetid, lfn)
-WHERE t.status NOT IN ({TASK_FINAL})
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+WHERE d.datasetname = ANY(CAST(:names AS text[])) AND d.type IN ({INPUT_TYPES})
+  AND t.status NOT IN ({TASK_FINAL})
   AND c.status IN ('pending', 'staging', 'waiting', 'ready', 'running')
+  -- a hash: each file of a dataset was compared with each one asked for
+  AND ((d.datasetname, c.lfn) IN (
+    SELECT * FROM unnest(CAST(:names AS text[]), CAST(:lfns AS text[])))) IS TRUE
 GROUP BY 1, 2
 """)
 

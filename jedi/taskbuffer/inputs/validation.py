@@ -72,9 +72,10 @@ WITH w AS (
   ORDER BY datasetid FOR NO KEY UPDATE
 ), c AS (
   UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
-  FROM w, (SELECT count(*) FROM k) locked
-  WHERE c.datasetid = w.datasetid AND c.lfn = w.lfn AND c.type IN ({OUTPUT_TYPES})
-    AND c.status = 'finished'
+  FROM (SELECT count(*) FROM k) locked
+  WHERE c.datasetid = ANY(CAST(:datasets AS bigint[]))
+    AND ((c.datasetid, c.lfn) IN (SELECT * FROM w)) IS TRUE  -- a hash: no pairs of all with all
+    AND c.type IN ({OUTPUT_TYPES}) AND c.status = 'finished'
   RETURNING c.jeditaskid, c.datasetid, c.fileid, c.lfn
 ), d AS (
   UPDATE jedi_datasets d SET nfilesfinished = d.nfilesfinished - g.n,

@@ -45,8 +45,8 @@ _BY_WHOLE_ID = f"""SELECT * FROM (
 _NAMED = text(
     _READY.format(
         rows="""
-  SELECT c.* FROM unnest(CAST(:files AS bigint[])) WITH ORDINALITY f(id, place)
-    JOIN jedi_dataset_contents c ON c.fileid = f.id
+  SELECT c.* FROM unnest(CAST(:files AS bigint[])) WITH ORDINALITY f(id, place),
+    LATERAL (SELECT * FROM jedi_dataset_contents WHERE fileid = f.id OFFSET 0) c
   WHERE c.datasetid = d.id ORDER BY f.place LIMIT d.n"""
     )
 )

@@ -234,7 +234,7 @@ _CAUSES = all_jobs("pandaid, jeditaskid, status, error_code, error_source, exit_
 _FAILED = f"""
 c.type IN ({FED_TYPES}) AND c.status IN ('failed', 'lost', 'missing', 'broken') AND NOT EXISTS (
   SELECT FROM jedi_units u WHERE u.jeditaskid = c.jeditaskid AND u.unit_nr = c.boundaryid
-    AND u.killed_at IS NOT NULL)
+    AND u.killed_at IS NOT NULL OFFSET 0)
 AND (CAST(:like AS bigint) IS NULL OR c.pandaid IN (
   WITH a AS (
     SELECT j.pandaid FROM {_CAUSES} s, {_CAUSES} j
@@ -243,11 +243,13 @@ AND (CAST(:like AS bigint) IS NULL OR c.pandaid IN (
         IS NOT DISTINCT FROM (s.error_code, s.error_source, s.exit_code))
   SELECT pandaid FROM a
   UNION ALL  -- makers of outputs that a merge job lost
-  SELECT m.outpandaid FROM jedi_dataset_contents m JOIN a USING (pandaid)
+  SELECT m.outpandaid FROM jedi_dataset_contents m
   WHERE m.jeditaskid = ANY(CAST(:ids AS bigint[])) AND m.type IN ({PRE_MERGE_TYPES})
+    AND (m.pandaid IN (SELECT pandaid FROM a)) IS TRUE  -- a hash: no join of each with each
   UNION ALL  -- jobs that waited for consumers of events: their inputs name them
-  SELECT t.merge_pandaid FROM jedi_consumers n JOIN a USING (pandaid)
-    JOIN jedi_jobsets t USING (jobsetid)))
+  SELECT t.merge_pandaid
+  FROM a, LATERAL (SELECT jobsetid FROM jedi_consumers WHERE pandaid = a.pandaid OFFSET 0) n,
+    LATERAL (SELECT merge_pandaid FROM jedi_jobsets WHERE jobsetid = n.jobsetid OFFSET 0) t))
 """
 """Inputs `c` that may be tried again; `:like`: whose last job, or a consumer of its events, failed
 by the cause of this one."""
@@ -259,8 +261,11 @@ WITH c AS (
     maxattempt = c.maxattempt + CASE WHEN c.attemptnr >= c.maxattempt THEN t.adds ELSE 0 END,
     maxfailure = c.maxfailure + CASE WHEN c.failedattempt >= c.maxfailure THEN t.adds ELSE 0 END
   FROM (SELECT jeditaskid, CASE WHEN rules ? 'disable_auto_retry' THEN 1 ELSE :adds END AS adds
-        FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))) t
-  WHERE c.jeditaskid = t.jeditaskid AND {_FAILED}
+        FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))) t, LATERAL (
+    -- task by task: for many of them the files of all tasks were read
+    SELECT c.fileid FROM jedi_dataset_contents c
+    WHERE c.jeditaskid = t.jeditaskid AND {_FAILED} OFFSET 0) f
+  WHERE c.fileid = f.fileid AND c.jeditaskid = t.jeditaskid
   RETURNING c.datasetid, c.jeditaskid, c.status
 ), g AS (
   SELECT datasetid, jeditaskid, count(*) AS n FROM c WHERE status = 'ready'

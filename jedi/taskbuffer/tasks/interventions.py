@@ -261,6 +261,7 @@ _BOOST_JOBS = text("""
 WITH old AS (
   SELECT pandaid, gshare FROM jedi_jobs
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
+    AND (gshare IS DISTINCT FROM :share OR priority < :priority)  -- else each round writes all
   ORDER BY pandaid FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
   UPDATE jedi_jobs j SET gshare = :share, priority = greatest(j.priority, :priority)

@@ -104,9 +104,11 @@ def give_up_killed(tx: Connection, task_ids: Sequence[int]) -> None:
 _KILL_OTHERS = text(f"""
 UPDATE jedi_units u SET killed_at = jedi_now()
 WHERE u.jeditaskid = :task AND u.unit_nr <> ALL(CAST(:units AS int[])) AND u.killed_at IS NULL
-  AND u.refusal IS NULL AND u.superseded IS NULL AND NOT EXISTS (
-    SELECT FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
-    WHERE c.jeditaskid = :task AND c.boundaryid = u.unit_nr AND d.masterid IS NULL
+  AND u.refusal IS NULL AND u.superseded IS NULL
+  AND u.unit_nr NOT IN (  -- a hash: a join compared each unit with each file of new, large tasks
+    SELECT c.boundaryid
+    FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
+    WHERE c.jeditaskid = :task AND c.boundaryid IS NOT NULL AND d.masterid IS NULL
       AND c.type IN ({MASTER_TYPES}) AND c.status IN ('finished', 'failed'))
 """)
 
