@@ -20,6 +20,7 @@ REFUSALS: Mapping[str, str] = {
     "jumbo_memory": "A jumbo job at {site} needs {need_mb} MB, its slots have {memory_mb} MB.",
     "jumbo_min_events": "{site} takes jumbo jobs for {min_events} events or more "
     "(minEventsForJumbo), {events} are ready.",
+    "jumbo_refused": "The broker refuses {site}: {trouble}.",
 }
 """The closed list of reasons why a site gets no jumbo job of a task: code and sentence."""
 
@@ -27,7 +28,8 @@ REFUSALS: Mapping[str, str] = {
 class JumboPlace(NamedTuple):
     """A site that takes jumbo jobs, with its releases and its published software, the cores and the
     memory of its slots (0: no limit), the least number of events, and its status. `joins`: its
-    pieces can be merged with those of the task's job sets."""
+    pieces can be merged with those of the task's job sets; `trouble`: the broker's reason against
+    the site."""
 
     site: str
     releases: str
@@ -37,6 +39,7 @@ class JumboPlace(NamedTuple):
     min_events: int
     status: str
     joins: bool
+    trouble: str = ""
 
 
 class JumboNeed(NamedTuple):
@@ -69,6 +72,7 @@ def refusal(place: JumboPlace, need: JumboNeed) -> tuple[str, str] | None:
         ("jumbo_merge", not place.joins),
         ("jumbo_memory", 0 < place.memory_mb < _memory(place, need)),
         ("jumbo_min_events", need.events < place.min_events),
+        ("jumbo_refused", bool(place.trouble)),
     ) if holds), None)  # fmt: skip
     if code is None:
         return None

@@ -20,14 +20,17 @@ from jedi.core.knobs import Knobs
 from jedi.core.reasons import REASONS
 from jedi.eventservice.jumbo import DECISIONS
 from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, refusal
+from jedi.eventservice.jumbo_places import ranked
 from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.events import jumbo, jumbo_jobs
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.reports import why_facts
 from jedi.taskbuffer.reports.why_facts import LastDecision, RefusedSite, TaskFacts
 from jedi.taskbuffer.scheduling import queues, throttling, turns
 from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.throttler.decide import Skip, Throttle
 
 MOST_AHEAD = 1000
@@ -161,9 +164,13 @@ def _jumbo_lack(tx: Connection, jedi_task_id: int, settings: Knobs) -> dict[str,
             said = f"Its last {task.idle} jumbo jobs processed nothing: it gets no other."
             return {"jumbo_tries": said}
         joins = jumbo_jobs.mergeable(tx, [task.jobset_id], [one.site for one in sites])
+        [row] = orders.read_tasks(tx, [jedi_task_id])
+        names = {one.site for one in sites}
+        troubles = ranked(row, names, (), snapshots.load(tx), settings).troubles
         need = JumboNeed(task.release, task.events, task.cores, task.memory_mb)
         for one in sites:
-            place = JumboPlace(*one, (task.jobset_id, one.site) in joins)
+            joined = (task.jobset_id, one.site) in joins
+            place = JumboPlace(*one, joined, troubles.get(one.site, ""))
             if (refused := refusal(place, need)) is None:
                 return {}
             found.setdefault(*refused)

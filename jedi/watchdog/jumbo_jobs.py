@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from sqlalchemy import Connection
+
 from jedi.agent.base import World
 from jedi.core import states
+from jedi.core.knobs import Knobs
 from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, next_jumbos, refusal, size_at
+from jedi.eventservice.jumbo_places import JumboRanking, ranked
 from jedi.spec.jobs.events import NewConsumer
 from jedi.taskbuffer.events import jumbo, jumbo_jobs
 from jedi.taskbuffer.events.jumbo import JumboSite
 from jedi.taskbuffer.events.jumbo_jobs import JumboLack, SetSite
-from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs import job_ends, orders
 from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.watchdog.dog import Counts, Dog
 
 
@@ -25,7 +30,9 @@ def run(world: World) -> Counts:
         most = max((one.min_events for one in sites), default=0)
         found = jumbo_jobs.lock_lacking(tx, most)
         joins = jumbo_jobs.mergeable(tx, [t.jobset_id for t in found], [s.site for s in sites])
-        wanted = [one for task in found if task.idle < tries for one in _next(task, sites, joins)]
+        ranking = _rankings(tx, world.knobs, [one.jedi_task_id for one in found], sites)
+        wanted = [one for task in found if task.idle < tries
+                  for one in _next(task, sites, joins, ranking[task.jedi_task_id])]  # fmt: skip
         new = jumbo_jobs.add_jumbos(tx, wanted, "WatchDog")
     with world.engine.begin() as tx:
         ends = [JobEnd(one, "closed", "es_unused", "No events are left for it.", None, "jedi")
@@ -34,13 +41,28 @@ def run(world: World) -> Counts:
     return Counts(added=len(new), closed=len(ended))
 
 
+def _rankings(
+    tx: Connection, knobs: Knobs, task_ids: Sequence[int], sites: Sequence[JumboSite]
+) -> dict[int, JumboRanking]:
+    """The sites as the broker of each task ranks them."""
+    if not task_ids:
+        return {}
+    names, snapshot = {one.site for one in sites}, snapshots.load(tx)
+    left = jumbo_jobs.not_taken(tx, task_ids)
+    return {row.jedi_task_id: ranked(row, names, left, snapshot, knobs)
+            for row in orders.read_tasks(tx, task_ids)}  # fmt: skip
+
+
 def _next(
-    task: JumboLack, sites: Sequence[JumboSite], joins: Collection[SetSite]
+    task: JumboLack,
+    sites: Sequence[JumboSite],
+    joins: Collection[SetSite],
+    ranking: JumboRanking,
 ) -> list[NewConsumer]:
     """The jumbo jobs that a task lacks, each as large as a slot of its site."""
     need = JumboNeed(task.release, task.events, task.cores, task.memory_mb)
     places = {one.site: JumboPlace(*one, (task.jobset_id, one.site) in joins) for one in sites}
-    fitting = [name for name, place in places.items() if refusal(place, need) is None]
+    fitting = [name for name in ranking.order if refusal(places[name], need) is None]
     return [
         NewConsumer(task.jobset_id, site, kind="jumbo", **size_at(places[site], need)._asdict())
         for site in next_jumbos(fitting, task.living, task.most, task.per_site)

@@ -44,6 +44,7 @@ from jedi.eventservice.outcome import ConsumerFacts
 from jedi.jobdispatcher.agent import Adder
 from jedi.service.why import why
 from jedi.spec.jobs.attempt import HeldJob
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.jobs import lock_jobs
 
 
@@ -137,6 +138,36 @@ def test_why_says_that_no_site_can_run_a_jumbo_job(world: World) -> None:
     assert "12 are ready" in found.detail
     set_sites(world, "SITE_B", catchall={**few, "minEventsForJumbo": 12})
     assert run_dog(world, "jumbo_jobs") == {"added": 1}
+
+
+def test_no_jumbo_job_goes_where_the_broker_refuses(world: World) -> None:
+    """SITE_B has had no pilot for long: the task gets none, and `why` says so
+    (docs/reference/event-service.md#jumbo-jobs)."""
+    task = jumbo_jobs_task(world, "online", files=2)
+    set_sites(world, "SITE_B", lastpilot="2020-01-01")
+    assert run_dog(world, "jumbo_jobs") == {}
+    with world.engine.begin() as tx:
+        found = why(tx, task)
+    assert found.facts["jumbo_lack"] == ["jumbo_refused"]
+    assert "The broker refuses SITE_B: " in found.detail
+
+
+def test_jumbo_jobs_go_to_free_slots_not_to_the_first_name(world: World) -> None:
+    """Both sites take jumbo jobs, and jobs wait at SITE_A: SITE_B gets the jumbo job; when no pilot
+    has taken it in time, SITE_A gets the next one."""
+    task = jumbo_jobs_task(world, "online", files=2)
+    set_sites(world, "SITE_A", catchall={"useJumboJobs": True})
+    assert run_dog(world, "jumbo_jobs") == {"added": 1}
+    jumbos = "SELECT site FROM jedi_jobs WHERE jeditaskid = :t AND kind = 'jumbo' ORDER BY pandaid"
+    assert [row.site for row in rows(world, jumbos, t=task)] == ["SITE_B"]
+    serve(world)
+    with world.engine.begin() as tx:
+        knobs.put(tx, "watchdog.merging_timeout_s", 0, "op")
+    world.refresh()
+    assert run_dog(world, "timeouts") == {"not_taken": 1}
+    serve(world)
+    assert run_dog(world, "jumbo_jobs") == {"added": 1}
+    assert [row.site for row in rows(world, jumbos, t=task)] == ["SITE_B", "SITE_A"]
 
 
 @pytest.mark.parametrize(

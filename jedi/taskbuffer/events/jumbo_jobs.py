@@ -89,6 +89,26 @@ def lacking(tx: Connection, task_ids: Sequence[int], most_events: int) -> list[J
     return rows_of(JumboLack, tx.execute(_LACKING, values)) if task_ids else []
 
 
+_NOT_TAKEN = text("""
+SELECT DISTINCT j.jeditaskid AS jedi_task_id, j.site
+FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.jobsetid IS NULL
+  AND j.error_code = 'not_taken'
+""")
+
+
+class LeftSite(NamedTuple):
+    """A site where no pilot took a jumbo job of a task."""
+
+    jedi_task_id: int
+    site: str
+
+
+def not_taken(tx: Connection, task_ids: Sequence[int]) -> list[LeftSite]:
+    """The sites where no pilot took jumbo jobs of these tasks."""
+    return rows_of(LeftSite, tx.execute(_NOT_TAKEN, {"ids": list(task_ids)}))
+
+
 _READS = "x.site = m.site AND x.roles LIKE '%read%' AND x.ddm_endpoint ="
 _MERGEABLE = text(f"""
 SELECT s.jobsetid AS jobset_id, n.site
