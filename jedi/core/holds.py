@@ -12,6 +12,7 @@ HOLDS: Mapping[str, str] = {
     "ended": "Nothing: the task has ended.",
     "running": "Nothing: its jobs are running.",
     "in_turn": "Nothing: an agent takes it in a moment.",
+    "in_hand": "Nothing: an agent works on it.",
     "command": "A command is running.",
     "exhausted": "A person has to decide: retry, finish or kill it; after a time-out it ends by "
     "itself.",

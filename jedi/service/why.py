@@ -107,6 +107,8 @@ def why_of(tx: Connection, row: TaskFacts, settings: Knobs) -> TaskHold:
     """Return the reason that holds a task with these facts."""
     jedi_task_id = row.jedi_task_id
     code, detail, found = _hold(tx, row, settings)
+    if code == "in_turn" and row.locked_by:
+        code, detail = "in_hand", f"Process {row.locked_by} has it."
     behind = why_facts.background(tx, jedi_task_id)
     if code == "merging" and _no_merge_site(behind.decision):
         detail, found = f"{detail} No site takes their merge jobs.", {**found, "merge": "no_site"}

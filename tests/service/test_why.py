@@ -31,6 +31,7 @@ from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots
+from jedi.taskbuffer.tasks import tasks as claims
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
@@ -72,6 +73,19 @@ def test_some_statuses_say_it_all(world: World, status: str, code: str) -> None:
     found = ask(world, 5)
     assert (found.code, found.detail) == (code, "as was said")
     assert found.since is not None and found.next_try is None
+
+
+def test_a_task_in_the_hands_of_an_agent(world: World) -> None:
+    """Expected: why says which process has it; a plug-in may take a minute, and a dead worker's
+    lease two."""
+    (task,) = put(world, good())
+    with world.engine.begin() as tx:
+        [held] = claims.claim(tx, ["registered"], "vm-17", 60.0, 1)
+    found = ask(world, task)
+    assert (found.code, found.detail) == ("in_hand", "Process vm-17 has it.")
+    with world.engine.begin() as tx:
+        claims.put_off(tx, [(held.jedi_task_id, held.lock_seq)])
+    assert ask(world, task).code == "in_turn"
 
 
 def test_trouble_with_data_management(world: World) -> None:

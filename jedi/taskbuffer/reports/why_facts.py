@@ -40,8 +40,9 @@ SELECT t.jeditaskid AS jedi_task_id, t.status, t.reason_code, t.reason_facts,
   t.resource_type, t.gshare, t.eventservice AS event_service, {PRIORITY} AS priority,
   jedi_now() AS now, f.waiting AS files_waiting, f.awaited AS files_awaited,
   coalesce(t.rules ->> 'use_scout', '') AS scout,
-  t.prodsourcelabel AS label, j.at_site, j.activated, j.throttled, j.moving, j.merging, j.held,
-  j.jobs_since, j.recoverable, j.sites, j.too_large, p.last_pilot, m.troubles,
+  t.prodsourcelabel AS label, t.lockedby AS locked_by,
+  j.at_site, j.activated, j.throttled, j.moving, j.merging, j.held, j.jobs_since,
+  j.recoverable, j.sites, j.too_large, p.last_pilot, m.troubles,
   ARRAY(SELECT DISTINCT rule_id FROM {OPEN_RULES} ORDER BY rule_id) AS open_rules,
   q.queue_id IS NOT NULL AS shared, q.usage, q.allocation, q.ratio
 FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, LATERAL (
@@ -98,6 +99,7 @@ class TaskFacts(NamedTuple):
     files_awaited: int
     scout: str
     label: str | None
+    locked_by: str | None
     at_site: int
     activated: int
     throttled: int
