@@ -285,7 +285,7 @@ def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
     assert shell.json("dataset", "list", "user.*xt*") == shell.json("dataset", "list")
     assert shell.json("dataset", "list", "other*") == []
     assert shell.complete("site", "show", "AL") == ["ALPHA"]
-    shell.run("dataset", "add", "texts", str(tmp_path / "one.txt"), code=2)
+    shell.run("dataset", "add", "user.me:te xts", str(tmp_path / "one.txt"), code=2)
 
 
 @pytest.mark.usefixtures("bare_service")
@@ -517,6 +517,10 @@ def test_who_deletes_the_home_ends_everything(system: System) -> None:
     shutil.rmtree(system.place.home.path)
     wait_until(lambda: not [name for name, process in before.items() if process.alive()])
     assert system.run("down") == "JEDI was not up.\n"
+    if os.geteuid() == 0:  # an ordinary user's database was in the home
+        assert "was once at this path" in system.spawn("up", "--detach", code=1)
+        assert system.run("destroy", "--yes").startswith("Deleted: ")
+        assert not system.place.home.root.exists()
 
 
 def put_job(engine: Engine, command: str) -> int:
