@@ -1321,6 +1321,7 @@ CREATE TABLE job_stats (
     jobs bigint NOT NULL,          -- number of jobs (a change of it, in deltas)
     cores bigint NOT NULL,         -- their cores (a change of them, in deltas)
     modificationtime timestamptz,  -- last change of the number of jobs
+    since timestamptz,             -- time since which there are such jobs
     CONSTRAINT job_stats_pk PRIMARY KEY (site, workqueue, gshare, resource_type, status)
 );
 

@@ -620,8 +620,8 @@ _DECLARED = [
           172_800.0),
     _knob("watchdog.pending_retry_s", "s", 3600.0, "wait before the next try of a pending task, "
           "unless its agent set another; longest wait between tries that double"),
-    _knob("watchdog.pending_timeout_s", "s", 604_800.0, "time on hold after which a pending task "
-          "is exhausted"),
+    _knob("watchdog.pending_timeout_s", "s", 604_800.0, "time on hold, or without a nucleus, "
+          "after which a task is exhausted"),
     _knob("watchdog.throttle_period_s", "s", 300.0, "throttled-task check interval", least=0.1),
     _knob("throttle.every", "attempts", 5, "JEDI throttles a task when throttle.measure reaches a "
           "multiple of this", least=1),

@@ -96,7 +96,8 @@ TASKS: Mapping[str, str] = {
     "with a higher coreCount, or retry it to continue.",
     "scouts_partly_failed": "Fewer scout jobs succeeded than the task asks: retry it to run the "
     "others.",
-    "pending_timeout": "The task was on hold for too long: remove the cause, then retry it.",
+    "pending_timeout": "The task was on hold, or without a nucleus, for too long: remove the "
+    "cause, then retry it.",
     "worker_killed": "Processes that worked on the task died again and again: report it.",
     # commands
     "kill": "An operator or the owner killed the task.",

@@ -163,7 +163,7 @@ TASK = Machine(
             ("PostProcessor", _KILLABLE, "toabort", "parent_failed"),
             ("any agent", _HOLDABLE, "pending", "on_hold"),
             ("WatchDog", "pending", _HOLDABLE, "hold_over"),
-            ("WatchDog", "pending", "exhausted", "pending_timeout"),
+            ("WatchDog", "pending assigning", "exhausted", "pending_timeout"),
             ("JobGenerator", _WORKING, "throttled", "many_attempts"),
             ("WatchDog", "throttled", _WORKING, "throttle_over"),
             ("WatchDog", "exhausted", "finishing", "exhausted_timeout"),

@@ -1,4 +1,5 @@
-"""Tasks on hold are tried again; after too long a time they wait for a person."""
+"""Tasks on hold are tried again. After too long a time they wait for a person, and so do tasks that
+got no nucleus."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 def run(world: World) -> Counts:
     """A task that was held again and again counts from its first hold, and waits as long as it has
-    waited for the same reason (`retry_s` at most) before the next try."""
+    waited for the same reason (`retry_s` at most) before the next try. The TaskBroker itself tries
+    tasks in `assigning` again."""
     retry_s = float(world.knobs.watchdog.pending_retry_s)
     timeout_s = float(world.knobs.watchdog.pending_timeout_s)
 
@@ -33,7 +35,8 @@ def run(world: World) -> Counts:
 def _move(task: HeldTask, retry_s: float, timeout_s: float) -> Move:
     facts: dict[str, Any] = {"held_by": task.reason_code}
     if task.too_long:
-        reason = f"On hold for more than {timeout_s:.0f} s: {task.error_dialog}"
+        waited = "On hold" if task.status == "pending" else "Without a nucleus"
+        reason = f"{waited} for more than {timeout_s:.0f} s: {task.error_dialog}"
         target, code = "exhausted", "pending_timeout"
     else:
         reason = f"Tried again after: {task.error_dialog}"
@@ -45,7 +48,7 @@ def _move(task: HeldTask, retry_s: float, timeout_s: float) -> Move:
 
 
 def _any(tx: Connection) -> bool:
-    return tasks.any_in(tx, ("pending",))
+    return tasks.any_in(tx, ("pending", "assigning"))
 
 
 DOG = Dog("pending", "watchdog.pending_period_s", "tasks on hold are tried again", run, _any)

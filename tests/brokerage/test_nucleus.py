@@ -96,7 +96,8 @@ def test_a_nucleus_is_refused_for_what_its_own_queues_lack() -> None:
     assert {one.site for one in refusals(helped.verdict)} == {"C"}
     nowhere = choose(world("S", endpoint=[""]), asked)
     assert codes_of(nowhere) == ["no_endpoint"] and nowhere.verdict.lasting
-    idle = choose(world("S", start_age_s=[None], wait_age_s=[0]), need(scout=True))
+    idle_at = world("S", start_age_s=[None], wait_age_s=[7260], jobs={"activated": [1]})
+    idle = choose(idle_at, need(scout=True))
     assert codes_of(idle) == ["inactive"] and not idle.verdict.lasting
 
 

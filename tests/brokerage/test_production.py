@@ -34,6 +34,8 @@ from jedi.spec.jobs.demand import GB, MB, InputSize
 from jedi.spec.sites.request import InputAvailability, SiteInput
 from jedi.spec.sites.snapshot import Snapshot
 
+RUN = {"running": [9]}
+WAITS = {"jobs": {"activated": [1], **RUN}}
 LIMITED = Knobs({"broker.site_io_limits": 1, "broker.unknown_time_h": 24})
 
 
@@ -190,10 +192,10 @@ URGENT = {"priority": 901}
          {"cloud": "US", **URGENT}, "not_t1"),
         ({"role": ["nucleus"]}, {"role": ["satellite"]}, URGENT, "not_t1"),
         ({"role": ["nucleus"]}, {"role": ["satellite"]}, {"scout": True}, "not_t1"),
-        ({"start_age_s": [7200], "wait_age_s": [0]}, {"start_age_s": [7201], "wait_age_s": [0]},
-         {"priority": 801}, "inactive"),
-        ({"start_age_s": [None], "wait_age_s": [7201]},
-         {"start_age_s": [None], "wait_age_s": [7200]}, {"merges": True}, "inactive"),
+        ({"start_age_s": [7200], "wait_age_s": [9000], **WAITS},
+         {"start_age_s": [7201], "wait_age_s": [9000], **WAITS}, {"priority": 801}, "inactive"),
+        ({"start_age_s": [None], "wait_age_s": [7200], **WAITS},
+         {"start_age_s": [None], "wait_age_s": [7201], **WAITS}, {"merges": True}, "inactive"),
         ({"policy": ["type=simul:100%"]}, {"policy": ["type=evgen:100%"]},
          {"processing_type": "simul"}, "zero_share"),
         ({"allowed": ["a,simul"]}, {"excluded": ["a,simul"]}, {"processing_type": "simul"},
@@ -280,22 +282,39 @@ def test_opportunistic_sites_do_not_get_urgent_jobs_today() -> None:
     [
         ({"start_age_s": [None]}, {}, [], []),  # it never ran, and was never tried
         ({"start_age_s": [99_960]}, {}, [], []),
-        ({"start_age_s": [99_960], "wait_age_s": [7260]}, {}, [], []),  # nothing waited since
-        ({"start_age_s": [7260], "wait_age_s": [7200]}, {}, [], []),  # what started waited before
-        ({"start_age_s": [99_960], "wait_age_s": [3600]}, {}, ["inactive"], []),
-        ({"start_age_s": [None], "wait_age_s": [3600]}, {}, ["inactive"], []),
-        ({"start_age_s": [7260]}, {"activated": [1], "running": [9]}, ["inactive"], ["inactive"]),
-        ({"start_age_s": [7260]}, {"starting": [1], "running": [9]}, ["inactive"], ["inactive"]),
-        ({"start_age_s": [7200]}, {"activated": [1], "running": [9]}, [], []),
+        # a job has just come to a new site, or to one that had none to start
+        ({"start_age_s": [None], "wait_age_s": [0]}, {"activated": [1], **RUN}, [], ["inactive"]),
+        (
+            {"start_age_s": [99_960], "wait_age_s": [7200]},
+            {"starting": [1], **RUN},
+            [],
+            ["inactive"],
+        ),
+        (
+            {"start_age_s": [None], "wait_age_s": [7260]},
+            {"sent": [1], **RUN},
+            ["inactive"],
+            ["inactive"],
+        ),
+        # others wait, but one of them started in the last two hours
+        ({"start_age_s": [7200], "wait_age_s": [99_960]}, {"activated": [1], **RUN}, [], []),
+        (
+            {"start_age_s": [7260], "wait_age_s": [99_960]},
+            {"activated": [1], "running": [9]},
+            ["inactive"],
+            ["inactive"],
+        ),
         ({"start_age_s": [7260]}, {"defined": [1], "assigned": [1], "running": [9]}, [], []),
     ],
 )
 def test_a_queue_is_inactive_if_nothing_starts_though_something_waits(
     ages: dict[str, Any], jobs: dict[str, Any], classic: list[str], current: list[str]
 ) -> None:
-    """docs/reference/brokerage.md#inactive-queues, classic: no job started in the last 2 h although
-    a job waited there (activated or starting) at some time in them; where nothing waited nothing
-    could start. Current: ... and activated + starting > 0."""
+    """docs/reference/brokerage.md#inactive-queues, classic: no job started in the last 2 h
+    "although a job has waited there (activated or starting) for all of them"; "one waiting job
+    that has just come makes no new site inactive: the two hours count from when a job began to
+    wait there".
+    Current: … and activated + starting > 0."""
     at = world("S", jobs=jobs, **ages)
     assert codes(at, need(priority=801)) == classic
     assert codes(at, need(priority=801), CURRENT) == current

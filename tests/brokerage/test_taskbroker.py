@@ -4,18 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlalchemy import text
+from support.commanding import add_inputs, ask, cycle, sound
+from support.dogs import run
 from support.generating import Catalogue, catalogue, document, generate, ready, rows
 from support.situations import make_due, set_sites
 from support.task_rows import row_of
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
+from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import Space
 from jedi.spec.sites.snapshot import Snapshot
+from jedi.watchdog.dog import Counts
 
 
 def assigning(world: World, n: int = 1) -> list[int]:
@@ -113,6 +117,31 @@ def test_no_nucleus_yet(world: World) -> None:
         make_due(tx)
     TaskBroker(world).run_once()
     assert row_of(world, task).status == "ready"
+
+
+def test_without_a_nucleus_for_too_long(world: World, at: Callable[[float], None]) -> None:
+    """JEDI document: "both production and analysis tasks will go to exhausted if they are timed-out
+    while pending in the brokerage", after 7 days. A retry chooses a nucleus again."""
+    at(0)
+    add_inputs(world, 1)
+    (task,) = assigning(world)
+    set_sites(world, state="DOWN")
+    TaskBroker(world).run_once()
+    at(7 * 86_400)
+    make_due(world)
+    TaskBroker(world).run_once()
+    assert run(world, "pending") == Counts()
+    at(7 * 86_400 + 1)
+    assert run(world, "pending") == Counts(pending_timeout=1)
+    row = row_of(world, task)
+    assert (row.status, row.reason_code) == ("exhausted", "pending_timeout")
+    assert row.errordialog.startswith("Without a nucleus for more than 604800 s: No nucleus can")
+    set_sites(world, state="ACTIVE")
+    ask(world, task, "retry", row.username)
+    cycle(world, ContentsFeeder, TaskBroker)
+    row = row_of(world, task)
+    assert row.nucleus is not None and row.status == "ready"
+    sound(world)
 
 
 class Roomy(Catalogue):

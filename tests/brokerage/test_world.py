@@ -62,7 +62,6 @@ def test_sites_that_say_nothing_or_nonsense(engine: Engine, tmp_path: Any) -> No
         "pledged_cores": np.inf, "max_io_kb_s": np.inf, "max_disk_io_kb_s": np.inf, "gpu": 0,
         "jumbo_events": 0, "pilot_age_s": np.inf, "start_age_s": np.inf, "usable_gb": np.inf,
         "free_gb": np.inf, "total_gb": np.inf, "starts_per_h": np.inf, "workers": 0,
-        "wait_age_s": np.inf,
     }.items():  # fmt: skip
         assert getattr(at, column).tolist() == [value], column
     assert (at.releases, at.cloud, at.job_seed) == (("",), ("",), ("std",))
@@ -145,8 +144,9 @@ def test_counts_and_rates(engine: Engine, tmp_path: Any) -> None:
     assert at.starts_per_h.tolist() == [2, 6]
 
 
-def test_when_a_job_last_waited_for_a_slot(engine: Engine, tmp_path: Any) -> None:
-    """In whole minutes, from the statistics, folded or not; no other status tells it."""
+def test_since_when_jobs_wait_for_a_slot(engine: Engine, tmp_path: Any) -> None:
+    """In whole minutes, from the statistics, folded or not; no other status tells it. The time
+    counts without a break from when the first of them came; 0: none waits."""
     with engine.begin() as tx:
         for site in "ABCD":
             add_site(tx, site, f"{site}_DISK", tmp_path)
@@ -161,16 +161,20 @@ def test_when_a_job_last_waited_for_a_slot(engine: Engine, tmp_path: Any) -> Non
         change.format("C", "running", 1, 60),
         change.format("C", "assigned", 1, 60),
     )
-    expected = [3660.0, 7260.0, np.inf, np.inf]
+    expected = [0.0, 7260.0, 0.0, 0.0]
     assert load(engine).wait_age_s.tolist() == expected
     with engine.begin() as tx:
         assert statistics.fold(tx, 100) == 5
     assert load(engine).wait_age_s.tolist() == expected
-    run(engine, change.format("A", "sent", 1, 130))
+    run(engine, change.format("A", "sent", 1, 130), change.format("B", "starting", 1, 60))
     with engine.begin() as tx:
         statistics.fold(tx, 100)
-    run(engine, change.format("B", "activated", 1, 200), change.format("A", "activated", 1, 190))
-    assert load(engine).wait_age_s.tolist() == [120.0, 180.0, np.inf, np.inf]
+    run(engine, change.format("D", "activated", 1, 190), change.format("A", "sent", 1, 70))
+    assert load(engine).wait_age_s.tolist() == [120.0, 7260.0, 0.0, 180.0]
+    run(engine, change.format("B", "starting", -2, 10))
+    with engine.begin() as tx:
+        statistics.fold(tx, 100)
+    assert load(engine).wait_age_s.tolist() == [120.0, 0.0, 0.0, 180.0]
 
 
 # ------------------------------------------------------------------ tasks of a grid, for real

@@ -10,7 +10,7 @@ from jedi.brokerage.requirements import Requirements
 from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
-from jedi.spec.sites.snapshot import AGE_STEP_S, Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 _TO_START = frozenset(states.JOB_TO_START)
 
@@ -22,15 +22,14 @@ def urgent(need: Requirements, knobs: Knobs, knob: str) -> bool:
 
 
 def _idle_s(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
-    """Since a job last started, where one was there that could have: it waits now, or (not so, if
-    the knob says so) it waited within the time that counts, and after that start. Elsewhere 0:
-    where nothing waited nothing could start. Source:
-    docs/reference/brokerage.md#inactive-queues."""
-    tried = sites.jobs.total(None, None, _TO_START) > 0
+    """The time for which no job started though some waited for a slot all the while; with the knob,
+    since the last start, though one waits now. Elsewhere 0: where nothing waited nothing could
+    start. Source: docs/reference/brokerage.md#inactive-queues."""
+    waits = sites.jobs.total(None, None, _TO_START) > 0
+    idle = sites.start_age_s
     if not knobs.broker.idle_only_with_queue:
-        lately = sites.wait_age_s <= knobs.broker.active_s
-        tried = tried | (lately & (sites.wait_age_s + AGE_STEP_S < sites.start_age_s))
-    return np.where(tried, sites.start_age_s, 0.0)
+        idle = np.minimum(idle, sites.wait_age_s)
+    return np.where(waits, idle, 0.0)
 
 
 def _wants_active(need: Requirements, knobs: Knobs) -> bool:
@@ -58,8 +57,8 @@ INACTIVE = Filter(
     observed=_idle_s,
     keep=np.less_equal,
     limit=lambda _sites, _need, knobs: knobs.broker.active_s,
-    say="no job started for {observed:.0f} s, though one waited there",
-    unknown="no job ever started, though one waited there",
+    say="no job started for {observed:.0f} s, though some waited there",
+    unknown="no job ever started, though one waits there",
     remedy="Check why no job starts at the site; the refusal ends when one does.",
     unit="s",
     lasting=False,

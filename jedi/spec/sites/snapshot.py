@@ -71,10 +71,6 @@ class Grid:
         return self.values[self.keys.index(key)] if key in self.keys else None
 
 
-AGE_STEP_S = 60.0
-"""Ages are counted so coarsely: two of the same moment differ by no more."""
-
-
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """Sites as columns, and the jobs that wait in each work queue.
@@ -84,13 +80,14 @@ class Snapshot:
     that is not to be counted on. `reads_lan`, `writes_lan`: some endpoint serves the site's jobs;
     `gets_wan`, `sends_wan`: some endpoint takes their inputs from, and gives their outputs to,
     other sites; `takes_wan`: `endpoint` takes outputs of others. `queued_in` files are on their way
-    to the site's endpoints. Ages are whole minutes: since a pilot was seen, a job started, and a
-    job last waited for a slot. Lists are joined by commas. `jobs` counts live ones by (global
-    share, resource type, status), `slots` are those that a site declares to keep by (share,
-    resource type), infinity: none declared; `streaming`: pilots come before there are jobs; `links`
-    to nuclei by (nucleus, what): closeness, files queued for production and express, MB/s. `tapes`
-    are endpoints on tape, `unreadable` those that give nothing to other sites; `readers` has the
-    endpoints that each online site with a storage reads, near and far, each set of them once.
+    to the site's endpoints. Ages are whole minutes: since a pilot was seen, a job started, and
+    jobs wait there for a slot without a break (0: none waits). Lists are joined by commas. `jobs`
+    counts live ones by (global share, resource type, status), `slots` are those that a site
+    declares to keep by (share, resource type), infinity: none declared; `streaming`: pilots come
+    before there are jobs; `links` to nuclei by (nucleus, what): closeness, files queued for
+    production and express, MB/s. `tapes` are endpoints on tape, `unreadable` those that give
+    nothing to other sites; `readers` has the endpoints that each online site with a storage reads,
+    near and far, each set of them once.
     """
 
     sites: tuple[str, ...] = field(metadata=_words())
@@ -146,7 +143,7 @@ class Snapshot:
     queued_in: Numbers = field(metadata=_numbers(0.0))
     pilot_age_s: Numbers = field(metadata=_numbers(0.0))
     start_age_s: Numbers = field(metadata=_numbers(0.0))
-    wait_age_s: Numbers = field(metadata=_numbers(math.inf))
+    wait_age_s: Numbers = field(metadata=_numbers(0.0))
     starts_per_h: Numbers = field(metadata=_numbers(math.inf))
     workers: Numbers = field(metadata=_numbers(0.0))
     jobs: Grid

@@ -68,26 +68,30 @@ def release_stale(tx: Connection, limit: int) -> int:
     return tx.execute(_RELEASE, {"limit": limit}).rowcount
 
 
+_TOO_LONG = """
+coalesce(frozentime, statechangetime) < jedi_now() - make_interval(secs => :timeout_s)"""
 _ON_HOLD = text(f"""
-SELECT jeditaskid AS jedi_task_id, lock_seq, oldstatus AS old_status, reason_code,
+SELECT jeditaskid AS jedi_task_id, lock_seq, status, oldstatus AS old_status, reason_code,
   errordialog AS error_dialog, statechangetime AS state_change_time,
   next_run_at IS NOT NULL AS soon,
   CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS held_s,
-  frozentime < jedi_now() - make_interval(secs => :timeout_s) AS too_long
+  {_TOO_LONG} AS too_long
 FROM jedi_tasks
-WHERE status = 'pending' AND {tasks.UNCLAIMED}
-  AND (coalesce(next_run_at, statechangetime + make_interval(secs => :retry_s)) < jedi_now()
-       OR frozentime < jedi_now() - make_interval(secs => :timeout_s))
+WHERE status IN ('pending', 'assigning') AND {tasks.UNCLAIMED}
+  AND ({_TOO_LONG} OR status = 'pending'
+    AND coalesce(next_run_at, statechangetime + make_interval(secs => :retry_s)) < jedi_now())
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
 class HeldTask(NamedTuple):
-    """A pending task to try again or (`too_long`) to give up; `held_s`: time on hold for this
+    """A pending task to try again, or one, pending or without a nucleus, to give up (`too_long`);
+    `held_s`: time on hold for this
     reason; `soon`: its holder set the time of the next try."""
 
     jedi_task_id: int
     lock_seq: int
+    status: str
     old_status: str
     reason_code: str | None
     error_dialog: str | None
@@ -98,8 +102,8 @@ class HeldTask(NamedTuple):
 
 
 def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> list[HeldTask]:
-    """Pending tasks to try again, at the time that their holder set or `retry_s` later, or
-    (`too_long`) to give up."""
+    """Pending tasks to try again, at the time that their holder set or `retry_s` later, and tasks
+    to give up (`too_long`): pending ones, and those that wait for a nucleus."""
     found = {"retry_s": retry_s, "timeout_s": timeout_s, "limit": limit}
     return rows_of(HeldTask, tx.execute(_ON_HOLD, found))
 

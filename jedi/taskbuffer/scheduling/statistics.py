@@ -15,10 +15,13 @@ WITH d AS (
     SELECT delta_id FROM job_stats_delta ORDER BY delta_id LIMIT :limit)
   RETURNING {_KEY}, jobs, cores, modificationtime
 ), s AS (
-  INSERT INTO job_stats AS s ({_KEY}, jobs, cores, modificationtime)
-  SELECT {_KEY}, sum(jobs), sum(cores), max(modificationtime) FROM d GROUP BY {_KEY}
+  INSERT INTO job_stats AS s ({_KEY}, jobs, cores, modificationtime, since)
+  SELECT {_KEY}, sum(jobs), sum(cores), max(modificationtime),
+    CASE WHEN sum(jobs) > 0 THEN min(modificationtime) END FROM d GROUP BY {_KEY}
   ON CONFLICT ({_KEY}) DO UPDATE SET jobs = s.jobs + excluded.jobs,
     cores = s.cores + excluded.cores,
+    since = CASE WHEN s.jobs + excluded.jobs <= 0 THEN NULL WHEN s.jobs > 0 THEN s.since
+                 ELSE excluded.since END,
     modificationtime = greatest(s.modificationtime, excluded.modificationtime)
 ), h AS (
   INSERT INTO job_stats_hourly AS h (hour, site, gshare, status, jobs)

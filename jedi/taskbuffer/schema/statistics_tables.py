@@ -35,6 +35,7 @@ job_stats = Table(
     metadata,
     *_stat_key(),
     stamp("modificationtime", "last change of the number of jobs", "statistics.fold"),
+    stamp("since", "time since which there are such jobs", "statistics.fold"),
     PrimaryKeyConstraint("site", "workqueue", "gshare", "resource_type", "status"),
     comment="number of jobs by place and status; add job_stats_delta for the present value",
 )

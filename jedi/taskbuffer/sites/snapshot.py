@@ -88,11 +88,13 @@ WITH e AS (
   FROM job_stats_hourly WHERE status = 'running' AND hour >= jedi_now() - interval '1 week'
   GROUP BY site
 ), a AS (
-  SELECT site, max(modificationtime) AS waited FROM (
-    SELECT site, status, modificationtime FROM job_stats
+  SELECT site, min(since) AS waited FROM (
+    SELECT site, coalesce(since, modificationtime, '1970-01-01') AS since FROM job_stats
+    WHERE jobs > 0 AND status IN ({JOB_TO_START})
     UNION ALL
-    SELECT site, status, modificationtime FROM job_stats_delta) n
-  WHERE status IN ({JOB_TO_START}) GROUP BY site
+    SELECT site, min(modificationtime) FROM job_stats_delta WHERE status IN ({JOB_TO_START})
+    GROUP BY site, workqueue, gshare, resource_type, status HAVING sum(jobs) > 0) n
+  GROUP BY site
 )
 SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.tier, '') AS tier,
   coalesce(s.pandasite, '') AS grid_site, coalesce(s.fairsharepolicy, '') AS policy,
@@ -131,7 +133,7 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
   coalesce(w.write_wan, true)::int::float8 AS takes_wan, coalesce(q.files, 0) AS queued_in,
   60 * floor(extract(epoch FROM jedi_now() - s.lastpilot) / 60)::float8 AS pilot_age_s,
   60 * floor(extract(epoch FROM jedi_now() - s.laststart) / 60)::float8 AS start_age_s,
-  60 * floor(extract(epoch FROM jedi_now() - a.waited) / 60)::float8 AS wait_age_s,
+  coalesce(60 * floor(extract(epoch FROM jedi_now() - a.waited) / 60), 0)::float8 AS wait_age_s,
   coalesce(h.last_hour, h.last_day, h.last_week)::float8 AS starts_per_h,
   coalesce(p.pilots, 0)::float8 AS workers
 FROM jedi_sites s LEFT JOIN r USING (site) LEFT JOIN o USING (site) LEFT JOIN w USING (site)
