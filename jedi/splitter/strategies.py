@@ -6,9 +6,9 @@ Source: docs/reference/herds.md; RFC #15, "Proposed implementation".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
 
+from jedi.core.installed import plug_ins
 from jedi.core.suggest import suggest
 from jedi.spec.splitting.units import Manifest, OwnStrategy, SplitFile, SplitStrategy, Unit
 from jedi.splitter.by_input import ByBoundary, ByEvents, ByFiles, BySize, InputDataBySE
@@ -17,6 +17,7 @@ from jedi.splitter.parametric import Parametric
 from jedi.splitter.plan import OF_JEDI
 from jedi.splitter.plug_in import Limits, PlugIn, SplitterFailed
 
+GROUP = "jedi.split_strategies"
 _OURS: Mapping[str, OwnStrategy] = {
     EXPLICIT: Explicit(),
     "Parametric": Parametric(),
@@ -30,14 +31,14 @@ _OURS: Mapping[str, OwnStrategy] = {
 
 def names() -> list[str]:
     """The names of all strategies."""
-    return sorted(_OURS.keys() | _plug_ins().keys())
+    return sorted(_OURS.keys() | plug_ins(GROUP).keys())
 
 
 def describe(name: str, limits: Limits | None = None) -> SplitStrategy:
     """The strategy of this name; JEDI's own come before plug-ins. SplitterFailed: there is none."""
     if name in _OURS:
         return _OURS[name]
-    if point := _plug_ins().get(name):
+    if point := plug_ins(GROUP).get(name):
         return PlugIn(point, limits or Limits())
     known = names()
     remedy = suggest(name, known, f"There are {', '.join(known)}.")
@@ -46,7 +47,7 @@ def describe(name: str, limits: Limits | None = None) -> SplitStrategy:
 
 def is_plug_in(name: str) -> bool:
     """Return True if the strategy of this name is a plug-in."""
-    return name not in _OURS and name in _plug_ins()
+    return name not in _OURS and name in plug_ins(GROUP)
 
 
 def foreign_options(name: str, options: Manifest) -> tuple[list[str], list[str]]:
@@ -71,7 +72,3 @@ def plan(
     or the input allow none. SplitterFailed: the strategy itself failed."""
     found: Iterable[Unit] = describe(name, limits).plan(manifest, files)
     return list(islice(found, limits.max_units + 1))
-
-
-def _plug_ins() -> Mapping[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group="jedi.split_strategies")}

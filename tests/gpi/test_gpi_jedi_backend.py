@@ -11,6 +11,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,16 @@ def test_arguments_and_sandboxes_reach_the_node_verbatim(world: World, tmp_path:
         seen.append((printed, cuts.read_text() if cuts.exists() else None))
         assert (where / "c" / "shared.txt").read_text() == "shared"
     assert seen == [("|".join([*ODD, ""]), "first"), ("2|", "second"), ("3|", None)]
+
+
+def test_jobs_of_a_thread_share_a_connection() -> None:
+    """A submission is one request: the connection and the scope of names are there already. Threads
+    share none, nor do services."""
+    first, second = (JediBackend(JEDI())._connection for _ in range(2))
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(lambda: JediBackend(JEDI())._connection).result()
+    elsewhere = JediBackend(JEDI(server="http://127.0.0.1:9"))._connection
+    assert first is second and other is not first and elsewhere is not first
 
 
 @pytest.mark.usefixtures("service")

@@ -42,7 +42,7 @@ def test_a_job_that_reaches_no_service_stays_new(service: str) -> None:
 def test_a_request_that_was_not_sent_is_known(tmp_path: Path) -> None:
     """The name of the user's tasks is known since an earlier job: only the submission fails."""
     backend = JediBackend(JEDI(server=NOWHERE))
-    backend._scope = "user.ana"
+    backend._connection.scope = "user.ana"
     units = [UnitPlan(0, Program("true"))]
     asked = Submission("guid/0/1", "", {}, Program("true"), (), (), (), units, None, True, tmp_path)
     with pytest.raises(NotSent, match="does not answer"):

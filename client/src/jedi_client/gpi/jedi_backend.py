@@ -7,10 +7,13 @@ Source: docs/reference/ganga.md#jobs-on-jedi.
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from jedi_client.gpi.backends import JEDI
     from jedi_client.models import SubmittedUnits, UnitOutput, UnitStates, UnitSummary
     from jedi_client.operations import Client
+    from jedi_client.profiles import Profile
 
 MOST_MB = 512
 """The service may keep less (knob sandbox.max_mb)."""
@@ -58,6 +62,32 @@ _LOST: Mapping[str, Status] = {"aborted": "killed", "broken": "failed", "failed"
 _STATUSES: Mapping[str, Status] = {one: one for one in get_args(Status)}
 
 
+class _Connection:
+    """A connection to a service, and the scope that names of its user's datasets get there."""
+
+    def __init__(self, profile: Profile) -> None:
+        from jedi_client.operations import Client
+
+        self.client = Client(profile)
+
+    @cached_property
+    def scope(self) -> str:
+        return self.client.me_show().task_scope
+
+
+_KEPT = threading.local()
+
+
+def _kept(profile: Profile) -> _Connection:
+    """The connection of this thread to a service, which all its jobs share: a submission of its own
+    one would ask twice as much. Processes that are forked get others."""
+    found: dict[tuple[int, Profile], _Connection] = _KEPT.__dict__.setdefault("by_profile", {})
+    place = (os.getpid(), profile)
+    if place not in found:
+        found[place] = _Connection(profile)
+    return found[place]
+
+
 class NotSent(JediError):
     """The service could not be reached: the submission was not sent, and the job is new again."""
 
@@ -71,17 +101,19 @@ class JediBackend:
 
     def __init__(self, settings: JEDI) -> None:
         self._settings = settings
-        self._known: Client | None = None
-        self._scope: str | None = None
+        self._known: _Connection | None = None
 
     @property
     def _client(self) -> Client:
+        return self._connection.client
+
+    @property
+    def _connection(self) -> _Connection:
         if self._known is None:
-            from jedi_client.operations import Client
             from jedi_client.profiles import chosen
 
             settings = self._settings
-            self._known = Client(chosen(settings.server or None, settings.profile or None))
+            self._known = _kept(chosen(settings.server or None, settings.profile or None))
         return self._known
 
     def submit(self, submission: Submission) -> Accepted:
@@ -110,9 +142,8 @@ class JediBackend:
         return found.files, found.jobs
 
     def _document(self, submission: Submission, packing: documents.Packing) -> dict[str, Any]:
-        self._scope = self._scope or self._client.me_show().task_scope
         settings = submission.document.get("backend") or {}
-        return documents.document_of(submission, settings, self._scope, packing)
+        return documents.document_of(submission, settings, self._connection.scope, packing)
 
     def _upload(self, packing: documents.Packing) -> str | None:
         if not packing.files:
