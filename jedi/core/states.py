@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One allowed move: who makes it, and why."""
+    """One allowed move: who makes it, and why; `origin`: the rule that asks for it."""
 
     source: str
     target: str
     owner: str
     reason: str
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +61,19 @@ class Machine:
         return [(a, b) for a in self.states for b in self.states if a != b and (a, b) not in pairs]
 
 
-def _edges(owner: str, reason: str, sources: str, targets: str) -> Iterable[Edge]:
+def _edges(owner: str, sources: str, targets: str, reason: str, origin: str = "") -> Iterable[Edge]:
     """Every source to every target (blank-separated words), itself excepted."""
     for source in sources.split():
         for target in targets.split():
             if source != target:
-                yield Edge(source, target, owner, reason)
+                yield Edge(source, target, owner, reason, origin)
 
 
-def _machine(rules: Iterable[tuple[str, str, str, str]]) -> tuple[Edge, ...]:
+def _machine(rules: Iterable[tuple[str, ...]]) -> tuple[Edge, ...]:
     """Expand rules; the first rule that names a pair keeps it, so reasons stay single."""
     found: dict[tuple[str, str], Edge] = {}
-    for owner, sources, targets, reason in rules:
-        for edge in _edges(owner, reason, sources, targets):
+    for rule in rules:
+        for edge in _edges(*rule):
             found.setdefault((edge.source, edge.target), edge)
     return tuple(found.values())
 
@@ -126,6 +127,12 @@ _KILLABLE = (
 _COUNTED = "finished failed exhausted"
 _FOLLOWS = "done finished exhausted prepared finishing passed"
 
+_SEED = "JEDI document"
+_PANDA = "PanDA"
+_OURS = "ruling"
+"""Origins of moves: JEDI document, "Transition of task status", "Task retry and resubmission" and
+"Broken tasks"; docs/reference/sources.md#panda; docs/reference/task-states.md."""
+
 TASK = Machine(
     "task",
     "jedi_tasks",
@@ -133,60 +140,60 @@ TASK = Machine(
     TASK_STATES,
     _machine(
         [
-            ("TaskRefiner", "registered staged rerefine", "defined", "refined"),
-            ("TaskRefiner", "registered staged", "topreprocess", "needs_preprocessing"),
-            ("TaskRefiner", "registered", "staging", "input_on_tape"),
-            ("TaskRefiner", "registered staged", "toabort", "unique_name_taken"),
-            ("TaskRefiner", "registered staged rerefine", "tobroken", "malformed"),
-            ("ContentsFeeder", "defined", "assigning", "needs_nucleus"),
-            ("ContentsFeeder", "defined", "ready", "fed"),
-            ("ContentsFeeder", "defined", "tobroken", "input_unusable"),
-            ("ContentsFeeder", "defined", "finishing", "empty_input_allowed"),
-            ("Splitter", "defined", "tobroken", "split_refused"),
-            ("TaskBroker", "assigning", "ready", "nucleus_chosen"),
-            ("JobGenerator", "ready", "scouting", "scouts_generated"),
-            ("JobGenerator", "ready", "running", "jobs_generated"),
-            ("JobGenerator", "topreprocess", "preprocessing", "preprocessing_job_generated"),
-            ("PostProcessor", "preprocessing", "registered", "preprocessed"),
-            ("PostProcessor", "preprocessing", "prepared", "preprocessing_failed"),
-            ("PostProcessor", "scouting", "scouted", "scouts_succeeded"),
-            ("PostProcessor", "scouting", "tobroken", "scouts_failed"),
-            ("PostProcessor", "scouted", "running", "avalanche"),
-            ("PostProcessor", "ready scouting running throttled", "prepared", "all_processed"),
-            ("PostProcessor", "ready scouting running", "defined", "input_still_open"),
-            ("PostProcessor", "scouting", "exhausted", "scouts_exhausted"),
-            ("PostProcessor", "prepared passed", "done finished failed", "finalised"),
-            ("PostProcessor", "prepared", "exhausted", "goal_not_met"),
-            ("PostProcessor", "prepared", "paused", "duplicates_found"),
-            ("PostProcessor", "toabort", "aborted", "finalised"),
-            ("PostProcessor", "tobroken", "broken", "finalised"),
-            ("PostProcessor", _KILLABLE, "toabort", "parent_failed"),
-            ("any agent", _HOLDABLE, "pending", "on_hold"),
-            ("WatchDog", "pending", _HOLDABLE, "hold_over"),
-            ("WatchDog", "pending assigning", "exhausted", "pending_timeout"),
-            ("JobGenerator", _WORKING, "throttled", "many_attempts"),
-            ("WatchDog", "throttled", _WORKING, "throttle_over"),
-            ("WatchDog", "exhausted", "finishing", "exhausted_timeout"),
-            ("WatchDog", f"registered defined assigning {_WORKING}", "exhausted", "worker_killed"),
-            ("TaskCommando", "reassigning", _REASSIGNABLE, "reassigned"),
-            ("TaskCommando", _KILLABLE + " passed tobroken", "aborting", "kill"),
-            ("TaskCommando", "aborting", "toabort", "no_job_left"),
-            ("TaskCommando", _KILLABLE, "finishing", "finish"),
-            ("TaskCommando", "finishing", "passed", "no_job_left"),
-            ("TaskCommando", _COUNTED, "toretry", "retry"),
-            ("TaskCommando", "toretry", "registered defined ready", "retried"),
-            ("TaskCommando", "done", "toretry", "recover"),
-            ("TaskCommando", "aborted", "toretry", "reactivate"),
-            ("TaskCommando", "toretry", f"{_COUNTED} done", "nothing_to_retry"),
-            ("TaskCommando", "exhausted", "running scouting", "retry_resumes"),
-            ("TaskCommando", f"{_COUNTED} done aborted", "toincexec", "incexec"),
-            ("TaskCommando", "toincexec", "rerefine", "parameters_merged"),
-            ("TaskCommando", _FOLLOWS, "registered", "parent_retried"),
-            ("TaskCommando", _PAUSABLE, "paused", "pause"),
-            ("TaskCommando", "paused", _PAUSABLE, "resume"),
-            ("WatchDog", "staging", "staged", "staged"),
-            ("TaskCommando", _REASSIGNABLE, "toreassign", "reassign"),
-            ("TaskCommando", "toreassign", "reassigning", "jobs_gone"),
+            ("TaskRefiner", "registered staged rerefine", "defined", "refined", _SEED),
+            ("TaskRefiner", "registered staged", "topreprocess", "needs_preprocessing", _SEED),
+            ("TaskRefiner", "registered", "staging", "input_on_tape", _PANDA),
+            ("TaskRefiner", "registered staged", "toabort", "unique_name_taken", _OURS),
+            ("TaskRefiner", "registered staged rerefine", "tobroken", "malformed", _SEED),
+            ("ContentsFeeder", "defined", "assigning", "needs_nucleus", _SEED),
+            ("ContentsFeeder", "defined", "ready", "fed", _SEED),
+            ("ContentsFeeder", "defined", "tobroken", "input_unusable", _SEED),
+            ("ContentsFeeder", "defined", "finishing", "empty_input_allowed", _OURS),
+            ("Splitter", "defined", "tobroken", "split_refused", _OURS),
+            ("TaskBroker", "assigning", "ready", "nucleus_chosen", _SEED),
+            ("JobGenerator", "ready", "scouting", "scouts_generated", _SEED),
+            ("JobGenerator", "ready", "running", "jobs_generated", _SEED),
+            ("JobGenerator", "topreprocess", "preprocessing", "preprocessing_job_generated", _SEED),
+            ("PostProcessor", "preprocessing", "registered", "preprocessed", _SEED),
+            ("PostProcessor", "preprocessing", "prepared", "preprocessing_failed", _PANDA),
+            ("PostProcessor", "scouting", "scouted", "scouts_succeeded", _SEED),
+            ("PostProcessor", "scouting", "tobroken", "scouts_failed", _SEED),
+            ("PostProcessor", "scouted", "running", "avalanche", _PANDA),
+            ("PostProcessor", f"{_WORKING} throttled", "prepared", "all_processed", _SEED),
+            ("PostProcessor", "ready scouting running", "defined", "input_still_open", _PANDA),
+            ("PostProcessor", "scouting", "exhausted", "scouts_exhausted", _SEED),
+            ("PostProcessor", "prepared passed", "done finished failed", "finalised", _SEED),
+            ("PostProcessor", "prepared", "exhausted", "goal_not_met", _SEED),
+            ("PostProcessor", "prepared", "paused", "duplicates_found", _PANDA),
+            ("PostProcessor", "toabort", "aborted", "finalised", _SEED),
+            ("PostProcessor", "tobroken", "broken", "finalised", _SEED),
+            ("PostProcessor", _KILLABLE, "toabort", "parent_failed", _PANDA),
+            ("any agent", _HOLDABLE, "pending", "on_hold", _SEED),
+            ("WatchDog", "pending", _HOLDABLE, "hold_over", _PANDA),
+            ("WatchDog", "pending assigning", "exhausted", "pending_timeout", _SEED),
+            ("JobGenerator", _WORKING, "throttled", "many_attempts", _SEED),
+            ("WatchDog", "throttled", _WORKING, "throttle_over", _SEED),
+            ("WatchDog", "exhausted", "finishing", "exhausted_timeout", _SEED),
+            ("WatchDog", f"registered defined {_WORKING}", "exhausted", "worker_killed", _OURS),
+            ("TaskCommando", "reassigning", _REASSIGNABLE, "reassigned", _PANDA),
+            ("TaskCommando", _KILLABLE + " passed tobroken", "aborting", "kill", _SEED),
+            ("TaskCommando", "aborting", "toabort", "no_job_left", _SEED),
+            ("TaskCommando", _KILLABLE, "finishing", "finish", _SEED),
+            ("TaskCommando", "finishing", "passed", "no_job_left", _SEED),
+            ("TaskCommando", _COUNTED, "toretry", "retry", _SEED),
+            ("TaskCommando", "toretry", "registered defined ready", "retried", _SEED),
+            ("TaskCommando", "done", "toretry", "recover", _OURS),
+            ("TaskCommando", "aborted", "toretry", "reactivate", _OURS),
+            ("TaskCommando", "toretry", f"{_COUNTED} done", "nothing_to_retry", _OURS),
+            ("TaskCommando", "exhausted", "running scouting", "retry_resumes", _PANDA),
+            ("TaskCommando", f"{_COUNTED} done aborted", "toincexec", "incexec", _SEED),
+            ("TaskCommando", "toincexec", "rerefine", "parameters_merged", _SEED),
+            ("TaskCommando", _FOLLOWS, "registered", "parent_retried", _SEED),
+            ("TaskCommando", _PAUSABLE, "paused", "pause", _SEED),
+            ("TaskCommando", "paused", _PAUSABLE, "resume", _SEED),
+            ("WatchDog", "staging", "staged", "staged", _PANDA),
+            ("TaskCommando", _REASSIGNABLE, "toreassign", "reassign", _PANDA),
+            ("TaskCommando", "toreassign", "reassigning", "jobs_gone", _PANDA),
         ]
     ),
     initial=frozenset({"registered"}),

@@ -165,14 +165,17 @@ def drawing(machine: Machine, within: Collection[str] = ()) -> str:
 
 
 def moves_table(machine: Machine) -> str:
-    """Moves by owner and reason; sources with the same targets share a line."""
-    return _grid(("agent", "reason", "from", "to"), _moves(machine))
+    """Moves by owner and reason, with the origin of each, if they have different ones; sources with
+    the same targets share a line."""
+    rows = [*_moves(machine)]
+    head = ("agent", "reason", "from", "to", "origin")[: 5 if any(row[4] for row in rows) else 4]
+    return _grid(head, [row[: len(head)] for row in rows])
 
 
 def agent_table(owner: str) -> str:
     """The moves that one agent makes, of whatever."""
     rows = [
-        (machine.name, *row[1:])
+        (machine.name, *row[1:4])
         for machine in states.MACHINES
         for row in _moves(machine)
         if row[0] == owner
@@ -180,16 +183,17 @@ def agent_table(owner: str) -> str:
     return _grid(("object", "reason", "from", "to"), rows)
 
 
-def _moves(machine: Machine) -> Iterator[tuple[str, str, str, str]]:
+def _moves(machine: Machine) -> Iterator[tuple[str, str, str, str, str]]:
     for (owner, reason), edges in _by_reason(machine.edges).items():
         targets: dict[str, list[str]] = defaultdict(list)
         for edge in edges:
             targets[edge.source].append(edge.target)
         sources: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for source, reached in targets.items():
-            sources[tuple(reached)].append(source)
+        for source, ends in targets.items():
+            sources[tuple(ends)].append(source)
         for reached_by_all, group in sources.items():
-            yield owner, f"`{reason}`", ", ".join(group), ", ".join(reached_by_all)
+            reached = ", ".join(reached_by_all)
+            yield owner, f"`{reason}`", ", ".join(group), reached, edges[0].origin
 
 
 def _by_reason(edges: Iterable[Edge]) -> dict[tuple[str, str], list[Edge]]:

@@ -13,6 +13,7 @@ from support.helpers import insert_states
 
 from jedi.core import states
 from jedi.core.states import Machine
+from jedi.standalone.docs import states_page
 from jedi.taskbuffer.schema.ddl import trigger_name
 
 machines = pytest.mark.parametrize("machine", states.MACHINES, ids=lambda m: m.name)
@@ -112,6 +113,19 @@ def test_two_machines_share_a_table_by_type(engine: Engine) -> None:
         assert tx.execute(text(update), {"type": "output"}).rowcount == 1
     with pytest.raises(IntegrityError, match="input file"), engine.begin() as tx:
         tx.execute(text(update), {"type": "input"})
+
+
+def test_each_move_of_a_task_names_its_origin() -> None:
+    """Expected: "the table is generated from one list that names its source per edge"; moves of
+    PanDA that no agent needs are dropped (docs/reference/task-states.md#moves)."""
+    assert {edge.origin for edge in states.TASK.edges} == {"JEDI document", "PanDA", "ruling"}
+    dropped = {
+        *(("toincexec", end) for end in ("done", "finished", "failed", "aborted", "exhausted")),
+        *(("rerefine", "ready"), ("rerefine", "prepared"), ("ready", "preprocessing")),
+        ("exhausted", "passed"),
+    }
+    assert not dropped & states.TASK.pairs
+    assert "| origin |" in states_page()
 
 
 def test_every_status_can_be_reached() -> None:
