@@ -80,13 +80,14 @@ def test_no_migration_begins_while_agents_run(
 
     with part(old, tmp_path / "b", url, "api", **told):
         heard("READY=1")
-        with part(old, tmp_path / "a", url, "agent", "run", "TaskRefiner", **told) as agent:
+        # an agent whose look for work knows no column of the last migration
+        with part(old, tmp_path / "a", url, "agent", "run", "Submitter", **told) as agent:
             heard("READY=1")
             for code, *words in (
                 (NEW, "db", "upgrade"), (NEW, "up"), (old, "db", "downgrade", "base")
             ):  # fmt: skip
                 refused = said(code, "c", *words, ends=1)
-                assert "Agents still run: TaskRefiner on the database's host." in refused
+                assert "Agents still run: Submitter on the database's host." in refused
                 assert "jedi down" in refused and "systemctl stop" in refused
             assert migrate.current(world.engine) == revision
             assert said(old, "c", "db", "upgrade", ends=0)  # nothing to change
