@@ -124,6 +124,22 @@ def test_jobs_of_so_many_events_are_cut_anew_across_files(world: World) -> None:
     sound(world)
 
 
+def test_jobs_without_input_get_fewer_events(world: World) -> None:
+    """Of 120 events three scouts had 10 each; the other 90 make 18 jobs of 5, of which three are
+    scouts."""
+    set_knobs(world, chunks=3)
+    plain = document(noInput=True, nEvents=120, nEventsPerJob=10, site="SITE_A", skipScout=False,
+                     maxAttempt=1, nFilesPerJob=None)  # fmt: skip
+    items = [one for one in plain["jobParameters"] if one.get("param_type") != "input"]
+    [task] = ready(world, {**plain, "jobParameters": items})
+    assert generate(world) == 1
+    cut_short(world, jobs(world, task, "activated"), "wall_limit", "Too long.", 3600)
+    make_due(world)
+    everything(world)
+    assert sizes(world, task) == {10: 3, 5: 3}
+    sound(world)
+
+
 def test_jobs_of_whole_files_get_fewer(world: World) -> None:
     """30 events a job are two files of 15. After their scouts were ended jobs get one file; a file
     is not cut."""

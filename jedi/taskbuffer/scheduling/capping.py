@@ -1,5 +1,5 @@
-"""Caps on jobs of users: beyond the limit of running jobs, further jobs are kept from pilots and
-new jobs get lower priorities."""
+"""Caps on jobs of users: jobs that would run beyond the limit are kept from pilots, and new jobs
+get lower priorities."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
 
-_COUNTED = """
-j.postprocessed_at IS NULL AND j.status IN ('running', 'activated', 'throttled')
+_COUNTED = f"""
+j.postprocessed_at IS NULL AND j.status IN ({JOB_AT_SITE}, 'activated', 'throttled')
   AND j.prodsourcelabel <> ALL(:production) AND j.kind NOT IN ('merge', 'es_merge')
 """
-# A working group counts as one, instead of its members. What merges is not counted: it makes room.
-# Jobs are counted by task first. Only those of tasks that have some to move are read again.
+# A working group counts as one, instead of its members. Merging is not counted: it makes room.
+# Jobs are counted by task first. Only those of tasks that have some to move are read again. Jobs
+# that pilots may take count as if they ran: else all of them would start at once.
 _CAPPED = text(f"""
 WITH counts AS (
-  SELECT jeditaskid, username, count(*) FILTER (WHERE status = 'running') AS running,
-    bool_or(status = 'activated') AS activated, bool_or(status = 'throttled') AS throttled
+  SELECT jeditaskid, username, count(*) FILTER (WHERE status IN ({JOB_AT_SITE})) AS running,
+    count(*) FILTER (WHERE status = 'activated') AS activated,
+    count(*) FILTER (WHERE status = 'throttled') AS throttled
   FROM jedi_jobs j WHERE {_COUNTED} GROUP BY jeditaskid, username
 ), tasks AS (
   SELECT c.*, t.status, nullif(t.workinggroup, '') AS grp,
@@ -28,20 +31,28 @@ WITH counts AS (
   FROM counts c JOIN jedi_tasks t USING (jeditaskid)
     LEFT JOIN jedi_users u ON u.username = c.username
 ), owners AS (
-  SELECT owner, grp, CAST(sum(running) AS bigint) AS running,
+  SELECT owner, grp, CAST(sum(running) AS bigint) AS running, sum(activated) AS activated,
     nullif(CASE WHEN grp IS NULL THEN coalesce(min(own), :user_cap) ELSE :group_cap END, 0) AS cap
   FROM tasks GROUP BY owner, grp
+), room AS (
+  SELECT *, greatest(coalesce(cap - running, 1000000000), 0) AS room FROM owners
 ), wanted AS MATERIALIZED (
-  SELECT l.jeditaskid, l.username, o.owner, o.running, o.cap,
-    CASE WHEN o.running > o.cap THEN 'activated' ELSE 'throttled' END AS status
-  FROM owners o JOIN tasks l ON l.owner = o.owner AND l.grp IS NOT DISTINCT FROM o.grp
-  WHERE CASE WHEN o.running > o.cap THEN l.activated ELSE l.throttled AND l.status <> 'paused' END
+  SELECT l.jeditaskid, l.username, o.*,
+    CASE WHEN o.activated > o.room THEN 'activated' ELSE 'throttled' END AS status
+  FROM room o JOIN tasks l ON l.owner = o.owner AND l.grp IS NOT DISTINCT FROM o.grp
+  WHERE CASE WHEN o.activated > o.room THEN l.activated > 0
+        ELSE o.activated < o.room AND l.throttled > 0 AND l.status <> 'paused' END
+), j AS (
+  SELECT j.pandaid, j.lock_seq, j.status, j.priority, o.owner, o.running, o.cap, o.room,
+    o.activated, row_number() OVER (PARTITION BY o.owner, o.grp
+      ORDER BY j.priority DESC, j.pandaid) AS place
+  FROM wanted o JOIN jedi_jobs j ON j.jeditaskid = o.jeditaskid AND j.status = o.status
+    AND j.username IS NOT DISTINCT FROM o.username
+  WHERE {_COUNTED}
 )
-SELECT j.pandaid AS panda_id, j.lock_seq, j.status, o.owner, o.running, o.cap
-FROM wanted o JOIN jedi_jobs j ON j.jeditaskid = o.jeditaskid AND j.status = o.status
-  AND j.username IS NOT DISTINCT FROM o.username
-WHERE {_COUNTED}
-ORDER BY j.priority DESC, j.pandaid
+SELECT pandaid AS panda_id, lock_seq, status, owner, running, cap FROM j
+WHERE CASE WHEN status = 'activated' THEN place > room ELSE place <= room - activated END
+ORDER BY priority DESC, pandaid
 """)
 _HELD = text("""
 SELECT j.pandaid AS panda_id, j.status
@@ -67,9 +78,9 @@ class CappedJob(NamedTuple):
 def capped(
     tx: Connection, production: Sequence[str], user_cap: int, group_cap: int
 ) -> list[CappedJob]:
-    """Analysis jobs to be kept from pilots (activated) or no longer (throttled), since their owner,
-    a user or a working group, has more running ones than the cap, or not. A cap of 0 is none; users
-    may have their own."""
+    """Analysis jobs to be kept from pilots (activated) or no longer (throttled), so that no owner,
+    a user or a working group, has more than the cap that run or may start. A cap of 0 is none;
+    users may have their own."""
     found = {"production": list(production), "user_cap": user_cap, "group_cap": group_cap}
     return rows_of(CappedJob, tx.execute(_CAPPED, found))
 
