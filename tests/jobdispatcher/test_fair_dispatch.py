@@ -16,7 +16,7 @@ from jedi.service import queues
 from jedi.spec.jobs.wire import AcquireRequest, Report, Resources
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
-from jedi.taskbuffer.scheduling import shares
+from jedi.taskbuffer.scheduling import charges, shares
 
 QUEUE = "- {{queue_id: {}, queue_name: {}, queue_type: user, vo: local, queue_share: {}{}}}\n"
 TREE = (
@@ -32,7 +32,9 @@ pytestmark = pytest.mark.usefixtures("operators")
 
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No time passes: a process reads what queues use once, and knows the rest by its account."""
+    """No time passes, and none is saved: a process reads what queues use once, and knows the rest
+    by its account."""
+    monkeypatch.setattr(charges, "SAVED_S", 0.0)
     monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
 
 
@@ -134,6 +136,7 @@ def test_two_processes(
     """Two processes take turns. Each reads what the other handed out, if time passes; if not, each
     knows only its own jobs, and they may be off by a job each."""
     put(world, TREE, "sixty", "left", "right")
+    monkeypatch.setattr(charges, "SAVED_S", 0.0)
     processes = FirstWaiting(), FirstWaiting()
     for running in range(1, 21):
         monkeypatch.setattr(clock, "monotonic", lambda now=running * passes: 1000 + now)

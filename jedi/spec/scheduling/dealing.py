@@ -92,7 +92,9 @@ def _ratio(level: _Level) -> float:
     return level.used / level.weight
 
 
-def _turn(path: _Path, total: float, size: float) -> tuple[bool, list[float]]:
-    """The order of queues that wait for a job when all use `total` cores with it."""
+def _turn(path: _Path, total: float, size: float) -> tuple[bool, list[float], float]:
+    """The order of queues that wait for a job when all use `total` cores with it: of those that
+    fall behind at the same time the one that is furthest behind comes first."""
     ahead = any(level.used > level.weight * total - _EXACT for level in path)
-    return ahead, sorted([(level.used + size) / (level.weight or _EXACT) for level in path])
+    due = sorted([round((level.used + size) / (level.weight or _EXACT), 6) for level in path])
+    return ahead, due, path[0].used - path[0].weight * total if path else 0.0

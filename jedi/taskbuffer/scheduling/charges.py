@@ -4,7 +4,7 @@ the jobs that it handed out since.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -20,9 +20,10 @@ from jedi.taskbuffer.db.engine import prepared, value
 from jedi.taskbuffer.db.planning import EITHER_WAY
 from jedi.taskbuffer.scheduling.shares import JOBS, SHARE
 
-PAUSES = 50
-"""A process reads the use of queues again after so many times as long as that took: 2 % of its
-time, and every 20 ms where a read takes 0.4 ms."""
+PAUSES, SAVED_S = 50, 5.0
+"""The part of its time, one in so many, that a process spends on reading what queues use: where
+that takes 0.4 ms, 50 reads a second. Time without requests is saved, up to 5 s of it: for 250 reads
+at once, since ends of jobs show only there."""
 
 _prepared = prepared(
     "Any plan reads all of job_stats and its deltas, and queues by key.", EITHER_WAY
@@ -71,12 +72,12 @@ class Charges:
             return
         found = value(tx, _USE, {}) or ()
         dealing = Dealing([ShareNode(*row) for _, *row in found])
-        self._due = (now := clock.monotonic()) + PAUSES * (now - began)
+        self._due = max(self._due, began - SAVED_S) + PAUSES * (clock.monotonic() - began)
         with self.lock:
             self.dealing = dealing
             self.queues = {name: queue for name, queue, *_ in found}
             for deals in self._open:
-                self._charge(deals.planned)
+                self._charge(deals.planned, 1)
 
     @contextmanager
     def deals(self) -> Iterator[Deals]:
@@ -88,12 +89,12 @@ class Charges:
         finally:
             with self.lock:
                 self._open.remove(deals)
-                deals.real.subtract(deals.planned)
-                self._charge(deals.real)
+                self._charge(deals.planned, -1)
+                self._charge(deals.real, 1)
 
-    def _charge(self, cores: Mapping[int | None, int]) -> None:
+    def _charge(self, cores: Mapping[int | None, int], times: int) -> None:
         for queue, some in cores.items():
-            self.dealing.charge(queue, some)
+            self.dealing.charge(queue, times * some)
 
 
 class Deals:
@@ -103,7 +104,8 @@ class Deals:
         self._charges = charges
         self._dealt: dict[tuple[str, str], int] = {}
         self._spare: dict[str, int] = {}
-        self.planned, self.real = Counter[int | None](), Counter[int | None]()
+        self.planned: dict[int | None, int] = defaultdict(int)
+        self.real: dict[int | None, int] = defaultdict(int)
 
     def slot(
         self, site: str, size: Resources, heads: Sequence[Head], n: int, *, spare: bool
@@ -114,7 +116,8 @@ class Deals:
         cores = max(1, size.min_cores)
         with self._charges.lock:
             dealt = self._charges.dealing.deal(queues, n, cores)
-            self.planned.update({queues[i]: count * cores for i, count in dealt})
+            for i, count in dealt:
+                self.planned[queues[i]] += count * cores
         parts = [(heads[i], count, 0) for i, count in dealt if count]
         if spare:
             parts += [(heads[i], n, count) for i, count in dealt if n > count]

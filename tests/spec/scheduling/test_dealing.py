@@ -22,11 +22,17 @@ def queue(number: int, share: int | None, inside: int | None = None, **more: boo
     )
 
 
-def test_four_slots_of_an_idle_site() -> None:
-    """Shares 40 and 60, 4 slots: 1.6 and 2.4 jobs are allocated, so each gets 2."""
-    dealing = Dealing([queue(1, 40), queue(2, 60)])
-    assert [deal(dealing, [1, 2])[0] for _ in range(5)] == [2, 1, 2, 1, 2]
-    assert sorted(deal(Dealing([queue(1, 40), queue(2, 60)]), [1, 2], 4), key=str) == [1, 1, 2, 2]
+@pytest.mark.parametrize("waiting", [[1, 2], [2, 1]])
+def test_four_slots_of_an_idle_site(waiting: list[int | None]) -> None:
+    """Shares 40 and 60, 4 slots: 1.6 and 2.4 jobs are allocated, so each gets 2, whoever's jobs
+    came first. With 1 and 2 jobs the former, which is further behind, gets the next."""
+    nodes = [queue(1, 40), queue(2, 60)]
+    dealing = Dealing(nodes)
+    assert [deal(dealing, waiting)[0] for _ in range(5)] == [2, 1, 2, 1, 2]
+    assert sorted(deal(Dealing(nodes), waiting, 4), key=str) == [1, 1, 2, 2]
+    dealing.charge(1, -1)
+    dealing.charge(2, -1)
+    assert deal(dealing, waiting) == [1]
 
 
 def test_a_share_that_lags_catches_up() -> None:
