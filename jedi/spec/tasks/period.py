@@ -16,6 +16,9 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 _FIELD = re.compile(r"(?:[0-9*,/-]|[a-z]{3})+")
 """Fields of cron without the extensions that croniter knows (`L`, `#`, `?`, hashes)."""
 
+_FIELDS = ("minute (0-59)", "hour (0-23)", "day of the month (1-31)", "month (1-12)",
+           "day of the week (0-7)")  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Period:
@@ -31,14 +34,19 @@ class Period:
         if found := _INTERVAL.fullmatch(text.strip()):
             return cls(interval=timedelta(seconds=int(found[1]) * _SECONDS[found[2]]))
         fields = text.lower().split()
-        if len(fields) == 5 and all(map(_FIELD.fullmatch, fields)):
-            period = cls(cron=" ".join(fields))
-            with suppress(ValueError):
-                period.after(_SOME_DAY, _SOME_DAY)
-                return period
-        raise ValueError(
-            "must be like '10 min' (s, min, h, d), or have the fields of cron: '0 */6 * * *'"
-        )
+        if len(fields) != len(_FIELDS):
+            raise ValueError(
+                "must be like '10 min' (s, min, h, d), or have the fields of cron: '0 */6 * * *'"
+            )
+        for place, (name, field) in enumerate(zip(_FIELDS, fields, strict=True)):
+            alone = ["*"] * len(_FIELDS)
+            alone[place] = field
+            if not _FIELD.fullmatch(field) or not _comes(cls(cron=" ".join(alone))):
+                raise ValueError(f"field {place + 1}, the {name}, can't be '{field}'")
+        period = cls(cron=" ".join(fields))
+        if not _comes(period):
+            raise ValueError(f"'{period.cron}' never comes: no month of it has that day")
+        return period
 
     def first(self, now: datetime) -> datetime:
         """Intervals begin at once, cron at its next time."""
@@ -66,3 +74,11 @@ def written(text: str) -> str:
     """The text of a period; ValueError if it is none."""
     Period.parse(text)
     return text.strip()
+
+
+def _comes(period: Period) -> bool:
+    """Return True if croniter knows a next time."""
+    with suppress(ValueError):
+        period.after(_SOME_DAY, _SOME_DAY)
+        return True
+    return False
