@@ -95,12 +95,14 @@ def lock(tx: Connection, jobs: Sequence[CappedJob]) -> list[CappedJob]:
 
 _CROWDS = text("""
 SELECT coalesce(nullif(o.workinggroup, ''), o.username) AS owner, count(*) AS jobs
-FROM (SELECT DISTINCT coalesce(nullif(workinggroup, ''), username) AS owner FROM jedi_tasks
-      WHERE jeditaskid = ANY(:ids) AND prodsourcelabel <> ALL(:production)) w
-  JOIN jedi_tasks o ON w.owner = coalesce(nullif(o.workinggroup, ''), o.username)
+FROM jedi_tasks o
   JOIN jedi_jobs j ON j.jeditaskid = o.jeditaskid AND j.postprocessed_at IS NULL
 WHERE o.status <> ALL(:final) AND o.prodsourcelabel <> ALL(:production)
   AND j.kind NOT IN ('merge', 'es_merge')
+  -- a hash: each task was compared with each owner
+  AND (coalesce(nullif(o.workinggroup, ''), o.username) IN (
+    SELECT coalesce(nullif(workinggroup, ''), username) FROM jedi_tasks
+    WHERE jeditaskid = ANY(:ids) AND prodsourcelabel <> ALL(:production))) IS TRUE
 GROUP BY 1
 """)
 
