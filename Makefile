@@ -11,7 +11,7 @@ STRESS_S ?= 1800
 FUZZ ?= 20000
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo kernel test test-all test-slurm test-wire stress fuzz lint generate verify docs lock bench million clean
+.PHONY: help demo kernel test test-all test-slurm test-wire stress fuzz lint generate verify docs lock bench plans million clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -93,6 +93,9 @@ lock: $(STAMP) kernel ## write requirements-*.txt: the newest versions that are 
 
 bench: $(STAMP) ## measure against the floor of the same run; writes benchmarks/results/
 	@$(BIN)/python -m benchmarks
+
+plans: $(STAMP) ## the plans of all statements in a skewed database; writes docs/plans.md: 15 minutes, 6 GB
+	@$(BIN)/python -m benchmarks.plans_page
 
 million: $(STAMP) ## one task of 1,000,000 jobs in the simulator, from its submission to its end: about an hour, 25 GB
 	@$(BIN)/python -m benchmarks whole --jobs=1000000

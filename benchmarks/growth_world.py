@@ -102,7 +102,7 @@ def fill(engine: Engine, size: Size) -> None:
         connection.execute(text("CHECKPOINT"))
 
 
-def _copies(table: Table, count: str, changed: Mapping[str, str], where: str) -> str:
+def copies(table: Table, count: str, changed: Mapping[str, str], where: str) -> str:
     """A statement that copies rows so many times, numbered `n`; the SQL of changed columns."""
     columns = [one.name for one in table.columns if one.computed is None]
     values = [changed.get(name, f"m.{name}") for name in columns]
@@ -127,7 +127,7 @@ def _tasks(engine: Engine, model: int, size: Size) -> None:
     run(
         engine,
         "SET LOCAL session_replication_role = replica",  # no guards: these moves are none
-        _copies(tables.tasks, count, {
+        copies(tables.tasks, count, {
             "jeditaskid": task, "reqid": task, "taskname": "'bench.' || n", "parent_tid": "NULL",
             "username": "'user' || n % 500", "endtime": ended, "statechangetime": age,
             "status": f"CASE WHEN n = {size.large_working} THEN 'running' WHEN {live} THEN "
@@ -139,16 +139,16 @@ def _tasks(engine: Engine, model: int, size: Size) -> None:
             "reason_code": "CASE WHEN n % 6 = 5 THEN 'no_site' END",
         }, every),
         *(
-            _copies(table, count, {"jeditaskid": task}, every)
+            copies(table, count, {"jeditaskid": task}, every)
             for table in (tables.task_params, tables.job_params_template)
         ),
-        _copies(tables.datasets, count, {
+        copies(tables.datasets, count, {
             **masters, "jeditaskid": task, "datasetname": "m.datasetname || '.' || n",
             "datasetid": f"{model} + 10 * n + m.datasetid % 10", "status": f"CASE WHEN {live} THEN "
             "m.status ELSE 'finished' END",
             "nfilesfinished": f"CASE WHEN m.type = 'input' THEN {n_done} ELSE 0 END",
         }, every),
-        _copies(tables.output_template, count, {
+        copies(tables.output_template, count, {
             "jeditaskid": task, "outtempid": f"{model} + 10 * n + m.outtempid % 10",
             "datasetid": f"{model} + 10 * n + m.datasetid % 10",
         }, every),

@@ -58,7 +58,7 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
     parted = [root / "docs" / name for name in names]
     return {
         **{root / "schema" / name: sql for name, sql in picture.draw(tx).items()},
-        root / "docs/brokerage.md": _page(brokerage_page(_grid)),
+        root / "docs/brokerage.md": _page(brokerage_page(grid)),
         root / "docs/api.md": _page(api_page()),
         root / "client/src/jedi_client/models.py": models_module(),
         root / "client/src/jedi_client/operations.py": operations_module(),
@@ -78,7 +78,7 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
 
 def _statements(tx: Connection, page: Path) -> str:
     old = page.read_text() if page.exists() else ""
-    return _page(statements_page(tx, old, _grid))
+    return _page(statements_page(tx, old, grid))
 
 
 # ----------------------------------------------------------------------------------- columns
@@ -104,7 +104,7 @@ def columns_page() -> str:
             for column in table.columns
         ]
         parts += [f"## {table.name}", f"{_sentence(table.comment or '')}"]
-        parts.append(_grid(("column", "in Python", "type", "meaning", "written by"), rows))
+        parts.append(grid(("column", "in Python", "type", "meaning", "written by"), rows))
     return _page(parts)
 
 
@@ -128,12 +128,12 @@ def states_page() -> str:
         parts += [
             f"## {machine.name.capitalize()}",
             f"`{machine.table}.{machine.column}`{_rows_of(machine)}",
-            _grid(("status", "", "meaning"), _statuses(machine)),
+            grid(("status", "", "meaning"), _statuses(machine)),
             drawing(machine),
             moves_table(machine),
         ]
     details = [(f"`{n}`", status, why) for n, (status, why) in states.JOB_SUBSTATES.items()]
-    parts += ["## Job: sub-statuses", _grid(("sub-status", "of", "meaning"), details)]
+    parts += ["## Job: sub-statuses", grid(("sub-status", "of", "meaning"), details)]
     return _page(parts)
 
 
@@ -169,7 +169,7 @@ def moves_table(machine: Machine) -> str:
     the same targets share a line."""
     rows = [*_moves(machine)]
     head = ("agent", "reason", "from", "to", "origin")[: 5 if any(row[4] for row in rows) else 4]
-    return _grid(head, [row[: len(head)] for row in rows])
+    return grid(head, [row[: len(head)] for row in rows])
 
 
 def agent_table(owner: str) -> str:
@@ -180,7 +180,7 @@ def agent_table(owner: str) -> str:
         for row in _moves(machine)
         if row[0] == owner
     ]
-    return _grid(("object", "reason", "from", "to"), rows)
+    return grid(("object", "reason", "from", "to"), rows)
 
 
 def _moves(machine: Machine) -> Iterator[tuple[str, str, str, str, str]]:
@@ -222,7 +222,7 @@ def reasons_page() -> str:
         ("Input files", reasons.FILES),
     ):
         rows = ((f"`{code}`", meaning) for code, meaning in codes.items())
-        parts += [f"## {title}", _grid(("code", "meaning"), rows)]
+        parts += [f"## {title}", grid(("code", "meaning"), rows)]
     return _page(parts)
 
 
@@ -234,7 +234,7 @@ def why_page() -> str:
             "`jedi-task why ID` names the one thing that holds a task now, its beginning, and the "
             "next try; `--json` gives `{code, since, next_try, facts, ...}`. The code is one "
             "of this list:",
-            _grid(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in HOLDS.items())),
+            grid(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in HOLDS.items())),
             "If a broker has looked for sites, its last decision follows, with a line for each "
             "criterion: the number of sites that it refused (*refused*), that it refused first "
             "(*first*), and that nothing else refused (*only*), the lack of the nearest site, and "
@@ -264,7 +264,7 @@ def knobs_page() -> str:
     for component, knobs in groupby(ordered, key=lambda knob: knob.component):
         parts += [
             f"## {component}",
-            _grid(("knob", "unit", "classic", "current", "range", "meaning"), map(_knob, knobs)),
+            grid(("knob", "unit", "classic", "current", "range", "meaning"), map(_knob, knobs)),
         ]
     return _page(parts)
 
@@ -288,7 +288,7 @@ def params_page() -> str:
     ]
     for where, found in groupby(reference.parameters(), key=lambda one: one.where):
         rows = [(_key(one), one.values, _default(one), one.meaning) for one in found]
-        parts += [f"## {where.capitalize()}", _grid(("key", "is", "default", "meaning"), rows)]
+        parts += [f"## {where.capitalize()}", grid(("key", "is", "default", "meaning"), rows)]
     parts += [
         "## Kept, not acted upon",
         "These are stored and shown, and `jedi-task submit` warns of them.",
@@ -304,7 +304,7 @@ def _with_advice(what: str, task: Mapping[str, str], items: Mapping[str, str]) -
     """Keys of tasks and of their items, each with its advice."""
     rows = [(f"`{key}`", text) for key, text in task.items()]
     rows += [(f"`{key}` of an item", text) for key, text in items.items()]
-    return _grid(("key", what), rows)
+    return grid(("key", what), rows)
 
 
 def _key(one: reference.Parameter) -> str:
@@ -325,12 +325,12 @@ def with_parts(page: str) -> str:
     """The page with its generated parts made anew."""
     parts = {
         "task-way": lambda: drawing(states.TASK, MAIN_WAY),
-        "dogs": lambda: dogdocs.dogs_table(_grid),
-        "timeouts": lambda: dogdocs.timeouts_table(_grid),
-        "retention": lambda: dogdocs.retention_table(_grid),
-        "pgi-states": lambda: pgidocs.states_table(_grid),
-        "pgi-transitions": lambda: pgidocs.transitions_table(_grid),
-        "scenario": lambda: simulatordocs.keys_table(_grid),
+        "dogs": lambda: dogdocs.dogs_table(grid),
+        "timeouts": lambda: dogdocs.timeouts_table(grid),
+        "retention": lambda: dogdocs.retention_table(grid),
+        "pgi-states": lambda: pgidocs.states_table(grid),
+        "pgi-transitions": lambda: pgidocs.transitions_table(grid),
+        "scenario": lambda: simulatordocs.keys_table(grid),
     }
 
     def fill(found: re.Match[str]) -> str:
@@ -342,7 +342,7 @@ def with_parts(page: str) -> str:
     return re.sub(marked, fill, page, flags=re.DOTALL)
 
 
-def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = (
         " | ".join(cell.replace("|", r"\|") for cell in line)
         for line in (head, ["---"] * len(head), *rows)

@@ -147,7 +147,9 @@ WITH f AS (
     f.guid, f.n_events
   FROM {_N} JOIN jedi_jobs j ON j.pandaid = n.id
     JOIN jedi_jobsets s ON s.jeditaskid = j.jeditaskid AND s.ended_at IS NULL AND s.jobsetid < n.id
-    JOIN jedi_job_files f ON f.pandaid = s.merge_pandaid AND f.type IN ({INPUT_TYPES})
+    CROSS JOIN LATERAL (  -- a hash join reads the files of all jobs
+      SELECT * FROM jedi_job_files
+      WHERE pandaid = s.merge_pandaid AND type IN ({INPUT_TYPES}) OFFSET 0) f
   WHERE NOT EXISTS (SELECT FROM jedi_job_files g WHERE g.pandaid = n.id AND g.lfn = f.lfn)
   ORDER BY n.id, f.lfn, s.jobsetid
 ), new AS (

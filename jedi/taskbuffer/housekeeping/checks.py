@@ -344,9 +344,14 @@ INVARIANTS = (
 )  # fmt: skip
 
 
+_MEMORY = text("SET LOCAL work_mem = '64MB'")
+
+
 def examine(tx: Connection) -> list[Finding]:
-    """Check every invariant, one query each."""
+    """Check every invariant, one query each. With room for their hashes the dearest ones take half
+    the time."""
     bulk(tx)
+    tx.execute(_MEMORY)
     return [_examine(tx, invariant) for invariant in INVARIANTS]
 
 

@@ -184,8 +184,9 @@ WHERE c.datasetid = ANY(:datasets) AND c.status IN ('pending', 'staging')
   AND (c.status = 'pending') = EXISTS (SELECT FROM g WHERE g.id = c.datasetid AND g.lfn = c.lfn)
 """)
 _STAGING = text("""
-SELECT DISTINCT datasetid FROM jedi_dataset_contents
-WHERE datasetid = ANY(:datasets) AND status = 'staging'
+SELECT d.id FROM unnest(CAST(:datasets AS bigint[])) d(id), LATERAL (
+  SELECT FROM jedi_dataset_contents c
+  WHERE c.datasetid = d.id AND c.status = 'staging' LIMIT 1) c
 """)
 
 

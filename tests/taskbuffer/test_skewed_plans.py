@@ -1,0 +1,38 @@
+"""No statement meets a plan without end: in a small database of the shape of `docs/plans.md` each
+is executed, and judged by rows, which do not depend on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+from support.databases import drop_database, new_database
+
+from benchmarks.plans import Examination, Rules
+from benchmarks.skewed_world import Size, fill
+from jedi.taskbuffer.db.engine import connect
+
+SIZE = Size().part(50)
+RULES = Rules(least=50 * SIZE.large, removed=5 * SIZE.large, by_rows=True)
+"""What grows with the square of a task's size is 2,500 times as small as at full size, and still
+stands out."""
+
+
+@pytest.fixture
+def engine(server: str, template: str, tablespace: str | None) -> Iterator[Engine]:
+    """A database of its own: its rows are no lives that a test produced."""
+    url = new_database(server, template, tablespace)
+    made = connect(url)
+    yield made
+    made.dispose()
+    drop_database(server, url)
+
+
+def test_no_statement_pairs_all_rows_of_a_task_with_all(engine: Engine) -> None:
+    """No plan reads more than three times the rows of the best one; no join filter removes many
+    times the rows of its inputs."""
+    found = Examination(engine, fill(engine, SIZE), 20, RULES)
+    assert found.findings == []
+    assert found.refused == {}
+    assert len(found.judged) > 1_000
