@@ -108,13 +108,14 @@ WITH due AS (
     AND NOT EXISTS ({_IN_USE.format(task="j.jeditaskid")})
   LIMIT :limit
 )
-SELECT due.pandaid AS panda_id, due.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name,
-  d.containername AS container_name, array_agg(c.lfn) AS lfns
-FROM due LEFT JOIN ({_FILES} f
-  JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-    AND c.outpandaid = f.pandaid AND c.status = 'finished' AND f.type = 'output'
-  JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid)
-  ON f.pandaid = due.pandaid
+SELECT due.pandaid AS panda_id, due.jeditaskid AS jedi_task_id, f.datasetname AS dataset_name,
+  f.containername AS container_name, array_agg(f.lfn) AS lfns
+FROM due LEFT JOIN LATERAL (  -- job by job: all finished outputs were paired with each job
+  SELECT d.datasetname, d.containername, c.lfn FROM {_FILES} f
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+      AND c.outpandaid = f.pandaid AND c.status = 'finished'
+    JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
+  WHERE f.pandaid = due.pandaid AND f.type = 'output' OFFSET 0) f ON true
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 3
 """
 _OVER = "j.retention <= jedi_now()"
