@@ -58,7 +58,10 @@ def _head(size: Size, sizes: Mapping[str, int], where: Mapping[str, Any]) -> Ite
         "each change, by rows in place of time."
     )
     measured, server = where["measured_at"][:10], where["versions"]["postgresql"]
-    yield f"Measured on {measured} with PostgreSQL {server}, {where['host']}. Times depend on the machine."
+    yield (
+        f"Measured on {measured} with PostgreSQL {server}, {where['host']}. "
+        "Times depend on the machine."
+    )
     yield grid(("table", "rows, about"), [(f"`{name}`", f"{sizes[name]:,}") for name in _TABLES])
 
 

@@ -211,7 +211,8 @@ def _jobs(table: str, where: str) -> str:
     failed = "CASE WHEN status = 'failed' THEN {} END"
     return _copied(
         table, where=where,
-        pandaid="id", originpandaid="origin", jeditaskid="task", taskid="task", unit_nr="unit",
+        **{"pandaid": "id"}, originpandaid="origin", **{"jeditaskid": "task"}, taskid="task",
+        unit_nr="unit",
         attemptnr="attempt", kind="kind", status="status", prodsourcelabel="'user'",
         processingtype="'generic'", username="'user' || n % 500", vo="'local'",
         site="'BENCH' || id % :sites", workqueue_id="1 + n % :shares",
@@ -234,7 +235,8 @@ def _jobs(table: str, where: str) -> str:
 def _files(table: str, offset: int, kind: str, where: str, **columns: str) -> str:
     """Files of one type of jobs."""
     dataset = f":model + 10 * n + :{kind}"
-    return _copied(table, where=where, pandaid="id", fileid=f"{offset} + id", jeditaskid="task",
+    return _copied(table, where=where, **{"pandaid": "id"}, fileid=f"{offset} + id",
+        **{"jeditaskid": "task"},
                    datasetid=dataset, lfn=f"'{kind}.' || id", type=f"'{kind}'", fsize="1000000000",
                    checksum="'0badcafe'", **columns)  # fmt: skip
 
@@ -263,23 +265,26 @@ _ROWS = (
     "nevents, maxattempt, keeptrack, proc_status) SELECT 40000000 + g, :model + 10 + :input, "
     ":model + 1, 'next.' || g, 'input', 'ready', 1000000000, 1000, 3, 1, 'ready' "
     "FROM generate_series(1, :large / 2) g",
-    _copied("jedi_job_params", where="live", pandaid="id", jobparameters="'cat input.' || id"),
+    _copied("jedi_job_params", where="live", **{"pandaid": "id"},
+        jobparameters="'cat input.' || id"),
     _copied("jedi_job_ready", source="jedi_jobs", where="status = 'activated'",
             **{name: name for name in ("pandaid", "site", "gshare", "priority", "cores",
                                        "memory_mb", "walltime_s", "disk_mb")}),
-    *(_copied("jedi_jobs_statuslog", pandaid="id", jeditaskid="task", fromstatus=f"{before}",
+    *(_copied("jedi_jobs_statuslog", **{"pandaid": "id"}, **{"jeditaskid": "task"},
+        fromstatus=f"{before}",
               status=f"{status}", agent="'bench'", reason_code="'generated'", where=_PRESENT)
       for before, status in (("NULL", "'activated'"),
                              ("'activated'", "status"))),
-    _copied("jedi_job_retry_history", where="n = 1 AND attempt > 1", jeditaskid="task",
+    _copied("jedi_job_retry_history", where="n = 1 AND attempt > 1", **{"jeditaskid": "task"},
             oldpandaid="id - :large", newpandaid="id", relationtype="'retry'",
             originpandaid="origin"),
-    _copied("jedi_units", where="live AND n <= 1 + :small", jeditaskid="task", unit_nr="unit",
+    _copied("jedi_units", where="live AND n <= 1 + :small", **{"jeditaskid": "task"},
+        unit_nr="unit",
             originpandaid="origin",
             options="jsonb_build_object('arguments', jsonb_build_array(unit))"),
-    _copied("jedi_retry_matches", where="n = 1 AND NOT live AND id % 100 = 0", pandaid="id",
-            rule_id="1", jeditaskid="task", effect="'no more attempts'"),
-    _copied("jedi_job_tail", where="live AND n = 1 AND status = 'running'", pandaid="id",
+    _copied("jedi_retry_matches", where="n = 1 AND NOT live AND id % 100 = 0", **{"pandaid": "id"},
+            rule_id="1", **{"jeditaskid": "task"}, effect="'no more attempts'"),
+    _copied("jedi_job_tail", where="live AND n = 1 AND status = 'running'", **{"pandaid": "id"},
             stdout_tail="'at work'", stderr_tail="''"),
     "INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, jobs, cores) "
     "SELECT site, workqueue_id, gshare, resource_type, status, count(*), sum(cores) FROM ("
