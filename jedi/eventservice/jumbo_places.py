@@ -55,13 +55,7 @@ def ranked(
         np.flatnonzero(verdict.passed).tolist(),
         key=lambda at: (known.sites[at] in last, -worth[at], known.sites[at]),
     )
-    say = {one.code: one.say for one in filters}
-    troubles = {one.site: _said(say[one.codes[0]], one.observed[0], one.limits[0])
+    by_code = {one.code: one for one in filters}
+    troubles = {one.site: by_code[one.codes[0]].sentence(one.observed[0], one.limits[0])
                 for one in refusals(verdict)}  # fmt: skip
     return JumboRanking([known.sites[at] for at in order], troubles)
-
-
-def _said(sentence: str, observed: float | None, limit: float | None) -> str:
-    figures = {"observed": observed, "limit": limit}
-    known = {name: np.inf if figure is None else figure for name, figure in figures.items()}
-    return sentence.format(**known)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import inf
 
 from sqlalchemy import Connection
 
@@ -135,5 +134,4 @@ def _counted(site: str, code: str, refusals: int) -> CountedRefusals:
 
 def _shown(code: str, observed: float | None, limit: float | None) -> str:
     found = FILTERS.get(code)
-    observed, limit = (inf if one is None else one for one in (observed, limit))
     return found.sentence(observed, limit) if found else ""

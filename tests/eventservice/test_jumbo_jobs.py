@@ -149,7 +149,11 @@ def test_no_jumbo_job_goes_where_the_broker_refuses(world: World) -> None:
     with world.engine.begin() as tx:
         found = why(tx, task)
     assert found.facts["jumbo_lack"] == ["jumbo_refused"]
-    assert "The broker refuses SITE_B: " in found.detail
+    assert "The broker refuses SITE_B: the last pilot was seen " in found.detail
+    set_sites(world, "SITE_B", lastpilot=None)
+    with world.engine.begin() as tx:
+        found = why(tx, task)
+    assert "The broker refuses SITE_B: no pilot was ever seen." in found.detail
 
 
 def test_jumbo_jobs_go_to_free_slots_not_to_the_first_name(world: World) -> None:

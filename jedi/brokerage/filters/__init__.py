@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isinf
+from math import inf, isinf
 
 import numpy as np
 
@@ -55,8 +55,9 @@ class Filter:
     strict: Strict = _at_limit_passes
     unknown: str = ""
 
-    def sentence(self, observed: float, limit: float) -> str:
-        """The sentence about a site that was refused with these figures."""
+    def sentence(self, observed: float | None, limit: float | None) -> str:
+        """The sentence about a site that was refused with these figures; None: infinite."""
+        observed, limit = (inf if one is None else one for one in (observed, limit))
         lacks = self.unknown and (not limit or isinf(observed))
         return (self.unknown if lacks else self.say).format(observed=observed, limit=limit)
 
