@@ -228,11 +228,12 @@ class Agent(ABC, Generic[Item, Result]):
         """Write the answers of plug-ins that were slow; their number. An idle agent waits for them
         a little."""
         found = self._apart.late(self.plugin_s, _LATE_S if self._idle else 0.0)
+        before = self._claimed
+        self._claimed = [*before, *(item for item, _ in found)]  # until all are written
         for item, answer in found:
             if self._good(item, answer):
-                self._claimed = [*self._claimed, item]
                 self._apply_all([(item, answer)])
-                self._claimed = self._claimed[:-1]
+        self._claimed = before
         return len(found)
 
     def _drop(self, tx: Connection) -> None:

@@ -6,14 +6,17 @@ use case maintain its plug-in.
 
 from __future__ import annotations
 
+import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 from support.commanding import add_inputs, end, jobs, status, take
 from support.generating import document
 from support.situations import make_due
@@ -161,3 +164,40 @@ def test_a_plugin_that_raises_or_dies_holds_its_own_task(
         assert f"jedi.{room} (strange_plugins:Bad, of strange 1) fails: {SAID[act]}" in (
             found.errordialog
         )
+
+
+class CutOnce(TaskRefiner):
+    """A refiner that loses its session with its first write."""
+
+    cut = True
+
+    def apply(self, tx: Connection, results: Sequence[Any]) -> None:
+        super().apply(tx, results)
+        if self.cut:
+            self.cut = False
+            pid = tx.scalar(text("SELECT pg_backend_pid()"))
+            with self.world.engine.begin() as other:
+                other.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+
+
+def test_late_answers_whose_write_was_lost_are_given_back(world: World, tmp_path: Path) -> None:
+    """Two answers come late, and the session ends with the write of the first one: the next cycle
+    has both tasks, though their leases would last for two minutes."""
+    go = tmp_path / "go"
+    wait = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
+    source = source_of("refiner", f"{wait}\n        return super().refine(*some, **more)")
+    with installed(tmp_path, "refiner", source):
+        put(world, document(), label="managed")
+        put(world, document(output="a:other"), label="managed")
+        agent = CutOnce(world)
+        assert agent.run_once() == 2
+        go.touch()
+        for slow in agent._apart._behind:
+            assert select.select([slow.descriptor], [], [], 10.0)[0]
+        with pytest.raises(DBAPIError):
+            agent.run_once()
+        assert agent.run_once() == 2
+        agent.close()
+    with world.engine.begin() as tx:
+        found = tx.execute(text("SELECT status, lockedby, worker_deaths FROM jedi_tasks")).all()
+    assert found == [("defined", None, 0)] * 2
