@@ -358,7 +358,8 @@ _DECLARED = [
     _knob("attempts.max_attempt", "attempts", 3, "attempts per file, unless the task sets them",
           least=1),
     _knob("attempts.most_free", "attempts", 10, "attempts of a file in a row that do not count "
-          "against maxAttempt, since their ends were nobody's fault; those after them count"),
+          "against maxAttempt, since their ends were nobody's fault; those after them count",
+          least=0),
     _knob("attempts.retry_adds", "attempts", 5, "attempts per file that the retry command adds",
           least=1),
     _knob("resubmission.may_change", "keys", _RESUBMISSION, "parameters that a resubmission may "

@@ -101,6 +101,13 @@ def test_so_many_in_a_row_are_free(world: World) -> None:
     assert inputs(world, task) == [("failed", 6, 4, 6, 0)]
 
 
+def test_any_number_may_be_free(world: World) -> None:
+    turn(world, "attempts.most_free", 100_000)
+    task = running(world, 1, maxAttempt=1)
+    end_all(world, task, "shut_down")
+    assert inputs(world, task) == [("ready", 1, 1, 2, 0)]
+
+
 def test_an_end_that_counts_begins_the_row_anew(world: World) -> None:
     turn(world, "attempts.most_free", 1)
     task = running(world, 1, maxAttempt=3)

@@ -93,7 +93,7 @@ WITH e AS (
         OFFSET 0)  -- not all such files
       AS innocent,
       j.status <> 'finished' AND f.type IN ({INPUT_TYPES}) AND j.error_code IN ({_NOBODYS_FAULT})
-        AND c.freeinrow < :most_free AS free,
+        AND c.freeinrow < CAST(:most_free AS bigint) AS free,
       c.type IN ({PRE_MERGE_TYPES}) AND f.type NOT IN ({INPUT_TYPES}) AS unmerged) s
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
     AND CASE WHEN s.unmerged THEN c.status IN ('pending', 'ready')
