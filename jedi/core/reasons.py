@@ -290,7 +290,7 @@ FILES: Mapping[str, str] = {
     "link_outside": "The link leads out of its storage: put a copy in its place.",
     "no_events": "The file has no events.",
     "not_selected": "The task does not select the file (files, include, exclude, offset, "
-    "nrecords).",
+    "num_records).",
     "too_few_events": "The file has too few events for the task (skipShortInput).",
     "used_elsewhere": "A task of skipFilesUsedBy processed the file.",
     "not_from_parent": "The parent of the task did not finish the file.",

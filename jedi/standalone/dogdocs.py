@@ -66,8 +66,10 @@ def timeouts_table(grid: TableWriter) -> str:
 
 
 def _limit(rule: Timeout) -> tuple[str, str]:
-    if not rule.limit:
+    if rule.since == "j.hold_deadline":
         return "its deadline", "`hold.in_pilot_s`"
+    if not rule.limit:
+        return "0 s", ""
     if rule.per_site:
         return "days of the site", f"`{rule.limit}` of the site"
     limit_s = KNOBS[rule.limit].classic

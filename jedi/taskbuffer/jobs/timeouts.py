@@ -20,10 +20,11 @@ class Timeout:
     """Jobs in one of `statuses` that meet `condition` end as `target` when more time than `limit`
     has passed since `since` (SQL about the job).
 
-    `limit` is a knob in seconds, or an attribute of the site in days; empty where `since` is itself
-    the deadline. `sentence` about the job continues with "for so many hours". `among` is SQL about
-    the job `j` alone, `condition` about the job, its site `s` and the number of running and
-    activated jobs `n` there; both see the values that `overdue` gets. `meant` has them in words.
+    `limit` is a knob in seconds, or an attribute of the site in days; empty: none, as where `since`
+    is itself the deadline. `sentence` about the job continues with "for so many hours". `among` is
+    SQL about the job `j` alone, `condition` about the job, its site `s` and the number of running
+    and activated jobs `n` there; both see the values that `overdue` gets. `meant` has them in
+    words.
     """
 
     statuses: tuple[str, ...]
@@ -127,7 +128,7 @@ TIMEOUTS = (
     _failed("sent", "watchdog.sent_timeout_s", "sent_timeout",
             "Pilot {pilot_id} had it and did not start it"),
     _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_site",
-            "No pilot at {site} was heard of, and pilot {pilot_id} not",
+            "All pilots at {site} are silent: pilot {pilot_id} was not heard of",
             "j.site IN (SELECT site FROM silent)",
             "at a site of which several pilots fell silent and no other was heard of for half the "
             "time", since="j.heartbeat_at"),
