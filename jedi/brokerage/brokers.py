@@ -26,5 +26,11 @@ def own_broker(vo: str, label: str, knobs: Knobs) -> GenericBroker | None:
     return None if foreign_broker(vo, label, knobs) else broker_of(vo, label, knobs)
 
 
+def own_or_generic(vo: str, label: str, knobs: Knobs) -> GenericBroker:
+    """The broker, or the generic one in place of other people's: for choices in a transaction,
+    which their code could hold for ever."""
+    return own_broker(vo, label, knobs) or GenericBroker()
+
+
 def _vo(vo: str, knobs: Knobs) -> str:
     return "" if vo == LOCAL and knobs.broker.local == "full" else vo

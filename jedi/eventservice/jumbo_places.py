@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jedi.brokerage.brokers import broker_of
+from jedi.brokerage.brokers import own_or_generic
 from jedi.brokerage.record import refusals
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
@@ -46,7 +46,7 @@ def ranked(
     (`left`, by task). A site without free slots weighs little, one without pilots is refused."""
     last = {site for task, site in left if task == row.jedi_task_id}
     known = sites.only([one for one in sites.sites if one in names])
-    broker = broker_of(row.vo, row.prod_source_label, knobs)
+    broker = own_or_generic(row.vo, row.prod_source_label, knobs)
     need = Requirements(Demand.of(row, None), InputSize(0.0, 0.0), request=Request.of(row))
     filters = tuple(one for one in broker.filters if one.code in _OF_SITES)
     verdict = judge(filters, known, need, knobs)

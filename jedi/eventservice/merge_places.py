@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from jedi.brokerage.brokers import broker_of
+from jedi.brokerage.brokers import own_or_generic
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.record import lottery_seed, record
 from jedi.brokerage.requirements import Requirements
@@ -47,7 +47,7 @@ def choose(
     )  # fmt: skip
     data = InputAvailability(0.0, 1, True, dict.fromkeys(readers, SiteInput(0.0, 1, 0.0, 1)))
     need = Requirements(demand, InputSize(0.0, 0.0), request=asked, data=data, near=True)
-    broker = broker_of(row.vo, row.prod_source_label, knobs)
+    broker = own_or_generic(row.vo, row.prod_source_label, knobs)
     choice = broker.choose(sites, need, knobs, (), lottery_seed(row.jedi_task_id, jobset_id))
     found = record(row.jedi_task_id, broker.name, sites, need, knobs, choice)
     return PieceChoice(choice, found)

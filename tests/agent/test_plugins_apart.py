@@ -4,6 +4,8 @@ Expected: JEDI document, "Plugins to generate jobs based on various usecases": c
 use case maintain its plug-in.
 """
 
+# Raw UPDATEs: a task gets another label.
+
 from __future__ import annotations
 
 import select
@@ -18,6 +20,8 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from support.commanding import add_inputs, end, jobs, status, take
+from support.dogs import run as run_dog
+from support.event_sets import jumbo_jobs_task
 from support.generating import document
 from support.situations import make_due
 from support.task_rows import put, row_of
@@ -201,3 +205,14 @@ def test_late_answers_whose_write_was_lost_are_given_back(world: World, tmp_path
     with world.engine.begin() as tx:
         found = tx.execute(text("SELECT status, lockedby, worker_deaths FROM jedi_tasks")).all()
     assert found == [("defined", None, 0)] * 2
+
+
+def test_no_transaction_waits_for_a_broker(world: World, tmp_path: Path) -> None:
+    """The dog of jumbo jobs chooses sites in a transaction: for a task whose broker hangs it takes
+    the generic one."""
+    task = jumbo_jobs_task(world, "online", files=2)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET prodsourcelabel = 'managed' WHERE jeditaskid = :t"),
+                   {"t": task})  # fmt: skip
+    with installed(tmp_path, "broker", "import time\ntime.sleep(3600)"):
+        assert run_dog(world, "jumbo_jobs") == {"added": 1}
