@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 import pytest
 import trustme
-from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.pool import Pool
 from starlette.testclient import TestClient
 from support.databases import on_server
@@ -42,6 +42,7 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.pilot.base import Stop
 from jedi.pilot.wire import ServiceRefusal as PilotRefused
 from jedi.pilot.wire import ServiceUnreachable, Wire
+from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.users import access, users
@@ -238,7 +239,9 @@ def test_errors_have_one_form(client: TestClient, world: World) -> None:
 def test_who_finds_all_connections_taken_may_try_again(world: World) -> None:
     with world.engine.begin() as tx:
         who = {"Authorization": f"Bearer {access.put_user_token(tx, 'ann', None, 'all', 60.0)}"}
-    engine = create_engine(world.engine.url, pool_size=1, max_overflow=0, pool_timeout=0)
+    engine = connect(
+        world.engine.url.render_as_string(False), pool_size=1, max_overflow=0, pool_timeout=0
+    )
     asking = TestClient(create_app(replace(world, engine=engine)))
     with engine.connect():
         busy = asking.get("/v1/me", headers=who)

@@ -17,7 +17,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import create_engine
 from starlette.testclient import TestClient
 from support.service_process import over, running
 
@@ -28,6 +27,7 @@ from jedi.api.connections import ConnectionLimits, Listener, PeerLimits, PeerSoc
 from jedi.core.errors import BadInput
 from jedi.host.home import Home
 from jedi.spec.jobs.wire import FILES_MAX, AcquireRequest, Reports
+from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 
@@ -319,7 +319,9 @@ def test_descriptors_are_raised_to_what_the_system_allows(world: World, place: H
 
 def test_health_is_answered_while_all_connections_are_taken(world: World) -> None:
     """/health at once, for the process lives; /ready at once, for it has a place of its own."""
-    engine = create_engine(world.engine.url, pool_size=1, max_overflow=0, pool_timeout=3)
+    engine = connect(
+        world.engine.url.render_as_string(False), pool_size=1, max_overflow=0, pool_timeout=3
+    )
     asking = TestClient(create_app(replace(world, engine=engine)))
     with engine.connect():
         began = time.monotonic()

@@ -42,6 +42,13 @@ END $$
 """
 
 
+BESIDE = {
+    states.JOB.table: ", postprocessed_at = CASE WHEN target = 'finished' THEN jedi_now() END",
+    "jedi_dataset_contents": ", reason = CASE WHEN target = 'skipped' THEN 'no_events' END",
+}
+"""Columns that a CHECK binds to the status."""
+
+
 def stored(machine: Machine, status: str) -> str:
     """A status as the machine's column holds it."""
     return str(states.EVENT_CODES[status]) if machine is states.EVENT else status
@@ -50,10 +57,9 @@ def stored(machine: Machine, status: str) -> str:
 def attempt(engine: Engine, machine: Machine, pairs: list[tuple[str, str]]) -> dict[str, set[str]]:
     """Try each move on a row of its own; what the database said -> the moves it said it to."""
     kind = "smallint" if machine is states.EVENT else "text"
-    success = ", postprocessed_at = CASE WHEN target = 'finished' THEN jedi_now() END"
     update = (
         f"UPDATE {machine.table} SET status = CAST(target AS {kind})"
-        f"{success if machine is states.JOB else ''} "
+        f"{BESIDE.get(machine.table, '')} "
         f"WHERE status = CAST(source AS {kind})"
     )
     coded = [[stored(machine, status) for status in pair] for pair in pairs]

@@ -16,6 +16,7 @@ from support.situations import make_due, set_sites
 
 from jedi.agent.base import World
 from jedi.postprocessor.agent import PostProcessor
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -60,7 +61,7 @@ def sizes(world: World, task: int) -> dict[int, int]:
         ("wall_limit", "The payload ran longer than its limit.", 0, 3600, {}),
         ("wall_limit", "The payload ran longer than its limit.", 3600, 3600, {"maxWalltime": 1}),
         ("pilot_terminated", "The site ended the pilot.", 3600, 3660, {}),
-        ("lost_pilot", "(slurm job 7) is gone: TIMEOUT", 0, 3600, {}),
+        ("lost_node", "(slurm job 7) is gone: TIMEOUT", 0, 3600, {}),
         ("wall_limit", "Shorter than the time that no event takes.", 0, 300, {}),
     ],
 )
@@ -71,7 +72,10 @@ def test_scouts_that_have_too_little_time_are_made_anew(
     anew (docs/reference/event-ranges.md#cutting-unused-ranges-anew). Scouts of 10 events end at a
     limit on time: they count as if they needed twice that time, so ranges get 5, then 2, and other
     scouts are made. These finish, and the rest follows. Of 12 ranges of 10, 3 are used; the other 9
-    make 18 of 5, of which 3 are used; the other 15 make 30 of 2 and 15 of 1."""
+    make 18 of 5, of which 3 are used; the other 15 make 30 of 2 and 15 of 1. A pilot that its site
+    ended is nobody's fault: such attempts count here, as those after `attempts.most_free` do."""
+    with world.engine.begin() as tx:
+        knobs.put(tx, "attempts.most_free", 0, "op")
     task = ranged(world, maxtime, **keys)
     cut_short(world, jobs(world, task, "activated"), code, diag, lasted_s)
     assert (status(world, task), task_row(world, task).reason_code) == ("scouting", "scouts_anew")

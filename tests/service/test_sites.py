@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -259,9 +260,11 @@ def test_a_grid_of_eight_sites_is_imported(engine: Engine, home: Path) -> None:
     """Its space stays as it was imported; the machine that JEDI runs on is no nucleus of it, and
     stays one once an operator has set it back."""
     own = (packaged("config") / "sites.yaml").read_text()
+    grid = re.sub(r", path: grid/\w+", "", (GRID / "sites.yaml").read_text())
+    grid = grid.replace("submitter: local", "submitter: none")  # storage and pilots elsewhere
     with engine.begin() as tx:
         sites.import_sites(tx, "me", own, home)
-        changes = sites.import_sites(tx, "me", (GRID / "sites.yaml").read_text(), home)
+        changes = sites.import_sites(tx, "me", grid, home)
         sites.import_endpoints(tx, "me", (GRID / "endpoints.yaml").read_text(), home)
         figures = sites.import_links(tx, "me", (GRID / "network.yaml").read_text())
         assert figures == len(sites.list_links(tx, None)) == 46
@@ -283,7 +286,7 @@ def test_a_grid_of_eight_sites_is_imported(engine: Engine, home: Path) -> None:
     assert found["LOCAL_DATADISK"] > 0
     with engine.begin() as tx:
         sites.set_site(tx, "me", "LOCAL", ["role=nucleus"], "outputs are wanted here")
-        sites.import_sites(tx, "me", (GRID / "sites.yaml").read_text(), home)
+        sites.import_sites(tx, "me", grid, home)
         assert sites.show_site(tx, "LOCAL").attributes["role"] == "nucleus"
 
 

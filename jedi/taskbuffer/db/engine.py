@@ -70,7 +70,14 @@ _NETWORK = {
 """A database's host that vanishes, rather than refuses, is noticed within half a minute."""
 
 
-def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
+def connect(
+    url: str,
+    name: str = "jedi",
+    *,
+    pool_size: int = 5,
+    max_overflow: int = 10,
+    pool_timeout: float = _CONNECT_S,
+) -> Engine:
     """An engine whose sessions run in UTC under the given application name.
 
     Idle transactions are ended after five minutes: an old snapshot slows every queue down. A
@@ -84,8 +91,8 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
         pool_size=pool_size,
         pool_use_lifo=True,  # so that the others rest
         pool_reset_on_return=None,  # see _roll_back
-        max_overflow=10,
-        pool_timeout=_CONNECT_S,  # nobody notices a place that a failed connection frees
+        max_overflow=max_overflow,
+        pool_timeout=pool_timeout,  # nobody notices a place that a failed connection frees
         connect_args={
             "application_name": name[:63],
             "connect_timeout": _CONNECT_S,
