@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 
 import psycopg
 import structlog
@@ -217,6 +217,7 @@ class Agent(ABC, Generic[Item, Result]):
         self._claimed = ()
         return len(items)
 
+    @final
     def close(self) -> None:
         """End the work of plug-ins that do not answer, and give its claim back: the agent ends."""
         if behind := self._apart.items:
@@ -224,6 +225,7 @@ class Agent(ABC, Generic[Item, Result]):
             with suppress(DBAPIError, psycopg.Error), self.world.engine.begin() as tx:
                 self.give_back(tx, behind)
 
+    @final
     def _late(self) -> int:
         """Write the answers of plug-ins that were slow; their number. An idle agent waits for them
         a little."""
@@ -236,6 +238,7 @@ class Agent(ABC, Generic[Item, Result]):
         self._claimed = before
         return len(found)
 
+    @final
     def _drop(self, tx: Connection) -> None:
         """Give back the claim of a cycle whose write, or answer, was lost: nobody died, and a claim
         that merely ends would look like it."""
@@ -260,6 +263,7 @@ class Agent(ABC, Generic[Item, Result]):
                 self.give_back(tx, unworked)
         return results
 
+    @final
     def _own(self, items: Sequence[Item], theirs: Sequence[Item]) -> Iterator[tuple[Item, Any]]:
         """The items without plug-ins of other people, each with its result or its error."""
         apart = {*map(id, theirs)}
@@ -270,12 +274,14 @@ class Agent(ABC, Generic[Item, Result]):
                 except (LockLost, *_ITEMS_FAULT) as error:
                     yield item, error
 
+    @final
     def _work_apart(self, item: Item) -> Result:
         """Work on an item in its process, which works on others after it."""
         result = self.work(item)
         self.note(item, result)
         return result
 
+    @final
     def _good(self, item: Item, answer: Any) -> bool:
         """Return True for a result; an error sets its item aside."""
         if isinstance(answer, PluginFailed) and not answer.facts:
@@ -284,6 +290,7 @@ class Agent(ABC, Generic[Item, Result]):
             self._set_aside(item, answer)
         return not isinstance(answer, Exception)
 
+    @final
     @contextmanager
     def _kept(self, items: Sequence[Item]) -> Iterator[None]:
         """Keep the claim as long as the block takes: checksums of new files may take hours."""
@@ -321,6 +328,7 @@ class Agent(ABC, Generic[Item, Result]):
             for one in results:
                 self._apply_all([one])
 
+    @final
     def _apply(self, results: Sequence[tuple[Item, Result]]) -> None:
         with self.world.engine.begin() as tx:
             self.apply(tx, results)
@@ -328,6 +336,7 @@ class Agent(ABC, Generic[Item, Result]):
         crash.point(self.name.lower(), "after_commit")
         self.tidy(results)
 
+    @final
     def _set_aside(self, item: Item, error: Exception) -> None:
         if isinstance(error, LockLost):
             self.log.warning("lock lost", item=_short(item))

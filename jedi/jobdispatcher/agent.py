@@ -63,7 +63,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
     def prepare(self, items: Sequence[ReportedJob]) -> None:
         """Publish all at once: data management then writes to disk once a dataset, not a job."""
         self._published = frozenset()
-        if self._late():
+        if self._stalled():
             return
         good = [job for job in items if judge(job) == FINISHED]
         by_endpoint: dict[str, list[Staged]] = defaultdict(list)
@@ -80,7 +80,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
     def work(self, job: ReportedJob) -> JobVerdict:
         if job.panda_id in self._published:
             return stored(job)
-        if self._late():
+        if self._stalled():
             raise LockLost("The claim is too old to publish under it.")
         verdict = judge(job)
         if verdict == FINISHED:
@@ -159,7 +159,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
             ).is_file()
         ]
 
-    def _late(self) -> bool:
+    def _stalled(self) -> bool:
         """We stalled: what we claimed may belong to others by now."""
         return clock.monotonic() > self._good_until
 

@@ -44,7 +44,7 @@ def test_a_look_that_finds_nothing_takes_one_statement(world: World, name: str) 
     """An idle agent asks one question at each look: is there something to claim? It reads knobs and
     endpoints only for work."""
     agent = registry.load(name)(world)
-    agent.run_once()
+    assert agent.run_once() == 0
     with counted(world.engine) as found:
         assert agent.look() == 0
     assert len(found) == 1, found
