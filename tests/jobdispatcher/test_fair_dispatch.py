@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, cycle, islice
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, text
 from support.dogs import run
 from support.job_rows import make_jobs
 
@@ -14,7 +15,8 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.service import queues
 from jedi.spec.jobs.wire import AcquireRequest, Report, Resources
-from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.db.engine import value
+from jedi.taskbuffer.jobs import dispatch, first_waiting
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.scheduling import charges, shares
 
@@ -58,6 +60,13 @@ def take(engine: Engine, process: FirstWaiting, n: int = 1, **slot: int) -> list
     return [job.panda_id for job in held]
 
 
+def asks(n: int, *sites: str) -> list[AcquireRequest]:
+    """Requests of pilots that ask together, at SITE_A or these sites in turn."""
+    turns = islice(cycle(sites or ["SITE_A"]), n)
+    return [AcquireRequest(request_id=f"r{next(REQUESTS)}", pilot_id="p", site=site, n=1,
+                           resources=Resources(cores=1)) for site in turns]  # fmt: skip
+
+
 def use(world: World) -> dict[str, float]:
     """Cores of queues, as the dog of shares counts them."""
     run(world, "shares")
@@ -83,9 +92,8 @@ def test_pilots_that_ask_together(world: World) -> None:
     with world.engine.begin() as tx:
         make_jobs(tx, 9, share="forty", site="SITE_B")
         make_jobs(tx, 9, share="sixty", site="SITE_B")
-        asks = [AcquireRequest(request_id=f"r{i}", pilot_id="p", site=f"SITE_{'AB'[i % 2]}", n=1,
-                               resources=Resources(cores=1)) for i in range(8)]  # fmt: skip
-        assert [len(one) for one in dispatch.acquire_all(tx, asks, FirstWaiting())] == [1] * 8
+        together = asks(8, "SITE_A", "SITE_B")
+        assert [len(one) for one in dispatch.acquire_all(tx, together, FirstWaiting())] == [1] * 8
     assert use(world) == {"forty": 3, "sixty": 5}
 
 
@@ -121,9 +129,7 @@ def test_a_share_that_runs_dry_leaves_its_slots_to_the_others(world: World) -> N
         queues.import_queues(tx, "me", QUEUE.format(13, "few", 900, ""))
         make_jobs(tx, 1, share="few")
         process = FirstWaiting()
-        asks = [AcquireRequest(request_id=f"r{i}", pilot_id="p", site="SITE_A", n=1,
-                               resources=Resources(cores=1)) for i in range(10)]  # fmt: skip
-        assert [len(one) for one in dispatch.acquire_all(tx, asks, process)] == [1] * 10
+        assert [len(one) for one in dispatch.acquire_all(tx, asks(10), process)] == [1] * 10
     assert use(world) == {"few": 1, "forty": 4, "sixty": 5}
     assert len(take(world.engine, process, 20)) == 20
     assert use(world) == {"few": 1, "forty": 12, "sixty": 17}
@@ -177,3 +183,54 @@ def test_a_queue_that_lags_catches_up_and_ends_count_at_once(
         dispatch.accept_reports(tx, "SITE_A", reports)
     monkeypatch.setattr(clock, "monotonic", lambda: 1004.0)
     assert take(world.engine, process, 4) == second[8:]
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Statements that requests for jobs send."""
+    seen: list[str] = []
+
+    def noting(tx: Connection, statement: str, values: Any) -> Any:
+        assert len(seen) < 100, "it does not end"
+        seen.append(statement)
+        return value(tx, statement, values)
+
+    for module in (dispatch, first_waiting, charges):
+        monkeypatch.setattr(module, "value", noting)
+    return seen
+
+
+@pytest.mark.parametrize(("pilots", "most"), [(1, 4), (16, 5)])
+@pytest.mark.parametrize("why", ["no job fits", "no job is free", "the first jobs do not fit"])
+def test_few_statements_whatever_waits(
+    world: World, sent: list[str], pilots: int, most: int, why: str
+) -> None:
+    """50 shares, each with jobs: the use of queues and the first jobs are read, jobs are taken (by
+    several pilots first from shares that are due, then from any), and repeated requests looked up.
+    With remembered first jobs they are taken, and the use is read, once more."""
+    names = [f"q{n:02}" for n in range(50)]
+    process = FirstWaiting()
+    with world.engine.begin() as tx:
+        queues.import_queues(tx, "me", "".join(
+            QUEUE.format(100 + n, name, 1, "") for n, name in enumerate(names)))  # fmt: skip
+        for name in names:
+            make_jobs(tx, 1, files=1, share=name, priority=200,
+                      cores=1 if why == "no job is free" else 8)  # fmt: skip
+        some = 16 if why == "the first jobs do not fit" else 0
+        for name in names[50 - some :]:
+            make_jobs(tx, 1, files=1, share=name)
+    with world.engine.begin() as other, world.engine.begin() as tx:
+        if why == "no job is free":
+            other.execute(text("SELECT FROM jedi_jobs FOR UPDATE"))
+        for remembered in (0, 1):
+            sent.clear()
+            given = dispatch.acquire_all(tx, asks(pilots), process)
+            assert sum(map(len, given)) == min(some, pilots)
+            some -= min(some, pilots)
+            assert len(sent) <= most + 2 * remembered
+
+
+def test_a_request_for_no_job_ends(world: World, sent: list[str]) -> None:
+    two(world)
+    assert take(world.engine, FirstWaiting(), 0) == []
+    assert len(sent) <= 5

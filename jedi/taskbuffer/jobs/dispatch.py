@@ -1,7 +1,6 @@
 """Pilots and jobs: acquire, report, heartbeat, live output. One statement serves many jobs.
 
-An attempt is (pandaid, lock_seq). A report for another attempt, or for a job of another site, gets
-the answer `stale`.
+An attempt is (pandaid, lock_seq). A report for another one, or for another site's job, is `stale`.
 """
 
 from __future__ import annotations
@@ -187,11 +186,11 @@ def acquire_all(
     """Hand activated jobs that fit into slots to pilots, activated → sent; for each request its
     jobs. Each has an id of its own, and all of a site have the same slot.
 
-    Shares take turns by their allocations, urgent work before all, shares alike by their first
-    jobs; within a share jobs of higher priority come first, then older ones. `first_waiting` holds
-    while it leads to a job, though there may be more jobs. A repeated request gets the jobs of the
-    first one that the pilot still holds. IntegrityError: one of them was being answered at this
-    moment (repeat it), or is another site's.
+    Shares take turns by their allocations, in a last round any with jobs; urgent work before
+    all, shares alike by their first jobs; within a share jobs of higher priority, then older ones.
+    `first_waiting` holds while it leads to a job, though there may be more jobs. A repeated request
+    gets the jobs of the first one that the pilot still holds. IntegrityError: one of them was being
+    answered at this moment (repeat it), or is another site's.
     """
     given: dict[str, list[HeldJob]] = {request.request_id: [] for request in requests}
 
@@ -199,15 +198,16 @@ def acquire_all(
         for request, job in held_jobs(tx, found, first_waiting):
             given[request].append(job)
 
-    def take(asks: Sequence[AcquireRequest], heads: Heads) -> None:
+    def take(asks: Sequence[AcquireRequest], heads: Heads, *, last: bool = False) -> None:
         slots = {one.site: one.resources for one in asks if heads[one.site]}
         if not slots:
             return
         wanted = Counter(site for one in asks for site in [one.site] * one.n)
-        whole = max(one.n for one in asks) == 1 < len(asks)
-        first_waiting.charges.refresh(tx)
+        spare = last or len(asks) == 1 or max(one.n for one in asks) > 1
+        if not last:
+            first_waiting.charges.refresh(tx)
         with first_waiting.charges.deals() as deals:
-            asked = [deals.slot(site, slot, heads[site], wanted[site], spare=not whole)
+            asked = [deals.slot(site, slot, heads[site], wanted[site], spare=spare)
                      for site, slot in slots.items()]  # fmt: skip
             if len(asks) == 1:
                 found = value(tx, _TAKE_ONE, _ask(asks[0]) | asked[0])
@@ -229,8 +229,8 @@ def acquire_all(
         for site in {ask.site for ask in left}:
             if (found := first_waiting.read(tx, site)) != known[site]:
                 heads[site] = found
-        while left := without(heads):
-            take(left, heads)
+        take(without(heads), heads)
+        take(without(heads), heads, last=True)
         if left := without({}):
             note(value(tx, _REPEAT, _asks(left)))
     return [given[request.request_id] for request in requests]
