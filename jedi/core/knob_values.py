@@ -137,7 +137,9 @@ class BrokerKnobs:
     t1_priority_weight: float
     t1_scouts: int
     t1_spares: int
+    t1_spares_merging: int
     transferring_ratio: float
+    transferring_spares_nucleus: int
     unknown_time_h: float
     void_if_nobody: int
     zero_share_unnamed: int

@@ -224,6 +224,8 @@ _DECLARED = [
           "that take only those of high priority", least=0),
     _knob("broker.transferring_ratio", "", 2.0, "most jobs that send outputs for each running job, "
           "above the site's own limit", least=0),
+    _knob("broker.transferring_spares_nucleus", "0/1", 0, "1: that limit does not count for the "
+          "queues of the task's nucleus", 1, least=0, most=1),
     _knob("broker.bootstrap_jobs", "jobs", 20, "pilots count as running jobs at sites with fewer "
           "running jobs than this", least=0),
     _knob("broker.bootstrap_max_priority", "priority", 0, "highest priority of jobs for which "
@@ -252,6 +254,8 @@ _DECLARED = [
           least=1),
     _knob("broker.t1_spares", "0/1", 0, "1: event-service tasks and tasks that name their sites "
           "never get broker.t1_priority_weight", 1, least=0, most=1),
+    _knob("broker.t1_spares_merging", "0/1", 0, "1: merge jobs of tasks with t1Weight -1 may leave "
+          "the nucleus", 1, least=0, most=1),
     _knob("broker.t1_scouts", "0/1", 0, "1: scouts get broker.t1_priority_weight, too", 1, least=0,
           most=1),
     _knob("broker.one_queue_at_t1", "0/1", 0, "1: with t1Weight -1, the queue with most running "

@@ -17,8 +17,9 @@ from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.sites.snapshot import Snapshot
 
 
-def _transferring(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
-    return np.where(in_nucleus(sites, need), 0.0, load.transferring(sites))
+def _transferring(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
+    spared = in_nucleus(sites, need) & bool(knobs.broker.transferring_spares_nucleus)
+    return np.where(spared, 0.0, load.transferring(sites))
 
 
 def _transferring_limit(sites: Snapshot, _need: Requirements, knobs: Knobs) -> Numbers:

@@ -69,5 +69,7 @@ OUTSIDE_NUCLEUS = wanted(
     lambda sites, need, _knobs: at_home(sites, need),
     "with t1Weight -1 all jobs go to the nucleus",
     "Raise t1Weight of the task.",
-    when=lambda need, _knobs: need.request.t1_weight < 0 and not need.request.merging,
+    when=lambda need, knobs: (
+        need.request.t1_weight < 0 and not (need.request.merging and knobs.broker.t1_spares_merging)
+    ),
 )
