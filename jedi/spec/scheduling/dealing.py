@@ -95,6 +95,9 @@ def _ratio(level: _Level) -> float:
 def _turn(path: _Path, total: float, size: float) -> tuple[bool, list[float], float]:
     """The order of queues that wait for a job when all use `total` cores with it: of those that
     fall behind at the same time the one that is furthest behind comes first."""
-    ahead = any(level.used > level.weight * total - _EXACT for level in path)
-    due = sorted([round((level.used + size) / (level.weight or _EXACT), 6) for level in path])
+    ahead, due = False, []
+    for level in path:
+        ahead |= level.used > level.weight * total - _EXACT
+        due.append(round((level.used + size) / (level.weight or _EXACT), 6))
+    due.sort()
     return ahead, due, path[0].used - path[0].weight * total if path else 0.0

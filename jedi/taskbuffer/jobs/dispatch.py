@@ -199,8 +199,7 @@ def acquire_all(
             given[request].append(job)
 
     def take(asks: Sequence[AcquireRequest], heads: Heads, *, last: bool = False) -> None:
-        slots = {one.site: one.resources for one in asks if heads[one.site]}
-        if not slots:
+        if not (slots := {one.site: one.resources for one in asks if heads[one.site]}):
             return
         wanted = Counter(site for one in asks for site in [one.site] * one.n)
         spare = last or len(asks) == 1 or max(one.n for one in asks) > 1
@@ -215,8 +214,9 @@ def acquire_all(
                 found = value(tx, _TAKE, _asks(asks) | {"slots": to_json(asked).decode()})
             got = Counter(deals.given(*one[-4:]) for one in found[0] or ())
         for site, slot in slots.items():
-            heads[site] = deals.left(site, heads[site], got)
-            first_waiting.note(site, slot, heads[site])
+            if (some := deals.left(site, heads[site], got)) is not heads[site]:
+                heads[site] = some
+                first_waiting.note(site, slot, some)
         note(found)
 
     def without(heads: Heads) -> list[AcquireRequest]:

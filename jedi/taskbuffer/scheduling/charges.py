@@ -40,6 +40,7 @@ WHERE q.status = 'active'
 """)
 
 UNBOUNDED = 2**31 - 1
+_NO_LIMIT = {name: 0 if name.startswith("min_") else UNBOUNDED for name in Resources.model_fields}
 
 
 class Head(NamedTuple):
@@ -102,7 +103,7 @@ class Deals:
 
     def __init__(self, charges: Charges) -> None:
         self._charges = charges
-        self._dealt: dict[tuple[str, str], int] = {}
+        self._dealt: dict[str, list[tuple[int, int]]] = {}
         self._spare: dict[str, int] = {}
         self.planned: dict[int | None, int] = defaultdict(int)
         self.real: dict[int | None, int] = defaultdict(int)
@@ -122,7 +123,7 @@ class Deals:
         if spare:
             parts += [(heads[i], n, count) for i, count in dealt if n > count]
             self._spare[site] = n
-        self._dealt |= {(site, heads[i].gshare): count for i, count in dealt}
+        self._dealt[site] = dealt
         return {
             "site": site,
             "shares": [head.gshare for head, _, _ in parts],
@@ -130,8 +131,7 @@ class Deals:
             "firsts": [head.panda_id for head, _, _ in parts],
             "mosts": [most for _, most, _ in parts],
             "buts": [but for _, _, but in parts],
-            **{name: most or (0 if name.startswith("min_") else UNBOUNDED)
-               for name, most in size.model_dump().items()},
+            **{name: most or _NO_LIMIT[name] for name, most in vars(size).items()},
         }  # fmt: skip
 
     def given(self, site: str, cores: int, share: str, queue: int) -> tuple[str, str]:
@@ -139,12 +139,11 @@ class Deals:
         self.real[self._charges.queues.get(share, queue)] += cores
         return site, share
 
-    def left(
-        self, site: str, heads: Sequence[Head], got: Mapping[tuple[str, str], int]
-    ) -> list[Head]:
+    def left(self, site: str, heads: list[Head], got: Mapping[tuple[str, str], int]) -> list[Head]:
         """The shares that may have more jobs: they gave as many as they were to give, and all of
-        them enough."""
-        if sum(got[site, one.gshare] for one in heads) < self._spare.get(site, 0):
+        them enough. `heads` itself if those are all."""
+        places = [(site, head.gshare) for head in heads]
+        if (spare := self._spare.get(site)) and sum(got.get(one, 0) for one in places) < spare:
             return []
-        return [one for one in heads
-                if got[site, one.gshare] >= self._dealt[site, one.gshare]]  # fmt: skip
+        short = {i for i, count in self._dealt[site] if count and count > got.get(places[i], 0)}
+        return [one for i, one in enumerate(heads) if i not in short] if short else heads
