@@ -146,7 +146,7 @@ class Service:
 @contextmanager
 def front(net: Net, scratch: Path) -> Iterator[None]:
     """nginx as on the page, with our addresses and files."""
-    found = re.search(r"^    upstream jedi.*?^    }$\n    server.*?^    }$", PAGE.read_text(),
+    found = re.search(r"^    upstream jedi.*?^    server.*?^    }$", PAGE.read_text(),
                       re.MULTILINE | re.DOTALL)  # fmt: skip
     assert found
     conf = dedent(found[0])
