@@ -23,7 +23,7 @@ def brokered(
     if not near:
         return {}
     rows = {row.jedi_task_id: row for row in orders.read_tasks(tx, [tasks[one] for one in near])}
-    sites = snapshots.load(tx)
+    sites = snapshots.load(tx, {row.nucleus for row in rows.values() if row.nucleus})
     made = {one: choose(rows[tasks[one]], one, names, sites, knobs) for one, names in near.items()}
     last = {tasks[one]: choice.decision for one, choice in made.items()}
     decisions.put_snapshot(tx, sites.hash, sites.packed, knobs.decisions.snapshot_max_mb)

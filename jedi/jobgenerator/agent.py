@@ -85,7 +85,7 @@ class JobGenerator(Claiming):
         )  # fmt: skip
         if not rows:
             return []
-        snapshot = snapshots.load(tx)
+        snapshot = snapshots.load(tx, {row.nucleus for row in rows if row.nucleus})
         found = merging.orders(tx, rows, knobs.jobgen.n_files)
         return [MergeItem(one, snapshot) for one in found]
 
@@ -164,10 +164,11 @@ class JobGenerator(Claiming):
         ours = [(item, outcome) for item, outcome in results if item.jedi_task_id in held]
         if lost := [item.jedi_task_id for item, _ in results if item.jedi_task_id not in held]:
             self.log.warning("lock lost", tasks=lost)
-        if decided := [one for _, out in ours for one in out.decisions]:
-            snapshot = results[0][0].snapshot
+        known = {id(item.snapshot): item.snapshot for item, out in ours if out.decisions}
+        for one in known.values():  # those of merge jobs and of others
             max_mb = self.world.knobs.decisions.snapshot_max_mb
-            decisions.put_snapshot(tx, snapshot.hash, snapshot.packed, max_mb)
+            decisions.put_snapshot(tx, one.hash, one.packed, max_mb)
+        if decided := [one for _, out in ours for one in out.decisions]:
             decisions.record(tx, decided)
         new = [(o.task, o.jobs) for _, o in ours if isinstance(o, Made | Merges) and o.jobs]
         new += [out.builds for _, out in ours if isinstance(out, Made) and out.builds]

@@ -47,10 +47,10 @@ def _rankings(
     """The sites as the broker of each task ranks them."""
     if not task_ids:
         return {}
-    names, snapshot = {one.site for one in sites}, snapshots.load(tx)
+    names, rows = {one.site for one in sites}, orders.read_tasks(tx, task_ids)
+    snapshot = snapshots.load(tx, {row.nucleus for row in rows if row.nucleus})
     left = jumbo_jobs.not_taken(tx, task_ids)
-    return {row.jedi_task_id: ranked(row, names, left, snapshot, knobs)
-            for row in orders.read_tasks(tx, task_ids)}  # fmt: skip
+    return {row.jedi_task_id: ranked(row, names, left, snapshot, knobs) for row in rows}
 
 
 def _next(

@@ -339,6 +339,24 @@ def test_merge_jobs_go_where_the_broker_sends_them(world: World, trouble: dict[s
     sound(world)
 
 
+def test_decisions_about_merges_and_others_keep_their_snapshots(world: World) -> None:
+    """In one cycle: those of a task with a nucleus have its links, too."""
+    merged = made_at_a(world)
+    add_inputs(world, 1)
+    [other] = ready(world, document(output="a:other"))
+    with world.engine.begin() as tx:
+        tx.exec_driver_sql("UPDATE jedi_tasks SET nucleus = 'SITE_A' WHERE jeditaskid = %s",
+                           (other,))  # fmt: skip
+        tx.exec_driver_sql("INSERT INTO jedi_network_matrix (src, dst, key, value, ts) "
+                           "VALUES ('SITE_B', 'SITE_A', 'closeness', 3, jedi_now())")  # fmt: skip
+    assert generate(world) == 2
+    query = ("SELECT jeditaskid, count(data) AS kept FROM jedi_broker_decisions "
+             "LEFT JOIN jedi_snapshots USING (snapshot_hash) "
+             "WHERE decision_id IN (SELECT max(decision_id) FROM jedi_broker_decisions "
+             "GROUP BY jeditaskid) GROUP BY 1 ORDER BY 1")  # fmt: skip
+    assert [tuple(row) for row in rows(world, query)] == [(merged, 1), (other, 1)]
+
+
 def test_a_site_that_goes_offline_gives_its_merge_jobs_back(world: World) -> None:
     """At once, to the next site; `why` tells where no site takes them
     (docs/reference/merging.md#sites-of-merge-jobs)."""
