@@ -72,7 +72,7 @@ def test_a_retried_task_does_only_what_had_failed(system: System) -> None:
     """At its first attempt the job of file 1 finds no line to print, at its second it does."""
     lines = system.texts("user:weak", 4, "DISK_A")
     task = system.copying("user:weak", "grep -v weak.00$ATTEMPTNR", nFilesPerJob=1, maxAttempt=1)
-    assert system.settle(task) == ["finished"]
+    assert system.settle(task) == ["finished"], system.show(task)
     assert system.lines(task) == [line for line in lines if line != "user:weak.001"]
     system.ask("retry", task)
     assert system.settle(task) == ["done"]
@@ -81,8 +81,9 @@ def test_a_retried_task_does_only_what_had_failed(system: System) -> None:
 
 
 def test_a_database_killed_under_load_costs_nobody_an_attempt(system: System) -> None:
+    """Jobs of a second: some are left when a database is back and the test looks."""
     lines = system.texts("user:load", 60, "DISK_A")
-    busy = [system.copying("user:load", "sleep 0.2; cat", nFilesPerJob=2) for _ in range(2)]
+    busy = [system.copying("user:load", "sleep 1; cat", nFilesPerJob=2) for _ in range(2)]
     for _ in range(2):
         until(lambda: system.show(busy[0]).jobs.get("running"), "jobs run")
         system.kill_database()
