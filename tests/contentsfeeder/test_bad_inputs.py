@@ -241,7 +241,9 @@ def test_a_dataset_is_read_once_however_many_of_its_files_are_bad(world: World) 
         explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {bad_files._SKIP.text}")
         [found] = tx.scalar(explain, {"ids": bad})
     looks = [n for n in nodes(found["Plan"]) if n.get("Relation Name") == "jedi_dataset_contents"]
-    of_dataset = [n for n in looks if "datasetid = s" in n.get("Filter", n.get("Index Cond", ""))]
+    of_dataset = [
+        n for n in looks if "datasetid = s" in n.get("Index Cond", "") + n.get("Filter", "")
+    ]
     assert [(n["Actual Rows"], n["Actual Loops"]) for n in of_dataset] == [(80, 1)]
 
 
