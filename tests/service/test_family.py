@@ -351,6 +351,25 @@ def test_an_eager_child_looks_as_its_parent_publishes(world: World, parent: int)
     assert len(input_statuses(world, child)) == 2
 
 
+def test_a_child_that_checks_leaves_files_out_that_its_parent_did_not_finish(
+    world: World, parent: int
+) -> None:
+    """`a` and `b` of demo:in are no outputs of `p`: the child gets neither, and each has its
+    reason (docs/inputs.md)."""
+    cycle(world)
+    item = {**INPUT, "dataset": "demo:in", "attributes": "check"}
+    output = {**OUTPUT, "value": "> k.${SN}", "dataset": "a:k"}
+    child = task(world, "k", "demo:in", parent="p", jobParameters=[item, output])
+    work(world)
+    with world.engine.begin() as tx:
+        found = tx.execute(text("SELECT lfn, status, reason FROM jedi_dataset_contents "
+                                "WHERE jeditaskid = :t AND type = 'input' ORDER BY lfn"),
+                           {"t": child}).all()  # fmt: skip
+    assert [tuple(row) for row in found] == [
+        ("a", "skipped", "not_from_parent"), ("b", "skipped", "not_from_parent"),
+    ]  # fmt: skip
+
+
 def test_parents_form_no_circle(world: World, parent: int) -> None:
     """A parent is there before its children: neither people nor programs can change that."""
     second = task(world, "c", "demo:in", parent="p")
