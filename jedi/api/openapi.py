@@ -31,7 +31,7 @@ _SAID = {
     500: "The service failed; its log has the reason (internal)",
     503: "Later: the database does not answer, or the service is busy (unreachable, busy); a "
     "change may be done (outcome_unknown)",
-    504: "The database did not answer within the time of the request; nothing was changed "
+    504: "The database did not answer within the time of the request; its transaction was undone "
     "(too_slow)",
     507: "The storage has no room, or uploads reach a limit (no_space, too_many_uploads)",
 }

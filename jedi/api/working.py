@@ -48,7 +48,7 @@ class Working:
             most = self._knobs.latest.api.statement_s
             raise TooSlow(
                 f"The database did not answer this request within {most:g} s (knob "
-                "api.statement_s); nothing was changed. Ask for less, or try again later.",
+                "api.statement_s); its transaction was undone. Ask for less, or try again later.",
                 statement_s=most,
             ) from error
 

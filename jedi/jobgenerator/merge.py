@@ -88,7 +88,7 @@ def plan_merges(
     most: int,
 ) -> list[Cut]:
     """Up to `most` merge jobs at `places`, by the site where their files lie. Of a job that made
-    files all go together. What does not fill a merge job waits for more, unless nobody makes more
+    files all go together. Files that fill no merge job wait for more, unless nobody makes more
     at the site."""
     cuts: list[Cut] = []
     for site, (logs, *others) in found.sites.items():

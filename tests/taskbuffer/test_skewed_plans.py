@@ -15,8 +15,8 @@ from jedi.taskbuffer.db.engine import connect
 
 SIZE = Size().part(50)
 RULES = Rules(least=50 * SIZE.large, removed=5 * SIZE.large, by_rows=True)
-"""What grows with the square of a task's size is 2,500 times as small as at full size, and still
-stands out."""
+"""Work that grows with the square of a task's size is 2,500 times as small as at full size, and
+still stands out."""
 
 
 @pytest.fixture
