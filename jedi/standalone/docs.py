@@ -36,7 +36,7 @@ from jedi.standalone.clientdocs import (
 )
 from jedi.standalone.knobclasses import knob_values_module
 from jedi.standalone.scratch import database
-from jedi.standalone.statementdocs import statements_page
+from jedi.standalone.statementdocs import core_statements, statements_page
 from jedi.taskbuffer.schema import picture
 from jedi.taskbuffer.schema.tables import metadata
 
@@ -54,7 +54,7 @@ DRAWN_MOVES = 8
 
 def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
     """Every generated file of a checkout and its text, from a migrated database."""
-    names = ("how-a-task-lives.md", "operate.md", "pgi.md", "simulate.md")
+    names = ("core.md", "how-a-task-lives.md", "operate.md", "pgi.md", "simulate.md")
     parted = [root / "docs" / name for name in names]
     return {
         **{root / "schema" / name: sql for name, sql in picture.draw(tx).items()},
@@ -331,6 +331,7 @@ def with_parts(page: str) -> str:
         "pgi-states": lambda: pgidocs.states_table(grid),
         "pgi-transitions": lambda: pgidocs.transitions_table(grid),
         "scenario": lambda: simulatordocs.keys_table(grid),
+        **core_statements(),
     }
 
     def fill(found: re.Match[str]) -> str:

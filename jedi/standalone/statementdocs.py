@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ BEGINNING = re.compile(
     r"\s*(--.*\n\s*)*(SELECT|WITH|INSERT|UPDATE|DELETE|CREATE|SET|LOCK|VACUUM|\()", re.IGNORECASE
 )
 """The beginning of a statement; other constants are conditions and defaults of columns."""
+_BIND = re.compile(r"%\((\w+)\)s|%%")
+"""A bind as psycopg has it, or a sign of per cent."""
 FIXED = {
     **{"effective_cache_size": "'1GB'", "work_mem": "'16MB'", "random_page_cost": "1.1"},
     **{"max_parallel_workers_per_gather": "0", "jit": "off"},
@@ -169,6 +172,36 @@ def _first_sentence(docstring: str) -> str:
     """The first sentence, with the list of fields after a colon."""
     paragraph = " ".join(docstring.split("\n\n", 1)[0].split())
     return re.split(r"(?<=\.) (?=[A-Z])", paragraph)[0]
+
+
+# ---------------------------------------------------------------------------- the core's page
+
+
+def core_statements() -> dict[str, Callable[[], str]]:
+    """The statements of docs/core.md, each as a block that psql runs after its parameters are
+    set."""
+    found = {f"{one.module}.{one.name}": one.text for one in statements()}
+    claim = str(found["tasks.tasks._CLAIM"]).format(
+        chosen=str(found["tasks.tasks._CHOSEN"]).format(condition=""),
+        columns="jeditaskid, status, lock_seq",
+    )
+    shown = {
+        "claim": claim,
+        "fence": found["tasks.tasks._FENCE"],
+        "apply": found["tasks.tasks._MOVE"],
+        "report": found["jobs.dispatch._ACCEPT_ENDS"],
+        "lock": found["jobs.merging._LOCK"],
+        "end": found["jobs.jobs._MOVE_ON"],
+        "settle": found["jobs.job_ends._SETTLE"],
+    }
+    return {f"sql-{name}": partial(_block, sql) for name, sql in shown.items()}
+
+
+def _block(sql: str | TextClause) -> str:
+    """A statement with its binds as psql has its variables, `:name`."""
+    named = _BIND.sub(lambda found: f":{found[1]}" if found[1] else "%", str(sql))
+    lines = (line for line in named.splitlines() if line.strip())
+    return "\n".join(["```sql", *lines, ";", "```"])
 
 
 # ----------------------------------------------------------------------------------- the plans
