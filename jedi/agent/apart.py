@@ -97,6 +97,8 @@ class _Worker(Generic[Item]):
         """End it, with all that it has started; its exit code."""
         if self._code is not None:
             return self._code
+        os.kill(self._pid, signal.SIGKILL)  # not its group alone: it may not lead one yet
+        os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._pid, signal.SIGKILL)
         self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])

@@ -22,7 +22,7 @@ KILLS: Mapping[str, Kill] = {
     "setup_timeout": Kill(2),
     "defined_timeout": Kill(2),
     "throttled_timeout": Kill(2),
-    "merge_stuck": Kill(2),
+    "not_taken": Kill(2),
     "cancelled_by_user": Kill(3),
     "waiting_timeout": Kill(4),
     "assigned_timeout": Kill(8, "rebrokerage"),

@@ -537,7 +537,6 @@ class WatchdogKnobs:
     leases_period_s: float
     lookup_period_s: float
     measure_period_s: float
-    merging_period_s: float
     merging_timeout_s: float
     notifier_period_s: float
     pending_period_s: float

@@ -589,10 +589,8 @@ _DECLARED = [
           "endpoints", least=0.1),
     _knob("watchdog.diskio_period_s", "s", 300.0, "interval between averages of the disk I/O of "
           "running jobs", least=0.1),
-    _knob("watchdog.merging_period_s", "s", 60.0, "interval between searches for merge jobs that "
-          "no pilot takes", least=0.1),
-    _knob("watchdog.merging_timeout_s", "s", 14_400.0, "time after which a merge job that no pilot "
-          "takes goes to another site"),
+    _knob("watchdog.merging_timeout_s", "s", 14_400.0, "time after which a merge job or jumbo job "
+          "that no pilot takes goes to another site"),
     _knob("watchdog.heartbeat_timeout_s", "s", 7200.0, "silence after which a running job fails"),
     _knob("watchdog.gone_pilot_s", "s", 60.0, "time-out of a sent job whose pilot has ended"),
     _knob("watchdog.sent_timeout_s", "s", 1800.0, "time-out of a sent job that does not start"),

@@ -203,7 +203,6 @@ JOBS: Mapping[str, str] = {
     "t2_timeout": "Too little runs at the T2: the inputs are tried elsewhere.",
     "t1_timeout": "No pilot took the job at the T1: its inputs are tried elsewhere.",
     "throttled_timeout": "The job was throttled for days: the inputs are tried again.",
-    "merge_stuck": "No pilot took the merge job: another site gets one.",
     "given_back": "The site is offline or paused: another site gets the job.",
     "not_taken": "No pilot took the merge job or jumbo job: another site gets one.",
     "merge_failed": "The outputs could not be merged: the inputs are tried again. Read the log of "

@@ -49,9 +49,10 @@ class Pilots:
     def acquire(self, name: str, n: int, now: datetime) -> int:
         """Up to `n` jobs (at most BATCH_MAX) for a site; how many there were."""
         place = self.places[name]
+        number = next(self._requests)
         request = AcquireRequest(
-            request_id=str(next(self._requests)), pilot_id=f"pilots of {name}", site=name,
-            n=n, resources=Resources(cores=place.site.cores),
+            request_id=str(number), pilot_id=f"pilots {number} of {name}", site=name, n=n,
+            resources=Resources(cores=place.site.cores),
         )  # fmt: skip
         who = _pilot(name)
         # without `Heads`, which would remember for a second of real time

@@ -153,6 +153,9 @@ class ScenarioTask(Entry):
             known = {key: value for key, value in known.items() if key not in pseudo}
         if {"nEventsPerWorker", "fineGrainedProc"} & {*self.parameters}:
             known["esmergeSpec"] = {"transPath": "merge", "jobParameters": "${OUTPUT0}"}
+        if self.parameters.get("mergeOutput"):
+            parameters = "${TRN_OUTPUT0} ${OUTPUT0}"
+            known["mergeSpec"] = {"transPath": "merge", "jobParameters": parameters}
         return {**known, **self.parameters}
 
 

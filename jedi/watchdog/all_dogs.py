@@ -20,7 +20,6 @@ from jedi.watchdog import (
     leases,
     lookup,
     measure,
-    merging,
     notifier,
     pending,
     periods,
@@ -42,7 +41,7 @@ from jedi.watchdog.dog import Dog
 DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
-        timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
+        timeouts, leases, pending, throttle, exhausted, goal, failing, boost, measure,
         jumbo, jumbo_jobs, co_jumbo, waiting_co_jumbo, periods, statistics, progress, retries,
         shares, space, diskio, staging, copies,
         expiry, purge, sweep,

@@ -8,7 +8,9 @@ use case maintain its plug-in.
 
 from __future__ import annotations
 
+import os
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +23,18 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from support.commanding import add_inputs, end, jobs, status, take
 from support.dogs import run as run_dog
+from support.embedded import wait_for
 from support.event_sets import jumbo_jobs_task
 from support.generating import document
 from support.situations import make_due
 from support.task_rows import put, row_of
 
 from jedi.agent import plugins
+from jedi.agent.apart import Apart
 from jedi.agent.base import Agent, World
 from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.host import forks
+from jedi.host.processes import started
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.mover.agent import Mover
 from jedi.postprocessor.agent import PostProcessor
@@ -205,6 +211,32 @@ def test_late_answers_whose_write_was_lost_are_given_back(world: World, tmp_path
     with world.engine.begin() as tx:
         found = tx.execute(text("SELECT status, lockedby, worker_deaths FROM jedi_tasks")).all()
     assert found == [("defined", None, 0)] * 2
+
+
+def test_one_that_is_killed_takes_its_children_along(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+
+    def hang(_: int) -> None:
+        child = subprocess.Popen(["sleep", "3600"])
+        pids.write_text(f"{os.getpid()} {child.pid}")
+        time.sleep(3600)
+
+    apart = Apart(hang)
+    assert list(apart.done([1])) == []
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    [(_, answer)] = apart.late(0.0)
+    assert answer.code == "plugin_timeout"
+    numbers = [int(pid) for pid in pids.read_text().split()]
+    wait_for(lambda: not any(map(started, numbers)))  # a killed one may run for a moment
+
+
+def test_one_that_leads_no_group_yet_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "become_leader", lambda: time.sleep(3600))
+    apart = Apart[int](abs)
+    assert list(apart.done([1])) == []
+    [pid] = [one._pid for one in apart._behind]
+    apart.close()
+    assert started(pid) is None
 
 
 def test_no_transaction_waits_for_a_broker(world: World, tmp_path: Path) -> None:

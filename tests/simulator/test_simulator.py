@@ -149,7 +149,7 @@ def test_an_outage_drains_and_recovers(engine: Engine) -> None:
     for site in ("GREEN_1", "RED"):
         assert used[site][11] > 0.5
         assert max(used[site][hour] for hour in (22, 23, 24)) > 0.5
-    lost = {row.site for row in record.jobs if row.error_code == "lost_heartbeat"}
+    lost = {row.site for row in record.jobs if row.error_code == "lost_site"}
     assert lost == {"GREEN_1"}
     begin = record.scenario.start + timedelta(hours=12)
     down = [row for row in record.jobs if row.site in ("GREEN_1", "RED") and row.start_time
@@ -176,6 +176,7 @@ def test_stuck_transfers_are_given_up_and_tried_again(engine: Engine) -> None:
 
 
 LIMITS_H = {
+    "merge": ("not_taken", 4.0), "merge_left": ("given_back", 0.0), "dark": ("lost_site", 2.0),
     "sent": ("sent_timeout", 0.5), "silent": ("lost_heartbeat", 2.0),
     "holding": ("holding_timeout", 3.0), "urgent": ("idle_site", 4.0), "t1": ("t1_timeout", 6.0),
     "t2": ("t2_timeout", 6.0), "analysis": ("rebrokered", 12.0),
@@ -192,12 +193,13 @@ LIMITS_H = {
 
 @pytest.mark.long
 def test_every_timeout_fires_in_its_day(engine: Engine) -> None:
-    record = simulate_in(engine, example("timeouts", tick_s=21_600))
-    never = {"lost_pilot"}  # a simulated pilot does not die while it asks for jobs
-    assert sound(record).ends.keys() == {rule.code for rule in TIMEOUTS} - never
+    record = simulate_in(engine, example("timeouts", tick_s=14_000))
+    assert sound(record).ends.keys() == {rule.code for rule in TIMEOUTS}
     names = {row.jedi_task_id: row.task_name.partition(".")[0] for row in record.tasks}
     ends = {}
     for row in record.jobs:
+        if not row.error_code:  # in the end it found a slot
+            continue
         took_h = (row.state_change_time - row.creation_time) / timedelta(hours=1)
         ends[names[row.jedi_task_id]] = (row.error_code, took_h)
     assert {name: code for name, (code, _) in ends.items()} == {

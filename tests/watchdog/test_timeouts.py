@@ -41,6 +41,8 @@ BORDERS = [
     ("waiting", "", "", 30 * MINUTE, "closed", "waiting_timeout"),
     ("activated", "kind = 'es_merge'", "status = 'offline'", 0, "closed", "given_back"),
     ("assigned", "kind = 'jumbo'", "status = 'paused'", 0, "closed", "given_back"),
+    ("activated", "kind = 'merge'", "status = 'offline'", 0, "closed", "given_back"),
+    ("assigned", "kind = 'merge'", "", 4 * HOUR, "closed", "not_taken"),
     ("activated", "kind = 'jumbo'", "status = 'brokeroff'", 4 * HOUR, "closed", "not_taken"),
     ("assigned", "kind = 'es_merge'", "", 4 * HOUR, "closed", "not_taken"),
     ("pending", "", "", HOUR, "closed", "setup_timeout"),

@@ -24,7 +24,7 @@ from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import prepared, value, wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
-from jedi.taskbuffer.db.sql_lists import JOB_QUEUED, MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.jobs.orders import Claimed, OutputRow, outputs_of
 from jedi.taskbuffer.tasks import tasks
@@ -273,7 +273,7 @@ SELECT r.jeditaskid AS jedi_task_id, r.site, r.datasetid AS dataset_id, r.datase
   max(ramcount) AS ram_mb, array_remove(array_agg(DISTINCT stuck_at), NULL) AS "left"
 FROM r LEFT JOIN live ON live.jeditaskid = r.jeditaskid AND live.site = r.site
   LEFT JOIN (SELECT pandaid AS merger, site AS stuck_at FROM jedi_jobs
-    WHERE error_code = 'merge_stuck') m ON m.merger = r.pandaid
+    WHERE error_code = 'not_taken') m ON m.merger = r.pandaid
 WHERE place <= :most
 GROUP BY r.jeditaskid, r.site, r.datasetid, r.datasetname, r.type, r.streamname
 ORDER BY r.jeditaskid, r.site, r.datasetid
@@ -375,30 +375,3 @@ def _files(row: ReadyPreMerge) -> Files:
         name: np.array(getattr(row, name), np.int64) for name in known
     }
     return Files(**{**columns, "dataset_ids": nothing + row.dataset_id, "lfns": row.lfns})
-
-
-_STUCK = text(f"""
-SELECT j.pandaid AS panda_id, j.lock_seq, j.site,
-  CASE WHEN s.status IN ('offline', 'paused') THEN s.status END AS closed
-FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid) LEFT JOIN jedi_sites s ON s.site = j.site
-WHERE t.rules @> '{{"merge_output": true}}' AND t.status NOT IN ('paused', 'aborting')
-  AND j.postprocessed_at IS NULL AND j.kind = 'merge' AND j.status IN ({JOB_QUEUED})
-  AND (j.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
-    OR s.status IN ('offline', 'paused'))
-ORDER BY j.pandaid LIMIT :limit
-""")
-
-
-class StuckMerge(NamedTuple):
-    """A merge job that no pilot takes. `closed`: the status of its site, if that gets no pilots."""
-
-    panda_id: int
-    lock_seq: int
-    site: str
-    closed: str | None
-
-
-def stuck(tx: Connection, timeout_s: float, limit: int) -> list[StuckMerge]:
-    """Merge jobs that no pilot has taken for so long, or at sites without pilots, though their task
-    is not paused."""
-    return rows_of(StuckMerge, tx.execute(_STUCK, {"timeout_s": timeout_s, "limit": limit}))

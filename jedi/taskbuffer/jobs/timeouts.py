@@ -60,7 +60,7 @@ def _failed(statuses: str, limit: str, code: str, sentence: str, condition: str 
 _SHORT = "j.processingtype IN ('evgen', 'simul')"
 _IDLE = "NOT coalesce(s.laststart >= jedi_now() - make_interval(secs => :idle_s), false)"
 
-_PLACED_AGAIN = "j.kind IN ('es_merge', 'jumbo')"  # another one follows, at another site
+_PLACED_AGAIN = "j.kind IN ('merge', 'es_merge', 'jumbo')"  # another one follows, elsewhere
 _CONSUMERS = "jedi_jobsets t JOIN jedi_consumers c USING (jobsetid)"
 _HAS_CONSUMERS = f"""(EXISTS (SELECT FROM {_CONSUMERS}
   WHERE t.merge_pandaid = j.pandaid AND c.settled_at IS NULL) OR EXISTS (
@@ -95,10 +95,10 @@ TIMEOUTS = (
             "event-service merges whose last consumer ended so long ago", since=_LAST_SETTLED),
     _closed("pending defined assigned activated", "", "given_back",
             "It waited at {site}, which gets no pilots,", "s.status IN ('offline', 'paused')",
-            "of sites that are offline or paused: event-service merges and jumbo jobs",
+            "of sites that are offline or paused: merge jobs and jumbo jobs",
             among=_PLACED_AGAIN),
     _closed("pending defined assigned activated", "watchdog.merging_timeout_s", "not_taken",
-            "No pilot took it at {site}", meant="event-service merges and jumbo jobs",
+            "No pilot took it at {site}", meant="merge jobs and jumbo jobs",
             among=_PLACED_AGAIN),
     _closed("pending", "timeout.pending_s", "setup_timeout", "It was not set up"),
     _closed("defined", "timeout.defined_s", "defined_timeout", "It was not prepared"),
