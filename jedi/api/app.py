@@ -33,7 +33,7 @@ from jedi.api.panda.routes import add_panda
 from jedi.api.pilot_groups import PilotGroups, acquiring, by_sites
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
-from jedi.core.knob_values import OidcKnobs
+from jedi.core.knobs.service import OidcKnobs
 from jedi.ddm.interface import DDM
 from jedi.monitor.acting import add_actions
 from jedi.monitor.code_flow import CodeFlow

@@ -18,7 +18,7 @@ from jedi.api.issuer import Issuer
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError, Unreachable
-from jedi.core.knob_values import OidcKnobs
+from jedi.core.knobs.service import OidcKnobs
 from jedi.core.settings import account_name
 from jedi.service import access, oidc
 from jedi.service.oidc import SigningKey
@@ -110,7 +110,8 @@ class CallerAuthentication:
         return await to_thread.run_sync(self._by_signature, token, key, knobs)
 
     def _by_signature(self, token: str, key: SigningKey, knobs: OidcKnobs) -> KnownCaller:
-        claims = oidc.claims_of(token, key, knobs, int(clock.now().timestamp()))
+        now_s = int(clock.now().timestamp())
+        claims = oidc.claims_of(token, key, knobs.issuer, knobs.audience, now_s)
         person = oidc.person_of(claims, knobs)
         with at_once(self._engine) as tx:
             admitted = oidc.is_admitted(tx, person)

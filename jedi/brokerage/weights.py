@@ -15,7 +15,8 @@ from jedi.brokerage.filters.input import missing_bytes, missing_files
 from jedi.brokerage.filters.locality import at_home
 from jedi.brokerage.network import link_weight
 from jedi.brokerage.requirements import Requirements
-from jedi.core.knobs import Knobs, numbers
+from jedi.core.knobs import Knobs
+from jedi.core.knobs.knob import numbers
 from jedi.spec.arrays import Numbers
 from jedi.spec.jobs.demand import GB
 from jedi.spec.sites.snapshot import Snapshot

@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,7 +22,7 @@ from starlette.requests import Request
 from jedi.api.issuer import FETCH_S, Issuer, read_document
 from jedi.core import clock
 from jedi.core.errors import Forbidden, Unreachable
-from jedi.core.knob_values import OidcKnobs
+from jedi.core.knobs.service import OidcKnobs
 from jedi.monitor.sessions import is_same, origin_of, safe_target
 from jedi.service import oidc
 
@@ -100,11 +100,11 @@ class CodeFlow:
             "redirect_uri": origin_of(request) + CALLBACK, **_resource(knobs),
         }  # fmt: skip
         found = await _post(await issuer.endpoint("token_endpoint"), asked)
-        identity = await self._claims(issuer, found.get("id_token"), knobs, knobs.client_id)
+        identity = await self._claims(issuer, found.get("id_token"), knobs.client_id)
         if not is_same(flow.nonce, str(identity.get("nonce", ""))):
             raise Forbidden("The provider's answer is to another login.", code="bad_state")
         token = str(found.get("access_token", ""))
-        person = await self._claims(issuer, token, knobs, knobs.audience)
+        person = await self._claims(issuer, token, knobs.audience)
         if person["sub"] != identity["sub"]:
             raise Forbidden("The provider's tokens are of two people.", code="bad_token")
         return token
@@ -118,13 +118,11 @@ class CodeFlow:
         return knobs, self._issuer
 
     @staticmethod
-    async def _claims(
-        issuer: Issuer, token: object, knobs: OidcKnobs, audience: str
-    ) -> dict[str, Any]:
+    async def _claims(issuer: Issuer, token: object, audience: str) -> dict[str, Any]:
         written = token if isinstance(token, str) else ""
         key = await issuer.key(oidc.header_of(written))
         now_s = int(clock.now().timestamp())
-        return oidc.claims_of(written, key, replace(knobs, audience=audience), now_s)
+        return oidc.claims_of(written, key, issuer.url, audience, now_s)
 
 
 def _scopes(knobs: OidcKnobs) -> str:

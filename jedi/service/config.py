@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 
 from jedi.core.addresses import loopback, must_be_networks
 from jedi.core.errors import BadInput, Problem
-from jedi.core.knobs import KNOBS, Knob, words
+from jedi.core.knobs import KNOBS
+from jedi.core.knobs.knob import Knob, words
 from jedi.core.suggest import suggest
 from jedi.service import oidc
 from jedi.service.steering import must_be_operator
@@ -107,7 +108,7 @@ def unset(tx: Connection, who: str, name: str) -> Any:
     return knob.default(knobs.load(tx)[PRESET])
 
 
-def _knob(name: str) -> Knob:
+def _knob(name: str) -> Knob[Any]:
     if name not in KNOBS:
         remedy = suggest(name, KNOBS, "`jedi config list` shows all")
         raise BadInput([Problem("name", name, "no such knob", remedy)])

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.errors import Forbidden, JediError, NotFound, Refused
-from jedi.core.knobs import words
+from jedi.core.knobs.knob import words
 from jedi.ddm import leftovers
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM

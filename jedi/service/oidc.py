@@ -17,7 +17,7 @@ from joserfc.jwk import ECKey, RSAKey
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Forbidden, Problem
-from jedi.core.knob_values import OidcKnobs
+from jedi.core.knobs.service import OidcKnobs
 from jedi.service.operations.table import SCOPES, KnownCaller, Scope
 from jedi.taskbuffer.users import audit, identities, users
 
@@ -121,16 +121,18 @@ def header_of(token: str) -> dict[str, Any]:
     return found
 
 
-def claims_of(token: str, key: SigningKey, knobs: OidcKnobs, now_s: int) -> dict[str, Any]:
-    """The claims of a token for this service that is valid now. Forbidden."""
+def claims_of(
+    token: str, key: SigningKey, issuer: str, audience: str, now_s: int
+) -> dict[str, Any]:
+    """The claims of a token of this issuer for this audience that is valid now. Forbidden."""
     try:
         claims: dict[str, Any] = jwt.decode(token, key, algorithms=list(ALGORITHMS)).claims
     except (JoseError, ValueError, RecursionError):
         raise bad_token("The token's signature is wrong.") from None
     rules = jwt.JWTClaimsRegistry(
         now=now_s, leeway=SKEW_S,
-        iss={"essential": True, "value": knobs.issuer},
-        aud={"essential": True, "value": knobs.audience},
+        iss={"essential": True, "value": issuer},
+        aud={"essential": True, "value": audience},
         exp={"essential": True}, sub={"essential": True},
     )  # fmt: skip
     try:

@@ -15,7 +15,7 @@ from jedi.contentsfeeder.order import feed_task
 from jedi.contentsfeeder.rows import as_read, new_rows
 from jedi.core import states
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
-from jedi.core.knobs import numbers
+from jedi.core.knobs.knob import numbers
 from jedi.service.planned_herd import count_units, divided
 from jedi.service.submission import row_of
 from jedi.service.system_state import KnownQueue, PlanCatalogue, SystemState

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, Dialect
 from sqlalchemy.dialects import postgresql
@@ -23,7 +24,8 @@ from sqlalchemy.dialects import postgresql
 import jedi
 from jedi.core import reasons, states
 from jedi.core.holds import HOLDS
-from jedi.core.knobs import KNOBS, Knob
+from jedi.core.knobs import KNOBS
+from jedi.core.knobs.knob import Knob
 from jedi.core.states import Edge, Machine
 from jedi.spec.tasks import reference, unsupported
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
@@ -34,7 +36,6 @@ from jedi.standalone.clientdocs import (
     operations_module,
     statuses_module,
 )
-from jedi.standalone.knobclasses import knob_values_module
 from jedi.standalone.scratch import database
 from jedi.standalone.statementdocs import core_statements, statements_page
 from jedi.taskbuffer.schema import picture
@@ -68,7 +69,6 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
         root / "docs/reasons.md": reasons_page(),
         root / "docs/why.md": why_page(),
         root / "docs/knobs.md": knobs_page(),
-        root / "jedi/core/knob_values.py": knob_values_module(),
         root / "docs/taskparams.md": params_page(),
         root / "docs/statements.md": _statements(tx, root / "docs/statements.md"),
         **{root / "config/systemd" / name: unit for name, unit in dogdocs.timers().items()},
@@ -269,7 +269,7 @@ def knobs_page() -> str:
     return _page(parts)
 
 
-def _knob(knob: Knob) -> tuple[str, ...]:
+def _knob(knob: Knob[Any]) -> tuple[str, ...]:
     current = f"`{knob.current!r}`" if knob.current != knob.classic else ""
     least, most = ("" if bound is None else f"{bound:g}" for bound in (knob.least, knob.most))
     span = f"{least} … {most}".strip() if least or most else ""

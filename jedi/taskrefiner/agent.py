@@ -14,7 +14,7 @@ from jedi.agent.base import TaskAgent
 from jedi.agent.plugins import PluginFailed
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.core.knobs import numbers
+from jedi.core.knobs.knob import numbers
 from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
 from jedi.spec.tasks.incremental import revise
 from jedi.spec.tasks.params import InputItem, TaskParams

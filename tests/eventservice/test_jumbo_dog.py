@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +13,7 @@ from sqlalchemy import text
 from support.dogs import run
 
 from jedi.agent.base import World
-from jedi.core.knob_values import JumboDogKnobs
-from jedi.core.knobs import KNOBS
+from jedi.core.knobs import KNOBS, Knobs
 from jedi.eventservice.jumbo import (
     DECISIONS,
     JumboCandidate,
@@ -37,17 +35,19 @@ def codes(tasks: list[JumboCandidate], limits: JumboLimits = LIMITS) -> dict[int
     return {one.task.jedi_task_id: one.code for one in decide(tasks, limits)}
 
 
+def set_to(**values: int) -> JumboLimits:
+    return limits_of(Knobs({f"jumbo_dog.{key}": value for key, value in values.items()}).jumbo_dog)
+
+
 def test_the_seven_parameters() -> None:
     """JUMBO_MAX_TASKS 1, JUMBO_MIN_EVENTS_DISABLE 100000, JUMBO_MIN_EVENTS_ENABLE 10 times that,
     JUMBO_MAX_EVENTS JUMBO_MAX_TASKS x JUMBO_MIN_EVENTS_ENABLE / 2, JUMBO_PER_TASK 1, JUMBO_PER_SITE
     1, JUMBO_MAX_CURR_PRIO 500; it runs every 10 min. Source: JEDI document, "Jumbo job
     switcher"."""
-    names = JumboDogKnobs.__dataclass_fields__
-    given = JumboDogKnobs(**{name: KNOBS[f"jumbo_dog.{name}"].classic for name in names})
-    assert limits_of(given) == (1, 100_000, 1_000_000, 500_000, 1, 1, 500)
-    assert limits_of(replace(given, min_events_disable=7, max_tasks=3))[2:4] == (70, 105)
-    assert limits_of(replace(given, min_events_enable=40, max_tasks=3))[2:4] == (40, 60)
-    assert limits_of(replace(given, min_events_enable=0, max_events=0))[2:4] == (0, 0)
+    assert set_to() == (1, 100_000, 1_000_000, 500_000, 1, 1, 500)
+    assert set_to(min_events_disable=7, max_tasks=3)[2:4] == (70, 105)
+    assert set_to(min_events_enable=40, max_tasks=3)[2:4] == (40, 60)
+    assert set_to(min_events_enable=0, max_events=0)[2:4] == (0, 0)
     assert KNOBS["watchdog.jumbo_period_s"].classic == 600
 
 

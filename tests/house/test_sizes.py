@@ -10,8 +10,6 @@ FILE_LINES, FUNCTION_LINES = 450, 60
 DECLARATIONS = {
     "client/src/jedi_client/models.py",
     "client/src/jedi_client/operations.py",
-    "jedi/core/knob_values.py",
-    "jedi/core/knobs.py",
     "jedi/core/states.py",
 }
 """Generated files, and lists of declarations that people search."""

@@ -23,8 +23,7 @@ from support.task_rows import good, put, row_of
 from jedi.agent.base import World
 from jedi.brokerage import nucleus_filters, weights
 from jedi.brokerage.requirements import RemainingWork
-from jedi.core.knob_values import JumboDogKnobs
-from jedi.core.knobs import KNOBS, Knobs
+from jedi.core.knobs import Knobs
 from jedi.eventservice.jumbo import JumboCandidate, decide, limits_of
 from jedi.jobgenerator.naming import MARK, jobs_allowed, name_files
 from jedi.mover.plan import EXPRESS, activity
@@ -114,9 +113,7 @@ def test_jobs_of_a_cycle(queued: int, caps: dict[str, int], made: int) -> None:
 
 
 def jumbo_limits(**given: int) -> Any:
-    names = JumboDogKnobs.__dataclass_fields__
-    plain = JumboDogKnobs(**{name: KNOBS[f"jumbo_dog.{name}"].classic for name in names})
-    return limits_of(replace(plain, **given))
+    return limits_of(Knobs({f"jumbo_dog.{key}": value for key, value in given.items()}).jumbo_dog)
 
 
 def test_jumbo_parameters_follow_from_each_other() -> None:
