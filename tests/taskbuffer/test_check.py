@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
+from collections import Counter
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, event, text
 from support.helpers import put_file_dataset, unguard
 from support.job_rows import Made, make_jobs
 from typer.testing import CliRunner, Result
@@ -115,6 +117,21 @@ def test_sound_records_pass_and_every_invariant_examines_rows(engine: Engine, ma
     unseen = {one.invariant for one in found if not one.examined}
     assert unseen == merging | events | herds | archived
     assert len({one.invariant for one in found}) == len(checks.INVARIANTS)
+
+
+def test_one_look_at_all_files_serves_many_invariants(engine: Engine) -> None:
+    looks: Counter[str] = Counter()
+
+    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
+        looks.update(re.findall(r"(?:FROM|JOIN) (\w+)", sql))
+
+    event.listen(engine, "before_cursor_execute", note)
+    with engine.begin() as tx:
+        check(tx)
+    event.remove(engine, "before_cursor_execute", note)
+    assert looks["jedi_dataset_contents"] <= 10
+    assert looks["jedi_job_files_archived"] <= 3
+    assert looks["jedi_jobs_archived"] <= 15
 
 
 COUNTERS = [

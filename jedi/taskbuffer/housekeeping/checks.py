@@ -6,7 +6,7 @@ that stays fast where a look-up a row would not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,6 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.core.states import Machine
 from jedi.spec.splitting.split_rules import SCOUTING
-from jedi.taskbuffer.db.engine import bulk
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import (
     CONSUMER_KINDS,
@@ -41,12 +40,16 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A rule: its name, what it says, what an id is the id of, and the SELECT of (id, bad)."""
+    """A rule: its name, what it says, what an id is the id of, the SELECT of its rows, and two
+    conditions: the rows that it examines, and those of them that break it. One look at rows serves
+    all rules about them."""
 
     name: str
     meaning: str
     of: str
     rows: str
+    among: str = "true"
+    bad: str = "bad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,9 @@ class Finding:
 
 _JOB = "pandaid, jeditaskid, status, site, workqueue_id, gshare, resource_type, cores"
 _JOBS = all_jobs.all_jobs(_JOB)
-_KEPT = all_jobs.all_jobs("pandaid, status, tableoid = 'jedi_jobs_archived'::regclass AS archived")
-_FILES = all_jobs.all_files("pandaid, fileid, jeditaskid, datasetid, type")
+_LOGGED = all_jobs.all_jobs(
+    "pandaid, status, tableoid = 'jedi_jobs_archived'::regclass AS archived"
+)
 
 _EVENTS = "coalesce(endevent - startevent + 1, nevents)"
 _INPUT_COUNTERS = {
@@ -84,26 +88,23 @@ _INPUT_COUNTERS = {
         f"sum({_EVENTS}) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting', 'skipped'))",
     "neventsused": f"sum({_EVENTS}) FILTER (WHERE status = 'finished')",
 }  # fmt: skip
-_OUTPUT_COUNTERS = {
-    name: _INPUT_COUNTERS[name] for name in ("nfiles", "nfilesfinished", "nfilesfailed")
-}
+_OUTPUT_COUNTERS = ("nfiles", "nfilesfinished", "nfilesfailed")
 
 
-def _counters(condition: str, counters: Mapping[str, str]) -> str:
-    """One row a dataset and counter; a count of nothing may be kept as NULL. What is withheld
-    until scouts have measured the task is not counted as to be used."""
-    counted = ", ".join(f"{rule} AS {name}" for name, rule in counters.items())
-    kept = {"nleftout": f"least(d.nleftout, {LEFT_OUT_ROWS})"}  # the others have no row
-    pairs = ", ".join(f"('{name}', {kept.get(name, f'd.{name}')}, c.{name})" for name in counters)
-    return f"""
+_KEPT = {"nleftout": f"least(d.nleftout, {LEFT_OUT_ROWS})"}  # the others have no row
+_COMPARED = ", ".join(f"('{n}', {_KEPT.get(n, f'd.{n}')}, c.{n})" for n in _INPUT_COUNTERS)
+_COUNTERS = f"""
 SELECT d.datasetid || '.' || k.name, coalesce(k.kept, 0) <> coalesce(k.counted, 0)
   AND NOT (k.name = ANY('{{nfilestobeused,neventstobeused}}') AND coalesce(k.kept, 0) < k.counted
     AND EXISTS (SELECT FROM jedi_tasks t WHERE t.jeditaskid = d.jeditaskid
-                AND t.rules ->> 'use_scout' = '{SCOUTING}'))
+                AND t.rules ->> 'use_scout' = '{SCOUTING}')),
+  k.name AS counter, d.type IN ({INPUT_TYPES}) AS is_input
 FROM jedi_datasets d LEFT JOIN (
-  SELECT datasetid, jeditaskid, {counted}
+  SELECT datasetid, jeditaskid, {", ".join(f"{a} AS {b}" for b, a in _INPUT_COUNTERS.items())}
   FROM jedi_dataset_contents GROUP BY datasetid, jeditaskid) c USING (datasetid, jeditaskid),
-LATERAL (VALUES {pairs}) k(name, kept, counted) WHERE d.type {condition}"""
+LATERAL (VALUES {_COMPARED}) k(name, kept, counted)"""
+"""One row a dataset and counter; a count of nothing may be kept as NULL. What is withheld until
+scouts have measured the task is not counted as to be used."""
 
 
 _STATISTICS = f"""
@@ -138,28 +139,13 @@ FROM jedi_tasks t LEFT JOIN (
   WHERE pandaid <= counted_upto GROUP BY jeditaskid) j USING (jeditaskid)"""
 
 
-def _in_jobs(files: str, jobs: str) -> str:
-    """Every file that meets a condition is in a job that meets one."""
-    return f"""
-SELECT c.fileid, used.fileid IS NULL
-FROM jedi_dataset_contents c LEFT JOIN (
-  SELECT DISTINCT f.fileid FROM {_FILES} f JOIN {_JOBS} j USING (pandaid) WHERE {jobs}) used
-USING (fileid) WHERE {files}"""
-
-
 _SUPERSEDED = f"""
 SELECT s.pandaid, j.status IS DISTINCT FROM 'finished' OR j.jeditaskid <> s.jeditaskid
-  OR c.n IS NOT NULL
+  OR c.pandaid IS NOT NULL
 FROM jedi_superseded_jobs s LEFT JOIN {_JOBS} j USING (pandaid) LEFT JOIN (
-  SELECT pandaid, count(*) AS n FROM jedi_dataset_contents
-  WHERE type IN ({FED_TYPES}) AND status = 'finished' GROUP BY pandaid) c USING (pandaid)"""
-
-_UNFINISHED_OUTPUT = f"""
-SELECT f.fileid, coalesce(c.status, '') NOT IN ('finished', 'nooutput') AND l.fileid IS NULL
-FROM {_JOBS} j JOIN {_FILES} f ON f.pandaid = j.pandaid
-  LEFT JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  LEFT JOIN jedi_lost_files l ON l.fileid = f.fileid AND l.jeditaskid = f.jeditaskid
-WHERE j.status = 'finished' AND f.type IN ({OUTPUT_TYPES})"""
+  SELECT DISTINCT pandaid FROM jedi_dataset_contents
+  WHERE type IN ({FED_TYPES}) AND status = 'finished'
+    AND pandaid IN (SELECT pandaid FROM jedi_superseded_jobs)) c USING (pandaid)"""
 
 _NAMED_TWICE = f"""
 SELECT fileid, count(*) OVER (PARTITION BY jeditaskid, datasetid, lfn) > 1
@@ -182,10 +168,6 @@ FROM jedi_jobs j LEFT JOIN (
   WHERE type IN ({PRE_MERGE_TYPES}) AND status IN ('ready', 'running')) c
   ON c.outpandaid = j.pandaid
 WHERE j.status = 'merging' AND j.kind NOT IN ({CONSUMER_KINDS})"""
-
-_ATTEMPTS = f"""
-SELECT fileid, attemptnr > maxattempt
-FROM jedi_dataset_contents WHERE type IN ({INPUT_TYPES}) AND type <> 'random_seed'"""
 
 _READY = """
 SELECT pandaid, r.site IS NULL OR j.status IS NULL
@@ -226,9 +208,9 @@ USING ({row_id}) WHERE {condition}"""
 
 INVARIANTS = (
     Invariant("input_counters", "counters of input datasets equal their rows", "dataset.counter",
-              _counters(f"IN ({INPUT_TYPES})", _INPUT_COUNTERS)),
+              _COUNTERS, "is_input"),
     Invariant("output_counters", "counters of other datasets equal their rows", "dataset.counter",
-              _counters(f"NOT IN ({INPUT_TYPES})", _OUTPUT_COUNTERS)),
+              _COUNTERS, f"NOT is_input AND counter IN ({listed(_OUTPUT_COUNTERS)})"),
     Invariant("job_statistics", "job_stats with its deltas equals the jobs",
               "site/queue/share/shape/status", _STATISTICS),
     Invariant("archived_statistics", "job_stats_archived equals the archived jobs",
@@ -236,41 +218,36 @@ INVARIANTS = (
     Invariant("counted_jobs", "a task counts its ended jobs up to a PandaID, and none before it "
               "lives", "task", _COUNTED),
     Invariant("one_live_job", "no input file is in two live jobs, but for consumers of its events",
-              "file", file_checks.TWO_LIVE_JOBS),
+              "file", *file_checks.TWO_LIVE_JOBS),
     Invariant("processed_once", "a processed input file is in no other job that lives or succeeded",
-              "file", file_checks.PROCESSED_ONCE),
+              "file", *file_checks.PROCESSED_ONCE),
     Invariant("inputs_of_jobs", "inputs of a live job are running, those of a finished job "
-              "finished", "file", file_checks.INPUTS_OF_JOBS),
+              "finished", "file", *file_checks.INPUTS_OF_JOBS),
     Invariant("shared_inputs", "an input file that several jobs may have stays ready", "file",
-              file_checks.SHARED_INPUTS),
+              *file_checks.SHARED_INPUTS),
     Invariant("one_writer", "an output file has one job that lives or succeeded", "file",
-              file_checks.ONE_WRITER),
+              *file_checks.ONE_WRITER),
     Invariant("files_of_jobs", "a live job has inputs and outputs", "job",
               file_checks.FILES_OF_JOBS),
     Invariant("params_of_jobs", "a live job has its parameters", "job",
               _has(f"(SELECT * FROM jedi_jobs WHERE status IN ({JOB_LIVE}))", "pandaid",
                    "jedi_job_params", by="pandaid")),
     Invariant("running_inputs", "a running input file is in a live job", "file",
-              _in_jobs(f"c.type IN ({INPUT_TYPES}) AND c.status = 'running'",
-                       f"j.status IN ({JOB_LIVE})")),
+              *file_checks.RUNNING_INPUTS),
     Invariant("finished_inputs", "a finished input file has its finished job", "file",
-              _in_jobs(f"c.type IN ({INPUT_TYPES}) AND c.status = 'finished'",
-                       "j.status = 'finished'")),
+              *file_checks.FINISHED_INPUTS),
     Invariant("superseded_jobs", "a superseded job had success, and no file counts as finished by "
               "it", "job", _SUPERSEDED),
     Invariant("finished_outputs", "a finished output file has its finished job", "file",
-              _in_jobs(f"c.type IN ({OUTPUT_TYPES}) AND c.status = 'finished'",
-                       "j.status = 'finished'")),
+              *file_checks.FINISHED_OUTPUTS),
     Invariant("open_outputs", "an output file that is not made yet is in a live job", "file",
-              _in_jobs(f"c.type IN ({OUTPUT_TYPES}) AND c.status IN ('defined', 'running')",
-                       f"j.status IN ({JOB_LIVE})")),
+              *file_checks.OPEN_OUTPUTS),
     Invariant("done_datasets", "no file of a done input dataset is at work", "file",
-              file_checks.DONE_DATASETS),
+              *file_checks.DONE_DATASETS),
     Invariant("params_of_task", "every task has its parameters", "task",
               _has("jedi_tasks", "jeditaskid", "jedi_taskparams", by="jeditaskid")),
     Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished, or lost since",
-              "file",
-              _UNFINISHED_OUTPUT),
+              "file", *file_checks.OUTPUTS_OF_FINISHED_JOBS),
     Invariant("merged_files", "what is to be merged is as far as the job that made it", "file",
               _MERGED),
     Invariant("merging_jobs", "a merging job has files that are to be merged, or pieces", "job",
@@ -314,22 +291,23 @@ INVARIANTS = (
     Invariant("registry_links", "a link of a folder leads to a job of its registry", "link",
               registry_checks.LINKS),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
-    Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),
+    Invariant("attempts", "no file was tried more often than allowed", "file",
+              *file_checks.ATTEMPTS),
     Invariant("dataset_of_file", "every file has its dataset", "file",
-              _has("jedi_dataset_contents", "fileid", "jedi_datasets",
-                   by="datasetid, jeditaskid")),
+              *file_checks.DATASET_OF_FILE),
     Invariant("task_of_dataset", "every dataset has its task", "dataset",
               _has("jedi_datasets", "datasetid", "jedi_tasks", by="jeditaskid")),
     Invariant("task_of_job", "every job has its task", "job",
               _has(_JOBS, "pandaid", "jedi_tasks", by="jeditaskid")),
-    Invariant("job_of_files", "job files have their job", "job",
-              _has(_FILES, "pandaid", _JOBS, by="pandaid")),
+    Invariant("job_of_files", "job files have their job, in the archive as well", "job",
+              _has("jedi_job_files", "pandaid", "jedi_jobs", by="pandaid") + " UNION ALL "
+              + _has("jedi_job_files_archived", "pandaid", "jedi_jobs_archived", by="pandaid")),
     Invariant("job_of_params", "job parameters have their job", "job",
               _has("jedi_job_params", "pandaid", _JOBS, by="pandaid")),
     Invariant("ready_queue", "exactly the activated jobs that nobody holds are in the queue", "job",
               _READY),
     Invariant("done_tasks", "no master input of a done task failed or is at work", "file",
-              file_checks.DONE_TASKS),
+              *file_checks.DONE_TASKS),
     Invariant("final_tasks", "no job lives in a task that has ended", "job", _FINAL_TASK),
     Invariant("task_log", "a task's log is a legal path to its status", "task",
               _path(states.TASK, "jedi_tasks", "jeditaskid")),
@@ -340,7 +318,7 @@ INVARIANTS = (
               _path(states.OUTPUT_DATASET, "jedi_datasets", "datasetid",
                     f"o.type NOT IN ({INPUT_TYPES})")),
     Invariant("job_log", "a job's log is a legal path to its status", "job",
-              _path(states.JOB, _KEPT, "pandaid", lost="NOT archived")),
+              _path(states.JOB, _LOGGED, "pandaid", lost="NOT archived")),
 )  # fmt: skip
 
 
@@ -348,23 +326,37 @@ _MEMORY = text("SET LOCAL work_mem = '64MB'")
 
 
 def examine(tx: Connection) -> list[Finding]:
-    """Check every invariant, one query each. With room for their hashes the dearest ones take half
-    the time."""
-    bulk(tx)
+    """Check every invariant, one query for all those about the same rows. With room for their
+    hashes the dearest ones take half the time."""
     tx.execute(_MEMORY)
-    return [_examine(tx, invariant) for invariant in INVARIANTS]
+    rows = dict.fromkeys(rule.rows for rule in INVARIANTS)
+    rules = [[rule for rule in INVARIANTS if rule.rows == one] for one in rows]
+    found = {one.invariant: one for some in rules for one in _examine(tx, some)}
+    return [found[rule.name] for rule in INVARIANTS]
 
 
 _EXAMINE = """
-SELECT count(*) AS examined, count(DISTINCT id) FILTER (WHERE bad) AS violations,
-  (array_agg(DISTINCT id) FILTER (WHERE bad))[1:CAST(:shown AS int)] AS ids
-FROM ({rows}) r(id, bad)
+SELECT examined, (SELECT count(DISTINCT id) FROM unnest(bad) id) AS violations,
+  ARRAY(SELECT DISTINCT id FROM unnest(bad) id ORDER BY id LIMIT CAST(:shown AS int)) AS ids
+FROM (SELECT {counts} FROM ({rows}) {names}) r,
+  LATERAL (VALUES {rules}) k(nr, examined, bad)
+ORDER BY nr
 """
 
 
-def _examine(tx: Connection, rule: Invariant) -> Finding:
-    row = tx.execute(text(_EXAMINE.format(rows=rule.rows)), {"shown": SHOWN}).one()
-    return Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids or [])
+def _examine(tx: Connection, rules: Sequence[Invariant]) -> list[Finding]:
+    """Check the invariants of the same rows."""
+    counts = ", ".join(
+        f"count(*) FILTER (WHERE {rule.among}) AS n{nr}, "
+        f"array_agg(id) FILTER (WHERE ({rule.bad}) AND {rule.among}) AS bad{nr}"
+        for nr, rule in enumerate(rules)
+    )
+    values = ", ".join(f"({nr}, n{nr}, bad{nr})" for nr, _ in enumerate(rules))
+    names = "r(id, bad)" if rules[0].bad == "bad" else "r"
+    sql = _EXAMINE.format(counts=counts, rows=rules[0].rows, names=names, rules=values)
+    found = tx.execute(text(sql), {"shown": SHOWN})
+    return [Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids)
+            for rule, row in zip(rules, found, strict=True)]  # fmt: skip
 
 
 # A page is cut before the join: whoever joins first reads all outputs for each page.
