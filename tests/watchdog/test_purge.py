@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from jedi_client.cli import job as job_cli
 from jedi_client.cli import task as task_cli
-from sqlalchemy import text
+from sqlalchemy import event, text
 from structlog.testing import capture_logs
 from support.helpers import put_file_dataset
 from support.races import blocked
@@ -203,6 +203,25 @@ def test_who_may_not(world: World, done: int) -> None:
 def clean(world: World, number: int, **more: Any) -> list[cleaning.Cleaned]:
     with world.engine.begin() as tx:
         return cleaning.clean(tx, OWNER, number, **more)
+
+
+def test_a_large_task_is_cleaned_part_by_part(
+    world: World, done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One statement for all its jobs would reach the limit that the service has for statements."""
+    monkeypatch.setattr(purging, "_AT_ONCE", 1, raising=False)
+    at_once: list[int] = []
+
+    def note(_connection: Any, cursor: Any, sql: str, *_: Any) -> None:
+        if "retention = jedi_now()" in sql:
+            at_once.append(cursor.rowcount)
+
+    event.listen(world.engine, "after_cursor_execute", note)
+    clean(world, done, keep_days=3)
+    event.remove(world.engine, "after_cursor_execute", note)
+    assert at_once == [1, 1]
+    with world.engine.begin() as tx:
+        assert purging.of_task(tx, done).leaving == 2
 
 
 def test_outputs_wait_for_who_reads_them(world: World, done: int) -> None:

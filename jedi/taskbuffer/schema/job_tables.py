@@ -119,7 +119,7 @@ def _seen_columns() -> list[Column[Any]]:
         stamp("postprocessed_at", "time at which its results were added", _END),
         stamp("purged_at", "time at which its outputs were purged", "purging.note_purged"),
         stamp("retention", "its outputs are kept until then",
-              "purging.keep_until purging.keep_task_until"),
+              "purging.keep_until"),
         col("metadata", JSONB, "metadata that the payload reports", _REPORT),
         words("hold_next", "the hold that begins when the payload succeeds", "one_job.plan_hold"),
     ]  # fmt: skip

@@ -65,7 +65,7 @@ job_stats_hourly = Table(
 
 _ARCHIVED = "archive.archive_jobs"
 _MARKED = f"{_ARCHIVED} purging.note_purged"
-_LIMITED = f"{_MARKED} purging.keep_until purging.keep_task_until purging.claim"
+_LIMITED = f"{_MARKED} purging.keep_until purging.claim"
 
 job_stats_archived = Table(
     "job_stats_archived",
