@@ -46,11 +46,15 @@ class Working:
             if not took_too_long(error):
                 raise
             most = self._knobs.latest.api.statement_s
+            done_before = getattr(error, "__notes__", [])
             raise TooSlow(
-                f"The database did not answer this request within {most:g} s (knob "
-                "api.statement_s); its transaction was undone. Ask for less, or try again later.",
+                " ".join([
+                    f"The database did not answer this request within {most:g} s (knob "
+                    "api.statement_s); its transaction was undone.", *done_before,
+                    "Ask for less, or try again later.",
+                ]),
                 statement_s=most,
-            ) from error
+            ) from error  # fmt: skip
 
     async def _while_there(
         self, request: Request, task: asyncio.Future[_Done], hand: WorkInHand

@@ -119,6 +119,8 @@ _WORKING = "ready scouting running"
 _HOLDABLE = f"{_WORKING} defined topreprocess preprocessing registered rerefine"
 _PAUSABLE = f"{_HOLDABLE} prepared staging staged assigning pending scouted throttled exhausted"
 _REASSIGNABLE = "defined ready running scouting scouted pending assigning exhausted"
+TASK_HOLDS = ("pending", "paused", "throttled", "toreassign", "reassigning")
+"""Statuses from which a task returns to the one before."""
 _KILLABLE = (
     "registered staging staged topreprocess preprocessing defined assigning ready pending "
     "scouting scouted running throttled paused exhausted toretry toincexec rerefine toreassign "

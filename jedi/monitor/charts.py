@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from jedi_client.times import written
 from markupsafe import Markup
 
 from jedi.monitor.filters import MOODS, clean, moment, number
@@ -143,13 +144,15 @@ def timeline(
         Markup('<text class="tick" x="{:.2f}%" y="{}" text-anchor="{}">{}</text>').format(
             LABEL + (100 - LABEL) * step / (TICKS - 1), high + 12,
             "start" if step == 0 else "end" if step == TICKS - 1 else "middle",
-            _tick(begin + timedelta(seconds=length * step / (TICKS - 1)), length),
+            _tick(begin + timedelta(seconds=length * step / (TICKS - 1)), length)
+            + (" UTC" if step == TICKS - 1 else ""),
         )
         for step in range(TICKS)
     )  # fmt: skip
     looks = [Part(one.label, 0, one.look) for lane in lanes for one in lane.spans]
     kinds = list({one.label: one for one in looks}.values())
-    said = f"{len(lanes)} lines from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    first, last = written(begin, seconds=False), written(end, seconds=False)
+    said = f"{len(lanes)} lines from {first} to {last}"
     svg = drawing(name, caption, said, high + 16, drawn + axis, kinds)
     rows = [
         (lane.label, one.label, moment(one.begin), moment(one.end))
@@ -278,10 +281,9 @@ def _lane(name: str, y: int, one: Lane, begin: datetime, end: datetime) -> Marku
             continue
         wide = max(100 * (last - first) / length, 0.3)
         place = f'x="{100 * first / length:.2f}%" y="0" width="{wide:.2f}%" height="{BAR}"'
-        until = f"{span.end:%m-%d %H:%M}" if span.end else "now"
-        drawn.append(
-            box(name, span.look, place, f"{span.label}: {span.begin:%m-%d %H:%M} – {until}")
-        )
+        since = written(span.begin, seconds=False)
+        until = written(span.end, seconds=False) if span.end else "now"
+        drawn.append(box(name, span.look, place, f"{span.label}: {since} – {until}"))
     return Markup(
         '<svg x="0" y="{}" width="{}%" height="{}"><text x="0" y="{}">{}</text></svg>'
         '<svg x="{}%" y="{}" width="{}%" height="{}"><rect x="0" y="0" width="100%" height="{}" '

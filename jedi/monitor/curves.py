@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from jedi_client.times import written
 from markupsafe import Markup
 
 from jedi.monitor.charts import SERIES, Look, drawing, figure
@@ -94,7 +95,7 @@ def _ends(at: Sequence[datetime]) -> Markup:
         return Markup("")
     return Markup("").join(
         Markup('<text class="tick" x="{}%" y="{}" text-anchor="{}">{}</text>').format(
-            x, HIGH + 13, anchor, f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            x, HIGH + 13, anchor, written(time, seconds=False)
         )
         for x, anchor, time in ((LEFT, "start", at[0]), (100, "end", at[-1]))
     )

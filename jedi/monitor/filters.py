@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from jedi_client.times import written
 from markupsafe import Markup, escape
 
 from jedi.monitor.sheets import Column, value
@@ -87,9 +88,8 @@ def moment(found: datetime | None) -> Markup:
     """A time, which a script shows relative to now; without scripts in UTC."""
     if found is None:
         return NONE
-    at = found.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(
-        at.isoformat(timespec="seconds").replace("+00:00", "Z"), f"{at:%Y-%m-%d %H:%M:%S}"
+        found.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"), written(found)
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-ARGUMENT_MAX = 128 * 1024 - 1
-"""Bytes of one argument, or one variable of the environment, that Linux takes."""
+ARGUMENT_MAX = 32 * os.sysconf("SC_PAGE_SIZE") - 1
+"""Bytes of one argument, or one variable of the environment, that this node's Linux takes
+(MAX_ARG_STRLEN)."""
 
 
 def shell_arguments(command: str, attempt: Path) -> tuple[str, ...]:

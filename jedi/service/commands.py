@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,10 +16,14 @@ from jedi.service import tasks
 from jedi.service.submission_checks import recheck
 from jedi.spec.tasks.incremental import TEXTS, change
 from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.jobs import orders
+from jedi.taskbuffer.reports.listings import TaskSummary
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.tasks import commands, herds, new_tasks, preprocessing
+from jedi.taskbuffer.tasks.commands import TaskCommand
 from jedi.taskbuffer.users import users
 from jedi.taskcommando.commands import COMMANDS, LIKE
+from jedi.taskcommando.order import CommandedTask
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "finish": {"soft": bool},
@@ -33,7 +38,27 @@ ARGUMENTS: Mapping[str, Mapping[str, type]] = {
 """Arguments of each command, with their types."""
 
 _TYPES = {bool: "true or false", int: "a number", str: "text", dict: "a mapping of names to values"}
+BEGINS = ("toretry", "toincexec")
+"""Statuses in which the next attempt of a task begins."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A recorded command. `attempt_nr`: the attempt of the task that it begins, if it does;
+    `after`: the names of commands that TaskCommando takes up before it."""
+
+    command_id: int
+    name: str
+    attempt_nr: int | None = None
+    after: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The answer for people."""
+        attempt = f", as attempt {self.attempt_nr}" if self.attempt_nr else ""
+        after = f", after {', '.join(self.after)}" if self.after else ""
+        return f"{self.name} is asked for{attempt}{after}."
 
 
 def command(
@@ -44,9 +69,10 @@ def command(
     arguments: Mapping[str, Any] = NOTHING,
     comment: str | None = None,
     unread: Sequence[Problem] = (),
-) -> int:
-    """Record a command on a task, such as kill or retry. Return the number of the command.
-    `unread`: mistakes in the arguments that are known already, reported with all others.
+) -> Noted:
+    """Record a command on a task, such as kill or retry. It is judged by the status that the task
+    has after the commands that wait already. `unread`: mistakes in the arguments that are known
+    already, reported with all others.
 
     BadInput: no such command or argument; NotFound: no such task; Forbidden: somebody else's,
     unless `who` is an operator (or a production user who retries it, with the code that it has:
@@ -55,24 +81,19 @@ def command(
     if name not in COMMANDS:
         remedy = suggest(name, COMMANDS, f"Use one of {', '.join(COMMANDS)}")
         raise BadInput([Problem("command", name, "no such command", remedy)])
+    waiting = commands.waiting(tx, jedi_task_id)  # first: what ends meanwhile shows in the status
     task = tasks.get(tx, jedi_task_id)
-    retries = name == "retry" and not arguments.get("sandbox")
-    allowed = ("operator", "production") if retries else ("operator",)
-    if who != task.user_name and users.role(tx, who) not in allowed:
-        raise Forbidden(
-            f"Task {jedi_task_id} belongs to {task.user_name}: only its owner and operators may "
-            f"{name} it.",
-            jedi_task_id=jedi_task_id,
-            owner=task.user_name,
-        )
+    _must_be_allowed(tx, who, task, name, arguments)
+    status, asked = task.status, None
+    if waiting or (name == "retry" and status == "exhausted"):  # which may go on in its attempt
+        asked = _after(tx, jedi_task_id, waiting)
+        status = asked.status
     if name == "incexec":
-        _must_be_single(tx, jedi_task_id, task.status)
-    refusal = COMMANDS[name].refusal(task.status)
-    if refusal and herds.is_herd(tx, jedi_task_id):
-        refusal = COMMANDS[name].refusal(task.status, never=("incexec",))
-    if refusal:
-        raise Refused(refusal, code="wrong_status", jedi_task_id=jedi_task_id, status=task.status)
-    if COMMANDS[name].doing in ("toretry", "toincexec"):
+        _must_be_single(tx, jedi_task_id, status)
+    first = tuple(one.command for one in waiting)
+    _must_fit(tx, jedi_task_id, status, name, first)
+    begins = COMMANDS[name].doing in BEGINS
+    if begins:
         must_be_alone(tx, jedi_task_id)
         must_be_runnable(tx, jedi_task_id, arguments)
     problems = [*unread, *_wrong(name, arguments)]
@@ -93,7 +114,45 @@ def command(
             jedi_task_id=jedi_task_id,
             like_job=like,
         )
-    return commands.append(tx, jedi_task_id, name, who, arguments, comment)
+    number = commands.append(tx, jedi_task_id, name, who, arguments, comment)
+    if begins and asked:
+        mine = TaskCommand(number, jedi_task_id, name, dict(arguments), who, comment)
+        begins = replace(asked, command=mine).goes_to(COMMANDS[name]) in BEGINS
+    return Noted(number, name, task.attempt_nr + 1 if begins else None, first)
+
+
+def _must_be_allowed(
+    tx: Connection, who: str, task: TaskSummary, name: str, arguments: Mapping[str, Any]
+) -> None:
+    retries = name == "retry" and not arguments.get("sandbox")
+    allowed = ("operator", "production") if retries else ("operator",)
+    if who != task.user_name and users.role(tx, who) not in allowed:
+        raise Forbidden(
+            f"Task {task.jedi_task_id} belongs to {task.user_name}: only its owner and operators "
+            f"may {name} it.",
+            jedi_task_id=task.jedi_task_id,
+            owner=task.user_name,
+        )
+
+
+def _must_fit(
+    tx: Connection, jedi_task_id: int, status: str, name: str, first: Sequence[str]
+) -> None:
+    """Refuse a command that the status, which follows from the commands that come `first`, does not
+    allow."""
+    refusal = COMMANDS[name].refusal(status)
+    if refusal and herds.is_herd(tx, jedi_task_id):
+        refusal = COMMANDS[name].refusal(status, never=("incexec",))
+    if refusal:
+        more = f" Before it comes: {', '.join(first)}." if first else ""
+        raise Refused(refusal + more, code="wrong_status", jedi_task_id=jedi_task_id, status=status)
+
+
+def _after(tx: Connection, jedi_task_id: int, waiting: Sequence[TaskCommand]) -> CommandedTask:
+    """A task once it has taken up commands."""
+    (row,) = orders.read_tasks(tx, [jedi_task_id])
+    before = commands.before_hold(tx, [jedi_task_id]).get(jedi_task_id)
+    return CommandedTask.of(row, before).after(waiting)
 
 
 def foreseen(tx: Connection, jedi_task_id: int, name: str, arguments: Mapping[str, Any]) -> str:

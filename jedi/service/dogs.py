@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from jedi.agent.base import World
 from jedi.core.settings import Settings
@@ -46,4 +47,8 @@ def run_dog(engine: Engine, home: Home, who: str, name: str) -> dict[str, int]:
     url = engine.url.render_as_string(hide_password=False)
     world = World(engine, Settings(home.path, url), knobs.load, factory.load)
     world.refresh()
-    return dict(walk(world, dog))
+    try:
+        return dict(walk(world, dog))
+    except DBAPIError as error:
+        error.add_note(f"What dog {name} did before stands; the next run goes on.")
+        raise

@@ -25,11 +25,13 @@ Listings = dict[str, Mapping[str, FileInfo]]
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A task that makes lost files (LFNs by dataset) again, and the id of its command."""
+    """A task that makes lost files (LFNs by dataset) again, the id of its command, and the attempt
+    that begins by it."""
 
     jedi_task_id: int
     files: dict[str, list[str]]
     command_id: int
+    attempt_nr: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,10 @@ def recover(
         )
     chain, gone = _climb(tx, ddm, lost, listings)
     more = {"sole": True} if sole else {}
-    found = [
-        Recovery(task, named, command(tx, who, task, "recover", {"files": named, **more}, comment))
-        for task, named in chain
-    ]
+    found = []
+    for task, named in chain:
+        noted = command(tx, who, task, "recover", {"files": named, **more}, comment)
+        found.append(Recovery(task, named, noted.command_id, noted.attempt_nr))
     return Recovered(found, gone, refused)
 
 

@@ -15,6 +15,7 @@ from jedi_client.gpi.report import NotWritable
 from jedi_client.gpi.status import ENDED, after, after_merge, is_news, merge_failed
 from jedi_client.gpi.store import refusals
 from jedi_client.gpi.store.rows import counted, object_of, text_of
+from jedi_client.times import written
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
@@ -102,9 +103,10 @@ def lease(
     found = own(tx, who, guid)
     got = registries.lease(tx, guid, holder, lease_s, take_over)
     if got is None:
+        until = f", until {written(found.lease_until)} at least" if found.lease_until else ""
         raise Refused(
-            f"The session of {found.holder} may write to registry {found.name}, until "
-            f"{found.lease_until:%H:%M:%S} UTC at least. This session reads; `take_over()` ends "
+            f"The session of {found.holder} may write to registry {found.name}{until}. "
+            "This session reads; `take_over()` ends "
             "the other's right.", code="lease_held", holder=found.holder,
         )  # fmt: skip
     return got

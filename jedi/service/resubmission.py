@@ -124,6 +124,6 @@ def _shown(value: Any) -> str:
     return f"`{value}`" if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def resubmit(tx: Connection, who: str, earlier: Earlier) -> int:
-    """Command the task to continue; return the number of the command."""
-    return command(tx, who, earlier.jedi_task_id, "incexec", earlier.arguments, "Submitted again.")
+def resubmit(tx: Connection, who: str, earlier: Earlier) -> None:
+    """Command the task to continue."""
+    command(tx, who, earlier.jedi_task_id, "incexec", earlier.arguments, "Submitted again.")

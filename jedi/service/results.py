@@ -6,6 +6,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from jedi_client.times import written
 from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound, Refused
@@ -44,7 +45,7 @@ def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Print
             panda_id=panda_id,
             status=row.status,
         )
-    source = f"its last lines, sent at {row.time:%Y-%m-%d %H:%M:%S} UTC"
+    source = f"its last lines, sent at {written(row.time)}"
     return Printed(panda_id, row.status, source, row.stdout_tail or "", row.stderr_tail or "")
 
 

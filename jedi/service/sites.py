@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from jedi_client.times import written
 from sqlalchemy import Connection
 
 from jedi.core import clock, strictyaml
@@ -27,7 +28,6 @@ _T = TypeVar("_T")
 _HISTORY = 20
 """Number of changes shown for a site."""
 _DAY_S = 86_400.0
-_DATE = "%Y-%m-%d %H:%M:%S %Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def new_token(tx: Connection, who: str, site: str, days: float) -> PilotToken:
     _row(tx, site)
     until = clock.now() + timedelta(days=days)
     sites.note_changes(
-        tx, [AttributeChange(site, "token", None, f"until {until:{_DATE}}")], who, None
+        tx, [AttributeChange(site, "token", None, f"until {written(until)}")], who, None
     )
     token = users.put_token(tx, "pilot", site=site, lifetime_s=days * _DAY_S)
     return PilotToken(site, token, until)

@@ -6,7 +6,6 @@ Source: docs/reference/payload-and-processes.md#command.
 from __future__ import annotations
 
 import contextlib
-import shlex
 import subprocess
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,10 +14,9 @@ from jedi.core.errors import Problem
 from jedi.jobgenerator.job_params import Template, list_names
 from jedi.spec.tasks.params import JobSpec, TaskParams
 from jedi.spec.tasks.placeholders import STREAM_FORMS, Form, placeholders
+from jedi.spec.tasks.shell_words import too_long
 from jedi.taskrefiner.refine import Refiner
 
-ARGUMENT_MAX = 128 * 1024 - 1
-"""Bytes of one argument of a program that Linux takes, and of one variable of its environment."""
 _READ_S = 5.0
 
 
@@ -31,9 +29,8 @@ def shell_problems(params: TaskParams) -> Iterator[Problem]:
             yield Problem(
                 path, command[:200], rule, "Quote apostrophes and other signs of the shell"
             )
-        elif (longest := _longest(command)) > ARGUMENT_MAX:
-            rule = f"an argument has {longest} bytes, and no program gets more than {ARGUMENT_MAX}"
-            yield Problem(path, command[:200], rule, "Put the text into a file of the sandbox")
+        elif (long := too_long(command)) is not None:
+            yield Problem(path, command[:200], long, "Put the text into a file of the sandbox")
 
 
 def _commands(params: TaskParams) -> Iterator[tuple[str, str]]:
@@ -78,13 +75,3 @@ def _complaint(command: str) -> str | None:
         return None
     said = read.stderr.decode(errors="replace").strip().partition("\n")[0]
     return None if read.returncode == 0 else said.rpartition("Syntax error: ")[2]
-
-
-def _longest(command: str) -> int:
-    """Bytes of the longest word of a command."""
-    if len(command) <= ARGUMENT_MAX // 4:
-        return 0
-    try:
-        return max((len(word.encode()) for word in shlex.split(command)), default=0)
-    except ValueError:  # a document in the command, perhaps
-        return 0

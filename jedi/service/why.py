@@ -10,6 +10,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from jedi_client.times import written
 from sqlalchemy import Connection
 
 from jedi.brokerage.filters import Filter
@@ -207,6 +208,12 @@ def _hold(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
         return "scouts", "While the input is open, more scouts are waited for.", facts
     if (code := row.reason_code or "") in BY_REASON:
         return BY_REASON[code], row.reason, facts
+    if row.status in WORKING and row.open_inputs:
+        names = ", ".join(row.open_inputs)
+        detail = (
+            f"Jobs follow when {names} has enough new files, or is closed (jedi dataset close)."
+        )
+        return "input", detail, facts | {"open": row.open_inputs}
     return "problem" if row.status == "pending" else "in_turn", row.reason, facts
 
 
@@ -223,7 +230,7 @@ def _jobs(row: TaskFacts, settings: Knobs) -> HoldFacts:
         where = ", ".join(row.sites or ())
         found |= {"sites": row.sites, "last_pilot": row.last_pilot, "too_large": row.too_large}
         last = (
-            f"The last pilot asked at {row.last_pilot:%Y-%m-%d %H:%M} UTC."
+            f"The last pilot asked at {written(row.last_pilot)}."
             if (row.last_pilot and not seen)
             else ""
         )

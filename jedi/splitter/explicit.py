@@ -18,7 +18,8 @@ from jedi.spec.splitting.units import (
     SplitFile,
     Unit,
 )
-from jedi.splitter.plan import OF_JEDI
+from jedi.spec.tasks.shell_words import too_long
+from jedi.splitter.plan import OF_JEDI, flat
 
 EXPLICIT = "Explicit"
 """The name of the strategy."""
@@ -88,6 +89,8 @@ def _wrong_options(options: Any, needed: Collection[str]) -> str | None:
             return f"Option {name} is set by JEDI."
         if not _is_text(value):
             return f"Option {name} is no text or list of texts."
+        if why := next(filter(None, map(too_long, flat(value))), None):
+            return f"Option {name}: {why}. Put the text into a file of the sandbox."
     if lacking := next((name for name in needed if name not in options), None):
         return f"It lacks option {lacking}, which jobParameters name."
     return None

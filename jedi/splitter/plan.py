@@ -13,6 +13,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.spec.jdl.manifest import FILE_NAMES, UNSAFE
 from jedi.spec.splitting.units import OptionValue, Unit
 from jedi.spec.splitting.variable_forms import has_variables
+from jedi.spec.tasks.shell_words import too_long
 from jedi.splitter.variables import Room, expand
 
 SPLIT_ID, SOURCE, JOB_ID = "SplitID", "SplitSourceJob", "JobID"
@@ -62,7 +63,7 @@ def render_units(
             known[INPUT_DATA] = [*dict.fromkeys(names[use.position] for use in unit.files)]
         left = Room(room.left)
         new = {name: expand(value, known, left) for name, value in open_values.items()}
-        if problems := _names_of_files(number, new):
+        if problems := [*_names_of_files(number, new), *_too_long(number, new)]:
             raise BadInput(problems)
         found.append(json.dumps({**new, **unit.options}))
         room.take(len(found[-1]))
@@ -75,12 +76,25 @@ def _names_of_files(number: int, options: Mapping[str, OptionValue]) -> list[Pro
         Problem(f"{name} of unit {number}", file, "it has a blank or a character of the shell",
                 "Use values without them in names of files, such as $SplitID")
         for name in FILE_NAMES
-        for file in _flat(options.get(name, ()))
+        for file in flat(options.get(name, ()))
         if UNSAFE.search(file)
     ]  # fmt: skip
 
 
-def _flat(value: OptionValue) -> list[str]:
+def _too_long(number: int, options: Mapping[str, OptionValue]) -> list[Problem]:
+    """Problems of values that became too long for any program."""
+    return [
+        Problem(
+            f"{name} of unit {number}", text[:80], why, "Put the text into a file of the sandbox"
+        )
+        for name, value in options.items()
+        for text in flat(value)
+        if (why := too_long(text))
+    ]
+
+
+def flat(value: OptionValue) -> list[str]:
+    """The texts of a value."""
     if isinstance(value, str):
         return [value]
-    return [text for one in value for text in _flat(one)]
+    return [text for one in value for text in flat(one)]

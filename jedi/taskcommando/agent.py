@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 from jedi.agent.base import Agent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound, NotWritten
-from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.inputs import datasets, recovery, staging
 from jedi.taskbuffer.jobs import job_ends, jobs, one_job
@@ -34,7 +33,7 @@ from jedi.taskbuffer.tasks.unit_verbs import UNITS
 from jedi.taskcommando.commands import COMMANDS, LIKE
 from jedi.taskcommando.ends import KILLED, REASSIGNED, CommandedEnd
 from jedi.taskcommando.limits import exceeded, limited
-from jedi.taskcommando.order import CommandedTask
+from jedi.taskcommando.order import NOTHING, CommandedTask
 from jedi.taskcommando.reassign import target
 from jedi.taskcommando.retry import RetriedDataset, plan, reopen
 
@@ -71,10 +70,8 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         before = commands.before_hold(tx, [row.jedi_task_id for row in rows])
         lost = recovery.to_remove(tx, [r.jedi_task_id for r in rows if r.status == "toretry"])
         return [
-            CommandedTask(row.jedi_task_id, row.lock_seq, row.status, row.old_status or row.status,
-                  before.get(row.jedi_task_id), row.attempt_nr,
-                  SplitRules.model_validate(row.rules or {}).scouting, found.get(row.jedi_task_id),
-                  lost.get(row.jedi_task_id, {}))
+            CommandedTask.of(row, before.get(row.jedi_task_id), found.get(row.jedi_task_id),
+                             lost.get(row.jedi_task_id, NOTHING))
             for row in rows
         ]  # fmt: skip
 
@@ -86,13 +83,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
                 with suppress(NotFound):
                     self.world.ddm.remove_files(name, lfns)
             return None
-        known = COMMANDS.get(order.command.command)
-        if known is None:
-            return f"{order.command.command} is not supported."
-        refusal = known.refusal(order.status)
-        if known.name == "reassign" and order.before:  # it has to find its way back from pending
-            refusal = refusal or known.refusal(order.before)
-        return refusal
+        return order.refusal()
 
     def apply(self, tx: Connection, results: Sequence[tuple[CommandedTask, str | None]]) -> None:
         ours = tasks.fence(tx, [order.held for order, _ in results])

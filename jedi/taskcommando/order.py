@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
-from jedi.taskcommando.commands import LIKE, Command
+from jedi.core import states
+from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.rows import ClaimedTask
+from jedi.taskcommando.commands import COMMANDS, LIKE, Command
 from jedi.taskcommando.retry import resumed
+
+NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,16 @@ class CommandedTask:
     command: Any
     lost: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
 
+    @classmethod
+    def of(
+        cls, row: ClaimedTask, before: str | None, command: Any = None,
+        lost: Mapping[str, Sequence[str]] = NOTHING,
+    ) -> CommandedTask:  # fmt: skip
+        """From its row."""
+        scouting = SplitRules.model_validate(row.rules or {}).scouting
+        return cls(row.jedi_task_id, row.lock_seq, row.status, row.old_status or row.status, before,
+                   row.attempt_nr, scouting, command, lost)  # fmt: skip
+
     @property
     def held(self) -> tuple[int, int]:
         """The task, as a lease knows it."""
@@ -36,6 +52,27 @@ class CommandedTask:
     def _chooses(self) -> bool:
         """Its command names the inputs to try again."""
         return self.command is not None and LIKE in self.command.arguments
+
+    def refusal(self) -> str | None:
+        """The reason to refuse its command; None: it is accepted."""
+        known = COMMANDS.get(self.command.command)
+        if known is None:
+            return f"{self.command.command} is not supported."
+        refusal = known.refusal(self.status)
+        if known.name == "reassign" and self.before:  # it has to find its way back from pending
+            refusal = refusal or known.refusal(self.before)
+        return refusal
+
+    def after(self, commands: Sequence[Any]) -> CommandedTask:
+        """The task once it has taken up these commands, one after the other."""
+        order = self
+        for command in commands:
+            order = replace(order, command=command)
+            if order.refusal() is None:
+                status = order.goes_to(COMMANDS[command.command])
+                before = (order.before or order.status) if status in states.TASK_HOLDS else None
+                order = replace(order, status=status, old_status=order.status, before=before)
+        return order
 
     def goes_to(self, command: Command) -> str:
         """The next status of the task under this command."""

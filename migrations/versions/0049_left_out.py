@@ -1,4 +1,6 @@
-"""Entries of datasets that no job gets have a row with a reason, and are counted."""
+"""Entries of datasets that no job gets have a row with a reason, and are counted.
+
+One scan of all contents, under a lock that stops all who use them."""
 
 from __future__ import annotations
 
@@ -20,10 +22,9 @@ COMMENTS = {
 
 
 def upgrade() -> None:
-    allow("skipped,")
     op.execute("ALTER TABLE jedi_datasets ADD nleftout bigint NOT NULL DEFAULT 0")
     op.execute(
-        "ALTER TABLE jedi_dataset_contents ADD reason text, "
+        f"{allow('skipped,')}, ADD reason text, "
         "ADD CONSTRAINT jedi_dataset_contents_reason_ck "
         "CHECK ((status = 'skipped') = (reason IS NOT NULL))"
     )
@@ -36,12 +37,12 @@ def downgrade() -> None:
     op.execute("ALTER TABLE jedi_dataset_contents DROP reason")
     op.execute("ALTER TABLE jedi_datasets DROP nleftout")
     op.execute("COMMENT ON COLUMN jedi_datasets.nfiles IS 'files in the dataset'")
-    allow("")
+    op.execute(allow(""))
 
 
-def allow(more: str) -> None:
-    """Let contents have these statuses, too."""
-    op.execute(
+def allow(more: str) -> str:
+    """SQL that lets contents have these statuses, too."""
+    return (
         "ALTER TABLE jedi_dataset_contents DROP CONSTRAINT jedi_dataset_contents_status_ck, "
         "ADD CONSTRAINT jedi_dataset_contents_status_ck "
         f"CHECK (status = ANY ('{{{STATUSES.format(more=more)}}}'))"

@@ -51,10 +51,10 @@ def value(engine: Engine, query: str) -> object:
 
 
 @contextmanager
-def slow(service: Listening) -> Iterator[None]:
-    """Statements about units wait until the block ends."""
+def slow(service: Listening, of: str = "units") -> Iterator[None]:
+    """Statements about units wait until the block ends, or those about others."""
     with service.world.engine.connect() as tx:
-        tx.execute(text("LOCK TABLE jedi_units"))
+        tx.execute(text(f"LOCK TABLE jedi_{of}"))
         yield
         tx.rollback()
 
@@ -148,6 +148,12 @@ def test_a_statement_at_its_limit_is_a_sentence(service: Listening) -> None:
                 answer = states(service, service.operator)
         assert (answer.status_code, answer.json()["code"]) == (504, "too_slow")
         assert "api.statement_s" in answer.json()["sentence"]
+        with slow(
+            service, "jobs"
+        ):  # a dog works in several transactions: only the last one is undone
+            said = client.post("/v1/dogs/timeouts/run").json()
+        assert said["code"] == "too_slow"
+        assert "What dog timeouts did before stands; the next run goes on." in said["sentence"]
         client.put("/v1/config/api.statement_s", json={"value": 15.0})
 
 

@@ -118,7 +118,7 @@ def test_commands_and_their_refusals(anna: httpx.Client, service: Listening) -> 
     sentence as its message."""
     [mine] = put(service.world, good())
     assert post(anna, "task/pause", task_id=mine)["success"]
-    assert post(anna, "task/kill", task_id=mine)["data"] == "kill is asked for."
+    assert post(anna, "task/kill", task_id=mine)["data"] == "kill is asked for, after pause."
     refused = post(anna, "task/retry", task_id=mine)
     assert (refused["success"], refused["data"]) == (False, 4)
     assert "can't be retried" in refused["message"]
@@ -132,8 +132,13 @@ def test_commands_and_their_refusals(anna: httpx.Client, service: Listening) -> 
         for status in ("defined", "ready", "running", "prepared", "failed"):
             tx.execute(text("UPDATE jedi_tasks SET status = :status WHERE jeditaskid = :id"),
                        {"id": mine, "status": status})  # fmt: skip
+        tx.execute(text("DELETE FROM jedi_commands"))
     assert post(anna, "task/retry", task_id=mine, new_parameters={})["data"] == 0
+    with service.world.engine.begin() as tx:
+        tx.execute(text("DELETE FROM jedi_commands"))
     assert post(anna, "task/retry", task_id=mine, new_parameters={"nFilesPerJob": 5})["data"] == 3
+    with service.world.engine.begin() as tx:
+        tx.execute(text("DELETE FROM jedi_commands"))
     assert post(anna, "task/increase_attempts", task_id=mine)["data"] == 0
     wrong = post(anna, "task/retry", task_id=mine, new_parameters={"vo": "other"})
     assert (wrong["success"], "vo" in wrong["message"]) == (False, True)

@@ -664,7 +664,23 @@ def test_commands_are_noted_and_refusals_told_one_by_one(
         asked = commands.next_commands(tx, [made.task])[made.task]
     assert (asked.command, asked.user_name, asked.comment) == ("kill", caller(), "wrong input")
     refused = run("retry", made.task)
-    assert (refused.code, "running" in refused.out) == (1, True)
+    assert (refused.code, "aborting" in refused.out) == (1, True)
+
+
+def test_a_repeated_key_begins_one_attempt(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        to(tx, made.task, "prepared", "finished")
+    first, second = (run("retry", made.task, "--key", "k", "--json") for _ in range(2))
+    assert (first.code, first.out) == (second.code, second.out) and first.code == 0
+    assert first.value[0]["attempt_nr"] == 2
+    assert first.value[0]["sentence"] == "retry is asked for, as attempt 2."
+    with engine.begin() as tx:
+        assert len(commands.waiting(tx, made.task)) == 1
+
+
+def test_a_repeated_key_runs_a_command_once(run: Run) -> None:
+    first, second = (run("exec", "--key", "k", "--json", "--", "date") for _ in range(2))
+    assert first.code == 0 and first.out == second.out
 
 
 def test_commands_carry_what_was_said_with_them(run: Run, made: Made, engine: Engine) -> None:
@@ -672,9 +688,9 @@ def test_commands_carry_what_was_said_with_them(run: Run, made: Made, engine: En
     with engine.begin() as tx:
         asked = commands.next_commands(tx, [made.task])[made.task]
     assert (asked.command, asked.arguments) == ("finish", {"soft": True})
-    assert run("pause", made.task).code == 0
     refused = run("resume", made.task)
-    assert (refused.code, "Possible now: kill, finish, pause" in refused.out) == (1, True)
+    assert refused.code == 1
+    assert refused.out.endswith("Possible now: kill, finish. Before it comes: finish.\n")
 
 
 def test_parameters_are_changed_as_they_are_written(run: Run, engine: Engine) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.commanding import sound
+from support.generating import rows
 from support.helpers import put_file_dataset
 from support.merging import kinds, merged_at_last, task_of
 from support.recovery import fail_one, jobs_of, task, there
@@ -246,6 +247,7 @@ def test_who_may_recover_what_and_when(world: World, first: int) -> None:
     several = recover(world, first, 99)  # the unknown one stops no other
     assert [one.jedi_task_id for one in several.tasks] == [first]
     assert [(one.jedi_task_id, one.error) for one in several.refused] == [(99, "not_found")]
+    rows(world, "DELETE FROM jedi_commands RETURNING 1")
     beside = recover(world, 98, 99, dataset="a:p")  # nor do two stop the makers of a dataset
     assert [one.jedi_task_id for one in beside.tasks] == [first]
     TaskCommando(world).run_once()

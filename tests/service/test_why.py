@@ -75,6 +75,20 @@ def test_some_statuses_say_it_all(world: World, status: str, code: str) -> None:
     assert found.since is not None and found.next_try is None
 
 
+def test_a_task_that_has_done_all_of_its_open_input(world: World) -> None:
+    """It waits for more files, or for the end of the dataset, and for no agent."""
+    do(world, "INSERT INTO jedi_tasks (jeditaskid, reqid, status, reason_code, errordialog) "
+       "VALUES (5, 5, 'running', 'fed', 'The open input was looked up again.')")  # fmt: skip
+    assert ask(world, 5).code == "in_turn"
+    do(world, "INSERT INTO jedi_datasets (jeditaskid, datasetid, datasetname, type, status, state) "
+       "VALUES (5, 1, 'user.me:run7', 'input', 'running', 'open')")  # fmt: skip
+    found = ask(world, 5)
+    assert (found.code, found.facts["open"]) == ("input", ["user.me:run7"])
+    assert found.detail == (
+        "Jobs follow when user.me:run7 has enough new files, or is closed (jedi dataset close)."
+    )
+
+
 def test_a_task_in_the_hands_of_an_agent(world: World) -> None:
     """Expected: why says which process has it; a plug-in may take a minute, and a dead worker's
     lease two."""

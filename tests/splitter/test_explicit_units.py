@@ -69,7 +69,8 @@ def test_refused_units_do_not_stop_the_others(world: World) -> None:
     bad = [{"options": {"Argument": "x"}}, {"options": {"Arguments": 3}}, 7,
            {"options": {"Arguments": "1", "JobID": "4"}}, {"options": {"9": "", "Arguments": ""}},
            {"options": 3}, unit("x", "file"),
-           {"options": {"Arguments": ""}, "files": "f"}]  # fmt: skip
+           {"options": {"Arguments": ""}, "files": "f"},
+           {"options": {"Arguments": "é" * 70_000}}]  # fmt: skip
     done = given(world, [unit("1"), *bad, unit("2")])
     assert {one.unit_nr: one.reason for one in done.refused} == {
         2: "It lacks option Arguments, which jobParameters name.",
@@ -80,8 +81,11 @@ def test_refused_units_do_not_stop_the_others(world: World) -> None:
         7: "Its options are no object.",
         8: "It names files, and the task has no input.",
         9: "Its files are no list of names.",
+        # 2 bytes each; Linux takes 128 KB less one (execve(2): MAX_ARG_STRLEN)
+        10: "Option Arguments: an argument has 140000 bytes, and no program gets more than 131071. "
+        "Put the text into a file of the sandbox.",
     }
-    assert [job.unit_nr for job in made(world, done.jedi_task_id)] == [1, 10]
+    assert [job.unit_nr for job in made(world, done.jedi_task_id)] == [1, 11]
     sound(world)
 
 

@@ -6,13 +6,24 @@ from typing import Any
 
 import pytest
 
+from jedi.core.errors import BadInput
+from jedi.spec.splitting.units import Unit
 from jedi.spec.splitting.variable_forms import has_variables
+from jedi.splitter.plan import render_units
 from jedi.splitter.variables import expand
 
 KNOWN: dict[str, Any] = {
     "SplitID": "02", "SplitSourceJob": "41", "JobID": "43", "Parameter": "3.99",
     "Parameter.A": "x", "ParameterNumber": "2", "Tricky": "${SplitID}", "Files": ["a", "b"],
 }  # fmt: skip
+
+
+def test_a_value_that_no_program_takes_is_refused() -> None:
+    """2 × 70,000 bytes in one word; in two they are two arguments."""
+    units = [Unit({"Parameter": "x" * 70_000})]
+    with pytest.raises(BadInput, match="an argument has 140000 bytes"):
+        render_units(units, [1], {"Arguments": "$Parameter$Parameter"}, 10**6)
+    assert render_units(units, [1], {"Arguments": "$Parameter $Parameter"}, 10**6)
 
 
 @pytest.mark.parametrize(

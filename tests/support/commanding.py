@@ -44,7 +44,7 @@ def running(world: World, files: int = 6, **keys: Any) -> int:
 def ask(world: World, task: int, command: str, who: str = OWNER, **arguments: Any) -> int:
     """Ask as people do; the number of the command."""
     with world.engine.begin() as tx:
-        return commands.command(tx, who, task, command, arguments, "it is time")
+        return commands.command(tx, who, task, command, arguments, "it is time").command_id
 
 
 def cycle(world: World, *more: type[Any]) -> None:

@@ -30,7 +30,9 @@ from jedi.agent.base import World
 from jedi.core import states
 from jedi.core.errors import BadInput, Forbidden, Refused
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.service import commands
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+from jedi.taskbuffer.tasks import commands as command_rows
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskbuffer.users import users
@@ -260,9 +262,81 @@ def test_a_paused_task_can_be_finished(world: World) -> None:
     sound(world)
 
 
-def test_of_two_commands_at_once_the_second_is_judged_after_the_first(world: World) -> None:
+@pytest.mark.parametrize(
+    ("first", "names", "end"),
+    [
+        ([], ["pause", "resume"], "running"),
+        ([], ["pause", "resume", "pause"], "paused"),
+        (["pause"], ["resume", "pause"], "paused"),
+        (["pause"], ["resume", "pause", "resume"], "running"),
+        ([], ["pause", "kill"], "aborted"),
+        ([], ["pause", "finish"], "failed"),  # nothing was processed
+        ([], ["reassign", "kill"], "aborted"),
+    ],
+)
+def test_commands_in_a_row_are_all_taken_up(
+    world: World, first: list[str], names: list[str], end: str
+) -> None:
+    """None waits for TaskCommando: each is judged by what those before it make of the task."""
     task = running(world, 1)
-    both = [ask(world, task, "pause", who=who) for who in (OWNER, OWNER)]
+    for name in first:
+        ask(world, task, name)
+        cycle(world)
+    for name in names:
+        ask(world, task, name, **({"site": "SITE_A"} if name == "reassign" else {}))
+    cycle(world)
+    assert status(world, task) == end
+    found = rows(world, "SELECT command, outcome FROM jedi_commands ORDER BY command_id")
+    assert [tuple(row) for row in found] == [(name, "accepted") for name in (*first, *names)]
+    sound(world)
+
+
+def test_a_failed_task_that_is_retried_can_be_killed_at_once(world: World) -> None:
+    task = running(world, 1, maxAttempt=1)
+    end(world, jobs(world, task, "activated"), "failed")
+    cycle(world)
+    assert status(world, task) == "failed"
+    for name in ("retry", "kill"):
+        ask(world, task, name)
+    cycle(world)
+    assert status(world, task) == "aborted"
+    sound(world)
+
+
+def test_the_answer_names_the_commands_that_come_first(world: World) -> None:
+    task = running(world, 1)
+    with world.engine.begin() as tx:
+        sentences = [commands.command(tx, OWNER, task, name).sentence
+                     for name in ("pause", "resume", "kill")]  # fmt: skip
+        with pytest.raises(Refused) as refused:
+            commands.command(tx, OWNER, task, "pause")
+    assert sentences == [
+        "pause is asked for.", "resume is asked for, after pause.",
+        "kill is asked for, after pause, resume.",
+    ]  # fmt: skip
+    assert refused.value.sentence == (
+        "A task that is aborting can't be paused. Possible now: nothing. Before it comes: pause, "
+        "resume, kill."
+    )
+
+
+def test_the_answer_names_the_attempt_that_begins(world: World) -> None:
+    task = running(world, 1, maxAttempt=1)
+    end(world, jobs(world, task, "activated"), "failed")
+    cycle(world)
+    with world.engine.begin() as tx:
+        noted = commands.command(tx, OWNER, task, "retry")
+        late = commands.command(tx, OWNER, task, "finish")
+    assert (noted.attempt_nr, late.attempt_nr) == (2, None)
+    assert noted.sentence == "retry is asked for, as attempt 2."
+
+
+def test_of_two_commands_at_once_the_second_is_judged_after_the_first(world: World) -> None:
+    """Neither of their transactions sees the other's command."""
+    task = running(world, 1)
+    both = [ask(world, task, "pause")]
+    with world.engine.begin() as tx:
+        both += [command_rows.append(tx, task, "pause", OWNER)]
     cycle(world)
     found = rows(world, "SELECT command_id, outcome, message FROM jedi_commands ORDER BY 1")
     assert [(r.command_id, r.outcome) for r in found] == [

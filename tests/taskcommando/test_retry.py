@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from jedi_client.sandbox import bundle
 from support.commanding import (
+    OWNER,
     ask,
     cycle,
     end,
@@ -30,6 +31,7 @@ from jedi.core.knobs import Knobs
 from jedi.service import commands
 from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.tasks import commands as command_rows
 from jedi.taskbuffer.tasks import new_tasks, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskbuffer.users import users
@@ -234,7 +236,11 @@ def test_a_broken_task_is_not_repeated(world: World) -> None:
 
 def test_of_two_who_ask_the_same_one_is_refused(world: World) -> None:
     task = failed(world)
-    asked = [ask(world, task, "retry"), ask(world, task, "retry", keep=True)]
+    asked = [ask(world, task, "retry")]
+    with pytest.raises(Refused, match=r"is being retried already\. Before it comes: retry\."):
+        ask(world, task, "retry", keep=True)
+    with world.engine.begin() as tx:  # neither transaction saw the other's command
+        asked += [command_rows.append(tx, task, "retry", OWNER, {"keep": True})]
     cycle(world)
     answers = rows(world, "SELECT command_id, outcome, message FROM jedi_commands ORDER BY 1")
     assert [row.command_id for row in answers] == asked

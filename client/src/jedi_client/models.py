@@ -641,13 +641,15 @@ class TaskSummary(Value):
 @dataclass(eq=False, repr=False)
 class Answered(Value):
     """The answer for one task of many: accepted as command `command_id` (None: a dry run), or
-    refused with the code and the sentence of the error."""
+    refused with the code and the sentence of the error. `attempt_nr`: the attempt that begins by
+    it, if one does."""
 
     jedi_task_id: int
     accepted: bool
     sentence: str
     command_id: int | None = None
     error: str | None = None
+    attempt_nr: int | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -821,11 +823,13 @@ class PlanWithAlternative(Value):
 
 @dataclass(eq=False, repr=False)
 class Recovery(Value):
-    """A task that makes lost files (LFNs by dataset) again, and the id of its command."""
+    """A task that makes lost files (LFNs by dataset) again, the id of its command, and the attempt
+    that begins by it."""
 
     jedi_task_id: int
     files: dict[str, list[str]]
     command_id: int
+    attempt_nr: int | None
 
 
 @dataclass(eq=False, repr=False)

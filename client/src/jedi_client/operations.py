@@ -257,7 +257,7 @@ class Client(Transport):
         before: int | None = None,
         limit: int = 50,
     ) -> list[OwnedJob]:
-        """List the jobs of a user, of all tasks, the newest first; default: of the caller. `where`: conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01; `before`: the last id of the page before."""
+        """List the jobs of a user, of all tasks, the newest first; default: of the caller. `where`: conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01 (a time without offset is UTC); `before`: the last id of the page before."""
         return self.call(
             "GET", "/v1/jobs",
             {},
@@ -710,7 +710,7 @@ class Client(Transport):
         after: int | None = None,
         limit: int = 1000,
     ) -> list[TaskSummary]:
-        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01; `before`: the last id of the page before; `after`: the first id of the page behind it, on the way back."""
+        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01 (a time without offset is UTC); `before`: the last id of the page before; `after`: the first id of the page behind it, on the way back."""
         return self.call(
             "GET", "/v1/tasks",
             {},
@@ -1872,7 +1872,7 @@ class Client(Transport):
         after: int | None = None,
         limit: int = 1000,
     ) -> list[JobSummary]:
-        """List the jobs of a task, the oldest first. `where`: conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01; `after`: the last id of the page before."""
+        """List the jobs of a task, the oldest first. `where`: conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01 (a time without offset is UTC); `after`: the last id of the page before."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/jobs",
             {"jedi_task_id": jedi_task_id},
@@ -1944,7 +1944,7 @@ class Client(Transport):
         before: datetime | None = None,
         limit: int = 100,
     ) -> list[TaskEvent]:
-        """List all that happened to a task, the newest first: statuses, commands, brokers' decisions, with agent and person. `before`: only events before this time."""
+        """List all that happened to a task, the newest first: statuses, commands, brokers' decisions, with agent and person. `before`: only events before this time; without offset it is UTC."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/timeline",
             {"jedi_task_id": jedi_task_id},

@@ -118,6 +118,8 @@ class Transport:
 
     def __init__(self, profile: Profile, until: float | None = None) -> None:
         self.profile = profile
+        self.key: str | None = None
+        """The key of the next changes, which makes it safe to repeat them; None: a new one each."""
         self._until = until
         self._connection: http.client.HTTPConnection | None = None
 
@@ -145,16 +147,17 @@ class Transport:
         of type `answer`."""
         given = {key: value for key, value in arguments.items() if value is not None}
         place = _place(path, names)
+        key = self.key or secrets.token_hex(16)
         if data is not None:
             kind = {"Content-Type": "application/octet-stream"}
-            body, headers = data, {**kind, "Idempotency-Key": secrets.token_hex(16)}
+            body, headers = data, {**kind, "Idempotency-Key": key}
             place = _with_query(place, given)
         elif method == "GET":
             body, headers = b"", {}
             place = _with_query(place, given)
         else:
             body = json.dumps(given).encode()
-            headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
+            headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         changes = method != "GET" and not question and not given.get("dry_run")
         asked = _Request(method, place, body or None, headers, changes, whole=True)
         try:

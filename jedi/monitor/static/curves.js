@@ -28,7 +28,8 @@
       const two = (n) => String(n).padStart(2, "0");
       const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
       const clock = `${two(at.getHours())}:${two(at.getMinutes())}`;
-      return nr === 0 || clock === "00:00" ? `${clock}\n${day}` : clock;
+      const zone = nr ? "" : ` ${at.toLocaleTimeString([], { timeZoneName: "short" }).split(" ").pop()}`;
+      return nr === 0 || clock === "00:00" ? `${clock}\n${day}${zone}` : clock;
     });
   }
   function make(figure, place, found) {
@@ -39,7 +40,7 @@
       width: figure.clientWidth, height: 200, cursor: { y: false },
       scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },
       axes: [{ ...axis, values: hours, space: 60 }, { ...axis, size: 56 }],
-      series: [{ value: (_, one) => (one === null ? "–" : new Date(one * 1000).toLocaleString()) }, ...found.heads.map((label, nr) => ({
+      series: [{ value: (_, one) => (one === null ? "–" : new Date(one * 1000).toLocaleString([], { timeZoneName: "short" })) }, ...found.heads.map((label, nr) => ({
         label, stroke: colour(`--f-${looks[nr]}`), width: 2, dash: DASHES[looks[nr]],
         points: { show: found.columns[0].length < 2 },
         value: (_, one) => (one === null ? "–" : `${one} ${place.dataset.unit}`),

@@ -27,7 +27,7 @@
     for (const one of document.querySelectorAll("time[datetime]")) {
       const at = Date.parse(one.dateTime);
       one.textContent = relative((at - now) / 1000);
-      one.title = new Date(at).toLocaleString();
+      one.title = new Date(at).toLocaleString([], { timeZoneName: "short" });
     }
   }
 
@@ -42,7 +42,7 @@
   }
   function stamp() {
     asOf.hidden = false;
-    asOf.textContent = `as of ${new Date().toLocaleTimeString()}`;
+    asOf.textContent = `as of ${new Date().toLocaleTimeString([], { timeZoneName: "short" })}`;
   }
   async function read() {
     clearTimeout(timer);

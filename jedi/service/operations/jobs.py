@@ -30,8 +30,8 @@ def owned(
     limit: MostRows = 50,
 ) -> list[OwnedJob]:
     """List the jobs of a user, of all tasks, the newest first; default: of the caller. `where`:
-    conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01; `before`: the
-    last id of the page before."""
+    conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01 (a time without
+    offset is UTC); `before`: the last id of the page before."""
     return jobs.owned(call.tx, user or call.who, status, limit, where or (), before)
 
 

@@ -52,7 +52,8 @@ def timeline(
     call: Call, jedi_task_id: TaskId, before: datetime | None = None, limit: EventsMost = 100
 ) -> list[TaskEvent]:
     """List all that happened to a task, the newest first: statuses, commands, brokers' decisions,
-    with agent and person. `before`: only events before this time."""
+    with agent and person. `before`: only events before this time; without offset it is
+    UTC."""
     return task_reports.timeline(call.tx, jedi_task_id, before, limit,
                                  call.knobs.throttle.unit_s)  # fmt: skip
 

@@ -57,8 +57,8 @@ def find(
 ) -> list[TaskSummary]:
     """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which
     ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*,
-    since>2026-11-01; `before`: the last id of the page before; `after`: the first id of the page
-    behind it, on the way back."""
+    since>2026-11-01 (a time without offset is UTC); `before`: the last id of the page
+    before; `after`: the first id of the page behind it, on the way back."""
     return tasks.find(call.tx, user_name=user, name=name, statuses=status, begins=begins,
                       where=where or (), before=before, after=after, limit=limit,
                       unit_s=call.knobs.throttle.unit_s)  # fmt: skip
@@ -86,7 +86,8 @@ def jobs(
     limit: MostRows = PAGE,
 ) -> list[tasks.JobSummary]:
     """List the jobs of a task, the oldest first. `where`: conditions such as status=running,failed,
-    site~CERN*, exit!=0, since>2026-11-01; `after`: the last id of the page before."""
+    site~CERN*, exit!=0, since>2026-11-01 (a time without offset is UTC); `after`: the last id of
+    the page before."""
     return tasks.jobs(call.tx, jedi_task_id, statuses=status, where=where or (), after=after,
                       limit=limit)  # fmt: skip
 
@@ -207,13 +208,15 @@ def watch(
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The answer for one task of many: accepted as command `command_id` (None: a dry run), or
-    refused with the code and the sentence of the error."""
+    refused with the code and the sentence of the error. `attempt_nr`: the attempt that begins by
+    it, if one does."""
 
     jedi_task_id: int
     accepted: bool
     sentence: str
     command_id: int | None = None
     error: str | None = None
+    attempt_nr: int | None = None
 
 
 def _command(
@@ -238,15 +241,16 @@ def _answers(
     for one in ids:
         try:
             with call.tx.begin_nested():
-                number = commands.command(call.tx, call.who, one, name, given, comment, unread)
+                noted = commands.command(call.tx, call.who, one, name, given, comment, unread)
                 possible = commands.foreseen(call.tx, one, name, given) if call.dry_run else None
         except BadInput:
             raise
         except JediError as error:
             yield Answered(one, False, error.sentence, error=error.code)
         else:
-            yield (Answered(one, True, possible) if possible
-                   else Answered(one, True, f"{name} is asked for.", number))  # fmt: skip
+            yield Answered(one, True, possible or noted.sentence,
+                           None if possible else noted.command_id,
+                           attempt_nr=noted.attempt_nr)  # fmt: skip
 
 
 @operation("task.kill", "POST", "/v1/tasks/kill", OWNER, dry_run=True)

@@ -58,7 +58,8 @@ def raise_attempts(tx: Connection, knobs: Knobs, who: str, jedi_task_id: int, in
     """Continue a task whose files may have so many more attempts; the number of the command."""
     given = new_tasks.params_of(tx, [jedi_task_id]).get(jedi_task_id, {}).get("maxAttempt")
     most = (given or int(knobs.attempts.max_attempt)) + increase
-    return commands.command(tx, who, jedi_task_id, "incexec", {"parameters": {"maxAttempt": most}})
+    changed = {"parameters": {"maxAttempt": most}}
+    return commands.command(tx, who, jedi_task_id, "incexec", changed).command_id
 
 
 def _sandbox(

@@ -39,6 +39,7 @@ SELECT t.jeditaskid AS jedi_task_id, t.status, t.reason_code, t.reason_facts,
   t.next_run_at, {THROTTLED_UNTIL} AS rest_over, t.nextperiod AS next_period, t.workqueue_id,
   t.resource_type, t.gshare, t.eventservice AS event_service, {PRIORITY} AS priority,
   jedi_now() AS now, f.waiting AS files_waiting, f.awaited AS files_awaited,
+  f.open_inputs,
   coalesce(t.rules ->> 'use_scout', '') AS scout,
   t.prodsourcelabel AS label, t.lockedby AS locked_by,
   j.at_site, j.activated, j.throttled, j.moving, j.merging, j.held, j.jobs_since,
@@ -48,7 +49,9 @@ SELECT t.jeditaskid AS jedi_task_id, t.status, t.reason_code, t.reason_facts,
 FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, LATERAL (
   SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing))
       FILTER (WHERE d.type IN ({JOB_MAKING_TYPES})), 0)::bigint AS waiting,
-    CAST(coalesce(sum(nfileswaiting), 0) AS bigint) AS awaited
+    CAST(coalesce(sum(nfileswaiting), 0) AS bigint) AS awaited,
+    array_agg(d.datasetname ORDER BY d.datasetname)
+      FILTER (WHERE d.type = 'input' AND d.state = 'open') AS open_inputs
   FROM jedi_datasets d
   WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL AND {LISTED}) f, LATERAL (
   SELECT {_number(f"status IN ({JOB_AT_SITE}) AND {_FREE}")} AS at_site,
@@ -97,6 +100,7 @@ class TaskFacts(NamedTuple):
     now: datetime
     files_waiting: int
     files_awaited: int
+    open_inputs: list[str] | None
     scout: str
     label: str | None
     locked_by: str | None

@@ -15,7 +15,7 @@ from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.rows import dict_of, rows_of
-from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
+from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES, TASK_HOLDS
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
@@ -104,14 +104,13 @@ def claim_doing(
     return tasks.claim(tx, statuses, me, lease_s, limit, _ACTIVATED)
 
 
-_HOLDS = "'pending', 'paused', 'throttled', 'toreassign', 'reassigning'"
 _BEFORE_HOLD = text(f"""
 SELECT t.jeditaskid AS jedi_task_id, coalesce((
   SELECT l.fromstatus FROM jedi_tasks_statuslog l
-  WHERE l.jeditaskid = t.jeditaskid AND l.fromstatus NOT IN ({_HOLDS})
+  WHERE l.jeditaskid = t.jeditaskid AND l.fromstatus NOT IN ({TASK_HOLDS})
   ORDER BY l.log_id DESC LIMIT 1), t.oldstatus, t.status) AS status
 FROM jedi_tasks t
-WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status IN ({_HOLDS})
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status IN ({TASK_HOLDS})
 """)
 
 
@@ -144,6 +143,17 @@ def next_commands(tx: Connection, task_ids: Sequence[int]) -> dict[int, TaskComm
     """The oldest command of each task that is not acknowledged."""
     rows = rows_of(TaskCommand, tx.execute(_NEXT_COMMANDS, {"ids": list(task_ids)}))
     return {row.jedi_task_id: row for row in rows}
+
+
+_WAITING = text("""
+SELECT command_id, jeditaskid AS jedi_task_id, command, arguments, username AS user_name, comment
+FROM jedi_commands WHERE jeditaskid = :task AND acknowledged_at IS NULL ORDER BY command_id
+""")
+
+
+def waiting(tx: Connection, jedi_task_id: int) -> list[TaskCommand]:
+    """The commands of a task that are not acknowledged, the oldest first."""
+    return rows_of(TaskCommand, tx.execute(_WAITING, {"task": jedi_task_id}))
 
 
 _ACKNOWLEDGE = text("""

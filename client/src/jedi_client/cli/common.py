@@ -28,6 +28,7 @@ from jedi_client.cli.arguments import Commands
 from jedi_client.errors import BadInput, JediError, Problem, Unreachable
 from jedi_client.profiles import chosen
 from jedi_client.terminal import harmless
+from jedi_client.times import written
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -319,7 +320,7 @@ def cell(value: Any) -> str:
         case None:
             return ""
         case datetime():
-            return value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+            return written(value, None)
         case bool():
             return "yes" if value else "no"
         case float():

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from jedi_client.cli.common import DryRun, Json, show
+from jedi_client.cli.task_commands import CommandKey
 from jedi_client.cli.upload import all_mistakes, submitting, upload
 from jedi_client.errors import BadInput
 
@@ -32,6 +33,7 @@ def execute(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The task's name.")] = None,
+    key: CommandKey = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -49,6 +51,7 @@ def execute(
         except BadInput as error:
             bad = [(files or [], error.problems)]
             raise BadInput(all_mistakes(bad, lambda: ask(dry_run=True))) from None
+        jedi.key = key
         done = ask(sandbox=sandbox, dry_run=dry_run)
     if dry_run:
         show({"valid": True}, as_json, lambda: typer.echo("The task can be submitted."),

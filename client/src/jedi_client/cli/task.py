@@ -187,7 +187,7 @@ def list_tasks(
             "--where",
             metavar="CONDITION",
             help="Such as status=running,pending, user!=ana, name~higgs*, priority>=900 or "
-            "since>2026-11-01; repeatable, all hold.",
+            "since>2026-11-01 (UTC, or with an offset); repeatable, all hold.",
         ),
     ] = None,
     order: Annotated[

@@ -28,6 +28,12 @@ class ChangeableAttribute(StrEnum):
 CommandComment = Annotated[
     str | None, typer.Option("--comment", help="The reason, shown with the task.")
 ]
+CommandKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key", help="Repeating the command with the same key gives its answer again; no more."
+    ),
+]
 
 
 def kill(
@@ -85,6 +91,7 @@ def retry(
             help="Only files whose last job failed by the same cause as this one.",
         ),
     ] = None,
+    key: CommandKey = None,
     comment: CommandComment = None,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -94,7 +101,7 @@ def retry(
     Example: `jedi-task retry 1 --new-code mended.sh && jedi-task watch 1`
     """
     sandbox = _keep(tasks, new_code) if new_code else None
-    _command("retry", tasks, comment, dry_run, as_json, keep=keep, sole=sole, discard=discard,
+    _command("retry", tasks, comment, dry_run, as_json, key, keep=keep, sole=sole, discard=discard,
              staged=staged, transcend=transcend, sandbox=sandbox, like_job=like_job)  # fmt: skip
 
 
@@ -121,6 +128,7 @@ def recover(
         ),
     ] = None,
     sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
+    key: CommandKey = None,
     comment: CommandComment = None,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -133,13 +141,15 @@ def recover(
         remedy = "Name tasks, or a dataset with --dataset"
         raise BadInput([Problem("ID", None, "nothing is named", remedy)])
     with service() as jedi:
+        jedi.key = key
         found = jedi.task_recover(jedi_task_ids=tasks, dataset=dataset, files=files, sole=sole,
                                   comment=comment, dry_run=dry_run)  # fmt: skip
 
     def people() -> None:
         for one in found.tasks:
             for name, lfns in one.files.items():
-                typer.echo(f"Task {one.jedi_task_id} makes files of {name} again: {len(lfns)}.")
+                typer.echo(f"Task {one.jedi_task_id} makes files of {name} again, as attempt "
+                           f"{one.attempt_nr}: {len(lfns)}.")  # fmt: skip
         for name, lfn in found.gone:
             typer.echo(f"Input {lfn} of {name} is lost, too, and no task makes it.")
         for refused in found.refused:
@@ -156,6 +166,7 @@ def incexec(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter; null removes it."),
     ] = None,
+    key: CommandKey = None,
     comment: CommandComment = None,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -164,7 +175,7 @@ def incexec(
 
     Example: `jedi-task incexec 1 --set nFilesPerJob=2 --set maxAttempt=5`
     """
-    _command("incexec", tasks, comment, dry_run, as_json, settings=settings)
+    _command("incexec", tasks, comment, dry_run, as_json, key, settings=settings)
 
 
 def pause(
@@ -255,11 +266,13 @@ def _command(
     comment: str | None,
     dry_run: bool,
     as_json: bool,
+    key: str | None = None,
     **arguments: Any,
 ) -> None:
     """Command each task; a refusal does not stop the others."""
     given = {key: value for key, value in arguments.items() if value}
     with service() as jedi:
+        jedi.key = key
         ask: Callable[..., list[Answered]] = getattr(jedi, f"task_{name}")
         answers = ask(jedi_task_ids=tasks, comment=comment, dry_run=dry_run, **given)
 

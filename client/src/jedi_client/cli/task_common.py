@@ -58,8 +58,8 @@ JobConditions = Annotated[
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help="Such as status=running,failed, site~CERN*, exit!=0, attempt>1 or since>2026-11-01; "
-        "repeatable, all hold.",
+        help="Such as status=running,failed, site~CERN*, exit!=0, attempt>1 or since>2026-11-01 "
+        "(UTC, or with an offset); repeatable, all hold.",
     ),
 ]
 AnyTaskIds = Annotated[

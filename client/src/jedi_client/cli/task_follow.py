@@ -7,7 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,7 @@ from jedi_client.cli.task_common import AnyTaskIds, TaskIds
 from jedi_client.errors import JediError, Unreachable
 from jedi_client.statuses import FAULTS, TASK_FINAL
 from jedi_client.terminal import harmless
+from jedi_client.times import written
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -171,7 +172,7 @@ def _progress(task: TaskSummary) -> tuple[int, int, str]:
 
 def _sentence(paces: Paces, task: TaskSummary) -> str:
     parts = [
-        f"{datetime.now().astimezone():%H:%M:%S} task {task.jedi_task_id} {task.task_name}: "
+        f"{written(datetime.now(UTC), None)} task {task.jedi_task_id} {task.task_name}: "
         f"{task.status}, {_files(task)}",
         f"jobs running: {task.n_jobs_running}" if task.n_jobs_running else "",
         paces.look(task),

@@ -21,6 +21,7 @@ from jedi_client.gpi.interfaces import Attempt, Record, UnitState
 from jedi_client.gpi.report import JobError
 from jedi_client.gpi.slices import NoSuchJob
 from jedi_client.gpi.status import ENDED, LIVE, STATUSES
+from jedi_client.times import written
 
 if TYPE_CHECKING:
     from jedi_client.gpi.job import Job
@@ -391,7 +392,7 @@ def _numbers(ks: Sequence[int]) -> str:
 
 
 def _time(at: datetime | None) -> str:
-    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else ""
+    return written(at, None) if at else ""
 
 
 def _text(value: object) -> str:
