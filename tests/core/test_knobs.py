@@ -54,3 +54,11 @@ def test_a_wrong_value_is_refused_with_its_rule(name: str, value: object, rule: 
     with pytest.raises(BadInput) as error:
         KNOBS[name].check(value)
     assert error.value.problems[0].rule == f"{name} {rule}"
+
+
+def test_the_example_of_a_refusal_is_accepted() -> None:
+    """`jedi config set` takes a value as text."""
+    for knob in KNOBS.values():
+        with pytest.raises(BadInput) as error:
+            knob.check(None)
+        knob.check(error.value.problems[0].remedy.removeprefix("Give a value like ").strip("'"))

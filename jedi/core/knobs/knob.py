@@ -93,7 +93,7 @@ class Knob(Generic[T]):
 
     def _bad(self, value: Any, rule: str) -> BadInput:
         example = self.classic or "a=1, b=2" if self.pairs else self.classic
-        remedy = f"Give a value like {example!r}"
+        remedy = f"Give a value like {'true' if example is True else repr(example)}"
         return BadInput([Problem(self.name, value, f"{self.name} {rule}", remedy)])
 
 
