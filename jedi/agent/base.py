@@ -101,8 +101,9 @@ class Agent(ABC, Generic[Item, Result]):
     """Topics of `engine.wake` that mean work for this agent."""
     serves: ClassVar[Sequence[str]] = ()
     """Statuses of the tasks that it claims; see `waiting`."""
-    breath_s: ClassVar[float] = 0.0
-    """Seconds to let work gather after a batch that was not full: a cycle has its price, too."""
+    breath_s: ClassVar[float] = 0.2
+    """A cycle that was not full lasts so long at least. Meanwhile work gathers: a cycle takes 5 to
+    30 ms of processor time, however little it finds."""
     waits = True
     """The last look found that there may be something to claim."""
     _claimed: Sequence[Item] = ()

@@ -76,6 +76,7 @@ class Loop:
     def _serve(self, wake_up: WakeUp) -> None:
         called, heard = True, False
         while not self.stopping.is_set():
+            began = clock.monotonic()
             items = self.agent.run_once() if called else self.agent.look()
             self.cycles += 1
             self.items += items
@@ -88,9 +89,9 @@ class Loop:
                     self.stopping.wait(VAIN_S)
                 called = heard = wake_up.wait(self.agent.poll_s, self.stopping)
                 continue
-            self._worked_at = clock.monotonic()
-            if self.agent.breath_s and items < self.agent.batch:
-                self.stopping.wait(self.agent.breath_s)
+            self._worked_at = now = clock.monotonic()
+            if items < self.agent.batch and (left := began + self.agent.breath_s - now) > 0:
+                self.stopping.wait(left)
 
     def _may_rest(self) -> bool:
         """True if it is time to end until somebody calls this agent again."""

@@ -36,7 +36,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
 
     name = "Adder"
     wakes = frozenset({"job:holding"})
-    breath_s = 0.08
+    breath_s = 0.1
     _good_until = 0.0
     _low = 0
     _all_at = 0.0

@@ -27,7 +27,6 @@ from jedi.spec.tasks.placeholders import UNIT, placeholders
 from jedi.splitter.explicit import FileDatasets, judge
 from jedi.splitter.plan import OF_JEDI, render_units
 from jedi.splitter.variables import OutOfRoomError
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import changes, unit_states
 from jedi.taskbuffer.reports.changes import Mark
 from jedi.taskbuffer.reports.unit_states import (
@@ -38,7 +37,7 @@ from jedi.taskbuffer.reports.unit_states import (
     UnitOutput,
     UnitSummary,
 )
-from jedi.taskbuffer.tasks import herds, submission_keys, unit_verbs
+from jedi.taskbuffer.tasks import submission_keys, unit_verbs
 from jedi.taskbuffer.tasks import units as rows
 from jedi.taskbuffer.tasks.submission_keys import KeyedTask
 
@@ -77,6 +76,7 @@ def submit_units(
     units: Sequence[Any] | None,
     files: LocalFiles,
     key: str,
+    settings: Knobs,
     *,
     keep_going: bool,
 ) -> SubmittedUnits:
@@ -88,7 +88,6 @@ def submit_units(
     """
     if earlier := take_key(tx, who, key):
         return _answer(tx, earlier)
-    settings = knobs.load(tx)
     found: list[GivenUnit] = []
     known: FileDatasets = None
     if units is not None:
@@ -217,7 +216,7 @@ def _write(
     settings: Knobs,
 ) -> None:
     """Write the rows of the units. BadInput: their options are too long."""
-    origins = [rows.origin(tx, jedi_task_id), *herds.reserve(tx, len(units) - 1)]
+    origins = rows.origins(tx, jedi_task_id, len(units))
     most = settings.split.max_mb
     try:
         options = render_units([Unit(one.options) for one in units], origins, values,

@@ -109,6 +109,7 @@ class Stubborn(ContentsFeeder):
     """Fails but in its third cycle."""
 
     turns = 0
+    breath_s = 0.0
 
     def run_once(self) -> int:
         self.turns += 1

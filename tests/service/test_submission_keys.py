@@ -163,7 +163,7 @@ def test_units_that_wait_for_their_twin_get_its_task(world: World) -> None:
     def step(tx: Connection) -> list[Submitted]:
         units = [unit("1"), unit("2")]
         found.append(submit_units(tx, world.ddm, "anna", document, units, Path(), "k",
-                                  keep_going=True).jedi_task_id)  # fmt: skip
+                                  world.knobs, keep_going=True).jedi_task_id)  # fmt: skip
         return []
 
     raced(world, step)

@@ -175,7 +175,7 @@ def test_settling_waits_for_a_submission_in_progress(world: World) -> None:
 
     with world.engine.begin() as tx:
         done = submit_units(tx, world.ddm, "anna", DOCUMENT, [unit("1")], Path(), "k",
-                            keep_going=True)  # fmt: skip
+                            world.knobs, keep_going=True)  # fmt: skip
         asking = threading.Thread(target=ask)
         asking.start()
         asking.join(0.3)

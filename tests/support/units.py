@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from jedi.agent.base import World
 from jedi.service.unit_verbs import AnsweredUnit, kill, resubmit
 from jedi.service.units import SubmittedUnits, UnitStates, states, submit_units
+from jedi.taskbuffer.housekeeping import knobs
 from support.generating import rows
 
 ECHO = {"type": "constant", "value": "echo ${UNIT/Arguments}"}
@@ -33,7 +34,7 @@ def given(
 ) -> SubmittedUnits:  # fmt: skip
     """Submit units."""
     with world.engine.begin() as tx:
-        return submit_units(tx, world.ddm, who, document, units, Path(), key,
+        return submit_units(tx, world.ddm, who, document, units, Path(), key, knobs.load(tx),
                             keep_going=keep_going)  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def submit(
     task at most."""
     files = uploaded(call, sandbox)
     done = service.submit_units(call.tx, call.ddm, call.who, document, units, files, key,
-                              keep_going=keep_going)  # fmt: skip
+                                call.knobs, keep_going=keep_going)  # fmt: skip
     call.subject = f"task {done.jedi_task_id}"
     return done
 

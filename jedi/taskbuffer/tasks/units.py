@@ -15,12 +15,16 @@ from jedi.spec.splitting.units import GivenUnit
 from jedi.taskbuffer.db.copying import copy_rows
 from jedi.taskbuffer.db.rows import rows_of
 
-_ORIGIN = text("SELECT originpandaid FROM jedi_herds WHERE jeditaskid = :task")
+_ORIGINS = text("""
+SELECT originpandaid || ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(2, :n))
+FROM jedi_herds WHERE jeditaskid = :task
+""")
 
 
-def origin(tx: Connection, jedi_task_id: int) -> int:
-    """The PandaID of a herd's originator."""
-    found: int = tx.execute(_ORIGIN, {"task": jedi_task_id}).scalar_one()
+def origins(tx: Connection, jedi_task_id: int, number: int) -> list[int]:
+    """PandaIDs for so many units of a herd: the originator's and new ones, ascending."""
+    given = {"task": jedi_task_id, "n": number}
+    found: list[int] = tx.execute(_ORIGINS, given).scalar_one()
     return found
 
 
