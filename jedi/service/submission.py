@@ -33,6 +33,7 @@ from jedi.spec.tasks.placeholders import TASK_ID
 from jedi.spec.tasks.preprocessing import is_reported
 from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.inputs import datasets, recovery
+from jedi.taskbuffer.reports import herds
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.scheduling.queues import WorkQueue
 from jedi.taskbuffer.tasks import family, new_tasks, submission_keys, submitting
@@ -87,12 +88,14 @@ def submit(
     the caller writes its units.
 
     BadInput lists all mistakes, and nothing is stored. A `key` makes repeating safe: the same
-    user's second submission under it finds the first one's task. A task that has ended, submitted
+    user's second submission under it finds the first one's task, and that of another task is
+    Refused. A task that has ended, submitted
     again, goes on. A new one gets the next id, unless it is tried out under another.
     """
     if key is not None:
         params, _ = examine(manifests.read(text, format, who).document)
         if params and (known := take_key(tx, params.user_name or who, key)):
+            _same_task(tx, who, key, known, params)
             return Submitted(known.jedi_task_id or 0, known.status or "removed", False,
                              again=known.attempt_nr > 1, attempt_nr=known.attempt_nr)  # fmt: skip
     task = check(tx, ddm, who, text, format, files, explicit=explicit)
@@ -152,6 +155,23 @@ def take_key(tx: Connection, owner: str, key: str) -> KeyedTask | None:
             code="key_settled",
         )
     return known
+
+
+def _same_task(tx: Connection, who: str, key: str, known: KeyedTask, params: TaskParams) -> None:
+    """Refused: a key belongs to a task with other parameters than these. Only the text of a task's
+    first attempt is kept."""
+    if known.attempt_nr > 1 or known.jedi_task_id is None:
+        return
+    if (kept := herds.submitted_text(tx, known.jedi_task_id)) is None:
+        return
+    first, _ = examine(manifests.read(kept.text, kept.format, who).document)
+    if first is not None and first != params:
+        raise Refused(
+            f"The key {key} belongs to task {known.jedi_task_id} ({first.task_name}), which has "
+            "other parameters: submit this task under another key.",
+            code="key_reused",
+            jedi_task_id=known.jedi_task_id,
+        )
 
 
 def check(

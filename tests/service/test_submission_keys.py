@@ -184,6 +184,38 @@ def test_a_key_belongs_to_one_kind_of_submission(world: World) -> None:
     assert settled and settled.jedi_task_id == first.jedi_task_id
 
 
+@pytest.mark.parametrize("other", [{"taskName": "other"}, {"nFiles": 3}])
+def test_a_key_refuses_another_task(world: World, other: dict[str, Any]) -> None:
+    """docs/access.md: "JEDI refuses a known key with other arguments"."""
+    with world.engine.begin() as tx:
+        [first] = submitting(world, document())(tx)
+        with pytest.raises(Refused) as refused:
+            submitting(world, document() | other)(tx)
+    assert refused.value.code == "key_reused"
+    assert str(refused.value) == (
+        f"The key k belongs to task {first.jedi_task_id} (a:out), which has other parameters: "
+        "submit this task under another key."
+    )
+    assert stored(world) == [first.jedi_task_id]
+
+
+def test_a_key_is_that_of_the_task_not_of_its_text(world: World) -> None:
+    with world.engine.begin() as tx:
+        texts = (json.dumps(document()), f"# again\n{json.dumps(document(), indent=1)}")
+        made = [collection.submit_all(tx, world.ddm, "anna", [Document(one, form, Path())], "k")
+                for one, form in zip(texts, ("json", "yaml"), strict=True)]  # fmt: skip
+    assert ids(made[0]) == ids(made[1]) == stored(world)
+
+
+def test_a_collection_in_another_order_is_another_one(world: World) -> None:
+    """Its tasks have the keys k/1 and k/2."""
+    one, two = document("a:one"), document("a:two")
+    with world.engine.begin() as tx:
+        submitting(world, one, two)(tx)
+        with pytest.raises(Refused, match="The key k/1 belongs to task"):
+            submitting(world, two, one)(tx)
+
+
 def test_the_key_of_a_removed_task_makes_no_other_one(world: World) -> None:
     with world.engine.begin() as tx:
         [first] = submitting(world, document())(tx)
@@ -288,3 +320,11 @@ def test_simultaneous_units(world: World, anna: Ask) -> None:
     assert sum(one.json()["created"] for one in answers) == 1
     assert len({one.json()["jedi_task_id"] for one in answers}) == 1
     assert len(rows(world, "SELECT FROM jedi_units")) == 2
+
+
+def test_an_empty_key_is_refused(anna: Ask) -> None:
+    """`--key "$UNSET"`: all tasks of a script would be the first one."""
+    for answer in anna("/v1/tasks", texts=texts(document()), key=""):
+        assert answer.status_code == 422
+        [problem] = answer.json()["facts"]["problems"]
+        assert problem["path"] == "key"

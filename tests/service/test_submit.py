@@ -216,8 +216,7 @@ def test_racing_submissions_under_one_key_make_one_task(world: World, submit: Su
 
     def race(i: int) -> None:
         start.wait()
-        name = {**OUTPUT, "dataset": f"a:out{i}"}
-        made.append(submit(document(jobParameters=[name]), key="k"))
+        made.append(submit(document(), key="k"))
 
     threads = [threading.Thread(target=race, args=[i]) for i in range(8)]
     for thread in threads:

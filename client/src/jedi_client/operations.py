@@ -726,7 +726,7 @@ class Client(Transport):
         key: str | None = None,
         dry_run: bool = False,
     ) -> list[Submitted]:
-        """Submit tasks: JEDI stores all; or none, and reports all mistakes. `sandboxes`: for each task the sha256 of its local files; `key`: the same key gives the same tasks again."""
+        """Submit tasks: JEDI stores all; or none, and reports all mistakes. `sandboxes`: for each task the sha256 of its local files; `key`: the same tasks under the same key are there already; others are refused (`key_reused`)."""
         return self.call(
             "POST", "/v1/tasks",
             {},

@@ -32,6 +32,9 @@ NameText = Annotated[str, Field(min_length=1, max_length=255, pattern=_TEXT)]
 FileText = Annotated[str, Field(max_length=FILE_MAX, pattern=_TEXT)]
 """The text of a file."""
 
+SubmissionKey = Annotated[str, Field(min_length=1, max_length=200, pattern=_TEXT)]
+"""A key that its user has chosen, unique for ever."""
+
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 Comment = Annotated[str, Field(max_length=1_000, pattern=_TEXT)] | None

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service import collection, execution, manifests, newcode, planning, system_state
-from jedi.service.operations.arguments import Sha256
+from jedi.service.operations.arguments import Sha256, SubmissionKey
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.service.operations.tasks import ManyTasks
 from jedi.service.planning import Alternative, PlanWithAlternative
@@ -82,10 +82,11 @@ def submit(
     call: Call,
     texts: Texts,
     sandboxes: list[Sha256 | None] | None = None,
-    key: Annotated[str | None, Field(max_length=200)] = None,
+    key: SubmissionKey | None = None,
 ) -> list[Submitted]:
     """Submit tasks: JEDI stores all; or none, and reports all mistakes. `sandboxes`: for each
-    task the sha256 of its local files; `key`: the same key gives the same tasks again."""
+    task the sha256 of its local files; `key`: the same tasks under the same
+    key are there already; others are refused (`key_reused`)."""
     documents = _documents(call, texts, sandboxes)
     done = collection.submit_all(call.tx, call.ddm, call.who, documents, key, validate=call.dry_run)
     call.name_objects("task", [one.jedi_task_id for one in done])

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from jedi.service import unit_resplits, unit_verbs
 from jedi.service import units as service
-from jedi.service.operations.arguments import Comment, NameText, Sha256
+from jedi.service.operations.arguments import Comment, NameText, Sha256, SubmissionKey
 from jedi.service.operations.submission import TEXTS_MAX, uploaded
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
 from jedi.service.operations.tasks import TaskId
@@ -16,9 +16,6 @@ from jedi.service.unit_resplits import ResplitUnits
 from jedi.service.unit_verbs import AnsweredUnit
 from jedi.taskbuffer.reports.unit_states import UnitAttempt, UnitInput, UnitOutput
 from jedi.taskbuffer.tasks.unit_verbs import JobNeeds
-
-SubmissionKey = Annotated[str, Field(min_length=1, max_length=200)]
-"""A key that its user has chosen, unique for ever."""
 
 
 @operation("unit.submit", "POST", "/v1/units/submit", ANYBODY, scope="submit", body_max=TEXTS_MAX,

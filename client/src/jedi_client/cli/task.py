@@ -115,7 +115,11 @@ def submit(
     ],
     key: Annotated[
         str | None,
-        typer.Option("--key", help="Your key for it: a repeated submission gives the same task."),
+        typer.Option(
+            "--key",
+            help="Your key for it: a repeated submission gives the same "
+            "task, and another task under it is refused.",
+        ),
     ] = None,
     validate: Annotated[
         bool,
