@@ -26,7 +26,7 @@ def left_out(
         return {}
     selected = {f.lfn for f in listing.wanted}
     long_enough = {f.lfn for f in task.long_enough([*listing.files])}
-    found = {_shown(name): code for name, code in (listing.left_out or {}).items()}
+    found = {shown(name): code for name, code in (listing.left_out or {}).items()}
     for lfn in (f.lfn for f in listing.files if f.lfn not in taken):
         if lfn not in selected:
             found[lfn] = "not_selected"
@@ -47,7 +47,7 @@ def counted(reasons: Iterable[str]) -> str:
     return f"{found.total()} ({', '.join(f'{code} {n}' for code, n in found.most_common())})"
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """The name of an entry as text that fits a row, whatever its bytes are."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -17,7 +17,8 @@ HOLDS: Mapping[str, str] = {
     "exhausted": "A person has to decide: retry, finish or kill it; after a time-out it ends by "
     "itself.",
     "paused": "A person paused it: resume it.",
-    "attempts": "It rests because inputs failed again and again: check the errors of its jobs.",
+    "attempts": "It rests because inputs failed again and again: check the errors of its jobs; "
+    "resume it to continue at once.",
     "refining": "Its definition could not be refined for now.",
     "parent": "Its parent has to end first.",
     "input": "Its input is incomplete or cannot be read now.",

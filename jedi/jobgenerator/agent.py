@@ -198,7 +198,8 @@ class JobGenerator(Claiming):
         leases, moves = dict(made.keys()), []
         for task in tired:
             minutes = unit_s * task.n**2 / 60
-            reason = f"Inputs needed {task.most} attempts: no jobs are made for {minutes:g} min."
+            reason = (f"Inputs needed {task.most} attempts: no jobs are made for {minutes:g} min, "
+                      "or until the task is resumed.")  # fmt: skip
             facts = {"attempts": task.most, "times": task.n}
             lease = (task.jedi_task_id, leases[task.jedi_task_id])
             moves.append(Move(*lease, "throttled", "many_attempts", reason, facts))

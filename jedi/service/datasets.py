@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from jedi.contentsfeeder.left_out import shown
 from jedi.core import names
 from jedi.core.errors import BadInput, Forbidden, NoSpace, Problem, Refused
 from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, OpenOrClosed, Replica
@@ -64,7 +65,8 @@ def show_dataset(ddm: DDM, name: str) -> DatasetDetails:
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
     """A dataset with its files and their locations; `members` are a container's datasets;
-    `left_out`: other entries of its directories, with the code of the reason."""
+    `left_out`: other entries of its directories, by their names as rows have them, with the code of
+    the reason."""
 
     name: str
     state: str
@@ -79,7 +81,7 @@ def summary(ddm: DDM, name: str) -> StoredDataset:
     """Return a dataset or container. NotFound."""
     found = show_dataset(ddm, name)
     info, files = found.info, {file.lfn for file in found.files}  # at one endpoint or another
-    odd = {entry: code for entry, code in ddm.left_out(name).items() if entry not in files}
+    odd = {shown(entry): code for entry, code in ddm.left_out(name).items() if entry not in files}
     return StoredDataset(info.name, info.state, info.is_container, [*info.members], found.files,
                          found.replicas, odd)  # fmt: skip
 

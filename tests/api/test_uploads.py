@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from jedi_client import errors
-from jedi_client.dataset_files import PIECE, LocalFile, measure, send
+from jedi_client.dataset_files import PIECE, LocalFile, Progressed, send
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
 from sqlalchemy import text
@@ -49,11 +49,17 @@ def place(world: World) -> Profile:
 def local(directory: Path, **contents: bytes) -> list[LocalFile]:
     for name, content in contents.items():
         (directory / name).write_bytes(content)
-    return measure([directory / name for name in contents])
+    return [LocalFile(directory / name) for name in contents]
+
+
+def sent(client: Client, name: str, files: list[LocalFile], *progressed: Progressed) -> None:
+    """Upload what the service lacks."""
+    states = client.dataset_offer(name, files=files, endpoint=DISK)
+    send(client, name, files, states, DISK, *progressed)
 
 
 def upload(client: Client, name: str, files: list[LocalFile]) -> list[Any]:
-    send(client, name, files, DISK)
+    sent(client, name, files)
     return client.dataset_add(name, files=files, endpoint=DISK)
 
 
@@ -99,7 +105,7 @@ def test_a_file_that_becomes_shorter_ends_its_upload(client: Client, tmp_path: P
     [file] = local(tmp_path, big=b"a" * 10)
     os.truncate(file.path, 4)
     with pytest.raises(errors.Refused, match="big became shorter while it was uploaded") as error:
-        send(client, MINE, [file], DISK)
+        sent(client, MINE, [file])
     assert error.value.code == "upload_changed"
 
 
@@ -119,7 +125,7 @@ def test_an_upload_goes_on_where_it_broke_off(world: World, client: Client, tmp_
     with pytest.raises(errors.NotFound):
         client.dataset_show(MINE)
     seen: list[int] = []
-    send(client, MINE, [file], DISK, lambda sent, _total: seen.append(sent))
+    sent(client, MINE, [file], lambda there, _total: seen.append(there))
     assert seen == [0, 2 * PIECE, 2 * PIECE + 1]
     client.dataset_add(MINE, files=[file], endpoint=DISK)
     assert lying(world, MINE)[0].size == 2 * PIECE + 1
@@ -132,7 +138,7 @@ def test_damaged_content_is_thrown_away(
     [file] = local(tmp_path, one=b"one")
     file.update(wrong)
     with pytest.raises(errors.Refused) as refused:
-        send(client, MINE, [file], DISK)
+        sent(client, MINE, [file])
     assert refused.value.code == "checksum_differs"
     [had] = client.dataset_offer(MINE, files=[file], endpoint=DISK)
     assert (had.status, had.received) == ("wanted", 0)

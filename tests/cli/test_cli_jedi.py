@@ -286,6 +286,14 @@ def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
     assert shell.json("dataset", "list", "other*") == []
     assert shell.complete("site", "show", "AL") == ["ALPHA"]
     shell.run("dataset", "add", "user.me:te xts", str(tmp_path / "one.txt"), code=2)
+    odd = [tmp_path / "b ad.txt", tmp_path / "twice" / "one.txt", tmp_path, Path("/proc/self/mem")]
+    odd[1].parent.mkdir()
+    for one in odd[:2]:
+        one.write_text("odd")
+    told = shell.run("dataset", "add", "user.me:odd", str(tmp_path / "one.txt"), *map(str, odd),
+                     code=2)  # fmt: skip
+    for mistake in ("'b ad.txt'", "has the same name", "is not a file", "can't be read"):
+        assert mistake in told
 
 
 @pytest.mark.usefixtures("bare_service")

@@ -609,6 +609,31 @@ def test_watch_tells_why_a_task_waits_and_how_long_it_takes(
     assert ": done, " in last
 
 
+def test_wait_says_what_holds_a_task(
+    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that rests for two hours does not look like one that works."""
+    monkeypatch.setenv("JEDI_WATCH", "poll")
+    why = "No site has the room."
+
+    def hold(tx: Connection) -> None:
+        move_tasks(tx, [Move(made.task, None, "pending", "no_site_now", why)], "x")
+
+    def end(tx: Connection) -> None:
+        to(tx, made.task, "running", "prepared", "done")
+
+    path = iter([hold, end])
+
+    def step(_seconds: float) -> None:
+        with engine.begin() as tx:
+            next(path)(tx)
+
+    monkeypatch.setattr("time.sleep", step)
+    answer = run("wait", made.task)
+    assert (answer.code, answer.err) == (0, f"Task {made.task} is pending: {why}\n")
+    assert "done" in answer.out and why not in answer.out
+
+
 def test_ranges_of_events_are_not_called_files(
     run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

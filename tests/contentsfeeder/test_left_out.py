@@ -25,7 +25,7 @@ from support.working import ENDPOINT, cycle
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import FileInfo
-from jedi.service import planning
+from jedi.service import datasets, planning
 from jedi.service import tasks as service
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.inputs.datasets import wake_consumers
@@ -212,3 +212,15 @@ def test_a_plan_counts_files_and_those_that_are_left_out(world: World) -> None:
     assert (plan.files, plan.jobs, plan.files_left) == (2, 3, 0)
     assert plan.left_out == {"no_events": 1, "not_a_file": 1}
     assert plan.files_per_job and (plan.files_per_job.least, plan.files_per_job.most) == (1, 1)
+
+
+def test_a_dataset_names_left_out_entries_as_rows_do(world: World) -> None:
+    """docs/inputs.md: "the row shows other characters escaped": in `jedi dataset list`, too."""
+    put_file_dataset(world, "demo:in", {"a": b"a"}, ENDPOINT)
+    for name in (b"new\nline", b"bad\xff"):
+        (home_of(world, "demo:in") / os.fsdecode(name)).touch()
+    assert datasets.summary(world.ddm, "demo:in").left_out == {
+        "new\\nline": "bad_file_name", "bad\\xff": "bad_file_name",
+    }  # fmt: skip
+    task = start(world)
+    assert reasons(world, task) == datasets.summary(world.ddm, "demo:in").left_out

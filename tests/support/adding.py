@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jedi_client.dataset_files import measure
+from jedi_client.dataset_files import LocalFile
 from sqlalchemy import Connection
 
 from jedi.ddm.interface import DDM
@@ -22,7 +22,7 @@ def add_files(
     if (who := scope.removeprefix("user.")) == scope:
         put_user(tx, who, "operator")
     to, known = uploads.destination(tx, ddm, who, name, endpoint), knobs.load(tx)
-    local = measure(paths)
+    local = [LocalFile(path) for path in paths]
     files = [uploads.NewFile(**one) for one in local]
     states = uploads.offer(ddm, known, to, files)
     for one, file, had in zip(local, files, states, strict=True):

@@ -115,7 +115,7 @@ def test_a_task_that_needs_many_attempts_rests(
     row = task_row(world, task)
     assert (row.status, row.numthrottled, row.reason_code) == ("throttled", 1, "many_attempts")
     assert row.throttledtime == START
-    assert "no jobs are made for 120 min" in row.errordialog
+    assert "no jobs are made for 120 min, or until the task is resumed." in row.errordialog
     over = START + timedelta(minutes=120)
     with world.engine.begin() as tx:
         assert why.why(tx, task).next_try == over

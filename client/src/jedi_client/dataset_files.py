@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jedi_client.errors import BadInput, Problem, Refused
 
 if TYPE_CHECKING:
+    from jedi_client.models import Upload
     from jedi_client.operations import Client
 
 PIECE = 4 * 2**20
@@ -39,10 +40,11 @@ class LocalFile(dict[str, Any]):
         self.path = path
 
 
-def measure(paths: Sequence[Path]) -> list[LocalFile]:
-    """The files with their sizes and checksums. BadInput names all that can't be read and names
-    that come twice."""
-    problems = []
+def measure(paths: Sequence[Path]) -> tuple[list[LocalFile], list[Problem]]:
+    """The files with their sizes and checksums, without those that can't be read or whose names
+    come twice: these are the problems."""
+    problems: list[Problem] = []
+    files: list[LocalFile] = []
     seen: dict[str, Path] = {}
     for path in paths:
         if not path.is_file():
@@ -51,19 +53,39 @@ def measure(paths: Sequence[Path]) -> list[LocalFile]:
             rule = f"{seen[path.name]} has the same name"
             remedy = "Rename one of them: file names are unique in a dataset"
             problems.append(Problem(str(path), path.name, rule, remedy))
+        else:
+            try:
+                files.append(LocalFile(path))
+            except OSError as error:
+                rule = f"can't be read: {error.strerror}"
+                problems.append(Problem(str(path), path.name, rule, "Give yourself the right"))
         seen[path.name] = path
+    return files, problems
+
+
+def offer(
+    jedi: Client, dataset: str, paths: Sequence[Path], endpoint: str | None
+) -> tuple[list[LocalFile], list[Upload]]:
+    """The files, and the state of each at the service. BadInput: all mistakes, of this machine's
+    and those that the service finds."""
+    files, problems = measure(paths)
+    states: list[Upload] = []
+    try:
+        if files:
+            states = jedi.dataset_offer(dataset, files=[*files], endpoint=endpoint)
+    except BadInput as error:
+        raise BadInput([*problems, *error.problems]) from None
     if problems:
         raise BadInput(problems)
-    return [LocalFile(path) for path in paths]
+    return files, states
 
 
 def send(
-    jedi: Client, dataset: str, files: Sequence[LocalFile], endpoint: str | None,
-    progressed: Progressed = lambda _sent, _total: None,
+    jedi: Client, dataset: str, files: Sequence[LocalFile], states: Sequence[Upload],
+    endpoint: str | None, progressed: Progressed = lambda _sent, _total: None,
 ) -> None:  # fmt: skip
-    """Upload those files that the service lacks, each from where it broke off. `dataset_add` adds
-    them to the dataset."""
-    states = jedi.dataset_offer(dataset, files=[*files], endpoint=endpoint)
+    """Upload those files that the service lacks by their states, each from where it broke off.
+    `dataset_add` adds them to the dataset."""
     total = sum(one["size"] for one in files)
     sent = sum(one["size"] for one, had in zip(files, states, strict=True)
                if had.status != "wanted")  # fmt: skip

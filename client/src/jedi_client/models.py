@@ -1003,7 +1003,8 @@ class Replica(Value):
 @dataclass(eq=False, repr=False)
 class StoredDataset(Value):
     """A dataset with its files and their locations; `members` are a container's datasets;
-    `left_out`: other entries of its directories, with the code of the reason."""
+    `left_out`: other entries of its directories, by their names as rows have them, with the code of
+    the reason."""
 
     name: str
     state: str

@@ -35,21 +35,20 @@ def dataset_add(
     """
     from rich.progress import Progress
 
-    from jedi_client.dataset_files import measure, send
+    from jedi_client.dataset_files import offer, send
 
     name = dataset.removesuffix("/")
-    local = measure(files)
     screen = console(stderr=True)
     with service() as jedi:
+        local, states = offer(jedi, name, files, endpoint)
         if dry_run:
-            states = jedi.dataset_offer(name, files=[*local], endpoint=endpoint)
             rows = [[one.lfn, one.status, one.received] for one in states]
             show(states, as_json, lambda: table(["file", "status", "bytes there"], rows),
                  dry_run=True)  # fmt: skip
             return
         with Progress(console=screen, disable=not screen.is_terminal, transient=True) as progress:
             bar = progress.add_task("uploading", total=None)
-            send(jedi, name, local, endpoint,
+            send(jedi, name, local, states, endpoint,
                  lambda sent, total: progress.update(bar, completed=sent, total=total))  # fmt: skip
         added = jedi.dataset_add(name, files=[*local], endpoint=endpoint)
     new = sum(one.added for one in added)

@@ -115,11 +115,7 @@ def submit(
     ],
     key: Annotated[
         str | None,
-        typer.Option(
-            "--key",
-            help="Your key for it: a repeated submission gives the same "
-            "task, and another task under it is refused.",
-        ),
+        typer.Option("--key", help="Your key for it: a repeat gives the same task, no other one."),
     ] = None,
     validate: Annotated[
         bool,

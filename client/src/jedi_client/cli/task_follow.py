@@ -68,12 +68,12 @@ def wait(
     as_json: Json = False,
 ) -> None:
     """Wait until tasks have ended. Exit code 0: all are done. While the service is away, it waits
-    for it until the time-out; without one, for ten minutes.
+    for it until the time-out; without one, for ten minutes. It says on stderr what holds a task.
 
     Example: `jedi-task wait 1 2 --timeout 600`
     """
     with service() as jedi:
-        *_, last = _follow(jedi, list(dict.fromkeys(tasks)), timeout)
+        last = _holds(_follow(jedi, list(dict.fromkeys(tasks)), timeout))
     rows = [[t.jedi_task_id, t.task_name, t.status, t.reason] for t in last]
     headers = ["task", "name", "status", "reason"]
     show(last, as_json, lambda: table(headers, rows, short=("name",), colours=TASKS))
@@ -129,6 +129,20 @@ def _follow(
         code="timeout",
         jedi_task_ids=open_ids,
     )
+
+
+def _holds(seen: Iterator[Sequence[TaskSummary]]) -> Sequence[TaskSummary]:
+    """Tell each new reason for which a task that has not ended is held; the last look."""
+    told: dict[int, object] = {}
+    last: Sequence[TaskSummary] = ()
+    for last in seen:
+        for task in last:
+            reason = task.status in HELD and (task.reason or task.reason_code)
+            if reason and told.get(task.jedi_task_id) != reason:
+                said = f"Task {task.jedi_task_id} is {task.status}: {reason}"
+                typer.echo(harmless(said), err=True)
+            told[task.jedi_task_id] = reason
+    return last
 
 
 def _lines(
