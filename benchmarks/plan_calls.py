@@ -106,7 +106,7 @@ def _use(tx: Connection, subject: Subject) -> None:
     """These files go to their jobs, as the JobGenerator lets them."""
     ranges = generation._RANGE.format(n=0)
     tx.execute(text(generation._USE.format(ranges=ranges)), {
-        "endpoints": [ENDPOINT], "tasks": [], "lfns": [], "paths": [],
+        "endpoints": [ENDPOINT], "paths": "{}",
         "d0": [subject.world.inputs], "a0": 0, "b0": 10**12})  # fmt: skip
 
 

@@ -74,11 +74,13 @@ class Judged:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Bounds of a plan: other plans are tried if it costs more than `least`, in time or, which
-    does not depend on the machine, in rows; `removed`: rows that join filters may remove."""
+    does not depend on the machine, in rows; `removed`: rows that join filters may remove; `most`:
+    rows that it may read."""
 
     least: float
     removed: int
     by_rows: bool = False
+    most: float = math.inf
 
     def cost(self, plan: Plan | None) -> float:
         """The cost of a plan; of one that was stopped, infinite."""
@@ -94,6 +96,8 @@ class Rules:
             return f"more than {TIMEOUT_MS // 1000} s"
         if one.plan.removed > self.removed:
             return f"a join filter removes {one.plan.removed:,} rows"
+        if one.plan.rows > self.most:
+            return f"{one.plan.rows:,} rows are read"
         ratio = self.cost(one.plan) / max(self.cost(one.best), 0.001)
         dear = self.cost(one.plan) > self.least and ratio > TIMES
         return f"{ratio:.0f} × the best plan" if dear else ""

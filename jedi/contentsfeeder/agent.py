@@ -131,7 +131,6 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
     def _write(self, tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> set[int]:
         """Bring all rows up to date, in as many statements for many datasets as for one; the tasks
         with masters that may still grow."""
-        engine.bulk(tx)
         listings = [one for _, feed in feeds for one in feed.listings]
         datasets.lock(tx, [one.dataset.dataset_id for one in listings])
         filled = [

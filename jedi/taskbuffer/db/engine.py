@@ -393,12 +393,3 @@ def time_statements(engine: Engine, note: Callable[[float], None]) -> None:
         connection.cursor_factory = Timed
 
     event.listen(engine, "checkout", use)
-
-
-_BULK = text("SET LOCAL enable_nestloop = off")
-
-
-def bulk(tx: Connection) -> None:
-    """Settings for a transaction that writes many rows: plans made on fresh, unanalysed tables with
-    nested loops over sequential scans ran for minutes."""
-    tx.execute(_BULK)

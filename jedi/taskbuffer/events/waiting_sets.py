@@ -30,8 +30,8 @@ FROM (
     AND c.jobsetid > :after
   ORDER BY c.jobsetid LIMIT :limit) w
   JOIN jedi_jobsets t USING (jobsetid) JOIN jedi_job_files f ON f.pandaid = t.merge_pandaid
-  JOIN jedi_dataset_contents c ON c.fileid = f.fileid JOIN jedi_datasets d
-    ON d.datasetid = c.datasetid
+  JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
 WHERE t.ended_at IS NULL AND d.masterid IS NULL AND d.type IN ({JOB_MAKING_TYPES})
 ORDER BY c.datasetid, t.jobsetid, c.fileid
 """)

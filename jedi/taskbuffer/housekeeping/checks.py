@@ -141,11 +141,10 @@ FROM jedi_tasks t LEFT JOIN (
 
 _SUPERSEDED = f"""
 SELECT s.pandaid, j.status IS DISTINCT FROM 'finished' OR j.jeditaskid <> s.jeditaskid
-  OR c.pandaid IS NOT NULL
-FROM jedi_superseded_jobs s LEFT JOIN {_JOBS} j USING (pandaid) LEFT JOIN (
-  SELECT DISTINCT pandaid FROM jedi_dataset_contents
-  WHERE type IN ({FED_TYPES}) AND status = 'finished'
-    AND pandaid IN (SELECT pandaid FROM jedi_superseded_jobs)) c USING (pandaid)"""
+  OR s.pandaid IN (
+    SELECT pandaid FROM jedi_dataset_contents WHERE type IN ({FED_TYPES}) AND status = 'finished'
+      AND (pandaid IN (SELECT pandaid FROM jedi_superseded_jobs)) IS TRUE)  -- a hash
+FROM jedi_superseded_jobs s LEFT JOIN {_JOBS} j USING (pandaid)"""
 
 _NAMED_TWICE = f"""
 SELECT fileid, count(*) OVER (PARTITION BY jeditaskid, datasetid, lfn) > 1

@@ -2,8 +2,8 @@
 job as for 10,000.
 
 The caller holds the tasks (`tasks.fence`); files go ready → running directly, because the lease
-has kept them. Rows come in by COPY, so there is no plan to go wrong; the one join is written for
-the index of ready files.
+has kept them. Rows come in by COPY, so there is no plan to go wrong; the one join has an index on
+either side.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ def write_jobs(tx: Connection, batch: TaskJobs, agent: str) -> None:
 
     Raises JediError if one of the files is no longer ready: then nothing may be kept.
     """
-    engine.bulk(tx)
     _use_inputs(tx, batch)
     copy_rows(tx, "jedi_jobs", (_jobs(order, new) for order, new in batch))
     copy_rows(tx, "jedi_job_params", (
@@ -57,13 +56,14 @@ def write_jobs(tx: Connection, batch: TaskJobs, agent: str) -> None:
 
 _MAP = text("""
 CREATE TEMP TABLE IF NOT EXISTS jedi_gen_map
-  (fileid bigint, pandaid bigint, place smallint) ON COMMIT DELETE ROWS
+  (fileid bigint PRIMARY KEY, pandaid bigint, place smallint) ON COMMIT DELETE ROWS
 """)
 _ROW = np.dtype([("fields", ">i2"), ("l1", ">i4"), ("fileid", ">i8"), ("l2", ">i4"),
                  ("pandaid", ">i8"), ("l3", ">i4"), ("place", ">i2")])  # fmt: skip
 
-# The rows to look at are given as ranges of the ready index, three for each task at most: a nested
-# loop instead was seen to run for minutes, and one range for all would read what lies between.
+# The rows to look at are given as ranges of the ready index, three for each task at most: one range
+# for all would read what lies between. The planner knows neither these ranges nor, in a new
+# database, the files: without the map's key it paired all files with the whole map, for minutes.
 _USE = """
 WITH u AS (
   UPDATE jedi_dataset_contents c SET status = 'running', pandaid = m.pandaid,
@@ -73,10 +73,10 @@ WITH u AS (
 )
 INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, source_name,
   endpoint, fsize, checksum, guid, n_events, start_event, end_event)
-SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn, p.path,
+SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn,
+  CASE type WHEN 'pseudo_input' THEN CAST(:paths AS jsonb) ->> concat(jeditaskid, ' ', lfn) END,
   (CAST(:endpoints AS text[]))[place], fsize, checksum, guid, nevents, startevent, endevent
-FROM u LEFT JOIN unnest(CAST(:tasks AS bigint[]), CAST(:lfns AS text[]), CAST(:paths AS text[]))
-  p(task, name, path) ON (task, name) = (jeditaskid, lfn) AND type = 'pseudo_input'
+FROM u
 """
 _RANGE = "c.datasetid = ANY(:d{n}) AND c.fileid BETWEEN :a{n} AND :b{n}"
 
@@ -85,9 +85,8 @@ def _use_inputs(tx: Connection, batch: TaskJobs) -> None:
     """Files go to their jobs, and into the jobs' lists of files."""
     tx.execute(_MAP)
     endpoints = sorted({name for _, new in batch for name in new.endpoints})
-    named = [(o.jedi_task_id, lfn, path) for o, new in batch for lfn, path in new.paths.items()]
-    tasks, lfns, paths = map(list, zip(*named, strict=True)) if named else ([], [], [])
-    values: dict[str, Any] = {"endpoints": endpoints, "tasks": tasks, "lfns": lfns, "paths": paths}
+    paths = {f"{o.jedi_task_id} {lfn}": path for o, new in batch for lfn, path in new.paths.items()}
+    values: dict[str, Any] = {"endpoints": endpoints, "paths": json.dumps(paths)}
     uses = [(use, new.endpoints) for _, new in batch for use in new.inputs]
     for n, (use, _) in enumerate(uses):
         first, last = int(use.file_ids.min()), int(use.file_ids.max())

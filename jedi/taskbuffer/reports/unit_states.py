@@ -251,8 +251,9 @@ FROM ({_JOB_OF.format("jedi_jobs")} UNION ALL {_JOB_OF.format("jedi_jobs_archive
 LATERAL (
   SELECT coalesce(f.source_name, f.lfn) AS name, c.fileid AS file_id, d.datasetname AS dataset,
     c.lfn, c.fsize AS size, c.checksum AS adler32
-  FROM {all_files("pandaid, fileid, source_name, lfn")} f
-    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = :task
+  FROM {all_files("pandaid, fileid, source_name, lfn")} f, LATERAL (  -- else all files, job by job
+    SELECT * FROM jedi_dataset_contents c
+    WHERE c.fileid = f.fileid AND c.jeditaskid = :task OFFSET 0) c
     JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
   WHERE f.pandaid = j.pandaid AND c.type = 'output' AND c.status = 'finished'
     AND c.outpandaid = j.pandaid AND d.state IS DISTINCT FROM 'missing' OFFSET 0) f

@@ -31,17 +31,17 @@ WITH counts AS (
   FROM counts c JOIN jedi_tasks t USING (jeditaskid)
     LEFT JOIN jedi_users u ON u.username = c.username
 ), owners AS (
-  SELECT owner, grp, CAST(sum(running) AS bigint) AS running, sum(activated) AS activated,
-    nullif(CASE WHEN grp IS NULL THEN coalesce(min(own), :user_cap) ELSE :group_cap END, 0) AS cap
-  FROM tasks GROUP BY owner, grp
+  SELECT jeditaskid, username, owner, grp, activated > 0 AS some_activated,
+    throttled > 0 AND status <> 'paused' AS some_throttled,
+    CAST(sum(running) OVER o AS bigint) AS running, sum(activated) OVER o AS activated,
+    nullif(CASE WHEN grp IS NULL THEN coalesce(min(own) OVER o, :user_cap) ELSE :group_cap END, 0)
+      AS cap
+  FROM tasks WINDOW o AS (PARTITION BY owner, grp)
 ), room AS (
   SELECT *, greatest(coalesce(cap - running, 1000000000), 0) AS room FROM owners
 ), wanted AS MATERIALIZED (
-  SELECT l.jeditaskid, l.username, o.*,
-    CASE WHEN o.activated > o.room THEN 'activated' ELSE 'throttled' END AS status
-  FROM room o JOIN tasks l ON l.owner = o.owner AND l.grp IS NOT DISTINCT FROM o.grp
-  WHERE CASE WHEN o.activated > o.room THEN l.activated > 0
-        ELSE o.activated < o.room AND l.throttled > 0 AND l.status <> 'paused' END
+  SELECT *, CASE WHEN activated > room THEN 'activated' ELSE 'throttled' END AS status FROM room
+  WHERE CASE WHEN activated > room THEN some_activated ELSE activated < room AND some_throttled END
 ), j AS (
   SELECT j.pandaid, j.lock_seq, j.status, j.priority, o.owner, o.running, o.cap, o.room,
     o.activated, row_number() OVER (PARTITION BY o.owner, o.grp
