@@ -63,7 +63,9 @@ KNOWN: Mapping[str, Values] = {
     "jobs.timeouts._OVERDUE.t2_ratio": _all(0.5),
     "jobs.retry_rules._NOTE.rules": _all(2),
     "reports.unit_states._STATES.lows": _all(0),
-    "reports.unit_states._STATES.highs": _all(1000),
+    "reports.unit_states._STATES.highs": _all(10_000),
+    **{f"reports.unit_states._STATES.{one}": _all(None) for one in ("bounds", "statuses")},
+    "reports.unit_states._STATES.counted": _all(False),
     "reports.unit_states._STATES.units": lambda _s: None,
     "registries.drafts._CREATE.kind": _all("job"),
     "registries.drafts._CREATE.first": _all(1_000_000),
@@ -79,6 +81,8 @@ KNOWN: Mapping[str, Values] = {
     "tasks.herds._BEGIN.after": _all("refine"),
     "tasks.herds._BEGIN.task": _all(90_000_000),
     "tasks.herds._BEGIN.origin": _all(90_000_000),
+    **{f"tasks.new_tasks._INSERT.{one}": _all(None)
+       for one in ("task_id", "req_id", "parent_id", "idempotency_key")},
     **{f"tasks.new_tasks.{one}.params": _all("{}") for one in ("_INSERT", "_PUT_PARAMS")},
     "tasks.resplits._ADD.origins": lambda s: [90_000_000 + n for n in range(s.rows)],
     "tasks.resplits._ADD.news": lambda s: [1_000_000 + n for n in range(s.rows)],
@@ -162,7 +166,6 @@ BEFORE: Mapping[str, Call] = {"jobs.generation._USE": _map}
 """Rows that a call finds in temporary tables."""
 LEFT_OUT = {
     "sites.sites._CREATE": "see sites.sites._MERGE",
-    "tasks.new_tasks._INSERT": "its binds have types that psycopg knows and PREPARE does not",
     "tasks.tasks._CHOSEN": "see tasks.tasks._CLAIM",
 }
 """Reasons for single statements."""

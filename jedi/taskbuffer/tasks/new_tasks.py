@@ -50,8 +50,8 @@ WITH t AS (
      vo, tasktype, processingtype, taskpriority, currentpriority, status, superstatus,
      statechangetime, idempotency_key)
   SELECT id, coalesce(:req_id, id), coalesce(:parent_id, id), :label, :task_name, :user_name,
-         :working_group, :country_group, :vo, :task_type, :processing_type, :priority,
-         coalesce(:current_priority, :priority),
+         :working_group, :country_group, :vo, :task_type, :processing_type, CAST(:priority AS int),
+         coalesce(:current_priority, CAST(:priority AS int)),
          'registered', 'registered', jedi_now(), :idempotency_key
   FROM coalesce(CAST(:task_id AS bigint), nextval('jedi_task_id_seq')) AS id
   RETURNING jeditaskid, status, attemptnr, username
