@@ -63,7 +63,6 @@ KNOWN: Mapping[str, Values] = {
     "jobs.timeouts._OVERDUE.t2_ratio": _all(0.5),
     "jobs.retry_rules._NOTE.rules": _all(2),
     "reports.unit_states._STATES.lows": _all(0),
-    "reports.unit_states._STATES.highs": _all(10_000),
     **{f"reports.unit_states._STATES.{one}": _all(None) for one in ("bounds", "statuses")},
     "reports.unit_states._STATES.counted": _all(False),
     "reports.unit_states._STATES.units": lambda _s: None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -231,8 +231,9 @@ def _write(
 _MARK = r"([0-9a-f]{8})-([0-9]{1,18})-([0-9]{1,12})-([a-z]{1,20})"
 _COUNTS = r"(?:-((?:[srpcfk][0-9]{1,10})*))?"
 _CURSOR = re.compile(rf"({_MARK}){_COUNTS}(?:/((?:{_MARK})?)/([0-9]{{1,10}}))?")
-"""The mark of an answer, with the numbers of units by state then. In the middle of pages: those of
-the first page, the mark before that page, if any, and the last unit that was looked at."""
+"""The mark of an answer, with the numbers of units by state then. In the middle of pages: that of
+the first page with the numbers so far, the mark before that page, if any, and the last unit that
+was looked at."""
 _LETTERS = {"s": "submitted", "r": "running", "p": "completing", "c": "completed", "f": "failed",
             "k": "killed"}  # fmt: skip
 
@@ -244,7 +245,7 @@ PAGE = 10_000
 class UnitStates:
     """A task now: its status, the numbers of its units by state, the units that changed since the
     cursor, and the next cursor. `complete`: all its units are known. `more`: the next cursor gives
-    the next page of the same changes; later pages have no numbers."""
+    the next page of the same changes; until then the numbers are those of the units so far."""
 
     jedi_task_id: int
     status: str
@@ -258,8 +259,8 @@ class UnitStates:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The question of a cursor. `first`: the mark of the first page, with its counts; `before`:
-    that of the last answer before it; `counts`: those of the last answer."""
+    """The question of a cursor. `first`: the mark of the first page; `before`: that of the last
+    answer before it; `counts`: those of the pages so far, or of the last answer."""
 
     question: StatesQuestion
     first: str | None = None
@@ -269,7 +270,7 @@ class _Asked:
 
 def states(tx: Connection, cursors: Mapping[int, str | None], page: int = PAGE) -> list[UnitStates]:
     """Return the states of tasks with units, by id, with what changed since a cursor of each; all
-    units, if there is none or it is too old. Of all tasks together a page has so many units at
+    units, if there is none or it is too old. A page looks at so many units of all tasks together at
     most. Other tasks are left out. BadInput."""
     now = changes.mark(tx)  # before the states: what commits meanwhile is seen once more
     asked = {task: _asked(now, task, cursor) for task, cursor in cursors.items()}
@@ -278,8 +279,12 @@ def states(tx: Connection, cursors: Mapping[int, str | None], page: int = PAGE) 
 
 
 def _answered(asked: _Asked, now: Mark, one: HerdStates) -> UnitStates:
-    counts = {} if asked.first else dict(asked.counts if one.counts is None else one.counts)
-    mark = asked.first or f"{now.history}-{now.bound}-{now.time}-{one.status}-{_brief(counts)}"
+    if one.counts is None:
+        counts = dict(asked.counts)
+    else:
+        counts = dict(Counter(asked.counts if asked.first else {}) + Counter(one.counts))
+    mark = asked.first or f"{now.history}-{now.bound}-{now.time}-{one.status}"
+    mark += f"-{_brief(counts)}"
     cursor = mark if one.last is None else f"{mark}/{asked.before}/{one.last}"
     return UnitStates(one.jedi_task_id, one.status, one.reason, one.complete, counts, one.units,
                       cursor, one.last is not None)  # fmt: skip
@@ -302,8 +307,8 @@ def _asked(now: Mark, jedi_task_id: int, cursor: str | None) -> _Asked:
     if _since(now, *facts)[1] is None:  # the first page is too old
         return _Asked(StatesQuestion(jedi_task_id))
     since = _since(now, history, bound, time, status) if before else (None, None)
-    first = f"{mark}-{brief}" if brief is not None else mark
-    return _Asked(StatesQuestion(jedi_task_id, *since, int(after)), first, before)
+    question = StatesQuestion(jedi_task_id, *since, int(after))
+    return _Asked(question, mark, before, _counts(brief or ""))
 
 
 def _brief(counts: Mapping[str, int]) -> str:

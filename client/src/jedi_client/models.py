@@ -936,7 +936,7 @@ class UnitSummary(Value):
 class UnitStates(Value):
     """A task now: its status, the numbers of its units by state, the units that changed since the
     cursor, and the next cursor. `complete`: all its units are known. `more`: the next cursor gives
-    the next page of the same changes; later pages have no numbers."""
+    the next page of the same changes; until then the numbers are those of the units so far."""
 
     jedi_task_id: int
     status: str

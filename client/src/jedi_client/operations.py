@@ -1140,7 +1140,7 @@ class Client(Transport):
         jobs: list[Any],
         limit: int = 10000,
     ) -> list[UnitStates]:
-        """Show the states of units of tasks: their numbers, and those units that changed since the cursor of each task; all, if it has none. An answer has `limit` units at most: where `more`, ask again with the new cursor."""
+        """Show the states of units of tasks: their numbers, and those units that changed since the cursor of each task; all, if it has none. An answer is about `limit` units at most: where `more`, ask again with the new cursor; the numbers are those of the units so far."""
         return self.call(
             "POST", "/v1/units/states",
             {},

@@ -73,8 +73,8 @@ def states(
     limit: PageRows = service.PAGE,
 ) -> list[service.UnitStates]:
     """Show the states of units of tasks: their numbers, and those units that changed since the
-    cursor of each task; all, if it has none. An answer has `limit` units at most: where `more`, ask
-    again with the new cursor."""
+    cursor of each task; all, if it has none. An answer is about `limit` units at most: where
+    `more`, ask again with the new cursor; the numbers are those of the units so far."""
     asked = {one.jedi_task_id: one.cursor for one in jobs}
     return service.states(call.tx, asked, limit)
 

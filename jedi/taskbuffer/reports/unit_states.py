@@ -50,13 +50,12 @@ _LATEST = "(array_agg({} ORDER BY pandaid DESC NULLS LAST))[1]"
 _STATES = text(f"""
 WITH w AS MATERIALIZED (
   SELECT t.jeditaskid AS task, t.status, t.errordialog, w.bound, h.split_at IS NOT NULL AS complete,
-    coalesce(h.n_units, 0) AS n_units, t.status IS DISTINCT FROM w.status AS moved, w.low, w.high,
-    w.counted
+    coalesce(h.n_units, 0) AS n_units, t.status IS DISTINCT FROM w.status AS moved, w.low, w.counted
   FROM unnest(CAST(:ids AS bigint[]), CAST(:bounds AS bigint[]), CAST(:statuses AS text[]),
-      CAST(:lows AS int[]), CAST(:highs AS int[]), CAST(:counted AS boolean[]))
-    w(id, bound, status, low, high, counted) JOIN jedi_tasks t ON t.jeditaskid = w.id
+      CAST(:lows AS int[]), CAST(:counted AS boolean[]))
+    w(id, bound, status, low, counted) JOIN jedi_tasks t ON t.jeditaskid = w.id
     JOIN jedi_herds h USING (jeditaskid)
-), t AS MATERIALIZED (
+), s AS MATERIALIZED (
   SELECT *, counted AND NOT moved
     AND NOT EXISTS (SELECT FROM {_LISTED} AND {_NEWER.format("d.xmin")})
     AND NOT EXISTS (SELECT FROM jedi_units u
@@ -67,6 +66,11 @@ WITH w AS MATERIALIZED (
       SELECT FROM jedi_dataset_contents c
       WHERE c.datasetid = d.datasetid AND {_NEWER.format("c.xmin")} LIMIT 1) c) AS same
   FROM w t
+), t AS MATERIALIZED (  -- the first tasks are looked at as far as the page has room
+  SELECT *, low + CAST(greatest(0, least(n_units - low, :page - coalesce(
+    sum(n_units - low) FILTER (WHERE NOT same) OVER (
+      ORDER BY task ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0))) AS int) AS high
+  FROM s
 ), u AS (
   SELECT t.task, u.unit_nr, {_STATE} AS state, nullif(u.attempts, 0) AS attempts, u.pandaid, u.job,
     u.site, u.exit_code, CASE WHEN u.refusal IS NOT NULL THEN u.refusal
@@ -97,25 +101,19 @@ WITH w AS MATERIALIZED (
         error_diag, file)
     GROUP BY unit_nr HAVING bool_or(known)) u
   WHERE NOT t.same
-), p AS (
-  SELECT u.*, changed AND count(*) FILTER (WHERE changed) OVER (ORDER BY task, unit_nr) <= :page
-    AS shown
-  FROM u
 ), g AS (
   SELECT task, state, count(*) FILTER (WHERE NOT superseded) AS n,
-    max(unit_nr) FILTER (WHERE shown) AS last, bool_or(changed AND NOT shown) AS cut,
     json_agg(json_build_array(unit_nr, state, attempts, pandaid, job, site, exit_code, reason,
-      superseded) ORDER BY unit_nr) FILTER (WHERE shown) AS changed
-  FROM p GROUP BY task, state
+      superseded) ORDER BY unit_nr) FILTER (WHERE changed) AS changed
+  FROM u GROUP BY task, state
 )
 SELECT t.task AS jedi_task_id, t.status, t.errordialog AS reason, t.complete,
   CASE WHEN NOT t.same
     THEN coalesce(jsonb_object_agg(g.state, g.n) FILTER (WHERE g.n > 0), '{{}}') END AS counts,
   json_agg(g.changed) FILTER (WHERE g.changed IS NOT NULL) AS changed,
-  CASE WHEN bool_or(g.cut) THEN coalesce(max(g.last), t.low)
-    WHEN t.high < t.n_units THEN t.high END AS last
+  CASE WHEN t.high < t.n_units AND NOT t.same THEN t.high END AS last
 FROM t LEFT JOIN g USING (task)
-GROUP BY t.task, t.status, t.errordialog, t.complete, t.same, t.low, t.high, t.n_units
+GROUP BY t.task, t.status, t.errordialog, t.complete, t.same, t.high, t.n_units
 ORDER BY t.task
 """)
 
@@ -139,8 +137,8 @@ class UnitSummary:
 
 class HerdStates(NamedTuple):
     """A herd with its units by state, and lists of those that changed. `complete`: all its units
-    are known. `counts` None: nothing has changed. `last`: number of the last unit that was looked
-    at, unless it is the last one."""
+    are known. `counts`: of the units that were looked at; None: nothing has changed. `last`: number
+    of the last unit that was looked at, unless it is the last one."""
 
     jedi_task_id: int
     status: str
@@ -160,14 +158,13 @@ class HerdStates(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class StatesQuestion:
     """A herd, the oldest transaction that ran at the last answer, and its status then; None: the
-    first question, which asks for all units. `after`: the last unit of the page before; None: the
-    first page, which looks at all units and counts them. `counted`: its units by state then; they
-    are counted anew only if something has changed."""
+    first question, which asks for all units. `after`: the last unit of the page before. `counted`:
+    its units by state are known; they are counted anew only if something has changed."""
 
     jedi_task_id: int
     bound: int | None = None
     status: str | None = None
-    after: int | None = None
+    after: int = 0
     counted: bool = False
 
 
@@ -180,22 +177,17 @@ def states_of(
     units: Sequence[int] | None = None,
     page: int = ALL,
 ) -> list[HerdStates]:
-    """The herds among tasks with their states, in one statement; `units`: of these alone. It gives
-    `page` units at most. Later pages look at so many of all their herds together."""
-    later = sum(one.after is not None for one in asked)
-    width = max(1, page // max(1, later))
-    lows = [one.after or 0 for one in asked]
+    """The herds among tasks with their states, in one statement; `units`: of these alone. It looks
+    at `page` units at most, and counts those."""
     values = {
         "ids": [one.jedi_task_id for one in asked],
         "bounds": [one.bound for one in asked],
         "statuses": [one.status for one in asked],
-        "lows": lows,
+        "lows": [one.after for one in asked],
         "counted": [one.counted for one in asked],
-        "highs": [ALL if one.after is None else min(ALL, low + width)
-                  for one, low in zip(asked, lows, strict=True)],
         "units": None if units is None else list(units),
         "page": page,
-    }  # fmt: skip
+    }
     return rows_of(HerdStates, tx.execute(_STATES, values))
 
 
