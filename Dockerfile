@@ -11,8 +11,8 @@ RUN python -m venv /opt/jedi && /opt/jedi/bin/pip install --no-cache-dir ./clien
 
 FROM python:3.12-slim
 COPY --from=build /opt/jedi /opt/jedi
-RUN useradd --create-home --home-dir /var/lib/jedi-home --shell /usr/sbin/nologin jedi
-USER jedi
+RUN useradd --uid 10001 --create-home --home-dir /var/lib/jedi-home --shell /usr/sbin/nologin jedi
+USER 10001
 ENV PATH=/opt/jedi/bin:$PATH JEDI_HOME=/var/lib/jedi-home/home
 VOLUME /var/lib/jedi-home
 # SIGTERM lets running jobs end first; give it time: `docker stop --time 120`.

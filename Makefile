@@ -5,13 +5,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 KERNEL := .venv-kernel
+BOUNDS := .venv-bounds
+AUDIT := .venv-audit
 DEMO := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 STRESS_S ?= 1800
 FUZZ ?= 20000
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo kernel test test-all test-slurm test-wire stress fuzz lint generate verify docs lock bench plans million clean
+.PHONY: help demo kernel test test-all test-slurm test-wire stress fuzz coverage bounds image audit lint generate verify docs lock bench plans million clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -65,10 +67,40 @@ stress: $(STAMP) ## live through what may happen, other things each time, three 
 fuzz: $(STAMP) ## FUZZ generated requests, checked against the OpenAPI document; 5 FUZZ texts of JDL
 	@JEDI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -rP tests/api/test_document.py tests/spec/jdl/test_jdl_fuzz.py
 
-lint: $(STAMP) ## ruff and mypy
+coverage: $(STAMP) ## `make test` with the branches that it takes, by room: coverage.txt
+	@rm -f .coverage .coverage.*
+	@$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) -m 'not long' --cov --cov-report=
+	@$(BIN)/coverage json --quiet -o .coverage.json
+	@$(BIN)/python .ci/rooms.py .coverage.json | tee coverage.txt
+
+# the tests of each library whose inside we use (docs/decisions/private-doors.md), and of all commands
+DOORS := tests/api/test_protocol.py tests/api/test_callers.py tests/taskbuffer/test_quick.py \
+  tests/taskbuffer/test_rows.py tests/submitter/test_batch.py tests/gpi/test_gpi_mergers.py \
+  tests/cli/test_cli_jedi.py tests/spec tests/core
+
+bounds: $(STAMP) ## tests of libraries in their lowest allowed versions, then in their newest, allowed or not
+	@for words in "--constraint $(BOUNDS)/lowest.txt" "--upgrade $$($(BIN)/python .ci/lowest.py --names)"; do \
+	  $(BIN)/python -m venv --clear $(BOUNDS) && $(BIN)/python .ci/lowest.py > $(BOUNDS)/lowest.txt && \
+	  $(BOUNDS)/bin/python -m pip install --disable-pip-version-check --quiet --editable ./client --editable '.[test]' && \
+	  echo "pip install $$words" && \
+	  $(BOUNDS)/bin/python -m pip install --disable-pip-version-check --quiet $$words && \
+	  $(BOUNDS)/bin/python -m pytest -q -n $(WORKERS) $(DOORS) || exit 1; \
+	done
+
+image: ## build the image, or do its steps in a scratch directory where no engine is; start what it starts
+	@$(PYTHON) .ci/image.py
+
+audit: ## look for known weaknesses of the libraries in requirements-dev.txt
+	@$(PYTHON) -m venv $(AUDIT)
+	@$(AUDIT)/bin/python -m pip install --disable-pip-version-check --quiet 'pip-audit>=2.10,<3'
+	@$(AUDIT)/bin/pip-audit --strict --disable-pip --no-deps --requirement requirements-dev.txt
+
+lint: $(STAMP) ## ruff, mypy, and hadolint for the image's Dockerfile
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint Dockerfile; \
+	  else echo 'hadolint cannot be had here: the Dockerfile is not judged.'; fi
 
 generate: $(STAMP) ## write schema/ and the generated pages of docs/
 	@$(BIN)/python -P -m jedi.standalone.docs
@@ -101,4 +133,4 @@ million: $(STAMP) ## one task of 1,000,000 jobs in the simulator, from its submi
 	@$(BIN)/python -m benchmarks whole --jobs=1000000
 
 clean: ## remove the virtual environment and caches
-	@rm -rf $(VENV) $(KERNEL) .pytest_cache .mypy_cache .ruff_cache dist build
+	@rm -rf $(VENV) $(KERNEL) $(BOUNDS) $(AUDIT) .coverage* coverage.txt .pytest_cache .mypy_cache .ruff_cache dist build

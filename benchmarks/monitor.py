@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, cast
 
-import httpx
+import httpx2
 import structlog
 from sqlalchemy import Engine, event, text
 
@@ -114,10 +114,10 @@ async def _costs(world: World, known: dict[str, object], token: str) -> dict[str
     app = create_app(world)
     statements: list[str] = []
     event.listen(world.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
-    transport = httpx.ASGITransport(cast(Any, app))
+    transport = httpx2.ASGITransport(cast(Any, app))
     who = {"Authorization": f"Bearer {token}"}
     found = {}
-    async with httpx.AsyncClient(
+    async with httpx2.AsyncClient(
         transport=transport, base_url="http://jedi", headers=who, timeout=600
     ) as client:
         for page in PAGES.values():
@@ -127,7 +127,7 @@ async def _costs(world: World, known: dict[str, object], token: str) -> dict[str
 
 
 async def _cost(
-    client: httpx.AsyncClient, page: Page, known: dict[str, object], statements: list[str]
+    client: httpx2.AsyncClient, page: Page, known: dict[str, object], statements: list[str]
 ) -> Cost:
     path = re.sub(r"{(\w+)}", lambda one: str(known[one[1]]), page.path)
     answer = await client.get(path)

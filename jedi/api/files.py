@@ -55,8 +55,6 @@ class RangedFile(FileResponse):
             raise NotFound(
                 f"{self.filename} is no longer in storage.", code="file_missing", lfn=self.filename
             )
-        self.stat_result = found
-        self.set_stat_headers(found)
         scope = {**scope, "headers": [*scope["headers"]]}
         headers = MutableHeaders(scope=scope)
         if (written := headers.get("range")) is not None:

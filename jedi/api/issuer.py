@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
-import httpx
+import httpx2
 from joserfc import jwk
 from joserfc.errors import JoseError
 
@@ -27,7 +27,7 @@ DOCUMENT_MAX = 2**18
 """Bytes of a document of the provider."""
 
 _DISCOVERY = "/.well-known/openid-configuration"
-_FAILURES = (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError, TimeoutError)
+_FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError, TimeoutError)
 _KINDS = {"RS256": "RSA", "ES256": "EC"}
 
 
@@ -90,7 +90,7 @@ class Issuer:
         self._tried = clock.monotonic()
         try:
             with anyio.fail_after(FETCH_S):
-                async with httpx.AsyncClient(timeout=FETCH_S) as client:
+                async with httpx2.AsyncClient(timeout=FETCH_S) as client:
                     found = await _document(client, self.url.rstrip("/") + _DISCOVERY)
                     if found.get("issuer") != self.url:
                         raise ValueError(f"its document is of issuer {str(found.get('issuer'))!a}")
@@ -102,7 +102,7 @@ class Issuer:
             self._log.warning("identity provider", issuer=self.url, error=why)
 
 
-async def _document(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
+async def _document(client: httpx2.AsyncClient, url: str) -> dict[str, Any]:
     if not is_private(url):
         raise ValueError(f"{url[:200]!a} is no https:// URL")
     async with client.stream("GET", url) as answer:
@@ -110,7 +110,7 @@ async def _document(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
         return await read_document(answer, url)
 
 
-async def read_document(answer: httpx.Response, url: str) -> dict[str, Any]:
+async def read_document(answer: httpx2.Response, url: str) -> dict[str, Any]:
     """The JSON object of an answer. ValueError."""
     content = bytearray()
     async for piece in answer.aiter_bytes():

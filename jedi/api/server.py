@@ -12,9 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -50,11 +48,8 @@ LINGER_S = 1.0
 """Seconds for kept connections to end with an answer: a proxy that sends a request on one at the
 very moment of its end can't know whether the service has seen it."""
 
-LOOK_TICKS = 50
-"""Tenths of a second between looks at the database."""
-
-_TICKS = 10
-"""Tenths of a second between two ticks of uvicorn."""
+LOOK_S = 5
+"""Seconds between looks at the database."""
 
 _PROBE_S = 5
 _UNSET = "jedi config unset api.listen --here"
@@ -98,11 +93,16 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         proxy_headers=False,  # no header says who the peer is
         lifespan="off",
         timeout_graceful_shutdown=_GRACE_S,
+        timeout_notify=LOOK_S,
     )
     server = Server(config)
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn gives a signal that ended it on to whoever handled it before: not to the default
-        signal.signal(number, server.handle_exit)
+        signal.signal(number, end)
     url = pages.url(app.pages_at, address, secure)
     world.log.info("listening", at=[*filter(None, [address]), str(home.api_socket)], pages=url)
     with pages.noted(home.page_address, url):
@@ -142,7 +142,6 @@ class Server(uvicorn.Server):
 
     linger_s = LINGER_S
     misfit: SchemaDiffers | None = None
-    _loop: asyncio.AbstractEventLoop | None = None
     _look: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -154,27 +153,12 @@ class Server(uvicorn.Server):
                                    if (one.family != socket.AF_UNIX) is behind_tcp])  # fmt: skip
             servers += self.servers
         self.servers = servers
+        self.config.callback_notify = self._start_look
 
-    async def main_loop(self) -> None:
-        """uvicorn's own, with a tick each second and not ten: each wakes the process."""
-        self._asked = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        counter = 0
-        while not await self.on_tick(counter):
-            counter = (counter + _TICKS) % 864_000
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), 1.0)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Also end the present tick."""
-        super().handle_exit(sig, frame)
-        if self._loop:
-            self._loop.call_soon_threadsafe(self._asked.set)
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter and counter % LOOK_TICKS == 0 and (not self._look or self._look.done()):
+    async def _start_look(self) -> None:
+        """A database that does not answer must not keep uvicorn from its end."""
+        if not self._look or self._look.done():
             self._look = asyncio.create_task(self._look_at_database())
-        return await super().on_tick(counter)
 
     async def _look_at_database(self) -> None:
         app: Any = self.config.app

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 from anyio import fail_after, to_thread
 from starlette.requests import Request
 
@@ -140,11 +140,11 @@ async def _post(place: str, asked: dict[str, str]) -> dict[str, Any]:
     try:
         with fail_after(FETCH_S):
             async with (
-                httpx.AsyncClient(timeout=FETCH_S) as client,
+                httpx2.AsyncClient(timeout=FETCH_S) as client,
                 client.stream("POST", place, data=asked) as answer,
             ):
                 found = await read_document(answer, place)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError, TimeoutError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError, TimeoutError) as error:
         raise Unreachable("The identity provider does not answer. Try again.") from error
     if answer.is_error or "access_token" not in found:
         said = str(found.get("error", answer.status_code))[:100]

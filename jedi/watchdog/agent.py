@@ -12,6 +12,7 @@ from apscheduler.triggers.interval import IntervalTrigger  # type: ignore[import
 from sqlalchemy import Connection
 
 from jedi.agent.base import Agent, World
+from jedi.core import clock
 from jedi.taskbuffer.db.engine import notifying
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, Dog, walk
@@ -58,16 +59,16 @@ class WatchDog(Agent[Dog, Counts]):
                 self.timetable.add_job(self._run, period, [dog], id=dog.name)
                 fresh.append(dog)
             elif job.trigger.interval != period.interval:
-                job.reschedule(period)
+                job.modify(trigger=period)  # after its next turn, which has come: knobs_changed
         if not (fresh or self.timetable.running):
             self.timetable.start()
         return fresh
 
     def knobs_changed(self) -> None:
-        """Every dog goes by the new knobs now, and then in its period."""
-        for dog in DOGS.values():
-            at_once = f"{dog.name} now"
-            self.timetable.add_job(self._run, args=[dog], id=at_once, replace_existing=True)
+        """Every dog goes by the new knobs now, and then in its period. No job of its own: one that
+        ends with its only turn can't be removed once the timetable stops."""
+        for place, job in enumerate(self.timetable.get_jobs()):
+            job.modify(next_run_time=clock.now() + place * _APART)
 
     def work(self, dog: Dog) -> Counts:
         return walk(self.world, dog)

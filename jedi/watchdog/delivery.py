@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from jedi.core import clock
 from jedi.core.knobs import Knobs
@@ -55,14 +55,14 @@ def open_channel(channel: str, knobs: Knobs) -> Iterator[Deliver]:
     timeout_s = float(knobs.notify.timeout_s)
     with asyncio.Runner() as runner:
         # Without the environment's proxies and passwords: the URL is a user's.
-        client = httpx.AsyncClient(timeout=None, trust_env=False, follow_redirects=False)
+        client = httpx2.AsyncClient(timeout=None, trust_env=False, follow_redirects=False)
         try:
             yield lambda message: runner.run(_post(client, timeout_s, message))
         finally:
             runner.run(client.aclose())
 
 
-async def _post(client: httpx.AsyncClient, timeout_s: float, message: Notification) -> None:
+async def _post(client: httpx2.AsyncClient, timeout_s: float, message: Notification) -> None:
     """Post a message, signed as Standard Webhooks (standardwebhooks.com, version 1) wants it.
 
     The time is that of all together: who answers byte by byte has no more of it.
@@ -84,7 +84,7 @@ async def _post(client: httpx.AsyncClient, timeout_s: float, message: Notificati
     except TimeoutError as error:
         sentence = f"The receiver did not answer within {timeout_s:g} s."
         raise Undelivered(sentence, away=True) from error
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
         raise Undelivered(f"{type(error).__name__}: {error}", away=True) from error
     if not 200 <= status < 300:  # a redirect is not followed
         raise Undelivered(f"The receiver answered {status}.", away=status >= 500 or status == 429)

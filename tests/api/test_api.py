@@ -20,7 +20,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import trustme
 from sqlalchemy import Engine, event, text
@@ -357,7 +357,7 @@ def test_a_service_behind_tcp(world: World, place: Home) -> None:
     """And behind the unix socket, which people of this machine and their operators use."""
     address = free_address(world, "127.0.0.1")
     with running(world), over(place) as beside:
-        assert httpx.get(f"http://{address}/health").json() == {"status": "ok"}
+        assert httpx2.get(f"http://{address}/health").json() == {"status": "ok"}
         assert beside.get("/v1/me").json()["way"] == "socket"
 
 
@@ -374,7 +374,7 @@ def test_a_service_with_a_certificate(world: World, place: Home, token: str) -> 
     )  # fmt: skip
     trusting = {"JEDI_PILOT_CERTIFICATE": str(place.certificate)}
     with running(world):
-        served = httpx.get(
+        served = httpx2.get(
             f"https://{address}/health", verify=ssl.create_default_context(cafile=place.certificate)
         )
         assert served.json() == {"status": "ok"}

@@ -3,7 +3,7 @@ not changed, and a change of many is found by each of its objects."""
 
 from __future__ import annotations
 
-import httpx
+import httpx2
 from sqlalchemy import text
 from support.job_rows import make_jobs
 from support.service_process import over, served
@@ -16,7 +16,7 @@ from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.users import put_user
 
 
-def subjects(door: httpx.Client, **asked: str) -> list[str]:
+def subjects(door: httpx2.Client, **asked: str) -> list[str]:
     return [one["subject"] for one in door.get("/v1/audit", params=asked).json()]
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 from support.service_process import over, running
@@ -93,7 +93,7 @@ def test_a_stranger_costs_nothing(world: World, place: Home, token: str, kind: s
         before = peak_mb(service.pid)
         for headers in (bearer("bogus"), {"Content-Type": "application/json"}):
             began = time.monotonic()
-            with suppress(httpx.TransportError):  # an end while the body is on its way
+            with suppress(httpx2.TransportError):  # an end while the body is on its way
                 answer = client.post("/v1/pilot/report", content=body, headers=headers)
                 assert answer.status_code == 401
             assert time.monotonic() - began < 3
@@ -265,6 +265,27 @@ def test_slow_connections_keep_nobody_out(world: World, place: Home) -> None:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.post("/v1/pilot/report", content=b"{}").status_code == 401
         assert closed_after(slow[0]) < 5
+
+
+def test_answers_to_a_kept_connection_are_sent_at_once() -> None:
+    """Without TCP_NODELAY the second part of an answer waits 40 ms for the peer's word about the
+    first: 1,500 requests on one connection took 60 s. asyncio sets it where it sees TCP."""
+
+    async def scene() -> int:
+        gate = ConnectionLimits(1_000, lambda: PeerLimits(5, 60.0, 60.0))
+        listener = Listener.behind(gate, socket.create_server(("127.0.0.1", 0)))
+        came: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            peer = writer.get_extra_info("socket")
+            came.set_result(peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(accepted, sock=listener):
+            with socket.create_connection(listener.getsockname()):
+                return await came
+
+    assert asyncio.run(scene())
 
 
 def test_a_peer_has_so_many_connections(tmp_path: Path) -> None:

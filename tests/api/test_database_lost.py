@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import text
 from support.helpers import make_world
@@ -89,7 +89,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         database.remove()
 
 
-def refused(answer: httpx.Response) -> bool:
+def refused(answer: httpx2.Response) -> bool:
     """Return True if an answer says that the database is away."""
     said = answer.json()
     return (
@@ -102,7 +102,7 @@ def refused(answer: httpx.Response) -> bool:
     )
 
 
-def ask(client: httpx.Client, name: str, task: int) -> httpx.Response:
+def ask(client: httpx2.Client, name: str, task: int) -> httpx2.Response:
     """Ask for an operation with arguments that are in order."""
     one = BY_NAME[name]
     given = {key.rstrip("_"): filled(value, task) for key, value in ROWS[name].arguments.items()}
@@ -200,7 +200,7 @@ def test_a_database_that_hangs_holds_nobody(place: Place) -> None:
         time.sleep(0.2)
 
 
-def asked(home: Home) -> httpx.Response:
+def asked(home: Home) -> httpx2.Response:
     with over(home) as client:
         return client.get("/v1/tasks", timeout=2 * HANG_S)
 

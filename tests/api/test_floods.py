@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from starlette.requests import Request
 from support.listening import Listening, listening
@@ -237,9 +237,9 @@ def test_wrong_tokens_of_an_address_are_limited(service: Listening) -> None:
     """Five at once (here): then 429 with Retry-After, whichever route and token it is. A token that
     was good before goes on, other addresses and the unix socket are not touched."""
     wrong = [bearer(f"wrong{number}") for number in range(BURST + 3)]
-    source = httpx.HTTPTransport(local_address="127.0.2.1")
+    source = httpx2.HTTPTransport(local_address="127.0.2.1")
     with (
-        httpx.Client(transport=source, base_url=service.url) as stranger,
+        httpx2.Client(transport=source, base_url=service.url) as stranger,
         service.client() as client,
         over(Home(service.world.settings.home)) as beside,
     ):
@@ -265,8 +265,8 @@ def test_wrong_tokens_behind_a_proxy_are_limited_by_caller(service: Listening) -
     limit, whomever it names."""
 
     def statuses(source: str, *forwarded: str) -> list[int]:
-        transport = httpx.HTTPTransport(local_address=source)
-        with httpx.Client(transport=transport, base_url=service.url) as client:
+        transport = httpx2.HTTPTransport(local_address=source)
+        with httpx2.Client(transport=transport, base_url=service.url) as client:
             return [client.get("/v1/me", headers={**bearer("wrong"), "X-Forwarded-For": one})
                     .status_code for one in forwarded]  # fmt: skip
 
@@ -317,7 +317,7 @@ def test_streams_of_a_caller_are_limited(service: Listening) -> None:
         bea = bearer(access.put_user_token(tx, "bea", None, "read", 600.0))
     with service.client() as client, ExitStack() as stack:
 
-        def watch(who: dict[str, str]) -> httpx.Response:
+        def watch(who: dict[str, str]) -> httpx2.Response:
             return stack.enter_context(client.stream("GET", "/v1/tasks/watch", headers=who))
 
         first, second = watch(bea), watch(bea)

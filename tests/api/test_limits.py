@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import Engine, text
 from support.listening import Listening, listening
@@ -65,7 +65,7 @@ def users(service: Listening, *names: str) -> list[dict[str, str]]:
     return [{"Authorization": f"Bearer {one}"} for one in tokens]
 
 
-def states(service: Listening, who: dict[str, str], timeout_s: float = PATIENCE) -> httpx.Response:
+def states(service: Listening, who: dict[str, str], timeout_s: float = PATIENCE) -> httpx2.Response:
     with service.client(who) as client:
         return client.post("/v1/units/states", json=STATES, timeout=timeout_s)
 
@@ -96,7 +96,7 @@ def test_sixteen_slow_questions_hold_nobody_and_end_with_their_callers(service: 
     four = users(service, "ann", "ben", "cleo", "dan")
 
     def leave(who: dict[str, str]) -> None:
-        with pytest.raises(httpx.ReadTimeout):
+        with pytest.raises(httpx2.ReadTimeout):
             states(service, who, 2.0)
 
     with slow(service), ThreadPoolExecutor(16) as pool:
@@ -115,7 +115,7 @@ def test_a_heavy_call_without_a_place_is_refused(service: Listening) -> None:
     caller's own places, then of all. One that gets a place in time is answered."""
     ann, ben, cleo = users(service, "ann", "ben", "cleo")
 
-    def herd() -> httpx.Response:
+    def herd() -> httpx2.Response:
         with service.client(cleo) as client:
             return client.get("/v1/tasks/1/herd")
 

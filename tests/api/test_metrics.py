@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -43,7 +43,7 @@ LABELS = {
 """Labels that may stand in an answer: never task, user or host."""
 
 
-def figures(client: httpx.Client, **headers: str) -> dict[str, dict[tuple[str, ...], float]]:
+def figures(client: httpx2.Client, **headers: str) -> dict[str, dict[tuple[str, ...], float]]:
     """All samples by name and values of labels, in the order of the labels' names."""
     answer = client.get("/metrics", headers=headers)
     assert answer.status_code == 200, answer.text
@@ -79,13 +79,13 @@ def decide(tx: Connection, minutes: int, outcome: str, codes: list[str]) -> None
 
 
 @pytest.fixture
-def client(world: World) -> Iterator[httpx.Client]:
+def client(world: World) -> Iterator[httpx2.Client]:
     """The service, asked by this account over the unix socket."""
     with running(world), over(Home(world.settings.home)) as client:
         yield client
 
 
-def test_figures_come_from_what_is_kept(world: World, client: httpx.Client) -> None:
+def test_figures_come_from_what_is_kept(world: World, client: httpx2.Client) -> None:
     """`gauges come from the kept counters, never from counting rows`: three rows of statistics say
     7 activated jobs at SITE_A, 2 at SITE_B and 1 running, though there is no job at all. Of two
     processes of an agent the later heartbeat counts. A decision six minutes old is not recent."""
@@ -149,7 +149,7 @@ def test_no_statement_reads_jobs_or_contents(world: World) -> None:
     assert not [one for one in seen if re.search(r"jedi_jobs|jedi_dataset_contents", one)]
 
 
-def test_requests_are_counted_by_operation(client: httpx.Client) -> None:
+def test_requests_are_counted_by_operation(client: httpx2.Client) -> None:
     """Paths with numbers do not make a series each: `labels are bounded sets`."""
     for task in (1, 2, 3):
         assert client.get(f"/v1/tasks/{task}").status_code == 404
@@ -193,7 +193,7 @@ def test_readers_of_metrics(world: World) -> None:
     assert status(TestClient(create_app(world), client=("192.0.2.1", 1)), {}) == (200, None)
 
 
-def test_figures_are_read_once_in_a_while(world: World, client: httpx.Client) -> None:
+def test_figures_are_read_once_in_a_while(world: World, client: httpx2.Client) -> None:
     before = figures(client).get("jedi_site_jobs", {})
     with world.engine.begin() as tx:
         deltas(tx, ("SITE_A", 1, "activated", 7))

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import dedent
 
-import httpx
+import httpx2
 import pytest
 import trustme
 from jedi_client.errors import Forbidden, NotReached, Unreachable
@@ -94,9 +94,9 @@ def test_the_configuration_of_the_page_works(world: World, tmp_path: Path) -> No
             assert anna.task_needs(texts=[{"name": "x", "text": text, "format": "yaml"}]) == [[]]
         with Client(Profile(url, None, ca)) as stranger, pytest.raises(Forbidden):
             stranger.me_show()
-        source = httpx.HTTPTransport(verify=ssl.create_default_context(cafile=ca),
+        source = httpx2.HTTPTransport(verify=ssl.create_default_context(cafile=ca),
                                      local_address="127.0.0.9")  # fmt: skip
-        with httpx.Client(transport=source, base_url=url) as elsewhere:
+        with httpx2.Client(transport=source, base_url=url) as elsewhere:
             headers = {"Authorization": f"Bearer {token}", "X-Forwarded-For": "203.0.113.1"}
             made = elsewhere.post("/v1/tokens", json={"name": "x", "days": 1}, headers=headers)
             assert made.status_code == 200

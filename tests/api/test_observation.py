@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from jedi_client.profiles import Profile
 from jedi_client.transport import Transport
@@ -195,5 +195,5 @@ def test_a_refused_body_is_not_read(world: World) -> None:
         knobs.put(tx, "api.calls_burst", 1, "olga")
     with running(world), over(Home(world.settings.home)) as client:
         assert client.get("/v1/me").status_code == 200
-        refused: httpx.Response = client.post("/v1/tasks/kill", content=b"x" * 1_000_000)
+        refused: httpx2.Response = client.post("/v1/tasks/kill", content=b"x" * 1_000_000)
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "100")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from joserfc import jwk
 from sqlalchemy import text
@@ -41,7 +41,7 @@ def provider(world: World) -> Iterator[TestIssuer]:
 
 
 @pytest.fixture
-def door(world: World, provider: TestIssuer) -> Iterator[httpx.Client]:
+def door(world: World, provider: TestIssuer) -> Iterator[httpx2.Client]:
     with served(world), over(Home(world.settings.home)) as client:
         yield client
 
@@ -53,14 +53,14 @@ def set_knobs(world: World, **values: Any) -> None:
 
 
 @contextmanager
-def served_with(world: World, **values: Any) -> Iterator[httpx.Client]:
+def served_with(world: World, **values: Any) -> Iterator[httpx2.Client]:
     """The service with other knobs."""
     set_knobs(world, **values)
     with served(world), over(Home(world.settings.home)) as client:
         yield client
 
 
-def me(door: httpx.Client, token: str) -> Any:
+def me(door: httpx2.Client, token: str) -> Any:
     return door.get("/v1/me", headers={"Authorization": f"Bearer {token}"}).json()
 
 
@@ -69,7 +69,7 @@ def role(world: World, user: str) -> str:
         return users.role(tx, user)
 
 
-def test_a_token_of_the_provider_names_its_user(provider: TestIssuer, door: httpx.Client) -> None:
+def test_a_token_of_the_provider_names_its_user(provider: TestIssuer, door: httpx2.Client) -> None:
     elliptic = jwk.ECKey.generate_key("P-256", {"kid": "two", "use": "sig"})
     provider.keys.append(elliptic)
     assert me(door, provider.token(elliptic))["user_name"] == "ana-x"
@@ -82,7 +82,7 @@ def test_a_token_of_the_provider_names_its_user(provider: TestIssuer, door: http
     assert me(door, nameless)["user_name"] == "a1b2"
 
 
-def test_login_facts_are_open_to_strangers(provider: TestIssuer, door: httpx.Client) -> None:
+def test_login_facts_are_open_to_strangers(provider: TestIssuer, door: httpx2.Client) -> None:
     answer = door.get("/v1/login", headers={"Authorization": "Bearer wrong"})
     assert answer.json() == {"issuer": provider.url, "client_id": "jedi-task",
                              "audience": AUDIENCE,
@@ -111,7 +111,7 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
 """Claims, and part of the refusal. Numbers are seconds from now."""
 
 
-def test_wrong_claims_are_refused(provider: TestIssuer, door: httpx.Client) -> None:
+def test_wrong_claims_are_refused(provider: TestIssuer, door: httpx2.Client) -> None:
     """Design of the door: `audience, expiry with clock skew`, and the issue: `wrong audience,
     expired, clock off`."""
     now = int(time.time())
@@ -121,7 +121,7 @@ def test_wrong_claims_are_refused(provider: TestIssuer, door: httpx.Client) -> N
         assert refused["code"] == "bad_token" and sentence in refused["sentence"], changed
 
 
-def test_clocks_may_differ_by_a_minute(provider: TestIssuer, door: httpx.Client) -> None:
+def test_clocks_may_differ_by_a_minute(provider: TestIssuer, door: httpx2.Client) -> None:
     """Design of the door: `expiry with clock skew`, a minute; a few seconds for the test itself."""
     now = int(time.time())
     for ahead in ({"exp": now - 50}, {"nbf": now + MINUTE}, {"iat": now + MINUTE}):
@@ -143,7 +143,7 @@ def keyed_with_the_public_key(provider: TestIssuer) -> str:
     return f"{start}.{base64.urlsafe_b64encode(made).decode().rstrip('=')}"
 
 
-def test_forged_tokens_are_refused(provider: TestIssuer, door: httpx.Client) -> None:
+def test_forged_tokens_are_refused(provider: TestIssuer, door: httpx2.Client) -> None:
     """No algorithm, a symmetric one keyed with the public key, another's key under a known id,
     another kind of token, and rubbish."""
     stolen = jwk.RSAKey.generate_key(2048, {"kid": "one"})
@@ -163,7 +163,7 @@ def test_forged_tokens_are_refused(provider: TestIssuer, door: httpx.Client) -> 
 
 
 def test_rotated_keys_are_fetched_once(
-    provider: TestIssuer, door: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    provider: TestIssuer, door: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`keys cached and fetched again for an unknown key id`: tokens of strangers with made-up ids
     cause no fetch within the pause."""
@@ -180,7 +180,7 @@ def test_rotated_keys_are_fetched_once(
 
 
 def test_known_keys_serve_while_the_provider_is_away(
-    provider: TestIssuer, door: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    provider: TestIssuer, door: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(issuer_module, "RETRY_S", 0.0)
     provider.away = True
@@ -193,7 +193,7 @@ def test_known_keys_serve_while_the_provider_is_away(
     assert me(door, provider.token())["user_name"] == "ana-x"
 
 
-def test_roles_follow_the_groups(world: World, provider: TestIssuer, door: httpx.Client) -> None:
+def test_roles_follow_the_groups(world: World, provider: TestIssuer, door: httpx2.Client) -> None:
     """`a removed group takes the role away`; the highest role wins; the audit notes the change."""
     for groups, expected in (
         (["/jedi/prod", "/other"], "production"), (["/jedi/prod", "/jedi/experts"], "operator"),
@@ -208,7 +208,7 @@ def test_roles_follow_the_groups(world: World, provider: TestIssuer, door: httpx
 
 
 def test_roles_of_others_are_not_touched(
-    world: World, provider: TestIssuer, door: httpx.Client
+    world: World, provider: TestIssuer, door: httpx2.Client
 ) -> None:
     """A provider's user can neither take nor lower a local user's role."""
     with world.engine.begin() as tx:
@@ -234,19 +234,19 @@ def test_a_prefix_sets_the_providers_users_apart(world: World, provider: TestIss
         assert me(door, named)["user_name"] == f"grid.{caller()}"
 
 
-def test_a_name_stays_with_its_person(provider: TestIssuer, door: httpx.Client) -> None:
+def test_a_name_stays_with_its_person(provider: TestIssuer, door: httpx2.Client) -> None:
     """A provider may give a freed name to somebody else, who must not get the first one's tasks."""
     assert me(door, provider.token())["user_name"] == "ana-x"
     assert me(door, provider.token(sub="another"))["code"] == "name_taken"
 
 
-def test_odd_names_are_refused(provider: TestIssuer, door: httpx.Client) -> None:
+def test_odd_names_are_refused(provider: TestIssuer, door: httpx2.Client) -> None:
     odd = ["", " ana", "ana bea", "../ana", "ana\n", "a'b", "ana\u0000", "änä", "-x", "a" * 101]
     for name in odd:
         assert me(door, provider.token(preferred_username=name))["code"] == "bad_user_name", name
 
 
-def test_scopes_of_the_token_bound_its_use(provider: TestIssuer, door: httpx.Client) -> None:
+def test_scopes_of_the_token_bound_its_use(provider: TestIssuer, door: httpx2.Client) -> None:
     """A token for `jedi.read`, `jedi.submit` or both; without such a scope it is for all."""
     for scope, expected in (
         ("openid profile", "all"), ("openid jedi.read", "read"), ("jedi.submit", "submit"),
@@ -264,7 +264,7 @@ def test_an_unverified_address_is_no_name(world: World, provider: TestIssuer) ->
 
 
 def test_no_token_stands_in_the_log(
-    world: World, provider: TestIssuer, door: httpx.Client, capfd: pytest.CaptureFixture[str],
+    world: World, provider: TestIssuer, door: httpx2.Client, capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     provider.away = True

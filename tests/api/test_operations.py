@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import text
 from support.job_rows import make_jobs
@@ -24,7 +24,7 @@ ME = caller()
 
 
 @pytest.fixture
-def door(world: World) -> Iterator[httpx.Client]:
+def door(world: World) -> Iterator[httpx2.Client]:
     """The service, asked by this account over the unix socket."""
     with running(world), over(Home(world.settings.home)) as client:
         yield client
@@ -37,14 +37,14 @@ def token(world: World, user: str, scope: str = "all", lifetime_s: float = 600.0
     return {"Authorization": f"Bearer {made}"}
 
 
-def test_peers_on_the_socket_are_their_accounts(door: httpx.Client) -> None:
+def test_peers_on_the_socket_are_their_accounts(door: httpx2.Client) -> None:
     me = door.get("/v1/me").json()
     assert (me["user_name"], me["way"], me["scope"]) == (ME, "socket", "all")
     forged = {"X-Forwarded-For": "unix", "X-Forwarded-Proto": "https", "Forwarded": "for=unix"}
     assert door.get("/v1/me", headers=forged).json() == me
 
 
-def test_tokens_stand_for_their_users(world: World, door: httpx.Client) -> None:
+def test_tokens_stand_for_their_users(world: World, door: httpx2.Client) -> None:
     bea = token(world, "bea", "read")
     assert door.get("/v1/me", headers=bea).json() == {
         "user_name": "bea", "role": "user", "way": "token", "scope": "read",
@@ -67,7 +67,7 @@ def test_tokens_stand_for_their_users(world: World, door: httpx.Client) -> None:
     [("Bearer x", "bad_token"), ("Basic YTpi", "no_token"), ("Bearer", "no_token")],
 )
 def test_strangers_are_refused_even_on_the_socket(
-    door: httpx.Client, header: str, code: str
+    door: httpx2.Client, header: str, code: str
 ) -> None:
     answer = door.get("/v1/me", headers={"Authorization": header})
     assert (answer.status_code, answer.json()["code"]) == (401, code)
@@ -75,7 +75,7 @@ def test_strangers_are_refused_even_on_the_socket(
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_owners_act_on_their_own_tasks_only(world: World, door: httpx.Client) -> None:
+def test_owners_act_on_their_own_tasks_only(world: World, door: httpx2.Client) -> None:
     """Of many tasks each gets its own answer: `Verbs take … thousands and answer per id`."""
     one, two = put(world, good("a:out"), good("a:out2"))
     anna, bea = token(world, "anna"), token(world, "bea")
@@ -95,7 +95,7 @@ def test_owners_act_on_their_own_tasks_only(world: World, door: httpx.Client) ->
     assert row_of(world, one).status == "registered"
 
 
-def test_a_key_makes_repeating_safe(world: World, door: httpx.Client) -> None:
+def test_a_key_makes_repeating_safe(world: World, door: httpx2.Client) -> None:
     [task] = put(world, good())
     keyed = {**token(world, "anna"), "Idempotency-Key": "k1"}
     asked = {"jedi_task_ids": [task]}
@@ -109,7 +109,7 @@ def test_a_key_makes_repeating_safe(world: World, door: httpx.Client) -> None:
         assert tx.scalar(text("SELECT count(*) FROM jedi_commands")) == 1
 
 
-def test_all_mistakes_are_named_at_once(door: httpx.Client) -> None:
+def test_all_mistakes_are_named_at_once(door: httpx2.Client) -> None:
     wrong = {"jedi_task_ids": ["x", 0], "soft": "perhaps", "colour": 1}
     answer = door.post("/v1/tasks/finish", json=wrong)
     assert answer.status_code == 422
@@ -139,7 +139,7 @@ MIXED = {
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_mistakes_of_all_kinds_come_together(door: httpx.Client, name: str) -> None:
+def test_mistakes_of_all_kinds_come_together(door: httpx2.Client, name: str) -> None:
     """Unknown words, wrong conditions, wrong types, repeated and unknown names: one answer has
     all of them, each with a rule and a remedy."""
     asked, places = MIXED[name]
@@ -149,7 +149,7 @@ def test_mistakes_of_all_kinds_come_together(door: httpx.Client, name: str) -> N
     assert all(one["rule"] and one["remedy"] for one in problems)
 
 
-def test_a_wrong_key_comes_with_the_other_mistakes(world: World, door: httpx.Client) -> None:
+def test_a_wrong_key_comes_with_the_other_mistakes(world: World, door: httpx2.Client) -> None:
     """So do the days of a token and the letters of a user."""
     keyed = {"Idempotency-Key": "a b"}
     answer = door.post("/v1/tasks/kill", headers=keyed, json={"jedi_task_ids": [0], "colour": 1})
@@ -162,20 +162,20 @@ def test_a_wrong_key_comes_with_the_other_mistakes(world: World, door: httpx.Cli
     assert {one["path"] for one in answer.json()["facts"]["problems"]} == {"role", "gridpref"}
 
 
-def test_a_missing_argument_has_no_value(door: httpx.Client) -> None:
+def test_a_missing_argument_has_no_value(door: httpx2.Client) -> None:
     answer = door.post("/v1/tasks/kill", json={})
     [problem] = answer.json()["facts"]["problems"]
     assert problem == {"path": "jedi_task_ids", "value": None, "rule": "is mandatory",
                        "remedy": "Add it"}  # fmt: skip
 
 
-def test_a_pattern_is_named_in_words(door: httpx.Client) -> None:
+def test_a_pattern_is_named_in_words(door: httpx2.Client) -> None:
     answer = door.get("/v1/sandboxes/zz")
     [problem] = answer.json()["facts"]["problems"]
     assert problem["rule"] == "must be a SHA-256: 64 digits 0-9 and a-f"
 
 
-def test_reads_are_cheap_to_repeat(world: World, door: httpx.Client) -> None:
+def test_reads_are_cheap_to_repeat(world: World, door: httpx2.Client) -> None:
     put(world, good())
     answer = door.get("/v1/tasks", params={"status": ["registered", "defined"], "user": "anna"})
     assert [task["task_name"] for task in answer.json()] == ["t"]
@@ -184,7 +184,7 @@ def test_reads_are_cheap_to_repeat(world: World, door: httpx.Client) -> None:
     assert (same.status_code, same.content) == (304, b"")
 
 
-def test_only_operators_read_the_audit(world: World, door: httpx.Client) -> None:
+def test_only_operators_read_the_audit(world: World, door: httpx2.Client) -> None:
     bea = token(world, "bea")
     answer = door.get("/v1/audit", headers=bea)
     assert (answer.status_code, answer.json()["code"]) == (403, "not_operator")
@@ -196,7 +196,7 @@ def test_only_operators_read_the_audit(world: World, door: httpx.Client) -> None
     assert entry["address"].startswith("unix:")
 
 
-def test_secrets_are_kept_nowhere(world: World, door: httpx.Client) -> None:
+def test_secrets_are_kept_nowhere(world: World, door: httpx2.Client) -> None:
     """`only a hash is stored`: a repeated request does not show the token again."""
     keyed = {"Idempotency-Key": "once"}
     made = door.post("/v1/tokens", headers=keyed, json={"name": "laptop"}).json()
@@ -209,7 +209,7 @@ def test_secrets_are_kept_nowhere(world: World, door: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("bad", ["a\x00b", "\ud800"])
-def test_texts_that_cannot_be_stored_are_named(door: httpx.Client, bad: str) -> None:
+def test_texts_that_cannot_be_stored_are_named(door: httpx2.Client, bad: str) -> None:
     body = json.dumps({"jedi_task_ids": [1], "comment": bad})
     answer = door.post("/v1/tasks/kill", content=body)
     [problem] = answer.json()["facts"]["problems"]
@@ -218,7 +218,7 @@ def test_texts_that_cannot_be_stored_are_named(door: httpx.Client, bad: str) -> 
     assert asked.status_code == 422
 
 
-def test_jobs_are_answered_one_by_one(world: World, door: httpx.Client) -> None:
+def test_jobs_are_answered_one_by_one(world: World, door: httpx2.Client) -> None:
     """`answer per id what was done and what was refused, with code and sentence`."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 4)
@@ -254,7 +254,7 @@ def status(world: World) -> dict[int, str]:
         return dict(tuple(row) for row in tx.execute(found))
 
 
-def test_a_dry_run_says_what_would_happen(world: World, door: httpx.Client) -> None:
+def test_a_dry_run_says_what_would_happen(world: World, door: httpx2.Client) -> None:
     """With the same checks, and neither a command, an entry of the audit nor a used key."""
     [task] = put(world, good())
     anna = {**token(world, "anna"), "Idempotency-Key": "k"}
@@ -272,7 +272,7 @@ def test_a_dry_run_says_what_would_happen(world: World, door: httpx.Client) -> N
     assert [a["error"] for a in wrong] == ["wrong_status", "not_found"]
 
 
-def test_operators_handle_tokens_of_others(world: World, door: httpx.Client) -> None:
+def test_operators_handle_tokens_of_others(world: World, door: httpx2.Client) -> None:
     """Operators make a token for a service account, list and revoke those of others, with an entry
     in the audit; others do not, nor does an operator's token of a smaller scope."""
     with world.engine.begin() as tx:
@@ -306,7 +306,7 @@ def test_operators_handle_tokens_of_others(world: World, door: httpx.Client) -> 
     ]
 
 
-def test_pages_of_other_origins_get_nothing(door: httpx.Client) -> None:
+def test_pages_of_other_origins_get_nothing(door: httpx2.Client) -> None:
     """CORS is off: no answer lets a browser give it to a page from elsewhere."""
     origin = {"Origin": "https://evil.example.org"}
     wish = {**origin, "Access-Control-Request-Method": "POST",

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import text
 from support.listening import Listening, listening
@@ -46,13 +46,13 @@ def known(service: Listening, user: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def me(service: Listening) -> Iterator[httpx.Client]:
+def me(service: Listening) -> Iterator[httpx2.Client]:
     with service.client(known(service, "me")) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def anna(service: Listening) -> Iterator[httpx.Client]:
+def anna(service: Listening) -> Iterator[httpx2.Client]:
     """The owner of tasks that `put` makes."""
     with service.client(known(service, "anna")) as client:
         yield client
@@ -68,25 +68,25 @@ def archive(*members: tuple[str, bytes], kind: bytes = tarfile.REGTYPE) -> bytes
     return packed.getvalue()
 
 
-def upload(client: httpx.Client, name: str, data: bytes) -> dict[str, Any]:
+def upload(client: httpx2.Client, name: str, data: bytes) -> dict[str, Any]:
     answer = client.post("/api/v1/file_server/upload_cache_file", files={"file": (name, data)})
     assert answer.status_code == 200
     return dict(answer.json())
 
 
-def post(client: httpx.Client, path: str, **given: Any) -> dict[str, Any]:
+def post(client: httpx2.Client, path: str, **given: Any) -> dict[str, Any]:
     answer = client.post(f"/api/v1/{path}", json=given)
     assert (answer.status_code, [*answer.json()]) == (200, ["success", "message", "data"])
     return dict(answer.json())
 
 
-def get(client: httpx.Client, path: str, **given: Any) -> dict[str, Any]:
+def get(client: httpx2.Client, path: str, **given: Any) -> dict[str, Any]:
     answer = client.get(f"/api/v1/{path}", params=given)
     assert (answer.status_code, [*answer.json()]) == (200, ["success", "message", "data"])
     return dict(answer.json())
 
 
-def test_a_task_from_upload_to_list(me: httpx.Client, service: Listening) -> None:
+def test_a_task_from_upload_to_list(me: httpx2.Client, service: Listening) -> None:
     data = archive(("run.sh", b"echo hello"))
     assert upload(me, NO_BUILD, data)["success"]
     said = post(me, "task/submit", task_parameters=case_a(), parent_tid=None)
@@ -113,7 +113,7 @@ def test_a_task_from_upload_to_list(me: httpx.Client, service: Listening) -> Non
         assert inner.read() == data
 
 
-def test_commands_and_their_refusals(anna: httpx.Client, service: Listening) -> None:
+def test_commands_and_their_refusals(anna: httpx2.Client, service: Listening) -> None:
     """data must be 0 or true without options, 3 with options; a refusal has the
     sentence as its message."""
     [mine] = put(service.world, good())
@@ -144,7 +144,7 @@ def test_commands_and_their_refusals(anna: httpx.Client, service: Listening) -> 
     assert (wrong["success"], "vo" in wrong["message"]) == (False, True)
 
 
-def test_questions_about_a_task(anna: httpx.Client, service: Listening) -> None:
+def test_questions_about_a_task(anna: httpx2.Client, service: Listening) -> None:
     [number] = put(service.world, good())
     details = get(anna, "task/get_details", task_id=number, include_parameters="True",
                   include_status="True")["data"]  # fmt: skip
@@ -166,7 +166,7 @@ def test_questions_about_a_task(anna: httpx.Client, service: Listening) -> None:
     assert not get(anna, "task/get_status", task_id=99999999)["success"]
 
 
-def test_lists_are_the_callers(me: httpx.Client, service: Listening) -> None:
+def test_lists_are_the_callers(me: httpx2.Client, service: Listening) -> None:
     """The real one always restricts to the caller; a filter names another user."""
     [others] = put(service.world, good())
     path = "task/get_tasks_detailed_info_since"
@@ -183,7 +183,7 @@ def test_lists_are_the_callers(me: httpx.Client, service: Listening) -> None:
     assert not get(me, path, since="yesterday")["success"]
 
 
-def test_uploads(me: httpx.Client, service: Listening) -> None:
+def test_uploads(me: httpx2.Client, service: Listening) -> None:
     data = gzip.compress(b"content")
     size, checksum = len(data), struct.unpack("<I", data[-8:-4])[0]
     assert checksum == zlib.crc32(b"content")
@@ -239,13 +239,13 @@ def test_hostile_archives_are_refused_when_used(
         assert nobody["data"] == []
 
 
-def test_somebody_elses_upload_is_none(service: Listening, me: httpx.Client) -> None:
+def test_somebody_elses_upload_is_none(service: Listening, me: httpx2.Client) -> None:
     with service.client(known(service, "thief")) as thief:
         said = post(thief, "task/submit", task_parameters=case_a("user.thief.t"))
     assert (said["success"], "is no upload of yours" in said["message"]) == (False, True)
 
 
-def test_all_mistakes_of_a_task_at_once(me: httpx.Client) -> None:
+def test_all_mistakes_of_a_task_at_once(me: httpx2.Client) -> None:
     sent = case_a("user.me.bad") | {"nFilez": 5, "maxAttempt": "many", "ramCountUnit": "furlong"}
     said = post(me, "task/submit", task_parameters=sent)
     assert not said["success"]
@@ -270,7 +270,7 @@ def test_the_provider_as_clients_look_for_it(service: Listening) -> None:
     assert found["oidc_config_url"].endswith("/.well-known/openid-configuration")
 
 
-def test_calls_that_jedi_refuses(me: httpx.Client) -> None:
+def test_calls_that_jedi_refuses(me: httpx2.Client) -> None:
     assert "submit a task with prun" in post(me, "job/submit", jobs="[]")["message"]
     answer = me.post("/server/panda/put_workflow_request", content="data=1", headers=FORM)
     assert answer.json()[0] is False
@@ -282,7 +282,7 @@ _ODD: tuple[Any, ...] = (None, "", "x", -1, 10**30, 1.5, [[]], {"a": 1}, "\0", "
 
 @pytest.mark.long
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.path)
-def test_no_request_makes_the_service_fail(call: Any, me: httpx.Client) -> None:
+def test_no_request_makes_the_service_fail(call: Any, me: httpx2.Client) -> None:
     """Every call fuzzed: keys missing, of wrong type, huge, in the wrong encoding: never 500."""
     path = f"/api/v1/{call.path}"
     names = [*call.arguments.model_fields]

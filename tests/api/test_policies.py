@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import text
 from support.databases import drop_database, new_database
@@ -79,10 +79,12 @@ class Door:
     """The service, and the headers of each identity."""
 
     world: World
-    client: httpx.Client
+    client: httpx2.Client
     headers: dict[str, dict[str, str]]
 
-    def ask(self, identity: str, name: str, task: int | None = None, **more: Any) -> httpx.Response:
+    def ask(
+        self, identity: str, name: str, task: int | None = None, **more: Any
+    ) -> httpx2.Response:
         """Ask for an operation with the arguments of its row and more; `task`: instead of a fresh
         one."""
         one, row = BY_NAME[name], ROWS[name]
@@ -100,7 +102,7 @@ class Door:
             with self.client.stream("GET", url, headers=headers, params=rest) as answer:
                 lines = answer.iter_lines()
                 data = next(lines) if answer.status_code == 200 else answer.read()
-                return httpx.Response(answer.status_code, content=b"[]" if data == ": JEDI"
+                return httpx2.Response(answer.status_code, content=b"[]" if data == ": JEDI"
                                       else data)  # fmt: skip
         if one.method == "GET":
             return self.client.get(url, headers=headers, params=rest)
@@ -136,7 +138,7 @@ def door(server: str, template: str, tmp_path_factory: pytest.TempPathFactory) -
         address = f"127.0.0.1:{free.getsockname()[1]}"
     headers = _prepare(world, address)
     try:
-        with running(world), httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+        with running(world), httpx2.Client(base_url=f"http://{address}", timeout=60) as client:
             yield Door(world, client, headers)
     finally:
         Home(home).discard()
@@ -183,7 +185,7 @@ def expected(row: Row) -> dict[str, str]:
 STATUS = {"no_token": 401, "bad_token": 401, "not_a_user": 403, "scope_too_small": 403}
 
 
-def outcome(answer: httpx.Response, row: Row) -> str:
+def outcome(answer: httpx2.Response, row: Row) -> str:
     """The outcome of an answer; of an operation on many tasks, that of its one task."""
     said = answer.json()
     if answer.status_code in (401, 403):

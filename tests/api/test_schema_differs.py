@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import Engine
 from support.helpers import make_world
@@ -28,7 +28,7 @@ def test_a_running_service_refuses_a_migrated_database(world: World, service: No
     with world.engine.begin() as tx:
         pilot = {"Authorization": f"Bearer {users.put_token(tx, 'pilot', site='SITE_A')}"}
 
-    def beat(client: httpx.Client) -> httpx.Response:
+    def beat(client: httpx2.Client) -> httpx2.Response:
         return client.post("/v1/pilot/heartbeat", json={"beats": []}, headers=pilot)
 
     with over(Home(world.settings.home)) as client:
@@ -54,14 +54,14 @@ def refusal(code: Path, home: Path, url: str) -> str:
         return said
 
 
-def asked(process: subprocess.Popen[str], home: Path) -> httpx.Response:
+def asked(process: subprocess.Popen[str], home: Path) -> httpx2.Response:
     """The answer of a home's service to a question, as soon as it listens."""
     end = time.monotonic() + ENDS_S
     while True:
         try:
             with over(Home(home)) as client:
                 return client.get("/v1/tasks")
-        except httpx.ConnectError:
+        except httpx2.ConnectError:
             assert process.poll() is None, process.communicate()[0]
             assert time.monotonic() < end
             time.sleep(0.05)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import text
 from support.hosts import able, run
@@ -124,7 +124,7 @@ class Service:
         try:  # the unix socket is on no network
             with over(self.home) as client:
                 return client.get("/ready").status_code == 200
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return False
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import Connection, create_engine, event, text
 from support.job_rows import make_jobs
@@ -45,7 +45,7 @@ class Seen:
 class Stream:
     """A stream of a test, read line by line."""
 
-    def __init__(self, answer: httpx.Response) -> None:
+    def __init__(self, answer: httpx2.Response) -> None:
         self.answer = answer
         self._lines = answer.iter_lines()
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from jedi_client import device, profiles
 from jedi_client.cli import task
@@ -64,7 +64,7 @@ def up(installed: Path, port: int, groups: Path) -> Iterator[None]:
             process.kill()
 
 
-def press(browser: httpx.Client, shown: httpx.Response, **typed: str) -> httpx.Response:
+def press(browser: httpx2.Client, shown: httpx2.Response, **typed: str) -> httpx2.Response:
     """Send the form of a page of the provider."""
     found = re.search(r'action="([^"]+)"', shown.text)
     assert found, shown.text
@@ -75,7 +75,7 @@ def press(browser: httpx.Client, shown: httpx.Response, **typed: str) -> httpx.R
 
 def confirm(page: str, _code: str) -> None:
     """Confirm a code as ana, as her browser would."""
-    with httpx.Client(follow_redirects=True) as browser:
+    with httpx2.Client(follow_redirects=True) as browser:
         shown = press(browser, press(browser, browser.get(page)))
         done = press(browser, press(browser, shown, login="ana", password="any"))
         assert "Success" in done.text
@@ -90,7 +90,7 @@ def log_in(url: str) -> None:
 
 def browse(address: str) -> None:
     """Log ana in on the pages of the service, by the code flow."""
-    with httpx.Client(follow_redirects=True) as browser:
+    with httpx2.Client(follow_redirects=True) as browser:
         shown = browser.get(f"{address}/login/oidc?next=/me")
         page = press(browser, press(browser, shown, login="ana", password="any"))
         assert page.url == f"{address}/me", page.text

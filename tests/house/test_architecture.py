@@ -162,7 +162,7 @@ def test_imports_go_down() -> None:
         ("service/tasks.py", "from jedi.api import app", "service is below api"),
         ("cli/jedi.py", "import jedi.agent.supervisor", None),
         ("pilot/main.py", "from jedi.core import clock", "only the standard library"),
-        ("pilot/main.py", "import httpx", "only the standard library"),
+        ("pilot/main.py", "import httpx2", "only the standard library"),
         ("pilot/main.py", "from .. import core", "only the standard library"),
         ("pilot/main.py", "import json, jedi.pilot.wire", None),
         ("pilot/main.py", "from . import wire; from .wire import Job", None),

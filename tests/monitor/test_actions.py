@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import text
 from support.browsing import at, pages, session
@@ -20,10 +20,10 @@ from jedi.agent.base import World
 
 
 @pytest.fixture
-def door(world: World) -> Iterator[httpx.Client]:
+def door(world: World) -> Iterator[httpx2.Client]:
     """The owner of two tasks, without a browser."""
     put(world, good("a:out"), good("a:out2"))
-    with pages(world) as address, httpx.Client(base_url=address) as found:
+    with pages(world) as address, httpx2.Client(base_url=address) as found:
         found.cookies.update(at(str(found.base_url), session(world, "anna")))
         yield found
 
@@ -34,7 +34,7 @@ def commands(world: World) -> list[tuple[int, str]]:
         return [tuple(row) for row in rows]
 
 
-def test_a_confirmation_does_what_the_preview_showed(world: World, door: httpx.Client) -> None:
+def test_a_confirmation_does_what_the_preview_showed(world: World, door: httpx2.Client) -> None:
     page = door.get("/act/task.kill?id=1&id=2&id=99&back=/tasks")
     assert "Kill: 2 of 3 tasks" in page.text and "registered" in page.text
     assert "There is no task 99." in page.text
@@ -44,7 +44,7 @@ def test_a_confirmation_does_what_the_preview_showed(world: World, door: httpx.C
     assert commands(world) == [(1, "kill"), (2, "kill")]
 
 
-def test_a_double_click_happens_once(world: World, door: httpx.Client) -> None:
+def test_a_double_click_happens_once(world: World, door: httpx2.Client) -> None:
     sent = hidden(door.get("/act/task.kill?id=1"))
     first, second = (door.post("/act/task.kill", data=sent) for _ in range(2))
     assert first.text == second.text and "1 accepted" in first.text
@@ -53,7 +53,7 @@ def test_a_double_click_happens_once(world: World, door: httpx.Client) -> None:
         assert tx.scalar(text("SELECT count(*) FROM jedi_audit WHERE operation = 'task.kill'")) == 1
 
 
-def test_a_changed_form_is_shown_again_first(world: World, door: httpx.Client) -> None:
+def test_a_changed_form_is_shown_again_first(world: World, door: httpx2.Client) -> None:
     """Nothing is done that no preview has shown."""
     sent: dict[str, Any] = {**hidden(door.get("/act/task.finish?id=1")), "soft": "true"}
     again = door.post("/act/task.finish", data=sent)
@@ -63,7 +63,7 @@ def test_a_changed_form_is_shown_again_first(world: World, door: httpx.Client) -
     assert commands(world) == [(1, "finish")]
 
 
-def test_wrong_values_are_named(world: World, door: httpx.Client) -> None:
+def test_wrong_values_are_named(world: World, door: httpx2.Client) -> None:
     first = door.get("/act/task.set_priority?id=1&id=2")
     assert 'id="preview"' in first.text and 'id="confirm"' not in first.text
     wrong = door.post("/act/task.set_priority", data={**hidden(first), "priority": "high"})
@@ -81,7 +81,7 @@ def test_wrong_values_are_named(world: World, door: httpx.Client) -> None:
     assert "2 accepted" in done.text
 
 
-def test_lost_outputs_are_made_again(world: World, door: httpx.Client) -> None:
+def test_lost_outputs_are_made_again(world: World, door: httpx2.Client) -> None:
     """Two jobs have an output each, which data management lacks."""
     with world.engine.begin() as tx:
         task = make_jobs(tx, 2, files=1).task
@@ -102,7 +102,7 @@ def test_lost_outputs_are_made_again(world: World, door: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("sign", ["", "0" * 32, "ü" * 32, None])
-def test_a_wrong_sign_does_nothing(world: World, door: httpx.Client, sign: str | None) -> None:
+def test_a_wrong_sign_does_nothing(world: World, door: httpx2.Client, sign: str | None) -> None:
     sent: dict[str, Any] = {**hidden(door.get("/act/task.kill?id=1")), "sign": sign or ""}
     if sign is None:
         del sent["sign"]
@@ -114,14 +114,14 @@ def test_a_wrong_sign_does_nothing(world: World, door: httpx.Client, sign: str |
 @pytest.mark.parametrize(
     "origin", ["http://evil.example.org", "null", "http://127.0.0.1:1", "http://["]
 )
-def test_another_origin_does_nothing(world: World, door: httpx.Client, origin: str) -> None:
+def test_another_origin_does_nothing(world: World, door: httpx2.Client, origin: str) -> None:
     sent = hidden(door.get("/act/task.kill?id=1"))
     answer = door.post("/act/task.kill", data=sent, headers={"Origin": origin})
     assert (answer.status_code, answer.json()["code"]) == (403, "foreign_form")
     assert commands(world) == []
 
 
-def test_another_user_may_do_nothing(world: World, door: httpx.Client) -> None:
+def test_another_user_may_do_nothing(world: World, door: httpx2.Client) -> None:
     door.cookies.clear()
     door.cookies.update(at(str(door.base_url), session(world, "bea")))
     page = door.get("/act/task.kill?id=1")
@@ -133,14 +133,14 @@ def test_another_user_may_do_nothing(world: World, door: httpx.Client) -> None:
     assert "/act/" not in door.get("/tasks/1").text
 
 
-def seal_of(world: World, door: httpx.Client) -> str:
+def seal_of(world: World, door: httpx2.Client) -> str:
     """The seal of the owner's form."""
     cookies = at(str(door.base_url), session(world, "anna"))
-    with httpx.Client(base_url=door.base_url, cookies=cookies) as owner:
+    with httpx2.Client(base_url=door.base_url, cookies=cookies) as owner:
         return hidden(owner.get("/act/task.kill?id=1"))["seal"][0]
 
 
-def test_a_token_for_reading_sees_no_buttons(world: World, door: httpx.Client) -> None:
+def test_a_token_for_reading_sees_no_buttons(world: World, door: httpx2.Client) -> None:
     door.cookies.clear()
     door.cookies.update(at(str(door.base_url), session(world, "anna", "read")))
     assert "/act/" not in door.get("/tasks/1").text + door.get("/tasks").text
@@ -148,6 +148,6 @@ def test_a_token_for_reading_sees_no_buttons(world: World, door: httpx.Client) -
     assert (answer.status_code, answer.json()["code"]) == (403, "scope_too_small")
 
 
-def test_what_is_no_action_is_refused(door: httpx.Client) -> None:
+def test_what_is_no_action_is_refused(door: httpx2.Client) -> None:
     assert door.get("/act/user.set?id=1").status_code == 404
     assert door.get("/act/task.kill").status_code == 422

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from support.browsing import pages
 from support.issuers import AUDIENCE, TestIssuer, issuer
@@ -28,25 +28,25 @@ def provider(world: World) -> Iterator[TestIssuer]:
 
 
 @pytest.fixture
-def browser(world: World, provider: TestIssuer) -> Iterator[httpx.Client]:
-    with pages(world) as address, httpx.Client(base_url=address) as found:
+def browser(world: World, provider: TestIssuer) -> Iterator[httpx2.Client]:
+    with pages(world) as address, httpx2.Client(base_url=address) as found:
         yield found
 
 
-def to_provider(browser: httpx.Client, provider: TestIssuer) -> httpx.QueryParams:
+def to_provider(browser: httpx2.Client, provider: TestIssuer) -> httpx2.QueryParams:
     """The arguments with which the browser reaches the provider, which will answer to them."""
-    away = httpx.URL(browser.get("/login/oidc?next=/tasks").headers["location"])
+    away = httpx2.URL(browser.get("/login/oidc?next=/tasks").headers["location"])
     assert str(away).startswith(f"{provider.url}/authorize?")
     provider.of_id = {"nonce": away.params["nonce"]}
     return away.params
 
 
-def back(browser: httpx.Client, asked: httpx.QueryParams, **changed: str) -> httpx.Response:
+def back(browser: httpx2.Client, asked: httpx2.QueryParams, **changed: str) -> httpx2.Response:
     given = {"code": "c", "state": asked["state"], **changed}
     return browser.get("/login/callback", params=given)
 
 
-def test_a_person_logs_in(world: World, provider: TestIssuer, browser: httpx.Client) -> None:
+def test_a_person_logs_in(world: World, provider: TestIssuer, browser: httpx2.Client) -> None:
     assert 'href="/login/oidc?next=%2F"' in browser.get("/login").text
     asked = to_provider(browser, provider)
     assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
@@ -63,7 +63,7 @@ def test_a_person_logs_in(world: World, provider: TestIssuer, browser: httpx.Cli
         assert [one.scope for one in access.tokens_of(tx, "ana-x")] == ["read"]
 
 
-def refused(browser: httpx.Client, came: httpx.Response, sentence: str) -> None:
+def refused(browser: httpx2.Client, came: httpx2.Response, sentence: str) -> None:
     assert came.status_code == 403, came.text
     assert sentence in came.text and browser.get("/tasks").status_code == 303
 
@@ -76,7 +76,7 @@ def refused(browser: httpx.Client, came: httpx.Response, sentence: str) -> None:
      ({"error": "<script>\u202e"}, "&lt;script&gt;")],
 )  # fmt: skip
 def test_wrong_answers_log_nobody_in(
-    provider: TestIssuer, browser: httpx.Client, changed: dict[str, str], sentence: str
+    provider: TestIssuer, browser: httpx2.Client, changed: dict[str, str], sentence: str
 ) -> None:
     refused(browser, back(browser, to_provider(browser, provider), **changed), sentence)
 
@@ -89,7 +89,7 @@ def test_wrong_answers_log_nobody_in(
      ({}, {"aud": "another"}, "another audience"), ({}, {"preferred_username": "a b"}, "name")],
 )  # fmt: skip
 def test_wrong_tokens_log_nobody_in(
-    provider: TestIssuer, browser: httpx.Client, of_id: dict[str, Any], of_access: dict[str, Any],
+    provider: TestIssuer, browser: httpx2.Client, of_id: dict[str, Any], of_access: dict[str, Any],
     sentence: str,
 ) -> None:  # fmt: skip
     asked = to_provider(browser, provider)
@@ -98,27 +98,27 @@ def test_wrong_tokens_log_nobody_in(
     refused(browser, back(browser, asked), sentence)
 
 
-def test_a_flow_ends_once(provider: TestIssuer, browser: httpx.Client) -> None:
+def test_a_flow_ends_once(provider: TestIssuer, browser: httpx2.Client) -> None:
     asked = to_provider(browser, provider)
     assert back(browser, asked).status_code == 303
     browser.post("/logout")
     assert "not begun here" in back(browser, asked).text
 
 
-def test_a_refused_code_logs_nobody_in(provider: TestIssuer, browser: httpx.Client) -> None:
+def test_a_refused_code_logs_nobody_in(provider: TestIssuer, browser: httpx2.Client) -> None:
     asked = to_provider(browser, provider)
     provider.said = ["invalid_grant"]
     refused(browser, back(browser, asked), "invalid_grant")
 
 
-def test_a_silent_provider_is_named(provider: TestIssuer, browser: httpx.Client) -> None:
+def test_a_silent_provider_is_named(provider: TestIssuer, browser: httpx2.Client) -> None:
     provider.away = True
     came = browser.get("/login/oidc")
     assert came.status_code == 503 and "does not answer" in came.text
 
 
 def test_without_a_provider_there_is_no_such_way(world: World) -> None:
-    with pages(world) as address, httpx.Client(base_url=address) as found:
+    with pages(world) as address, httpx2.Client(base_url=address) as found:
         assert "/login/oidc" not in found.get("/login").text
         assert found.get("/login/oidc").status_code == 403
         assert found.get("/login/callback?code=c&state=").status_code == 403

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from support.browsing import Browser, at, browser, needs_browser, pages, session
 from support.monitored import ODD, running_task
@@ -24,20 +24,20 @@ pytestmark = needs_browser
 
 
 @pytest.fixture
-def seen(world: World) -> Iterator[tuple[Browser, dict[str, object], httpx.Client]]:
+def seen(world: World) -> Iterator[tuple[Browser, dict[str, object], httpx2.Client]]:
     known = fill(world)
     cookie = session(world, "me")
     with (
         pages(world) as place,
         browser(place) as found,
-        httpx.Client(base_url=place, cookies=at(place, cookie), timeout=30) as client,
+        httpx2.Client(base_url=place, cookies=at(place, cookie), timeout=30) as client,
     ):
         found.log_in(cookie)
         yield found, known, client
 
 
 def test_every_page_is_kept_and_opens_from_disk(
-    seen: tuple[Browser, dict[str, object], httpx.Client], tmp_path: Path
+    seen: tuple[Browser, dict[str, object], httpx2.Client], tmp_path: Path
 ) -> None:
     here, known, client = seen
     driver: Any = here.driver
@@ -59,7 +59,7 @@ def test_every_page_is_kept_and_opens_from_disk(
 
 
 def test_every_table_is_csv_and_json(
-    seen: tuple[Browser, dict[str, object], httpx.Client],
+    seen: tuple[Browser, dict[str, object], httpx2.Client],
 ) -> None:
     _, known, client = seen
     for name in names():
@@ -76,7 +76,7 @@ def test_odd_texts_break_no_file(world: World, tmp_path: Path) -> None:
     cookie = session(world, "me")
     with pages(world) as place, browser(place) as here:
         path = f"{place}/tasks/{made.task}/past"
-        answer = httpx.get(path, params={"as": "file"}, cookies=at(place, cookie), timeout=30)
+        answer = httpx2.get(path, params={"as": "file"}, cookies=at(place, cookie), timeout=30)
         file = tmp_path / "odd.html"
         file.write_bytes(answer.content)
         here.driver.get(file.as_uri())
@@ -86,7 +86,7 @@ def test_odd_texts_break_no_file(world: World, tmp_path: Path) -> None:
 
 
 def test_a_chart_becomes_a_picture(
-    seen: tuple[Browser, dict[str, object], httpx.Client], tmp_path: Path
+    seen: tuple[Browser, dict[str, object], httpx2.Client], tmp_path: Path
 ) -> None:
     client = seen[2]
     tasks = client.get("/tasks", params={"as": "json"}).json()["tasks"]
@@ -96,7 +96,7 @@ def test_a_chart_becomes_a_picture(
 
 
 def test_a_curve_becomes_a_picture(
-    seen: tuple[Browser, dict[str, object], httpx.Client], tmp_path: Path
+    seen: tuple[Browser, dict[str, object], httpx2.Client], tmp_path: Path
 ) -> None:
     """uPlot draws curves on a canvas; the others are SVG. The picture has the size that the button
     names, in the header of PNG: width and height are bytes 16 to 23."""

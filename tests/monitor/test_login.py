@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import text
 from support.browsing import at, pages, session
@@ -34,10 +34,10 @@ from jedi.taskbuffer.users import access
 
 
 @pytest.fixture
-def stranger(world: World) -> Iterator[httpx.Client]:
+def stranger(world: World) -> Iterator[httpx2.Client]:
     """A browser without a session."""
     put(world, good("a:out"))
-    with pages(world) as address, httpx.Client(base_url=address) as found:
+    with pages(world) as address, httpx2.Client(base_url=address) as found:
         yield found
 
 
@@ -54,12 +54,12 @@ def tokens(world: World, user: str) -> list[tuple[str | None, str]]:
         return [(one.name, one.scope) for one in access.tokens_of(tx, user)]
 
 
-def token(client: httpx.Client) -> str:
+def token(client: httpx2.Client) -> str:
     """The token of the client's session."""
     return next(one.value or "" for one in client.cookies.jar if one.name.startswith(COOKIE))
 
 
-def test_a_link_logs_in_once(world: World, stranger: httpx.Client) -> None:
+def test_a_link_logs_in_once(world: World, stranger: httpx2.Client) -> None:
     url = link(world, "/tasks?status=running")
     assert url.startswith(str(stranger.base_url))
     came = stranger.get(url)
@@ -75,7 +75,7 @@ def test_a_link_logs_in_once(world: World, stranger: httpx.Client) -> None:
 
 
 def test_jedi_open_prints_a_link(
-    world: World, stranger: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    world: World, stranger: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
     done = CliRunner().invoke(jedi.app, ["open", "tasks/1", "--print"])
@@ -91,7 +91,7 @@ def later() -> Iterator[Callable[[timedelta], None]]:
 
 
 def test_a_link_holds_for_a_minute(
-    world: World, stranger: httpx.Client, later: Callable[[timedelta], None]
+    world: World, stranger: httpx2.Client, later: Callable[[timedelta], None]
 ) -> None:
     url = link(world)
     later(timedelta(seconds=LINK_S + 1))
@@ -107,7 +107,7 @@ def test_wrong_links_and_logins_of_an_address_are_limited(world: World, way: str
         knobs.put(tx, "api.wrong_tokens_per_s", 0.01, "me")
     world.refresh()
     browser = {"Accept": "text/html"}
-    with pages(world) as address, httpx.Client(base_url=address, headers=browser) as stranger:
+    with pages(world) as address, httpx2.Client(base_url=address, headers=browser) as stranger:
         found = [stranger.get(f"{way}{number}") for number in range(3)]
         assert [one.status_code for one in found] == [403, 403, 429]
         assert "sends too many wrong tokens or links" in found[2].text
@@ -116,8 +116,8 @@ def test_wrong_links_and_logins_of_an_address_are_limited(world: World, way: str
         assert stranger.get("/login").status_code == 200
 
 
-def test_a_link_is_no_token_and_kept_as_a_hash(world: World, stranger: httpx.Client) -> None:
-    code = httpx.URL(link(world)).params["code"]
+def test_a_link_is_no_token_and_kept_as_a_hash(world: World, stranger: httpx2.Client) -> None:
+    code = httpx2.URL(link(world)).params["code"]
     for path in ("/v1/tasks", "/v1/sandbox/" + "0" * 64):
         bearer = {"Authorization": f"Bearer {code}"}
         assert stranger.get(path, headers=bearer).status_code in (401, 403)
@@ -126,12 +126,12 @@ def test_a_link_is_no_token_and_kept_as_a_hash(world: World, stranger: httpx.Cli
         assert code not in str(tx.execute(text("SELECT * FROM jedi_audit")).all())
 
 
-def test_a_link_leads_to_no_other_site(world: World, stranger: httpx.Client) -> None:
+def test_a_link_leads_to_no_other_site(world: World, stranger: httpx2.Client) -> None:
     came = stranger.get(link(world, "//evil.example.org/"))
     assert came.headers["location"] == "/"
 
 
-def test_a_pasted_token_makes_a_session_of_its_own(world: World, stranger: httpx.Client) -> None:
+def test_a_pasted_token_makes_a_session_of_its_own(world: World, stranger: httpx2.Client) -> None:
     with world.engine.begin() as tx:
         pasted = access.put_user_token(tx, "anna", "laptop", "read", 600.0)
     came = stranger.post("/login", data={"token": pasted, "next": "/tasks/1"})
@@ -143,13 +143,13 @@ def test_a_pasted_token_makes_a_session_of_its_own(world: World, stranger: httpx
 
 
 @pytest.mark.parametrize("wrong", ["", "x" * 43, "e30.e30.e30", "\u00e9 \x00 <script>"])
-def test_a_wrong_token_is_refused(stranger: httpx.Client, wrong: str) -> None:
+def test_a_wrong_token_is_refused(stranger: httpx2.Client, wrong: str) -> None:
     came = stranger.post("/login", data={"token": wrong})
     assert came.status_code == 403 and 'role="alert"' in came.text
     assert "<script>" not in came.text and not stranger.cookies
 
 
-def test_no_other_site_logs_a_browser_in(world: World, stranger: httpx.Client) -> None:
+def test_no_other_site_logs_a_browser_in(world: World, stranger: httpx2.Client) -> None:
     with world.engine.begin() as tx:
         known = access.put_user_token(tx, "anna", None, "all", 600.0)
     foreign = {"Origin": "http://evil.example.org"}
@@ -157,7 +157,7 @@ def test_no_other_site_logs_a_browser_in(world: World, stranger: httpx.Client) -
     assert came.status_code == 403 and not stranger.cookies
 
 
-def test_signing_out_ends_the_session(world: World, stranger: httpx.Client) -> None:
+def test_signing_out_ends_the_session(world: World, stranger: httpx2.Client) -> None:
     stranger.get(link(world))
     known = token(stranger)
     sign = hidden(stranger.get("/tasks"))["sign"]
@@ -171,7 +171,7 @@ def test_signing_out_ends_the_session(world: World, stranger: httpx.Client) -> N
 
 
 def test_an_expired_session_ends(
-    world: World, stranger: httpx.Client, later: Callable[[timedelta], None]
+    world: World, stranger: httpx2.Client, later: Callable[[timedelta], None]
 ) -> None:
     stranger.get(link(world))
     later(timedelta(hours=12, seconds=1))
@@ -181,7 +181,7 @@ def test_an_expired_session_ends(
 
 def test_two_services_of_a_machine_keep_their_sessions(world: World) -> None:
     """A browser sends the cookies of a host to all its ports."""
-    with pages(world) as address, httpx.Client() as one:
+    with pages(world) as address, httpx2.Client() as one:
         one.cookies.update(
             at(address, session(world, "anna")),
         )
@@ -198,7 +198,7 @@ def test_the_pages_have_an_address_of_their_own(world: World) -> None:
         home = Home(world.settings.home)
         with running(world) as service:
             assert home.page_url and home.page_url != f"http://127.0.0.1:{taken.getsockname()[1]}"
-            with httpx.Client(base_url=home.page_url) as stranger:
+            with httpx2.Client(base_url=home.page_url) as stranger:
                 _sees_nothing(stranger, task)
                 _acts_on_nothing(stranger, task)
                 assert stranger.get(link(world)).status_code == 303
@@ -233,7 +233,7 @@ def _port(address: str, home: Home) -> int:
         return int(taken.getsockname()[1])
 
 
-def _sees_nothing(stranger: httpx.Client, task: int) -> None:
+def _sees_nothing(stranger: httpx2.Client, task: int) -> None:
     for page in PAGES.values():
         path = page.path.replace("{jedi_task_id}", str(task)).replace("{", "").replace("}", "")
         for form in ("", "?as=csv", "?as=json"):
@@ -250,7 +250,7 @@ def _sees_nothing(stranger: httpx.Client, task: int) -> None:
         assert stranger.get("/login", headers={"Host": host}).status_code in (400, 421)
 
 
-def _acts_on_nothing(stranger: httpx.Client, task: int) -> None:
+def _acts_on_nothing(stranger: httpx2.Client, task: int) -> None:
     for name in ACTIONS:
         given: dict[str, Any] = {"id": [str(task)], "sign": "0" * 32, "seal": "", "key": "1"}
         for answer in (stranger.get(f"/act/{name}", params=given),
@@ -267,7 +267,7 @@ def test_a_service_with_an_address_serves_pages_there(world: World) -> None:
     home = Home(world.settings.home)
     with running(world):
         assert home.page_url == f"http://{address}"
-        with httpx.Client(base_url=home.page_url) as browser:
+        with httpx2.Client(base_url=home.page_url) as browser:
             assert browser.get("/tasks").headers["location"].startswith("/login")
             assert browser.get("/health").status_code == 200
             assert browser.get(link(world)).status_code == 303
@@ -279,7 +279,7 @@ def test_pages_may_have_another_loopback_address(world: World) -> None:
     with running(world):
         place = Home(world.settings.home).page_url
         assert place and place.startswith("http://127.0.0.2:")
-        assert httpx.get(f"{place}/login").status_code == 200
+        assert httpx2.get(f"{place}/login").status_code == 200
 
 
 def test_there_may_be_no_pages(world: World) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import httpx
+import httpx2
 import pytest
 from selenium.webdriver.common.keys import Keys
 from sqlalchemy import event, text
@@ -56,7 +56,7 @@ def test_a_task_then_and_now(seen: tuple[Browser, int]) -> None:
 def test_the_present_has_what_happened_this_second(world: World) -> None:
     task = running_task(world).task
     with pages(world) as place:
-        client = httpx.Client(base_url=place, cookies=at(place, session(world, "me")))
+        client = httpx2.Client(base_url=place, cookies=at(place, session(world, "me")))
         seen = []
         for _ in range(4):
             command(world, task)

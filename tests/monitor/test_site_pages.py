@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import httpx
+import httpx2
 import pytest
 from selenium import webdriver
 from sqlalchemy import text
@@ -167,7 +167,7 @@ def test_odd_texts_are_harmless(world: World, seen: Seen) -> None:
 
 def test_pages_ask_few_statements(world: World) -> None:
     decision = at_work(world)
-    with pages(world) as address, httpx.Client(base_url=address) as door:
+    with pages(world) as address, httpx2.Client(base_url=address) as door:
         door.cookies.update(at(address, session(world, "me")))
         door.get("/dogs")
         for path in PATHS:
@@ -179,7 +179,7 @@ def test_pages_ask_few_statements(world: World) -> None:
 
 def test_strangers_see_nothing(world: World) -> None:
     decision = at_work(world)
-    with pages(world) as address, httpx.Client(base_url=address) as door:
+    with pages(world) as address, httpx2.Client(base_url=address) as door:
         for path in PATHS:
             found = door.get(path.format(decision=decision))
             assert (found.status_code, COOKIE in found.cookies) == (303, False), path

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import text
 from support.browsing import at, pages, session
@@ -29,7 +29,7 @@ STATEMENTS_MOST = 10
 class Reader:
     """A visitor without a browser."""
 
-    http: httpx.Client
+    http: httpx2.Client
     sent: list[str]
 
     def read(self, path: str, status: int = 200) -> str:
@@ -49,7 +49,7 @@ def reader(world: World) -> Iterator[Reader]:
     sent = watch(world.engine)
     with pages(world) as address:
         cookies = at(address, session(world, "me"))
-        with httpx.Client(base_url=address, cookies=cookies, timeout=120) as http:
+        with httpx2.Client(base_url=address, cookies=cookies, timeout=120) as http:
             http.get("/jobs")  # knobs are read once
             yield Reader(http, sent)
 

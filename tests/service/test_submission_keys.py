@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from sqlalchemy import Connection, text
 from support.generating import rows
@@ -248,18 +248,18 @@ def test_keys_of_the_release_before_stay(world: World) -> None:
 
 
 @pytest.fixture
-def anna(world: World) -> Iterator[Callable[..., list[httpx.Response]]]:
+def anna(world: World) -> Iterator[Callable[..., list[httpx2.Response]]]:
     """The answers to N equal requests of anna at the same time."""
     with world.engine.begin() as tx:
         token = access.put_user_token(tx, "anna", None, "all", 600.0)
     headers = {"Authorization": f"Bearer {token}"}
     with running(world):
 
-        def ask(path: str, header: str | None = None, **body: Any) -> list[httpx.Response]:
+        def ask(path: str, header: str | None = None, **body: Any) -> list[httpx2.Response]:
             start = Barrier(N)
             more = {"Idempotency-Key": header} if header else {}
 
-            def one(_: int) -> httpx.Response:
+            def one(_: int) -> httpx2.Response:
                 with over(Home(world.settings.home)) as client:
                     client.get("/v1/me", headers=headers)
                     start.wait(20)
@@ -271,7 +271,7 @@ def anna(world: World) -> Iterator[Callable[..., list[httpx.Response]]]:
         yield ask
 
 
-Ask = Callable[..., list[httpx.Response]]
+Ask = Callable[..., list[httpx2.Response]]
 
 
 def texts(*documents: dict[str, Any]) -> list[dict[str, str]]:
@@ -279,7 +279,7 @@ def texts(*documents: dict[str, Any]) -> list[dict[str, str]]:
             for i, one in enumerate(documents)]  # fmt: skip
 
 
-def agreed(answers: list[httpx.Response]) -> Any:
+def agreed(answers: list[httpx2.Response]) -> Any:
     """The tasks that all answers name."""
     assert {one.status_code for one in answers} == {200}, [one.text for one in answers]
     named = {tuple(one["jedi_task_id"] for one in answer.json()) for answer in answers}

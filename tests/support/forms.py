@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import re
 
-import httpx
+import httpx2
 
 
-def hidden(page: httpx.Response) -> dict[str, list[str]]:
+def hidden(page: httpx2.Response) -> dict[str, list[str]]:
     """The hidden fields of a page's form."""
     found: dict[str, list[str]] = {}
     pairs = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text)

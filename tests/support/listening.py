@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
@@ -48,8 +48,8 @@ class Listening:
         with socket.create_connection(self.address, 10, (source, 0)) as one:
             yield one
 
-    def client(self, headers: dict[str, str] | None = None) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30)
+    def client(self, headers: dict[str, str] | None = None) -> httpx2.Client:
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=30)
 
     @property
     def peak_mb(self) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 MODULES = {"prun": "PrunScript", "pbook": "PBookScript"}
 
@@ -79,5 +79,5 @@ class PandaClient:
     def post(self, call: str, **given: Any) -> tuple[int, dict[str, Any]]:
         """The HTTP status and the envelope of a call without a client."""
         headers = {"Authorization": f"Bearer {self.token}", "Origin": "local"}
-        answer = httpx.post(f"{self.server}/api/v1/{call}", json=given, headers=headers)
+        answer = httpx2.post(f"{self.server}/api/v1/{call}", json=given, headers=headers)
         return answer.status_code, json.loads(answer.text)

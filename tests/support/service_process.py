@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
+import httpx2
 import structlog
 import uvicorn
 from sqlalchemy import Engine
@@ -88,7 +88,7 @@ def served(
     try:
         yield
     finally:
-        server.handle_exit(signal.SIGTERM, None)  # at once, not at the next tick
+        server.should_exit = True
         thread.join()
         for listener in listeners:
             listener.close()
@@ -144,6 +144,6 @@ def start(world: World) -> subprocess.Popen[str]:
     )
 
 
-def over(home: Home) -> httpx.Client:
-    transport = httpx.HTTPTransport(uds=str(home.api_socket))
-    return httpx.Client(transport=transport, base_url="http://jedi")
+def over(home: Home) -> httpx2.Client:
+    transport = httpx2.HTTPTransport(uds=str(home.api_socket))
+    return httpx2.Client(transport=transport, base_url="http://jedi")

@@ -126,7 +126,7 @@ def columns_of(tx: Connection, statement: str) -> list[tuple[str, int]]:
     """Names and types of the columns of a statement, which is not run."""
     pgconn: Any = tx.connection.driver_connection.pgconn  # type: ignore[union-attr]
     sql = plain(statement) % {
-        name: f"${n}" for n, name in enumerate(text(statement)._bindparams, 1)
+        name: f"${n}" for n, name in enumerate(text(statement).compile().params, 1)
     }
     made = pgconn.prepare(b"", sql.encode())
     assert made.status == ExecStatus.COMMAND_OK, f"{made.error_message.decode()}: {sql}"

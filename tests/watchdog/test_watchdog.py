@@ -33,6 +33,7 @@ from jedi.core import clock, states
 from jedi.core.knobs import KNOBS
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.events import consumer_ends
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove
@@ -641,6 +642,24 @@ def test_dogs_of_one_period_follow_each_other(world: World) -> None:
     agent.timetable.shutdown()
     assert len(due) >= 5
     assert min(later - one for one, later in pairwise(due)) > timedelta(milliseconds=40)
+
+
+def test_changed_knobs_bring_each_dog_now(world: World) -> None:
+    """Expected: each dog's next turn comes within 2 s, one after the other, and its period is the
+    knob's. No other job is there: APScheduler can't remove one that ends while it is stopped."""
+    agent = WatchDog(world)
+    while agent.run_once():
+        pass
+    agent.timetable.pause()
+    with world.engine.begin() as tx:
+        knobs.put(tx, "watchdog.sweep_period_s", 7200, "test")
+    assert agent.run_once() == 0
+    due = {job.id: job.next_run_time for job in agent.timetable.get_jobs()}
+    sweep = agent.timetable.get_job("sweep").trigger.interval
+    agent.timetable.shutdown()
+    assert due.keys() == DOGS.keys() and sweep == timedelta(hours=2)
+    assert max(due.values()) < clock.now() + timedelta(seconds=2)
+    assert min(later - one for one, later in pairwise(due.values())) > timedelta(milliseconds=40)
 
 
 def test_every_dog_has_its_knob() -> None:

@@ -51,7 +51,7 @@ class _Lists(ListDumper):
         return _INT8_ARRAY if _numbers(obj) else super().get_key(obj, format)
 
     def upgrade(self, obj: list[Any], format: PyFormat) -> Any:
-        return _Numbers(list, self._tx) if _numbers(obj) else super().upgrade(obj, format)
+        return _Numbers(list, self.connection) if _numbers(obj) else super().upgrade(obj, format)
 
 
 def _numbers(found: list[Any]) -> bool:

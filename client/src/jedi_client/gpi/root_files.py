@@ -75,11 +75,11 @@ def _add(sums: dict[str, Any], name: str, histogram: Any) -> None:
     for mine, other in zip(_parts(total), _parts(histogram), strict=True):
         if hasattr(mine, "_data"):
             mine._data = _sum(mine._data, other._data)
-        for key, value in mine._members.items():
+        for key, value in mine.members.items():
             if key in _SUMS:
-                mine._members[key] = value + other._members[key]
+                mine.members[key] = value + other.members[key]
             elif key in _ARRAYS:
-                value._data = _sum(value._data, other._members[key]._data)
+                value._data = _sum(value._data, other.members[key]._data)
 
 
 def _sum(one: Any, other: Any) -> Any:
@@ -94,7 +94,7 @@ def _weighted(one: Any, other: Any) -> None:
         if not len(squares._data) and len(theirs.member("fSumw2")._data):
             contents = next(part._data for part in _parts(mine) if hasattr(part, "_data"))
             squares._data = np.array(contents, squares._data.dtype)
-            squares._members["fN"] = len(contents)
+            squares.members["fN"] = len(contents)
 
 
 def _parts(model: Any) -> Iterator[Any]:
