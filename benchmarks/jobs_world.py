@@ -51,6 +51,7 @@ def place(engine: Engine, sites: int = 1, shares: int = 1) -> None:
     )
     with engine.begin() as tx:
         knobs.put(tx, "throttler.queue_cap", 10_000_000, "bench")
+        knobs.put(tx, "caps.user_jobs", 0, "bench")  # all jobs are one user's
 
 
 def clear(engine: Engine) -> None:

@@ -19,6 +19,7 @@ from jedi.jobdispatcher.outcome import judge, logs
 from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.events import clones, consumer_ends, jumbo_jobs
 from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.scheduling import capping
 
 
 class DueSet(NamedTuple):
@@ -99,6 +100,7 @@ class EventService(Agent[DueSet, StoredFiles]):
             jumbo_jobs.lock_with_sets(tx, jumbos, sets)
         ends.settle(sets, looked_at, unstored, copies)
         settle_jumbos(tx, self.name, jumbos, looked_at, unstored)
+        capping.keep_back(tx, self.world.knobs, [*ends.served], self.name)
 
     def tidy(self, results: Sequence[tuple[DueSet, StoredFiles]]) -> None:
         for item, _ in results:

@@ -77,6 +77,8 @@ class SetEnds:
         self._counting: Mapping[int, int] = {}
         self._dismissed: list[SetConsumer] = []
         self._waits: dict[int, tuple[str, str]] = {}
+        self.served: set[int] = set()
+        """Tasks that got consumers."""
         self._given_back: Mapping[int, int] = {}
 
     def settle(
@@ -314,7 +316,8 @@ class SetEnds:
                 pieces.update(place.endpoint for place in places if place.site == site)
                 free[one.jobset_id] += one.after is not None and not one.cost
         set_ends.give_attempts(self.tx, free)
-        job_sets.add_consumers(self.tx, wanted, self.agent)
+        added = job_sets.add_consumers(self.tx, wanted, self.agent)
+        self.served |= {one.jedi_task_id for one in added}
 
     def _storage(self, jobset_ids: Sequence[int]) -> tuple[dict[int, Counter[str]], near.Readers]:
         """The pieces of job sets by endpoint, and what online sites read of these endpoints, and of

@@ -184,6 +184,7 @@ class JobGenerator(Claiming):
         if self._locks:
             locks.release_all(tx, self._locks, self.world.me)
             self._locks = []
+        self._keep_back(tx, [order.jedi_task_id for order, _ in new])
 
     def _let_rest(self, tx: Connection, made: Mapping[tuple[int, int], NewJobs | None]) -> None:
         """Tasks of which jobs of a 5th, 10th, ... attempt were made just now make no more for a

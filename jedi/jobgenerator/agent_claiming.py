@@ -124,6 +124,10 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
             for one, share in zip(found, shares, strict=True)
         ]
 
+    def _keep_back(self, tx: Connection, task_ids: Sequence[int]) -> None:
+        """Keep new jobs beyond the caps of their owners from pilots: the end of a cycle."""
+        capping.keep_back(tx, self.world.knobs, task_ids, self.name)
+
     def _throttle(self, tx: Connection) -> Throttle:
         """The throttler with the present load."""
         knobs = self.world.knobs

@@ -25,6 +25,7 @@ from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.jobs.moving import MovingJob
 from jedi.taskbuffer.jobs.order_files import job_files
 from jedi.taskbuffer.reports import overview
+from jedi.taskbuffer.scheduling import capping
 
 _UNSUCCESSFUL = states.JOB.final - {"finished"}
 
@@ -135,13 +136,14 @@ class Mover(Agent[TransferLoad, TransferPlan]):
                     reason = "The outputs are where they belong."
                     ends.append(JobEnd(job.panda_id, "finished", "job_finished", reason))
         locks.release_all(tx, [load.lock for load, _ in results], self.world.me)
-        move_jobs(tx, moves, self.name, [INWARD.status])
+        ready = move_jobs(tx, moves, self.name, [INWARD.status])
         blame.note(tx, lost)
         ended = job_ends.end_jobs(tx, ends, self.name)
         done = {job.panda_id for job in ended if job.target == "finished"}
         grown = {dataset for load, _ in results for job in load.jobs if job.panda_id in done
                  for dataset, _ in job.outputs}  # fmt: skip
         datasets.wake_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
+        capping.keep_back(tx, self.world.knobs, [job.jedi_task_id for job in ready], self.name)
 
     def tidy(self, results: Sequence[tuple[TransferLoad, TransferPlan]]) -> None:
         """A job that has ended without success leaves no outputs; its log stays."""

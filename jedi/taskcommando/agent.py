@@ -16,7 +16,7 @@ from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.inputs import datasets, recovery, staging
 from jedi.taskbuffer.jobs import job_ends, jobs, one_job
 from jedi.taskbuffer.jobs.job_ends import JobEnd
-from jedi.taskbuffer.jobs.jobs import JobMove
+from jedi.taskbuffer.scheduling import capping
 from jedi.taskbuffer.tasks import (
     commands,
     ending,
@@ -100,6 +100,12 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         self._lead(tx, retried)
         # a command that somebody else answered just before the claim
         tasks.put_off(tx, [order.held for order in going_on if order.status not in _DOING])
+        resumed = [
+            order.jedi_task_id
+            for order, refusal in held
+            if order.command and order.command.command == "resume" and not refusal
+        ]
+        capping.keep_back(tx, self.world.knobs, resumed, self.name)
 
     def trouble(self, tx: Connection, order: CommandedTask, error: Exception) -> None:
         if order.command is not None and tasks.fence(tx, [order.held]):
@@ -274,7 +280,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         limit: int | None = None,
     ) -> None:  # fmt: skip
         found = commands.live_jobs(tx, ids, [source])[:limit] if ids else []
-        moves = [JobMove(job.panda_id, target, code, reason) for job in found]
+        moves = [jobs.JobMove(job.panda_id, target, code, reason) for job in found]
         jobs.move_jobs(tx, moves, self.name, [source])
 
     def _retry(self, tx: Connection, orders: Sequence[CommandedTask]) -> list[int]:

@@ -271,7 +271,10 @@ class Throttle:
         if part and self.knobs.throttler.firm_cap and not limit.named:
             return Pass(part, lacking=False)
         enough = limit.limit * self.knobs.throttler.lack_percent / 100
-        lacking = limit.load.queued < enough or limit.load.queued < here.running
+        few = limit.load.queued < enough
+        if few and self.knobs.throttler.firm_cap:  # JEDI document: max(limit / 20, normal case)
+            jobs = self._bunch(here) // 2
+        lacking = few or limit.load.queued < here.running
         if lacking:
             jobs = max(jobs, limit.limit // self.knobs.throttler.limit_parts)
         return Pass(jobs, lacking)

@@ -21,6 +21,8 @@ def run(world: World) -> Counts:
         with world.engine.begin() as tx:
             moves = [_move(job) for job in capping.lock(tx, found[at : at + size])]
             moved = move_jobs(tx, moves, "WatchDog", ["activated", "throttled"])
+            freed = {job.jedi_task_id for job in moved if job.target == "activated"}
+            capping.keep_back(tx, world.knobs, [*freed], "WatchDog")  # others came meanwhile
         counts.update(job.target for job in moved)
     return counts
 

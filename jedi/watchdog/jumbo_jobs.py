@@ -17,6 +17,7 @@ from jedi.taskbuffer.events.jumbo import JumboSite
 from jedi.taskbuffer.events.jumbo_jobs import JumboLack, SetSite
 from jedi.taskbuffer.jobs import job_ends, orders
 from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.scheduling import capping
 from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.watchdog.dog import Counts, Dog
 
@@ -33,7 +34,8 @@ def run(world: World) -> Counts:
         ranking = _rankings(tx, world.knobs, [one.jedi_task_id for one in found], sites)
         wanted = [one for task in found if task.idle < tries
                   for one in _next(task, sites, joins, ranking[task.jedi_task_id])]  # fmt: skip
-        new = jumbo_jobs.add_jumbos(tx, wanted, "WatchDog")
+        if new := jumbo_jobs.add_jumbos(tx, wanted, "WatchDog"):
+            capping.keep_back(tx, world.knobs, [one.jedi_task_id for one in found], "WatchDog")
     with world.engine.begin() as tx:
         ends = [JobEnd(one, "closed", "es_unused", "No events are left for it.", None, "jedi")
                 for one in jumbo_jobs.idle(tx)]  # fmt: skip

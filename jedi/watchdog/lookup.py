@@ -6,6 +6,7 @@ from jedi.agent.base import World
 from jedi.ddm import replicas
 from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+from jedi.taskbuffer.scheduling import capping
 from jedi.watchdog.dog import Counts, Dog
 
 
@@ -28,7 +29,9 @@ def run(world: World) -> Counts:
             if all(end in holders.get((data, lfn), ()) for data, lfn, end in job.inputs or ())
         ]
         with world.engine.begin() as tx:
-            counts += Counts(activated=len(move_jobs(tx, moves, "WatchDog", ["assigned"])))
+            moved = move_jobs(tx, moves, "WatchDog", ["assigned"])
+            capping.keep_back(tx, world.knobs, [job.jedi_task_id for job in moved], "WatchDog")
+        counts += Counts(activated=len(moved))
         if len(jobs) < limit:
             return counts
         last = jobs[-1].panda_id

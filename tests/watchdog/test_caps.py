@@ -5,17 +5,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
+from support.commanding import add_inputs, ask, cycle, running, sound, take
+from support.commanding import counts as task_counts
+from support.commanding import end as end_jobs
+from support.commanding import jobs as task_jobs
+from support.generating import document, generate, ready
 from support.helpers import put_file_dataset, unguard
 from support.job_rows import make_jobs, watch
+from support.mover import assigned_jobs
 from support.situations import lose_job
 from support.statuses import statuses
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
 from jedi.cli.jedi import app
+from jedi.mover.agent import Mover
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
@@ -37,8 +45,9 @@ def put(
     """A task of a user with running and activated jobs; its jobs."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, running + activated)
-        tx.execute(text("UPDATE jedi_tasks SET workinggroup = :group WHERE jeditaskid = :task"),
-                   {"group": group, "task": made.task})  # fmt: skip
+        tx.execute(text("UPDATE jedi_tasks SET workinggroup = :group, username = :user, "
+                        "prodsourcelabel = :label WHERE jeditaskid = :task"),
+                   {"group": group, "user": user, "label": label, "task": made.task})  # fmt: skip
         tx.execute(
             text("UPDATE jedi_jobs SET username = :user, prodsourcelabel = :label "
                  "WHERE jeditaskid = :task"),
@@ -194,6 +203,106 @@ def test_the_cap_of_a_user_on_the_command_line(world: World) -> None:
     with world.engine.begin() as tx:
         assert users.cap(tx, "anna") == 5
         assert users.cap(tx, "bert") is None
+
+
+# ------------------------------------------------------------------------- between two looks
+
+
+def test_no_more_than_the_cap_ever_run(world: World) -> None:
+    """JEDI document, "Throttled jobs and tasks": a limit of running jobs. The dog does not look
+    while two tasks of three jobs come, nor while they run: with a cap of 2 never more than two run
+    or may start; those that end make room for as many at its next look."""
+    knob(world, "caps.user_jobs", "2")
+    add_inputs(world, 3)
+    tasks = ready(world, *(document(output=f"a:{n}", nFilesPerJob=1, site="SITE_A", skipScout=True)
+                           for n in range(2)))  # fmt: skip
+    world.refresh()
+    assert generate(world) == 2
+    for left in (4, 2, 0):
+        free = [job for task in tasks for job in task_jobs(world, task, "activated")]
+        assert len(free) == 2
+        take(world, free)
+        assert run(world, "caps") == Counts()
+        end_jobs(world, free)
+        held = [job for task in tasks for job in task_jobs(world, task, "throttled")]
+        assert len(held) == left
+        assert run(world, "caps") == Counts({"activated": 2} if left else {})
+    sound(world)
+
+
+def test_a_task_that_goes_on_is_charged(world: World) -> None:
+    """Three jobs may run. While a task of three is paused another one's three may start."""
+    knob(world, "caps.user_jobs", "3")
+    world.refresh()
+    first = running(world, 3, skipScout=True)
+    ask(world, first, "pause")
+    cycle(world)
+    [second] = ready(world, document(output="a:2", nFilesPerJob=1, site="SITE_A", skipScout=True))
+    assert generate(world) == 1
+    assert task_counts(world, second) == {"activated": 3}
+    ask(world, first, "resume")
+    cycle(world)
+    assert task_counts(world, first) == {"throttled": 3}
+
+
+def test_jobs_whose_inputs_come_are_charged(world: World) -> None:
+    knob(world, "caps.user_jobs", "2")
+    world.refresh()
+    assigned_jobs(world, 3)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobs SET prodsourcelabel = 'user'"))
+        tx.execute(text("UPDATE jedi_tasks SET prodsourcelabel = 'user', username = 'anna'"))
+    Mover(world).run_once()
+    assert Counter(statuses(world)) == {"activated": 2, "throttled": 1}
+
+
+def test_transactions_that_let_jobs_start_at_once_see_each_other(world: World) -> None:
+    """Two of a user's tasks, each in a transaction of its own: the second one waits, and finds the
+    cap used up. That of another user does not wait."""
+    knob(world, "caps.user_jobs", "2")
+    world.refresh()
+    one, other = put(world, 0, 2), put(world, 0, 2)
+    strange = put(world, 0, 2, user="bert")
+
+    def let(tx: Connection, panda_ids: list[int]) -> int:
+        moves = [JobMove(job, "activated", "c", "r") for job in panda_ids]
+        jobs.move_jobs(tx, moves, "test", ["throttled"])
+        return capping.keep_back(tx, world.knobs, [task_of(tx, panda_ids[0])], "test")
+
+    def let_alone(panda_ids: list[int]) -> int:
+        with world.engine.begin() as tx:
+            return let(tx, panda_ids)
+
+    with world.engine.begin() as tx:
+        moves = [JobMove(job, "throttled", "c", "r") for job in [*one, *other, *strange]]
+        jobs.move_jobs(tx, moves, "test", ["activated"])
+    with ThreadPoolExecutor() as threads:
+        with world.engine.begin() as tx:
+            assert let(tx, one) == 0
+            assert threads.submit(let_alone, strange).result(20) == 0
+            second = threads.submit(let_alone, other)
+            with pytest.raises(TimeoutError):
+                second.result(0.5)
+        assert second.result(20) == 2
+    assert live(world) == {"activated": 2, "throttled": 2}
+
+
+def test_a_group_is_charged_as_one(world: World) -> None:
+    """Four jobs of two members run, and two more may start: three too many. Only those of the task
+    in question are kept back."""
+    knob(world, "caps.group_jobs", "3")
+    world.refresh()
+    for user in ("anna", "bert"):
+        last = put(world, 2, 1, user=user, group="higgs")
+    with world.engine.begin() as tx:
+        assert capping.keep_back(tx, world.knobs, [task_of(tx, last[0])], "test") == 1
+    assert live(world, "bert") == {"running": 2, "throttled": 1}
+    assert live(world) == {"running": 2, "activated": 1}
+
+
+def task_of(tx: Connection, panda_id: int) -> int:
+    found = text("SELECT jeditaskid FROM jedi_jobs WHERE pandaid = :job")
+    return int(tx.scalar(found, {"job": panda_id}))
 
 
 # ---------------------------------------------------------------------------------- look-up

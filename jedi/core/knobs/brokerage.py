@@ -278,8 +278,8 @@ class ThrottlerKnobs(Component):
         "a queue with an NQUEUECAP gets one of so many parts of it in a cycle"
     )
     firm_cap = switch(1, current=0).means(
-        "1: only work more urgent than all queued jobs passes an NQUEUECAP, and without an "
-        "NQUEUELIMIT a cycle makes no more than one part"
+        "1: only work more urgent than all queued jobs passes an NQUEUECAP, without an NQUEUELIMIT "
+        "a cycle makes no more than one part of it, and below 90 % of one the cap says nothing"
     )
     few_urgent = knob(500, "jobs", least=0).means(
         "queued jobs of the highest priority below which work of that priority passes a full queue"

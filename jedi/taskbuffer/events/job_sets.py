@@ -206,7 +206,8 @@ WITH w AS MATERIALIZED (
   FROM (SELECT datasetid, count(*) AS added FROM logs GROUP BY datasetid) n
   WHERE d.datasetid = n.datasetid
 )
-SELECT jobsetid AS jobset_id, pandaid AS panda_id, CAST(number AS int) AS number, status
+SELECT jobsetid AS jobset_id, pandaid AS panda_id, CAST(number AS int) AS number, status,
+  jeditaskid AS jedi_task_id
 FROM w ORDER BY jobsetid, number
 """)
 _LOCK_LOGS = text("""
@@ -224,6 +225,7 @@ class AddedConsumer(NamedTuple):
     panda_id: int
     number: int
     status: str
+    jedi_task_id: int
 
 
 def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> list[AddedConsumer]:

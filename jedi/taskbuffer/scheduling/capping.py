@@ -1,5 +1,10 @@
 """Caps on jobs of users: jobs that would run beyond the limit are kept from pilots, and new jobs
-get lower priorities."""
+get lower priorities.
+
+Jobs that pilots may take count as if they ran. Whoever lets pilots take jobs keeps those beyond the
+cap back in the same transaction (`keep_back`), so that no more can run, whatever other transactions
+let them take meanwhile; the dog moves them on when there is room.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,11 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.core.knobs import Knobs
+from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 
 _COUNTED = f"""
 j.postprocessed_at IS NULL AND j.status IN ({JOB_AT_SITE}, 'activated', 'throttled')
@@ -91,6 +99,76 @@ def lock(tx: Connection, jobs: Sequence[CappedJob]) -> list[CappedJob]:
     wanted = {"ids": [job.panda_id for job in jobs], "seqs": [job.lock_seq for job in jobs]}
     held = dict_of(int, str, tx.execute(_HELD, wanted))
     return [job for job in jobs if held.get(job.panda_id) == job.status]
+
+
+_OWNED = """
+SELECT t.jeditaskid, nullif(t.workinggroup, '') AS grp,
+  coalesce(nullif(t.workinggroup, ''), t.username) AS owner,
+  nullif(CASE WHEN nullif(t.workinggroup, '') IS NULL
+         THEN coalesce(u.cap_running_jobs, :user_cap) ELSE :group_cap END, 0) AS cap
+FROM jedi_tasks t LEFT JOIN jedi_users u ON u.username = t.username
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.prodsourcelabel <> ALL(:production)
+"""
+_LOCK_OWNERS = text(f"""
+SELECT pg_advisory_xact_lock(hashtextextended('cap of ' || owner, 0))
+FROM (SELECT DISTINCT owner FROM ({_OWNED}) o WHERE cap > 0 ORDER BY owner OFFSET 0) o
+""")
+# An owner's jobs are only counted if all jobs together are more than the cap.
+_BEYOND = text(f"""
+WITH o AS MATERIALIZED ({_OWNED}), c AS MATERIALIZED (
+  SELECT DISTINCT owner, grp, cap FROM o WHERE cap < (
+    SELECT sum(jobs) FROM (SELECT status, jobs FROM job_stats
+                           UNION ALL SELECT status, jobs FROM job_stats_delta) s
+    WHERE status IN ({JOB_AT_SITE}, 'activated'))
+), t AS MATERIALIZED (
+  SELECT c.owner, c.grp, t.jeditaskid FROM c JOIN jedi_tasks t ON t.username = c.owner
+  WHERE c.grp IS NULL AND nullif(t.workinggroup, '') IS NULL AND t.status <> ALL(:final)
+  UNION ALL
+  SELECT c.owner, c.grp, t.jeditaskid FROM c JOIN jedi_tasks t ON t.workinggroup = c.grp
+  WHERE t.status <> ALL(:final)
+), n AS MATERIALIZED (
+  SELECT owner, grp, sum(k.jobs) AS jobs FROM t, LATERAL (
+    SELECT count(*) AS jobs FROM jedi_jobs j
+    WHERE j.jeditaskid = t.jeditaskid AND {_COUNTED} AND j.status <> 'throttled') k
+  GROUP BY owner, grp
+)
+SELECT j.pandaid AS panda_id, j.lock_seq, c.owner, c.cap
+FROM c JOIN n ON n.owner = c.owner AND n.grp IS NOT DISTINCT FROM c.grp, LATERAL (
+  SELECT j.pandaid, j.lock_seq FROM o JOIN jedi_jobs j USING (jeditaskid)
+  WHERE o.owner = c.owner AND o.grp IS NOT DISTINCT FROM c.grp
+    AND {_COUNTED} AND j.status = 'activated'
+  ORDER BY j.priority, j.pandaid DESC LIMIT greatest(n.jobs - c.cap, 0)
+  FOR NO KEY UPDATE OF j SKIP LOCKED) j
+""")
+
+
+class JobBeyond(NamedTuple):
+    """A job beyond the cap of its owner."""
+
+    panda_id: int
+    lock_seq: int
+    owner: str
+    cap: int
+
+
+def keep_back(tx: Connection, knobs: Knobs, task_ids: Sequence[int], agent: str) -> int:
+    """Keep jobs of analysis tasks, in which this transaction let pilots take some, from them, as
+    far as their owners have more than the cap that run or may start. Their number. Owners are
+    locked to the transaction's end, so this is its last step: it then waits for nobody."""
+    if not task_ids:
+        return 0
+    values = {"ids": list(task_ids), "production": list(PRODUCTION_LABELS),
+              "user_cap": knobs.caps.user_jobs, "group_cap": knobs.caps.group_jobs}  # fmt: skip
+    if not tx.execute(_LOCK_OWNERS, values).all():
+        return 0
+    final = {"final": sorted(states.TASK.final)}
+    found = rows_of(JobBeyond, tx.execute(_BEYOND, values | final))
+    moves = [
+        JobMove(one.panda_id, "throttled", "user_cap",
+                f"{one.owner} may have {one.cap} jobs that run or may start.", one.lock_seq)
+        for one in found
+    ]  # fmt: skip
+    return len(move_jobs(tx, moves, agent, ["activated"], locked=True))
 
 
 _CROWDS = text("""
