@@ -14,8 +14,6 @@ import pickle
 import select
 import signal
 import sys
-import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -173,7 +171,7 @@ def _serve(items: Sequence[Item], work: Callable[[Item], Any], asks: int, answer
     try:
         forks.become_leader()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+        processes.end_with(os.getppid())
         for item in items:
             if not os.read(asks, 1):
                 break
@@ -183,12 +181,6 @@ def _serve(items: Sequence[Item], work: Callable[[Item], Any], asks: int, answer
         code = 0
     finally:
         os._exit(code)
-
-
-def _follow(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os.killpg(0, signal.SIGKILL)
 
 
 def _answer(item: Item, work: Callable[[Item], Any]) -> bytes:
@@ -215,7 +207,7 @@ def _plain(error: Exception) -> tuple[str, str, str]:
 def _told(whole: bytes) -> ItemAnswer:
     """The result or the error in an answer. Its classes are those that the agent has loaded."""
     try:
-        good, found = _Known(io.BytesIO(whole)).load()
+        good, found = unpacked(whole)
     except Exception as error:  # noqa: BLE001 - a plug-in's objects
         return PluginFailed(f"its answer can't be read: {error}")
     if good:
@@ -231,6 +223,11 @@ def _told(whole: bytes) -> ItemAnswer:
         case "database":
             return NotWritten(sentence, passing=True)
     return PluginFailed(sentence)
+
+
+def unpacked(whole: bytes) -> Any:
+    """The pickled object, of classes that this process has loaded."""
+    return _Known(io.BytesIO(whole)).load()
 
 
 class _Known(pickle.Unpickler):

@@ -64,6 +64,12 @@ def foreign(room: str, vo: str, label: str) -> str:
     return "" if point.value.startswith("jedi.") else _named(room, point)
 
 
+def any_foreign() -> bool:
+    """Return True if any plug-in of other people is installed."""
+    return any(not point.value.startswith("jedi.")
+               for room in ROOMS for point in _installed(room).values())  # fmt: skip
+
+
 def _named(room: str, point: EntryPoint) -> str:
     of = f", of {point.dist.name} {point.dist.version}" if point.dist else ""
     return f"{point.name} of jedi.{room} ({point.value}{of})"

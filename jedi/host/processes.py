@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -63,6 +64,17 @@ def dead_here(name: str) -> bool:
 def ended(code: int) -> str:
     """A sentence about the end of a child, from its return code."""
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+
+def end_with(parent: int) -> None:
+    """End this process and its group once `parent` is no longer its parent."""
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def end(processes: Iterable[Process], grace_s: float) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, cast
@@ -35,16 +36,19 @@ class Reply:
     long: bool = False
 
 
-def ask(module: str, question: bytes, timeout_s: float) -> Reply:
-    """Run a module of Python, with the paths of this process, and kill its group in the end."""
-    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+def ask(
+    module: str, question: bytes, timeout_s: float, environment: Mapping[str, str] | None = None
+) -> Reply:
+    """Run a module of Python, with the paths of this process, and kill its group in the end. It has
+    the `environment`, or one without secrets."""
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment | paths | {"OPENBLAS_NUM_THREADS": "1"},
+        env={**(environment or passed_on), **paths, "OPENBLAS_NUM_THREADS": "1"},
         start_new_session=True,
     )
     assert process.stdin and process.stdout and process.stderr

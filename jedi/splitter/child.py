@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 import os
 import resource
-import signal
 import sys
-import threading
-import time
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from itertools import islice
 from typing import Any
 
 from jedi.core.errors import BadInput, Problem
+from jedi.host import processes
 from jedi.spec.splitting.units import FileUse, SplitFile, SplitStrategy, Unit
 
 
@@ -48,13 +46,7 @@ def _confine(memory_mb: int, timeout_s: float, parent: int) -> None:
         _, hard = resource.getrlimit(kind)
         most = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
         resource.setrlimit(kind, (most, most))
-    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
-
-
-def _follow(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os.killpg(0, signal.SIGKILL)
+    processes.end_with(parent)
 
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:

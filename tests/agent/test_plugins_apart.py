@@ -11,10 +11,8 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +23,21 @@ from support.commanding import add_inputs, end, jobs, status, take
 from support.dogs import run as run_dog
 from support.embedded import wait_for
 from support.event_sets import jumbo_jobs_task
-from support.generating import document
+from support.generating import catalogue, document, ready
+from support.plug_ins import KINDS, installed, set_limit, source_of
 from support.situations import make_due
 from support.task_rows import put, row_of
 
-from jedi.agent import plugins
 from jedi.agent.apart import Apart
 from jedi.agent.base import Agent, World
+from jedi.brokerage.agent import TaskBroker
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.host import forks
 from jedi.host.processes import started
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.mover.agent import Mover
 from jedi.postprocessor.agent import PostProcessor
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
-
-KINDS = {
-    "refiner": ("jedi.taskrefiner.refine", "Refiner", "refine"),
-    "generator": ("jedi.jobgenerator.strategies", "FileStrategy", "caps"),
-    "broker": ("jedi.brokerage.generic", "GenericBroker", "choose"),
-    "postprocessor": ("jedi.postprocessor.outcome", "PostProcessing", "settle"),
-}
-"""Rooms with the class of JEDI's own plug-in, and a method that a task needs."""
 
 ACTS = {
     "hangs": "time.sleep(3600)",
@@ -62,39 +52,6 @@ SAID = {
     "is no class of JEDI's": "",
 }
 ROUNDS, ROUND_S = 40, 5.0
-
-
-@contextmanager
-def installed(tmp_path: Path, room: str, source: str) -> Iterator[None]:
-    """A distribution with a plug-in `Bad` for label managed."""
-    information = tmp_path / "strange_plugins-1.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1\n")
-    point = f"[jedi.{room}]\nlocal:managed = strange_plugins:Bad\n"
-    (information / "entry_points.txt").write_text(point)
-    (tmp_path / "strange_plugins.py").write_text(source)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(tmp_path)
-        patch.delitem(sys.modules, "strange_plugins", raising=False)
-        plugins.find.cache_clear()
-        plugins._installed.cache_clear()
-        yield
-        assert "strange_plugins" not in sys.modules  # no agent imports it
-    plugins.find.cache_clear()
-    plugins._installed.cache_clear()
-
-
-def source_of(room: str, act: str) -> str:
-    module, base, method = KINDS[room]
-    return (
-        f"import os, time\nfrom {module} import {base}\nclass Strange: pass\n"
-        f"class Bad({base}):\n    def {method}(self, *some, **more):\n        {act}\n"
-    )
-
-
-def set_limit(world: World, seconds: float) -> None:
-    with world.engine.begin() as tx:
-        knobs.put(tx, "agent.plugin_s", seconds, "test")
 
 
 class Machine:
@@ -237,6 +194,33 @@ def test_one_that_leads_no_group_yet_is_killed(monkeypatch: pytest.MonkeyPatch) 
     [pid] = [one._pid for one in apart._behind]
     apart.close()
     assert started(pid) is None
+
+
+def test_a_choice_of_a_nucleus_that_hangs_holds_its_own_task(world: World, tmp_path: Path) -> None:
+    """Another task gets its nucleus in the same cycle. At its limit the first one waits, with the
+    plug-in in its reason."""
+    source = (
+        "import time\nfrom jedi.brokerage.generic import GenericBroker\n"
+        "class Bad(GenericBroker):\n    @property\n    def nucleus(self): time.sleep(3600)\n"
+    )
+    catalogue(world, in_=2)
+    theirs, ours = ready(world, document(), document(output="a:other"), label="managed")
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET prodsourcelabel = 'test' WHERE jeditaskid = :t"),
+                   {"t": ours})  # fmt: skip
+    agent = TaskBroker(world)
+    with installed(tmp_path, "broker", source):
+        assert agent.run_once() == 2
+        assert status(world, ours) == "ready"
+        assert row_of(world, theirs).lockedby is not None
+        set_limit(world, 0.1)
+        agent.run_once()
+        make_due(world)
+        agent.run_once()
+        agent.close()
+    found = row_of(world, theirs)
+    assert (found.status, found.reason_code) == ("assigning", "plugin_timeout")
+    assert "jedi.broker (strange_plugins:Bad, of strange 1) fails" in found.errordialog
 
 
 def test_no_transaction_waits_for_a_broker(world: World, tmp_path: Path) -> None:

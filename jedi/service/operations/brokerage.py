@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from jedi.service import decisions, replay, system_state, why
+from jedi.service import decisions, foreign, replay, system_state, why
 from jedi.service.operations.arguments import NameText, Seed, SettingText
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.service.operations.tasks import MostRows, TaskId
@@ -38,6 +38,10 @@ def repeat(
 ) -> replay.Replay:
     """Repeat a decision from its snapshot, and once more under other `knobs` (KNOB=VALUE) and
     `sites` (NAME.ATTRIBUTE=VALUE)."""
+    if theirs := foreign.of_decision(call, decision_id):
+        given = {"decision_id": decision_id, "knobs": knobs, "sites": sites}
+        again: replay.Replay = foreign.answer(call, theirs, "decision.replay", **given)
+        return again
     return replay.replay(call.tx, decision_id, knobs or (), sites or ())
 
 

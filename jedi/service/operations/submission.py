@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.service import collection, execution, manifests, newcode, planning, system_state
+from jedi.service import collection, execution, foreign, manifests, newcode, planning, system_state
 from jedi.service.operations.arguments import Sha256, SubmissionKey
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.service.operations.tasks import ManyTasks
@@ -158,6 +158,11 @@ def plan(
 ) -> PlanWithAlternative:
     """Forecast a task: its jobs, their sites and their needs; nothing is written. `knobs`
     (knob=value) and `sites` (NAME.attribute=value) are assumptions for a second plan."""
+    if theirs := foreign.of_task(call, text.text, text.format):
+        given = {"text": text, "sandbox": sandbox, "seed": seed, "snapshot": snapshot,
+                 "knobs": knobs, "sites": sites}  # fmt: skip
+        found: PlanWithAlternative = foreign.answer(call, theirs, "task.plan", **given)
+        return found
     other = Alternative(knobs or (), sites or ())
     if snapshot:
         known = system_state.read(snapshot)

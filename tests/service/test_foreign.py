@@ -1,0 +1,108 @@
+"""Questions that run plug-ins of other people are answered by a process of their own: one that
+hangs, raises or dies holds no thread of the service for longer than its limit.
+
+Expected: "Plug-ins of any kind that hang or fail hold their own task only".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from support.commanding import add_inputs
+from support.generating import document, generate
+from support.plug_ins import installed, set_limit, source_of
+from support.task_rows import put
+
+from jedi.agent.base import World
+from jedi.agent.plugins import PluginFailed
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.core.errors import BadInput, NotFound
+from jedi.host.home import Home
+from jedi.service.operations.all_operations import TABLE
+from jedi.service.operations.submission import TaskText
+from jedi.service.operations.table import Call, KnownCaller
+from jedi.taskbuffer.users import users
+from jedi.taskrefiner.agent import TaskRefiner
+
+LIMIT_S = 6.0
+"""The process takes a second or two to begin."""
+OWN = "from jedi.brokerage.generic import GenericBroker\nclass Bad(GenericBroker): pass\n"
+
+
+@pytest.fixture(autouse=True)
+def _anna_may(world: World) -> None:
+    with world.engine.begin() as tx:
+        users.put_user(tx, "anna", "operator")
+
+
+def ask(world: World, operation: str, **given: Any) -> Any:
+    with world.engine.connect() as tx:
+        call = Call(tx, KnownCaller("anna", "socket"), Home(world.settings.home))
+        return TABLE[operation](call, **given)
+
+
+def plan(world: World, **keys: Any) -> Any:
+    task = document(nFilesPerJob=1, prodSourceLabel="managed", site="SITE_A", **keys)
+    found = TaskText(text=json.dumps(task), format="json")
+    return ask(world, "task.plan", text=found)
+
+
+@pytest.mark.parametrize(
+    ("room", "act", "code", "said"),
+    [
+        ("broker", "time.sleep(3600)", "plugin_timeout",
+         "it did not answer within 6 s (knob agent.plugin_s)"),
+        ("refiner", "while True: pass", "plugin_timeout", "it did not answer within 6 s"),
+        ("generator", "os._exit(3)", "plugin_failed", "its process ended (exit code 3)"),
+        ("broker", "raise ValueError('no run')", "plugin_failed", "ValueError: no run"),
+    ],
+)  # fmt: skip
+def test_a_plan_waits_for_no_plugin(
+    world: World, tmp_path: Path, room: str, act: str, code: str, said: str
+) -> None:
+    add_inputs(world, 2)
+    if code == "plugin_timeout":
+        set_limit(world, LIMIT_S)
+    began = time.monotonic()
+    with installed(tmp_path, room, source_of(room, act)), pytest.raises(PluginFailed) as failed:
+        plan(world)
+    assert time.monotonic() - began < 60
+    assert failed.value.code == code
+    plug_in = f"local:managed of jedi.{room} (strange_plugins:Bad, of strange 1)"
+    assert f"The plug-in {plug_in} fails: {said}" in failed.value.sentence
+
+
+def test_a_plan_with_a_good_plugin_is_the_same(world: World, tmp_path: Path) -> None:
+    """Two jobs; so are its refusals: all mistakes at once."""
+    add_inputs(world, 2)
+    with installed(tmp_path, "broker", OWN):
+        found = plan(world)
+        with pytest.raises(BadInput) as mistaken:
+            plan(world, nFiles=-1, taskPriority="x")
+    assert found.plan.jobs == 2
+    assert found == plan(world)
+    assert len(mistaken.value.problems) == 2
+
+
+def test_a_decision_waits_for_no_broker(world: World, tmp_path: Path) -> None:
+    """JEDI's own broker chose; it is repeated by the plug-in that serves the task now."""
+    add_inputs(world, 2)
+    put(world, document(nFilesPerJob=1, site="SITE_A"), label="managed")
+    TaskRefiner(world).run_once()
+    ContentsFeeder(world).run_once()
+    assert generate(world) == 1
+    with world.engine.begin() as tx:
+        decision = tx.scalar(text("SELECT max(decision_id) FROM jedi_broker_decisions"))
+    set_limit(world, LIMIT_S)
+    with installed(tmp_path, "broker", source_of("broker", "time.sleep(3600)")):
+        with pytest.raises(PluginFailed, match="it did not answer within 6 s"):
+            ask(world, "decision.replay", decision_id=decision)
+        with pytest.raises(NotFound):
+            ask(world, "decision.replay", decision_id=decision + 1)
+    with_own = ask(world, "decision.replay", decision_id=decision)
+    assert with_own.same
