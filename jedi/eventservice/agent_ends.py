@@ -77,8 +77,7 @@ class SetEnds:
         self._counting: Mapping[int, int] = {}
         self._dismissed: list[SetConsumer] = []
         self._waits: dict[int, tuple[str, str]] = {}
-        self.served: set[int] = set()
-        """Tasks that got consumers."""
+        self.served: set[int] = set()  # tasks that got consumers
         self._given_back: Mapping[int, int] = {}
 
     def settle(

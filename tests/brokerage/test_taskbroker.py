@@ -19,6 +19,7 @@ from jedi.brokerage.agent import TaskBroker
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import Space
 from jedi.spec.sites.snapshot import Snapshot
+from jedi.taskbuffer.sites import decisions
 from jedi.watchdog.dog import Counts
 
 
@@ -58,6 +59,27 @@ def test_the_active_nucleus_with_most_free_space(world: World) -> None:
     # and the outputs of the jobs go there, wherever these run
     assert generate(world) == 3
     assert {endpoint for _, endpoint in ddm.made} == {"SITE_B_DATADISK"}
+
+
+def test_work_that_rests_is_still_work(world: World) -> None:
+    """JEDI document, "Task brokerage": "The total sum of task RWs in the nucleus"."""
+    catalogue(world, in_=2)
+    (task,) = assigning(world)
+    set_space(world, SITE_A=500, SITE_B=900)
+    assert TaskBroker(world).run_once() == 1
+
+    def works_at() -> list[str]:
+        with world.engine.begin() as tx:
+            return [one.nucleus for one in decisions.work_at_nuclei(tx)]
+
+    assert works_at() == ["SITE_B"]
+    ask(world, task, "pause")
+    cycle(world)
+    assert row_of(world, task).status == "paused"
+    assert works_at() == ["SITE_B"]
+    ask(world, task, "kill")
+    cycle(world)
+    assert works_at() == []
 
 
 def test_the_nucleus_asked_for(world: World) -> None:

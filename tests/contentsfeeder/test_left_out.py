@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.generating import SECOND, catalogue, document, ready
+from support.generating import SECOND, catalogue, document, ready, rows
 from support.helpers import put_file_dataset
 from support.open_datasets import grow
 from support.statuses import input_statuses, statuses
@@ -191,7 +191,7 @@ def test_all_are_counted_though_not_all_have_a_row(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task of two files of a million does not write a million rows; entries that are no files
-    come first."""
+    come first, and all have one."""
     monkeypatch.setattr(contents, "LEFT_OUT_ROWS", 3)
     catalogue(world, in_=[*(FileInfo(f"f{i}", 1, "00000001") for i in range(8)),
                           FileInfo("z z", 1, "00000001")])  # fmt: skip
@@ -199,6 +199,10 @@ def test_all_are_counted_though_not_all_have_a_row(
     assert reasons(world, task) == {"z z": "bad_file_name", "f2": "beyond_limit",
                                     "f3": "beyond_limit"}  # fmt: skip
     assert (shown(world, task).n_files, shown(world, task).n_left_out) == (2, 7)
+    [(dataset,)] = rows(world, "SELECT datasetid FROM jedi_datasets WHERE type = 'input'")
+    with world.engine.begin() as tx:
+        contents.leave_out(tx, {dataset: {f"a a{i}": "bad_file_name" for i in range(5)}})
+    assert len(reasons(world, task)) == shown(world, task).n_left_out == 5
 
 
 def test_a_plan_counts_files_and_those_that_are_left_out(world: World) -> None:

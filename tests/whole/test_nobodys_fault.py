@@ -87,6 +87,14 @@ def test_all_other_ends_count(world: World, code: str) -> None:
     assert inputs(world, task) == [("failed", 1, 0, 1, failures)]
 
 
+def test_an_end_without_a_code_counts(world: World) -> None:
+    task = running(world, 1, maxAttempt=2)
+    take(world, found := jobs(world, task, "activated"))
+    nothing: Any = None
+    end(world, found, "failed", nothing)
+    assert inputs(world, task) == [("ready", 1, 0, 2, 1)]
+
+
 def test_so_many_in_a_row_are_free(world: World) -> None:
     """The knob is 2: the third end in a row counts, whatever its reason, and ends the row. With
     maxAttempt 2 the third of the next row is the last attempt."""

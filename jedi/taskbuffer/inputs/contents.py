@@ -219,8 +219,8 @@ def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]
 
 
 LEFT_OUT_ROWS = 10_000
-"""Entries of a dataset with a row when they are left out: a task of ten files of a million does not
-write a million rows. All are counted."""
+"""Files of a dataset that the task does not want, with a row each: a task of ten files of a million
+does not write a million rows. Entries that no task can use all have one. All are counted."""
 _LEAVE_OUT = text("""
 WITH g AS MATERIALIZED (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:reasons AS text[]))
@@ -239,6 +239,7 @@ SELECT g.datasetid, d.jeditaskid, d.type, split_part(d.datasetname, ':', 1), 'sk
 FROM g JOIN jedi_datasets d USING (datasetid)
 WHERE (g.datasetid, g.lfn, g.reason) NOT IN (SELECT * FROM there)
 """)
+_UNWANTED = ("not_selected", "beyond_limit")
 _COUNT_LEFT_OUT = text("""
 UPDATE jedi_datasets d SET nleftout = n.left_out
 FROM unnest(CAST(:ids AS bigint[]), CAST(:counts AS bigint[])) n(id, left_out)
@@ -252,7 +253,8 @@ def leave_out(tx: Connection, entries: Mapping[int, Mapping[str, str]]) -> None:
     if not entries:
         return
     ordered = {i: sorted(some.items(), key=_faults_first) for i, some in entries.items()}
-    rows = [(i, *entry) for i, some in ordered.items() for entry in some[:LEFT_OUT_ROWS]]
+    rows = [(i, *entry) for i, some in ordered.items() for n, entry in enumerate(some)
+            if n < LEFT_OUT_ROWS or entry[1] not in _UNWANTED]  # fmt: skip
     ids, lfns, reasons = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
     values = {"ids": ids, "lfns": lfns, "reasons": reasons, "datasets": list(entries)}
     tx.execute(_LEAVE_OUT, values)
@@ -262,7 +264,7 @@ def leave_out(tx: Connection, entries: Mapping[int, Mapping[str, str]]) -> None:
 
 def _faults_first(entry: tuple[str, str]) -> tuple[bool, str]:
     lfn, reason = entry
-    return reason in ("not_selected", "beyond_limit"), lfn
+    return reason in _UNWANTED, lfn
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,8 @@ WITH e AS (
             AND (b.pandaid = j.pandaid OR b.status IN ({_SKIPPED})) OFFSET 0)
         OFFSET 0)  -- not all such files
       AS innocent,
-      j.status <> 'finished' AND f.type IN ({INPUT_TYPES}) AND j.error_code IN ({_NOBODYS_FAULT})
+      j.status <> 'finished' AND f.type IN ({INPUT_TYPES})
+        AND (j.error_code IN ({_NOBODYS_FAULT})) IS TRUE
         AND c.freeinrow < CAST(:most_free AS bigint) AS free,
       c.type IN ({PRE_MERGE_TYPES}) AND f.type NOT IN ({INPUT_TYPES}) AS unmerged) s
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))

@@ -232,13 +232,19 @@ sum(CASE WHEN d.nevents > 0 THEN greatest(d.nevents - coalesce(d.neventsused, 0)
   * max(coalesce(nullif(t.cputime, 0), 300) / CASE WHEN t.cputimeunit LIKE 'm%' THEN 1000.0
       ELSE 1 END) / 10 / 86400
 """
+_WITH_WORK = listed([
+    "ready", "scouting", "scouted", "running", "pending", "throttled", "paused", "topreprocess",
+    "preprocessing",
+])  # fmt: skip
+"""Tasks whose remaining work is to be done at their nucleus: "the total sum of task RWs in the
+nucleus" (JEDI document, "Task brokerage"), also of those that make no jobs at this moment."""
 _WORK = text(f"""
 SELECT nucleus, workqueue_id AS work_queue, currentpriority AS priority, sum(days)::float8 AS days
 FROM (
   SELECT t.nucleus, coalesce(t.workqueue_id, 0) AS workqueue_id,
     coalesce(t.currentpriority, 0) AS currentpriority, {_DAYS} AS days
   FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
-  WHERE t.status IN ('ready', 'scouting', 'running', 'pending') AND t.nucleus IS NOT NULL
+  WHERE t.status IN ({_WITH_WORK}) AND t.nucleus IS NOT NULL
     AND {LISTED_MASTER}
   GROUP BY t.jeditaskid) w
 GROUP BY nucleus, workqueue_id, currentpriority ORDER BY 1, 2, 3

@@ -43,6 +43,8 @@ class NewTask:
     """None: the next one."""
 
 
+# Nothing reads idempotency_key: jedi_submission_keys has the keys of later attempts, too. Other
+# programs rely on the column.
 _INSERT = plain(f"""
 WITH t AS (
   INSERT INTO jedi_tasks
