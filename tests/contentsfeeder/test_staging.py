@@ -20,6 +20,7 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core import clock
 from jedi.ddm import factory
+from jedi.ddm.interface import TransferResult
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner
@@ -215,6 +216,38 @@ def test_a_user_has_so_much_staged_at_a_time(tape: World) -> None:
         cycle(tape)
         assert input_statuses(tape, task_id)[first] == "finished"
     assert status(tape, task_id) == "done"
+
+
+def test_what_is_on_its_way_counts_before_more_urgent_files(
+    tape: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JEDI document, "Throttled jobs and tasks": "If the total size of staging/transferring data …
+    is larger than PRESTAGE_LIMIT for a user". The limit is two files. Those of a task are on their
+    way when a more urgent one comes: it waits until they are there."""
+    asked: list[str] = []
+
+    def stage(_: Any, name: str, lfns: list[str], activity: str) -> list[TransferResult]:
+        asked.extend(lfns)
+        return [TransferResult(name, lfn, "requested") for lfn in lfns]
+
+    for name, lfns in (("demo:in", "abc"), ("demo:other", "de")):
+        on_tape(tape, *lfns, name=name)
+        grow(tape, "x", name=f"{name}_disk")
+        tape.ddm.close(f"{name}_disk")
+    turn(tape, "staging.limit_gb", 1.5 / 2**30)
+    for number, (name, priority) in enumerate((("demo:in", 500), ("demo:other", 1000))):
+        inputs = {**INPUT, "dataset": f"{name},{name}_disk"}
+        start(tape, jobParameters=[inputs, {**OUTPUT, "dataset": f"a:{number}"}],
+              taskPriority=priority)  # fmt: skip
+        cycle(tape)
+        monkeypatch.setattr(type(tape.ddm), "stage", stage)
+        asked.clear()
+        assert dog(tape) == {}
+        assert asked == ["a", "b"]
+        monkeypatch.undo()
+    assert dog(tape) == {"staged": 2}
+    cycle(tape)
+    assert dog(tape) == {"staged": 2}  # of the urgent one
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -62,12 +62,20 @@ def end_workflow_hold(tx: Connection, task_ids: Sequence[int]) -> None:
     scouting.set_rules(tx, rules)
 
 
+COMING = "coming"
+"""The proc_status of files that were asked for: they count first, or others that are more urgent
+would come beside them."""
+_ASKED = text(f"""
+UPDATE jedi_dataset_contents SET proc_status = '{COMING}'
+WHERE fileid = ANY(CAST(:ids AS bigint[])) AND status = 'staging' AND proc_status <> '{COMING}'
+""")
 # In this order: few datasets are open, and few of their tasks use tape. Other plans read all tasks,
 # or all files of open input.
 _WANTED = text(f"""
 WITH f AS (
   SELECT d.datasetname, c.lfn, t.currentpriority, c.fileid, sum(c.fsize) OVER (
-    PARTITION BY t.username ORDER BY t.currentpriority DESC, c.fileid) - c.fsize AS before
+    PARTITION BY t.username ORDER BY c.coming DESC, t.currentpriority DESC, c.fileid) - c.fsize
+    AS before
   FROM (
     SELECT d.datasetid, d.datasetname, d.jeditaskid FROM jedi_datasets d
     WHERE d.type = 'input' AND d.status = 'running' AND d.datasetid > 0  -- its index asks for that
@@ -75,11 +83,12 @@ WITH f AS (
     SELECT username, currentpriority FROM jedi_tasks t
     WHERE t.jeditaskid = d.jeditaskid AND t.status NOT IN ({TASK_FINAL})
       AND t.rules ? 'input_pre_staging' OFFSET 0) t, LATERAL (
-    SELECT lfn, fileid, fsize FROM jedi_dataset_contents c
+    SELECT lfn, fileid, fsize, proc_status IS NOT DISTINCT FROM '{COMING}' AS coming
+    FROM jedi_dataset_contents c
     WHERE c.datasetid = d.datasetid AND c.status = 'staging' OFFSET 0) c
 )
-SELECT datasetname AS dataset_name, array_agg(DISTINCT lfn) AS lfns FROM f
-WHERE before < :limit OR :limit = 0
+SELECT datasetname AS dataset_name, array_agg(DISTINCT lfn) AS lfns, array_agg(fileid) AS file_ids
+FROM f WHERE before < :limit OR :limit = 0
 GROUP BY datasetname ORDER BY max(currentpriority) DESC, min(fileid)
 """)
 
@@ -89,12 +98,15 @@ class WantedFiles(NamedTuple):
 
     dataset_name: str
     lfns: list[str]
+    file_ids: list[int]
 
 
 def wanted(tx: Connection, limit: float) -> list[WantedFiles]:
     """Files to be brought from tape, the most urgent dataset first. Of what a user waits for no
-    more than so many bytes at a time (0: all), and one file at least."""
-    return rows_of(WantedFiles, tx.execute(_WANTED, {"limit": limit}))
+    more than so many bytes at a time (0: all), and one file at least. They count as asked for."""
+    found = rows_of(WantedFiles, tx.execute(_WANTED, {"limit": limit}))
+    tx.execute(_ASKED, {"ids": [one for row in found for one in row.file_ids]})
+    return found
 
 
 _WAITING = text(f"""
