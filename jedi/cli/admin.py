@@ -221,7 +221,7 @@ def config_get(knob: KnobName, as_json: Json = False) -> None:
     show({"setting": setting, "history": history}, as_json, people)
 
 
-@config_app.command("set")
+@config_app.command("set", context_settings={"ignore_unknown_options": True})  # -1 is a value
 def config_set(knob: KnobName, value: str, dry_run: DryRun = False, as_json: Json = False) -> None:
     """Set a knob. Agents use it from their next cycle.
 

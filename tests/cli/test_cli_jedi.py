@@ -251,6 +251,8 @@ def test_queues_knobs_and_users(shell: Shell, tmp_path: Path) -> None:
     assert (got["setting"]["value"], len(got["history"])) == (30.0, 1)
     assert "preset 5.0" in shell.run("config", "get", "pilot.idle_s")
     assert "preset ''" in shell.run("config", "get", "hold.sites")
+    shell.run("config", "set", "jumbo_dog.max_events", "-1")  # its preset
+    shell.run("config", "set", "pilot.idle_s", "31", "--drry-run", code=2)
     tried = shell.run("config", "set", "pilot.idle_s", "31", "--dry-run")
     assert tried == "pilot.idle_s = 31.0\nDry run: nothing changed.\n"
     assert "pilot.idle_s = 31" not in shell.run("config", "get", "pilot.idle_s")
