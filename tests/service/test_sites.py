@@ -291,6 +291,23 @@ def test_a_grid_of_eight_sites_is_imported(engine: Engine, home: Path) -> None:
 
 
 @pytest.mark.usefixtures("operators")
+def test_the_grid_has_room_on_the_disk_of_this_machine(engine: Engine, home: Path) -> None:
+    """Its storage is here: the dog `space` measures it within a minute. More than the least free
+    space has to be left, or no site takes a job."""
+    with engine.begin() as tx:
+        changes = sites.import_sites(tx, "me", (GRID / "sites.yaml").read_text(), home)
+        sites.import_endpoints(tx, "me", (GRID / "endpoints.yaml").read_text(), home)
+    sites.make_roots(changes)
+    settings = Settings(home, engine.url.render_as_string(hide_password=False))
+    world = World(engine, settings, knobs.load, factory.load)
+    world.refresh()
+    assert walk(world, DOGS["space"])["measured"] == 6
+    with engine.begin() as tx:
+        for one in sites.list_endpoints(tx):
+            assert one["space_free"] > one["space_min_free"], one["ddm_endpoint"]
+
+
+@pytest.mark.usefixtures("operators")
 def test_a_cluster_whose_storage_is_here_leaves_the_nuclei_as_they_are(engine: Engine) -> None:
     own = (packaged("config") / "sites.yaml").read_text()
     with engine.begin() as tx:
