@@ -97,12 +97,12 @@ def connect(
             "application_name": name[:63],
             "connect_timeout": _CONNECT_S,
             "cursor_factory": Quick,
-            "prepare_threshold": None,  # see Planning
             **_NETWORK,
             # pages are in memory, or on disks without heads: at PostgreSQL's 4.0 a look-up of a
             # thousand rows by key seems dearer than reading a table of millions
             "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off "
-            "-c client_connection_check_interval=10000 -c random_page_cost=1.1",
+            "-c client_connection_check_interval=10000 -c random_page_cost=1.1 "
+            "-c plan_cache_mode=force_custom_plan",  # see Planning
         },
     )
     _made.add(engine)
@@ -234,7 +234,7 @@ def reachable(engine: Engine) -> Iterator[None]:
 def _ping(engine: Engine) -> Ping:
     """The server takes connections (OK), takes none now (REJECT), or is away."""
     _, words = engine.dialect.create_connect_args(engine.url)
-    for own in ("context", "cursor_factory", "prepare_threshold"):
+    for own in ("context", "cursor_factory"):
         words.pop(own, None)  # psycopg's own; the rest is libpq's
     where = psycopg.conninfo.make_conninfo(**{"connect_timeout": _PING_S, **words})
     return Ping(psycopg.pq.PGconn.ping(where.encode()))

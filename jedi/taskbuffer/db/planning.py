@@ -26,7 +26,8 @@ class Planning:
 
 
 EACH_TIME = Planning("each time", {})
-"""For its values, with the server's own settings: psycopg prepares nothing by itself."""
+"""For its values, with the server's own settings. psycopg prepares statements with binds that come
+again and again: they are read once a session, but planned each time."""
 BY_KEY = Planning(
     "once, by key",
     {
