@@ -22,6 +22,8 @@ candidate for each batch of jobs, in proportion to the weights. It keeps the see
 The broker is the plug-in (entry point `jedi.broker`) for the task's vo and prodSourceLabel.
 `managed` and `test` have the production broker, `user` and `panda` the analysis broker. Tasks of
 vo `local` have the generic one; knob `broker.local` = `full` gives them what other vos get.
+A plug-in of other people runs in a process of its own, for `jedi-task plan` and `jedi replay`, too;
+after `agent.plugin_s` it is ended, and its task waits.
 
 Analysis jobs go to their data. The broker decides for each dataset of the input by itself; a
 dataset without a site delays no other.
