@@ -79,7 +79,7 @@ DOORS := tests/api/test_protocol.py tests/api/test_callers.py tests/taskbuffer/t
   tests/cli/test_cli_jedi.py tests/spec tests/core
 
 bounds: $(STAMP) ## tests of libraries in their lowest allowed versions, then in their newest, allowed or not
-	@for words in "--constraint $(BOUNDS)/lowest.txt" "--upgrade $$($(BIN)/python .ci/lowest.py --names)"; do \
+	@for words in "--constraint $(BOUNDS)/lowest.txt --editable ./client --editable ." "--upgrade $$($(BIN)/python .ci/lowest.py --names)"; do \
 	  $(BIN)/python -m venv --clear $(BOUNDS) && $(BIN)/python .ci/lowest.py > $(BOUNDS)/lowest.txt && \
 	  $(BOUNDS)/bin/python -m pip install --disable-pip-version-check --quiet --editable ./client --editable '.[test]' && \
 	  echo "pip install $$words" && \
