@@ -7,6 +7,7 @@ databases). Every pytest-xdist worker is a session of its own.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -38,6 +39,7 @@ from support.service_process import bare_world, served
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.settings import caller
+from jedi.host.home import SERVICE_ROOTS
 from jedi.standalone import scratch
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.schema import migrate
@@ -73,6 +75,16 @@ def server() -> Iterator[str]:
     with scratch.server(shared_buffers="128MB", **scratch.CARELESS) as url:
         yield url
         leave(url)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_home_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Root's service roots of the homes of these tests are removed with them."""
+    yield
+    ours = str(tmp_path_factory.getbasetemp())
+    for home in SERVICE_ROOTS.glob("*/home"):
+        if ours in home.read_text():
+            shutil.rmtree(home.parent, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

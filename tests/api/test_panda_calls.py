@@ -140,6 +140,8 @@ def test_commands_and_their_refusals(anna: httpx2.Client, service: Listening) ->
     with service.world.engine.begin() as tx:
         tx.execute(text("DELETE FROM jedi_commands"))
     assert post(anna, "task/increase_attempts", task_id=mine)["data"] == 0
+    with service.world.engine.begin() as tx:
+        tx.execute(text("DELETE FROM jedi_commands"))
     wrong = post(anna, "task/retry", task_id=mine, new_parameters={"vo": "other"})
     assert (wrong["success"], "vo" in wrong["message"]) == (False, True)
 

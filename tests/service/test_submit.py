@@ -513,11 +513,13 @@ def test_commands_need_the_owner_and_the_right_status(world: World, submit: Subm
             commands.command(tx, "berta", task_id, "kill")
         with pytest.raises(Refused, match="registered"):
             commands.command(tx, "anna", task_id, "retry")
-        commands.command(tx, "anna", task_id, "kill", comment="mistake")
+        commands.command(tx, "anna", task_id, "pause", comment="mistake")
         commands.command(tx, "op", task_id, "kill")
+        with pytest.raises(Refused, match="being killed already"):
+            commands.command(tx, "anna", task_id, "kill")
     found = rows(world.engine, "SELECT * FROM jedi_commands ORDER BY command_id")
     assert [(c.command, c.username, c.comment) for c in found] == [
-        ("kill", "anna", "mistake"), ("kill", "op", None),
+        ("pause", "anna", "mistake"), ("kill", "op", None),
     ]  # fmt: skip
 
 
