@@ -3,7 +3,6 @@ it."""
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -186,8 +185,7 @@ class Examination:
 
 def _named() -> Iterator[tuple[str, Any]]:
     for one in statements():
-        module = importlib.import_module(f"jedi.taskbuffer.{one.module}")
-        yield f"{one.module}.{one.name}", getattr(module, one.name)
+        yield f"{one.module}.{one.name}", one.text
 
 
 def _completed(

@@ -17,6 +17,7 @@ import jedi.taskbuffer
 from jedi.standalone.dogdocs import TableWriter
 from jedi.taskbuffer.db.planning import EACH_TIME, EITHER_WAY, Planning
 from jedi.taskbuffer.db.quick import Prepared
+from jedi.taskbuffer.db.statement import Statement
 from jedi.taskbuffer.schema.tables import metadata
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
@@ -61,8 +62,9 @@ FILL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """A named statement; `function` runs it, or completes it and then runs it."""
+class NamedStatement:
+    """A named statement; `function` runs it, or completes it and then runs it; empty: its readers
+    run it themselves."""
 
     module: str
     name: str
@@ -82,9 +84,9 @@ def statements_page(tx: Connection, old: str, grid: TableWriter) -> list[str]:
     parts = [
         "# Statements",
         "Every SQL statement of JEDI is a named constant of `jedi/taskbuffer`, above the function "
-        "that runs it. A statement of `pg_stat_statements` is found by its text: search "
-        "`jedi/taskbuffer` for a part of it, or for the tables that it names, then look up the "
-        "constant here. [Why SQL is text](decisions/sql-as-text.md) has the reasons.",
+        "that runs it, if there is one. A statement of `pg_stat_statements` is found by its text: "
+        "search `jedi/taskbuffer` for a part of it, or for the tables that it names, then look up "
+        "the constant here. [Why SQL is text](decisions/sql-as-text.md) has the reasons.",
         "Each statement is planned in one of [three ways](decisions/plans.md); [the last section]"
         "(#planned-once) has the reasons for those that are not planned each time.",
     ]
@@ -108,7 +110,7 @@ def statements_page(tx: Connection, old: str, grid: TableWriter) -> list[str]:
 # ------------------------------------------------------------------------------ the statements
 
 
-def statements() -> Iterator[Statement]:
+def statements() -> Iterator[NamedStatement]:
     """All named statements, by module, in the order of the source."""
     for path in sorted(TASKBUFFER.rglob("*.py")):
         module = ".".join(path.relative_to(TASKBUFFER).with_suffix("").parts)
@@ -116,10 +118,13 @@ def statements() -> Iterator[Statement]:
         functions = list(_functions(tree))
         loaded = importlib.import_module(f"jedi.taskbuffer.{module}")
         for name in _named(tree, loaded):
+            made = getattr(loaded, name)
             user = next((f for f in functions if name in _names(f)), None)
+            function = user.name if user else ""
             purpose = _purpose(user, functions) if user else ""
-            yield Statement(module, name, user.name if user else "", purpose,
-                            getattr(loaded, name))  # fmt: skip
+            if isinstance(made, Statement):
+                purpose, made = made.purpose or purpose, made.sent
+            yield NamedStatement(module, name, function, purpose, made)
 
 
 def _purpose(function: ast.FunctionDef, functions: Sequence[ast.FunctionDef]) -> str:
@@ -145,6 +150,8 @@ def _named(tree: ast.Module, module: object) -> Iterator[str]:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 made = getattr(module, name)
                 sql = made.text if isinstance(made, TextClause) else made
+                if isinstance(made, Statement):
+                    yield name
                 whole = isinstance(made, TextClause | Prepared) or _is_plain(value)
                 known = whole or name in completed
                 if known and isinstance(sql, str) and BEGINNING.match(sql):
@@ -221,7 +228,7 @@ def _kept(old: str, version: int) -> str:
     return old[found.start() :].rstrip("\n") if found and int(found[1]) != version else ""
 
 
-def _plans(tx: Connection, once: Sequence[Statement]) -> Iterator[str]:
+def _plans(tx: Connection, once: Sequence[NamedStatement]) -> Iterator[str]:
     """The plans on the database of FILL, which is rolled back. All tables are new ones then: the
     planner looks at their sizes on disk."""
     yield _title(_version(tx))
