@@ -34,7 +34,7 @@ from jedi.spec.jobs.wire import Beat
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
-from jedi.taskbuffer.users.users import Identity, put_user
+from jedi.taskbuffer.users.users import PUT_USER, Identity
 
 CPUS = 2
 REQUESTS, SMOKE = 2_000, 40
@@ -114,7 +114,7 @@ def measure(engine: Engine, requests: int = REQUESTS) -> list[Result]:
     activated_jobs(engine, Shape(2 * requests, sites=1, shares=1))
     world = make_world(engine, cast(DDM, None))
     with engine.begin() as tx:
-        put_user(tx, caller(), "operator")
+        PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
     with bench_service(world) as service:
         one_by_one = load_of(service, _beats, requests)
         beats = load_of(service, partial(_beats, pilots=PILOTS), requests)

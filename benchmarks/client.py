@@ -27,7 +27,7 @@ from benchmarks.jobs_world import place
 from jedi.core.errors import JediError
 from jedi.core.settings import caller
 from jedi.ddm.interface import DDM
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 SUBJOBS, SMOKE = 1_000, 20
 LISTED = 1_000
@@ -41,7 +41,7 @@ def measure(engine: Engine, subjobs: int = SUBJOBS) -> list[Result]:
     place(engine, 1, 1)
     world = make_world(engine, cast(DDM, None))
     with engine.begin() as tx:
-        put_user(tx, caller(), "operator")
+        PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
     whole = subjobs == SUBJOBS
     with bench_service(world) as service, _home():
         jedi = JEDI(server=service.url)

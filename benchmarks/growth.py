@@ -18,7 +18,7 @@ from jedi.agent.registry import AGENTS, load
 from jedi.core import clock
 from jedi.core.settings import caller
 from jedi.ddm.interface import DDM
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
 
@@ -95,7 +95,7 @@ def _rounds(world: World, full: bool) -> Iterator[Result]:
 def _requests(world: World, full: bool) -> Iterator[Result]:
     """Operations on tasks over HTTP, one by one; the service and the database together."""
     with world.engine.begin() as tx:
-        put_user(tx, caller(), "operator")
+        PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
         ids = text("SELECT min(jeditaskid) + 1, max(jeditaskid) FROM jedi_tasks")
         ended, last = tx.execute(ids).one()
     paths = {"list, 20 rows": "/v1/tasks?limit=20", "list, 1,000 rows": "/v1/tasks",

@@ -31,7 +31,7 @@ from jedi.monitor.all_pages import PAGES
 from jedi.monitor.table import Page
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 SMOKE = 1_000
 REPEATS = 20
@@ -77,7 +77,7 @@ def measure(engine: Engine, part: int = 1) -> list[Result]:
     known = _known(engine)
     world = make_world(engine, cast(DDM, None))
     with engine.begin() as tx:
-        put_user(tx, caller(), "operator")
+        PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
         knobs.put(tx, "api.calls_per_s", 0.0, caller())
         knobs.put(tx, "api.caller_streams", 0, caller())
         token = access.put_user_token(tx, caller(), "browser", "all", 86_400.0)

@@ -52,7 +52,7 @@ KNOWN: Mapping[str, Values] = {
     "events.carry._TAKE_OVER.olds": lambda s: s.sets,
     **{f"events.heirs.{one}.news": lambda s: [90_000_000 + n for n in range(s.rows)]
        for one in ("_JOBS", "_FILES", "_LOGS")},
-    "housekeeping.agents._REST.agents": lambda s: [f"agent{n}" for n in range(s.rows)],
+    "housekeeping.agents.REST.agents": lambda s: [f"agent{n}" for n in range(s.rows)],
     "inputs.catalogue._PUT_DATASET.name": _all("bench:new"),
     "jobs.one_job._HOLD.kind": _all("user_request"),
     **{f"jobs.jobs.{one}.targets": _all("holding") for one in ("_MOVE", "_MOVE_ON")},
@@ -66,8 +66,8 @@ KNOWN: Mapping[str, Values] = {
     **{f"reports.unit_states._STATES.{one}": _all(None) for one in ("bounds", "statuses")},
     "reports.unit_states._STATES.counted": _all(False),
     "reports.unit_states._STATES.units": lambda _s: None,
-    "registries.drafts._CREATE.kind": _all("job"),
-    "registries.drafts._CREATE.first": _all(1_000_000),
+    "registries.drafts.CREATE.kind": _all("job"),
+    "registries.drafts.CREATE.first": _all(1_000_000),
     "registries.subjobs._PUT.statuses": _all("running"),
     "scheduling.queues._PUT.rows": _json(queue_id=1, queue_name="new", queue_type="user", vo="vo"),
     "sites.pilots._INSERT_PILOTS.ids": lambda s: [f"new{n}" for n in range(s.rows)],
@@ -89,7 +89,7 @@ KNOWN: Mapping[str, Values] = {
     "tasks.scouting._SET_RULES.rules": _all("{}"),
     **{f"users.access.{one}.scope": _all("all") for one in ("_PUT", "_PUT_LINK")},
     "users.users._PUT_NOTICES.about": _all("tasks"),
-    "users.users._PUT_USER.role": _all("user"),
+    "users.users.PUT_USER.role": _all("user"),
 }  # fmt: skip
 """Values of binds whose column or name gives none, or one that a constraint refuses."""
 
@@ -99,7 +99,7 @@ _PATCH = {f"BENCH{n}": {"comment": "bench"} for n in range(5)}
 
 def _map(tx: Connection, subject: Subject) -> None:
     """The next files of the large task, with their jobs to be."""
-    tx.execute(generation._MAP)
+    generation._MAP.run(tx)
     tx.execute(text("INSERT INTO jedi_gen_map SELECT fileid, 90000000 + fileid, 1 FROM "
                     "jedi_dataset_contents WHERE datasetid = :id AND ready ORDER BY fileid "
                     "LIMIT :most"), {"id": subject.world.inputs, "most": subject.rows})  # fmt: skip

@@ -59,7 +59,7 @@ def measure(engine: Engine) -> list[Result]:
     def share() -> float:
         def work() -> None:
             with engine.begin() as tx:
-                rows = shares.read(tx, files=False)
+                rows = shares.READ.rows(tx, files=False)
                 nodes = [ShareNode(r.queue_id, r.partitionid, r.queue_share, bool(r.stretchable),
                               r.active, r.usage, r.demand) for r in rows]  # fmt: skip
                 allot(nodes, 1000.0, by_demand=False)

@@ -33,11 +33,11 @@ def _after(engine: Engine, tasks: int) -> dict[str, float]:
 
     def told() -> bool:
         with engine.begin() as tx:
-            found = [row for row in agents.all_agents(tx) if row.rss_kb is not None]
+            found = [row for row in agents.ALL_AGENTS.rows(tx) if row.rss_kb is not None]
         awake = {row.agent for row in found} == {*AGENTS}
         return awake and max(row.age_s for row in found) < clock.monotonic() - done
 
     real.until(told)
     with engine.begin() as tx:
-        found = agents.all_agents(tx)
+        found = agents.ALL_AGENTS.rows(tx)
     return {row.agent: row.rss_kb / 1024 for row in found if row.rss_kb is not None}

@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Engine, text
 from benchmarks.common import make_world, run
 from benchmarks.growth_world import copies
 from benchmarks.jobs_world import ENDPOINT, Held, fed_task, place
-from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.schema.tables import metadata
@@ -380,4 +379,5 @@ _ROWS_OF = text(
 
 def rows(tx: Connection) -> dict[str, int]:
     """The number of rows of each table, as ANALYZE found it."""
-    return dict_of(str, int, tx.execute(_ROWS_OF, {"names": [*metadata.tables]}))
+    found = tx.execute(_ROWS_OF, {"names": [*metadata.tables]})
+    return {str(name): int(n) for name, n in found}

@@ -43,7 +43,7 @@ from jedi.host.home import SERVICE_ROOTS
 from jedi.standalone import scratch
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.schema import migrate
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 # Else each process that a test starts compiles all of JEDI anew, in 0.4 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -149,7 +149,7 @@ def operators(engine: Engine) -> None:
     """Those in whose name tests steer the system, and whoever runs them."""
     with engine.begin() as tx:
         for name in ("me", "you", "root", caller()):
-            put_user(tx, name, "operator")
+            PUT_USER.run(tx, user=name, role="operator", gridpref=None, cap=None)
 
 
 @pytest.fixture

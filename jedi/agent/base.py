@@ -135,7 +135,7 @@ class Agent(ABC, Generic[Item, Result]):
     def waiting(self, tx: Connection) -> bool:
         """Return True if there may be something to claim, by one statement: an idle agent asks
         nothing else."""
-        return not self.serves or tasks.any_in(tx, self.serves)
+        return not self.serves or tasks.ANY_IN.value(tx, statuses=self.serves)
 
     @abstractmethod
     def claim(self, tx: Connection, limit: int) -> list[Item]:

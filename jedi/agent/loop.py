@@ -102,7 +102,7 @@ class Loop:
 
     def _leave(self) -> None:
         with engine.at_once(self.agent.world.engine) as tx:
-            agents.leave(tx, self.agent.name, self.agent.world.me)
+            agents.LEAVE.run(tx, agent=self.agent.name, process=self.agent.world.me)
         self.stopping.set()
 
     def _beat(self) -> None:
@@ -115,8 +115,15 @@ class Loop:
             self.last_error = None
         with engine.at_once(self.agent.world.engine) as tx:
             self._release.must_fit(revision_of(tx))
-            agents.beat(tx, self.agent.name, self.agent.world.me, self.cycles, self.items,
-                        self.last_error, resident_kb())  # fmt: skip
+            agents.BEAT.run(
+                tx,
+                agent=self.agent.name,
+                process=self.agent.world.me,
+                cycles=self.cycles,
+                items=self.items,
+                error=self.last_error,
+                rss=resident_kb(),
+            )
         if not self._beat_at:
             self._ready()
         self._beat_at = clock.monotonic()

@@ -319,8 +319,16 @@ def _note(
     tx: Connection, operation: Operation, call: Call, arguments: dict[str, Any], origin: Origin
 ) -> None:
     shown = json.dumps(_short(plain(arguments)), default=str)
-    audit.note(tx, call.who, call.caller.way, operation.name, call.subject, shown,
-               origin.address, origin.request_id)  # fmt: skip
+    audit.NOTE.run(
+        tx,
+        user=call.who,
+        way=call.caller.way,
+        operation=operation.name,
+        subject=call.subject,
+        arguments=shown,
+        address=origin.address,
+        request_id=origin.request_id,
+    )
 
 
 def plain(value: Any) -> Any:

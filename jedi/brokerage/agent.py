@@ -78,8 +78,8 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
             or broker.nucleus.wants_data
         ]
         inputs = decisions.inputs(tx, ids) if ids else {}
-        days = decisions.work_of(tx, ids) if ids else {}
-        pledges = decisions.work_at_nuclei(tx) if ids else []
+        days = dict(decisions.WORK_OF.rows(tx, ids=ids)) if ids else {}
+        pledges = decisions.WORK_AT_NUCLEI.rows(tx) if ids else []
         return [
             BrokerageItem(
                 row,

@@ -53,7 +53,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         if not rows:
             return []
         ids = [row.jedi_task_id for row in rows]
-        params = new_tasks.params_of(tx, ids)
+        params = dict(new_tasks.PARAMS_OF.rows(tx, ids=ids))
         recovery.rename(tx, ids)
         inputs = datasets.inputs(tx, ids)
         names = {one.dataset_name for one in inputs if one.due and one.type == "input"}
@@ -63,7 +63,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         only = recovery.made_of(tx, {i: lost for i in ids if (lost := lost_of(params[i]))})
         default = int(self.world.knobs.attempts.max_attempt)
         n_units = herds.counts(tx, ids)
-        refused = units.refused(tx, [*n_units]) if n_units else []
+        refused = units.REFUSED.rows(tx, ids=[*n_units]) if n_units else []
         return [
             feed_task(row, params[row.jedi_task_id], inputs, live, default,
                       only.get(row.jedi_task_id), n_units.get(row.jedi_task_id),
@@ -95,7 +95,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         datasets.move_datasets(tx, [(i, "broken") for i in broken], self.name, "unusable")
         out = [one.left_out for _, one in ours if isinstance(one, Unusable)]
         contents.leave_out(tx, {i: found for some in out for i, found in some.items()})
-        idle = growing - datasets.with_ready_files(tx, growing)
+        idle = growing - set(datasets.WITH_READY_FILES.rows(tx, ids=list(growing)))
         staging = {
             task.jedi_task_id
             for task, feed in feeds
@@ -132,7 +132,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         """Bring all rows up to date, in as many statements for many datasets as for one; the tasks
         with masters that may still grow."""
         listings = [one for _, feed in feeds for one in feed.listings]
-        datasets.lock(tx, [one.dataset.dataset_id for one in listings])
+        datasets.LOCK.run(tx, ids=[one.dataset.dataset_id for one in listings])
         filled = [
             one.dataset.dataset_id
             for one in listings

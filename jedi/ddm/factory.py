@@ -19,7 +19,7 @@ from jedi.taskbuffer.sites.sites import StoragePlace
 def load(tx: Connection, knobs: Knobs) -> DDM:
     """Data management over all endpoints; the same object as long as nothing was changed."""
     engine = tx.engine if knobs.ddm.catalogue == "sql" else None
-    return _made(tuple(sites.places(tx)), knobs.ddm.event_count_command, engine)
+    return _made(tuple(sites.PLACES.rows(tx)), knobs.ddm.event_count_command, engine)
 
 
 @lru_cache(maxsize=4)

@@ -104,7 +104,7 @@ class SqlCatalogueDDM(Directories):
 
     def replicas(self, name: str) -> list[Replica]:
         with self._engine.begin() as tx:
-            rows = catalogue.replicas(tx, _constituents(tx, name))
+            rows = catalogue.REPLICAS.rows(tx, names=list(_constituents(tx, name)))
         held = {row.endpoint: Replica(row.endpoint, row.files, row.size) for row in rows}
         return [held[endpoint] for endpoint in self._storages if endpoint in held]
 
@@ -126,7 +126,7 @@ class SqlCatalogueDDM(Directories):
 
     def copies(self) -> list[TemporaryCopy]:
         with self._engine.begin() as tx:
-            rows = catalogue.copies(tx)
+            rows = catalogue.COPIES.rows(tx)
         return [TemporaryCopy(row.endpoint, row.name, row.lfn, row.expires_at) for row in rows]
 
     # What JEDI makes and removes
@@ -152,7 +152,7 @@ class SqlCatalogueDDM(Directories):
     def add_members(self, container: str, names: Sequence[str]) -> None:
         new = tuple(map(valid_dataset, names))
         with self._engine.begin() as tx:
-            catalogue.lock_members(tx)
+            catalogue.LOCK_MEMBERS.run(tx)
             known = _tree(tx, [container, *new])
             info = _one(known, container)
             if not info.is_container:
@@ -163,7 +163,7 @@ class SqlCatalogueDDM(Directories):
                 )
             known[info.name] = replace(info, members=info.members + new)
             flatten(info.name, lambda name: _one(known, name))
-            catalogue.add_members(tx, info.name, new)
+            catalogue.ADD_MEMBERS.run(tx, container=info.name, names=new)
 
     def remove_files(self, name: str, lfns: Iterable[str]) -> None:
         unwanted = [valid_lfn(lfn) for lfn in lfns]
@@ -191,7 +191,7 @@ class SqlCatalogueDDM(Directories):
         for home in filter(Path.exists, homes):
             shutil.rmtree(home)
         with self._engine.begin() as tx:
-            catalogue.delete_dataset(tx, name)
+            catalogue.DELETE_DATASET.run(tx, name=name)
 
     # What comes in
 
@@ -275,7 +275,9 @@ class SqlCatalogueDDM(Directories):
             named = {(places[path].name, file.lfn): file for path, file in batch}
             names, lfns = zip(*named, strict=True)
             with self._engine.begin() as tx:
-                catalogue.note_events(tx, names, lfns, [file.nevents for file in named.values()])
+                catalogue.NOTE_EVENTS.run(
+                    tx, names=names, lfns=lfns, nevents=[file.nevents for file in named.values()]
+                )
             counted |= named
         return counted
 
@@ -297,7 +299,7 @@ def _tree(tx: Connection, names: Collection[str]) -> dict[str, DatasetInfo]:
     """By canonical name, these datasets and all below them, as far as they are known."""
     return {
         row.name: DatasetInfo(row.name, row.state, tuple(row.members), row.is_container)
-        for row in catalogue.tree(tx, [valid_dataset(name) for name in names])
+        for row in catalogue.TREE.rows(tx, names=[valid_dataset(name) for name in names])
     }
 
 

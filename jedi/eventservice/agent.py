@@ -58,7 +58,7 @@ class EventService(Agent[DueSet, StoredFiles]):
         self._not_yet: dict[int, float] = {}
 
     def waiting(self, tx: Connection) -> bool:
-        return consumer_ends.any_open(tx)
+        return consumer_ends.ANY_OPEN.value(tx)
 
     def knobs_changed(self) -> None:
         self._not_yet.clear()
@@ -72,7 +72,7 @@ class EventService(Agent[DueSet, StoredFiles]):
         jobs: dict[int, list[ReportedJob]] = defaultdict(list)
         for job in job_ends.reported_among(tx, list(by_job)):
             jobs[by_job[job.panda_id]].append(job)
-        copies = clones.owners(tx, found)
+        copies = dict(clones.OWNERS.rows(tx, ids=found))
         sets = [DueSet(one, tuple(jobs[one]), copies.get(one)) for one in found]
         return sets + [DueSet(one, tuple(jobs[one]), jumbo=True) for one in jumbos]
 

@@ -29,7 +29,7 @@ def settle_copies(
     start on. `stored_jobs`: copies whose outputs are stored; the first of each set ends now, and
     does for the job that waits. Return the copies that count, by job set."""
     waiting = {of.jobset_id: of for of in sets if of.clone and of.merge_status == "waiting"}
-    found = clones.owners(tx, list(waiting))
+    found = dict(clones.OWNERS.rows(tx, ids=list(waiting)))
     counting = {one: owner for one, owner in found.items() if owner}
     winners: dict[int, ReportedJob] = {}
     begun: dict[int, int] = {}
@@ -43,7 +43,7 @@ def settle_copies(
         elif of.clone == "runonce" and one.status in _STARTED:
             begun.setdefault(one.jobset_id, one.panda_id)
     started = [one.panda_id for one in consumers if one.status in _STARTED and not one.settled]
-    consumer_ends.note_started(tx, started)
+    consumer_ends.NOTE_STARTED.run(tx, ids=list(started))
     begun = {one: begun[one] for one in begun if one not in counting and one not in winners}
     ended = {one: job.panda_id for one, job in winners.items()}
     clones.let_count(tx, {**begun, **ended})
@@ -78,4 +78,4 @@ def _end(
     ]  # fmt: skip
     job_ends.end_jobs(tx, waited, agent, ["waiting"])
     consumer_ends.note_substates(tx, {end.panda_id: "jc_unlock" for end in waited})
-    consumer_ends.note_ended(tx, [end.panda_id for end in waited])
+    consumer_ends.NOTE_ENDED.run(tx, ids=[end.panda_id for end in waited])

@@ -92,12 +92,12 @@ class SetEnds:
         sets = {one.jobset_id: one for one in consumer_ends.lock_sets(self.tx, jobset_ids)}
         if not sets:
             return
-        consumers = consumer_ends.consumers_of(self.tx, list(sets))
+        consumers = consumer_ends.CONSUMERS_OF.rows(self.tx, ids=list(sets))
         if any(of.clone for of in sets.values()):
             good = {one: looked_at[one] for one in copies}
             self._settle_copies(sets, consumers, good)
             sets = {one.jobset_id: one for one in consumer_ends.lock_sets(self.tx, jobset_ids)}
-            consumers = consumer_ends.consumers_of(self.tx, list(sets))
+            consumers = consumer_ends.CONSUMERS_OF.rows(self.tx, ids=list(sets))
         ended = [one for one in consumers if _has_ended(one, looked_at)]
         facts = self._facts(sets, consumers, ended)
         verdicts = [(one, judge_consumer(facts[one.panda_id])) for one in ended]
@@ -135,7 +135,7 @@ class SetEnds:
         )
         own = {one.panda_id: self._own(one, sets[one.jobset_id], held) for one in ended}
         self._return_ranges(sets, ended, own)
-        self._near = _by_set(set_ends.brokered_sites(self.tx, list(sets)))
+        self._near = _by_set(set_ends.BROKERED_SITES.rows(self.tx, ids=list(sets)))
         live = [one.panda_id for one in consumers if not one.settled and one.panda_id not in own]
         live += self._take_processed(sets)
         self._ranges = consumer_ends.ranges_of_sets(self.tx, list(sets), live)
@@ -322,7 +322,7 @@ class SetEnds:
         """The pieces of job sets by endpoint, and what online sites read of these endpoints, and of
         those of sites for next consumers."""
         held: dict[int, Counter[str]] = defaultdict(Counter)
-        for one in set_ends.held(self.tx, jobset_ids) if jobset_ids else ():
+        for one in set_ends.HELD.rows(self.tx, ids=jobset_ids) if jobset_ids else ():
             held[one.jobset_id][one.endpoint] = one.pieces
         places = {place.endpoint for one in jobset_ids for place in self._near[one]}
         return held, set_ends.readers(self.tx, places.union(*held.values())) if jobset_ids else []
@@ -336,7 +336,7 @@ class SetEnds:
         if not jobset_ids:
             return
         es = self.knobs.eventservice
-        found = _by_set(set_ends.merge_sites(self.tx, jobset_ids))
+        found = _by_set(set_ends.MERGE_SITES.rows(self.tx, ids=jobset_ids))
         tasks = {one: sets[one].jedi_task_id for one in jobset_ids}
         weights = brokered(self.tx, self.knobs, tasks, found)
         starts = [
@@ -358,8 +358,10 @@ class SetEnds:
         does not read are processed again; until then, note the reason."""
         held, readers = self._storage(jobset_ids)
         wait_s = float(self.knobs.eventservice.lost_pieces_s)
-        lost = {one: near.unread(self._near[one], held[one], readers)
-                for one in lost_pieces.waited(self.tx, jobset_ids, wait_s)}  # fmt: skip
+        lost = {
+            one: near.unread(self._near[one], held[one], readers)
+            for one in lost_pieces.WAITED.rows(self.tx, ids=jobset_ids, wait_s=wait_s)
+        }
         self._given_back = lost_pieces.give_back_unread(self.tx, lost)
         for one in jobset_ids:
             said = f"No site that is online reads its pieces at {', '.join(held[one])}."
@@ -380,7 +382,7 @@ class SetEnds:
         consumer_ends.note_settled(self.tx, waiting)
         busy = [one.panda_id for one in alive if one.status in states.JOB_AT_SITE]
         if busy:
-            jobs.ask_to_kill(self.tx, busy, at_site)
+            jobs.ASK_TO_KILL.run(self.tx, code=at_site, ids=busy)
 
     # ------------------------------------------------------------------------------- ends of sets
 
@@ -395,8 +397,11 @@ class SetEnds:
             return
         merges = {of.jobset_id: of for of in consumer_ends.lock_sets(
             self.tx, [of.jobset_id for of in over])}  # fmt: skip
-        waiting = [one for one in consumer_ends.consumers_of(self.tx, list(merges))
-                   if one.status == "merging"]  # fmt: skip
+        waiting = [
+            one
+            for one in consumer_ends.CONSUMERS_OF.rows(self.tx, ids=list(merges))
+            if one.status == "merging"
+        ]
         ends = [self._last_words(one, merges[one.jobset_id]) for one in waiting]
         words = {one.panda_id: _LAST_WORDS[_merge_end(merges[one.jobset_id])][1]
                  for one in waiting}  # fmt: skip

@@ -44,7 +44,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
     _stored: frozenset[int] = frozenset()
 
     def waiting(self, tx: Connection) -> bool:
-        return job_ends.any_reported(tx)
+        return job_ends.ANY_REPORTED.value(tx)
 
     def claim(self, tx: Connection, limit: int) -> list[ReportedJob]:
         """From where work was found the last time: beside an old snapshot the index keeps all jobs
@@ -121,7 +121,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
         job_ends.leave_out(tx, good)
         job_ends.acquit(tx, found)
         moved = job_ends.end_jobs(tx, ends, self.name, ["holding"])
-        builds.wake_tasks(tx, [end.panda_id for end in ends])
+        builds.WAKE_TASKS.run(tx, ids=[end.panda_id for end in ends])
         moved += job_ends.await_transfer(tx, moves["transferring"], self.name)
         tries = int(self.world.knobs.merge.max_attempt)
         moved += merging.await_merge(tx, moves["merging"], self.name, tries)
@@ -139,7 +139,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
         if not rest:
             return
         with self.world.engine.begin() as tx:
-            now = job_ends.statuses(tx, [job.panda_id for job in rest])
+            now = dict(job_ends.STATUSES.rows(tx, ids=[job.panda_id for job in rest]))
         for job in rest:
             if now.get(job.panda_id) in _UNSUCCESSFUL:
                 self._tidy(job, leftovers.remove)

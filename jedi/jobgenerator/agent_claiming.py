@@ -132,7 +132,7 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         """The throttler with the present load."""
         knobs = self.world.knobs
         urgency = partial(throttling.urgency, tx, timed=knobs.throttler.enough_work_s > 0)
-        return Throttle.of(queues.all_queues(tx), throttling.loads(tx), knobs, urgency)
+        return Throttle.of(queues.ALL_QUEUES.rows(tx), throttling.LOADS.rows(tx), knobs, urgency)
 
     def _alone(self, tx: Connection, found: list[Claimed], throttle: Throttle) -> list[Claimed]:
         """Without the tasks that another generator is serving the queue of: that would be twice as

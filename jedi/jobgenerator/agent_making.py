@@ -150,7 +150,7 @@ def _herd(tx: Connection, task: TaskOrder, cuts: Sequence[Cut]) -> list[HerdUnit
     if not task.units:
         return []
     numbers = np.concatenate([cut.chunk.master.boundaries[cut.starts] for cut in cuts]).tolist()
-    (manifest,) = herds.manifests(tx, [task.jedi_task_id])
+    (manifest,) = herds.MANIFESTS.rows(tx, ids=[task.jedi_task_id])
     units = herds.units(tx, task.jedi_task_id, numbers)
     return [
         replace(one, options={**manifest.values, **one.options,

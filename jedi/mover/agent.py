@@ -149,7 +149,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         """A job that has ended without success leaves no outputs; its log stays."""
         jobs = [job for load, _ in results for job in load.jobs if job.outputs]
         with self.world.engine.begin() as tx:
-            ends = job_ends.statuses(tx, [job.panda_id for job in jobs])
+            ends = dict(job_ends.STATUSES.rows(tx, ids=[job.panda_id for job in jobs]))
         for job in jobs:
             if ends.get(job.panda_id) in _UNSUCCESSFUL:
                 self._remove(job)

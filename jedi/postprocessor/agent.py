@@ -100,7 +100,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
     def waiting(self, tx: Connection) -> bool:
         """Return True if there may be a task to end, or scouts to evaluate."""
         early = float(self.world.knobs.scout.early_percent) < 100
-        return ending.any_processed(tx) or (early and tasks.any_in(tx, ["scouting"]))
+        return ending.any_processed(tx) or (early and tasks.ANY_IN.value(tx, statuses=["scouting"]))
 
     def claim(self, tx: Connection, limit: int) -> list[Ending]:
         knobs = self.world.knobs
@@ -123,7 +123,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         working = [row for row in rows if row.status not in ending.FINALISABLE]
         scouted = scouting.scouted(tx, working)
         if scouted:
-            self._types = new_tasks.resource_types(tx)
+            self._types = new_tasks.RESOURCE_TYPES.rows(tx)
         ids = [row.jedi_task_id for row in rows]
         first = [row.jedi_task_id for row in rows if row.status == "preprocessing"]
         self._first_jobs = preprocessing.last_jobs(tx, first)
@@ -131,7 +131,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         parents = family.parents(tx, ids)
         busy = {job.jedi_task_id for job in commands.live_jobs(tx, list(parents))}
         found: dict[int, list[EndingDataset]] = defaultdict(list)
-        for d in ending.datasets(tx, ids):
+        for d in ending.DATASETS.rows(tx, ids=ids):
             found[d.jedi_task_id].append(
                 EndingDataset(d.dataset_id, d.dataset_name, d.type, d.master_id, d.status,
                         d.n_files_to_be_used, d.n_files_finished, d.n_files_failed,
@@ -153,7 +153,9 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
             self._products = validation.products(tx, ids) if ids else {}
             self._twice = validation.duplicates(tx, ids) if ids else {}
             names = {name for task in items for name in task.containers}
-            self._filled = ending.still_filled(tx, names) if names else set()
+            self._filled = (
+                set(ending.STILL_FILLED.rows(tx, names=sorted(names))) if names else set()
+            )
 
     def work(self, task: Ending) -> EndingOutcome | Judgement:
         if task.orphaned:
@@ -217,7 +219,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         preprocessing.note_done(
             tx, [task.jedi_task_id for task, out in held if out.verdict.code == "preprocessed"]
         )
-        statistics.note_progress(tx, sorted(ours))
+        statistics.NOTE_PROGRESS.run(tx, ids=sorted(ours))
         moves = [
             Move(task.jedi_task_id, task.lock_seq, v.target, v.code, v.reason, v.facts)
             for task, v in ((task, outcome.verdict) for task, outcome in held)
@@ -239,7 +241,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
             scouting.release(tx, list(good), {i: j.n_gb_per_job for i, j in good.items()})
             cuts = {i: j.n_events_per_job for i, j in good.items() if j.n_events_per_job}
             recutting.recut(tx, cuts)
-            statistics.note_progress(tx, list(good))
+            statistics.NOTE_PROGRESS.run(tx, ids=list(good))
         # a hold may have ended in ready
         late = [(task, judged) for task, judged in found if task.status != "scouting"]
         follow = [(task, judged) for task, judged in found if judged.target == "scouted"]

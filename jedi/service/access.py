@@ -136,7 +136,7 @@ def take_link(tx: Connection, code: str) -> KnownCaller:
 
 def tokens_of(tx: Connection, user_name: str | None) -> Sequence[TokenFacts]:
     """The valid tokens of a user, or of all."""
-    return access.tokens_of(tx, user_name)
+    return access.TOKENS_OF.rows(tx, user=user_name)
 
 
 def revoke_token(tx: Connection, user_name: str, token_id: str) -> None:

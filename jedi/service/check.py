@@ -23,7 +23,7 @@ def check(tx: Connection, ddm: DDM | None = None) -> list[Finding]:
 
 
 def _left(tx: Connection, ddm: DDM) -> Finding:
-    names = checks.merged_datasets(tx)
+    names = checks.MERGED_DATASETS.rows(tx)
     bad: list[int | str] = [name for name in names if exists(ddm, name)]
     meaning = "storage holds no unmerged files of ended tasks"
     return Finding("merged_left", meaning, "dataset", len(names), len(bad), bad[:SHOWN])

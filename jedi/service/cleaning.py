@@ -64,7 +64,7 @@ def must_be_over(tx: Connection, task_ids: Sequence[int]) -> None:
                 jedi_task_id=task.jedi_task_id,
                 status=task.status,
             )
-        for row in purging.in_use(tx, task.jedi_task_id):
+        for row in purging.IN_USE.rows(tx, task=task.jedi_task_id):
             raise Refused(
                 f"Task {row.jedi_task_id} still uses {row.dataset_name}: wait for its end.",
                 code="output_in_use",

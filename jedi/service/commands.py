@@ -81,7 +81,9 @@ def command(
     if name not in COMMANDS:
         remedy = suggest(name, COMMANDS, f"Use one of {', '.join(COMMANDS)}")
         raise BadInput([Problem("command", name, "no such command", remedy)])
-    waiting = commands.waiting(tx, jedi_task_id)  # first: what ends meanwhile shows in the status
+    waiting = commands.WAITING.rows(
+        tx, task=jedi_task_id
+    )  # first: what ends meanwhile shows in the status
     task = tasks.get(tx, jedi_task_id)
     _must_be_allowed(tx, who, task, name, arguments)
     status, asked = task.status, None
@@ -97,7 +99,7 @@ def command(
         must_be_alone(tx, jedi_task_id)
         must_be_runnable(tx, jedi_task_id, arguments)
     problems = [*unread, *_wrong(name, arguments)]
-    if (code := arguments.get("sandbox")) and not new_tasks.has_sandbox(tx, code):
+    if (code := arguments.get("sandbox")) and not new_tasks.HAS_SANDBOX.value(tx, sha256=code):
         problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
     if name == "reassign":
         problems += _wrong_place(tx, jedi_task_id, arguments)
@@ -141,7 +143,7 @@ def _must_fit(
     """Refuse a command that the status, which follows from the commands that come `first`, does not
     allow."""
     refusal = COMMANDS[name].refusal(status)
-    if refusal and herds.is_herd(tx, jedi_task_id):
+    if refusal and herds.IS_HERD.value(tx, task=jedi_task_id):
         refusal = COMMANDS[name].refusal(status, never=("incexec",))
     if refusal:
         more = f" Before it comes: {', '.join(first)}." if first else ""
@@ -151,7 +153,7 @@ def _must_fit(
 def _after(tx: Connection, jedi_task_id: int, waiting: Sequence[TaskCommand]) -> CommandedTask:
     """A task once it has taken up commands."""
     (row,) = orders.read_tasks(tx, [jedi_task_id])
-    before = commands.before_hold(tx, [jedi_task_id]).get(jedi_task_id)
+    before = dict(commands.BEFORE_HOLD.rows(tx, ids=[jedi_task_id])).get(jedi_task_id)
     return CommandedTask.of(row, before).after(waiting)
 
 
@@ -167,7 +169,7 @@ def foreseen(tx: Connection, jedi_task_id: int, name: str, arguments: Mapping[st
 def must_be_alone(tx: Connection, jedi_task_id: int) -> None:
     """Refuse a task that would fill shared output datasets (allowTaskDuplication) together with
     another task: their file names would be the same."""
-    for row in datasets.fellows(tx, jedi_task_id):
+    for row in datasets.FELLOWS.rows(tx, task=jedi_task_id):
         raise Refused(
             f"Task {row.jedi_task_id} fills {row.dataset_name}, too: wait for its end.",
             code="output_in_use",
@@ -178,8 +180,8 @@ def must_be_alone(tx: Connection, jedi_task_id: int) -> None:
 
 def must_be_runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -> None:
     """Refuse unless JEDI still has the local files of the jobs, or the command brings new ones."""
-    code = new_tasks.sandbox_of(tx, jedi_task_id)
-    if code and not arguments.get("sandbox") and not new_tasks.has_sandbox(tx, code):
+    code = new_tasks.SANDBOX_OF.row(tx, task=jedi_task_id)
+    if code and not arguments.get("sandbox") and not new_tasks.HAS_SANDBOX.value(tx, sha256=code):
         raise Refused(
             f"JEDI has removed the local files of task {jedi_task_id}: retry it with --new-code, "
             "or "
@@ -202,7 +204,7 @@ def _must_be_preprocessed(tx: Connection, jedi_task_id: int) -> None:
 
 def _must_be_single(tx: Connection, jedi_task_id: int, status: str) -> None:
     """Refuse a herd: its units are made once."""
-    if herds.is_herd(tx, jedi_task_id):
+    if herds.IS_HERD.value(tx, task=jedi_task_id):
         instead = "retry it, or submit" if status in COMMANDS["retry"].allowed else "submit"
         raise Refused(
             f"Task {jedi_task_id} is a herd, and its units are made once: {instead} a new one.",
@@ -251,7 +253,7 @@ def _wrong_place(
 ) -> Iterator[Problem]:
     """Yield problems of a reassignment: the task can't move, or the place is unknown or not the
     only one."""
-    if new_tasks.params_of(tx, [jedi_task_id])[jedi_task_id].get("disableReassign"):
+    if dict(new_tasks.PARAMS_OF.rows(tx, ids=[jedi_task_id]))[jedi_task_id].get("disableReassign"):
         rule, remedy = "the task has disableReassign: true", "Submit it again without"
         yield Problem("disableReassign", True, rule, remedy)
     given = [key for key in ("site", "nucleus") if key in arguments]
@@ -264,7 +266,7 @@ def _wrong_place(
         yield Problem(
             "nokill", True, "soft kills queued jobs, nokill kills none", "Remove one of the two"
         )
-    known = [row["site"] for row in sites.all_sites(tx)]
+    known = [row["site"] for row in sites.ALL_SITES.rows(tx)]
     for key in given:
         if (place := arguments[key]) not in known:
             remedy = suggest(str(place), known, "Look at the output of: jedi site list")
@@ -274,7 +276,9 @@ def _wrong_place(
 def _wrong_parameters(
     tx: Connection, who: str, jedi_task_id: int, changes: Mapping[str, Any]
 ) -> list[Problem]:
-    params, problems = change(new_tasks.params_of(tx, [jedi_task_id])[jedi_task_id], changes)
+    params, problems = change(
+        dict(new_tasks.PARAMS_OF.rows(tx, ids=[jedi_task_id]))[jedi_task_id], changes
+    )
     if params is None:
         return problems
     named = {one.path for one in problems}

@@ -88,7 +88,7 @@ def put(tx: Connection, who: str, name: str, value: Any) -> Any:
 
 def unknown_sites(tx: Connection) -> list[str]:
     """Return the words of the knob hold.sites that name no site yet."""
-    known = {row["site"] for row in sites.all_sites(tx)}
+    known = {row["site"] for row in sites.ALL_SITES.rows(tx)}
     return [name for name in words(knobs.load(tx).hold.sites) if name not in known]
 
 

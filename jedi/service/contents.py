@@ -14,7 +14,7 @@ from jedi.taskbuffer.reports import listings
 
 def of_output(tx: Connection, ddm: DDM, jedi_task_id: int, file_id: int) -> FileContent:
     """A finished output or log of a task. NotFound: there is none, or it is not kept any more."""
-    file = listings.output(tx, jedi_task_id, file_id)
+    file = listings.OUTPUT.row(tx, task=jedi_task_id, file=file_id)
     if file is None:
         raise NotFound(f"Task {jedi_task_id} has no finished output {file_id}.", file_id=file_id)
     places = ddm.locate(file.dataset, [file.lfn]).get(file.lfn)

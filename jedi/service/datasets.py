@@ -148,7 +148,7 @@ def must_own(tx: Connection, who: str, name: str) -> str:
 
 
 def _only_endpoint(tx: Connection) -> str:
-    endpoints = list(sites.roots(tx))
+    endpoints = list(dict(sites.ROOTS.rows(tx)))
     if len(endpoints) != 1:
         known = ", ".join(endpoints) or "no endpoint exists: import a site file first"
         remedy = f"Name one of the endpoints ({known})"

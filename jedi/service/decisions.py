@@ -16,13 +16,13 @@ def newest(
     tx: Connection, jedi_task_id: int | None, before: int | None, limit: int
 ) -> list[DecisionSummary]:
     """Return decisions of all tasks or of one, the newest first."""
-    return decisions.newest(tx, jedi_task_id, before, limit)
+    return decisions.NEWEST.rows(tx, task=jedi_task_id, before=before, limit=limit)
 
 
 def explain(tx: Connection, decision_id: int) -> BrokerOutcome:
     """Return a decision with the refusals by criterion, and the sites that lack one thing only.
     NotFound."""
-    row = why_facts.decision(tx, decision_id)
+    row = why_facts.DECISION.row(tx, id=decision_id)
     if row is None:
         raise NotFound(f"There is no decision {decision_id}.", decision_id=decision_id)
     return why.explain(row, why_facts.refusals(tx, decision_id))

@@ -45,7 +45,7 @@ def of_decision(call: Call, decision_id: int) -> str:
     """The name of other people's broker of a decision; empty: there is none."""
     if _here or not plugins.any_foreign():
         return ""
-    row = decisions.get(call.tx, decision_id)
+    row = decisions.GET.row(call.tx, id=decision_id)
     if row is None:
         return ""
     request = Requirements.read(row.need).request

@@ -43,20 +43,20 @@ class HerdReport:
 
 def show(tx: Connection, jedi_task_id: int, after: int, limit: int) -> HerdReport:
     """The herd of a task. NotFound."""
-    found = herds.herd(tx, jedi_task_id)
+    found = herds.HERD.row(tx, task=jedi_task_id)
     if found is None:
         tasks.must_exist(tx, jedi_task_id)
         return HerdReport(jedi_task_id, "Single", None, None, None, None, {}, [])
     kind = "Splitted" if found.split_at else "WillSplit"
-    counts = herds.statuses(tx, jedi_task_id)
-    members = herds.members(tx, jedi_task_id, after, limit)
+    counts = dict(herds.STATUSES.rows(tx, task=jedi_task_id))
+    members = herds.MEMBERS.rows(tx, task=jedi_task_id, after=after, limit=limit)
     return HerdReport(jedi_task_id, kind, found.splitter, found.master_job_id, found.n_units,
                 found.split_at, counts, members)  # fmt: skip
 
 
 def task_of(tx: Connection, panda_id: int) -> int:
     """The task of any member of a herd, or of any job. NotFound."""
-    found = herds.task_of(tx, panda_id)
+    found = herds.TASK_OF.row(tx, job=panda_id)
     if found is None:
         raise NotFound(f"There is no job {panda_id}.", panda_id=panda_id)
     return found
@@ -68,7 +68,7 @@ def jdl(tx: Connection, jedi_task_id: int, unit_nr: int | None) -> str:
     tasks.must_exist(tx, jedi_task_id)
     if unit_nr is not None:
         return write(_child(tx, jedi_task_id, unit_nr))
-    found = herds.submitted_text(tx, jedi_task_id)
+    found = herds.SUBMITTED_TEXT.row(tx, task=jedi_task_id)
     if found and found.format == manifests.JDL:
         return found.text
     attributes = manifests.attributes(found.text, found.format) if found else None
@@ -80,8 +80,8 @@ def jdl(tx: Connection, jedi_task_id: int, unit_nr: int | None) -> str:
 
 def _child(tx: Connection, jedi_task_id: int, unit_nr: int) -> dict[str, Any]:
     """The attributes of a unit's manifest."""
-    herd = herds.herd(tx, jedi_task_id)
-    options = herds.own_options(tx, jedi_task_id, unit_nr)
+    herd = herds.HERD.row(tx, task=jedi_task_id)
+    options = herds.OWN_OPTIONS.row(tx, task=jedi_task_id, unit=unit_nr)
     if herd is None or options is None:
         if herd is None:
             why = "has no units, because it has no splitter"
@@ -91,13 +91,13 @@ def _child(tx: Connection, jedi_task_id: int, unit_nr: int) -> dict[str, Any]:
             why = f"has units 1 to {herd.n_units}"
         sentence = f"There is no unit {unit_nr}: task {jedi_task_id} {why}."
         raise NotFound(sentence, code="no_unit", jedi_task_id=jedi_task_id)
-    (manifest,) = herd_rows.manifests(tx, [jedi_task_id])
+    (manifest,) = herd_rows.MANIFESTS.rows(tx, ids=[jedi_task_id])
     origin = herd_rows.units(tx, jedi_task_id, [unit_nr])[unit_nr].origin
     own = own_options(unit_nr, herd.n_units or 0, origin, herd.master_job_id)
     found: dict[str, Any] = {**manifest.values, **options, **own}
-    if files := herds.input_files(tx, jedi_task_id, unit_nr):
+    if files := herds.INPUT_FILES.rows(tx, task=jedi_task_id, unit=unit_nr):
         found[INPUT_DATA] = [logical_name(dataset, lfn) for dataset, lfn in files]
-    source = herds.submitted_text(tx, jedi_task_id)
+    source = herds.SUBMITTED_TEXT.row(tx, task=jedi_task_id)
     order = (manifests.attributes(source.text, source.format) if source else None) or found
     return {name: found[name] for name in (*order, *found) if name in found}
 
@@ -134,8 +134,8 @@ _SANE = "The parameters are valid."
 def chain(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> list[ChainStep]:
     """The steps of a task from the submission to its jobs, by the log of its statuses. NotFound."""
     task = tasks.get(tx, jedi_task_id, unit_s=unit_s)
-    steps = listings.history(tx, jedi_task_id)
-    herd = herds.herd(tx, jedi_task_id)
+    steps = listings.HISTORY.rows(tx, task=jedi_task_id)
+    herd = herds.HERD.row(tx, task=jedi_task_id)
     ended = task.status in TASK.final or task.status in ("tobroken", "toabort", "aborting")
     known = task.reason_code == herd_rows.TO_SPLIT or any(one.agent == SPLITTER for one in steps)
     found: list[ChainStep] = []
@@ -179,4 +179,4 @@ def _split_of(herd: HerdRecord, step: str, *, known: bool) -> tuple[str, str] | 
 
 def _has_input(tx: Connection, jedi_task_id: int) -> bool:
     """Return True if a task reads datasets."""
-    return not new_tasks.params_of(tx, [jedi_task_id])[jedi_task_id].get("noInput")
+    return not dict(new_tasks.PARAMS_OF.rows(tx, ids=[jedi_task_id]))[jedi_task_id].get("noInput")

@@ -68,7 +68,7 @@ class JobDetails:
 
 def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
     """Return jobs by their ids; NotFound if one of them is unknown."""
-    found = one_job.find_jobs(tx, panda_ids)
+    found = one_job.FIND_JOBS.rows(tx, ids=panda_ids)
     for missing in sorted(set(panda_ids) - {job.panda_id for job in found}):
         raise NotFound(f"There is no job {missing}.", panda_id=missing)
     return found
@@ -78,15 +78,16 @@ def show(tx: Connection, panda_id: int) -> JobDetails:
     """Return a job in detail; NotFound if there is none."""
     [job] = get(tx, [panda_id])
     latest = job_listings.standing(tx, job.jedi_task_id, panda_id)
-    steps = one_job.steps(tx, panda_id)
-    held = one_job.allocations(tx, panda_id)
-    used = one_job.files(tx, panda_id)
+    steps = one_job.STEPS.rows(tx, id=panda_id)
+    held = one_job.ALLOCATIONS.rows(tx, id=panda_id)
+    used = one_job.FILES.rows(tx, id=panda_id)
     ranges = events.of_job(tx, job.jedi_task_id, panda_id)
-    figures = job_figures.figures(tx, panda_id)
+    figures = job_figures.FIGURES.row(tx, id=panda_id)
     if figures is None:
         raise NotFound(f"There is no job {panda_id}.", panda_id=panda_id)
-    return JobDetails(job, one_job.command(tx, panda_id), used, latest, steps, held, ranges,
-                      figures)  # fmt: skip
+    return JobDetails(
+        job, one_job.COMMAND.row(tx, id=panda_id), used, latest, steps, held, ranges, figures
+    )
 
 
 def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:
@@ -126,7 +127,10 @@ def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:
 
 def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tuple[int, str]]:
     """Return a user's newest jobs whose ids have this prefix, with their statuses."""
-    return [(row.panda_id, row.status) for row in owned_jobs.newest(tx, user_name, begins, limit)]
+    return [
+        (row.panda_id, row.status)
+        for row in owned_jobs.NEWEST.rows(tx, user=user_name, begins=begins, limit=limit)
+    ]
 
 
 def owned(
@@ -180,7 +184,7 @@ def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | No
     NotFound, Forbidden; Refused: a job has ended, or a merge job has its outputs.
     """
     jobs = _held_fast(tx, who, panda_ids, "cancel")
-    for maker, merger in merging.merge_jobs(tx, panda_ids).items():
+    for maker, merger in dict(merging.MERGE_JOBS.rows(tx, ids=panda_ids)).items():
         raise Refused(
             f"Merge job {merger} reads the outputs of job {maker}: cancel the merge job instead.",
             code="being_merged",
@@ -188,7 +192,7 @@ def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | No
             merge_job=merger,
         )
     at_site = [job.panda_id for job in jobs if job.status in states.JOB_AT_SITE]
-    job_rows.ask_to_kill(tx, at_site, CANCELLED)
+    job_rows.ASK_TO_KILL.run(tx, code=CANCELLED, ids=at_site)
     why = _sentence("cancelled", who, comment)
     ends = [
         JobEnd(job.panda_id, "cancelled", CANCELLED, why, error_source="user")
@@ -217,7 +221,7 @@ def hold(
     """
     jobs = _held_fast(tx, who, panda_ids, HOLD_AFTER if after else "hold")
     if after:
-        one_job.plan_hold(tx, panda_ids, "user_request")
+        one_job.PLAN_HOLD.run(tx, ids=panda_ids, kind="user_request")
         return get(tx, panda_ids)
     now = knobs.load(tx)
     allowed = words(now.hold.sites)
@@ -280,7 +284,7 @@ def release(
     """
     _held_fast(tx, who, panda_ids, "release")
     now = one_job.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
-    one_job.plan_hold(tx, [job for job in panda_ids if job not in now], None)
+    one_job.PLAN_HOLD.run(tx, ids=[job for job in panda_ids if job not in now], kind=None)
     return get(tx, panda_ids)
 
 
@@ -309,7 +313,7 @@ def refusals(tx: Connection, who: str, panda_ids: Sequence[int], verb: str) -> d
     """Lock jobs to the transaction's end, in one order; those that `who` may not `verb` now (a key
     of POSSIBLE), each with the reason: NotFound, Forbidden or Refused."""
     job_ends.lock(tx, panda_ids)
-    found = {job.panda_id: job for job in one_job.find_jobs(tx, panda_ids)}
+    found = {job.panda_id: job for job in one_job.FIND_JOBS.rows(tx, ids=panda_ids)}
     operator = users.role(tx, who) == "operator"
     reasons = {
         panda_id: _refusal(found.get(panda_id), panda_id, who, verb, operator=operator)

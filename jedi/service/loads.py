@@ -98,7 +98,7 @@ def held_tasks(tx: Connection) -> list[HeldTasks]:
 
 def flow(tx: Connection) -> list[QueueFlow]:
     """Return the cores of live jobs by share, work queue and site."""
-    return loads.flow(tx)
+    return loads.FLOW.rows(tx)
 
 
 def site_figures(tx: Connection, site: str) -> SiteFigures:

@@ -20,9 +20,9 @@ def cautions(tx: Connection, task_ids: Sequence[int], sha256: str) -> list[str]:
     `sha256` lacks."""
     new = _names(tx, sha256)
     found = []
-    for task_id, params in sorted(new_tasks.params_of(tx, task_ids).items()):
+    for task_id, params in sorted(dict(new_tasks.PARAMS_OF.rows(tx, ids=task_ids)).items()):
         command = _command(params)
-        old = new_tasks.sandbox_of(tx, task_id)
+        old = new_tasks.SANDBOX_OF.row(tx, task=task_id)
         if missing := lacking(command, _names(tx, old) if old else (), new):
             found.append(
                 f"Task {task_id} runs {', '.join(missing)}, but the new files are only "
@@ -50,7 +50,7 @@ def _command(params: dict[str, object]) -> str:
 
 def _names(tx: Connection, sha256: str) -> set[str]:
     """Return the files of a sandbox; none if JEDI has removed it."""
-    data = order_files.sandbox(tx, sha256)
+    data = order_files.SANDBOX.row(tx, sha256=sha256)
     if data is None:
         return set()
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:

@@ -211,12 +211,20 @@ def admit(tx: Connection, person: Person, shared_accounts: bool) -> None:
             raise _taken(person, f"is that of a local user of role {known.role}")
         if not shared_accounts and _is_account(person.user_name):
             raise _taken(person, "is that of a local account")
-        identities.link(tx, person.user_name, person.issuer, person.subject)
+        identities.LINK.run(tx, user=person.user_name, issuer=person.issuer, subject=person.subject)
     if not is_admitted(tx, person) and person.role:
-        users.put_user(tx, person.user_name, person.role)
+        users.PUT_USER.run(tx, user=person.user_name, role=person.role, gridpref=None, cap=None)
         change = json.dumps({"user": person.user_name, "role": person.role, "before": known.role})
-        audit.note(tx, person.user_name, "oidc", "user.set", f"user {person.user_name}", change,
-                   None, None)  # fmt: skip
+        audit.NOTE.run(
+            tx,
+            user=person.user_name,
+            way="oidc",
+            operation="user.set",
+            subject=f"user {person.user_name}",
+            arguments=change,
+            address=None,
+            request_id=None,
+        )
 
 
 def caller_of(person: Person) -> KnownCaller:

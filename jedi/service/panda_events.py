@@ -35,7 +35,7 @@ class PandaEvents:
     def endpoints(self, who: Identity) -> Sequence[str]:
         """The endpoints where the site writes, the usual one first."""
         with at_once(self._engine) as tx:
-            queue = panda_queues.queue(tx, pilot_site(who))
+            queue = panda_queues.QUEUE.row(tx, site=pilot_site(who))
         return queue.writes if queue else ()
 
     def acquire(self, who: Identity, asked: RangeAsks) -> Answer:

@@ -26,7 +26,7 @@ def resource_types(tx: Connection, who: Identity) -> list[WorkerFacts]:
             "minrampercore": one.min_ram_per_core,
             "maxrampercore": one.max_ram_per_core,
         }
-        for one in new_tasks.resource_types(tx)
+        for one in new_tasks.RESOURCE_TYPES.rows(tx)
     ]
 
 
@@ -34,7 +34,7 @@ def live_jobs(tx: Connection, who: Identity, *, detailed: bool) -> WorkerFacts:
     """Return the numbers of live jobs of the token's site, by status; `detailed`: by resource type
     and status."""
     site, found = pilot_site(who), WorkerFacts()
-    for one in panda_statistics.live_at(tx, site):
+    for one in panda_statistics.LIVE_AT.rows(tx, site=site):
         part = found.setdefault(one.resource_type, {}) if detailed else found
         part[one.status] = part.get(one.status, 0) + one.jobs
     return {site: found}

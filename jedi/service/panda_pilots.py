@@ -120,7 +120,7 @@ class PilotMemory:
         until, found = self._writes.get(site, (0.0, None))
         if clock.monotonic() >= until:
             with at_once(engine) as tx:
-                queue = panda_queues.queue(tx, site)
+                queue = panda_queues.QUEUE.row(tx, site=site)
             found = next(iter(queue.writes), None) if queue else None
             self._writes[site] = (clock.monotonic() + FRESH_S, found)
         return found

@@ -123,11 +123,11 @@ class QueuesThen:
 def task_at(tx: Connection, jedi_task_id: int, written: Sequence[str]) -> TaskPast:
     """Return a task as it was at these times, at most two. NotFound; BadInput: no time."""
     times = [*dict.fromkeys(map(read_time, written))]
-    found = {one.at: one for one in past.standing(tx, jedi_task_id, times)}
+    found = {one.at: one for one in past.STANDING.rows(tx, task=jedi_task_id, times=times)}
     if not found:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
     jobs = past.jobs(tx, jedi_task_id, times)
-    before = past.knobs(tx, times)
+    before = past.KNOBS.rows(tx, times=times)
     events = past.moments(tx, jedi_task_id, times[0])
     decision = _decision(tx, [one for one in events if one.time <= times[0]])
     then = [
@@ -149,9 +149,9 @@ def queues_at(tx: Connection, written: Sequence[str]) -> list[QueuesThen]:
     """Return the work queues as they were at these times. BadInput: no time."""
     times = [*dict.fromkeys(map(read_time, written))]
     tasks = past.queued_tasks(tx, times)
-    reached = past.reached(tx, times)
-    before = past.knobs(tx, times)
-    rows = queues.all_queues(tx)
+    reached = past.REACHED.rows(tx, times=times)
+    before = past.KNOBS.rows(tx, times=times)
+    rows = queues.ALL_QUEUES.rows(tx)
     names = {one.queue_id: one.queue_name for one in rows}
     too_far = {one.at for one in tasks if one.queue_id < 0}
     found = []
@@ -189,7 +189,7 @@ def read_time(written: str) -> datetime:
 def _decision(tx: Connection, events: Sequence[past.Moment]) -> BrokerOutcome | None:
     """The last decision among these events."""
     number = next((one.number for one in reversed(events) if one.kind == "decision"), None)
-    row = why_facts.decision(tx, number) if number is not None else None
+    row = why_facts.DECISION.row(tx, id=number) if number is not None else None
     return why.explain(row, why_facts.refusals(tx, row.decision_id)) if row else None
 
 

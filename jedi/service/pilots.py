@@ -199,7 +199,7 @@ def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
 
 def sandbox_of(tx: Connection, sha256: str) -> bytes:
     """Return an input sandbox. NotFound: there is none of this sha256."""
-    data = order_files.sandbox(tx, sha256) if _SHA256.fullmatch(sha256) else None
+    data = order_files.SANDBOX.row(tx, sha256=sha256) if _SHA256.fullmatch(sha256) else None
     if data is None:
         raise NotFound(f"There is no sandbox {sha256}.", code="sandbox_missing", sha256=sha256)
     return data

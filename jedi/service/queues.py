@@ -74,7 +74,7 @@ def queue_summaries(tx: Connection) -> list[WorkQueueSummary]:
 
 def list_queues(tx: Connection) -> list[dict[str, Any]]:
     """Return all queues in the order in which JEDI tries them."""
-    return [row._asdict() for row in queues.all_queues(tx)]
+    return [row._asdict() for row in queues.ALL_QUEUES.rows(tx)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def test_queues(tx: Connection, jedi_task_id: int | None = None) -> list[Taken]:
     docs = [{"jeditaskid": task_id} for task_id in rows]
     hold = queues.match_all(tx, docs) if docs else []
     found = []
-    for queue in queues.matchable(queues.all_queues(tx)):
+    for queue in queues.matchable(queues.ALL_QUEUES.rows(tx)):
         wrong = None
         try:
             queues.criterion(queue, "v")
@@ -172,7 +172,7 @@ def _written(queue: WorkQueue) -> str | None:
 
 def explain_shares(tx: Connection) -> list[dict[str, Any]]:
     """Return the allocation and usage of each queue in cores, in the order of service."""
-    return [row._asdict() for row in shares.last(tx)]
+    return [row._asdict() for row in shares.LAST.rows(tx)]
 
 
 @dataclass(frozen=True, slots=True)

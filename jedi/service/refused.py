@@ -84,7 +84,7 @@ def report(tx: Connection, site: str | None, hours: int) -> RefusalReport:
         most = MOST_OF_ONE
         return of_site(site, refused.read(tx, hours, most), refused.at_site(tx, site, hours, most))
     read = refused.read(tx, hours, MOST_OF_ALL)
-    rows = [_counted(*one) for one in refused.by_site(tx, hours, MOST_OF_ALL)]
+    rows = [_counted(*one) for one in refused.BY_SITE.rows(tx, hours=hours, most=MOST_OF_ALL)]
     return RefusalReport(read.decisions, read.since, rows)
 
 
@@ -96,7 +96,7 @@ def of_site(site: str, read: ReadDecisions | None, rows: Sequence[RefusalsAtSite
 
 def record(tx: Connection, decision_id: int) -> DecisionRecord:
     """Return a decision site by site, as it was recorded. NotFound."""
-    row = decisions.get(tx, decision_id)
+    row = decisions.GET.row(tx, id=decision_id)
     if row is None:
         raise NotFound(f"There is no decision {decision_id}.", decision_id=decision_id)
     against = {one.site: _reasons(one) for one in why_facts.refusals(tx, decision_id)}

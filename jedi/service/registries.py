@@ -81,14 +81,14 @@ class DraftState:
 
 def open_registry(tx: Connection, who: str, name: str) -> JobRegistry:
     """The registry of a user with this name, made if there is none."""
-    registries.put(tx, who, name)
-    [found] = registries.of_user(tx, who, name)
+    registries.PUT.run(tx, user=who, name=name)
+    [found] = registries.OF_USER.rows(tx, user=who, name=name)
     return found
 
 
 def own(tx: Connection, who: str, guid: str) -> JobRegistry:
     """A registry of this user, or for an operator any. NotFound, Forbidden."""
-    found = registries.one(tx, guid)
+    found = registries.ONE.row(tx, guid=guid)
     if found is None:
         raise NotFound(f"There is no registry {guid}.", guid=guid)
     if found.user_name != who and users.role(tx, who) != "operator":
@@ -115,7 +115,9 @@ def lease(
 def renew(writer: Writer) -> RegistryLease:
     """Prolong a lease. Refused: another session has taken it."""
     found = own(writer.tx, writer.who, writer.guid)
-    got = registries.renew(writer.tx, writer.guid, writer.lease, writer.lease_s)
+    got = registries.RENEW.row(
+        writer.tx, guid=writer.guid, lease=writer.lease, lease_s=writer.lease_s
+    )
     if got is None:
         raise _lost(found)
     return got
@@ -132,7 +134,9 @@ def changing(writer: Writer) -> Iterator[int]:
     """A change under the lease, in the transaction that stores it: its number. Refused, also for
     the rules of stores."""
     found = own(writer.tx, writer.who, writer.guid)
-    change = registries.change(writer.tx, writer.guid, writer.lease, writer.lease_s)
+    change = registries.CHANGE.row(
+        writer.tx, guid=writer.guid, lease=writer.lease, lease_s=writer.lease_s
+    )
     if change is None:
         raise _lost(found)
     try:
@@ -148,7 +152,7 @@ def _lost(found: JobRegistry) -> Refused:
 
 def load(tx: Connection, guid: str, kind: str, ids: Sequence[int]) -> list[Draft]:
     """Whole records, in the order of `ids`. NotFound."""
-    return _ordered(drafts.whole(tx, guid, kind, ids), kind, ids)
+    return _ordered(drafts.WHOLE.rows(tx, guid=guid, kind=kind, ids=ids), kind, ids)
 
 
 def _ordered(found: Sequence[Draft], kind: str, ids: Sequence[int]) -> list[Draft]:
@@ -178,9 +182,17 @@ def create(
     if problems:
         raise BadInput(problems)
     with changing(writer) as change:
-        first = registries.draw_ids(writer.tx, writer.guid, kind, number)
-        drafts.create(writer.tx, writer.guid, kind, first, change, documents,
-                      names or [""] * number, comments or [""] * number)  # fmt: skip
+        first = registries.DRAW_IDS.value(writer.tx, guid=writer.guid, kind=kind, number=number)
+        drafts.CREATE.run(
+            writer.tx,
+            guid=writer.guid,
+            kind=kind,
+            first=first,
+            change=change,
+            documents=documents,
+            names=names or [""] * number,
+            comments=comments or [""] * number,
+        )
         return load(writer.tx, writer.guid, kind, range(first, first + number))
 
 
@@ -191,10 +203,19 @@ def take_in(writer: Writer, entries: Sequence[DraftEntry]) -> list[Draft]:
     with changing(writer) as change:
         for kind in ("job", "template"):
             mine = [one for one in entries if one.kind == kind]
-            first = registries.draw_ids(writer.tx, writer.guid, kind, len(mine))
-            drafts.create(writer.tx, writer.guid, kind, first, change,
-                          [one.document for one in mine], [one.name for one in mine],
-                          [one.comment for one in mine])  # fmt: skip
+            first = registries.DRAW_IDS.value(
+                writer.tx, guid=writer.guid, kind=kind, number=len(mine)
+            )
+            drafts.CREATE.run(
+                writer.tx,
+                guid=writer.guid,
+                kind=kind,
+                first=first,
+                change=change,
+                documents=[one.document for one in mine],
+                names=[one.name for one in mine],
+                comments=[one.comment for one in mine],
+            )
             links = [(path, id) for id, one in enumerate(mine, first) for path in one.folders]
             if kind == "job" and links:
                 _link(writer, links, change)
@@ -205,9 +226,14 @@ def take_in(writer: Writer, entries: Sequence[DraftEntry]) -> list[Draft]:
 def _link(writer: Writer, links: Sequence[tuple[str, int]], change: int) -> None:
     """Put jobs into folders, which are made with their missing parents."""
     paths = dict.fromkeys(part for path, _ in links for part in _parents(path))
-    folders.make(writer.tx, writer.guid, [*paths])
-    folders.put(writer.tx, writer.guid, [path for path, _ in links], [id for _, id in links],
-                change)  # fmt: skip
+    folders.MAKE.run(writer.tx, guid=writer.guid, paths=[*paths])
+    folders.PUT.run(
+        writer.tx,
+        guid=writer.guid,
+        paths=[path for path, _ in links],
+        ids=[id for _, id in links],
+        change=change,
+    )
 
 
 def _parents(path: str) -> list[str]:
@@ -240,15 +266,17 @@ def write(writer: Writer, kind: str, id: int, document: str, version: int) -> Dr
 def annotate(writer: Writer, kind: str, id: int, name: str | None, comment: str | None) -> Draft:
     """Name and comment, in any status."""
     with changing(writer) as change:
-        drafts.annotate(writer.tx, writer.guid, kind, id, name, comment, change)
+        drafts.ANNOTATE.run(
+            writer.tx, guid=writer.guid, kind=kind, id=id, name=name, comment=comment, change=change
+        )
         return _one(writer, kind, id)
 
 
 def remove(writer: Writer, kind: str, ids: Sequence[int]) -> None:
     """Remove records with their subjobs and links: all or none. NotFound."""
     with changing(writer) as change:
-        _ordered(drafts.some(writer.tx, writer.guid, kind, ids), kind, ids)
-        drafts.remove(writer.tx, writer.guid, kind, ids, change)
+        _ordered(drafts.SOME.rows(writer.tx, guid=writer.guid, kind=kind, ids=ids), kind, ids)
+        drafts.REMOVE.run(writer.tx, guid=writer.guid, kind=kind, ids=ids, change=change)
 
 
 def begin(writer: Writer, id: int, version: int, backend: str) -> Draft:
@@ -266,7 +294,7 @@ def accept(
     """submitting or unknown -> submitted. Refused: no submission waits for this answer."""
     _must_be_objects("units", [one.override for one in units])
     with changing(writer) as change:
-        subjobs.clear(writer.tx, writer.guid, id)
+        subjobs.CLEAR.run(writer.tx, guid=writer.guid, job=id)
         subjobs.put(writer.tx, writer.guid, _columns([(id, one) for one in units]))
         if not drafts.accept(writer.tx, writer.guid, id, status, backend_id, submission, change):
             raise refusals.of_answer(_one(writer, "job", id), submission)
@@ -278,7 +306,7 @@ def give_up(writer: Writer, id: int, status: str, reason: str, submission: int |
     with changing(writer) as change:
         if not drafts.give_up(writer.tx, writer.guid, id, status, reason, submission, change):
             raise refusals.of_answer(_one(writer, "job", id), submission)
-        subjobs.clear(writer.tx, writer.guid, id)
+        subjobs.CLEAR.run(writer.tx, guid=writer.guid, job=id)
         return _one(writer, "job", id)
 
 
@@ -288,7 +316,9 @@ def merged(writer: Writer, id: int, failure: str | None) -> Draft:
         known = _one(writer, "job", id)
         counts = cast(dict[Status, int], known.counts)
         if status := after_merge(known.status, counts, failure):
-            drafts.judge(writer.tx, writer.guid, id, status, failure, change)
+            drafts.JUDGE.run(
+                writer.tx, guid=writer.guid, id=id, status=status, reason=failure, change=change
+            )
         return _one(writer, "job", id)
 
 
@@ -302,9 +332,15 @@ def note(writer: Writer, states: Sequence[DraftState], *, running_first: bool) -
         news = _news(tx, guid, states)
         ids = [one.id for one in news]
         subjobs.put(tx, guid, _columns([(one.id, unit) for one in news for unit in one.changed]))
-        counts = counted((job, cast(Status, status), number)
-                         for job, status, number in subjobs.counts(tx, guid, ids))  # fmt: skip
-        lost = {one.id: one for one in drafts.some(tx, guid, "job", ids) if _lost_merge(one)}
+        counts = counted(
+            (job, cast(Status, status), number)
+            for job, status, number in subjobs.COUNTS.rows(tx, guid=guid, jobs=ids)
+        )
+        lost = {
+            one.id: one
+            for one in drafts.SOME.rows(tx, guid=guid, kind="job", ids=ids)
+            if _lost_merge(one)
+        }
         kept = {one.id: lost[one.id] for one in news if one.id in lost and not one.changed}
         statuses = [
             kept[one.id].status if one.id in kept
@@ -321,12 +357,15 @@ def note(writer: Writer, states: Sequence[DraftState], *, running_first: bool) -
             "counts": [text_of(counts.get(id, {})) for id in ids],
             "ends": [status in ENDED for status in statuses],
         })  # fmt: skip
-        return drafts.some(tx, guid, "job", ids)
+        return drafts.SOME.rows(tx, guid=guid, kind="job", ids=ids)
 
 
 def _news(tx: Connection, guid: str, states: Sequence[DraftState]) -> list[DraftState]:
     """States that change a submitted job, and are not older than what the registry has."""
-    known = {one.id: one for one in drafts.some(tx, guid, "job", [one.id for one in states])}
+    known = {
+        one.id: one
+        for one in drafts.SOME.rows(tx, guid=guid, kind="job", ids=[one.id for one in states])
+    }
     return [one for one in states if one.id in known and _is_news(known[one.id], one)]
 
 
@@ -357,7 +396,7 @@ def _columns(given: Sequence[tuple[int, SubjobState]]) -> dict[str, list[Any]]:
 
 def units(tx: Connection, guid: str, id: int, ks: Sequence[int] | None) -> list[KnownSubjob]:
     """Subjobs of a job, or those with these numbers, in their order. NotFound."""
-    _ordered(drafts.some(tx, guid, "job", [id]), "job", [id])
+    _ordered(drafts.SOME.rows(tx, guid=guid, kind="job", ids=[id]), "job", [id])
     found = subjobs.of_job(tx, guid, id, ks)
     if ks is None:
         return found
@@ -370,17 +409,22 @@ def units(tx: Connection, guid: str, id: int, ks: Sequence[int] | None) -> list[
 def put_in(writer: Writer, path: str, ids: Sequence[int]) -> None:
     """Make a folder with its missing parents, and put jobs into it. NotFound."""
     with changing(writer) as change:
-        _ordered(drafts.some(writer.tx, writer.guid, "job", ids), "job", ids)
-        folders.make(writer.tx, writer.guid, _parents(path))
-        folders.put(writer.tx, writer.guid, [path] * len(ids), ids, change)
+        _ordered(drafts.SOME.rows(writer.tx, guid=writer.guid, kind="job", ids=ids), "job", ids)
+        folders.MAKE.run(writer.tx, guid=writer.guid, paths=_parents(path))
+        folders.PUT.run(
+            writer.tx, guid=writer.guid, paths=[path] * len(ids), ids=ids, change=change
+        )
 
 
 def take_out(writer: Writer, path: str, ids: Sequence[int]) -> None:
     """Take jobs out of a folder. NotFound."""
     with changing(writer):
-        if path not in {one.path for one in folders.of_registry(writer.tx, writer.guid)}:
+        if path not in {
+            one.path
+            for one in folders.OF_REGISTRY.rows(writer.tx, guid=writer.guid, after="", limit=None)
+        }:
             raise refusals.no_folder(path)
-        folders.take_out(writer.tx, writer.guid, path, ids)
+        folders.TAKE_OUT.run(writer.tx, guid=writer.guid, path=path, ids=ids)
 
 
 def remove_folder(writer: Writer, path: str) -> None:

@@ -57,7 +57,7 @@ def replay(
     given. NotFound: there is no such decision, or JEDI has removed its snapshot; BadInput lists
     mistakes in the assumptions.
     """
-    row = decisions.get(tx, decision_id)
+    row = decisions.GET.row(tx, id=decision_id)
     if row is None:
         raise NotFound(f"There is no decision {decision_id}.", decision_id=decision_id)
     if row.data is None:

@@ -43,8 +43,8 @@ def go_on(tx: Connection, ddm: DDM) -> tuple[int, int, dict[str, list[str]]]:
             path.unlink(missing_ok=True)
         _open(ddm, name)
         late += len(paths)
-    known, lost, unseen = sites.roots(tx), set[int](), dict[str, list[str]]()
-    for part in restoring.merge_parts(tx):
+    known, lost, unseen = dict(sites.ROOTS.rows(tx)), set[int](), dict[str, list[str]]()
+    for part in restoring.MERGE_PARTS.rows(tx):
         if part.endpoint not in known:
             unseen.setdefault(part.endpoint, []).append(f"{part.dataset_name}/{part.lfn}")
         elif not ddm.path(part.endpoint, part.dataset_name, part.lfn).is_file():
@@ -54,7 +54,7 @@ def go_on(tx: Connection, ddm: DDM) -> tuple[int, int, dict[str, list[str]]]:
 
 def _lying(tx: Connection, ddm: DDM, name: str) -> Iterator[Path]:
     """Return the files in the directories of a dataset, whether in the catalogue or not."""
-    for endpoint in sites.roots(tx):
+    for endpoint in dict(sites.ROOTS.rows(tx)):
         home = ddm.path(endpoint, name, "any").parent
         if home.is_dir():
             yield from (path for path in home.iterdir() if path.is_file())

@@ -47,7 +47,7 @@ def find(tx: Connection, owner: str, params: TaskParams, makers: Collection[int]
     """Return the task that these parameters resubmit; `makers` are those of the output datasets."""
     if params.allow_task_duplication or params.lost_files or not makers:
         return None
-    row = family.newest(tx, owner, params.task_name)
+    row = family.NEWEST.row(tx, user=owner, name=params.task_name)
     if row is None or row.jedi_task_id not in makers:
         return None
     ended = row.status == "broken" or row.status in COMMANDS["incexec"].allowed
@@ -72,7 +72,7 @@ def continued(
     will be. All but those of `may_change` and the datasets of inputs are kept, even if they differ;
     so are its files without useNewCode."""
     task = earlier.jedi_task_id
-    old = new_tasks.params_of(tx, [task])[task]
+    old = dict(new_tasks.PARAMS_OF.rows(tx, ids=[task]))[task]
     stored, _ = examine(old)
     had, new = stored.dump() if stored else {}, params.dump()
     changes = _changes(had, new, may_change)
@@ -84,7 +84,7 @@ def continued(
         for path, value in _differences(key, {**had, **changes}.get(key), new.get(key))
     ]
     arguments: dict[str, Any] = {"parameters": changes}
-    if sandbox and sandbox.sha256 != new_tasks.sandbox_of(tx, task):
+    if sandbox and sandbox.sha256 != new_tasks.SANDBOX_OF.row(tx, task=task):
         if params.use_new_code:
             arguments |= {"sandbox": sandbox.sha256}
             changes["sandbox"] = params.sandbox

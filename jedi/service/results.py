@@ -28,7 +28,7 @@ class Printed:
 def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Printed:
     """Return the output of a job's payload: from its log file, else the last part that its pilot
     sent."""
-    row = one_job.printed(tx, jedi_task_id, panda_id)
+    row = one_job.PRINTED.row(tx, task=jedi_task_id, job=panda_id)
     if row is None:
         raise NotFound(
             f"Task {jedi_task_id} has no job {panda_id}: jedi-task jobs {jedi_task_id} lists them.",

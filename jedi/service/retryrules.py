@@ -87,7 +87,7 @@ def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[st
 
 def test_rules(tx: Connection, jedi_task_id: int | None = None) -> list[Tested]:
     """Return, for each rule, the matching failed jobs of all tasks or of one task."""
-    return retry_rules.test(tx, jedi_task_id)
+    return retry_rules.TEST.rows(tx, task=jedi_task_id)
 
 
 def _rule(row: RetryRuleRow) -> RetryRule:

@@ -104,7 +104,7 @@ def import_links(tx: Connection, who: str, text: str) -> int:
 
 def list_links(tx: Connection, place: str | None) -> list[dict[str, Any]]:
     """Return the measurements of all links, or of the links from and to one place."""
-    return [row._asdict() for row in sites.all_links(tx, place)]
+    return [row._asdict() for row in sites.ALL_LINKS.rows(tx, place=place)]
 
 
 def _read(text: str, plain: Callable[[str], list[_T]], dump: Callable[[str], list[_T]]) -> list[_T]:
@@ -144,7 +144,7 @@ def revoke_token(tx: Connection, who: str, site: str, token: str) -> None:
     _row(tx, site)
     if users.check_token(tx, token) != users.Identity("pilot", site, None):
         raise NotFound(f"{site} has no such valid token.", code="no_such_token", site=site)
-    users.revoke_token(tx, users.token_hash(token))
+    users.REVOKE_TOKEN.run(tx, hash=users.token_hash(token))
     sites.note_changes(tx, [AttributeChange(site, "token", "valid", "taken back")], who, None)
 
 
@@ -160,20 +160,20 @@ def attributes() -> list[tuple[str, Any, str]]:
 
 def list_sites(tx: Connection) -> list[dict[str, Any]]:
     """Return all sites, with the names of their endpoints."""
-    return sites.all_sites(tx)
+    return sites.ALL_SITES.rows(tx)
 
 
 def list_endpoints(tx: Connection) -> list[dict[str, Any]]:
     """Return all storage endpoints, with the names of the sites that use them."""
-    return sites.all_endpoints(tx)
+    return sites.ALL_ENDPOINTS.rows(tx)
 
 
 def show_site(tx: Connection, name: str) -> SiteDetails:
     """Return one site in detail; NotFound suggests the nearest name."""
     attributes = _row(tx, name)
     endpoints = [e for e in list_endpoints(tx) if name in e["sites"]]
-    history = sites.history(tx, name, _HISTORY)
-    return SiteDetails(attributes, endpoints, history, pilots.trouble(tx, name))
+    history = sites.HISTORY.rows(tx, site=name, limit=_HISTORY)
+    return SiteDetails(attributes, endpoints, history, pilots.TROUBLE.row(tx, site=name))
 
 
 def _row(tx: Connection, name: str) -> dict[str, Any]:
@@ -207,14 +207,14 @@ def _put(
         for entry in entries
         if entry.endpoints is not None
     }
-    grid = sites.nuclei(tx, here=False)
+    grid = sites.NUCLEI.rows(tx, here=False)
     changes = [
         *sites.put_sites(tx, attributes),
         *sites.put_endpoints(tx, endpoints, owners),
         *sites.put_relations(tx, relations),
     ]
-    if not grid and sites.nuclei(tx, here=False):
-        apart = [site for site in sites.nuclei(tx, here=True) if site not in attributes]
+    if not grid and sites.NUCLEI.rows(tx, here=False):
+        apart = [site for site in sites.NUCLEI.rows(tx, here=True) if site not in attributes]
         changes += sites.put_sites(tx, {site: {"role": "satellite"} for site in apart})
     sites.note_changes(tx, changes, who, comment)
     if changes:

@@ -74,11 +74,11 @@ def system(tx: Connection) -> SystemStatus:
         at_site.setdefault(row.site, {})[row.status] = row.jobs
     return SystemStatus(
         agent_states(tx, knobs.load(tx)),
-        overview.tasks_by_status(tx),
+        dict(overview.TASKS_BY_STATUS.rows(tx)),
         dict(jobs),
         [
             SiteStatus(row["site"], row["status"], row["nslots"], at_site.get(row["site"], {}))
-            for row in sites.all_sites(tx)
+            for row in sites.ALL_SITES.rows(tx)
         ],
     )
 
@@ -86,7 +86,7 @@ def system(tx: Connection) -> SystemStatus:
 def agent_states(tx: Connection, values: Knobs) -> list[AgentStatus]:
     """Return the state of each agent."""
     beats: dict[str, list[Any]] = {name: [] for name in AGENTS}
-    for row in agents.all_agents(tx):
+    for row in agents.ALL_AGENTS.rows(tx):
         beats.setdefault(row.agent, []).append(row)
     return [_agent(name, rows, values) for name, rows in beats.items()]
 

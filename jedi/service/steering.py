@@ -11,7 +11,7 @@ from jedi.taskbuffer.users import users
 
 def must_be_operator(tx: Connection, who: str) -> None:
     """Raise Forbidden, with the names of operators, unless `who` is an operator."""
-    there = users.operators(tx)
+    there = users.OPERATORS.rows(tx)
     if who in there:
         return
     remedy = (
@@ -28,13 +28,13 @@ def must_be_operator(tx: Connection, who: str) -> None:
 
 def make_first_operator(tx: Connection, creator: str) -> None:
     """Make the creator of the home the first operator, unless there is an operator."""
-    if not users.operators(tx):
-        users.put_user(tx, creator, "operator")
+    if not users.OPERATORS.rows(tx):
+        users.PUT_USER.run(tx, user=creator, role="operator", gridpref=None, cap=None)
 
 
 def may_migrate(tx: Connection, who: str) -> None:
     """Raise Forbidden unless `who` is an operator, or there is none yet."""
-    if users.operators(tx):
+    if users.OPERATORS.rows(tx):
         must_be_operator(tx, who)
 
 
@@ -42,7 +42,7 @@ def must_run_no_agents(tx: Connection) -> None:
     """Raise Refused, with their names, while agents run: a migration would change the tables under
     them. Services need no stop: they refuse requests until their release fits."""
     hosts: dict[str, list[str]] = {}
-    for agent, address in agents.connected(tx):
+    for agent, address in agents.CONNECTED.rows(tx):
         hosts.setdefault(f"at {address}" if address else "on the database's host", []).append(agent)
     if hosts:
         shown = "; ".join(f"{', '.join(names)} {host}" for host, names in hosts.items())
@@ -56,7 +56,7 @@ def must_run_no_agents(tx: Connection) -> None:
 
 def must_leave_one(tx: Connection, user_name: str) -> None:
     """Raise Refused if there is no other operator: then nobody could make one."""
-    if users.operators(tx) == [user_name]:
+    if users.OPERATORS.rows(tx) == [user_name]:
         raise Refused(
             f"{user_name} is the only operator: make another one first "
             "(`jedi user set NAME --role operator`).",

@@ -100,7 +100,7 @@ def submit(
                              again=known.attempt_nr > 1, attempt_nr=known.attempt_nr)  # fmt: skip
     task = check(tx, ddm, who, text, format, files, explicit=explicit)
     if sandbox := task.sandbox:
-        new_tasks.put_sandbox(tx, sandbox.sha256, sandbox.data)
+        new_tasks.PUT_SANDBOX.run(tx, sha256=sandbox.sha256, data=sandbox.data)
     if earlier := task.earlier:
         resubmission.resubmit(tx, who, earlier)
         done = Submitted(earlier.jedi_task_id, "toincexec", False,
@@ -110,7 +110,9 @@ def submit(
         begin_herd(tx, new_id, task.params, trial=task_id is not None)
         done = Submitted(new_id, "registered", True, task.warnings)
     if key is not None:
-        submission_keys.keep(tx, task.owner, key, done.jedi_task_id, done.attempt_nr)
+        submission_keys.KEEP.run(
+            tx, user=task.owner, key=key, task=done.jedi_task_id, attempt=done.attempt_nr
+        )
     return done
 
 
@@ -162,7 +164,7 @@ def _same_task(tx: Connection, who: str, key: str, known: KeyedTask, params: Tas
     first attempt is kept."""
     if known.attempt_nr > 1 or known.jedi_task_id is None:
         return
-    if (kept := herds.submitted_text(tx, known.jedi_task_id)) is None:
+    if (kept := herds.SUBMITTED_TEXT.row(tx, task=known.jedi_task_id)) is None:
         return
     first, _ = examine(manifests.read(kept.text, kept.format, who).document)
     if first is not None and first != params:
@@ -288,7 +290,7 @@ def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None,
     name = params.parent_task_name
     if name in (None, params.task_name):  # nobody is his own parent, as the rules say
         return None, []
-    row = family.newest(tx, owner, name)
+    row = family.NEWEST.row(tx, user=owner, name=name)
     if row is None:
         rule, remedy = f"{owner} has no task of this name", "Submit the parent first"
     elif row.status in family.RUINED:
@@ -353,9 +355,9 @@ def _lost(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     name = params.lost_files_dataset
     if not (name and params.lost_files):
         return
-    known = recovery.ever_made(tx, name)
+    known = set(recovery.EVER_MADE.rows(tx, name=name))
     same = params.recover_into != "new"
-    again = recovery.made_again(tx, name) if same else {}
+    again = dict(recovery.MADE_AGAIN.rows(tx, name=name)) if same else {}
     there = {file.lfn for file in ddm.list_files(name)} if same and exists(ddm, name) else ()
     for lfn in params.lost_files:
         remedy = "Leave it out, set recoverInto: new, or use: jedi-task recover"

@@ -75,8 +75,8 @@ def unknown_places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
                for path, item in paths(params, OutputItem, "destination")]  # fmt: skip
     if not (any(name for _, name in wanted) or params.included_site or params.excluded_site):
         return
-    rows = sites.all_sites(tx)
-    names, endpoints = {row["site"] for row in rows}, sites.all_endpoints(tx)
+    rows = sites.ALL_SITES.rows(tx)
+    names, endpoints = {row["site"] for row in rows}, sites.ALL_ENDPOINTS.rows(tx)
     known = {"site": names, "nucleus": names, "cloud": {row["cloud"] for row in rows},
              "destination": {row["ddm_endpoint"] for row in endpoints}}  # fmt: skip
     for path, name in wanted:

@@ -71,19 +71,19 @@ class SystemState:
 
 def from_database(tx: Connection, ddm: PlanCatalogue, seed: int = 0) -> SystemState:
     """The world as it is now, with the links to all nuclei."""
-    nuclei = [row["site"] for row in sites.all_sites(tx) if row["role"] == "nucleus"]
+    nuclei = [row["site"] for row in sites.ALL_SITES.rows(tx) if row["role"] == "nucleus"]
     return SystemState(
         time=clock.now(),
         seed=seed,
         knobs=knobs.load(tx),
         sites=snapshot.load(tx, nuclei),
         data=ddm,
-        resource_types=tuple(new_tasks.resource_types(tx)),
+        resource_types=tuple(new_tasks.RESOURCE_TYPES.rows(tx)),
         queues=tuple(
             KnownQueue(row.queue_id, row.queue_name, row.vo, row.queue_type, row.criteria)
-            for row in queues.matchable(queues.all_queues(tx))
+            for row in queues.matchable(queues.ALL_QUEUES.rows(tx))
         ),
-        pledges=tuple(decisions.work_at_nuclei(tx)),
+        pledges=tuple(decisions.WORK_AT_NUCLEI.rows(tx)),
     )
 
 

@@ -75,7 +75,7 @@ def report(tx: Connection, jedi_task_id: int, settings: Knobs, events_most: int)
         queue_name=next((one["name"] for one in found.raw("queue")), None),
         progress=_progress(task, groups, clock.now()),
         jobs=_by_site(groups),
-        failures=job_listings.failures(tx, jedi_task_id) if failed else [],
+        failures=job_listings.FAILURES.rows(tx, task=jedi_task_id) if failed else [],
         events=found.rows("events", TaskEvent),
         family=found.rows("family", Relative),
         datasets=found.rows("datasets", DatasetSummary),
@@ -86,7 +86,7 @@ def report(tx: Connection, jedi_task_id: int, settings: Knobs, events_most: int)
 
 def job_counts(tx: Connection, jedi_task_id: int) -> list[JobsAtSite]:
     """The jobs of a task by site and status. NotFound."""
-    found = job_groups.at_sites(tx, jedi_task_id)
+    found = job_groups.AT_SITES.rows(tx, task=jedi_task_id)
     if not found:
         tasks.must_exist(tx, jedi_task_id)
     return found

@@ -126,7 +126,7 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
         purging=purging.of_task(tx, jedi_task_id)
         if any(group.limited for group in groups)
         else Purging(0, 0, None),
-        failures=job_listings.failures(tx, jedi_task_id) if jobs.get("failed") else [],
+        failures=job_listings.FAILURES.rows(tx, task=jedi_task_id) if jobs.get("failed") else [],
         forecasts=job_figures.forecasts(groups, partial(job_groups.chosen_sites, tx, jedi_task_id)),
     )
 
@@ -135,7 +135,7 @@ def get(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> Ta
     """A task at a glance; its live jobs are not counted (job_figures.counted). NotFound."""
     if unit_s is None:
         unit_s = knobs.load(tx)["throttle.unit_s"]
-    found = listings.task(tx, jedi_task_id, unit_s)
+    found = listings.TASK.row(tx, task=jedi_task_id, unit_s=unit_s)
     if found is None:
         raise _not_found(jedi_task_id)
     return found
@@ -143,7 +143,7 @@ def get(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> Ta
 
 def must_exist(tx: Connection, jedi_task_id: int) -> None:
     """NotFound if there is no such task."""
-    if not listings.exists(tx, jedi_task_id):
+    if not listings.EXISTS.value(tx, task=jedi_task_id):
         raise _not_found(jedi_task_id)
 
 
@@ -154,13 +154,13 @@ def _not_found(jedi_task_id: int) -> NotFound:
 def document(tx: Connection, jedi_task_id: int) -> dict[str, Any]:
     """The parameters of a task; NotFound if there is none."""
     must_exist(tx, jedi_task_id)
-    return new_tasks.params_of(tx, [jedi_task_id]).get(jedi_task_id, {})
+    return dict(new_tasks.PARAMS_OF.rows(tx, ids=[jedi_task_id])).get(jedi_task_id, {})
 
 
 def metadata(tx: Connection, jedi_task_id: int, limit: int = MOST_ROWS) -> list[JobMetadata]:
     """Metadata of a task's finished jobs; NotFound if there is no such task."""
     must_exist(tx, jedi_task_id)
-    return job_listings.metadata(tx, jedi_task_id, limit)
+    return job_listings.METADATA.rows(tx, task=jedi_task_id, limit=limit)
 
 
 def jobs(
@@ -224,7 +224,7 @@ def files(
     found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id, after)
     if not found:
         must_exist(tx, jedi_task_id)
-        if after is not None and not listings.has_file(tx, jedi_task_id, after):
+        if after is not None and not listings.HAS_FILE.value(tx, task=jedi_task_id, file=after):
             raise BadInput([Problem("after", after, f"is no file of task {jedi_task_id}",
                                     "Begin with the first page")])  # fmt: skip
     return found
@@ -243,4 +243,4 @@ def outputs(
 def history(tx: Connection, jedi_task_id: int) -> list[Step]:
     """Every status the task had."""
     must_exist(tx, jedi_task_id)
-    return listings.history(tx, jedi_task_id)
+    return listings.HISTORY.rows(tx, task=jedi_task_id)

@@ -37,10 +37,10 @@ def resplit(
     status = verbs.reopen(tx, who, jedi_task_id, "cut again")
     asked = [*dict.fromkeys(units)]
     now = verbs.locked(tx, jedi_task_id, asked)
-    refused = {one.unit_nr for one in unit_rows.refused(tx, [jedi_task_id])}
+    refused = {one.unit_nr for one in unit_rows.REFUSED.rows(tx, ids=[jedi_task_id])}
     read = resplits.files(tx, jedi_task_id, asked)
     answers = {n: _answer(n, now.get(n), refused, len(read.get(n, ())), files) for n in asked}
-    merged = unit_verbs.merged(tx, jedi_task_id)
+    merged = unit_verbs.MERGED.rows(tx, task=jedi_task_id)
     answers |= verbs.apart_from({n for n, one in answers.items() if one.accepted}, merged)
     chosen = [n for n, one in answers.items() if one.accepted]
     if not chosen:
@@ -56,7 +56,7 @@ def resplit(
 
 def _must_be_room(tx: Connection, jedi_task_id: int, added: int, files: int) -> None:
     most = int(knobs.load(tx).split.max_units)
-    number = len(unit_verbs.numbers(tx, jedi_task_id)) + added
+    number = len(unit_verbs.NUMBERS.rows(tx, task=jedi_task_id)) + added
     if number > most:
         rule = f"the task would have {number} units, more than {most} (knob split.max_units)"
         raise BadInput([Problem("files", files, rule, "Give more files a unit")])

@@ -64,13 +64,17 @@ def kill(
     heartbeat, others now. NotFound, Forbidden."""
     _must_own(tx, who, jedi_task_id, "kill")
     task_rows.seize(tx, [jedi_task_id])
-    asked = unit_verbs.numbers(tx, jedi_task_id) if units is None else [*dict.fromkeys(units)]
+    asked = (
+        unit_verbs.NUMBERS.rows(tx, task=jedi_task_id) if units is None else [*dict.fromkeys(units)]
+    )
     now = locked(tx, jedi_task_id, asked)
-    merged = merging.merge_jobs(tx, [one.panda_id for one in now.values() if one.panda_id])
+    merged = dict(
+        merging.MERGE_JOBS.rows(tx, ids=[one.panda_id for one in now.values() if one.panda_id])
+    )
     answers = {n: _of_kill(n, now.get(n), merged) for n in asked}
     chosen = [n for n, one in answers.items() if one.accepted]
     if chosen:
-        unit_verbs.kill(tx, jedi_task_id, chosen)
+        unit_verbs.KILL.run(tx, task=jedi_task_id, units=chosen)
         unit_verbs.give_up_killed(tx, [jedi_task_id])
         _end_jobs(tx, [now[n] for n in chosen], who, comment)
     return [one for n, one in answers.items() if units is not None or one.accepted]
@@ -91,7 +95,7 @@ def locked(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> dict[int,
     """The units of a seized task as they stay to the transaction's end. Jobs are locked before
     datasets."""
     job_ends.lock(tx, unit_verbs.live_jobs(tx, jedi_task_id, units))
-    unit_verbs.lock_datasets(tx, jedi_task_id)
+    unit_verbs.LOCK_DATASETS.run(tx, task=jedi_task_id)
     found = unit_states.states_of(tx, [StatesQuestion(jedi_task_id)], units)
     return {unit.unit_nr: unit for one in found for unit in one.units}
 
@@ -117,7 +121,7 @@ def _answer(
 def _end_jobs(tx: Connection, units: Sequence[UnitSummary], who: str, comment: str | None) -> None:
     """End the live jobs of killed units."""
     at_site = [one.panda_id for one in units if one.panda_id and _is_at_site(one)]
-    jobs.ask_to_kill(tx, at_site, CANCELLED)
+    jobs.ASK_TO_KILL.run(tx, code=CANCELLED, ids=at_site)
     why = f"Its unit was killed by {who}{f': {comment}' if comment else ''}."
     ends = [
         JobEnd(one.panda_id, "cancelled", CANCELLED, why, error_source="user")
@@ -144,15 +148,17 @@ def resubmit(
     Forbidden, BadInput; Refused: not in the status of the task, or it can't run."""
     _must_be_site(tx, needs.site)
     status = reopen(tx, who, jedi_task_id, "resubmit")
-    asked = unit_verbs.numbers(tx, jedi_task_id) if units is None else [*dict.fromkeys(units)]
+    asked = (
+        unit_verbs.NUMBERS.rows(tx, task=jedi_task_id) if units is None else [*dict.fromkeys(units)]
+    )
     now = locked(tx, jedi_task_id, asked)
-    refused = {one.unit_nr for one in unit_rows.refused(tx, [jedi_task_id])}
+    refused = {one.unit_nr for one in unit_rows.REFUSED.rows(tx, ids=[jedi_task_id])}
     answers = {n: of_resubmit(n, now.get(n), refused) for n in asked}
     if units is None:
         chosen = [n for n, one in answers.items() if one.accepted]
         chosen = [n for n in chosen if now[n].state != "completed"] or chosen
         answers = {n: answers[n] for n in chosen}
-    merged = unit_verbs.merged(tx, jedi_task_id)
+    merged = unit_verbs.MERGED.rows(tx, task=jedi_task_id)
     answers |= apart_from({n for n, one in answers.items() if one.accepted}, merged)
     chosen = [n for n, one in answers.items() if one.accepted]
     if chosen:
@@ -184,12 +190,12 @@ def reopen(tx: Connection, who: str, jedi_task_id: int, verb: str) -> str:
 
 def new_attempts(tx: Connection, jedi_task_id: int) -> int:
     """The attempts that units get when they are tried again: those of the task, else of a knob."""
-    given = unit_verbs.max_attempts(tx, jedi_task_id)
+    given = unit_verbs.MAX_ATTEMPTS.row(tx, task=jedi_task_id)
     return given or int(knobs.load(tx).attempts.retry_adds)
 
 
 def _must_be_site(tx: Connection, site: str | None) -> None:
-    known = [row["site"] for row in sites.all_sites(tx)] if site else []
+    known = [row["site"] for row in sites.ALL_SITES.rows(tx)] if site else []
     if site and site not in known:
         remedy = suggest(site, known, "Look at the output of: jedi site list")
         raise BadInput([Problem("site", site, "no such site", remedy)])
@@ -205,7 +211,7 @@ def _change_needs(tx: Connection, jedi_task_id: int, units: Sequence[int], new: 
     memory = (old.ram_count, old.ram_unit or "MB", old.base_ram_count)
     if new.memory_mb is not None:
         memory = (new.memory_mb, "MB", 0)
-    shape = resource_type(new_tasks.resource_types(tx), cores or 0, *memory)
+    shape = resource_type(new_tasks.RESOURCE_TYPES.rows(tx), cores or 0, *memory)
     unit_verbs.change_needs(tx, jedi_task_id, units, new, shape)
 
 
@@ -253,7 +259,7 @@ def undo(
     """Give up the results of completed units, and of the merge jobs that have them."""
     again = {one.unit_nr for one in units if one.state == "completed"}
     mergers = [one.panda_id for one in merged if again.intersection(one.units)]
-    done = [*unit_verbs.finished_jobs(tx, jedi_task_id, sorted(again)), *mergers]
+    done = [*unit_verbs.FINISHED_JOBS.rows(tx, task=jedi_task_id, units=sorted(again)), *mergers]
     recovery.undo(tx, [jedi_task_id], done, adds)
 
 

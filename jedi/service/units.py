@@ -97,7 +97,7 @@ def submit_units(
         found = _judged(document, units, known, most, keep_going=keep_going)
     text = json.dumps(_narrowed(document, found, known) if found else document)
     done = submit(tx, ddm, who, text, "json", files, explicit=bool(found))
-    submission_keys.keep(tx, who, key, done.jedi_task_id)
+    submission_keys.KEEP.run(tx, user=who, key=key, task=done.jedi_task_id, attempt=1)
     if found:
         _write(tx, done.jedi_task_id, found, _values(document), settings)
     refused = [RefusedPart(n, one.refusal) for n, one in enumerate(found, 1) if one.refusal]
@@ -113,7 +113,7 @@ def settle_key(tx: Connection, who: str, key: str) -> SubmittedUnits | None:
 
 def _answer(tx: Connection, known: KeyedTask) -> SubmittedUnits:
     task = known.jedi_task_id or 0
-    refused = [RefusedPart(one.unit_nr, one.refusal) for one in rows.refused(tx, [task])]
+    refused = [RefusedPart(one.unit_nr, one.refusal) for one in rows.REFUSED.rows(tx, ids=[task])]
     return SubmittedUnits(task, known.status or "removed", False, known.n_units or 0, refused)
 
 
@@ -337,7 +337,7 @@ def attempts(
     """Return the attempts of a unit after a job, the first one first. NotFound: there is no such
     unit."""
     _must_be(tx, jedi_task_id, unit_nr)
-    return unit_states.attempts(tx, jedi_task_id, unit_nr, after, limit)
+    return unit_states.ATTEMPTS.rows(tx, task=jedi_task_id, unit=unit_nr, after=after, limit=limit)
 
 
 def inputs(
@@ -345,12 +345,12 @@ def inputs(
 ) -> list[UnitInput]:
     """Return the files of datasets that a unit reads, after a file. NotFound."""
     _must_be(tx, jedi_task_id, unit_nr)
-    return unit_states.inputs(tx, jedi_task_id, unit_nr, after, limit)
+    return unit_states.INPUTS.rows(tx, task=jedi_task_id, unit=unit_nr, after=after, limit=limit)
 
 
 def _must_be(tx: Connection, jedi_task_id: int, unit_nr: int) -> None:
     tasks.must_exist(tx, jedi_task_id)
-    if not unit_verbs.exists(tx, jedi_task_id, unit_nr):
+    if not unit_verbs.EXISTS.value(tx, task=jedi_task_id, unit=unit_nr):
         sentence = f"There is no unit {unit_nr} of task {jedi_task_id}."
         raise NotFound(sentence, code="no_unit", jedi_task_id=jedi_task_id)
 

@@ -99,7 +99,7 @@ def destination(tx: Connection, ddm: DDM, who: str, name: str, endpoint: str | N
     dataset = must_own(tx, who, name)
     with suppress(NotFound):  # it will be made
         must_be_plain(ddm.dataset(dataset))
-    known = list(sites.roots(tx))
+    known = list(dict(sites.ROOTS.rows(tx)))
     if endpoint is None and len(known) == 1:
         [endpoint] = known
     if endpoint not in known:

@@ -56,11 +56,11 @@ def set_user(
     must_be_letters(gridpref or "")
     demotes = role not in (None, "operator")
     if demotes:  # others may do so at this moment
-        users.lock_operators(tx)
+        users.LOCK_OPERATORS.run(tx)
     steering.must_be_operator(tx, who)
     if demotes:
         steering.must_leave_one(tx, user_name)
-    users.put_user(tx, user_name, role, gridpref, cap)
+    users.PUT_USER.run(tx, user=user_name, role=role, gridpref=gridpref, cap=cap)
     return User(
         user_name,
         users.role(tx, user_name),

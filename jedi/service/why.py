@@ -155,7 +155,7 @@ def _no_merge_site(last: LastDecision | None) -> bool:
 def _jumbo_lack(tx: Connection, jedi_task_id: int, settings: Knobs) -> dict[str, str]:
     """The reasons why a task with ranges gets no jumbo job: codes and sentences; empty: it may have
     one, or none at all."""
-    sites = jumbo.jumbo_sites(tx)
+    sites = jumbo.JUMBO_SITES.rows(tx)
     most = max((one.min_events for one in sites), default=0)
     found: dict[str, str] = {}
     for task in jumbo_jobs.lacking(tx, [jedi_task_id], most):
@@ -292,7 +292,7 @@ def _generation(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
 def throttle_of(tx: Connection, settings: Knobs) -> Throttle:
     """The throttler as it decides at this moment."""
     urgency = partial(throttling.urgency, tx, timed=settings.throttler.enough_work_s > 0)
-    return Throttle.of(queues.all_queues(tx), throttling.loads(tx), settings, urgency)
+    return Throttle.of(queues.ALL_QUEUES.rows(tx), throttling.LOADS.rows(tx), settings, urgency)
 
 
 def explain(decision: LastDecision, refused: Sequence[RefusedSite]) -> BrokerOutcome:

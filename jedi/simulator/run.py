@@ -109,7 +109,7 @@ def simulate_in(
 def _lives(tx: Connection) -> JobLives:
     """All jobs there ever were."""
     lives, after = JobLives(), 0
-    while some := simulation.jobs(tx, after, AT_ONCE):
+    while some := simulation.JOBS.rows(tx, after=after, limit=AT_ONCE):
         lives.add(some)
         after = some[-1].panda_id
     return lives
@@ -151,7 +151,7 @@ class Simulation:
         with self.engine.begin() as tx:
             self.record.jobs = _lives(tx)
             self.record.tasks = simulation.tasks(tx)
-            self.record.merged = simulation.merged_events(tx)
+            self.record.merged = dict(simulation.MERGED_EVENTS.rows(tx))
             self.record.wrong = [
                 f"{one.invariant}: {one.violations}" for one in check.check(tx) if one.violations
             ]
@@ -213,7 +213,7 @@ class Simulation:
 
     def _note_boosts(self, now: datetime) -> None:
         with self.engine.begin() as tx:
-            for task in simulation.boosted(tx):
+            for task in simulation.BOOSTED.rows(tx):
                 self.record.boosted.setdefault(task, self._hours(now))
 
     def _agents(self) -> int:
@@ -264,15 +264,15 @@ class Simulation:
         self.tidy_jobs_at = max(self.handed_out + TIDY, FEW_MORE * self.handed_out)
         with at_once(self.engine) as tx:
             if self.handed_out < self.tidy_at:
-                simulation.tidy_jobs(tx)
+                simulation.TIDY_JOBS.run(tx)
             else:
                 self.tidy_at = max(TIDY, MORE * self.handed_out)
-                simulation.tidy(tx)
+                simulation.TIDY.run(tx)
 
     def _sample(self, now: datetime) -> None:
         at_h = self._hours(now)
         with self.engine.begin() as tx:
-            rows = shares.last(tx)
+            rows = shares.LAST.rows(tx)
         self.record.samples += [
             Sample(at_h, row.queue_name, row.allocation, row.active)
             for row in rows
@@ -362,7 +362,7 @@ class Simulation:
     def _world(self) -> World:
         scenario = self.scenario
         with self.engine.begin() as tx:
-            users.put_user(tx, USER, "operator")
+            users.PUT_USER.run(tx, user=USER, role="operator", gridpref=None, cap=None)
             for name, value in {**PRESET, **scenario.knobs}.items():
                 knobs.put(tx, name, value, USER)
             queues.import_queues(tx, USER, yaml.safe_dump([q.columns() for q in scenario.queues]))

@@ -68,7 +68,7 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
 
     def waiting(self, tx: Connection) -> bool:
         """Return True if there may be a herd to split."""
-        return herds.any_to_split(tx)
+        return herds.ANY_TO_SPLIT.value(tx)
 
     def claim(self, tx: Connection, limit: int) -> list[Herd]:
         """Herds whose parameters, or input files, are known."""
@@ -76,8 +76,8 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         ids = [row.jedi_task_id for row in rows]
         if not ids:
             return []
-        manifests = {one.jedi_task_id: one for one in herds.manifests(tx, ids)}
-        files = herds.files(tx, ids)
+        manifests = {one.jedi_task_id: one for one in herds.MANIFESTS.rows(tx, ids=ids)}
+        files = herds.FILES.rows(tx, ids=ids)
         given = units.given(tx, [i for i, one in manifests.items() if one.splitter == EXPLICIT])
         return [
             Herd(row.jedi_task_id, row.lock_seq, manifests[row.jedi_task_id],
@@ -128,7 +128,7 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
     def apply(self, tx: Connection, results: Sequence[tuple[Herd, SplitOutcome]]) -> None:
         """Write the units of the whole batch; of herds that somebody asked something of, none."""
         held = tasks.fence(tx, [(h.jedi_task_id, h.lock_seq) for h, _ in results], self.serves)
-        free = herds.lock_unsplit(tx, held)
+        free = set(herds.LOCK_UNSPLIT.rows(tx, ids=list(held)))
         ours = [(herd, out) for herd, out in results if herd.jedi_task_id in free]
         herds.finish(tx, [out.new for _, out in ours if isinstance(out, Divided)])
         tasks.move_tasks(tx, [_move(herd, out) for herd, out in ours], self.name)

@@ -102,7 +102,7 @@ def restore(installation: Installation, source: Path) -> Restored:
             with reachable(engine):
                 _fill(installation, engine, source)
                 with engine.begin() as tx:
-                    users.put_user(tx, creator, "operator")
+                    users.PUT_USER.run(tx, user=creator, role="operator", gridpref=None, cap=None)
                     done = restoring.go_on(tx, factory.load(tx, knobs.load(tx)))
         finally:
             engine.dispose()

@@ -23,11 +23,11 @@ def fill(tx: Connection, installation: Installation, site_file: str | None
     changes: list[AttributeChange] = []
     if site_file is not None:
         changes = import_sites(tx, caller(), site_file, installation.home.path)
-    elif not sites.all_sites(tx):
+    elif not sites.ALL_SITES.rows(tx):
         ours = (defaults / "sites.yaml").read_text()
         changes = import_sites(tx, creator, ours, installation.home.path)
         for name, value in strictyaml.load((defaults / "knobs.yaml").read_text()).items():
             config.put(tx, creator, name, str(value))
-    if not queues.all_queues(tx):
+    if not queues.ALL_QUEUES.rows(tx):
         import_queues(tx, creator, (defaults / "queues.yaml").read_text())
     return changes

@@ -89,7 +89,7 @@ def end_pilots(engine: Engine, home: Home) -> None:
     """
     host = socket.gethostname()
     with engine.begin() as tx:
-        live = pilots.live_pilots(tx, host)
+        live = pilots.LIVE_PILOTS.rows(tx, host=host)
         reason = "The system was shut down while the job was running."
         ends = [
             JobEnd(panda_id, "closed", "shut_down", reason)
@@ -102,7 +102,7 @@ def end_pilots(engine: Engine, home: Home) -> None:
                 [KnownPilot.of(pilot) for pilot in live if pilot.engine == name]
             )
     with engine.begin() as tx:
-        pilots.end_pilots(tx, [p.pilot_id for p in live], "ended")
+        pilots.END_PILOTS.run(tx, status="ended", ids=[p.pilot_id for p in live], tidy=True)
 
 
 def part(installation: Installation, engine: Engine, say: Callable[[str], None]) -> None:

@@ -271,9 +271,9 @@ def _prepare(engine: Engine, installation: Installation, site_file: str | None) 
     changes: list[AttributeChange] = []
     with engine.begin() as tx:
         steering.make_first_operator(tx, installation.creator)
-        if site_file is not None or not (sites.all_sites(tx) and queues.all_queues(tx)):
+        if site_file is not None or not (sites.ALL_SITES.rows(tx) and queues.ALL_QUEUES.rows(tx)):
             changes = import_module("jedi.standalone.defaults").fill(tx, installation, site_file)
-        roots = sites.roots(tx)
+        roots = dict(sites.ROOTS.rows(tx))
     with suppress(OSError):  # the last note names those that can't be written
         make_roots(changes)
     return [*notes, *_unwritable(roots)]

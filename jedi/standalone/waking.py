@@ -91,7 +91,7 @@ class Waking:
         with forks.QUIET, at_once(self._world.engine) as tx:
             if clock.monotonic() >= self._beat_at or names != self._told:
                 self._world.knobs = self._world.load_knobs(tx)  # a look needs no data management
-                agents.rest(tx, names, self._world.me)
+                agents.REST.run(tx, agents=names, process=self._world.me)
                 self._beat_at = clock.monotonic() + float(self._world.knobs.agent.heartbeat_s)
                 self._told = names
             found = self._working(tx, resting)
@@ -104,7 +104,11 @@ class Waking:
             return [*resting]
         simple = {one: agent for one, agent in resting.items()
                   if type(agent).waiting is Agent.waiting}  # fmt: skip
-        present = tasks.present(tx, {s for agent in simple.values() for s in agent.serves})
+        present = set(
+            tasks.PRESENT.rows(
+                tx, statuses=sorted({s for agent in simple.values() for s in agent.serves})
+            )
+        )
         return [
             one for one, agent in resting.items()
             if (present.intersection(agent.serves) if one in simple else agent.waiting(tx))

@@ -78,17 +78,19 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         return max(super().poll_s, least)
 
     def waiting(self, tx: Connection) -> bool:
-        return bool(self._out) or pilots.any_to_serve(tx, self._host)
+        return bool(self._out) or pilots.ANY_TO_SERVE.value(tx, host=self._host)
 
     def claim(self, tx: Connection, limit: int) -> list[SiteVisit]:
         now = clock.monotonic()
-        pilots.renew_tokens(tx, self._host, self.world.knobs.submitter.token_s)
+        pilots.RENEW_TOKENS.run(tx, host=self._host, life=self.world.knobs.submitter.token_s)
         served = [
-            s for s in pilots.serve(tx, self._host, limit) if self._troubled[s.site].until <= now
+            s
+            for s in pilots.SERVE.rows(tx, host=self._host, limit=limit)
+            if self._troubled[s.site].until <= now
         ]
         demand = self._demand(tx, served)
         known: defaultdict[str, list[PilotRow]] = defaultdict(list)
-        for pilot in pilots.live_pilots(tx, self._host):
+        for pilot in pilots.LIVE_PILOTS.rows(tx, host=self._host):
             known[pilot.site].append(pilot)
         planned = [
             visit
@@ -108,18 +110,25 @@ class Submitter(Agent[SiteVisit, VisitResult]):
             k: pilots.PilotSighting(v.process, v.batch_id, v.running) for k, v in handles.items()
         }
         pilots.note_found(tx, found)
-        pilots.end_pilots(tx, [pilot for visit, _ in results for pilot in visit.lost], "lost")
+        pilots.END_PILOTS.run(
+            tx,
+            status="lost",
+            ids=[pilot for visit, _ in results for pilot in visit.lost],
+            tidy=True,
+        )
         gone = {pilot: end for _, done in results for pilot, end in done.seen.gone.items()}
         losers = self._end_jobs(tx, gone) if gone else set()
-        pilots.end_pilots(tx, sorted(losers), "lost", tidy=False)
+        pilots.END_PILOTS.run(tx, status="lost", ids=sorted(losers), tidy=False)
         ended = {*gone} - losers | {pilot for _, done in results for pilot in done.refused()}
-        pilots.end_pilots(tx, sorted(ended), "ended")
+        pilots.END_PILOTS.run(tx, status="ended", ids=sorted(ended), tidy=True)
         failed = [pilot for pilot, end in gone.items() if end.failed and pilot not in losers]
         blameless = losers | pilots.have_worked(tx, failed)  # their site does run pilots
         for visit, done in results:
             self._judge(tx, visit, done, blameless)
             if done.seen.others:
-                done.strays = [KnownPilot.of(p) for p in pilots.have_ended(tx, [*done.seen.others])]
+                done.strays = [
+                    KnownPilot.of(p) for p in pilots.HAVE_ENDED.rows(tx, names=[*done.seen.others])
+                ]
 
     def tidy(self, results: Sequence[tuple[SiteVisit, VisitResult]]) -> None:
         for visit, done in results:
@@ -134,7 +143,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     def trouble(self, tx: Connection, visit: SiteVisit, error: Exception) -> None:
         # whoever was started all the same ends, since its token is void
         started = [start.pilot_id for _, starts in visit.orders for start in starts]
-        pilots.end_pilots(tx, started, "ended")
+        pilots.END_PILOTS.run(tx, status="ended", ids=started, tidy=True)
         self._wait(tx, self._troubled[visit.site.site], visit.site.site, str(error))
 
     def _work_all(self, items: Sequence[SiteVisit]) -> list[tuple[SiteVisit, VisitResult]]:
@@ -168,7 +177,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
 
     def _demand(self, tx: Connection, served: Sequence[ServedSite]) -> dict[str, list[SlotRequest]]:
         """By site, the shapes of its slots with the jobs that wait for them."""
-        types = new_tasks.resource_types(tx)
+        types = new_tasks.RESOURCE_TYPES.rows(tx)
         factor = self.world.knobs.broker.memory_factor
         shaped = {site.site: shapes(site, types, factor) for site in served}
         most = {site.site: site.n_slots * max(site.core_count, 1) for site in served}
@@ -220,8 +229,8 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         visit.known = [KnownPilot.of(row) for row in rows if row.status != "lost"]
         visit.lost = [row.pilot_id for row in rows if row.status == "lost"]
         if visit.lost:
-            visit.attempts = pilots.lost_attempts(tx, visit.lost, LOST)
-            visit.endpoints = list(sites.roots(tx))
+            visit.attempts = pilots.LOST_ATTEMPTS.rows(tx, ids=visit.lost, codes=LOST)
+            visit.endpoints = list(dict(sites.ROOTS.rows(tx)))
         if visit.engine.at_hand:
             visit.seen = visit.engine.look(visit.known)
         return visit

@@ -55,7 +55,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     wakes = frozenset({"command", *(f"task:{status}" for status in _DOING)})
 
     def waiting(self, tx: Connection) -> bool:
-        return commands.any_open(tx, _DOING)
+        return commands.ANY_OPEN.value(tx, doing=_DOING)
 
     def claim(self, tx: Connection, limit: int) -> list[CommandedTask]:
         asked = commands.claim_commanded(tx, self.world.me, self.lease_s, limit)
@@ -67,7 +67,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         rows = [*asked, *doing]
         if not rows:
             return []
-        before = commands.before_hold(tx, [row.jedi_task_id for row in rows])
+        before = dict(commands.BEFORE_HOLD.rows(tx, ids=[row.jedi_task_id for row in rows]))
         lost = recovery.to_remove(tx, [r.jedi_task_id for r in rows if r.status == "toretry"])
         return [
             CommandedTask.of(row, before.get(row.jedi_task_id), found.get(row.jedi_task_id),
@@ -186,7 +186,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         reassigning.set_destination(
             tx, [(i, options[i].get("site"), options[i].get("nucleus")) for i in ids]
         )
-        masters = [d for d in ending.datasets(tx, ids) if d.master_id is None]
+        masters = [d for d in ending.DATASETS.rows(tx, ids=ids) if d.master_id is None]
         refined = {d.jedi_task_id for d in masters}
         fed = {
             d.jedi_task_id
@@ -226,7 +226,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         after = [job.panda_id for job in live if job.status in running]
         job_ends.lock(tx, [*ids, *after])
         one_job.let_end(tx, after, self.name)
-        jobs.ask_to_kill(tx, to_kill, end.code)
+        jobs.ASK_TO_KILL.run(tx, code=end.code, ids=to_kill)
         ends = [
             JobEnd(job.panda_id, end.target, end.code, because[job.jedi_task_id][1], job.lock_seq,
                    end.source)
@@ -294,7 +294,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         revived = self._revive(tx, options, [task for task in ids if UNITS not in options[task]])
         staging.release(tx, [task for task in ids if options[task].get("staged")])
         found: dict[int, list[RetriedDataset]] = defaultdict(list)
-        for d in ending.datasets(tx, ids):
+        for d in ending.DATASETS.rows(tx, ids=ids):
             one = RetriedDataset.of(
                 d, revived.get(d.dataset_id, 0), stale="files" in options[d.jedi_task_id]
             )
@@ -328,7 +328,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     ) -> list[CommandedTask]:
         """Give up outputs that are lost, or that are not wanted; the tasks that gave up none now:
         the others go on when data management has forgotten them."""
-        recovery.note_removed(tx, [order.jedi_task_id for order in orders if order.lost])
+        recovery.NOTE_REMOVED.run(tx, ids=[order.jedi_task_id for order in orders if order.lost])
         lost = {task: given["files"] for task, given in options.items() if "files" in given}
         unwanted = [task for task, given in options.items() if given.get("discard")]
         adds = int(self.world.knobs.attempts.retry_adds)
@@ -374,7 +374,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         commands.revive(tx, ids, int(self.world.knobs.attempts.retry_adds))
         reopened = [
             (d.dataset_id, status)
-            for d in ending.datasets(tx, ids)
+            for d in ending.DATASETS.rows(tx, ids=ids)
             if (status := reopen(d.type, d.status))
         ]
         datasets.move_datasets(tx, reopened, self.name, code)

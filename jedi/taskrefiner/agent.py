@@ -88,15 +88,15 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         if not rows:
             return []
         ids = [row.jedi_task_id for row in rows]
-        params = new_tasks.params_of(tx, ids)
+        params = dict(new_tasks.PARAMS_OF.rows(tx, ids=ids))
         accepted = commands.last_accepted(tx, ids, "incexec")
         parents = family.parents(tx, ids)
         alone = [i for i in ids if params[i].get("uniqueTaskName")]
-        namesakes = family.namesakes(tx, alone) if alone else {}
+        namesakes = dict(family.NAMESAKES.rows(tx, ids=alone)) if alone else {}
         first = [r.jedi_task_id for r in rows if (r.rules or {}).get("use_pre_pro") == PREPROCESSED]
         for task_id, job in preprocessing.last_jobs(tx, first).items():
             params[task_id] = fill(params[task_id], job.metadata)
-        self._types = new_tasks.resource_types(tx)
+        self._types = new_tasks.RESOURCE_TYPES.rows(tx)
         return [
             Registered(
                 jedi_task_id=row.jedi_task_id,

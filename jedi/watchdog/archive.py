@@ -15,7 +15,7 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         nonlocal last
-        moved = archive.archive_jobs(tx, age_s, last, limit)
+        moved = archive.ARCHIVE_JOBS.rows(tx, age_s=age_s, after=last, limit=limit)
         last = max(moved, default=last)
         return Counts(archived=len(moved))
 

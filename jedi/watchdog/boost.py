@@ -19,8 +19,14 @@ def run(world: World) -> Counts:
     percent, to_do = float(knobs.boost.done_percent), int(knobs.boost.jobs)
 
     def step(tx: Connection, limit: int) -> Counts:
-        found = interventions.nearly_done(
-            tx, PRODUCTION_LABELS, percent, to_do, priority, EXPRESS, limit
+        found = interventions.NEARLY_DONE.rows(
+            tx,
+            labels=PRODUCTION_LABELS,
+            percent=percent,
+            to_do=to_do,
+            priority=priority,
+            share=EXPRESS,
+            limit=limit,
         )
         interventions.boost(tx, found, priority, EXPRESS)
         return Counts(boosted=len(found))

@@ -17,8 +17,10 @@ def run(world: World) -> Counts:
     """Source: JEDI document, "Jumbo jobs and co-jumbo jobs": a cron hourly checks co-jumbo jobs in
     waiting/assigned/activated state; docs/reference/event-service.md#jumbo-jobs."""
     with world.engine.begin() as tx:
-        ends = [JobEnd(one, "closed", "es_unused", _REASON, None, "jedi")
-                for one in jumbo_jobs.needless(tx)]  # fmt: skip
+        ends = [
+            JobEnd(one, "closed", "es_unused", _REASON, None, "jedi")
+            for one in jumbo_jobs.NEEDLESS.rows(tx)
+        ]
         return Counts(closed=len(job_ends.end_jobs(tx, ends, "WatchDog", states.JOB_QUEUED)))
 
 

@@ -31,7 +31,7 @@ def _kept(world: World, copies: Sequence[TemporaryCopy]) -> tuple[Counts, Sequen
     """Keep copies of many-time inputs; how many, and the other copies."""
     counts = Counts()
     with world.engine.begin() as tx:
-        many = staging.many_time(tx, {copy.dataset for copy in copies})
+        many = set(staging.MANY_TIME.rows(tx, names=list({copy.dataset for copy in copies})))
     if many:
         with later(world, "not kept"):
             counts["kept"] += world.ddm.keep_copies([c for c in copies if c.dataset in many])

@@ -10,7 +10,7 @@ from jedi.watchdog.dog import Counts, Dog
 def run(world: World) -> Counts:
     """Source: docs/reference/brokerage.md#disk-io-and-io-limits-of-sites."""
     with world.engine.begin() as tx:
-        return Counts(sites=statistics.note_disk_io(tx))
+        return Counts(sites=statistics.NOTE_DISK_IO.run(tx))
 
 
 DOG = Dog("diskio", "watchdog.diskio_period_s", "the disk I/O of running jobs is averaged", run)

@@ -16,10 +16,15 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         moves = [
-            Move(task.jedi_task_id, task.lock_seq, "finishing", "exhausted_timeout",
-                 f"Nobody decided within {timeout_s / 3600:g} h: {task.error_dialog}")
-            for task in interventions.long_exhausted(tx, timeout_s, limit)
-        ]  # fmt: skip
+            Move(
+                task.jedi_task_id,
+                task.lock_seq,
+                "finishing",
+                "exhausted_timeout",
+                f"Nobody decided within {timeout_s / 3600:g} h: {task.error_dialog}",
+            )
+            for task in interventions.LONG_EXHAUSTED.rows(tx, timeout_s=timeout_s, limit=limit)
+        ]
         return Counts(exhausted_timeout=len(tasks.move_tasks(tx, moves, "WatchDog")))
 
     return in_batches(world, step)

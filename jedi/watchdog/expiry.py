@@ -25,7 +25,7 @@ def run(world: World) -> Counts:
             found = expiry.expired(tx, transient_s, failed_logs_s, logs_s, limit, stuck)
         gone = [row.dataset_id for row in found if remove(world, row.dataset_name, row.lfns)]
         with world.engine.begin() as tx:
-            expiry.note_gone(tx, gone)
+            expiry.NOTE_GONE.run(tx, ids=gone)
         counts["expired"] += len(gone)
         stuck |= {row.dataset_id for row in found}.difference(gone)
         if len(found) < limit:

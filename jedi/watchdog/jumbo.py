@@ -25,10 +25,10 @@ def run(world: World) -> Counts:
     docs/reference/event-service.md#jumbo-switcher."""
     limits = limits_of(world.knobs.jumbo_dog)
     with world.engine.begin() as tx:
-        tasks = jumbo.event_tasks(tx, MOST)
+        tasks = jumbo.EVENT_TASKS.rows(tx, limit=MOST)
         if not tasks:
             return Counts()
-        sites = jumbo.jumbo_sites(tx)
+        sites = jumbo.JUMBO_SITES.rows(tx)
         last = {task.jedi_task_id: task.code for task in tasks}
         decisions = decide([_candidate(task, sites) for task in tasks], limits)
         on = [one.task.jedi_task_id for one in decisions if one.code == "jumbo_enabled"]

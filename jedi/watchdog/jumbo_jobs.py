@@ -27,7 +27,7 @@ def run(world: World) -> Counts:
     docs/reference/event-service.md#jumbo-jobs."""
     tries = int(world.knobs.eventservice.jumbo_tries)
     with world.engine.begin() as tx:
-        sites = jumbo.jumbo_sites(tx)
+        sites = jumbo.JUMBO_SITES.rows(tx)
         most = max((one.min_events for one in sites), default=0)
         found = jumbo_jobs.lock_lacking(tx, most)
         joins = jumbo_jobs.mergeable(tx, [t.jobset_id for t in found], [s.site for s in sites])
@@ -37,8 +37,10 @@ def run(world: World) -> Counts:
         if new := jumbo_jobs.add_jumbos(tx, wanted, "WatchDog"):
             capping.keep_back(tx, world.knobs, [one.jedi_task_id for one in found], "WatchDog")
     with world.engine.begin() as tx:
-        ends = [JobEnd(one, "closed", "es_unused", "No events are left for it.", None, "jedi")
-                for one in jumbo_jobs.idle(tx)]  # fmt: skip
+        ends = [
+            JobEnd(one, "closed", "es_unused", "No events are left for it.", None, "jedi")
+            for one in jumbo_jobs.IDLE.rows(tx)
+        ]
         ended = job_ends.end_jobs(tx, ends, "WatchDog", states.JOB_QUEUED)
     return Counts(added=len(new), closed=len(ended))
 
@@ -51,7 +53,7 @@ def _rankings(
         return {}
     names, rows = {one.site for one in sites}, orders.read_tasks(tx, task_ids)
     snapshot = snapshots.load(tx, {row.nucleus for row in rows if row.nucleus})
-    left = jumbo_jobs.not_taken(tx, task_ids)
+    left = jumbo_jobs.NOT_TAKEN.rows(tx, ids=task_ids)
     return {row.jedi_task_id: ranked(row, names, left, snapshot, knobs) for row in rows}
 
 

@@ -21,12 +21,12 @@ def run(world: World) -> Counts:
     retry_s = float(world.knobs.watchdog.pending_retry_s)
 
     def set_aside(tx: Connection, limit: int) -> Counts:
-        killers = dogs.claim_killers(tx, max_deaths, limit)
+        killers = dogs.CLAIM_KILLERS.rows(tx, max_deaths=max_deaths, limit=limit)
         moves = [_move(task, max_deaths, retry_s) for task in killers]
         return Counts(**{_CODE: len(tasks.move_tasks(tx, moves, "WatchDog"))})
 
     def release(tx: Connection, limit: int) -> Counts:
-        return Counts(lease_over=dogs.release_stale(tx, limit))
+        return Counts(lease_over=dogs.RELEASE_STALE.run(tx, limit=limit))
 
     return in_batches(world, set_aside) + in_batches(world, release)
 

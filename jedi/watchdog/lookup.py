@@ -17,7 +17,7 @@ def run(world: World) -> Counts:
     counts, last = Counts(), 0
     while True:
         with world.engine.begin() as tx:
-            jobs = dogs.awaiting_inputs(tx, above, last, limit)
+            jobs = dogs.AWAITING_INPUTS.rows(tx, above=above, after=last, limit=limit)
         inputs = ((data, lfn) for job in jobs for data, lfn, _ in job.inputs or ())
         holders, problems = replicas.find(world.ddm, inputs)
         for name, why in problems.items():

@@ -19,7 +19,7 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         found = scouting.to_measure(tx, steps, limit)
-        types = new_tasks.resource_types(tx)
+        types = new_tasks.RESOURCE_TYPES.rows(tx)
         measured = {
             task_id: (shaped(task, measure(task, jobs[:sample], world.knobs), types), n)
             for task_id, (task, n, jobs) in found.items()

@@ -24,7 +24,7 @@ def run(world: World) -> Counts:
     timeout_s = float(world.knobs.watchdog.pending_timeout_s)
 
     def step(tx: Connection, limit: int) -> Counts:
-        held = dogs.on_hold(tx, retry_s, timeout_s, limit)
+        held = dogs.ON_HOLD.rows(tx, retry_s=retry_s, timeout_s=timeout_s, limit=limit)
         moves = {task.jedi_task_id: _move(task, retry_s, timeout_s) for task in held}
         moved = tasks.move_tasks(tx, [*moves.values()], "WatchDog")
         return Counts(moves[one.jedi_task_id].reason_code for one in moved)
@@ -48,7 +48,7 @@ def _move(task: HeldTask, retry_s: float, timeout_s: float) -> Move:
 
 
 def _any(tx: Connection) -> bool:
-    return tasks.any_in(tx, ("pending", "assigning"))
+    return tasks.ANY_IN.value(tx, statuses=("pending", "assigning"))
 
 
 DOG = Dog("pending", "watchdog.pending_period_s", "tasks on hold are tried again", run, _any)

@@ -20,11 +20,11 @@ def run(world: World) -> Counts:
     def step(tx: Connection, limit: int) -> Counts:
         found = {
             row.jedi_task_id: Period.parse(row.period).serve(row.next_period, row.now, grace)
-            for row in periods.due(tx, limit)
+            for row in periods.DUE.rows(tx, limit=limit)
         }
         if not found:
             return Counts()
-        periods.set_next(tx, list(found), [at for _, at in found.values()])
+        periods.SET_NEXT.run(tx, ids=list(found), times=[at for _, at in found.values()])
         released = periods.release(tx, [task for task, (now, _) in found.items() if now])
         return Counts(released=len(released), looked_at=len(found) - len(released))
 

@@ -16,8 +16,10 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         nonlocal last
-        found = statistics.lock_working(tx, ending.PREPARABLE, last, limit)
-        statistics.note_progress(tx, found)
+        found = statistics.LOCK_WORKING.rows(
+            tx, statuses=ending.PREPARABLE, after=last, limit=limit
+        )
+        statistics.NOTE_PROGRESS.run(tx, ids=found)
         last = max(found, default=last)
         return Counts(assessed=len(found))
 
@@ -25,7 +27,7 @@ def run(world: World) -> Counts:
 
 
 def _any(tx: Connection) -> bool:
-    return tasks.any_in(tx, ending.PREPARABLE)
+    return tasks.ANY_IN.value(tx, statuses=ending.PREPARABLE)
 
 
 DOG = Dog("progress", "watchdog.progress_period_s", "progress of tasks is recorded", run, _any)

@@ -34,8 +34,10 @@ def run(world: World) -> Counts:
         tasks = retry_rules.due(tx, limit)
         if not tasks:
             return Counts()
-        causes = retry_rules.causes(tx, [*tasks])  # before what they have done to files is counted
-        types = new_tasks.resource_types(tx)
+        causes = retry_rules.CAUSES.rows(
+            tx, ids=[*tasks]
+        )  # before what they have done to files is counted
+        types = new_tasks.RESOURCE_TYPES.rows(tx)
         wanted = retry_rules.wanted_memory(tx, [*tasks], percent)
         columns = {i: _larger(tasks[i], ram, types) for i, ram in wanted.items()}
         columns = {i: given for i, given in columns.items() if given}

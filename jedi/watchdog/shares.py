@@ -16,10 +16,17 @@ def run(world: World) -> Counts:
     by_demand = world.knobs.shares.demand_cap == "on"
     with world.engine.begin() as tx:
         nodes = [
-            ShareNode(row.queue_id, row.partitionid, row.queue_share, bool(row.stretchable),
-                 row.active, row.usage, row.demand)
-            for row in shares.read(tx, files=by_demand)
-        ]  # fmt: skip
+            ShareNode(
+                row.queue_id,
+                row.partitionid,
+                row.queue_share,
+                bool(row.stretchable),
+                row.active,
+                row.usage,
+                row.demand,
+            )
+            for row in shares.READ.rows(tx, files=by_demand)
+        ]
         total = max(1.0, sum(node.usage for node in nodes))
         found = [asdict(one) for one in allot(nodes, total, by_demand=by_demand)]
         for one in found:

@@ -15,7 +15,7 @@ def run(world: World) -> Counts:
     measured before, or imported."""
     counts, measured = Counts(), {}
     with world.engine.begin() as tx:
-        roots, noted = sites.roots(tx), sites.with_space(tx)
+        roots, noted = dict(sites.ROOTS.rows(tx)), set(sites.WITH_SPACE.rows(tx))
     for endpoint, root in roots.items():
         if endpoint in noted and not Path(root).is_dir():
             counts["elsewhere"] += 1

@@ -45,7 +45,7 @@ def _begin(world: World) -> Counts:
     """Tasks go on of whose input the first has come, or is gone: ContentsFeeder finds the others.
     The reason of the remaining ones names the last failure."""
     with world.engine.begin() as tx:
-        waiting = staging.waiting(tx)
+        waiting = staging.WAITING.rows(tx)
     moves = [move for task in waiting if (move := _next(world, task))]
     with world.engine.begin() as tx:
         moved = tasks.move_tasks(tx, moves, "WatchDog")

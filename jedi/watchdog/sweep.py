@@ -21,7 +21,7 @@ def run(world: World) -> Counts:
     on with, and published files of jobs that another process ended before it crashed."""
     counts = Counts()
     with world.engine.begin() as tx:
-        endpoints = list(sites.roots(tx))
+        endpoints = list(dict(sites.ROOTS.rows(tx)))
     for endpoint in endpoints:
         with later(world, "not swept", endpoint=endpoint):
             counts += _staged(world, endpoint) + _pieces(world, endpoint)

@@ -19,7 +19,7 @@ def run(world: World) -> Counts:
         reason = "The task rested long enough."
         moves = [
             Move(task.jedi_task_id, task.lock_seq, task.old_status, "throttle_over", reason)
-            for task in interventions.throttle_ended(tx, unit_s, limit)
+            for task in interventions.THROTTLE_ENDED.rows(tx, unit_s=unit_s, limit=limit)
         ]
         return Counts(throttle_over=len(tasks.move_tasks(tx, moves, "WatchDog")))
 

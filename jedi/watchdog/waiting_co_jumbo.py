@@ -34,7 +34,7 @@ def run(world: World) -> Counts:
     """Source: JEDI document, "Jumbo jobs and co-jumbo jobs": placeholders wait "until real co-jumbo
     jobs are generated"; docs/reference/event-service.md#placeholders."""
     with world.engine.begin() as tx:
-        ids = waiting_sets.waiting_tasks(tx, MOST)
+        ids = waiting_sets.WAITING_TASKS.rows(tx, limit=MOST)
         if not ids:
             return Counts(placed=0)
         found = orders.read(tx, ids)
@@ -55,7 +55,7 @@ def _pages(world: World, task_id: int) -> Iterator[list[SetFile]]:
     after, most = 0, int(world.knobs.jobgen.n_files)
     while True:
         with world.engine.begin() as tx:
-            files = waiting_sets.waiting_files(tx, task_id, after, most)
+            files = waiting_sets.WAITING_FILES.rows(tx, task=task_id, after=after, limit=most)
         if not files:
             return
         yield files
@@ -108,7 +108,7 @@ def _mergeable(tx: Connection, placed: list[PlacedSet], sites: Snapshot) -> list
     """The job sets whose pieces, left by jumbo jobs, can be merged with those of their sites."""
     endpoints = dict(zip(sites.sites, sites.endpoint, strict=True))
     held: dict[int, set[str]] = defaultdict(set)
-    for one in set_ends.held(tx, [one.jobset_id for one in placed]):
+    for one in set_ends.HELD.rows(tx, ids=[one.jobset_id for one in placed]):
         held[one.jobset_id].add(one.endpoint)
     writes = {one.jobset_id: [endpoints[name] for name in json.loads(one.sites)]
               for one in placed if held[one.jobset_id]}  # fmt: skip

@@ -74,6 +74,6 @@ def test_a_lease_that_ended_without_a_database_is_no_death(world: World) -> None
             assert held.worker_deaths == 0
             tx.execute(before)
     with world.engine.begin() as tx:
-        assert dogs.claim_killers(tx, 1, 10) == []
-        assert dogs.release_stale(tx, 10) == 1
+        assert dogs.CLAIM_KILLERS.rows(tx, max_deaths=1, limit=10) == []
+        assert dogs.RELEASE_STALE.run(tx, limit=10) == 1
     assert row(world).worker_deaths == 0

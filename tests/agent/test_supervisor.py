@@ -379,8 +379,8 @@ def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> Non
         assert [*map(tuple, jobs)] == [("here", "closed"), ("there", "sent"), (None, "activated")]
         returned = "SELECT status FROM jedi_dataset_contents WHERE pandaid = :id AND type = 'input'"
         assert set(tx.scalars(text(returned), {"id": made.jobs[0]})) == {"ready"}
-        assert pilots.live_pilots(tx, host) == []
-        assert len(pilots.live_pilots(tx, "elsewhere")) == 1
+        assert pilots.LIVE_PILOTS.rows(tx, host=host) == []
+        assert len(pilots.LIVE_PILOTS.rows(tx, host="elsewhere")) == 1
 
 
 def test_a_lost_database_is_not_waited_for(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_job_over_the_wire(client: TestClient, world: World) -> None:
     entries = {"entries": [{**key, "stdout_tail": "hello", "stderr_tail": ""}]}
     assert client.post("/v1/pilot/log", json=entries).json() == {"results": [accepted]}
     with world.engine.begin() as tx:
-        jobs.ask_to_kill(tx, made.jobs, "task_killed")
+        jobs.ASK_TO_KILL.run(tx, code="task_killed", ids=made.jobs)
     (command,) = client.post("/v1/pilot/heartbeat", json=beats).json()["commands"]
     assert command["command"] == "kill"
     measures = {"cpu_s": 1.5, "max_rss_kb": 1, "max_pss_kb": 1, "read_bytes": 0,
@@ -167,7 +167,7 @@ def test_who_may_ask(client: TestClient, world: World, engine: Engine) -> None:
         person = users.put_token(tx, "user", user_name="me")
         old = users.put_token(tx, "pilot", site="SITE_A", lifetime_s=-1)
         revoked = users.put_token(tx, "pilot", site="SITE_A")
-        users.revoke_token(tx, users.token_hash(revoked))
+        users.REVOKE_TOKEN.run(tx, hash=users.token_hash(revoked))
         kept = tx.scalars(text("SELECT token_hash FROM jedi_tokens")).all()
     assert not {other, person, old, revoked} & set(kept)
     assert asking(None) == (401, "no_token")
@@ -223,7 +223,7 @@ def test_roles(engine: Engine) -> None:
     with engine.begin() as tx:
         assert users.role(tx, "me") == "user"
         for role in ("operator", "production"):
-            users.put_user(tx, "me", role)
+            users.PUT_USER.run(tx, user="me", role=role, gridpref=None, cap=None)
             assert users.role(tx, "me") == role
 
 

@@ -13,7 +13,7 @@ from jedi.agent.base import World
 from jedi.core.settings import caller
 from jedi.host.home import Home
 from jedi.taskbuffer.users import access
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 
 def subjects(door: httpx2.Client, **asked: str) -> list[str]:
@@ -25,7 +25,7 @@ def test_the_audit_tells_changed_from_refused_objects(world: World) -> None:
     cancels a job and one that does not exist."""
     first, second = put(world, good(), good())
     with world.engine.begin() as tx:
-        put_user(tx, caller(), "operator")
+        PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
         anna, bea = (
             {"Authorization": f"Bearer {access.put_user_token(tx, name, None, 'all', 60.0)}"}
             for name in ("anna", "bea")

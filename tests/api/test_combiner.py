@@ -146,7 +146,7 @@ def test_a_statement_for_pilots_of_several_sites(world: World) -> None:
         [job] = dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), "r", "pilot 1")
         tokens = [users.put_token(tx, "pilot", site=site) for site in ("SITE_A", "SITE_B")]
         revoked = users.put_token(tx, "pilot", site="SITE_A")
-        users.revoke_token(tx, users.token_hash(revoked))
+        users.REVOKE_TOKEN.run(tx, hash=users.token_hash(revoked))
         tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = NULL"))  # Raw UPDATEs: hours passed
     callers = [Caller(one, None, this_release()) for one in (tokens[1], revoked, tokens[0])]
     beat = Beat(pandaid=job.panda_id, lock_seq=job.lock_seq)

@@ -94,7 +94,9 @@ def test_figures_come_from_what_is_kept(world: World, client: httpx2.Client) -> 
         deltas(tx, ("SITE_A", 1, "activated", 7), ("SITE_B", 2, "activated", 2),
                ("SITE_A", 9, "running", 1))  # fmt: skip
         for process, items in (("x-1", 3), ("x-2", 4)):
-            agents.beat(tx, "Adder", process, 1, items, None, 100)
+            agents.BEAT.run(
+                tx, agent="Adder", process=process, cycles=1, items=items, error=None, rss=100
+            )
         tx.execute(text("UPDATE jedi_agents SET heartbeat_at = clock_timestamp() - interval "
                         "'1 hour' WHERE process = 'x-1'"))  # fmt: skip
         decide(tx, 1, "chosen", ["disk", "memory"])
@@ -248,7 +250,7 @@ def known_names(world: World) -> set[str]:
         make_jobs(tx, 1)
         add_site(tx, "SITE_C", "SITE_C_DATADISK", world.settings.home / "c")
         deltas(tx, ("SITE_A", 1, "activated", 7))
-        agents.beat(tx, "Adder", "x-1", 1, 1, None, 100)
+        agents.BEAT.run(tx, agent="Adder", process="x-1", cycles=1, items=1, error=None, rss=100)
         decide(tx, 1, "chosen", ["disk"])
         tx.execute(text("INSERT INTO jedi_pilots (pilot_id, site, host, status) VALUES "
                         "('p', 'SITE_A', 'h', 'running')"))  # fmt: skip

@@ -212,7 +212,7 @@ def test_roles_of_others_are_not_touched(
 ) -> None:
     """A provider's user can neither take nor lower a local user's role."""
     with world.engine.begin() as tx:
-        users.put_user(tx, "olga-x", "operator")
+        users.PUT_USER.run(tx, user="olga-x", role="operator", gridpref=None, cap=None)
     for groups in ([], ["/jedi/experts"]):
         refused = me(door, provider.token(preferred_username="olga-x", groups=groups))
         assert refused["code"] == "name_taken"

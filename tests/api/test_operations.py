@@ -18,7 +18,7 @@ from jedi.agent.base import World
 from jedi.core.settings import caller
 from jedi.host.home import Home
 from jedi.taskbuffer.users import access
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 ME = caller()
 
@@ -190,7 +190,7 @@ def test_only_operators_read_the_audit(world: World, door: httpx2.Client) -> Non
     assert (answer.status_code, answer.json()["code"]) == (403, "not_operator")
     door.post("/v1/tokens", headers={**bea, "X-Request-Id": "mine-1"}, json={"name": "script"})
     with world.engine.begin() as tx:
-        put_user(tx, "olga", "operator")
+        PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
     [entry] = door.get("/v1/audit", headers=token(world, "olga"), params={"user": "bea"}).json()
     assert (entry["operation"], entry["request_id"]) == ("token.create", "mine-1")
     assert entry["address"].startswith("unix:")
@@ -276,7 +276,7 @@ def test_operators_handle_tokens_of_others(world: World, door: httpx2.Client) ->
     """Operators make a token for a service account, list and revoke those of others, with an entry
     in the audit; others do not, nor does an operator's token of a smaller scope."""
     with world.engine.begin() as tx:
-        put_user(tx, "olga", "operator")
+        PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
     olga, bea, small = (token(world, *one) for one in (("olga",), ("bea",), ("olga", "submit")))
     asked = {"name": "nightly", "days": 1, "scope": "submit", "user": "robot"}
     made = door.post("/v1/tokens", headers=olga, json=asked).json()

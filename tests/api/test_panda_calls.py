@@ -40,7 +40,7 @@ def service(
 def known(service: Listening, user: str) -> dict[str, str]:
     """Headers of a user, as panda-client sends them."""
     with service.world.engine.begin() as tx:
-        users.put_user(tx, user)
+        users.PUT_USER.run(tx, user=user, role=None, gridpref=None, cap=None)
         token = access.put_user_token(tx, user, None, "all", 60_000.0)
     return {"Authorization": f"Bearer {as_jwt(token, user)}", "Origin": "local"}
 

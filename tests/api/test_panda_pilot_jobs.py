@@ -192,7 +192,7 @@ def test_a_kill_reaches_the_pilot(client: TestClient, world: World, state: str) 
     if state == "running":
         assert beat(client, job, "running")["command"] == "NULL"
     with world.engine.begin() as tx:
-        jobs.ask_to_kill(tx, [panda_id], "task_killed")
+        jobs.ASK_TO_KILL.run(tx, code="task_killed", ids=[panda_id])
     assert beat(client, job, state)["command"] == "tobekilled"
     killed = {"pilotErrorCode": "1144", "pilotErrorDiag": "This job was killed by panda server"}
     assert end(client, job, "failed", **killed)["command"] == "NULL"

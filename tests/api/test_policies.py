@@ -151,8 +151,8 @@ def _prepare(world: World, address: str) -> dict[str, dict[str, str]]:
     put_file_dataset(world, MADE, {"one": b"1"}, "SITE_A_DATADISK")
     with world.engine.begin() as tx:
         knobs.put(tx, "api.listen", address, "olga")
-        users.put_user(tx, "paul", "production")
-        users.put_user(tx, "olga", "operator")
+        users.PUT_USER.run(tx, user="paul", role="production", gridpref=None, cap=None)
+        users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         tx.execute(text("INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
                         "VALUES (:task, :name, 'output', 'defined')"),
                    {"task": task, "name": MADE})  # fmt: skip

@@ -18,7 +18,7 @@ from jedi.core.errors import Forbidden
 from jedi.core.settings import caller
 from jedi.host.home import Home
 from jedi.service import datasets
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 SITE = """
 - site: GAMMA
@@ -31,7 +31,7 @@ SITE = """
 def client(world: World) -> Iterator[Client]:
     """The service, asked by an operator."""
     with world.engine.begin() as tx:
-        put_user(tx, caller(), "operator")
+        PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
     with running(world), Client(Profile(f"unix:{Home(world.settings.home).api_socket}")) as one:
         yield one
 

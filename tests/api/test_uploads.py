@@ -29,7 +29,7 @@ from jedi.service import uploads
 from jedi.service.uploads import PIECE_MAX, NewFile
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 DISK = "SITE_A_DATADISK"
 SUMS = ("size", "adler32", "sha256")
@@ -154,7 +154,7 @@ def test_users_change_datasets_of_their_own_scope(
         tx.execute(text("INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
                         "VALUES (:task, 'user.bea:annas', 'output', 'defined')"),
                    {"task": task})  # fmt: skip
-        put_user(tx, "bea", "production")
+        PUT_USER.run(tx, user="bea", role="production", gridpref=None, cap=None)
         token = access.put_user_token(tx, "bea", None, "submit", 600.0)
     files = local(tmp_path, one=b"1")
     with Client(replace(place(world), token=token)) as bea:
@@ -165,7 +165,7 @@ def test_users_change_datasets_of_their_own_scope(
                      "user.bea:annas"):  # fmt: skip
             must_be_refused(bea, name, files)
         with world.engine.begin() as tx:
-            put_user(tx, "bea", "operator")
+            PUT_USER.run(tx, user="bea", role="operator", gridpref=None, cap=None)
         for name in ("anna:texts", "user.bea:annas"):
             assert upload(bea, name, files)[0].added
 

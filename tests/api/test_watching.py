@@ -273,7 +273,7 @@ def test_a_revoked_token_ends_its_stream(
         stream.next()
         kept.next()
         with world.engine.begin() as tx:
-            [token] = access.tokens_of(tx, "bea")
+            [token] = access.TOKENS_OF.rows(tx, user="bea")
             access.revoke(tx, "bea", token.token_id)
         assert [block for block in stream.rest() if "data" in block] == []
         new = put(world, good())[0]

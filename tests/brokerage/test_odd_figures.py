@@ -151,8 +151,10 @@ def test_a_site_below_nothing_has_no_slots_no_limits_and_the_usual_time(world: W
         tx.execute(text("UPDATE jedi_jobs SET status = 'transferring', statechangetime = "
                         "jedi_now() - interval '2 hours' WHERE pandaid = :j"),
                    {"j": jobs[0]})  # fmt: skip
-        served = {site.site: (site.n_slots, site.max_rss, site.max_wdir)
-                  for site in pilots.serve(tx, "here", 9)}  # fmt: skip
+        served = {
+            site.site: (site.n_slots, site.max_rss, site.max_wdir)
+            for site in pilots.SERVE.rows(tx, host="here", limit=9)
+        }
         assert served == {HOME: (0, 0, 0), "SITE_B": (2, 0, 0)}
         slots = [{"site": site, "name": "", "cores": 1, "memory_mb": maxrss, "disk_mb": maxwdir,
                   "min_cores": 0, "min_memory_mb": 0, "most": nslots}

@@ -70,7 +70,7 @@ def test_work_that_rests_is_still_work(world: World) -> None:
 
     def works_at() -> list[str]:
         with world.engine.begin() as tx:
-            return [one.nucleus for one in decisions.work_at_nuclei(tx)]
+            return [one.nucleus for one in decisions.WORK_AT_NUCLEI.rows(tx)]
 
     assert works_at() == ["SITE_B"]
     ask(world, task, "pause")

@@ -565,7 +565,7 @@ def test_down_waits_for_jobs_and_closes_the_others(
     panda_id = put_job(engine, command)
     wait_until(lambda: job(engine, panda_id).status == "running")
     with engine.begin() as tx:
-        [pilot] = pilots.live_pilots(tx, socket.gethostname())
+        [pilot] = pilots.LIVE_PILOTS.rows(tx, host=socket.gethostname())
     told = system.run("down", "--drain", drain)
     assert ("running jobs: 1, results to add: 0 (at most" in told) == (drain != "0")
     assert pilot.pid and pilot.process_start
@@ -576,7 +576,7 @@ def test_down_waits_for_jobs_and_closes_the_others(
     embedded.start()
     found = job(engine, panda_id)
     with engine.begin() as tx:
-        assert pilots.live_pilots(tx, socket.gethostname()) == []
+        assert pilots.LIVE_PILOTS.rows(tx, host=socket.gethostname()) == []
     engine.dispose()
     embedded.stop()
     assert (found.pilot_result, found.status) == (reported, status)

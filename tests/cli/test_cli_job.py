@@ -103,7 +103,7 @@ def test_what_the_owner_brings_has_to_be_there(world: World, run: Run) -> None:
     task = running(world, files=3, holdJobs=["manual_stage_in"])
     held = command_jobs(world, task, "activated")
     with world.engine.begin() as tx:
-        users.put_user(tx, caller(), "operator", None)
+        users.PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
         inputs = [file for _, file in jobs.inputs_to_bring(tx, held)]
     gone, short, other = (
         world.ddm.path(one.endpoint or "", one.dataset, one.lfn) for one in inputs
@@ -257,7 +257,7 @@ def test_only_owners_and_operators(made: Made, engine: Engine) -> None:
         for command in (jobs.cancel, jobs.hold, jobs.release):
             with pytest.raises(Forbidden, match="belongs to"):
                 command(tx, "eve", made.jobs, None)
-        users.put_user(tx, "olga", "operator", None)
+        users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         assert [job.hold_kind for job in jobs.hold(tx, "olga", made.jobs, None)] == (
             ["user_request"] * 3
         )

@@ -700,7 +700,7 @@ def test_a_repeated_key_begins_one_attempt(run: Run, made: Made, engine: Engine)
     assert first.value[0]["attempt_nr"] == 2
     assert first.value[0]["sentence"] == "retry is asked for, as attempt 2."
     with engine.begin() as tx:
-        assert len(commands.waiting(tx, made.task)) == 1
+        assert len(commands.WAITING.rows(tx, task=made.task)) == 1
 
 
 def test_a_repeated_key_runs_a_command_once(run: Run) -> None:

@@ -238,7 +238,7 @@ def test_a_dataset_is_read_once_however_many_of_its_files_are_bad(world: World) 
                         "AND pandaid = ANY(:jobs)"), {"jobs": bad})  # fmt: skip
     vacuum(world.engine)
     with world.engine.begin() as tx:
-        explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {bad_files._SKIP.text}")
+        explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {bad_files._SKIP.sql}")
         [found] = tx.scalar(explain, {"ids": bad})
     looks = [n for n in nodes(found["Plan"]) if n.get("Relation Name") == "jedi_dataset_contents"]
     of_dataset = [

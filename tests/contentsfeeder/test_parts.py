@@ -181,7 +181,7 @@ def test_a_part_of_a_large_dataset_is_found_by_an_index(world: World) -> None:
         assert [row.lfn for row in catalogue.list_part(tx, "demo:in", "f03", 4)] == LFNS[4:8]
         for way in ("seqscan", "bitmapscan", "sort"):  # few files are sorted
             tx.execute(text(f"SET LOCAL enable_{way} = off"))
-        plan = str(tx.scalars(text(f"EXPLAIN {catalogue._PART.text}"), values).all())
+        plan = str(tx.scalars(text(f"EXPLAIN {catalogue._PART.sql}"), values).all())
     assert "Sort" not in plan
 
 

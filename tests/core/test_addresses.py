@@ -9,7 +9,7 @@ from jedi.core.addresses import forwarded_for, network_of, networks_of
 from jedi.core.errors import BadInput
 from jedi.core.settings import caller
 from jedi.service import config
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 PROXIES = networks_of("10.0.0.1 10.1.0.0/16 2001:db8::1")
 
@@ -43,7 +43,7 @@ def test_an_ipv6_network_is_one_caller() -> None:
 
 def test_words_that_are_no_address_are_refused_and_count_as_unset(world: World) -> None:
     with world.engine.begin() as tx:
-        put_user(tx, caller(), "operator")
+        PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
         with pytest.raises(BadInput, match="front is neither an address nor a network"):
             config.put(tx, caller(), "api.proxies", "10.0.0.1 front")
         config.put(tx, caller(), "api.proxies", "10.0.0.1 10.1.0.0/16")

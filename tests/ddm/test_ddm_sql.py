@@ -158,7 +158,7 @@ def test_a_dataset_that_goes_while_files_come(engine: Engine, ddm: SqlCatalogueD
     ddm.create("s:d", "A")
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as tx:
-            catalogue.delete_dataset(tx, "s:d")
+            catalogue.DELETE_DATASET.run(tx, name="s:d")
             end = pool.submit(refused, "catalogue_changed", publish, ddm, "A", "s:d", {"f": b"f"})
             while not waiting(engine):
                 assert not end.done()

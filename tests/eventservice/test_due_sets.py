@@ -60,9 +60,9 @@ def test_a_look_costs_with_the_due_sets_alone(world: World) -> None:
     [job] = (pilot := EventPilot(world)).take()
     pilot.end(job)
     looks: list[tuple[Any, dict[str, Any]]] = [(consumer_ends._DUE, {"limit": 100, "not_yet": []}),
-             (consumer_ends._ANY_OPEN, {}),
+             (consumer_ends.ANY_OPEN, {}),
              (job_ends._REPORTED, {"limit": 100, "first": 0}),
-             (job_ends._ANY_REPORTED, {})]  # fmt: skip
+             (job_ends.ANY_REPORTED, {})]  # fmt: skip
     add_live(world.engine, 200)
     few = [buffers(world.engine, look, **values) for look, values in looks]
     add_live(world.engine, 1800)
@@ -114,8 +114,8 @@ def test_facts_of_a_set_keep_no_ranges(engine: Engine) -> None:
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
         tx.exec_driver_sql("VACUUM ANALYZE")
     with engine.begin() as tx:
-        for statement in (consumer_ends._COUNTS, set_ends._NEAR, set_ends._HELD):
-            explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}")
+        for statement in (consumer_ends._COUNTS, set_ends.MERGE_SITES, set_ends.HELD):
+            explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}")
             for jobset in sets:
                 [found] = tx.scalar(explain, {"ids": [jobset], "alive": []}) or [{}]
                 assert sorted_rows(found["Plan"]) <= 100

@@ -338,5 +338,5 @@ def test_waiting_job_sets_are_no_load_of_their_queue(world: World) -> None:
     ready(world, event_task())
     generate(world)
     with world.engine.begin() as tx:
-        (load,) = throttling.loads(tx)
+        (load,) = throttling.LOADS.rows(tx)
     assert (load.waiting, load.not_running) == (0, 3)

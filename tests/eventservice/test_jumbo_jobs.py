@@ -45,7 +45,7 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.service.why import why
 from jedi.spec.jobs.attempt import HeldJob
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs.jobs import lock_jobs
+from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
 
 
 def jumbo_task(world: World, files: int = 2, jumbos: int = 1, **keys: Any) -> int:
@@ -326,7 +326,7 @@ def test_ends_of_jumbo_jobs_lock_jobs_before_job_sets(world: World) -> None:
             agent.apply(tx, results)
 
     with ThreadPoolExecutor(1) as other, world.engine.begin() as tx:
-        lock_jobs(tx, [big.panda_id])
+        LOCK_JOBS.run(tx, ids=[big.panda_id])
         late = other.submit(settle)
         while not rows(world, "SELECT FROM pg_locks WHERE NOT granted"):
             assert not late.done()

@@ -295,7 +295,7 @@ class TroubledHistory(RandomHistory):
                     end = self.random.choice(_QUEUED_ENDS)
                     job_ends.end_jobs(tx, [JobEnd(job.pandaid, *end, "Late.", None)], "WatchDog")
                 elif self.random.random() < 0.75:
-                    job_rows.ask_to_kill(tx, [job.pandaid], "reassigned")
+                    job_rows.ASK_TO_KILL.run(tx, code="reassigned", ids=[job.pandaid])
                 else:
                     lost = JobEnd(job.pandaid, "failed", "holding_timeout", "Late.", None)
                     job_ends.end_jobs(tx, [lost], "WatchDog")

@@ -164,7 +164,7 @@ def test_an_error_is_shown_until_the_agent_has_worked_well_for_a_while(world: Wo
             while None not in shown and clock.monotonic() < until:
                 thread.join(0.05)
                 with world.engine.begin() as tx:
-                    shown += [beat.last_error for beat in agents.all_agents(tx)]
+                    shown += [beat.last_error for beat in agents.ALL_AGENTS.rows(tx)]
         finally:
             loop.stopping.set()
             thread.join()

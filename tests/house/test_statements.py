@@ -16,26 +16,29 @@ BUILT = {
     "housekeeping/checks.py:_examine",
     "housekeeping/retention.py:statement",
     "jobs/generation.py:_use_inputs",
-    "reports/job_listings.py:jobs",
+    "reports/job_listings.py:_listed",
     "reports/found_jobs.py:_search",
     "reports/listings.py:_find",
-    "reports/owned_jobs.py:owned",
+    "reports/owned_jobs.py:_owned",
     "reports/task_groups.py:_groups",
     "scheduling/queues.py:_matching",
     "scheduling/queues.py:mistake",
     "sites/sites.py:_merge",
-    "tasks/tasks.py:claim_chosen",
+    "tasks/tasks.py:_claiming",
 }
 """Functions that complete a template, a constant too, from declared sets or compiled criteria."""
 
 
 def inside(path: str, source: str) -> Iterator[tuple[str, ast.expr]]:
-    """The `text(…)` calls inside functions: the file with the function, and the argument."""
+    """The calls inside functions that make a statement: the file with the function, and the SQL."""
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, ast.FunctionDef):
             for node in ast.walk(function):
                 match node:
-                    case ast.Call(func=ast.Name(id="text"), args=[argument, *_]):
+                    case (
+                        ast.Call(func=ast.Name(id="text" | "changes"), args=[argument, *_])
+                        | ast.Call(func=ast.Call(func=ast.Name(id="returns")), args=[argument])
+                    ):
                         yield f"{path}:{function.name}", argument
 
 
@@ -82,8 +85,8 @@ def test_each_statement_that_is_planned_once_says_why() -> None:
 
 
 def test_no_function_passes_untyped_rows_on() -> None:
-    """Rows are values of declared types (db/rows.py) for all their readers: 128 functions passed
-    `Row[Any]`, for which no type checker knows a column."""
+    """Rows are values of declared types (db/statement.py) for all their readers: 128 functions
+    passed `Row[Any]`, for which no type checker knows a column."""
     files = TASKBUFFER.parent.rglob("*.py")
     assert [str(path) for path in files if "Row[" in path.read_text()] == []
 
@@ -137,7 +140,7 @@ def _is_result(value: ast.expr, held: frozenset[str]) -> bool:
 def test_the_parser_sees_columns_of_untyped_rows() -> None:
     source = (
         "def f(tx):\n    rows = tx.execute(A)\n    return [row.id for row in rows]\n"
-        "def g(tx):\n    return [row.id for row in rows_of(B, tx.execute(A))]\n"
+        "def g(tx):\n    return [row.id for row in A.rows(tx)]\n"
     )
     assert [*untyped("a.py", source)] == ["a.py:f"]
 

@@ -491,7 +491,7 @@ def test_heartbeats(engine: Engine) -> None:
     alive, killed, lost, done = take(engine, 4)
     tell(engine, ends_well(done))
     with engine.begin() as tx:
-        jobs.ask_to_kill(tx, [killed.panda_id], "task_killed")
+        jobs.ASK_TO_KILL.run(tx, code="task_killed", ids=[killed.panda_id])
         end = JobMove(lost.panda_id, "failed", "lost_heartbeat", "Not heard of for 2 hours.")
         jobs.move_jobs(tx, [end], "me", ["sent"])
         tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = NULL"))

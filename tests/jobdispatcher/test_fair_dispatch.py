@@ -71,7 +71,7 @@ def use(world: World) -> dict[str, float]:
     """Cores of queues, as the dog of shares counts them."""
     run(world, "shares")
     with world.engine.begin() as tx:
-        return {one.queue_name: one.usage or 0 for one in shares.last(tx) if one.usage}
+        return {one.queue_name: one.usage or 0 for one in shares.LAST.rows(tx) if one.usage}
 
 
 @pytest.mark.parametrize("sizes", [[1, 1, 1, 1], [4], [3, 1]])

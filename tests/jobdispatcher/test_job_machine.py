@@ -24,7 +24,7 @@ from jedi.service import tasks
 from jedi.spec.jobs.wire import DIAG_MAX, Beat, Report, Reports, Resources
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
-from jedi.taskbuffer.jobs.jobs import JobMove, ask_to_kill, move_jobs
+from jedi.taskbuffer.jobs.jobs import ASK_TO_KILL, JobMove, move_jobs
 
 # ----------------------------------------------------------------------------------- the machine
 
@@ -124,7 +124,7 @@ def test_kill_codes_are_kept(engine: Engine) -> None:
         asked, ended, failed, done = made.jobs
         moves = [JobMove(job, "sent", "acquired", "a") for job in (asked, failed, done)]
         move_jobs(tx, moves, "me", ["activated"])
-        ask_to_kill(tx, [asked, done], "killed")
+        ASK_TO_KILL.run(tx, code="killed", ids=[asked, done])
         move_jobs(tx, [JobMove(done, "holding", "reported", "r")], "me", ["sent"])
         job_ends.end_jobs(
             tx,

@@ -31,7 +31,7 @@ pytestmark = needs_browser
 def seen(world: World) -> Iterator[Browser]:
     """The browser of an operator."""
     with world.engine.begin() as tx:
-        users.put_user(tx, "olga", "operator")
+        users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
     with pages(world) as address, browser(address) as found:
         found.log_in(session(world, "olga"))
         yield found

@@ -21,7 +21,7 @@ def door(world: World) -> Iterator[httpx2.Client]:
     """An operator."""
     put(world, good("a:out"), good("a:out2"))
     with world.engine.begin() as tx:
-        users.put_user(tx, "olga", "operator")
+        users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
     with pages(world) as address, httpx2.Client(base_url=address) as found:
         found.cookies.update(at(address, session(world, "olga")))
         yield found

@@ -60,7 +60,7 @@ def test_a_person_logs_in(world: World, provider: TestIssuer, browser: httpx2.Cl
     shown = browser.get("/me").text
     assert "ana-x" in shown and "operator" in shown
     with world.engine.begin() as tx:
-        assert [one.scope for one in access.tokens_of(tx, "ana-x")] == ["read"]
+        assert [one.scope for one in access.TOKENS_OF.rows(tx, user="ana-x")] == ["read"]
 
 
 def refused(browser: httpx2.Client, came: httpx2.Response, sentence: str) -> None:

@@ -51,7 +51,7 @@ def link(world: World, target: str = "/tasks") -> str:
 
 def tokens(world: World, user: str) -> list[tuple[str | None, str]]:
     with world.engine.begin() as tx:
-        return [(one.name, one.scope) for one in access.tokens_of(tx, user)]
+        return [(one.name, one.scope) for one in access.TOKENS_OF.rows(tx, user=user)]
 
 
 def token(client: httpx2.Client) -> str:

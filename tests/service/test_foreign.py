@@ -37,7 +37,7 @@ OWN = "from jedi.brokerage.generic import GenericBroker\nclass Bad(GenericBroker
 @pytest.fixture(autouse=True)
 def _anna_may(world: World) -> None:
     with world.engine.begin() as tx:
-        users.put_user(tx, "anna", "operator")
+        users.PUT_USER.run(tx, user="anna", role="operator", gridpref=None, cap=None)
 
 
 def ask(world: World, operation: str, **given: Any) -> Any:

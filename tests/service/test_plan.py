@@ -37,7 +37,7 @@ from jedi.service.plan import TaskPlan
 from jedi.service.planning import Alternative, PlanWithAlternative, plan_by_snapshot, plan_now
 from jedi.spec.sites.snapshot import KINDS
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 EVENTS = [FileInfo(f"f{i}", 10, "00000001", nevents=5 + i) for i in range(4)]
 LATER = [FileInfo(f"f{i}", 10, "00000001", boundary=1 + i // 3) for i in range(9)]
@@ -147,7 +147,7 @@ def t1s(world: World) -> World:
             root.mkdir(parents=True)
             role = "nucleus" if letter == "C" else "satellite"
             add_site(tx, f"SITE_{letter}", f"SITE_{letter}_DATADISK", root, role=role)
-        put_user(tx, "anna", "production")
+        PUT_USER.run(tx, user="anna", role="production", gridpref=None, cap=None)
         for name, value in {"broker.local": "full", "broker.min_output_mb": 0.0}.items():
             knobs.put(tx, name, value, "olga")
     world.refresh()
@@ -269,7 +269,7 @@ def grid_of_the_docs(world: World, said: str) -> dict[str, Any]:
     """docs/sites.md#a-grid, with this file of sites; its task."""
     texts = [(GRID / f"{name}.yaml").read_text() for name in ("endpoints", "network", "task")]
     with world.engine.begin() as tx:
-        put_user(tx, "anna", "operator")
+        PUT_USER.run(tx, user="anna", role="operator", gridpref=None, cap=None)
         for name, value in (("broker.local", "full"), ("taskbroker.room_tb", 0.0),
                             ("broker.min_free_gb", 0.0)):  # fmt: skip
             knobs.put(tx, name, value, "anna")
@@ -317,7 +317,7 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     grid = stock(world, in_=5)
     set_sites(world, "SITE_A", catchall={"num_slots_map": {"user": {"SCORE": 40}}})
     with world.engine.begin() as tx:
-        put_user(tx, "anna", "production")
+        PUT_USER.run(tx, user="anna", role="production", gridpref=None, cap=None)
         tx.execute(text("INSERT INTO jedi_knobs (component, key, value, username) VALUES "
                         "('broker', 'local', '\"full\"', 'olga')"))  # fmt: skip
     asked = document(

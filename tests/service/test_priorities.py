@@ -83,7 +83,7 @@ def test_who_may_give_which(made: Made, engine: Engine) -> None:
     """Users have priorities from 900 to 1100 (docs/reference/throttler-and-shares.md#priority),
     operators any."""
     with engine.begin() as tx:
-        users.put_user(tx, "olga", "operator")
+        users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         with pytest.raises(Forbidden, match=f"belongs to {caller()}"):
             change(tx, "mallory", made.task, 1000)
         for wrong in (899, 1101):
@@ -115,7 +115,7 @@ def test_priorities_are_those_of_a_submission(
 ) -> None:
     add_inputs(world, 1)
     with world.engine.begin() as tx:
-        users.put_user(tx, OWNER, "user", gridpref)
+        users.PUT_USER.run(tx, user=OWNER, role="user", gridpref=gridpref, cap=None)
         asked = json.dumps(document(nFilesPerJob=1, site="SITE_A", **given))
         task = submission.submit(tx, world.ddm, OWNER, asked, "json", Path()).jedi_task_id
     assert work_off(world, task) == "done"

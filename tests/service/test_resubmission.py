@@ -50,7 +50,7 @@ def there(world: World, name: str) -> list[str]:
 
 def stored_params(world: World, task_id: int) -> dict[str, Any]:
     with world.engine.begin() as tx:
-        return new_tasks.params_of(tx, [task_id])[task_id]
+        return dict(new_tasks.PARAMS_OF.rows(tx, ids=[task_id]))[task_id]
 
 
 def kept(task_id: int, path: str, value: str) -> str:

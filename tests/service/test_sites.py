@@ -49,7 +49,7 @@ TWO_SITES = """
 def problems(text: str, engine: Engine) -> dict[str, str]:
     """The mistakes of a site file by path: rule and remedy."""
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
-        users.put_user(tx, "me", "operator")
+        users.PUT_USER.run(tx, user="me", role="operator", gridpref=None, cap=None)
         sites.import_sites(tx, "me", text, HOME)
     return {p.path: f"{p.rule}. {p.remedy}" for p in caught.value.problems}
 

@@ -19,6 +19,8 @@ def test_dead_processes_of_this_host_do_not_count(engine: Engine) -> None:
     host = socket.gethostname()[:24]
     with engine.begin() as tx:
         for process in (f"{host}-{dead.pid}", f"{host}-{os.getpid()}", f"elsewhere-{dead.pid}"):
-            agents.beat(tx, "TaskRefiner", process, 1, 5, None, 1024)
+            agents.BEAT.run(
+                tx, agent="TaskRefiner", process=process, cycles=1, items=5, error=None, rss=1024
+            )
         found = {agent.agent: agent for agent in system(tx).agents}["TaskRefiner"]
     assert (found.healthy, found.processes, found.items) == (True, 2, 10)

@@ -72,8 +72,8 @@ def test_names_in_the_environment_make_nobody_else_of_us(monkeypatch: pytest.Mon
 def others(engine: Engine, home: Path, tmp_path: Path) -> Shell:
     """A system whose operator is somebody else, though we say that we are that one."""
     with engine.begin() as tx:
-        users.put_user(tx, "olga", "operator")
-        users.put_user(tx, ME, "production")
+        users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
+        users.PUT_USER.run(tx, user=ME, role="production", gridpref=None, cap=None)
     for name, said in FILES.items():
         (tmp_path / name).write_text(said)
     url = engine.url.render_as_string(hide_password=False)
@@ -102,7 +102,7 @@ def facts(shell: Shell) -> list[Any]:
 
 def test_the_only_operator_stays_one(engine: Engine) -> None:
     with engine.begin() as tx:
-        users.put_user(tx, "olga", "operator")
+        users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         with pytest.raises(Refused, match="olga is the only operator"):
             set_user(tx, "olga", "olga", "user", None)
         with pytest.raises(Forbidden, match="ask olga"):
@@ -123,11 +123,13 @@ def test_the_first_operator_created_the_home(empty_url: str, home: Path) -> None
     with engine.begin() as tx:
         creator = pwd.getpwuid(1).pw_name
         assert installation.home.creator == creator
-        assert users.operators(tx) == [creator]
+        assert users.OPERATORS.rows(tx) == [creator]
     os.chown(home, 0, 0)
     _prepare(engine, installation, None)
     with engine.begin() as tx:
-        assert users.operators(tx) == [creator]  # there is one: nobody else becomes one by a start
+        assert users.OPERATORS.rows(tx) == [
+            creator
+        ]  # there is one: nobody else becomes one by a start
     engine.dispose()
 
 
@@ -142,7 +144,7 @@ def test_root_steers_its_own_database_whosever_directory_the_home_is(
     engine = connect(empty_url)
     _prepare(engine, installation, None)
     with engine.begin() as tx:
-        assert users.operators(tx) == [ME]
+        assert users.OPERATORS.rows(tx) == [ME]
     engine.dispose()
 
 
@@ -161,7 +163,7 @@ def test_whoever_makes_the_schema_by_hand_is_the_first_operator(empty_url: str, 
     with served(bare_world(engine, home)):
         assert shell.run("config", "set", "pilot.idle_s", "30") == "pilot.idle_s = 30.0\n"
     with engine.begin() as tx:
-        assert users.operators(tx) == [ME]
+        assert users.OPERATORS.rows(tx) == [ME]
     engine.dispose()
 
 
@@ -170,7 +172,7 @@ def test_a_restored_system_is_steered_by_who_restored_it(
 ) -> None:
     """The operators of the backup may have no account on this machine."""
     with engine.begin() as tx:
-        users.put_user(tx, "olga", "operator")
+        users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         tx.exec_driver_sql("DROP SCHEMA seen CASCADE")
     file = backup(place_of(home, database_url), tmp_path / "one")
     if os.geteuid() == 0:
@@ -181,7 +183,7 @@ def test_a_restored_system_is_steered_by_who_restored_it(
     restore(place_of(home, empty_url), file)
     again = connect(empty_url)
     with again.begin() as tx:
-        assert users.operators(tx) == sorted({"olga", ME})
+        assert users.OPERATORS.rows(tx) == sorted({"olga", ME})
         steering.must_be_operator(tx, ME)
     again.dispose()
 
@@ -206,7 +208,7 @@ def test_two_demotions_at_once_leave_an_operator(
     with engine.begin() as tx:
         tx.execute(text("UPDATE jedi_users SET role = 'user'"))
         for name in ("ann", "bob"):
-            users.put_user(tx, name, "operator")
+            users.PUT_USER.run(tx, user=name, role="operator", gridpref=None, cap=None)
 
     def second(tx: Connection) -> None:
         with pytest.raises(refusal):
@@ -217,4 +219,4 @@ def test_two_demotions_at_once_leave_an_operator(
         with blocked(engine, second):
             tx.commit()
     with engine.begin() as tx:
-        assert len(users.operators(tx)) == 1
+        assert len(users.OPERATORS.rows(tx)) == 1

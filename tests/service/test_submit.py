@@ -241,7 +241,7 @@ def test_ordinary_users_submit_for_themselves(world: World, submit: Submit) -> N
 @pytest.mark.parametrize("role", ["production", "operator"])
 def test_production_users_submit_for_others(world: World, submit: Submit, role: str) -> None:
     with world.engine.begin() as tx:
-        users.put_user(tx, "prod", role)
+        users.PUT_USER.run(tx, user="prod", role=role, gridpref=None, cap=None)
     submit(document(userName="berta", taskType="prod", taskPriority=2000), "prod")
     (task,) = rows(world.engine, "SELECT * FROM jedi_tasks")
     assert (task.username, task.tasktype, task.taskpriority) == ("berta", "prod", 2000)
@@ -504,7 +504,7 @@ def test_failures_by_cause(world: World, submit: Submit) -> None:
 def test_commands_need_the_owner_and_the_right_status(world: World, submit: Submit) -> None:
     task_id = submit(document()).jedi_task_id
     with world.engine.begin() as tx:
-        users.put_user(tx, "op", "operator")
+        users.PUT_USER.run(tx, user="op", role="operator", gridpref=None, cap=None)
         with pytest.raises(BadInput, match="Did you mean kill"):
             commands.command(tx, "anna", task_id, "kil")
         with pytest.raises(NotFound):
@@ -526,7 +526,7 @@ def test_commands_need_the_owner_and_the_right_status(world: World, submit: Subm
 def test_production_users_retry_tasks_of_others(world: World, submit: Submit) -> None:
     task_id = submit(document()).jedi_task_id
     with world.engine.begin() as tx:
-        users.put_user(tx, "prod", "production")
+        users.PUT_USER.run(tx, user="prod", role="production", gridpref=None, cap=None)
         tx.execute(text("SET LOCAL session_replication_role = replica"))
         tx.execute(text("UPDATE jedi_tasks SET status = 'exhausted'"))
         commands.command(tx, "prod", task_id, "retry")

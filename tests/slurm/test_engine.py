@@ -127,7 +127,12 @@ def test_a_pilot_that_goes_on_although_it_has_ended_is_cancelled(
     submitter.run_once()
     first, second = cluster.jobs()
     with field.engine.begin() as tx:
-        pilots.end_pilots(tx, [p.pilot_id for p in field.pilots() if p.batch_id == first], "lost")
+        pilots.END_PILOTS.run(
+            tx,
+            status="lost",
+            ids=[p.pilot_id for p in field.pilots() if p.batch_id == first],
+            tidy=True,
+        )
     field.until(lambda: first not in cluster.jobs(), submitter)
     subprocess.run(["scontrol", "update", "PartitionName=main", "State=UP"], check=True)
     assert second

@@ -68,7 +68,7 @@ def test_a_kill_waits_for_who_ends_another_job(world: World) -> None:
 
     for verb, target in (("kill", "killed"), ("resubmit", "submitted")):
         with world.engine.connect() as agent:
-            job_rows.lock_jobs(agent, [ending[0].panda_id])
+            job_rows.LOCK_JOBS.run(agent, ids=[ending[0].panda_id])
             agent.execute(text(lock))
             with blocked(world.engine, partial(verb_of_unit_2, verb)):
                 agent.execute(text(lock.replace("'output'", "'pseudo_input'")))

@@ -31,7 +31,7 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden
 from jedi.service.unit_verbs import resubmit
 from jedi.service.units import attempts, outputs, states
-from jedi.taskbuffer.jobs.archive import archive_jobs
+from jedi.taskbuffer.jobs.archive import ARCHIVE_JOBS
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 from jedi.taskbuffer.tasks.unit_verbs import JobNeeds
 
@@ -255,7 +255,7 @@ def test_units_whose_jobs_are_archived(world: World, target: str) -> None:
     before = now(world, task)
     with world.engine.begin() as tx:
         made, tried = outputs(tx, task), [attempts(tx, task, n) for n in (1, 2, 3)]
-        assert archive_jobs(tx, -1.0, 0, 100)
+        assert ARCHIVE_JOBS.rows(tx, age_s=-1.0, after=0, limit=100)
     after = now(world, task)
     assert (after.units, after.counts) == (before.units, before.counts)
     changed = {one.unit_nr for one in now(world, task, first.cursor).units}
@@ -275,7 +275,7 @@ def test_units_whose_jobs_are_archived(world: World, target: str) -> None:
         assert ask_units(world, task, "kill", [2])[0].accepted
     assert work_off(world, task) == ("finished" if target == "running" else "done")
     with world.engine.begin() as tx:
-        archive_jobs(tx, -1.0, 0, 100)
+        ARCHIVE_JOBS.rows(tx, age_s=-1.0, after=0, limit=100)
         kept = {one.unit_nr or 0: one.panda_id for one in outputs(tx, task)}
         assert kept[1] == attempts(tx, task, 1)[-1].panda_id != made[0].panda_id
         assert [one.superseded for one in attempts(tx, task, 1)] == [True, False]

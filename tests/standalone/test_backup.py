@@ -34,7 +34,7 @@ from jedi.standalone.backup import _database, _major, backup, restore
 from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.housekeeping.restoring import merge_parts
+from jedi.taskbuffer.housekeeping.restoring import MERGE_PARTS
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -106,7 +106,7 @@ def test_a_backup_of_an_older_release(
     try:
         assert (migrate.current(again), migrate.differences(again)) == (migrate.head(), [])
         with again.begin() as tx:
-            statuses = job_ends.statuses(tx, made.jobs)
+            statuses = dict(job_ends.STATUSES.rows(tx, ids=made.jobs))
             assert [statuses[job] for job in made.jobs] == ["closed", "closed", "activated"]
             assert [one for one in check(tx) if one.violations and one.of == "job"] == []
             [taken] = dispatch.acquire(tx, "SITE_A", 9, Resources(cores=1), "after", "pilot")
@@ -194,7 +194,7 @@ def test_parts_at_an_endpoint_that_was_removed_are_told_and_wait(world: World) -
         tx.execute(text("UPDATE jedi_job_files SET endpoint = 'AWAY' WHERE pandaid = :job AND "
                         "type = 'output'"), {"job": away})  # fmt: skip
         lying = {}
-        for part in merge_parts(tx):
+        for part in MERGE_PARTS.rows(tx):
             if part.endpoint == "AWAY":
                 told = {"AWAY": [f"{part.dataset_name}/{part.lfn}"]}
             else:

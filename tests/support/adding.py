@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from jedi.ddm.interface import DDM
 from jedi.service import uploads
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 
 def add_files(
@@ -20,7 +20,7 @@ def add_files(
     """Upload files and add them to a dataset, as the user of its scope, or an operator."""
     scope = name.partition(":")[0]
     if (who := scope.removeprefix("user.")) == scope:
-        put_user(tx, who, "operator")
+        PUT_USER.run(tx, user=who, role="operator", gridpref=None, cap=None)
     to, known = uploads.destination(tx, ddm, who, name, endpoint), knobs.load(tx)
     local = [LocalFile(path) for path in paths]
     files = [uploads.NewFile(**one) for one in local]

@@ -59,5 +59,7 @@ def _figures(tx: Connection, error: str) -> None:
     statistics.fold(tx, 100_000)
     for one in (_RATES, _PILOTS, _LINKS):
         tx.execute(one)
-    agents.beat(tx, "JobGenerator", "h-1-1", 5, 77, None, 80_000)
-    agents.beat(tx, "Adder", "h-2-1", 5, 77, error, 80_000)
+    agents.BEAT.run(
+        tx, agent="JobGenerator", process="h-1-1", cycles=5, items=77, error=None, rss=80_000
+    )
+    agents.BEAT.run(tx, agent="Adder", process="h-2-1", cycles=5, items=77, error=error, rss=80_000)

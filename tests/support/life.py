@@ -210,7 +210,7 @@ class Life(RuleBasedStateMachine):
         self.world.log = self.log
         (self.world.settings.home / TAPE).mkdir()
         with self.world.engine.begin() as tx:
-            users.put_user(tx, OWNER, "operator")
+            users.PUT_USER.run(tx, user=OWNER, role="operator", gridpref=None, cap=None)
             for name, value in KNOBS.items():
                 knobs.put(tx, name, value, OWNER)
             tx.execute(text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path, is_tape) "

@@ -88,7 +88,7 @@ def free_address() -> tuple[str, int]:
 
 def headers_of(tx: Connection) -> tuple[dict[str, str], dict[str, str]]:
     """Headers of the operator olga, and of a pilot."""
-    users.put_user(tx, "olga", "operator")
+    users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
     made = (
         access.put_user_token(tx, "olga", None, "all", 60_000.0),
         users.put_token(tx, "pilot", site="SITE_A"),

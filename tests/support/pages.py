@@ -9,11 +9,22 @@ from typing import Any
 from sqlalchemy import Engine
 
 from jedi.taskbuffer.db.engine import plain
+from jedi.taskbuffer.db.statement import Statement
+
+
+def sql_of(statement: Any) -> str:
+    """A statement as psycopg takes it."""
+    match statement:
+        case Statement():
+            return statement.sent
+        case str():
+            return statement
+    return plain(statement.text)
 
 
 def plan_of(engine: Engine, statement: Any, **values: Any) -> dict[str, Any]:
     """The plan of a statement as it was carried out, the second time."""
-    sql = statement if isinstance(statement, str) else plain(statement.text)
+    sql = sql_of(statement)
     with engine.begin() as tx:
         for _ in range(2):
             explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"

@@ -10,7 +10,7 @@ from jedi.agent.base import World
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.table import Page
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 from support.monitored import command, running_task, waiting_task
 
 
@@ -21,7 +21,7 @@ def fill(world: World) -> dict[str, object]:
     waiting = waiting_task(world)
     command(world, waiting)
     with world.engine.begin() as tx:
-        put_user(tx, "me", "operator")  # who sees all pages
+        PUT_USER.run(tx, user="me", role="operator", gridpref=None, cap=None)  # who sees all pages
         knobs.put(tx, "agent.poll_s", 3, "me")
         decision = tx.scalar(text("SELECT max(decision_id) FROM jedi_broker_decisions"))
     return {

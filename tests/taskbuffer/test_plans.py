@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, TextClause, event, text
+from sqlalchemy import Engine, event, text
+from support.pages import sql_of
 
 from benchmarks.common import run
 from jedi.standalone.statementdocs import statements as all_statements
-from jedi.taskbuffer.db.engine import plain
 from jedi.taskbuffer.db.planning import BY_KEY, EACH_TIME, EITHER_WAY, IN_ORDER, Planning
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.inputs import datasets
@@ -36,7 +36,7 @@ from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import ending, interventions
 from jedi.taskbuffer.users import outbox
 
-ONCE: dict[str, str | TextClause] = {
+ONCE: dict[str, Any] = {
     "acquire": dispatch._TAKE,
     "acquire for one": dispatch._TAKE_ONE,
     "repeat": dispatch._REPEAT,
@@ -45,7 +45,7 @@ ONCE: dict[str, str | TextClause] = {
     "report of ends": dispatch._ACCEPT_ENDS,
     "heartbeat": dispatch._BEAT,
     "reported": job_ends._REPORTED,
-    "lock": jobs._LOCK,
+    "lock": jobs.LOCK_JOBS,
     "lock only": jobs._LOCK_ONLY,
     "move": jobs._MOVE,
     "move on": jobs._MOVE_ON,
@@ -63,7 +63,7 @@ ONCE: dict[str, str | TextClause] = {
     "retry rules": retry_rules._MATCHES,
     "obey": retry_rules._OBEY,
     "notices": outbox._NOTIFY_JOBS,
-    "builds": builds._WAKE,
+    "builds": builds.WAKE_TASKS,
     "consumers": datasets._WAKE_QUIET,
 }
 RARE = {"transferring", "merging", "merged"}
@@ -205,19 +205,17 @@ def test_jobs_of_boosted_tasks_are_looked_up_by_task(engine: Engine) -> None:
     values = {"labels": ["managed"], "percent": 95, "to_do": 100, "priority": 900,
               "share": "Express", "limit": 10}  # fmt: skip
     with engine.begin() as tx:
-        explain = text(f"EXPLAIN (FORMAT JSON) {interventions._NEARLY_DONE.text}")
+        explain = text(f"EXPLAIN (FORMAT JSON) {interventions.NEARLY_DONE.sql}")
         [explained] = tx.scalar(explain, values)
     scans = [n for n in nodes(explained["Plan"]) if n.get("Relation Name") == "jedi_jobs"]
     assert scans and not any(n["Node Type"] == "Seq Scan" for n in scans), scans
 
 
-def planned(
-    engine: Engine, asked: str | TextClause, planning: Planning | None = None
-) -> dict[str, Any]:
+def planned(engine: Engine, asked: Any, planning: Planning | None = None) -> dict[str, Any]:
     """The plan of a statement that knows no value, made in its own way, or in this one."""
     if planning is None:
         planning = asked.planning if isinstance(asked, Prepared) else EACH_TIME
-    sql = asked if isinstance(asked, str) else plain(asked.text)
+    sql = sql_of(asked)
     binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)
     with engine.begin() as tx:

@@ -48,7 +48,7 @@ def test_a_job_killed_while_it_is_activated_leaves_the_queue(world: World) -> No
         mover.commit()
         mover.close()
     with world.engine.begin() as tx:
-        assert job_ends.statuses(tx, [job]) == {job: "cancelled"}
+        assert dict(job_ends.STATUSES.rows(tx, ids=[job])) == {job: "cancelled"}
         assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 0
         found = {one.invariant: one.ids for one in checks.examine(tx) if one.violations}
     assert "ready_queue" not in found and "job_statistics" not in found
@@ -58,14 +58,14 @@ def test_killing_a_task_does_not_stand_in_the_way_of_who_ends_its_jobs(world: Wo
     """Jobs come before datasets in the order of locks."""
     made, kill = killed(world)
     with world.engine.connect() as dog:
-        lost = jobs.lock_jobs(dog, made.jobs[1:])
+        lost = dict(jobs.LOCK_JOBS.rows(dog, ids=made.jobs[1:]))
         assert lost == {made.jobs[1]: "running"}
         with blocked(world.engine, kill):
             ends = [JobEnd(made.jobs[1], "failed", "lost_heartbeat", "silent", 0, "pilot")]
             assert job_ends.end_jobs(dog, ends, "WatchDog")
             dog.commit()
     with world.engine.begin() as tx:
-        found = job_ends.statuses(tx, made.jobs)
+        found = dict(job_ends.STATUSES.rows(tx, ids=made.jobs))
     assert [found[job] for job in made.jobs] == ["cancelled", "failed"]
 
 

@@ -33,23 +33,25 @@ def test_a_worker_whose_lease_ended_writes_nothing_any_more(world: World) -> Non
         tasks.move_tasks(tx, [Move(task, None, "pending", "no_site_now", "")], "test")
         (held,) = tasks.claim(tx, ["pending"], "late", -1.0, 1)
     with world.engine.begin() as tx:  # it may still come back
-        assert dogs.on_hold(tx, -1.0, 1e9, 10) == []
+        assert dogs.ON_HOLD.rows(tx, retry_s=-1.0, timeout_s=1e9, limit=10) == []
     assert walk(world, DOGS["leases"]) == Counts(lease_over=1)
     with world.engine.begin() as tx:
         assert tasks.fence(tx, [(task, held.lock_seq)]) == set()
-        assert [row.jedi_task_id for row in dogs.on_hold(tx, -1.0, 1e9, 10)] == [task]
+        assert [
+            row.jedi_task_id for row in dogs.ON_HOLD.rows(tx, retry_s=-1.0, timeout_s=1e9, limit=10)
+        ] == [task]
 
 
 def test_a_command_locks_jobs_in_one_order(world: World) -> None:
     """Those that have to be told come after others that end at once."""
     made, kill = killed(world)
     with world.engine.connect() as other:
-        jobs.lock_jobs(other, made.jobs[:1])
+        jobs.LOCK_JOBS.run(other, ids=made.jobs[:1])
         with blocked(world.engine, kill):
-            jobs.lock_jobs(other, made.jobs)
+            jobs.LOCK_JOBS.run(other, ids=made.jobs)
             other.commit()
     with world.engine.begin() as tx:
-        found = job_ends.statuses(tx, made.jobs)
+        found = dict(job_ends.STATUSES.rows(tx, ids=made.jobs))
     assert [found[job] for job in made.jobs] == ["cancelled", "running"]
 
 
@@ -61,7 +63,7 @@ def test_the_dog_of_timeouts_leaves_locks_to_who_ends_jobs(world: World) -> None
     with world.engine.begin() as dog, world.engine.begin() as other:
         assert timeouts.overdue(dog, world.knobs, _given(world.knobs), 10)
         other.execute(text("SET LOCAL lock_timeout = '5s'"))
-        assert jobs.lock_jobs(other, made.jobs) == {made.jobs[0]: "activated"}
+        assert dict(jobs.LOCK_JOBS.rows(other, ids=made.jobs)) == {made.jobs[0]: "activated"}
 
 
 def test_what_a_rule_wants_while_others_are_obeyed_is_not_forgotten(world: World) -> None:
@@ -74,7 +76,7 @@ def test_what_a_rule_wants_while_others_are_obeyed_is_not_forgotten(world: World
         job_ends.end_jobs(tx, first, "test")
     with world.engine.begin() as dog:
         assert [*retry_rules.due(dog, 10)] == [made.task]
-        assert len(retry_rules.causes(dog, [made.task])) == 1
+        assert len(retry_rules.CAUSES.rows(dog, ids=[made.task])) == 1
         with world.engine.begin() as tx:
             job_ends.end_jobs(tx, second, "test")
         retry_rules.change(dog, {}, {})
@@ -94,12 +96,12 @@ def test_the_adder_locks_jobs_in_one_order(world: World) -> None:
     verdicts = (TRANSFERRING, JobVerdict("failed", "payload_exit", "It failed.", "payload"))
     results = list(zip(found, verdicts, strict=True))
     with world.engine.connect() as other:
-        jobs.lock_jobs(other, made.jobs[:1])
+        jobs.LOCK_JOBS.run(other, ids=made.jobs[:1])
         with blocked(world.engine, lambda tx: Adder(world).apply(tx, results)):
-            jobs.lock_jobs(other, made.jobs)
+            jobs.LOCK_JOBS.run(other, ids=made.jobs)
             other.commit()
     with world.engine.begin() as tx:
-        ends = job_ends.statuses(tx, made.jobs)
+        ends = dict(job_ends.STATUSES.rows(tx, ids=made.jobs))
     assert [ends[job] for job in made.jobs] == ["transferring", "failed"]
 
 

@@ -1,22 +1,22 @@
-"""Rows are typed values: each type fits the columns of its statement, by name and by type."""
+"""Statements: readers get values of the declared type, and each type fits its statement."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType, NoneType, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from psycopg.pq import ExecStatus
-from sqlalchemy import Connection, Engine, TextClause, text
+from sqlalchemy import Connection, Engine, text
 
 import jedi.taskbuffer
-from jedi.taskbuffer.db.engine import plain
-from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
+from jedi.taskbuffer.db.engine import plain, trivial
+from jedi.taskbuffer.db.statement import Columns, Statement, changes, returns
+from jedi.taskbuffer.schema.tables import metadata
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
 PYTHON = {
@@ -24,112 +24,151 @@ PYTHON = {
     **{"float4": float, "float8": float, "text": str, "name": str, "varchar": str, "char": str},
     **{"timestamptz": datetime},
 }
-BUILT_IN: dict[str, type] = {"int": int, "str": str, "float": float, "dict": dict, "list": list}
 
 
-class Pair(NamedTuple):
+class Owner(NamedTuple):
     """Two columns."""
 
-    first: int
-    second: str
+    user_name: str
+    req_id: int
 
 
-def test_rows_are_values_of_their_type(engine: Engine) -> None:
+OWNERS = returns(Owner)("""
+-- The owners of requests,
+-- by name.
+SELECT t.username, t.reqid FROM (VALUES ('ana', 7), ('bo', 8)) t(username, reqid)
+WHERE username LIKE :begins || '%' ORDER BY 1
+""")
+IDS = returns(int)("SELECT unnest(CAST(:ids AS bigint[]))")
+PAIRS = returns(tuple[int, str])("SELECT 1, 'a' UNION ALL SELECT 2, 'b' ORDER BY 1")
+
+
+def test_rows_are_values_of_the_declared_type(engine: Engine) -> None:
+    """The columns USERNAME and REQID are user_name and req_id in Python."""
     with engine.begin() as tx:
-        found = rows_of(Pair, tx.execute(text("SELECT 1 AS first, 'a' AS second")))
-        none = row_of(Pair, tx.execute(text("SELECT 1 AS first, 'a' AS second WHERE false")))
-    assert (found, none) == ([Pair(1, "a")], None)
+        assert OWNERS.rows(tx, begins="a") == [Owner(user_name="ana", req_id=7)]
+        assert OWNERS.rows(tx, begins="") == [Owner("ana", 7), Owner("bo", 8)]
+        assert OWNERS.row(tx, begins="b") == Owner("bo", 8)
+        assert OWNERS.row(tx, begins="c") is None
+        assert OWNERS.value(tx, begins="a").user_name == "ana"
 
 
-@pytest.mark.parametrize("columns", ["1 AS first", "'a' AS second, 1 AS first", "1 AS a, 'b' AS b"])
-def test_other_columns_are_refused_though_there_is_no_row(engine: Engine, columns: str) -> None:
-    with engine.begin() as tx, pytest.raises(TypeError, match="Pair does not fit the columns"):
-        rows_of(Pair, tx.execute(text(f"SELECT {columns} WHERE false")))
-
-
-def test_two_columns_are_a_dict(engine: Engine) -> None:
+def test_one_column_is_its_value_and_a_tuple_stays_one(engine: Engine) -> None:
     with engine.begin() as tx:
-        found = dict_of(int, str, tx.execute(text("SELECT 1 AS id, 'a' AS status")))
-        with pytest.raises(TypeError, match="int and str do not fit the columns id, status, site"):
-            dict_of(int, str, tx.execute(text("SELECT 1 AS id, 'a' AS status, 'b' AS site")))
-    assert found == {1: "a"}
+        assert IDS.rows(tx, ids=[3, 5]) == [3, 5]
+        assert IDS.value(tx, ids=[3]) == 3
+        assert IDS.row(tx, ids=[]) is None
+        assert dict(PAIRS.rows(tx)) == {1: "a", 2: "b"}
+
+
+def test_all_columns_of_a_table_are_a_dict(engine: Engine) -> None:
+    both = returns(Columns)("SELECT * FROM (VALUES (1, 'a')) t(number, letter)")
+    with engine.begin() as tx:
+        assert both.rows(tx) == [{"number": 1, "letter": "a"}]
+
+
+@pytest.mark.parametrize("ids", [(3, 5), {3, 5}, frozenset({3, 5}), {3: 0, 5: 0}.keys()])
+def test_any_collection_is_an_array(engine: Engine, ids: Any) -> None:
+    with engine.begin() as tx:
+        assert IDS.rows(tx, ids=ids) == [3, 5]
+
+
+def test_a_prepared_statement_answers_one_value_of_json(engine: Engine) -> None:
+    answer = returns(list[Any], trivial)("SELECT json_build_array(1, CAST(:word AS text))")
+    with engine.begin() as tx:
+        assert answer.value(tx, word="a") == [1, "a"]
+
+
+def test_the_number_of_rows_that_were_written(engine: Engine) -> None:
+    write = changes("""
+    INSERT INTO jedi_users (username, role) SELECT 'u' || n, 'user' FROM generate_series(1, :n) n
+    """)
+    with engine.begin() as tx:
+        assert write.run(tx, n=3) == 3
+
+
+def test_its_first_comment_is_its_purpose() -> None:
+    assert OWNERS.purpose == "The owners of requests, by name."
+    assert IDS.purpose == ""
+
+
+def test_a_bind_that_is_missing_is_an_error(engine: Engine) -> None:
+    with engine.begin() as tx, pytest.raises(Exception, match="ids"):
+        IDS.rows(tx)
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        (Owner, "'a' AS username"),
+        (Owner, "1 AS reqid, 'a' AS username"),
+        (int, "1, 2"),
+        (tuple[int, str], "1"),
+    ],
+)
+def test_other_columns_are_refused_though_there_is_no_row(
+    engine: Engine, kind: Any, columns: str
+) -> None:
+    wrong: Statement[Any] = returns(kind)(f"SELECT {columns} WHERE false")
+    with engine.begin() as tx, pytest.raises(TypeError, match="does not fit the columns"):
+        wrong.rows(tx)
+
+
+def test_names_in_python_are_those_of_the_columns_but_for_underscores() -> None:
+    """So a statement needs no alias for a column, but for these."""
+    assert {
+        f"{table.name}.{column.name}"
+        for table in metadata.tables.values()
+        for column in table.columns
+        if column.name.replace("_", "") != column.key.replace("_", "")
+    } == {
+        *("jedi_jobs.taskid", "jedi_jobs_archived.taskid"),
+        *("jedi_site_endpoints.ddm_endpoint", "jedi_ddm_endpoints.ddm_endpoint"),
+    }
 
 
 def test_each_type_fits_its_statement(engine: Engine) -> None:
+    """By names and types of columns, as PostgreSQL has them; no statement is run."""
+    wrong, number = [], 0
     with engine.begin() as tx:
         sorts: dict[int, str] = dict(tx.execute(text("SELECT oid, typname FROM pg_type")).all())
-        wrong = []
-        for kind, statement in typed_statements():
-            columns = [(name, sorts[oid]) for name, oid in columns_of(tx, statement)]
-            hints = get_type_hints(kind)
-            if [name for name, _ in columns] != [*hints]:
-                wrong.append(f"{kind.__name__}: {columns}")
-            wrong += [
-                f"{kind.__name__}.{name}: {sort}"
-                for name, sort in columns
-                if not fits(sort, hints.get(name))
-            ]
+        for name, made in named():
+            number += 1
+            columns = [(column, sorts[oid]) for column, oid in columns_of(tx, made)]
+            for (column, sort), (field, hint) in zip(columns, fields(made), strict=True):
+                same = field in ("", column) or field.replace("_", "") == column.replace("_", "")
+                if not (same and fits(sort, hint)):
+                    wrong.append(f"{name}: {column} {sort} is {field} {hint}")
     assert wrong == []
+    assert number > 250
 
 
-def test_the_types_of_each_dict_fit_its_statement(engine: Engine) -> None:
-    """`dict_of(int, str, tx.execute(…))` names the types of the two columns."""
-    with engine.begin() as tx:
-        sorts: dict[int, str] = dict(tx.execute(text("SELECT oid, typname FROM pg_type")).all())
-        found = [(types, [(name, sorts[oid]) for name, oid in columns_of(tx, statement)])
-                 for types, statement in dict_statements()]  # fmt: skip
-    assert len(found) > 20
-    assert [
-        (types, columns)
-        for types, columns in found
-        if [fits(sort, hint) for (_, sort), hint in zip(columns, types, strict=True)]
-        != [True, True]
-    ] == []
-
-
-def dict_statements() -> Iterator[tuple[tuple[type, type], str]]:
-    """The types and statements of `dict_of(TYPE, TYPE, tx.execute(STATEMENT, …))`."""
-    for module, node in calls():
-        match node:
-            case ast.Call(
-                func=ast.Name(id="dict_of"),
-                args=[ast.Name(id=key), ast.Name(id=value), ast.Call(args=[ast.Name(id=name), *_])],
-            ):
-                yield (BUILT_IN[key], BUILT_IN[value]), getattr(module, name).text
-
-
-def calls() -> Iterator[tuple[ModuleType, ast.Call]]:
-    """The calls in taskbuffer, with their modules."""
+def named() -> Iterator[tuple[str, Statement[Any]]]:
+    """The statements of taskbuffer whose rows have a type."""
     for path in sorted(TASKBUFFER.rglob("*.py")):
-        inside = path.relative_to(TASKBUFFER).with_suffix("")
-        module = importlib.import_module(".".join(["jedi.taskbuffer", *inside.parts]))
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
-                yield module, node
+        module = ".".join(path.relative_to(TASKBUFFER).with_suffix("").parts)
+        for name, made in vars(importlib.import_module(f"jedi.taskbuffer.{module}")).items():
+            if isinstance(made, Statement) and made.row_type not in (None, Columns):
+                yield f"{module}.{name}", made
 
 
-def typed_statements() -> Iterator[tuple[type, str]]:
-    """The pairs of `rows_of(TYPE, tx.execute(STATEMENT, …))` in taskbuffer."""
-    found = 0
-    for module, node in calls():
-        match node:
-            case ast.Call(
-                func=ast.Name(id="rows_of" | "row_of"),
-                args=[ast.Name(id=kind), ast.Call(args=[ast.Name(id=name), *_])],
-            ) if isinstance(statement := getattr(module, name, None), TextClause):
-                found += 1
-                yield getattr(module, kind), statement.text
-    assert found > 60
+def fields(made: Statement[Any]) -> list[tuple[str, Any]]:
+    """The fields of a statement's rows, by name and type; a name may be empty."""
+    kind = made.row_type
+    if hasattr(kind, "__match_args__"):
+        return [*get_type_hints(kind).items()]
+    if isinstance(kind, GenericAlias) and kind.__origin__ is tuple:
+        return [("", one) for one in get_args(kind)]
+    return [("", kind)]
 
 
-def columns_of(tx: Connection, statement: str) -> list[tuple[str, int]]:
+def columns_of(tx: Connection, made: Statement[Any]) -> list[tuple[str, int]]:
     """Names and types of the columns of a statement, which is not run."""
     pgconn: Any = tx.connection.driver_connection.pgconn  # type: ignore[union-attr]
-    sql = plain(statement) % {
-        name: f"${n}" for n, name in enumerate(text(statement).compile().params, 1)
-    }
-    made = pgconn.prepare(b"", sql.encode())
-    assert made.status == ExecStatus.COMMAND_OK, f"{made.error_message.decode()}: {sql}"
+    binds = {name: f"${n}" for n, name in enumerate(text(made.sql)._bindparams, 1)}
+    sql = plain(made.sql) % binds
+    prepared = pgconn.prepare(b"", sql.encode())
+    assert prepared.status == ExecStatus.COMMAND_OK, f"{prepared.error_message.decode()}: {sql}"
     found = pgconn.describe_prepared(b"")
     return [(found.fname(i).decode(), found.ftype(i)) for i in range(found.nfields)]
 

@@ -56,11 +56,11 @@ def test_owners_command_their_own_tasks_and_operators_all(world: World) -> None:
     with pytest.raises(Forbidden, match=f"belongs to {OWNER}: only its owner and operators"):
         ask(world, task, "pause", who="bob")
     with world.engine.begin() as tx:
-        users.put_user(tx, "bob", "production")
+        users.PUT_USER.run(tx, user="bob", role="production", gridpref=None, cap=None)
     with pytest.raises(Forbidden):
         ask(world, task, "pause", who="bob")
     with world.engine.begin() as tx:
-        users.put_user(tx, "bob", "operator")
+        users.PUT_USER.run(tx, user="bob", role="operator", gridpref=None, cap=None)
     assert ask(world, task, "pause", who="bob")
     [row] = rows(world, "SELECT username FROM jedi_commands")
     assert row.username == "bob"

@@ -236,10 +236,10 @@ def test_a_dataset_that_the_container_lost_no_longer_counts(world: World) -> Non
     with world.engine.begin() as tx:
         summary = service.get(tx, task)
         assert (summary.n_files, summary.n_files_finished, summary.n_files_failed) == (21, 20, 0)
-        assert sum(queue.demand for queue in shares.read(tx, files=True)) == 1
+        assert sum(queue.demand for queue in shares.READ.rows(tx, files=True)) == 1
         read = {one.dataset_name: one.n_files for one in decisions.inputs(tx, [task])[task]}
         assert read == {"demo:x": 20, "demo:z": 1}
-        assert datasets.with_ready_files(tx, [task]) == set()
+        assert set(datasets.WITH_READY_FILES.rows(tx, ids=[task])) == set()
     assert walk(world, DOGS["boost"]) == Counts(boosted=1)
     assert work_off(world, task) == "done"
     walk(world, DOGS["progress"])
@@ -422,5 +422,5 @@ def test_bad_parameters_are_told_and_nothing_changes(
     assert rows(world, "SELECT FROM jedi_commands") == []
     if "taskPriority" in told:
         with world.engine.begin() as tx:
-            users.put_user(tx, OWNER, "production")
+            users.PUT_USER.run(tx, user=OWNER, role="production", gridpref=None, cap=None)
         incexec(world, task, **told)

@@ -139,8 +139,8 @@ def test_retried_with_other_code(world: World, tmp_path: Path) -> None:
     assert sandbox
     sha = sandbox.sha256
     with world.engine.begin() as tx:
-        new_tasks.put_sandbox(tx, sha, sandbox.data)
-        users.put_user(tx, "bob", "production")
+        new_tasks.PUT_SANDBOX.run(tx, sha256=sha, data=sandbox.data)
+        users.PUT_USER.run(tx, user="bob", role="production", gridpref=None, cap=None)
     with pytest.raises(Forbidden):  # it would run in the owner's name
         ask(world, task, "retry", who="bob", sandbox=sha)
     ask(world, task, "retry", sandbox=sha)

@@ -210,7 +210,9 @@ def test_slots_that_standby_sites_keep_count_as_running(world: World) -> None:
             ),
             {"q": queue},
         )
-        found = {row.resource_type: (row.running, row.not_running) for row in throttling.loads(tx)}
+        found = {
+            row.resource_type: (row.running, row.not_running) for row in throttling.LOADS.rows(tx)
+        }
     assert found == {"SCORE": (40, 20), "MCORE": (5, 15)}
 
 

@@ -137,7 +137,7 @@ def test_what_changes_after_the_count_is_left_alone(world: World) -> None:
                         "j.jeditaskid = jedi_tasks.jeditaskid AND pandaid = :job"),
                    {"job": paused[0]})  # fmt: skip
     with world.engine.begin() as tx:
-        jobs.lock_jobs(tx, [locked])
+        jobs.LOCK_JOBS.run(tx, ids=[locked])
         with world.engine.begin() as other:
             assert [job.panda_id for job in capping.lock(other, found)] == rest
 
@@ -147,8 +147,8 @@ def test_a_user_may_have_a_number_of_his_own(world: World) -> None:
     for user in ("anna", "bert", "carl"):
         put(world, 2, 1, user=user)
     with world.engine.begin() as tx:
-        users.put_user(tx, "anna", cap=3)
-        users.put_user(tx, "bert", cap=0)
+        users.PUT_USER.run(tx, user="anna", role=None, gridpref=None, cap=3)
+        users.PUT_USER.run(tx, user="bert", role=None, gridpref=None, cap=0)
     assert run(world, "caps") == Counts(throttled=1)
     assert live(world, "carl") == {"running": 2, "throttled": 1}
 

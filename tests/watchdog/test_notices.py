@@ -486,7 +486,7 @@ def test_who_may_ask_for_whom(world: World) -> None:
     with world.engine.begin() as tx:
         with pytest.raises(Forbidden):
             users.set_notices(tx, "eve", OWNER, mail="eve@example.org")
-        user_rows.put_user(tx, "olga", "operator")
+        user_rows.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         told = users.set_notices(
             tx,
             "olga",

@@ -143,7 +143,7 @@ def test_by_age(world: World, done: int, later: Later) -> None:
     assert dog(world) == Counts()
     with world.engine.begin() as tx:
         config.put(tx, "root", "lifetime.job_outputs_days", "28.02")
-        assert len(archive.archive_jobs(tx, 0, 0, 10)) == 2
+        assert len(archive.ARCHIVE_JOBS.rows(tx, age_s=0, after=0, limit=10)) == 2
     assert dog(world) == Counts()
     later(0.02)
     assert dog(world) == Counts(purged=1, files=1)
@@ -163,7 +163,7 @@ def test_a_task_may_be_cleaned_while_its_jobs_are_archived(
 ) -> None:
     later(1)
     archiving = world.engine.connect()
-    assert len(archive.archive_jobs(archiving, 0, 0, 10)) == 2
+    assert len(archive.ARCHIVE_JOBS.rows(archiving, age_s=0, after=0, limit=10)) == 2
     with blocked(world.engine, lambda tx: cleaning.clean(tx, OWNER, done)):
         archiving.commit()
         archiving.close()
@@ -393,7 +393,7 @@ def test_local_files_of_old_tasks(world: World, done: int, later: Later) -> None
     """They stay while a task has not ended, or was asked for again."""
     with world.engine.begin() as tx:
         for sha256 in ("old", "again", "lives"):
-            new_tasks.put_sandbox(tx, sha256, b"")
+            new_tasks.PUT_SANDBOX.run(tx, sha256=sha256, data=b"")
         tx.execute(text("UPDATE jedi_taskparams SET sandbox_sha256 = 'old'"))
     living = task(world, "lives")
     with world.engine.begin() as tx:
@@ -402,7 +402,7 @@ def test_local_files_of_old_tasks(world: World, done: int, later: Later) -> None
     later(364.9)
     assert dog(world, "retention")["sandboxes"] == 0
     with world.engine.begin() as tx:
-        new_tasks.put_sandbox(tx, "again", b"")
+        new_tasks.PUT_SANDBOX.run(tx, sha256="again", data=b"")
     later(0.2)
     assert dog(world, "retention")["sandboxes"] == 1
     with world.engine.begin() as tx:

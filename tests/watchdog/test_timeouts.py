@@ -88,7 +88,7 @@ def test_borders(world: World, at: Callable[[float], None], status: str, columns
     put(world, status, columns, site)
     with world.engine.begin() as tx:
         pilots.insert_pilots(tx, "here", "SITE_A", "local", {"gone": "0"}, DAY)
-        pilots.end_pilots(tx, ["gone"], "ended")
+        pilots.END_PILOTS.run(tx, status="ended", ids=["gone"], tidy=True)
     at(limit)
     assert run(world, "timeouts") == Counts()
     at(limit + 1)

@@ -44,7 +44,7 @@ from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.users import users
-from jedi.taskbuffer.users.users import put_user
+from jedi.taskbuffer.users.users import PUT_USER
 
 PACKAGE = "panda-pilot==3.7.0.36"
 JAIL = Path(__file__).parents[1] / "support/pilot_jail.py"
@@ -187,7 +187,7 @@ class Run:
                 found = tx.scalar(text("SELECT status FROM jedi_jobs WHERE pandaid = :id"),
                                   {"id": panda_id})  # fmt: skip
                 if found == status:
-                    jobs.ask_to_kill(tx, [panda_id], "task_killed")
+                    jobs.ASK_TO_KILL.run(tx, code="task_killed", ids=[panda_id])
                     return
             if found not in ("activated", "sent", "starting"):
                 return
@@ -222,7 +222,7 @@ def run(
         found = Run(engine, tmp_path_factory.mktemp("wire"), source)
         with engine.begin() as tx:  # before the pilot says that the job starts
             tx.execute(text(_KILL_AT_ONCE))
-            put_user(tx, "me", "user")
+            PUT_USER.run(tx, user="me", role="user", gridpref=None, cap=None)
             script = b'echo -n "prun "; cat ${1//,/ }\n'
             cache.put(tx, found.world.knobs, "me", ARCHIVE, tar_gz(("run.sh", script)))
         with served(found.world):

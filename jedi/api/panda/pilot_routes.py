@@ -94,7 +94,7 @@ def _add_documents(app: Application, world: World, fresh: Callable[[], World]) -
 
         def find() -> dict[str, Any]:
             with at_once(world.engine) as tx:
-                found = panda_queues.queue(tx, site)
+                found = panda_queues.QUEUE.row(tx, site=site)
             if found is None:
                 raise NotFound(f"There is no queue {site}.", code="not_found", site=site)
             return queue_document(found)
@@ -106,7 +106,7 @@ def _add_documents(app: Application, world: World, fresh: Callable[[], World]) -
         def find() -> dict[str, Any]:
             ddm, documents = fresh().ddm, {}
             with at_once(world.engine) as tx:
-                found = panda_queues.storages(tx)
+                found = panda_queues.STORAGES.rows(tx)
             for one in found:
                 try:
                     place = ddm.exchange_where(one.endpoint)

@@ -103,7 +103,7 @@ def open_registry(call: Call, name: NameText = "default") -> JobRegistry:
 @operation("registry.list", "GET", "/v1/registries", SELF)
 def list_registries(call: Call) -> list[JobRegistry]:
     """List the caller's registries."""
-    return rows.of_user(call.tx, call.who)
+    return rows.OF_USER.rows(call.tx, user=call.who, name=None)
 
 
 @operation("registry.lease", "POST", "/v1/registries/{guid}/lease", OWNER, scope="submit",
@@ -140,7 +140,7 @@ def list_drafts(
     """List jobs or templates that changed after a change, without documents, by change and id. The
     next page comes after the change and the id of the last record: `since`, `after`."""
     registries.own(call.tx, call.who, guid)
-    return drafts.changed(call.tx, guid, kind, since, after, limit)
+    return drafts.CHANGED.rows(call.tx, guid=guid, kind=kind, since=since, after=after, limit=limit)
 
 
 @operation("draft.removed", "GET", "/v1/registries/{guid}/{kind}/removed", OWNER)
@@ -152,7 +152,7 @@ def removed(
     the page before."""
     registries.own(call.tx, call.who, guid)
     last = -1 if after is None else after
-    return drafts.removed(call.tx, guid, kind, since, last, limit)
+    return drafts.REMOVED.rows(call.tx, guid=guid, kind=kind, since=since, after=last, limit=limit)
 
 
 @operation("draft.load", "POST", "/v1/registries/{guid}/{kind}/load", OWNER, scope="read",
@@ -305,7 +305,7 @@ def list_folders(
 ) -> list[JobFolder]:  # fmt: skip
     """List the folders of a registry with their jobs. `after`: the last path of the page before."""
     registries.own(call.tx, call.who, guid)
-    return folders.of_registry(call.tx, guid, after or "", limit)
+    return folders.OF_REGISTRY.rows(call.tx, guid=guid, after=after or "", limit=limit)
 
 
 @operation(

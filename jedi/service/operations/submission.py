@@ -66,13 +66,13 @@ def put_sandbox(call: Call, sha256: Sha256, data: bytes) -> None:
     """Keep a sandbox: a .tar.gz of plain files, by its sha256. Its members are checked."""
     call.subject = f"sandbox {sha256[:12]}"
     sandbox = verify(data, sha256, int(call.knobs.sandbox.max_mb))
-    new_tasks.put_sandbox(call.tx, sandbox.sha256, sandbox.data)
+    new_tasks.PUT_SANDBOX.run(call.tx, sha256=sandbox.sha256, data=sandbox.data)
 
 
 @operation("sandbox.known", "GET", "/v1/sandboxes/{sha256}", ANYBODY)
 def sandbox_known(call: Call, sha256: Sha256) -> bool:
     """Check if JEDI has a sandbox, so that nobody uploads it twice."""
-    return new_tasks.has_sandbox(call.tx, sha256)
+    return new_tasks.HAS_SANDBOX.value(call.tx, sha256=sha256)
 
 
 @operation(
@@ -117,7 +117,7 @@ def uploaded(call: Call, sha256: str | None) -> Uploaded:
     """The files that were uploaded under this sum. NotFound."""
     if sha256 is None:
         return Uploaded(None)
-    data = order_files.sandbox(call.tx, sha256)
+    data = order_files.SANDBOX.row(call.tx, sha256=sha256)
     if data is None:
         raise NotFound(
             f"There is no sandbox {sha256}: upload it first.", code="sandbox_missing", sha256=sha256

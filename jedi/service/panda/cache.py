@@ -67,12 +67,12 @@ def crc32(data: bytes) -> int:
 
 def find(tx: Connection, user_name: str, size: int, checksum: int) -> str | None:
     """The name of a user's upload of this size and CRC-32; None: there is none."""
-    return cache_files.keep(tx, user_name, size, checksum)
+    return cache_files.KEEP.row(tx, user=user_name, size=size, crc32=checksum)
 
 
 def content(tx: Connection, file_name: str) -> bytes:
     """An upload. NotFound."""
-    found = cache_files.get(tx, file_name)
+    found = cache_files.GET.row(tx, name=file_name)
     if found is None:
         raise NotFound(f"There is no upload {file_name[:300]}.", code="upload_missing")
     return found.data

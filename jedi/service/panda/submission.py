@@ -56,7 +56,11 @@ def submit(
 
 def raise_attempts(tx: Connection, knobs: Knobs, who: str, jedi_task_id: int, increase: int) -> int:
     """Continue a task whose files may have so many more attempts; the number of the command."""
-    given = new_tasks.params_of(tx, [jedi_task_id]).get(jedi_task_id, {}).get("maxAttempt")
+    given = (
+        dict(new_tasks.PARAMS_OF.rows(tx, ids=[jedi_task_id]))
+        .get(jedi_task_id, {})
+        .get("maxAttempt")
+    )
     most = (given or int(knobs.attempts.max_attempt)) + increase
     changed = {"parameters": {"maxAttempt": most}}
     return commands.command(tx, who, jedi_task_id, "incexec", changed).command_id
@@ -72,7 +76,7 @@ def _sandbox(
     files = [("jedi-run", transformations.script(), True)]
     problems: list[Problem] = []
     if task.archive is not None:
-        found = cache_files.get(tx, task.archive)
+        found = cache_files.GET.row(tx, name=task.archive)
         if found is None or found.user_name != who:
             rule, remedy = "is no upload of yours", "Upload it first, or submit it again with prun"
             problems = [Problem("archiveName", task.archive, rule, remedy)]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
+
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 def take(tx: Connection, component: str, me: str, lease_s: float) -> bool:
@@ -15,7 +17,7 @@ def take(tx: Connection, component: str, me: str, lease_s: float) -> bool:
     return bool(take_all(tx, [component], me, lease_s))
 
 
-_TAKE_ALL = text("""
+_TAKE_ALL = returns(str)("""
 INSERT INTO jedi_process_lock AS l (prodsourcelabel, vo, workqueue_id, component,
   lockedby, lease_until) SELECT 'any', 'any', 0, component, :me,
   clock_timestamp() + make_interval(secs => :lease_s)  -- real time, see above
@@ -28,11 +30,10 @@ WHERE l.lockedby = :me OR l.lease_until < clock_timestamp() RETURNING l.componen
 
 def take_all(tx: Connection, components: Sequence[str], me: str, lease_s: float) -> set[str]:
     """Take or prolong the locks of components; those that nobody else holds."""
-    found = tx.execute(_TAKE_ALL, {"components": list(components), "me": me, "lease_s": lease_s})
-    return set(found.scalars())
+    return set(_TAKE_ALL.rows(tx, components=components, me=me, lease_s=lease_s))
 
 
-_HOLDER = text("""
+_HOLDER = returns(str)("""
 SELECT lockedby FROM jedi_process_lock
 WHERE component = :component AND lease_until > clock_timestamp()
 """)
@@ -40,7 +41,7 @@ WHERE component = :component AND lease_until > clock_timestamp()
 
 def holder(tx: Connection, component: str) -> str | None:
     """Return the holder of a component's lock."""
-    found: str | None = tx.scalar(_HOLDER, {"component": component})
+    found: str | None = _HOLDER.row(tx, component=component)
     return found
 
 
@@ -49,7 +50,7 @@ def release(tx: Connection, component: str, me: str) -> None:
     release_all(tx, [component], me)
 
 
-_RELEASE_ALL = text("""
+_RELEASE_ALL = changes("""
 DELETE FROM jedi_process_lock
 WHERE component = ANY(CAST(:components AS text[])) AND lockedby = :me
 """)
@@ -57,4 +58,4 @@ WHERE component = ANY(CAST(:components AS text[])) AND lockedby = :me
 
 def release_all(tx: Connection, components: Sequence[str], me: str) -> None:
     """Give locks back that are still ours."""
-    tx.execute(_RELEASE_ALL, {"components": list(components), "me": me})
+    _RELEASE_ALL.run(tx, components=list(components), me=me)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, TextClause
 
-from jedi.taskbuffer.db.rows import RowType, rows_of
+RowType = TypeVar("RowType")
 
 
 class PartRow(NamedTuple):
@@ -29,9 +28,9 @@ def together(parts: Mapping[str, str], shared: str = "") -> str:
 
 
 class Parts:
-    """The lists that a statement of `together` has read."""
+    """The lists that a statement of `together`, `returns(PartRow)`, has read."""
 
-    def __init__(self, rows: list[PartRow]) -> None:
+    def __init__(self, rows: Iterable[PartRow]) -> None:
         self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for one in rows:
             self._rows[one.part].append(one.row)
@@ -47,8 +46,3 @@ class Parts:
     def rows(self, part: str, kind: type[RowType]) -> list[RowType]:
         """The rows of a list as values of `kind`."""
         return TypeAdapter(list[kind]).validate_python(self._rows[part])  # type: ignore[valid-type]
-
-
-def read_parts(tx: Connection, statement: TextClause, values: Mapping[str, Any]) -> Parts:
-    """Read the lists of a statement of `together`."""
-    return Parts(rows_of(PartRow, tx.execute(statement, values)))

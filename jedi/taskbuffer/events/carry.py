@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.jobs.generation import NewJobs, Retry, TaskOrder
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL, listed
+from jedi.taskbuffer.db.statement import changes
 from jedi.taskbuffer.sites.sites import WRITE_PLACE
 
 _DONE, _DISCARDED = (states.EVENT_CODES[name] for name in ("done", "discarded"))
@@ -27,12 +28,12 @@ SUCCEEDED = """EXISTS (
   SELECT FROM jedi_job_retry_history h WHERE h.oldpandaid = s.merge_pandaid)"""
 """SQL: the inputs of job set `s` have another one already."""
 
-_LOCK = text("""
+_LOCK = changes("""
 SELECT FROM jedi_jobsets WHERE merge_pandaid = ANY(CAST(:olds AS bigint[]))
 ORDER BY jobsetid FOR NO KEY UPDATE
 """)
 # All ranges that a set takes over must be readable in one place, with the pieces still to come.
-_TAKE_OVER = text(f"""
+_TAKE_OVER = changes(f"""
 WITH found AS MATERIALIZED (
   SELECT e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr, z.endpoint,
     n.jobsetid AS heir, n.attemptnr AS attempts
@@ -67,7 +68,7 @@ WITH found AS MATERIALIZED (
 )
 UPDATE jedi_jobsets s SET next_look_at = jedi_now() WHERE s.jobsetid IN (SELECT heir FROM taken)
 """)
-_DISCARD_REST = text(f"""
+_DISCARD_REST = changes(f"""
 UPDATE jedi_events e SET status = {_DISCARDED} FROM jedi_jobsets s
 WHERE s.merge_pandaid = ANY(CAST(:olds AS bigint[])) AND e.jobsetid = s.jobsetid
   AND e.status = {_DONE}
@@ -85,7 +86,7 @@ def lock_predecessors(tx: Connection, retries: Sequence[Retry]) -> None:
     """Lock the job sets whose ranges are taken over or discarded: before any dataset, as their ends
     do."""
     if retries:
-        tx.execute(_LOCK, {"olds": [one.old for one in retries]})
+        _LOCK.run(tx, olds=[one.old for one in retries])
 
 
 def take_over(tx: Connection, retries: Sequence[Retry]) -> None:
@@ -93,17 +94,17 @@ def take_over(tx: Connection, retries: Sequence[Retry]) -> None:
     not processed again."""
     if retries:
         given = {"olds": [one.old for one in retries], "news": [one.new for one in retries]}
-        tx.execute(_TAKE_OVER, given)
+        _TAKE_OVER.run(tx, **given)
 
 
 def discard_rest(tx: Connection, retries: Sequence[Retry]) -> None:
     """Discard the ranges that are done in earlier job sets, after `take_over`: the next job is an
     ordinary one, cuts its events otherwise, or no site could merge their pieces with its own."""
     if retries:
-        tx.execute(_DISCARD_REST, {"olds": [one.old for one in retries]})
+        _DISCARD_REST.run(tx, olds=[one.old for one in retries])
 
 
-_DISCARD = text(f"""
+_DISCARD = changes(f"""
 UPDATE jedi_events e SET status = {_DISCARDED}
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset), LATERAL (
     SELECT FROM jedi_tasks t WHERE t.jeditaskid = w.task AND {KEEPING} OFFSET 0) t, LATERAL (
@@ -121,4 +122,4 @@ def discard(tx: Connection, jobsets: Sequence[tuple[int, int]]) -> None:
     """Discard ranges whose zip files, by task and job set, are removed; 0: those of jumbo jobs."""
     if jobsets:
         tasks, ids = map(list, zip(*jobsets, strict=True))
-        tx.execute(_DISCARD, {"tasks": tasks, "jobsets": ids})
+        _DISCARD.run(tx, tasks=tasks, jobsets=ids)

@@ -7,14 +7,14 @@ Source: docs/reference/event-service.md#job-cloning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.jobs.attempt import ReportedJob
-from jedi.taskbuffer.db.rows import dict_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs import job_ends
 
 _CODE = states.EVENT_CODES
@@ -22,8 +22,9 @@ _READY, _SENT, _RUNNING, _FINISHED = (
     _CODE[name] for name in ("ready", "sent", "running", "finished")
 )
 
-_OWNERS = text(f"""
-SELECT s.jobsetid AS jobset_id, coalesce((
+OWNERS = returns(tuple[int, int])(f"""
+-- The copies that count, 0 for none yet, of those job sets of copies that wait for one.
+SELECT s.jobsetid, coalesce((
   SELECT min(e.pandaid) FROM jedi_events e
   WHERE e.jobsetid = s.jobsetid AND e.status IN ({_SENT}, {_RUNNING}, {_FINISHED})), 0) AS owner
 FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
@@ -31,13 +32,8 @@ WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND s.clone IS NOT NULL AND m.sta
 """)
 
 
-def owners(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, int]:
-    """The copies that count, 0 for none yet, of those job sets of copies that wait for one."""
-    return dict_of(int, int, tx.execute(_OWNERS, {"ids": list(jobset_ids)}))
-
-
-_LOCK = text("SELECT FROM jedi_jobsets WHERE jobsetid = :id FOR NO KEY UPDATE")
-_COPIES = text("SELECT pandaid FROM jedi_consumers WHERE jobsetid = :id")
+_LOCK = changes("SELECT FROM jedi_jobsets WHERE jobsetid = :id FOR NO KEY UPDATE")
+_COPIES = returns(int)("SELECT pandaid FROM jedi_consumers WHERE jobsetid = :id")
 
 
 class CopyStore(NamedTuple):
@@ -52,17 +48,17 @@ def lock_store(tx: Connection, jobset_id: int, job: ReportedJob) -> CopyStore | 
     """Lock the place of the outputs of a job set's copies, which have the same names, for `job`.
     None: this attempt may store nothing any more, or another copy counts. Whoever lets a copy count
     has to wait for the end of the transaction, and whoever stores one has to ask, too."""
-    tx.execute(_LOCK, {"id": jobset_id})
-    ids = list(tx.scalars(_COPIES, {"id": jobset_id}))
+    _LOCK.run(tx, id=jobset_id)
+    ids = _COPIES.rows(tx, id=jobset_id)
     found = job_ends.reported_among(tx, ids)
     mine = any((one.panda_id, one.lock_seq) == (job.panda_id, job.lock_seq) for one in found)
-    if not mine or owners(tx, [jobset_id]).get(jobset_id) not in (0, job.panda_id):
+    if not mine or dict(OWNERS.rows(tx, ids=[jobset_id])).get(jobset_id) not in (0, job.panda_id):
         return None
     return CopyStore(job_ends.left_behind(tx, ids), found)
 
 
 _W = "unnest(CAST(:sets AS bigint[]), CAST(:jobs AS bigint[])) w(jobset, job)"
-_HAND = text(f"""
+_HAND = changes(f"""
 UPDATE jedi_events e SET status = {_SENT}, pandaid = w.job FROM {_W}
 WHERE e.jobsetid = w.jobset AND e.status = {_READY} AND e.attemptnr > 0
 """)
@@ -71,25 +67,25 @@ WHERE e.jobsetid = w.jobset AND e.status = {_READY} AND e.attemptnr > 0
 def let_count(tx: Connection, copies: Mapping[int, int]) -> None:
     """Hand all ranges of job sets, which the caller has locked, to these copies."""
     if copies:
-        tx.execute(_HAND, _arrays(copies))
+        _HAND.run(tx, **_arrays(copies))
 
 
-_FINISH = text(f"""
+_FINISH = changes(f"""
 UPDATE jedi_events e SET status = {_FINISHED}, processed_upto_eventid = e.def_max_eventid
 FROM {_W} WHERE e.jobsetid = w.jobset AND e.pandaid = w.job AND e.status IN ({_SENT}, {_RUNNING})
 """)
-_DONE = text(f"""
+_DONE = changes(f"""
 UPDATE jedi_events e SET status = {_CODE["done"]}
 FROM {_W} WHERE e.jobsetid = w.jobset AND e.pandaid = w.job AND e.status = {_FINISHED}
 """)
-_TAKE_FILES = text(f"""
+_TAKE_FILES = changes(f"""
 UPDATE jedi_dataset_contents c SET pandaid = w.job,
   outpandaid = CASE WHEN c.outpandaid = s.merge_pandaid THEN w.job ELSE c.outpandaid END
 FROM {_W} JOIN jedi_jobsets s ON s.jobsetid = w.jobset
   JOIN jedi_job_files f ON f.pandaid = s.merge_pandaid
 WHERE c.fileid = f.fileid AND c.pandaid = s.merge_pandaid AND f.type <> 'log'
 """)
-_REPLACE = text(f"""
+_REPLACE = changes(f"""
 UPDATE jedi_jobsets s SET merge_pandaid = w.job FROM {_W} WHERE s.jobsetid = w.jobset
 """)
 
@@ -99,7 +95,7 @@ def take_over(tx: Connection, copies: Mapping[int, int]) -> None:
     the caller has locked; their ranges are done."""
     if copies:
         for statement in (_FINISH, _DONE, _TAKE_FILES, _REPLACE):
-            tx.execute(statement, _arrays(copies))
+            statement.run(tx, **_arrays(copies))
 
 
 def _arrays(copies: Mapping[int, int]) -> dict[str, list[int]]:

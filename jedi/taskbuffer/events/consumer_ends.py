@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import placeholders
-from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
+from jedi.taskbuffer.jobs.jobs import LOCK_JOBS, JobMove, MovedJob, move_jobs
 
 _CODE = states.EVENT_CODES
 _READY, _SENT, _RUNNING, _FINISHED = (
@@ -48,7 +48,7 @@ IN_WORK = f"""EXISTS (SELECT FROM jedi_events e WHERE e.jobsetid = s.jobsetid
 """SQL: a job set `s` has ranges that consumers, or jumbo jobs of its task, may process, or do."""
 # jedi_jobs.to_book and next_look_at have the due ones alone: neither the living jobs nor the
 # waiting sets are read. Looked up one by one, so that no plan for all comes of it.
-_DUE = text(f"""
+_DUE = returns(int)(f"""
 SELECT DISTINCT jobsetid FROM (
   SELECT s.jobsetid FROM jedi_jobs j, LATERAL (
     SELECT jobsetid FROM jedi_consumers c WHERE c.pandaid = j.pandaid
@@ -59,7 +59,8 @@ SELECT DISTINCT jobsetid FROM (
 ) d WHERE jobsetid IS NOT NULL AND jobsetid <> ALL(CAST(:not_yet AS bigint[]))
 ORDER BY jobsetid LIMIT :limit
 """)
-_ANY_OPEN = text("""
+ANY_OPEN = returns(bool)("""
+-- True if a job set, or a consumer of one, has not ended.
 SELECT EXISTS (SELECT FROM jedi_jobsets WHERE ended_at IS NULL)
   OR EXISTS (SELECT FROM jedi_consumers WHERE settled_at IS NULL)
 """)
@@ -69,16 +70,11 @@ def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
     """Job sets with a consumer that ended, a copy that started, a merge job that ended, or whose
     time has come, but for those of `not_yet`: the state of the rows decides, not a message that
     may be lost."""
-    return list(tx.scalars(_DUE, {"limit": limit, "not_yet": list(not_yet)}))
+    return _DUE.rows(tx, limit=limit, not_yet=list(not_yet))
 
 
-def any_open(tx: Connection) -> bool:
-    """Return True if a job set, or a consumer of one, has not ended."""
-    return bool(tx.scalar(_ANY_OPEN))
-
-
-_ENDED = text(f"""
-SELECT j.pandaid AS panda_id, c.jobsetid AS jobset_id
+_ENDED = returns(tuple[int, int])(f"""
+SELECT j.pandaid, c.jobsetid
 FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL AND {REPORTED}
 ORDER BY j.pandaid
@@ -88,31 +84,18 @@ ORDER BY j.pandaid
 def reported(tx: Connection, jobset_ids: Sequence[int]) -> dict[int, int]:
     """The consumers of job sets whose pilots are through, and whom nobody holds, each with its job
     set."""
-    return dict_of(int, int, tx.execute(_ENDED, {"ids": list(jobset_ids)}))
+    return dict(_ENDED.rows(tx, ids=list(jobset_ids)))
 
 
 # ------------------------------------------------------------------------------- locks, facts
 
-_JOBS_OF = text("""
+_JOBS_OF = returns(int)("""
 SELECT merge_pandaid FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:ids AS bigint[]))
 UNION SELECT pandaid FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
   AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
 """)
-_LOCK = text("""
-SELECT s.jobsetid AS jobset_id, s.jeditaskid AS jedi_task_id, s.merge_pandaid AS merge_panda_id,
-  coalesce(m.status, 'closed') AS merge_status, coalesce(m.error_code, '') AS merge_code,
-  coalesce(m.error_diag, '') AS merge_diag, s.mode, s.clone,
-  s.attempts_left, s.ended_at IS NOT NULL AS ended,
-  t.rules @> '{"allow_partial_finish": true}' AS partial,
-  t.rules @> '{"dec_att_on_failed_es": true}' AS spares_attempts,
-  s.clone IS NULL AND t.rules @> '{"not_discard_events": true}' AS keeps_events
-FROM jedi_jobsets s JOIN jedi_tasks t USING (jeditaskid)
-  LEFT JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
-WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND s.merge_pandaid = ANY(CAST(:locked AS bigint[]))
-ORDER BY s.jobsetid FOR NO KEY UPDATE OF s
-""")
-_LOCK_DATASETS = text("""
+_LOCK_DATASETS = changes("""
 SELECT FROM jedi_datasets WHERE datasetid IN (
   SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:locked AS bigint[])))
 ORDER BY datasetid FOR NO KEY UPDATE
@@ -139,9 +122,24 @@ class LockedSet(NamedTuple):
     keeps_events: bool
 
 
+_LOCK = returns(LockedSet)("""
+SELECT s.jobsetid, s.jeditaskid, s.merge_pandaid,
+  coalesce(m.status, 'closed') AS merge_status, coalesce(m.error_code, '') AS merge_code,
+  coalesce(m.error_diag, '') AS merge_diag, s.mode, s.clone,
+  s.attempts_left, s.ended_at IS NOT NULL AS ended,
+  t.rules @> '{"allow_partial_finish": true}' AS partial,
+  t.rules @> '{"dec_att_on_failed_es": true}' AS spares_attempts,
+  s.clone IS NULL AND t.rules @> '{"not_discard_events": true}' AS keeps_events
+FROM jedi_jobsets s JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
+WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND s.merge_pandaid = ANY(CAST(:locked AS bigint[]))
+ORDER BY s.jobsetid FOR NO KEY UPDATE OF s
+""")
+
+
 def jobs_of(tx: Connection, jobset_ids: Sequence[int]) -> list[int]:
     """The living jobs of job sets, and their merge jobs."""
-    return sorted(tx.scalars(_JOBS_OF, {"ids": list(jobset_ids)}))
+    return sorted(_JOBS_OF.rows(tx, ids=list(jobset_ids)))
 
 
 def lock_sets(tx: Connection, jobset_ids: Sequence[int]) -> list[LockedSet]:
@@ -149,23 +147,10 @@ def lock_sets(tx: Connection, jobset_ids: Sequence[int]) -> list[LockedSet]:
     whose merge job was replaced meanwhile is left out: it is due again."""
     ids = {"ids": list(jobset_ids)}
     jobs = jobs_of(tx, jobset_ids)
-    lock_jobs(tx, jobs)
-    sets = rows_of(LockedSet, tx.execute(_LOCK, {**ids, "locked": jobs}))
-    tx.execute(_LOCK_DATASETS, {"locked": jobs})
+    LOCK_JOBS.run(tx, ids=jobs)
+    sets = _LOCK.rows(tx, **ids, locked=jobs)
+    _LOCK_DATASETS.run(tx, locked=jobs)
     return sets
-
-
-_CONSUMERS = text(f"""
-SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id, c.settled_at IS NOT NULL AS settled,
-  coalesce(j.status, 'closed') AS status, j.pilot_result, j.kill_code, j.error_code, j.error_diag,
-  coalesce(j.lock_seq, 0) AS lock_seq, j.site, j.starttime AS start_time,
-  ({FREE}) IS NOT TRUE AS held, j.substatus IS NOT NULL AS judged,
-  c.freeinrow AS free_in_row
-FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
-WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
-  AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
-ORDER BY c.pandaid
-""")
 
 
 class SetConsumer(NamedTuple):
@@ -190,17 +175,17 @@ class SetConsumer(NamedTuple):
     free_in_row: int
 
 
-def consumers_of(tx: Connection, jobset_ids: Sequence[int]) -> list[SetConsumer]:
-    """The consumers of job sets that still matter, in their order."""
-    return rows_of(SetConsumer, tx.execute(_CONSUMERS, {"ids": list(jobset_ids)}))
-
-
-_HELD = text(f"""
-SELECT e.pandaid AS panda_id, count(*) AS got,
-  count(*) FILTER (WHERE e.status IN ({_FINISHED}, {_DONE}, {_MERGED})) AS made
-FROM jedi_events e WHERE e.jeditaskid = ANY(CAST(:tasks AS bigint[]))
-  AND e.pandaid = ANY(CAST(:ids AS bigint[])) AND e.jobsetid IS NOT NULL
-GROUP BY e.pandaid
+CONSUMERS_OF = returns(SetConsumer)(f"""
+-- The consumers of job sets that still matter, in their order.
+SELECT c.pandaid, c.jobsetid, c.settled_at IS NOT NULL AS settled,
+  coalesce(j.status, 'closed') AS status, j.pilot_result, j.kill_code, j.error_code, j.error_diag,
+  coalesce(j.lock_seq, 0) AS lock_seq, j.site, j.starttime,
+  ({FREE}) IS NOT TRUE AS held, j.substatus IS NOT NULL AS judged,
+  c.freeinrow
+FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
+WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
+  AND (c.settled_at IS NULL OR j.postprocessed_at IS NULL)
+ORDER BY c.pandaid
 """)
 
 
@@ -212,18 +197,42 @@ class ConsumerRanges(NamedTuple):
     made: int
 
 
+_HELD = returns(ConsumerRanges)(f"""
+SELECT e.pandaid, count(*) AS got,
+  count(*) FILTER (WHERE e.status IN ({_FINISHED}, {_DONE}, {_MERGED})) AS made
+FROM jedi_events e WHERE e.jeditaskid = ANY(CAST(:tasks AS bigint[]))
+  AND e.pandaid = ANY(CAST(:ids AS bigint[])) AND e.jobsetid IS NOT NULL
+GROUP BY e.pandaid
+""")
+
+
 def ranges_held(
     tx: Connection, task_ids: Iterable[int], panda_ids: Sequence[int]
 ) -> dict[int, ConsumerRanges]:
     """The ranges of consumers; a consumer without any has no entry."""
     values = {"tasks": sorted({*task_ids}), "ids": list(panda_ids)}
-    return {row.panda_id: row for row in rows_of(ConsumerRanges, tx.execute(_HELD, values))}
+    return {row.panda_id: row for row in _HELD.rows(tx, **values)}
 
 
 _ALIVE = "pandaid = ANY(CAST(:alive AS bigint[]))"
+
+
+class SetRanges(NamedTuple):
+    """Ranges of a job set: those that may be tried, those that failed for good, and the consumers
+    that tried these last; those that wait to be merged; busy: consumers that hold some, or failed
+    ones that are tried again later."""
+
+    jobset_id: int
+    left: int
+    used_up: int
+    last_tried_by: list[int] | None
+    done: int
+    busy: int
+
+
 # Owner by owner: a count of distinct owners would sort all ranges.
-_COUNTS = text(f"""
-SELECT jobsetid AS jobset_id, CAST(sum(n_left) AS bigint) AS left,
+_COUNTS = returns(SetRanges)(f"""
+SELECT jobsetid, CAST(sum(n_left) AS bigint) AS left,
   coalesce(CAST(sum(spent) FILTER (WHERE NOT {_ALIVE}) AS bigint), 0) AS used_up,
   array_agg(pandaid) FILTER (WHERE spent > 0 AND NOT {_ALIVE}) AS last_tried_by,
   CAST(sum(n_done) AS bigint) AS done,
@@ -240,24 +249,11 @@ GROUP BY jobsetid
 """)
 
 
-class SetRanges(NamedTuple):
-    """Ranges of a job set: those that may be tried, those that failed for good, and the consumers
-    that tried these last; those that wait to be merged; busy: consumers that hold some, or failed
-    ones that are tried again later."""
-
-    jobset_id: int
-    left: int
-    used_up: int
-    last_tried_by: list[int] | None
-    done: int
-    busy: int
-
-
 def ranges_of_sets(
     tx: Connection, jobset_ids: Sequence[int], alive: Sequence[int]
 ) -> dict[int, SetRanges]:
     """The ranges of job sets, counted; `alive`: consumers whose ranges have not come back."""
-    rows = rows_of(SetRanges, tx.execute(_COUNTS, {"ids": list(jobset_ids), "alive": list(alive)}))
+    rows = _COUNTS.rows(tx, ids=list(jobset_ids), alive=list(alive))
     return {row.jobset_id: row for row in rows}
 
 
@@ -273,7 +269,7 @@ _COPY = (
     f"e.def_max_eventid, e.event_offset, e.jobsetid, {_READY}"
 )
 _BACK = f"e.status <> {_FINISHED} AND e.attemptnr > c.cost"
-_GIVE_BACK = text(f"""
+_GIVE_BACK = changes(f"""
 UPDATE jedi_events e SET
   status = CASE WHEN e.status = {_FINISHED} THEN {_DONE} WHEN {_BACK} THEN {_READY}
                 ELSE {_FAILED} END,
@@ -285,13 +281,13 @@ WHERE e.jeditaskid = c.task AND e.pandaid = c.id
   AND (e.status IN ({_SENT}, {_RUNNING}) OR e.status = {_FINISHED} AND e.is_jumbo IS NULL)
   AND e.jobsetid IS NOT NULL
 """)
-_GIVE_UP = text(f"""
+_GIVE_UP = changes(f"""
 UPDATE jedi_events e SET status = {_CODE["fatal"]}
 FROM {_OF} c(task, id, partial)
 WHERE c.partial AND e.jeditaskid = c.task AND e.pandaid = c.id
   AND e.status = {_FAILED} AND e.attemptnr <= 1 AND e.jobsetid IS NOT NULL
 """)
-_TRY_AGAIN = text(f"""
+_TRY_AGAIN = changes(f"""
 INSERT INTO jedi_events ({_COPIED})
 SELECT {_COPY}, e.attemptnr - 1
 FROM {_OF} c(task, id, tried), LATERAL (
@@ -299,7 +295,7 @@ FROM {_OF} c(task, id, tried), LATERAL (
   JOIN jedi_jobsets s USING (jobsetid)
 WHERE e.status = {_FAILED} AND e.attemptnr > 1 AND s.ended_at IS NULL
 """)
-_DISCARD = text(f"""
+_DISCARD = changes(f"""
 WITH o AS (
   SELECT e.ctid AS tid, c.again FROM {_OF} c(task, id, again)
     JOIN jedi_events e ON e.jeditaskid = c.task AND e.pandaid = c.id
@@ -328,22 +324,22 @@ def give_back(tx: Connection, owners: Sequence[RangeOwner]) -> None:
     back to their job set with one attempt less (flag: with all), or fail with the last
     one."""
     if owners:
-        tx.execute(_GIVE_BACK, _arrays(owners))
+        _GIVE_BACK.run(tx, **_arrays(owners))
 
 
 def retry_failed(tx: Connection, owners: Sequence[RangeOwner]) -> None:
     """Settle the ranges that failed with consumers that have ended: each gets a new row, ready,
     with one attempt less. One without attempts is fatal if the task does without it (flag)."""
     if owners:
-        tx.execute(_TRY_AGAIN, _arrays(owners))
-        tx.execute(_GIVE_UP, _arrays(owners))
+        _TRY_AGAIN.run(tx, **_arrays(owners))
+        _GIVE_UP.run(tx, **_arrays(owners))
 
 
 def discard(tx: Connection, owners: Sequence[RangeOwner]) -> None:
     """Settle the ranges of killed consumers: those that they processed are discarded, others
     cancelled. Flag: each gets a new row, ready for others, with as many attempts."""
     if owners:
-        tx.execute(_DISCARD, _arrays(owners))
+        _DISCARD.run(tx, **_arrays(owners))
 
 
 def _arrays(owners: Sequence[RangeOwner]) -> dict[str, list[int] | list[bool]]:
@@ -353,13 +349,13 @@ def _arrays(owners: Sequence[RangeOwner]) -> dict[str, list[int] | list[bool]]:
 
 # ------------------------------------------------------------------------------- jobs move
 
-_SUBSTATES = text("""
+_SUBSTATES = changes("""
 UPDATE jedi_jobs j SET substatus = s.word
 FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[])) s(id, word)
 WHERE j.pandaid = s.id
 """)
 # A copy that counts has the part of the merge job: its own end is still to come.
-_SETTLED = text("""
+_SETTLED = changes("""
 WITH c AS (
   UPDATE jedi_consumers SET settled_at = jedi_now()
   WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL RETURNING pandaid
@@ -368,14 +364,16 @@ UPDATE jedi_jobs j SET booked = 'ended' FROM c
 WHERE j.pandaid = c.pandaid AND NOT EXISTS (SELECT FROM jedi_jobsets s
   WHERE s.merge_pandaid = c.pandaid AND s.ended_at IS NULL)
 """)
-_ENDED_FOR_ALL = text("""
+NOTE_ENDED = changes("""
+-- The effects of the ends of these merge jobs are booked.
 UPDATE jedi_jobs SET booked = 'ended' WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 """)
-_STARTED = text("""
+NOTE_STARTED = changes("""
+-- Their job sets know that these copies have started.
 UPDATE jedi_jobs SET booked = 'started'
 WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND booked IS NULL
 """)
-_REOPEN = text("""
+_REOPEN = changes("""
 WITH c AS (
   UPDATE jedi_consumers c SET settled_at = NULL
   FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
@@ -384,7 +382,7 @@ WITH c AS (
 )
 UPDATE jedi_jobs j SET booked = NULL FROM c WHERE j.pandaid = c.pandaid
 """)
-_LOSE = text(f"""
+_LOSE = changes(f"""
 UPDATE jedi_jobs j SET pilot_result = 'lost', error_code = l.code, error_diag = l.reason
 FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:codes AS text[]),
   CAST(:reasons AS text[])) l(id, seq, code, reason)
@@ -395,13 +393,13 @@ WHERE j.pandaid = l.id AND j.lock_seq = l.seq AND j.status IN ({JOB_AT_SITE})
 def note_substates(tx: Connection, words: Mapping[int, str | None]) -> None:
     """Set the sub-statuses of jobs, which the caller has locked."""
     if words:
-        tx.execute(_SUBSTATES, {"ids": list(words), "words": list(words.values())})
+        _SUBSTATES.run(tx, ids=list(words), words=list(words.values()))
 
 
 def note_settled(tx: Connection, panda_ids: Iterable[int]) -> None:
     """The effects of these consumers' ends on ranges are booked."""
     ids = list(panda_ids)
-    tx.execute(_SETTLED, {"ids": ids})
+    _SETTLED.run(tx, ids=ids)
     placeholders.over(tx, ids)
 
 
@@ -410,17 +408,7 @@ def reopen(tx: Connection, ended: Sequence[MovedJob]) -> None:
     discard what they processed."""
     ids = [job.panda_id for job in ended if (job.source, job.target) == ("merging", "cancelled")]
     if ids:
-        tx.execute(_REOPEN, {"ids": ids})
-
-
-def note_ended(tx: Connection, panda_ids: Iterable[int]) -> None:
-    """The effects of the ends of these merge jobs are booked."""
-    tx.execute(_ENDED_FOR_ALL, {"ids": list(panda_ids)})
-
-
-def note_started(tx: Connection, panda_ids: Iterable[int]) -> None:
-    """Their job sets know that these copies have started."""
-    tx.execute(_STARTED, {"ids": list(panda_ids)})
+        _REOPEN.run(tx, ids=ids)
 
 
 def lose(tx: Connection, moves: Sequence[JobMove], agent: str) -> list[MovedJob]:
@@ -428,12 +416,14 @@ def lose(tx: Connection, moves: Sequence[JobMove], agent: str) -> list[MovedJob]
     looks at what they have processed."""
     if not moves:
         return []
-    lock_jobs(tx, [move.panda_id for move in moves])
-    tx.execute(
-        _LOSE,
-        {"ids": [m.panda_id for m in moves], "seqs": [m.lock_seq for m in moves],
-         "codes": [m.code for m in moves], "reasons": [m.reason for m in moves]},
-    )  # fmt: skip
+    LOCK_JOBS.run(tx, ids=[move.panda_id for move in moves])
+    _LOSE.run(
+        tx,
+        ids=[m.panda_id for m in moves],
+        seqs=[m.lock_seq for m in moves],
+        codes=[m.code for m in moves],
+        reasons=[m.reason for m in moves],
+    )
     moved = move_jobs(tx, moves, agent, states.JOB_AT_SITE)
     wake(tx, "job:holding")
     return moved

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import returns
 
 MOST = 100_000
 """Consumers, and places, that a process remembers."""
@@ -30,8 +30,8 @@ class KnownConsumer(NamedTuple):
         return self.jedi_task_id, self.jobset_id or -self.panda_id
 
 
-_CONSUMERS = text("""
-SELECT pandaid AS panda_id, jeditaskid AS jedi_task_id, jobsetid AS jobset_id
+_CONSUMERS = returns(KnownConsumer)("""
+SELECT pandaid, jeditaskid, jobsetid
 FROM jedi_consumers WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 """)
 
@@ -55,7 +55,7 @@ class ConsumerMemory:
         if unknown := [one for one in wanted if one not in known]:
             if len(known) > MOST:
                 self._known = known = {one: known[one] for one in wanted if one in known}
-            found = rows_of(KnownConsumer, tx.execute(_CONSUMERS, {"ids": unknown}))
+            found = _CONSUMERS.rows(tx, ids=unknown)
             known.update((one.panda_id, one) for one in found)
         return {one: known[one] for one in wanted if one in known}
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import lost_pieces
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.jobs import MovedJob
@@ -18,7 +19,7 @@ from jedi.taskbuffer.jobs.jobs import MovedJob
 NOT_AGAIN = ("killed", "cancelled_by_user", "reassigned", "restored", "shut_down")
 """Ends by which the whole task, or the system, ends its jobs."""
 
-_HEIRS = text("""
+_HEIRS = returns(tuple[int, int, int])("""
 WITH old AS (
   SELECT s.jobsetid, s.merge_pandaid AS old FROM jedi_jobsets s JOIN jedi_tasks t USING (jeditaskid)
   WHERE s.merge_pandaid = ANY(CAST(:ids AS bigint[])) AND s.ended_at IS NULL
@@ -40,7 +41,7 @@ _KEPT = (
     "vo, site, nucleus, workqueue_id, gshare, resource_type, priority, cores, memory_mb, "
     "walltime_s, disk_mb, n_inputs, n_events"
 )
-_JOBS = text(f"""
+_JOBS = changes(f"""
 WITH n AS (
   INSERT INTO jedi_jobs (pandaid, status, attemptnr, {_KEPT})
   SELECT h.new, 'waiting', j.attemptnr + 1, {_KEPT} FROM {_H} JOIN jedi_jobs j ON j.pandaid = h.old
@@ -65,7 +66,7 @@ INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, job
 SELECT site, workqueue_id, gshare, resource_type, status, count(*), sum(cores) FROM n
 GROUP BY site, workqueue_id, gshare, resource_type, status
 """)
-_FILES = text(f"""
+_FILES = changes(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET pandaid = h.new,
     outpandaid = CASE WHEN c.outpandaid = h.old THEN h.new ELSE c.outpandaid END
@@ -80,7 +81,7 @@ SELECT h.new, fileid, jeditaskid, datasetid, type, lfn, source_name, endpoint,
   CASE WHEN type NOT IN ({OUTPUT_TYPES}) THEN guid END, n_events, start_event, end_event
 FROM {_H} JOIN jedi_job_files f ON f.pandaid = h.old WHERE f.type <> 'log'
 """)
-_LOGS = text(f"""
+_LOGS = changes(f"""
 WITH o AS (
   SELECT h.new, f.source_name, f.endpoint, c.datasetid, c.jeditaskid, c.scope, c.boundaryid,
     c.lfn || '.' || s.n_merges AS lfn, nextval('jedi_file_id_seq') AS fileid, s.n_merges
@@ -114,12 +115,12 @@ def take_over(tx: Connection, ended: Sequence[MovedJob], agent: str) -> None:
         return
     tries = knobs.load(tx)["eventservice.merge_attempts"]
     ids = [job.panda_id for job in lost]
-    found = tx.execute(_HEIRS, {"ids": ids, "tries": tries}).all()
+    found = _HEIRS.rows(tx, ids=ids, tries=tries)
     if not found:
         return
     sets, olds, news = map(list, zip(*found, strict=True))
     given = {"sets": sets, "olds": olds, "news": news}
-    tx.execute(_JOBS, {**given, "agent": agent})
-    tx.execute(_FILES, given)
-    tx.execute(_LOGS, given)
+    _JOBS.run(tx, **given, agent=agent)
+    _FILES.run(tx, **given)
+    _LOGS.run(tx, **given)
     lost_pieces.give_back_spoilt(tx, dict(zip(sets, olds, strict=True)))

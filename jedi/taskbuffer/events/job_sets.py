@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.jobs.event_texts import EVENTS
@@ -18,14 +18,14 @@ from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewRanges
 from jedi.spec.jobs.generation import NewJobs, TaskOrder
 from jedi.taskbuffer.db.copying import Block, copy_rows
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import carry, placeholders
 from jedi.taskbuffer.sites.sites import OUTPUT_PLACE, READ_PLACE
 
 RANGES_AT_ONCE = 50_000
 
-_NOTE_SETS = text(f"""
+_NOTE_SETS = changes(f"""
 UPDATE jedi_dataset_contents c SET jobsetid = f.pandaid FROM jedi_job_files f
 WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({INPUT_TYPES})
   AND c.fileid = f.fileid AND c.pandaid = f.pandaid
@@ -41,12 +41,14 @@ def write_sets(tx: Connection, batch: Sequence[tuple[TaskOrder, NewJobs]], agent
     for order, new in batch:
         assert new.sets is not None
         write_ranges(tx, order.jedi_task_id, new.sets.ranges)
-    tx.execute(_NOTE_SETS, {"ids": [panda_id for _, new in batch for panda_id in new.panda_ids]})
+    _NOTE_SETS.run(tx, ids=[panda_id for _, new in batch for panda_id in new.panda_ids])
     jumbo = [new for _, new in batch if new.sets and new.sets.jumbo]
     for new in jumbo:
-        placeholders.flag(tx, new.panda_ids, waiting=False)  # an end that is not booked yet
+        placeholders.FLAG.run(
+            tx, ids=list(new.panda_ids), waiting=False
+        )  # an end that is not booked yet
         if new.waits:
-            placeholders.flag(tx, new.panda_ids, waiting=True)
+            placeholders.FLAG.run(tx, ids=list(new.panda_ids), waiting=True)
     carry.take_over(tx, carry.keeping(batch))
     wanted = [one for _, new in batch if new.sets for one in new.sets.consumers]
     add_consumers(tx, wanted, agent)
@@ -107,14 +109,32 @@ def _ranges(jedi_task_id: int, ranges: NewRanges) -> Iterator[Block]:
 
 _KIND = " ".join(f"WHEN '{mode}' THEN '{kind}'" for mode, kind in states.JOBSET_MODES.items())
 _OWN_SET = "CASE WHEN kind <> 'jumbo' THEN jobsetid END"
-_LOCK = text("""
+_LOCK = changes("""
 SELECT FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:ids AS bigint[]))
 ORDER BY jobsetid FOR NO KEY UPDATE
 """)
+_LOCK_LOGS = changes("""
+SELECT FROM jedi_datasets WHERE datasetid IN (
+  SELECT f.datasetid FROM jedi_jobsets t JOIN jedi_job_files f ON f.pandaid = t.merge_pandaid
+  WHERE t.jobsetid = ANY(CAST(:ids AS bigint[])) AND f.type = 'log')
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+
+
+class AddedConsumer(NamedTuple):
+    """A new consumer; `number`: its place among those of its job set, from 1 on."""
+
+    jobset_id: int
+    panda_id: int
+    number: int
+    status: str
+    jedi_task_id: int
+
+
 # The job that waits says whose work it is; the job set, what a consumer needs. Where nothing is
 # said of the site, it is that of the consumer before. A clone makes the outputs itself. Files
 # are at endpoints of the consumer's own site, unless their dataset has a destination.
-_ADD = text(f"""
+_ADD = returns(AddedConsumer)(f"""
 WITH w AS MATERIALIZED (
   SELECT t.*, n.after, n.relation, n.freeinrow,
     coalesce(n.kind, CASE WHEN t.jumbo AND t.mode = 'es' THEN 'co_jumbo' END,
@@ -206,26 +226,10 @@ WITH w AS MATERIALIZED (
   FROM (SELECT datasetid, count(*) AS added FROM logs GROUP BY datasetid) n
   WHERE d.datasetid = n.datasetid
 )
-SELECT jobsetid AS jobset_id, pandaid AS panda_id, CAST(number AS int) AS number, status,
-  jeditaskid AS jedi_task_id
+SELECT jobsetid AS jobset_id, pandaid, CAST(number AS int) AS number, status,
+  jeditaskid
 FROM w ORDER BY jobsetid, number
 """)
-_LOCK_LOGS = text("""
-SELECT FROM jedi_datasets WHERE datasetid IN (
-  SELECT f.datasetid FROM jedi_jobsets t JOIN jedi_job_files f ON f.pandaid = t.merge_pandaid
-  WHERE t.jobsetid = ANY(CAST(:ids AS bigint[])) AND f.type = 'log')
-ORDER BY datasetid FOR NO KEY UPDATE
-""")
-
-
-class AddedConsumer(NamedTuple):
-    """A new consumer; `number`: its place among those of its job set, from 1 on."""
-
-    jobset_id: int
-    panda_id: int
-    number: int
-    status: str
-    jedi_task_id: int
 
 
 def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> list[AddedConsumer]:
@@ -235,8 +239,8 @@ def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> 
     if not wanted:
         return []
     ids = {"ids": sorted({one.jobset_id for one in wanted})}
-    tx.execute(_LOCK, ids)
-    tx.execute(_LOCK_LOGS, ids)
+    _LOCK.run(tx, **ids)
+    _LOCK_LOGS.run(tx, **ids)
     found = {
         "ids": [one.jobset_id for one in wanted],
         "sites": [one.site for one in wanted],
@@ -249,6 +253,6 @@ def add_consumers(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> 
         "free": [one.free_in_row for one in wanted],
         "agent": agent,
     }
-    added = rows_of(AddedConsumer, tx.execute(_ADD, found))
+    added = _ADD.rows(tx, **found)
     wake(tx, *sorted({f"job:{one.status}" for one in added}))
     return added

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import scouting
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
@@ -18,21 +18,6 @@ BROKER = "jumbo_dog"
 
 _JUMBO = "(t.usejumbo IS NOT NULL OR coalesce(t.rules ? 'n_jumbo_jobs', false))"
 """SQL: a task `t` has jumbo jobs, by the dog's switch or by its parameters."""
-_TASKS = text(f"""
-SELECT t.jeditaskid AS jedi_task_id, CAST(e.events AS bigint) AS events,
-  coalesce(t.currentpriority, 0) AS priority, {_JUMBO} AS jumbo,
-  coalesce(nullif(t.transhome, ''), t.transuses, '') AS release, coalesce(t.site, '') AS site,
-  t.rules, l.need ->> 'code' AS code
-FROM jedi_tasks t, LATERAL (
-    SELECT coalesce(sum(greatest(0, coalesce(nevents, 0) - coalesce(neventsused, 0))), 0) AS events
-    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER}) e
-  LEFT JOIN LATERAL (
-    SELECT need FROM jedi_broker_decisions b WHERE b.jeditaskid = t.jeditaskid
-      AND b.broker = '{BROKER}' ORDER BY decision_id DESC LIMIT 1) l ON true
-WHERE t.eventservice = 1
-  AND t.status IN ('assigning', 'ready', 'pending', 'scouting', 'running', 'throttled')
-ORDER BY NOT {_JUMBO}, e.events DESC, t.jeditaskid LIMIT :limit
-""")
 
 
 class EventTask(NamedTuple):
@@ -49,22 +34,21 @@ class EventTask(NamedTuple):
     code: str | None
 
 
-def event_tasks(tx: Connection, limit: int) -> list[EventTask]:
-    """Active event-service tasks: those with jumbo jobs, then those with most remaining events."""
-    return rows_of(EventTask, tx.execute(_TASKS, {"limit": limit}))
-
-
-_SITES = text("""
-SELECT site, coalesce(array_to_string(releases, ','), '') AS releases,
-  coalesce(CASE jsonb_typeof(catchall -> 'software') WHEN 'array' THEN (
-    SELECT string_agg(w, ',') FROM jsonb_array_elements_text(catchall -> 'software') w)
-    ELSE catchall ->> 'software' END, '') AS software,
-  greatest(1, corecount) AS cores, greatest(0, maxrss) AS memory_mb,
-  CASE WHEN catchall ->> 'minEventsForJumbo' ~ '^[0-9]{1,9}$'
-    THEN CAST(catchall ->> 'minEventsForJumbo' AS bigint) ELSE 0 END AS min_events, status
-FROM jedi_sites s
-WHERE coalesce(s.catchall ->> 'useJumboJobs', 'false') NOT IN ('false', '0', '')
-ORDER BY site
+EVENT_TASKS = returns(EventTask)(f"""
+-- Active event-service tasks: those with jumbo jobs, then those with most remaining events.
+SELECT t.jeditaskid, CAST(e.events AS bigint) AS events,
+  coalesce(t.currentpriority, 0) AS priority, {_JUMBO} AS jumbo,
+  coalesce(nullif(t.transhome, ''), t.transuses, '') AS release, coalesce(t.site, '') AS site,
+  t.rules, l.need ->> 'code' AS code
+FROM jedi_tasks t, LATERAL (
+    SELECT coalesce(sum(greatest(0, coalesce(nevents, 0) - coalesce(neventsused, 0))), 0) AS events
+    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER}) e
+  LEFT JOIN LATERAL (
+    SELECT need FROM jedi_broker_decisions b WHERE b.jeditaskid = t.jeditaskid
+      AND b.broker = '{BROKER}' ORDER BY decision_id DESC LIMIT 1) l ON true
+WHERE t.eventservice = 1
+  AND t.status IN ('assigning', 'ready', 'pending', 'scouting', 'running', 'throttled')
+ORDER BY NOT {_JUMBO}, e.events DESC, t.jeditaskid LIMIT :limit
 """)
 
 
@@ -82,17 +66,27 @@ class JumboSite(NamedTuple):
     status: str
 
 
-def jumbo_sites(tx: Connection) -> list[JumboSite]:
-    """Sites that take jumbo jobs while they are online."""
-    return rows_of(JumboSite, tx.execute(_SITES))
+JUMBO_SITES = returns(JumboSite)("""
+-- Sites that take jumbo jobs while they are online.
+SELECT site, coalesce(array_to_string(releases, ','), '') AS releases,
+  coalesce(CASE jsonb_typeof(catchall -> 'software') WHEN 'array' THEN (
+    SELECT string_agg(w, ',') FROM jsonb_array_elements_text(catchall -> 'software') w)
+    ELSE catchall ->> 'software' END, '') AS software,
+  greatest(1, corecount) AS cores, greatest(0, maxrss) AS memory_mb,
+  CASE WHEN catchall ->> 'minEventsForJumbo' ~ '^[0-9]{1,9}$'
+    THEN CAST(catchall ->> 'minEventsForJumbo' AS bigint) ELSE 0 END AS min_events, status
+FROM jedi_sites s
+WHERE coalesce(s.catchall ->> 'useJumboJobs', 'false') NOT IN ('false', '0', '')
+ORDER BY site
+""")
 
 
-_LOCK = text(f"""
+_LOCK = returns(int)(f"""
 SELECT jeditaskid FROM jedi_tasks t
 WHERE jeditaskid = ANY(:ids) AND {_JUMBO} = :jumbo AND t.{UNCLAIMED}
 ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED
 """)
-_SWITCH = text("UPDATE jedi_tasks SET usejumbo = :flag WHERE jeditaskid = ANY(:ids)")
+_SWITCH = changes("UPDATE jedi_tasks SET usejumbo = :flag WHERE jeditaskid = ANY(:ids)")
 
 
 def switch(
@@ -103,15 +97,15 @@ def switch(
     if not task_ids:
         return set()
     enable = per_task is not None
-    ids = list(tx.scalars(_LOCK, {"ids": list(task_ids), "jumbo": not enable}))
+    ids = _LOCK.rows(tx, ids=list(task_ids), jumbo=not enable)
     update = {"n_jumbo_jobs": per_task, "max_jumbo_per_site": per_site}
     rules = scouting.rules_of(tx, ids)
     scouting.set_rules(tx, {i: one.model_copy(update=update) for i, one in rules.items()})
-    tx.execute(_SWITCH, {"ids": ids, "flag": "Y" if enable else None})
+    _SWITCH.run(tx, ids=ids, flag="Y" if enable else None)
     return set(ids)
 
 
-_RECORD = text(f"""
+_RECORD = changes(f"""
 INSERT INTO jedi_broker_decisions (jeditaskid, broker, seed, knobs, outcome, chosen, weights, need)
 SELECT r.task, '{BROKER}', 0, CAST(:limits AS jsonb),
   CASE WHEN r.jumbo THEN 'chosen' ELSE 'none' END,
@@ -134,4 +128,4 @@ def record(tx: Connection, decisions: Sequence[JumboRecord], limits: Mapping[str
     """Note decisions in the log of brokers' decisions."""
     if decisions:
         rows = json.dumps([one._asdict() for one in decisions])
-        tx.execute(_RECORD, {"rows": rows, "limits": json.dumps(limits)})
+        _RECORD.run(tx, rows=rows, limits=json.dumps(limits))

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, JOB_FINAL, JOB_QUEUED
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import consumer_ends, job_sets
 from jedi.taskbuffer.events.consumer_ends import FREE, IN_WORK, REPORTED
-from jedi.taskbuffer.jobs.jobs import lock_jobs
+from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
 from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
 
 _CODE = states.EVENT_CODES
@@ -26,15 +26,35 @@ _FINISHED, _DONE, _FAILED = (_CODE[name] for name in ("finished", "done", "faile
 
 # ------------------------------------------------------------------------------- new ones
 
-_LOCK_TASKS = text("""
+_LOCK_TASKS = returns(int)("""
 SELECT jeditaskid FROM jedi_tasks t
 WHERE t.eventservice = 1 AND t.rules ? 'n_jumbo_jobs' AND coalesce(t.site, '') = ''
   AND t.status IN ('ready', 'pending', 'scouting', 'running', 'throttled')
 ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED
 """)
+
+
+class JumboLack(NamedTuple):
+    """A task with jumbo jobs that has ranges to process: its first job set with some, its release,
+    the numbers of jumbo jobs that it may have, the sites of the living ones, what a consumer of
+    this job set asks, the events that are ready (or more than were asked for), and how many of the
+    last jumbo jobs since this job set failed or processed nothing."""
+
+    jedi_task_id: int
+    jobset_id: int
+    release: str
+    most: int
+    per_site: int
+    living: list[str]
+    cores: int
+    memory_mb: int
+    events: int
+    idle: int
+
+
 # A jumbo job that processed something has finished.
-_LACKING = text("""
-SELECT t.jeditaskid AS jedi_task_id, f.jobsetid AS jobset_id,
+_LACKING = returns(JumboLack)("""
+SELECT t.jeditaskid, f.jobsetid,
   coalesce(nullif(t.transhome, ''), t.transuses, '') AS release,
   CAST(t.rules ->> 'n_jumbo_jobs' AS int) AS most,
   coalesce(CAST(t.rules ->> 'max_jumbo_per_site' AS int), 1) AS per_site,
@@ -60,41 +80,15 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.rules ? 'n_jumbo_jobs'
 """)
 
 
-class JumboLack(NamedTuple):
-    """A task with jumbo jobs that has ranges to process: its first job set with some, its release,
-    the numbers of jumbo jobs that it may have, the sites of the living ones, what a consumer of
-    this job set asks, the events that are ready (or more than were asked for), and how many of the
-    last jumbo jobs since this job set failed or processed nothing."""
-
-    jedi_task_id: int
-    jobset_id: int
-    release: str
-    most: int
-    per_site: int
-    living: list[str]
-    cores: int
-    memory_mb: int
-    events: int
-    idle: int
-
-
 def lock_lacking(tx: Connection, most_events: int) -> list[JumboLack]:
     """Tasks that may lack jumbo jobs; they are locked, so that nobody else adds some."""
-    return lacking(tx, list(tx.scalars(_LOCK_TASKS)), most_events)
+    return lacking(tx, _LOCK_TASKS.rows(tx), most_events)
 
 
 def lacking(tx: Connection, task_ids: Sequence[int], most_events: int) -> list[JumboLack]:
     """The tasks among these that have ranges for jumbo jobs; up to so many events are counted."""
     values = {"ids": list(task_ids), "most_events": most_events}
-    return rows_of(JumboLack, tx.execute(_LACKING, values)) if task_ids else []
-
-
-_NOT_TAKEN = text("""
-SELECT DISTINCT j.jeditaskid AS jedi_task_id, j.site
-FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
-WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.jobsetid IS NULL
-  AND j.error_code = 'not_taken'
-""")
+    return _LACKING.rows(tx, **values) if task_ids else []
 
 
 class LeftSite(NamedTuple):
@@ -104,14 +98,27 @@ class LeftSite(NamedTuple):
     site: str
 
 
-def not_taken(tx: Connection, task_ids: Sequence[int]) -> list[LeftSite]:
-    """The sites where no pilot took jumbo jobs of these tasks."""
-    return rows_of(LeftSite, tx.execute(_NOT_TAKEN, {"ids": list(task_ids)}))
+NOT_TAKEN = returns(LeftSite)("""
+-- The sites where no pilot took jumbo jobs of these tasks.
+SELECT DISTINCT j.jeditaskid, j.site
+FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.jobsetid IS NULL
+  AND j.error_code = 'not_taken'
+""")
 
 
 _READS = "x.site = m.site AND x.roles LIKE '%read%' AND x.ddm_endpoint ="
-_MERGEABLE = text(f"""
-SELECT s.jobsetid AS jobset_id, n.site
+
+
+class SetSite(NamedTuple):
+    """A site, and a job set whose pieces can be merged with those of the site."""
+
+    jobset_id: int
+    site: str
+
+
+_MERGEABLE = returns(SetSite)(f"""
+SELECT s.jobsetid, n.site
 FROM jedi_jobsets s JOIN jedi_jobs j ON j.pandaid = s.merge_pandaid,
   unnest(CAST(:sites AS text[])) n(site),
   LATERAL (SELECT coalesce(s.sites ->> 0, j.site) AS site) p
@@ -125,22 +132,15 @@ WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
 """)
 
 
-class SetSite(NamedTuple):
-    """A site, and a job set whose pieces can be merged with those of the site."""
-
-    jobset_id: int
-    site: str
-
-
 def mergeable(tx: Connection, jobset_ids: Sequence[int], sites: Sequence[str]) -> set[SetSite]:
     """Pairs of these job sets and sites where a third site reads the pieces of both: those of the
     job set's own site, and those of a jumbo job at the other one."""
     values = {"ids": list(jobset_ids), "sites": list(sites)}
-    return set(rows_of(SetSite, tx.execute(_MERGEABLE, values)))
+    return set(_MERGEABLE.rows(tx, **values))
 
 
 _N = "unnest(CAST(:ids AS bigint[])) n(id)"
-_STAGE = text(f"""
+_STAGE = changes(f"""
 WITH f AS (
   SELECT DISTINCT ON (n.id, f.lfn) n.id, f.fileid, f.jeditaskid, f.datasetid, f.type, f.lfn,
     f.source_name, {READ_PLACE.format(site="j.site", endpoint="f.endpoint")}, f.fsize, f.checksum,
@@ -165,7 +165,7 @@ FROM {_N} LEFT JOIN LATERAL (SELECT count(*) AS files, coalesce(sum(f.n_events),
     ON true, jedi_sites q
 WHERE j.pandaid = n.id AND q.site = j.site
 """)
-_IN_USE = text("""
+_IN_USE = changes("""
 UPDATE jedi_tasks t SET usejumbo = 'Y' FROM jedi_jobs j
 WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND t.jeditaskid = j.jeditaskid
   AND t.usejumbo IS NULL
@@ -177,15 +177,15 @@ def add_jumbos(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> lis
     sets of its task. Return their numbers."""
     ids = [one.panda_id for one in job_sets.add_consumers(tx, wanted, agent)]
     if ids:
-        tx.execute(_STAGE, {"ids": ids})
-        tx.execute(_IN_USE, {"ids": ids})
+        _STAGE.run(tx, ids=ids)
+        _IN_USE.run(tx, ids=ids)
     return ids
 
 
 # ------------------------------------------------------------------------------- their ends
 
-_DUE = text(f"""
-SELECT c.pandaid AS panda_id FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
+_DUE = returns(int)(f"""
+SELECT c.pandaid FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid IS NULL AND c.settled_at IS NULL
   AND (coalesce(j.status, 'closed') IN ({JOB_FINAL}) OR {REPORTED})
   AND c.pandaid <> ALL(CAST(:not_yet AS bigint[]))
@@ -195,10 +195,10 @@ ORDER BY c.pandaid LIMIT :limit
 
 def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
     """Jumbo jobs that have ended, or whose pilots are through, but for those of `not_yet`."""
-    return list(tx.scalars(_DUE, {"limit": limit, "not_yet": list(not_yet)}))
+    return _DUE.rows(tx, limit=limit, not_yet=list(not_yet))
 
 
-_LOCK_SETS = text(f"""
+_LOCK_SETS = changes(f"""
 WITH e AS (
   SELECT e.jobsetid, bool_or(e.status <> {_FINISHED}) AS back
   FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
@@ -212,19 +212,11 @@ WITH e AS (
 UPDATE jedi_jobsets t SET next_look_at = jedi_now()
 FROM s WHERE t.jobsetid = s.jobsetid AND t.ended_at IS NULL
 """)
-_LOCK_ALL = text("""
+_LOCK_ALL = changes("""
 SELECT FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:sets AS bigint[])) OR jobsetid IN (
   SELECT e.jobsetid FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
   WHERE c.pandaid = ANY(CAST(:ids AS bigint[])))
 ORDER BY jobsetid FOR NO KEY UPDATE
-""")
-_ENDED = text(f"""
-SELECT c.pandaid AS panda_id, c.jeditaskid AS jedi_task_id, coalesce(j.status, 'closed') AS status,
-  j.pilot_result, j.kill_code, j.error_code, j.error_diag, coalesce(j.lock_seq, 0) AS lock_seq,
-  ({FREE}) IS NOT TRUE AS held, t.rules @> '{{"allow_partial_finish": true}}' AS partial,
-  t.rules @> '{{"dec_att_on_failed_es": true}}' AS spares_attempts
-FROM jedi_consumers c JOIN jedi_tasks t USING (jeditaskid) LEFT JOIN jedi_jobs j USING (pandaid)
-WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL ORDER BY c.pandaid
 """)
 
 
@@ -244,27 +236,32 @@ class EndedJumbo(NamedTuple):
     spares_attempts: bool
 
 
+_ENDED = returns(EndedJumbo)(f"""
+SELECT c.pandaid, c.jeditaskid, coalesce(j.status, 'closed') AS status,
+  j.pilot_result, j.kill_code, j.error_code, j.error_diag, coalesce(j.lock_seq, 0) AS lock_seq,
+  ({FREE}) IS NOT TRUE AS held, t.rules @> '{{"allow_partial_finish": true}}' AS partial,
+  t.rules @> '{{"dec_att_on_failed_es": true}}' AS spares_attempts
+FROM jedi_consumers c JOIN jedi_tasks t USING (jeditaskid) LEFT JOIN jedi_jobs j USING (pandaid)
+WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL ORDER BY c.pandaid
+""")
+
+
 def lock_with_sets(tx: Connection, panda_ids: Sequence[int], jobset_ids: Sequence[int]) -> None:
     """Lock what ends of jumbo jobs and of job sets in one transaction lock, in the one order: all
     jobs, then all job sets, their datasets later."""
-    lock_jobs(tx, sorted({*panda_ids, *consumer_ends.jobs_of(tx, jobset_ids)}))
-    tx.execute(_LOCK_ALL, {"ids": list(panda_ids), "sets": list(jobset_ids)})
+    LOCK_JOBS.run(tx, ids=sorted({*panda_ids, *consumer_ends.jobs_of(tx, jobset_ids)}))
+    _LOCK_ALL.run(tx, ids=list(panda_ids), sets=list(jobset_ids))
 
 
 def lock_ended(tx: Connection, panda_ids: Sequence[int]) -> list[EndedJumbo]:
     """Jumbo jobs, which the caller has locked, whose ends are not booked. The job sets that waited
     for their ranges, or whose ranges come back, are locked, too, and due at once."""
     ids = {"ids": list(panda_ids)}
-    tx.execute(_LOCK_SETS, ids)
-    return rows_of(EndedJumbo, tx.execute(_ENDED, ids))
+    _LOCK_SETS.run(tx, **ids)
+    return _ENDED.rows(tx, **ids)
 
 
 # ------------------------------------------------------------------------------- job sets
-
-_OF_TASKS = text("""
-SELECT jeditaskid AS jedi_task_id, pandaid AS panda_id, settled_at IS NULL AS alive
-FROM jedi_consumers WHERE jobsetid IS NULL AND jeditaskid = ANY(CAST(:tasks AS bigint[]))
-""")
 
 
 class TaskJumbo(NamedTuple):
@@ -275,12 +272,18 @@ class TaskJumbo(NamedTuple):
     alive: bool
 
 
+_OF_TASKS = returns(TaskJumbo)("""
+SELECT jeditaskid, pandaid, settled_at IS NULL AS alive
+FROM jedi_consumers WHERE jobsetid IS NULL AND jeditaskid = ANY(CAST(:tasks AS bigint[]))
+""")
+
+
 def of_tasks(tx: Connection, task_ids: Iterable[int]) -> list[TaskJumbo]:
     """All jumbo jobs of tasks, past ones included."""
-    return rows_of(TaskJumbo, tx.execute(_OF_TASKS, {"tasks": sorted({*task_ids})}))
+    return _OF_TASKS.rows(tx, tasks=sorted({*task_ids}))
 
 
-_TAKE = text(f"""
+_TAKE = changes(f"""
 UPDATE jedi_events SET status = {_DONE}
 WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND is_jumbo = 1 AND status = {_FINISHED}
 """)
@@ -290,7 +293,7 @@ def take_processed(tx: Connection, jobset_ids: Sequence[int]) -> None:
     """Ranges that jumbo jobs have processed are done, finished → done, in job sets that the caller
     has locked, and that are not merged yet."""
     if jobset_ids:
-        tx.execute(_TAKE, {"ids": list(jobset_ids)})
+        _TAKE.run(tx, ids=list(jobset_ids))
 
 
 # Values, not EXISTS: no plan for all ranges comes of them. Only job sets without a ready range are
@@ -303,7 +306,9 @@ _HELD = f"""coalesce((SELECT true FROM jedi_consumers o, LATERAL (
       AND (e.status IN ({_CODE["sent"]}, {_CODE["running"]})
         OR e.status = {_FAILED} AND o.jobsetid IS NULL) LIMIT 1) e
   WHERE o.jeditaskid = c.jeditaskid AND o.settled_at IS NULL LIMIT 1), false)"""
-_NEEDLESS = text(f"""
+NEEDLESS = returns(int)(f"""
+-- Consumers of tasks with jumbo jobs that no pilot has, and whose job sets are processed, by jumbo
+-- jobs or others.
 SELECT c.pandaid FROM jedi_jobsets s JOIN jedi_consumers c USING (jobsetid)
   JOIN jedi_jobs j USING (pandaid)
 WHERE s.ended_at IS NULL AND c.settled_at IS NULL AND j.status IN ({JOB_QUEUED})
@@ -313,21 +318,11 @@ WHERE s.ended_at IS NULL AND c.settled_at IS NULL AND j.status IN ({JOB_QUEUED})
       WHERE e.jobsetid = s.jobsetid AND e.status IN ({_FINISHED}, {_DONE})) END
 ORDER BY c.pandaid
 """)
-_IDLE = text(f"""
+IDLE = returns(int)(f"""
+-- Jumbo jobs that no pilot has, and for which no job set has ranges.
 SELECT c.pandaid FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid IS NULL AND c.settled_at IS NULL AND j.status IN ({JOB_QUEUED})
   AND CASE WHEN {_READY.format(task="c.jeditaskid", sets="< c.pandaid")} THEN false
     ELSE NOT {_HELD} END
 ORDER BY c.pandaid
 """)
-
-
-def needless(tx: Connection) -> list[int]:
-    """Consumers of tasks with jumbo jobs that no pilot has, and whose job sets are processed, by
-    jumbo jobs or others."""
-    return list(tx.scalars(_NEEDLESS))
-
-
-def idle(tx: Connection) -> list[int]:
-    """Jumbo jobs that no pilot has, and for which no job set has ranges."""
-    return list(tx.scalars(_IDLE))

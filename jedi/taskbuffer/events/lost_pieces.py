@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import dict_of
+from jedi.taskbuffer.db.statement import changes, returns
 
 _CODE = states.EVENT_CODES
 
@@ -24,7 +24,7 @@ n AS (
   FROM u WHERE attemptnr > 1
 )"""
 # A piece that is missing may be found by the next merge job; the second failure counts.
-_SPOILT = text(f"""
+_SPOILT = changes(f"""
 WITH u AS (
   UPDATE jedi_events e SET status = {_CODE["corrupted"]}
   FROM unnest(CAST(:ids AS bigint[]), CAST(:merges AS bigint[])) h(jobset, merge)
@@ -36,7 +36,8 @@ WITH u AS (
   RETURNING e.*
 ), {_AGAIN} SELECT count(*) FROM u
 """)
-_WAITED = text("""
+WAITED = returns(int)("""
+-- Those of the job sets whose last consumer ended so long ago.
 SELECT s.jobsetid FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid
 WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND NOT EXISTS (
     SELECT FROM jedi_consumers c WHERE c.jobsetid = s.jobsetid AND c.settled_at IS NULL)
@@ -45,7 +46,7 @@ WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND NOT EXISTS (
     <= jedi_now() - make_interval(secs => :wait_s)
 ORDER BY s.jobsetid
 """)
-_UNREAD = text(f"""
+_UNREAD = returns(tuple[int, int])(f"""
 WITH u AS (
   UPDATE jedi_events e SET status = {_CODE["corrupted"]},
     error_diag = 'No site that is online reads ' || l.endpoint || '.'
@@ -55,7 +56,7 @@ WITH u AS (
   RETURNING e.*
 ), {_AGAIN} SELECT jobsetid, count(*) FROM u GROUP BY jobsetid
 """)
-_GIVE_UP = text(f"""
+_GIVE_UP = changes(f"""
 UPDATE jedi_events e SET status = {_CODE["fatal"]} FROM jedi_tasks t
 WHERE e.jobsetid = ANY(CAST(:ids AS bigint[])) AND e.status = {_CODE["corrupted"]}
   AND e.attemptnr <= 1 AND t.jeditaskid = e.jeditaskid
@@ -67,13 +68,8 @@ def give_back_spoilt(tx: Connection, merges: Mapping[int, int]) -> None:
     """The zip files that these merge jobs, by job set, could not read: their ranges are processed
     again, or fatal without attempts where the task does without them."""
     ids = list(merges)
-    tx.execute(_SPOILT, {"ids": ids, "merges": list(merges.values())})
-    tx.execute(_GIVE_UP, {"ids": ids})
-
-
-def waited(tx: Connection, jobset_ids: Sequence[int], wait_s: float) -> list[int]:
-    """Return those of the job sets whose last consumer ended so long ago."""
-    return list(tx.scalars(_WAITED, {"ids": list(jobset_ids), "wait_s": wait_s}))
+    _SPOILT.run(tx, ids=ids, merges=list(merges.values()))
+    _GIVE_UP.run(tx, ids=ids)
 
 
 def give_back_unread(tx: Connection, endpoints: Mapping[int, Sequence[str]]) -> dict[int, int]:
@@ -83,6 +79,6 @@ def give_back_unread(tx: Connection, endpoints: Mapping[int, Sequence[str]]) -> 
     if not pairs:
         return {}
     ids, names = map(list, zip(*pairs, strict=True))
-    found = dict_of(int, int, tx.execute(_UNREAD, {"ids": ids, "endpoints": names}))
-    tx.execute(_GIVE_UP, {"ids": ids})
+    found = dict(_UNREAD.rows(tx, ids=ids, endpoints=names))
+    _GIVE_UP.run(tx, ids=ids)
     return found

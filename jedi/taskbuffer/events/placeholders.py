@@ -6,14 +6,17 @@ Source: docs/reference/event-service.md#placeholders.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.jobs.events import WAITING_CO_JUMBO
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 
-_FLAG = text(f"""
+FLAG = changes(f"""
+-- The inputs of jobs that merge wait for real co-jumbo jobs, or no longer (is_waiting,
+-- nfileswaiting); their datasets are locked.
 WITH c AS (
   UPDATE jedi_dataset_contents c SET is_waiting = CASE WHEN :waiting THEN 'Y' END
   FROM jedi_job_files f
@@ -27,20 +30,14 @@ FROM (SELECT datasetid, CASE WHEN :waiting THEN count(*) ELSE -count(*) END AS f
   FROM c GROUP BY datasetid) n
 WHERE d.datasetid = n.datasetid
 """)
-_OVER = text(f"""
+_OVER = returns(int)(f"""
 SELECT DISTINCT t.merge_pandaid FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
   JOIN jedi_jobsets t USING (jobsetid)
 WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND j.site = '{WAITING_CO_JUMBO}'
 """)
 
 
-def flag(tx: Connection, panda_ids: Iterable[int], *, waiting: bool) -> None:
-    """The inputs of jobs that merge wait for real co-jumbo jobs, or no longer (is_waiting,
-    nfileswaiting); their datasets are locked."""
-    tx.execute(_FLAG, {"ids": list(panda_ids), "waiting": waiting})
-
-
 def over(tx: Connection, panda_ids: Sequence[int]) -> None:
     """The inputs of those of these consumers that are placeholders wait no longer."""
-    if ids := list(tx.scalars(_OVER, {"ids": list(panda_ids)})):
-        flag(tx, ids, waiting=False)
+    if ids := _OVER.rows(tx, ids=list(panda_ids)):
+        FLAG.run(tx, ids=list(ids), waiting=False)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.jobs.event_wire import ConsumerReport, ReportedZip
 from jedi.spec.jobs.events import RangeId
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events.consumers import KnownConsumer
 from jedi.taskbuffer.events.dispatch import LIVE_CONSUMERS
 
@@ -44,8 +44,16 @@ class Detail(NamedTuple):
     error_diag: str | None
 
 
-_LIVE = text(f"""
-SELECT k.pandaid AS panda_id, ARRAY(
+class LiveConsumer(NamedTuple):
+    """A consumer that a pilot has, and the endpoints of its site that pilots write to, the usual
+    one first."""
+
+    panda_id: int
+    endpoints: list[str]
+
+
+_LIVE = returns(LiveConsumer)(f"""
+SELECT k.pandaid, ARRAY(
   SELECT e.ddm_endpoint FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints USING (ddm_endpoint)
   WHERE e.site = :site AND e.roles LIKE '%write%'
   ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint) AS endpoints
@@ -56,25 +64,17 @@ FROM (
 """)
 
 
-class LiveConsumer(NamedTuple):
-    """A consumer that a pilot has, and the endpoints of its site that pilots write to, the usual
-    one first."""
-
-    panda_id: int
-    endpoints: list[str]
-
-
 def live_consumers(
     tx: Connection, site: str, reports: Sequence[ConsumerReport]
 ) -> dict[int, LiveConsumer]:
     """The jobs of reports that a pilot of the site has in just these attempts; they are locked."""
     ids = [report.panda_id for report in reports]
     seqs = [report.lock_seq for report in reports]
-    found = rows_of(LiveConsumer, tx.execute(_LIVE, {"ids": ids, "seqs": seqs, "site": site}))
+    found = _LIVE.rows(tx, ids=ids, seqs=seqs, site=site)
     return {one.panda_id: one for one in found}
 
 
-_PUT_ZIPS = text("""
+_PUT_ZIPS = changes("""
 WITH z AS (
   SELECT * FROM jsonb_to_recordset(CAST(:zips AS jsonb)) AS z(jeditaskid bigint, jobsetid bigint,
     pandaid bigint, lfn text, endpoint text, fsize bigint, checksum text, n_events bigint,
@@ -84,12 +84,6 @@ INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, fsize
   n_events, path_convention)
 SELECT z.* FROM z ON CONFLICT (pandaid, lfn) DO NOTHING
 """)
-_ZIPS = text("""
-SELECT n AS number, ziprow_id, (t.fsize, t.checksum, t.endpoint) = (z.fsize, z.checksum, z.endpoint)
-  AS same
-FROM jsonb_to_recordset(CAST(:zips AS jsonb)) AS z(n int, pandaid bigint, lfn text, fsize bigint,
-  checksum text, endpoint text) JOIN jedi_event_zips t USING (pandaid, lfn)
-""")
 
 
 class StoredZip(NamedTuple):
@@ -98,6 +92,14 @@ class StoredZip(NamedTuple):
     number: int
     ziprow_id: int
     same: bool
+
+
+_ZIPS = returns(StoredZip)("""
+SELECT n AS number, ziprow_id, (t.fsize, t.checksum, t.endpoint) = (z.fsize, z.checksum, z.endpoint)
+  AS same
+FROM jsonb_to_recordset(CAST(:zips AS jsonb)) AS z(n int, pandaid bigint, lfn text, fsize bigint,
+  checksum text, endpoint text) JOIN jedi_event_zips t USING (pandaid, lfn)
+""")
 
 
 def store_zips(tx: Connection, zips: Sequence[tuple[KnownConsumer, ReportedZip]]) -> dict[int, int]:
@@ -112,8 +114,8 @@ def store_zips(tx: Connection, zips: Sequence[tuple[KnownConsumer, ReportedZip]]
         for n, (consumer, one) in enumerate(zips)
     ]  # fmt: skip
     given = {"zips": to_json(rows).decode()}
-    tx.execute(_PUT_ZIPS, given)
-    found = rows_of(StoredZip, tx.execute(_ZIPS, given))
+    _PUT_ZIPS.run(tx, **given)
+    found = _ZIPS.rows(tx, **given)
     return {one.number: one.ziprow_id for one in found if one.same}
 
 
@@ -124,7 +126,7 @@ unnest(CAST(:ids AS bigint[]), CAST(:tasks AS bigint[]), CAST(:owners AS bigint[
   nr)
 """
 
-_TAKE = text(f"""
+_TAKE = changes(f"""
 WITH x AS MATERIALIZED (
   SELECT e.tid, r.pandaid FROM {_ENTRIES}, LATERAL (
     SELECT ctid AS tid FROM jedi_events e
@@ -142,10 +144,10 @@ def take_ranges(tx: Connection, entries: Sequence[RangeEntry], jumbos: Iterable[
     """Hand ready ranges of job sets to the consumers that name them, ready → sent; ranges that
     others have at this moment are left alone. `jumbos` are the jumbo jobs among the consumers."""
     if entries:
-        tx.execute(_TAKE, {**_arrays(entries), "jumbos": list(jumbos)})
+        _TAKE.run(tx, **_arrays(entries), jumbos=list(jumbos))
 
 
-_REPORT = text(f"""
+_REPORT = returns(int)(f"""
 WITH d AS (
   SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS d(detail int, status text,
     ziprow_id bigint, endpoint text, path_convention smallint, error_code int, error_diag text)
@@ -166,8 +168,18 @@ WITH d AS (
 )
 SELECT count(*) FROM u
 """)
+
+
+class OtherEnd(NamedTuple):
+    """A range that is not as its report says, by its number from 1 on; `code` None: its consumer
+    has no such range."""
+
+    number: int
+    code: int | None
+
+
 # A range that failed for good has attempt 1 from then on.
-_STAND = text(f"""
+_STAND = returns(OtherEnd)(f"""
 SELECT CAST(r.nr AS int) AS number, e.status AS code FROM {_ENTRIES} LEFT JOIN LATERAL (
   SELECT status FROM jedi_events e
   WHERE e.jeditaskid = r.task AND e.pandaid = r.pandaid AND e.fileid = r.file
@@ -180,14 +192,6 @@ WHERE e.status IS DISTINCT FROM CASE
   ELSE {_CODE["failed"]} END
 ORDER BY r.nr
 """)
-
-
-class OtherEnd(NamedTuple):
-    """A range that is not as its report says, by its number from 1 on; `code` None: its consumer
-    has no such range."""
-
-    number: int
-    code: int | None
 
 
 def report_ranges(
@@ -207,11 +211,11 @@ def report_ranges(
     rows = [{"detail": n, "ziprow_id": ziprows.get(-1 if one.zip is None else one.zip),
              **one._asdict()} for n, one in enumerate(details)]  # fmt: skip
     arrays = _arrays(entries)
-    if tx.scalar(_REPORT, {**arrays, "rows": to_json(rows).decode()}) == len(entries):
+    if _REPORT.row(tx, **arrays, rows=to_json(rows).decode()) == len(entries):
         return {}
     of = {status: [n for n, one in enumerate(details) if one.status == status]
           for status in ("finished", "running")}  # fmt: skip
-    found = rows_of(OtherEnd, tx.execute(_STAND, {**arrays, **of}))
+    found = _STAND.rows(tx, **arrays, **of)
     names = {code: status for status, code in _CODE.items()}
     return {one.number - 1: None if one.code is None else names[one.code] for one in found}
 

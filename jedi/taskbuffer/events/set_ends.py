@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.jobs.event_texts import PIECES
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events.carry import KEEPS, SUCCEEDED
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
@@ -23,22 +23,6 @@ _DONE = _CODE["done"]
 _PROCESSED = f"{_CODE['finished']}, {_DONE}"
 
 # --------------------------------------------------------------------------- where to merge
-
-_BROKERED = text(f"""
-SELECT f.jobsetid AS jobset_id, f.site, CAST(min(f.place) AS int) AS place,
-  CAST(sum(f.failed) AS int) AS failures,
-  coalesce({WRITE_PLACE.format(site="f.site")}, '') AS endpoint
-FROM (
-  SELECT s.jobsetid, o.site, o.place, 0 AS failed
-  FROM jedi_jobsets s, jsonb_array_elements_text(s.sites) WITH ORDINALITY o(site, place)
-  WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
-  UNION ALL
-  SELECT c.jobsetid, j.site, c.number + 1000, CAST(c.settled_at IS NOT NULL AND
-    (j.status = 'failed' OR j.substatus IN ('es_inaction', 'es_noevent')) AS int)
-  FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
-  WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))) f JOIN jedi_sites q USING (site)
-WHERE q.status = 'online' GROUP BY f.jobsetid, f.site ORDER BY f.jobsetid, place
-""")
 
 
 def _pieces(statuses: str) -> str:
@@ -54,32 +38,22 @@ p AS MATERIALIZED (
 )"""
 
 
-# Living consumers, and jumbo jobs of the task, may leave pieces where their sites write.
-_HELD = text(f"""
-WITH {_pieces(_PROCESSED)}, live AS (
-  SELECT c.jobsetid, j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
-  WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL
-  UNION ALL
-  SELECT s.jobsetid, j.site FROM jedi_jobsets s JOIN jedi_consumers c
-      ON c.jeditaskid = s.jeditaskid AND c.jobsetid IS NULL AND c.pandaid > s.jobsetid
-    JOIN jedi_jobs j USING (pandaid)
-  WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL
-)
-SELECT jobsetid AS jobset_id, endpoint, CAST(sum(n) AS bigint) AS pieces FROM (
-  SELECT * FROM p
-  UNION ALL
-  SELECT jobsetid, {WRITE_PLACE.format(site="live.site")}, 1 FROM live) h
-WHERE endpoint IS NOT NULL GROUP BY jobsetid, endpoint ORDER BY jobsetid, endpoint
-""")
-_READERS = text("""
-SELECT q.site, array_agg(DISTINCT e.ddm_endpoint) AS endpoints
-FROM jedi_site_endpoints e JOIN jedi_sites q USING (site)
-WHERE q.status = 'online' AND e.roles LIKE '%read%'
-  AND e.ddm_endpoint = ANY(CAST(:endpoints AS text[]))
-  AND EXISTS (SELECT FROM jedi_site_endpoints w WHERE w.site = q.site AND w.roles LIKE '%write%')
-GROUP BY q.site
-""")
-_NEAR = text(f"""
+class NearSite(NamedTuple):
+    """An online site for a job of a job set. rank: 1 so many of its pieces are there, 2 it reads
+    the destination of outputs, 3 it is the nucleus, 4 the job set was brokered there, 5 one of its
+    consumers was there, 6 it reads pieces from afar, 7 it is a queue of jumbo jobs alone. failed:
+    the merge job before failed there."""
+
+    jobset_id: int
+    rank: int
+    site: str
+    pieces: int
+    failed: bool
+
+
+MERGE_SITES = returns(NearSite)(f"""
+-- The sites where merge jobs of job sets may run: each reads all pieces, and has storage of its
+-- own, to which the Mover brings inputs.
 WITH s AS (
   SELECT s.jobsetid, s.merge_pandaid, j.site, j.nucleus, (
     SELECT o.site FROM jedi_job_retry_history h JOIN jedi_jobs o ON o.pandaid = h.oldpandaid
@@ -101,7 +75,7 @@ WITH s AS (
   FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
   WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))
 )
-SELECT f.jobsetid AS jobset_id,
+SELECT f.jobsetid,
   CASE WHEN q.catchall ->> 'useJumboJobs' = 'only' THEN 7 ELSE rank END AS rank, f.site,
   CAST(sum(n) AS bigint) AS pieces, (f.site = s.lost_at) IS TRUE AS failed
 FROM found f JOIN s USING (jobsetid) JOIN jedi_sites q ON q.site = f.site
@@ -111,19 +85,6 @@ WHERE q.status = 'online' AND {WRITE_PLACE.format(site="q.site")} IS NOT NULL
     WHERE x.site = f.site AND x.ddm_endpoint = p.endpoint AND x.roles LIKE '%read%'))
 GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3
 """)
-
-
-class NearSite(NamedTuple):
-    """An online site for a job of a job set. rank: 1 so many of its pieces are there, 2 it reads
-    the destination of outputs, 3 it is the nucleus, 4 the job set was brokered there, 5 one of its
-    consumers was there, 6 it reads pieces from afar, 7 it is a queue of jumbo jobs alone. failed:
-    the merge job before failed there."""
-
-    jobset_id: int
-    rank: int
-    site: str
-    pieces: int
-    failed: bool
 
 
 class ConsumerSite(NamedTuple):
@@ -138,6 +99,25 @@ class ConsumerSite(NamedTuple):
     endpoint: str
 
 
+BROKERED_SITES = returns(ConsumerSite)(f"""
+-- The sites where next consumers of job sets may run: those that the broker found, and those where
+-- consumers were.
+SELECT f.jobsetid, f.site, CAST(min(f.place) AS int) AS place,
+  CAST(sum(f.failed) AS int) AS failures,
+  coalesce({WRITE_PLACE.format(site="f.site")}, '') AS endpoint
+FROM (
+  SELECT s.jobsetid, o.site, o.place, 0 AS failed
+  FROM jedi_jobsets s, jsonb_array_elements_text(s.sites) WITH ORDINALITY o(site, place)
+  WHERE s.jobsetid = ANY(CAST(:ids AS bigint[]))
+  UNION ALL
+  SELECT c.jobsetid, j.site, c.number + 1000, CAST(c.settled_at IS NOT NULL AND
+    (j.status = 'failed' OR j.substatus IN ('es_inaction', 'es_noevent')) AS int)
+  FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+  WHERE c.jobsetid = ANY(CAST(:ids AS bigint[]))) f JOIN jedi_sites q USING (site)
+WHERE q.status = 'online' GROUP BY f.jobsetid, f.site ORDER BY f.jobsetid, place
+""")
+
+
 class HeldPieces(NamedTuple):
     """An endpoint with pieces of a job set: their number, with that of jobs that may leave some
     there."""
@@ -147,6 +127,26 @@ class HeldPieces(NamedTuple):
     pieces: int
 
 
+# Living consumers, and jumbo jobs of the task, may leave pieces where their sites write.
+HELD = returns(HeldPieces)(f"""
+-- The endpoints where job sets have pieces, and where their living jobs may leave some.
+WITH {_pieces(_PROCESSED)}, live AS (
+  SELECT c.jobsetid, j.site FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+  WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL
+  UNION ALL
+  SELECT s.jobsetid, j.site FROM jedi_jobsets s JOIN jedi_consumers c
+      ON c.jeditaskid = s.jeditaskid AND c.jobsetid IS NULL AND c.pandaid > s.jobsetid
+    JOIN jedi_jobs j USING (pandaid)
+  WHERE s.jobsetid = ANY(CAST(:ids AS bigint[])) AND c.settled_at IS NULL
+)
+SELECT jobsetid, endpoint, CAST(sum(n) AS bigint) AS pieces FROM (
+  SELECT * FROM p
+  UNION ALL
+  SELECT jobsetid, {WRITE_PLACE.format(site="live.site")}, 1 FROM live) h
+WHERE endpoint IS NOT NULL GROUP BY jobsetid, endpoint ORDER BY jobsetid, endpoint
+""")
+
+
 class ReaderSite(NamedTuple):
     """An online site with a storage, and endpoints that it reads."""
 
@@ -154,32 +154,25 @@ class ReaderSite(NamedTuple):
     endpoints: list[str]
 
 
-def brokered_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[ConsumerSite]:
-    """The sites where next consumers of job sets may run: those that the broker found, and those
-    where consumers were."""
-    return rows_of(ConsumerSite, tx.execute(_BROKERED, {"ids": list(jobset_ids)}))
-
-
-def merge_sites(tx: Connection, jobset_ids: Sequence[int]) -> list[NearSite]:
-    """The sites where merge jobs of job sets may run: each reads all pieces, and has storage of its
-    own, to which the Mover brings inputs."""
-    return rows_of(NearSite, tx.execute(_NEAR, {"ids": list(jobset_ids)}))
-
-
-def held(tx: Connection, jobset_ids: Sequence[int]) -> list[HeldPieces]:
-    """The endpoints where job sets have pieces, and where their living jobs may leave some."""
-    return rows_of(HeldPieces, tx.execute(_HELD, {"ids": list(jobset_ids)}))
+_READERS = returns(ReaderSite)("""
+SELECT q.site, array_agg(DISTINCT e.ddm_endpoint) AS endpoints
+FROM jedi_site_endpoints e JOIN jedi_sites q USING (site)
+WHERE q.status = 'online' AND e.roles LIKE '%read%'
+  AND e.ddm_endpoint = ANY(CAST(:endpoints AS text[]))
+  AND EXISTS (SELECT FROM jedi_site_endpoints w WHERE w.site = q.site AND w.roles LIKE '%write%')
+GROUP BY q.site
+""")
 
 
 def readers(tx: Connection, endpoints: Iterable[str]) -> list[list[str]]:
     """For each online site with a storage: those of the endpoints that it reads, if any."""
     wanted = {"endpoints": sorted({*endpoints} - {""})}
-    return [one.endpoints for one in rows_of(ReaderSite, tx.execute(_READERS, wanted))]
+    return [one.endpoints for one in _READERS.rows(tx, **wanted)]
 
 
 # --------------------------------------------------------------------------- the merge job
 
-_PLACE = text("""
+_PLACE = changes("""
 WITH old AS (
   SELECT j.*, w.site AS to_site
   FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[])) w(id, site)
@@ -196,12 +189,12 @@ SELECT s.site, u.workqueue_id, s.gshare, u.resource_type, 'waiting', sum(s.n), s
 FROM u, LATERAL (VALUES (u.old_site, u.old_gshare, -1), (u.site, u.gshare, 1)) s(site, gshare, n)
 GROUP BY s.site, u.workqueue_id, s.gshare, u.resource_type HAVING sum(s.n) <> 0
 """)
-_READ_INPUTS = text(f"""
+_READ_INPUTS = changes(f"""
 UPDATE jedi_job_files f SET endpoint = {READ_PLACE.format(site="w.site", endpoint="f.endpoint")}
 FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[])) w(id, site)
 WHERE f.pandaid = w.id AND f.type IN ({INPUT_TYPES}) AND f.endpoint IS NOT NULL
 """)
-_HAS_PIECES = text("""
+_HAS_PIECES = changes("""
 UPDATE jedi_job_params
 SET texts = coalesce(texts, '{}') || jsonb_build_object(CAST(:name AS text), '')
 WHERE pandaid = ANY(CAST(:ids AS bigint[]))
@@ -227,16 +220,16 @@ def start_merges(
         return []
     where = {"ids": [one.panda_id for one in starts], "sites": [one.site for one in starts]}
     own = {"gshare": gshare, "priority": priority, "memory_mb": memory_mb}
-    tx.execute(_PLACE, {**where, **own})
-    tx.execute(_READ_INPUTS, where)
-    tx.execute(_HAS_PIECES, {"ids": where["ids"], "name": PIECES})
+    _PLACE.run(tx, **where, **own)
+    _READ_INPUTS.run(tx, **where)
+    _HAS_PIECES.run(tx, ids=where["ids"], name=PIECES)
     moves = [JobMove(one.panda_id, "assigned", "es_merge", one.reason) for one in starts]
     return move_jobs(tx, moves, agent, ["waiting"])
 
 
 # --------------------------------------------------------------------------- the end of a set
 
-_CLOSE = text(f"""
+_CLOSE = changes(f"""
 WITH o AS (
   SELECT s.jobsetid, o.merged, NOT o.merged AND {KEEPS} AND NOT {SUCCEEDED} AS kept
   FROM unnest(CAST(:ids AS bigint[]), CAST(:merged AS bool[])) o(id, merged)
@@ -263,12 +256,12 @@ def close_sets(tx: Connection, sets: Mapping[int, bool]) -> None:
     for the next set where the task wants it, else discarded; those that nobody processed are
     cancelled."""
     if sets:
-        tx.execute(_CLOSE, {"ids": list(sets), "merged": list(sets.values())})
+        _CLOSE.run(tx, ids=list(sets), merged=list(sets.values()))
 
 
 # At once after a change, which may lead to the next one; after a pause where nothing changed. A
 # reason stands until the merge starts.
-_LOOK_AGAIN = text("""
+_LOOK_AGAIN = changes("""
 UPDATE jedi_jobsets s SET next_look_at = n.at, wait_code = n.code, wait_reason = n.reason
 FROM (
   SELECT o.id,
@@ -300,11 +293,10 @@ def look_again(tx: Connection, looks: Sequence[SetLook], wait_s: float) -> None:
     their jobs alone. The caller has locked them."""
     if looks:
         ids, changed, codes, reasons = map(list, zip(*looks, strict=True))
-        tx.execute(_LOOK_AGAIN, {"ids": ids, "changed": changed, "codes": codes,
-                                 "reasons": reasons, "wait_s": wait_s})  # fmt: skip
+        _LOOK_AGAIN.run(tx, ids=ids, changed=changed, codes=codes, reasons=reasons, wait_s=wait_s)
 
 
-_GIVE_ATTEMPTS = text("""
+_GIVE_ATTEMPTS = changes("""
 UPDATE jedi_jobsets s SET attempts_left = s.attempts_left + g.n
 FROM unnest(CAST(:ids AS bigint[]), CAST(:ns AS int[])) g(id, n) WHERE s.jobsetid = g.id
 """)
@@ -314,4 +306,4 @@ def give_attempts(tx: Connection, attempts: Mapping[int, int]) -> None:
     """Let so many more consumers follow in job sets, which the caller has locked."""
     given = {one: n for one, n in attempts.items() if n}
     if given:
-        tx.execute(_GIVE_ATTEMPTS, {"ids": list(given), "ns": list(given.values())})
+        _GIVE_ATTEMPTS.run(tx, ids=list(given), ns=list(given.values()))

@@ -8,22 +8,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import set_ends
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 
-_TASKS = text("""
+WAITING_TASKS = returns(int)("""
+-- Tasks with job sets that wait for a site.
 SELECT DISTINCT d.jeditaskid FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.nfileswaiting > 0 AND t.status IN ('ready', 'pending', 'scouting', 'running')
 ORDER BY d.jeditaskid LIMIT :limit
 """)
+
+
+class SetFile(NamedTuple):
+    """A file of a master dataset, in a job set that waits for a site."""
+
+    jobset_id: int
+    file_id: int
+    dataset_id: int
+
+
 # The first placeholder of each job set stands for all of them.
-_SETS = text(f"""
-SELECT t.jobsetid AS jobset_id, c.fileid AS file_id, c.datasetid AS dataset_id
+WAITING_FILES = returns(SetFile)(f"""
+-- The files of the next job sets of a task that wait for a site, dataset by dataset.
+SELECT t.jobsetid, c.fileid, c.datasetid
 FROM (
   SELECT DISTINCT c.jobsetid FROM jedi_jobs j JOIN jedi_consumers c USING (pandaid)
   WHERE j.jeditaskid = :task AND j.status = 'waiting' AND j.kind = 'co_jumbo'
@@ -37,40 +49,16 @@ ORDER BY c.datasetid, t.jobsetid, c.fileid
 """)
 
 
-class SetFile(NamedTuple):
-    """A file of a master dataset, in a job set that waits for a site."""
-
-    jobset_id: int
-    file_id: int
-    dataset_id: int
-
-
-def waiting_tasks(tx: Connection, limit: int) -> list[int]:
-    """Tasks with job sets that wait for a site."""
-    return list(tx.scalars(_TASKS, {"limit": limit}))
-
-
-def waiting_files(tx: Connection, task_id: int, after: int, limit: int) -> list[SetFile]:
-    """The files of the next job sets of a task that wait for a site, dataset by dataset."""
-    values = {"task": task_id, "after": after, "limit": limit}
-    return rows_of(SetFile, tx.execute(_SETS, values))
-
-
-_LOCK = text("""
+_LOCK = returns(int)("""
 SELECT jobsetid FROM jedi_jobsets WHERE jobsetid = ANY(CAST(:ids AS bigint[])) AND ended_at IS NULL
 ORDER BY jobsetid FOR NO KEY UPDATE
 """)
-_PLACE = text("""
+_PLACE = changes("""
 UPDATE jedi_jobsets t SET sites = p.sites, cores = p.cores, memory_mb = p.memory_mb,
   walltime_s = p.walltime_s
 FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS jsonb[]), CAST(:cores AS int[]),
   CAST(:memory AS int[]), CAST(:walltime AS int[])) p(id, sites, cores, memory_mb, walltime_s)
 WHERE t.jobsetid = p.id
-""")
-_PLACEHOLDERS = text("""
-SELECT c.pandaid AS panda_id, c.jobsetid AS jobset_id
-FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
-WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND j.status = 'waiting' ORDER BY c.pandaid
 """)
 
 
@@ -79,6 +67,13 @@ class FakeConsumer(NamedTuple):
 
     panda_id: int
     jobset_id: int
+
+
+_PLACEHOLDERS = returns(FakeConsumer)("""
+SELECT c.pandaid, c.jobsetid
+FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid)
+WHERE c.jobsetid = ANY(CAST(:ids AS bigint[])) AND j.status = 'waiting' ORDER BY c.pandaid
+""")
 
 
 class PlacedSet(NamedTuple):
@@ -96,17 +91,16 @@ def place(tx: Connection, placed: Sequence[PlacedSet], agent: str) -> int:
     EventService adds a real co-jumbo job for each. Return the number of
     placeholders."""
     wanted = [one.jobset_id for one in placed]
-    held = rows_of(FakeConsumer, tx.execute(_PLACEHOLDERS, {"ids": wanted}))
+    held = _PLACEHOLDERS.rows(tx, ids=wanted)
     still = job_ends.lock(tx, [one.panda_id for one in held])
     held = [one for one in held if still.get(one.panda_id) == "waiting"]
-    living = {*tx.scalars(_LOCK, {"ids": sorted({one.jobset_id for one in held})})}
+    living = {*_LOCK.rows(tx, ids=sorted({one.jobset_id for one in held}))}
     if not living:
         return 0
     columns = zip(*(one for one in placed if one.jobset_id in living), strict=True)
     ids, sites, cores, memory, walltime = map(list, columns)
-    tx.execute(_PLACE, {"ids": ids, "sites": sites, "cores": cores, "memory": memory,
-                        "walltime": walltime})  # fmt: skip
-    takes = {one.jobset_id for one in set_ends.brokered_sites(tx, ids)}
+    _PLACE.run(tx, ids=ids, sites=sites, cores=cores, memory=memory, walltime=walltime)
+    takes = {one.jobset_id for one in set_ends.BROKERED_SITES.rows(tx, ids=ids)}
     ends = [JobEnd(one.panda_id, "closed", "es_unused", "A site takes a real co-jumbo job.", None,
                    "jedi")
             for one in held if one.jobset_id in takes]  # fmt: skip

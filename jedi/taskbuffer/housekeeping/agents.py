@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from jedi.taskbuffer.db.statement import changes, returns
 
-from jedi.taskbuffer.db.rows import rows_of
-
-_BEAT = text("""
+BEAT = changes("""
+-- Record that an agent is alive; forget processes that were silent for a day.
 WITH old AS (DELETE FROM jedi_agents
 WHERE heartbeat_at < clock_timestamp() - interval '1 day')
 INSERT INTO jedi_agents (agent, process, heartbeat_at, cycles, items, last_error,
@@ -20,53 +18,17 @@ ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp(),
 """)
 
 
-def beat(
-    tx: Connection,
-    agent: str,
-    process: str,
-    cycles: int,
-    items: int,
-    last_error: str | None,
-    rss_kb: int,
-) -> None:
-    """Record that an agent is alive; forget processes that were silent for a day."""
-    tx.execute(
-        _BEAT,
-        {
-            "agent": agent,
-            "process": process,
-            "cycles": cycles,
-            "items": items,
-            "error": last_error,
-            "rss": rss_kb,
-        },
-    )
-
-
-_LEAVE = text("DELETE FROM jedi_agents WHERE agent = :agent AND process = :process")
-
-
-def leave(tx: Connection, agent: str, process: str) -> None:
-    """Forget a process that ends in order."""
-    tx.execute(_LEAVE, {"agent": agent, "process": process})
-
-
-_REST = text("""
-INSERT INTO jedi_agents (agent, process, heartbeat_at, cycles, items)
-SELECT a, :process, clock_timestamp(), 0, 0 FROM unnest(CAST(:agents AS text[])) a
-ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp()
+LEAVE = changes("""
+-- Forget a process that ends in order.
+DELETE FROM jedi_agents WHERE agent = :agent AND process = :process
 """)
 
 
-def rest(tx: Connection, names: Sequence[str], process: str) -> None:
-    """Record that these agents have no process and are healthy: `process` looks for their work."""
-    tx.execute(_REST, {"agents": list(names), "process": process})
-
-
-_CONNECTED = text("""
-SELECT DISTINCT substr(application_name, 6) AS agent, host(client_addr) AS address
-FROM pg_stat_activity
-WHERE datname = current_database() AND application_name ~ '^jedi [A-Z]' ORDER BY 2 NULLS FIRST, 1
+REST = changes("""
+-- Record that these agents have no process and are healthy: `process` looks for their work.
+INSERT INTO jedi_agents (agent, process, heartbeat_at, cycles, items)
+SELECT a, :process, clock_timestamp(), 0, 0 FROM unnest(CAST(:agents AS text[])) a
+ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp()
 """)
 
 
@@ -77,16 +39,12 @@ class ConnectedAgent(NamedTuple):
     address: str | None
 
 
-def connected(tx: Connection) -> list[ConnectedAgent]:
-    """The agents that run: names of their sessions begin with a capital, unlike those of services
-    and commands."""
-    return rows_of(ConnectedAgent, tx.execute(_CONNECTED))
-
-
-_ALL_AGENTS = text("""
-SELECT agent, process, heartbeat_at, cycles, items, last_error, rss_kb,
-  extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS age_s
-FROM jedi_agents ORDER BY agent, process
+CONNECTED = returns(ConnectedAgent)("""
+-- The agents that run: names of their sessions begin with a capital, unlike those of services and
+-- commands.
+SELECT DISTINCT substr(application_name, 6) AS agent, host(client_addr) AS address
+FROM pg_stat_activity
+WHERE datname = current_database() AND application_name ~ '^jedi [A-Z]' ORDER BY 2 NULLS FIRST, 1
 """)
 
 
@@ -104,6 +62,9 @@ class AgentBeat(NamedTuple):
     age_s: float
 
 
-def all_agents(tx: Connection) -> list[AgentBeat]:
-    """Every agent process with the age of its last heartbeat in seconds."""
-    return rows_of(AgentBeat, tx.execute(_ALL_AGENTS))
+ALL_AGENTS = returns(AgentBeat)("""
+-- Every agent process with the age of its last heartbeat in seconds.
+SELECT agent, process, heartbeat_at, cycles, items, last_error, rss_kb,
+  extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS age_s
+FROM jedi_agents ORDER BY agent, process
+""")

@@ -15,7 +15,6 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.core.states import Machine
 from jedi.spec.splitting.split_rules import SCOUTING
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import (
     CONSUMER_KINDS,
     FED_TYPES,
@@ -25,6 +24,7 @@ from jedi.taskbuffer.db.sql_lists import (
     PRE_MERGE_TYPES,
     listed,
 )
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.housekeeping import (
     event_checks,
     file_checks,
@@ -321,13 +321,13 @@ INVARIANTS = (
 )  # fmt: skip
 
 
-_MEMORY = text("SET LOCAL work_mem = '64MB'")
+_MEMORY = changes("SET LOCAL work_mem = '64MB'")
 
 
 def examine(tx: Connection) -> list[Finding]:
     """Check every invariant, one query for all those about the same rows. With room for their
     hashes the dearest ones take half the time."""
-    tx.execute(_MEMORY)
+    _MEMORY.run(tx)
     rows = dict.fromkeys(rule.rows for rule in INVARIANTS)
     rules = [[rule for rule in INVARIANTS if rule.rows == one] for one in rows]
     found = {one.invariant: one for some in rules for one in _examine(tx, some)}
@@ -358,22 +358,6 @@ def _examine(tx: Connection, rules: Sequence[Invariant]) -> list[Finding]:
             for rule, row in zip(rules, found, strict=True)]  # fmt: skip
 
 
-# A page is cut before the join: whoever joins first reads all outputs for each page.
-_MADE = text(f"""
-WITH c AS MATERIALIZED (
-  SELECT fileid, datasetid, jeditaskid, outpandaid, type, lfn, fsize, checksum
-  FROM jedi_dataset_contents
-  WHERE type IN ({OUTPUT_TYPES}) AND status = 'finished' AND fileid > :after
-  ORDER BY fileid LIMIT :page
-)
-SELECT c.fileid AS file_id, d.datasetname AS dataset_name, c.lfn, c.fsize, c.checksum,
-  d.state IS DISTINCT FROM 'missing' AND NOT EXISTS (
-    SELECT FROM {all_jobs.all_jobs("pandaid, purged_at")} j
-    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL AND c.type = 'output') AS kept
-FROM c JOIN jedi_datasets d USING (datasetid, jeditaskid) ORDER BY c.fileid
-""")
-
-
 class FinishedOutput(NamedTuple):
     """A finished output, its size and adler32; `kept`: it was neither purged nor lost with its
     dataset."""
@@ -386,21 +370,33 @@ class FinishedOutput(NamedTuple):
     kept: bool
 
 
+# A page is cut before the join: whoever joins first reads all outputs for each page.
+_MADE = returns(FinishedOutput)(f"""
+WITH c AS MATERIALIZED (
+  SELECT fileid, datasetid, jeditaskid, outpandaid, type, lfn, fsize, checksum
+  FROM jedi_dataset_contents
+  WHERE type IN ({OUTPUT_TYPES}) AND status = 'finished' AND fileid > :after
+  ORDER BY fileid LIMIT :page
+)
+SELECT c.fileid, d.datasetname, c.lfn, c.fsize, c.checksum,
+  d.state IS DISTINCT FROM 'missing' AND NOT EXISTS (
+    SELECT FROM {all_jobs.all_jobs("pandaid, purged_at")} j
+    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL AND c.type = 'output') AS kept
+FROM c JOIN jedi_datasets d USING (datasetid, jeditaskid) ORDER BY c.fileid
+""")
+
+
 def made_files(tx: Connection, page: int = 1000) -> Iterator[list[FinishedOutput]]:
     """Finished outputs, page by page."""
     after = 0
-    while rows := rows_of(FinishedOutput, tx.execute(_MADE, {"after": after, "page": page})):
+    while rows := _MADE.rows(tx, after=after, page=page):
         yield [row for row in rows if row.kept]
         after = rows[-1].file_id
 
 
-_MERGED_DATASETS = text(f"""
+MERGED_DATASETS = returns(str)(f"""
+-- Names of datasets with files that were to be merged, of tasks that have ended.
 SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.type = 'trn_output' AND t.status IN ({listed(sorted(states.TASK.final))})
 ORDER BY d.datasetid
 """)
-
-
-def merged_datasets(tx: Connection) -> list[str]:
-    """Names of datasets with files that were to be merged, of tasks that have ended."""
-    return list(tx.scalars(_MERGED_DATASETS))

@@ -8,23 +8,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FILE_TYPES, JOB_LIVE, TASK_FINAL
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import carry
 from jedi.taskbuffer.tasks import tasks
-
-_KILLERS = text(f"""
-UPDATE jedi_tasks t SET lock_seq = lock_seq + 1 WHERE jeditaskid = ANY(ARRAY(
-  SELECT jeditaskid FROM jedi_tasks
-  -- real time: leases live in it
-  WHERE lockedby IS NOT NULL
-    AND worker_deaths + CAST(lease_until < clock_timestamp() AND {tasks.DIED} AS int) >= :max_deaths
-  ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED))
-RETURNING jeditaskid AS jedi_task_id, lock_seq, status, lockedby AS locked_by, worker_deaths
-""")
 
 
 class KillerTask(NamedTuple):
@@ -37,20 +27,29 @@ class KillerTask(NamedTuple):
     worker_deaths: int
 
 
-def claim_killers(tx: Connection, max_deaths: int, limit: int) -> list[KillerTask]:
-    """Take tasks whose workers died `max_deaths` times in a row from their present holders."""
-    return rows_of(KillerTask, tx.execute(_KILLERS, {"max_deaths": max_deaths, "limit": limit}))
+CLAIM_KILLERS = returns(KillerTask)(f"""
+-- Take tasks whose workers died `max_deaths` times in a row from their present holders.
+UPDATE jedi_tasks t SET lock_seq = lock_seq + 1 WHERE jeditaskid = ANY(ARRAY(
+  SELECT jeditaskid FROM jedi_tasks
+  -- real time: leases live in it
+  WHERE lockedby IS NOT NULL
+    AND worker_deaths + CAST(lease_until < clock_timestamp() AND {tasks.DIED} AS int) >= :max_deaths
+  ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING jeditaskid, lock_seq, status, lockedby, worker_deaths
+""")
 
 
-_ANY_CLAIMED = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE lockedby IS NOT NULL)")
+_ANY_CLAIMED = returns(bool)("SELECT EXISTS (SELECT FROM jedi_tasks WHERE lockedby IS NOT NULL)")
 
 
 def any_claimed(tx: Connection) -> bool:
     """Return True if a process works on a task, or died of it."""
-    return bool(tx.scalar(_ANY_CLAIMED))
+    return _ANY_CLAIMED.value(tx)
 
 
-_RELEASE = text(f"""
+RELEASE_STALE = changes(f"""
+-- Take leases that ran out from their tasks, and count the dead workers, who write nothing any more
+-- (`DIED`); how many.
 UPDATE jedi_tasks SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
   lock_seq = lock_seq + 1, worker_deaths = worker_deaths + CAST({tasks.DIED} AS int),
   rescuetime = jedi_now()
@@ -62,26 +61,8 @@ WHERE jeditaskid = ANY(ARRAY(
 """)
 
 
-def release_stale(tx: Connection, limit: int) -> int:
-    """Take leases that ran out from their tasks, and count the dead workers, who write nothing any
-    more (`DIED`); how many."""
-    return tx.execute(_RELEASE, {"limit": limit}).rowcount
-
-
 _TOO_LONG = """
 coalesce(frozentime, statechangetime) < jedi_now() - make_interval(secs => :timeout_s)"""
-_ON_HOLD = text(f"""
-SELECT jeditaskid AS jedi_task_id, lock_seq, status, oldstatus AS old_status, reason_code,
-  errordialog AS error_dialog, statechangetime AS state_change_time,
-  next_run_at IS NOT NULL AS soon,
-  CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS held_s,
-  {_TOO_LONG} AS too_long
-FROM jedi_tasks
-WHERE status IN ('pending', 'assigning') AND {tasks.UNCLAIMED}
-  AND ({_TOO_LONG} OR status = 'pending'
-    AND coalesce(next_run_at, statechangetime + make_interval(secs => :retry_s)) < jedi_now())
-ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
-""")
 
 
 class HeldTask(NamedTuple):
@@ -101,17 +82,19 @@ class HeldTask(NamedTuple):
     too_long: bool
 
 
-def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> list[HeldTask]:
-    """Pending tasks to try again, at the time that their holder set or `retry_s` later, and tasks
-    to give up (`too_long`): pending ones, and those that wait for a nucleus."""
-    found = {"retry_s": retry_s, "timeout_s": timeout_s, "limit": limit}
-    return rows_of(HeldTask, tx.execute(_ON_HOLD, found))
-
-
-_LIVING = text(f"""
-SELECT j.pandaid AS panda_id, j.lock_seq FROM jedi_jobs j
-  JOIN unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(id, seq)
-  ON j.pandaid = a.id AND j.lock_seq = a.seq WHERE j.status IN ({JOB_LIVE})
+ON_HOLD = returns(HeldTask)(f"""
+-- Pending tasks to try again, at the time that their holder set or `retry_s` later, and tasks to
+-- give up (`too_long`): pending ones, and those that wait for a nucleus.
+SELECT jeditaskid, lock_seq, status, oldstatus, reason_code,
+  errordialog, statechangetime,
+  next_run_at IS NOT NULL AS soon,
+  CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS held_s,
+  {_TOO_LONG} AS too_long
+FROM jedi_tasks
+WHERE status IN ('pending', 'assigning') AND {tasks.UNCLAIMED}
+  AND ({_TOO_LONG} OR status = 'pending'
+    AND coalesce(next_run_at, statechangetime + make_interval(secs => :retry_s)) < jedi_now())
+ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
@@ -122,15 +105,35 @@ class LiveAttempt(NamedTuple):
     lock_seq: int
 
 
+_LIVING = returns(LiveAttempt)(f"""
+SELECT j.pandaid, j.lock_seq FROM jedi_jobs j
+  JOIN unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(id, seq)
+  ON j.pandaid = a.id AND j.lock_seq = a.seq WHERE j.status IN ({JOB_LIVE})
+""")
+
+
 def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
     """The attempts (panda_id, lock_seq) that are the present ones of live jobs."""
     pairs = list(attempts)
     wanted = {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]}
-    return {*rows_of(LiveAttempt, tx.execute(_LIVING, wanted))}
+    return {*_LIVING.rows(tx, **wanted)}
+
+
+_STAY = changes("""
+SELECT FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) ORDER BY jeditaskid
+FOR SHARE
+""")
+
+
+class OpenJobSet(NamedTuple):
+    """A job set that has not ended; 0: those of a task."""
+
+    jedi_task_id: int
+    jobset_id: int
 
 
 # Looked up one by one: a plan for all would read every job set, or every range.
-_OPEN_SETS = text(f"""
+_OPEN_SETS = returns(OpenJobSet)(f"""
 SELECT w.task AS jedi_task_id, w.jobset AS jobset_id
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset), LATERAL (
   SELECT status NOT IN ({TASK_FINAL}) AS lives, ({carry.KEEPING}) IS TRUE AS keeps
@@ -147,42 +150,16 @@ WHERE t.lives AND w.jobset = 0
 """)
 
 
-_STAY = text("""
-SELECT FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) ORDER BY jeditaskid
-FOR SHARE
-""")
-
-
-class OpenJobSet(NamedTuple):
-    """A job set that has not ended; 0: those of a task."""
-
-    jedi_task_id: int
-    jobset_id: int
-
-
 def open_sets(tx: Connection, jobsets: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
     """The job sets among these (jedi_task_id, jobset_id) that have not ended, or whose zip files
     wait to be merged in others; 0 stands for several, as long as the task lives or the pilot of a
     jumbo job may report more. Ranges that are done in none of them are discarded."""
     pairs = list(jobsets)
     wanted = {"tasks": [p[0] for p in pairs], "jobsets": [p[1] for p in pairs]}
-    tx.execute(_STAY, wanted)  # nobody retries an ended task while its ranges are discarded
-    found = {*rows_of(OpenJobSet, tx.execute(_OPEN_SETS, wanted))}
+    _STAY.run(tx, **wanted)  # nobody retries an ended task while its ranges are discarded
+    found = {*_OPEN_SETS.rows(tx, **wanted)}
     carry.discard(tx, [pair for pair in pairs if pair not in found])
     return {*found}
-
-
-_AWAITING = text(f"""
-SELECT j.pandaid AS panda_id, j.lock_seq, (
-  SELECT jsonb_agg(jsonb_build_array(d.datasetname, f.lfn, f.endpoint))
-  FROM jedi_job_files f JOIN jedi_datasets d USING (datasetid, jeditaskid)
-  WHERE f.pandaid = j.pandaid AND f.type IN ({FILE_TYPES})
-    AND (f.endpoint IS NOT NULL OR f.type <> 'trn_log')) AS inputs
-FROM jedi_jobs j
-WHERE j.moving AND j.status = 'assigned' AND j.priority > :above
-  AND j.pandaid > :after
-ORDER BY j.pandaid LIMIT :limit
-""")
 
 
 class AwaitingJob(NamedTuple):
@@ -194,8 +171,15 @@ class AwaitingJob(NamedTuple):
     inputs: Any
 
 
-def awaiting_inputs(tx: Connection, above: int, after: int, limit: int) -> list[AwaitingJob]:
-    """Assigned jobs of a priority above this, with ids above `after`, and their inputs."""
-    return rows_of(
-        AwaitingJob, tx.execute(_AWAITING, {"above": above, "after": after, "limit": limit})
-    )
+AWAITING_INPUTS = returns(AwaitingJob)(f"""
+-- Assigned jobs of a priority above this, with ids above `after`, and their inputs.
+SELECT j.pandaid, j.lock_seq, (
+  SELECT jsonb_agg(jsonb_build_array(d.datasetname, f.lfn, f.endpoint))
+  FROM jedi_job_files f JOIN jedi_datasets d USING (datasetid, jeditaskid)
+  WHERE f.pandaid = j.pandaid AND f.type IN ({FILE_TYPES})
+    AND (f.endpoint IS NOT NULL OR f.type <> 'trn_log')) AS inputs
+FROM jedi_jobs j
+WHERE j.moving AND j.status = 'assigned' AND j.priority > :above
+  AND j.pandaid > :after
+ORDER BY j.pandaid LIMIT :limit
+""")

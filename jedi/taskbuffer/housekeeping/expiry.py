@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, listed
+from jedi.taskbuffer.db.statement import changes, returns
 
 _IN_VAIN = listed(("aborted", "broken", "failed"))
-_EXPIRED = text(f"""
-SELECT d.datasetid AS dataset_id, d.datasetname AS dataset_name, ARRAY(
+
+
+class ExpiredDataset(NamedTuple):
+    """A dataset whose time is over, and the files of its task."""
+
+    dataset_id: int
+    dataset_name: str
+    lfns: list[str]
+
+
+_EXPIRED = returns(ExpiredDataset)(f"""
+SELECT d.datasetid, d.datasetname, ARRAY(
   SELECT c.lfn FROM jedi_dataset_contents c
   WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid) AS lfns
 FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
@@ -32,14 +42,6 @@ ORDER BY t.endtime, d.datasetid LIMIT :limit
 """)
 
 
-class ExpiredDataset(NamedTuple):
-    """A dataset whose time is over, and the files of its task."""
-
-    dataset_id: int
-    dataset_name: str
-    lfns: list[str]
-
-
 def expired(
     tx: Connection,
     transient_s: float,
@@ -52,17 +54,11 @@ def expired(
     of others, so many seconds after the task's end (0: never). Not those that another task fills as
     well, or still reads, nor those in `stuck`."""
     times = {"transient_s": transient_s, "failed_logs_s": failed_logs_s, "logs_s": logs_s}
-    return rows_of(
-        ExpiredDataset, tx.execute(_EXPIRED, {**times, "limit": limit, "stuck": list(stuck)})
-    )
+    return _EXPIRED.rows(tx, **times, limit=limit, stuck=list(stuck))
 
 
-_NOTE_GONE = text("""
+NOTE_GONE = changes("""
+-- Data management does not have these datasets any more.
 UPDATE jedi_datasets SET state = 'missing', statechecktime = jedi_now()
 WHERE datasetid = ANY(CAST(:ids AS bigint[]))
 """)
-
-
-def note_gone(tx: Connection, dataset_ids: Sequence[int]) -> None:
-    """Data management does not have these datasets any more."""
-    tx.execute(_NOTE_GONE, {"ids": list(dataset_ids)})

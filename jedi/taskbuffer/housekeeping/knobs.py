@@ -7,10 +7,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core.knobs import KNOBS, Knobs
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 class KnobOverride(NamedTuple):
@@ -42,14 +42,14 @@ def built(overrides: str) -> Knobs:
     return Knobs(json.loads(overrides))
 
 
-_FORGET = text("DELETE FROM jedi_knobs WHERE component = :c AND key = :k")
-_PUT = text("""
+_FORGET = changes("DELETE FROM jedi_knobs WHERE component = :c AND key = :k")
+_PUT = changes("""
 INSERT INTO jedi_knobs (component, key, value, username)
 VALUES (:c, :k, CAST(:v AS jsonb), :u) ON CONFLICT (component, key)
   DO UPDATE SET value = excluded.value, username = :u,
   modificationtime = jedi_now()
 """)
-_NOTE = text("""
+_NOTE = changes("""
 INSERT INTO jedi_knobs_history (component, key, value, username)
 VALUES (:c, :k, CAST(:v AS jsonb), :u)
 """)
@@ -60,13 +60,13 @@ def put(tx: Connection, name: str, value: Any, user_name: str) -> None:
     knob = KNOBS[name]
     values = {"c": knob.component, "k": knob.key, "u": user_name}
     if value is None:
-        tx.execute(_FORGET, values)
+        _FORGET.run(tx, **values)
     else:
-        tx.execute(_PUT, {**values, "v": json.dumps(value)})
-    tx.execute(_NOTE, {**values, "v": None if value is None else json.dumps(value)})
+        _PUT.run(tx, **values, v=json.dumps(value))
+    _NOTE.run(tx, **values, v=None if value is None else json.dumps(value))
 
 
-_OVERRIDES = text(
+_OVERRIDES = returns(KnobOverride)(
     "SELECT component || '.' || key AS name, value, username, modificationtime "
     "FROM jedi_knobs ORDER BY 1"
 )
@@ -74,10 +74,10 @@ _OVERRIDES = text(
 
 def overrides(tx: Connection) -> list[KnobOverride]:
     """The knobs that differ from the preset."""
-    return rows_of(KnobOverride, tx.execute(_OVERRIDES))
+    return _OVERRIDES.rows(tx)
 
 
-_HISTORY = text("""
+_HISTORY = returns(KnobSetting)("""
 SELECT modificationtime, username, value FROM jedi_knobs_history
 WHERE component = :c AND key = :k ORDER BY change_id DESC
 """)
@@ -87,4 +87,4 @@ def history(tx: Connection, name: str) -> list[KnobSetting]:
     """Every change of a knob, newest first."""
     knob = KNOBS[name]
     wanted = {"c": knob.component, "k": knob.key}
-    return rows_of(KnobSetting, tx.execute(_HISTORY, wanted))
+    return _HISTORY.rows(tx, **wanted)

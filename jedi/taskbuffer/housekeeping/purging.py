@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL, TASK_FINAL
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
-from jedi.taskbuffer.jobs.jobs import lock_jobs
+from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
 
 _TABLES = ("jedi_jobs", "jedi_jobs_archived")
 GOING = "to_timestamp(0)"
@@ -28,7 +28,6 @@ SELECT o.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name FROM jedi_dat
 WHERE d.jeditaskid = {{task}} AND d.type IN ('output', 'tmpl_output')
   AND o.jeditaskid <> d.jeditaskid AND u.status NOT IN ({TASK_FINAL})
 """
-_USERS = text(f"{_IN_USE.format(task=':task')} ORDER BY o.jeditaskid, o.datasetid")
 
 
 class OutputUse(NamedTuple):
@@ -38,9 +37,10 @@ class OutputUse(NamedTuple):
     dataset_name: str
 
 
-def in_use(tx: Connection, task_id: int) -> list[OutputUse]:
-    """Other tasks that have not ended and read or fill outputs of a task."""
-    return rows_of(OutputUse, tx.execute(_USERS, {"task": task_id}))
+IN_USE = returns(OutputUse)(f"""
+-- Other tasks that have not ended and read or fill outputs of a task.
+{_IN_USE.format(task=":task")} ORDER BY o.jeditaskid, o.datasetid
+""")
 
 
 def _on_both(change: str, where: str, more: str = "") -> str:
@@ -62,29 +62,29 @@ _UNPURGED = f"purged_at IS NULL AND status IN ({JOB_FINAL})"
 _KEPT = f"{_UNPURGED} AND retention IS DISTINCT FROM {GOING}"
 _KEEP = "retention = jedi_now() + make_interval(secs => :keep_s)"
 _OF_THESE = "pandaid = ANY(CAST(:ids AS bigint[]))"
-_LOCK_TASK = text(
+_LOCK_TASK = changes(
     "SELECT FROM jedi_jobs WHERE jeditaskid = :task ORDER BY pandaid FOR NO KEY UPDATE"
 )
-_KEEP_JOBS = text(_on_both(_KEEP, f"{_OF_THESE} AND {_KEPT}", _LOG))
-_TO_KEEP = text(
+_KEEP_JOBS = changes(_on_both(_KEEP, f"{_OF_THESE} AND {_KEPT}", _LOG))
+_TO_KEEP = returns(int)(
     f"SELECT pandaid FROM {all_jobs('pandaid, jeditaskid, status, retention, purged_at')} j "
     f"WHERE jeditaskid = :task AND {_KEPT} ORDER BY pandaid"
 )
 _AT_ONCE = 10_000
 """Jobs of a statement that marks them: 50 us each, for their log and the indexes of the archive."""
-_CLAIM = text(
+_CLAIM = returns(int)(
     _on_both(
         f"retention = {GOING}",
         f"{_OF_THESE} AND {_UNPURGED} AND coalesce(retention <= jedi_now(), true)",
         "SELECT pandaid FROM u",
     )
 )
-_GOING = text(
+_GOING = returns(int)(
     f"SELECT pandaid FROM {all_jobs('pandaid, jeditaskid, retention, purged_at')} j "
     f"WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) AND retention = {GOING} "
     "AND purged_at IS NULL ORDER BY 1"
 )
-_PURGED = text(_on_both("purged_at = jedi_now()", f"{_OF_THESE} AND {_UNPURGED}", _LOG))
+_PURGED = changes(_on_both("purged_at = jedi_now()", f"{_OF_THESE} AND {_UNPURGED}", _LOG))
 
 
 def keep_until(
@@ -92,14 +92,14 @@ def keep_until(
 ) -> None:
     """Keep outputs of ended jobs so long and no longer. The caller has locked the jobs."""
     values = {"ids": list(panda_ids), "keep_s": keep_s}
-    tx.execute(_KEEP_JOBS, {**values, "agent": agent, "code": "to_be_purged", "reason": reason})
+    _KEEP_JOBS.run(tx, **values, agent=agent, code="to_be_purged", reason=reason)
 
 
 def keep_task_until(tx: Connection, task_id: int, keep_s: float, agent: str, reason: str) -> None:
     """The same for all jobs of a task that has ended."""
     # Else those that are just being archived would be in neither of the tables.
-    tx.execute(_LOCK_TASK, {"task": task_id})
-    ids = tx.scalars(_TO_KEEP, {"task": task_id}).all()
+    _LOCK_TASK.run(tx, task=task_id)
+    ids = _TO_KEEP.rows(tx, task=task_id)
     for n in range(0, len(ids), _AT_ONCE):
         keep_until(tx, ids[n : n + _AT_ONCE], keep_s, agent, reason)
 
@@ -129,13 +129,23 @@ _OLD = (
     f"({_OVER} OR j.retention IS NULL "
     "AND j.postprocessed_at < jedi_now() - make_interval(secs => :age_s))"
 )
-_DUE_ALONE = text(_DUE.format(due=_OVER))
-_DUE_OR_OLD = text(_DUE.format(due=_OLD))
 
 
 _LEAVING = f"retention > {GOING} AND purged_at IS NULL"
 _OF_TASK = "jeditaskid = :task AND status = 'finished'"
-_KEPT_OF_TASK = text(f"""
+
+
+@dataclass(frozen=True, slots=True)
+class Purging:
+    """The number of finished jobs whose outputs are gone, or are to go, the first at
+    `leaving_at`."""
+
+    gone: int
+    leaving: int
+    leaving_at: datetime | None
+
+
+_KEPT_OF_TASK = returns(Purging)(f"""
 SELECT CAST(coalesce(sum(gone), 0) AS bigint) AS gone,
   CAST(coalesce(sum(leaving), 0) AS bigint) AS leaving, min(leaving_at) AS leaving_at
 FROM (
@@ -150,25 +160,15 @@ FROM (
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class Purging:
-    """The number of finished jobs whose outputs are gone, or are to go, the first at
-    `leaving_at`."""
-
-    gone: int
-    leaving: int
-    leaving_at: datetime | None
-
-
 def of_task(tx: Connection, task_id: int) -> Purging:
     """The outputs of a task's finished jobs that are gone, or leave."""
-    (found,) = rows_of(Purging, tx.execute(_KEPT_OF_TASK, {"task": task_id}))
+    (found,) = _KEPT_OF_TASK.rows(tx, task=task_id)
     return found
 
 
 def going(tx: Connection, task_ids: Sequence[int]) -> list[int]:
     """Jobs of tasks whose outputs are being removed."""
-    return list(tx.scalars(_GOING, {"tasks": list(task_ids)}))
+    return _GOING.rows(tx, tasks=list(task_ids))
 
 
 class PurgedFiles(NamedTuple):
@@ -181,6 +181,10 @@ class PurgedFiles(NamedTuple):
     lfns: list[str]
 
 
+_DUE_ALONE = returns(PurgedFiles)(_DUE.format(due=_OVER))
+_DUE_OR_OLD = returns(PurgedFiles)(_DUE.format(due=_OLD))
+
+
 def claim(
     tx: Connection, age_s: float, limit: int, stuck: Collection[int] = ()
 ) -> list[PurgedFiles]:
@@ -189,16 +193,16 @@ def claim(
     and are not marked to be kept; not while another task reads or fills outputs of theirs. A row a
     job and dataset."""
     query, ages = (_DUE_OR_OLD, {"age_s": age_s}) if age_s else (_DUE_ALONE, {})
-    due = rows_of(PurgedFiles, tx.execute(query, {"limit": limit, "stuck": list(stuck), **ages}))
+    due = query.rows(tx, limit=limit, stuck=list(stuck), **ages)
     ids = sorted({row.panda_id for row in due})
-    lock_jobs(tx, ids)
-    claimed = set(tx.scalars(_CLAIM, {"ids": ids}))  # somebody may have kept them meanwhile
+    LOCK_JOBS.run(tx, ids=ids)
+    claimed = set(_CLAIM.rows(tx, ids=ids))  # somebody may have kept them meanwhile
     return [row for row in due if row.panda_id in claimed]
 
 
 def note_purged(tx: Connection, panda_ids: Sequence[int], agent: str) -> None:
     """The outputs of jobs are gone."""
-    lock_jobs(tx, panda_ids)
+    LOCK_JOBS.run(tx, ids=panda_ids)
     reason = "Its outputs were removed; its log is kept."
     values = {"ids": list(panda_ids), "agent": agent, "code": "purged", "reason": reason}
-    tx.execute(_PURGED, values)
+    _PURGED.run(tx, **values)

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRE_MERGE_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs import job_ends, merging
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots
@@ -23,14 +23,6 @@ _UNKNOWN_FATE = (*states.JOB_QUEUED, *states.JOB_AT_SITE, "holding")
 """Statuses of jobs whose fate after the backup is unknown."""
 
 
-_OPEN_TEMPLATES = text("""
-SELECT DISTINCT d.datasetname AS dataset_name, o.filenametemplate AS template
-FROM jedi_output_template o
-  JOIN jedi_datasets d USING (datasetid) JOIN jedi_tasks t ON t.jeditaskid =
-  d.jeditaskid WHERE t.status <> ALL(:final) ORDER BY 1, 2
-""")
-
-
 class OpenTemplate(NamedTuple):
     """A template of file names of a living task."""
 
@@ -38,21 +30,21 @@ class OpenTemplate(NamedTuple):
     template: str
 
 
+_OPEN_TEMPLATES = returns(OpenTemplate)("""
+SELECT DISTINCT d.datasetname, o.filenametemplate AS template
+FROM jedi_output_template o
+  JOIN jedi_datasets d USING (datasetid) JOIN jedi_tasks t ON t.jeditaskid =
+  d.jeditaskid WHERE t.status <> ALL(:final) ORDER BY 1, 2
+""")
+
+
 def open_templates(tx: Connection) -> dict[str, list[str]]:
     """The templates of the file names that tasks which have not ended still make, by dataset."""
     final = {"final": sorted(states.TASK.final)}
     found: dict[str, list[str]] = defaultdict(list)
-    for row in rows_of(OpenTemplate, tx.execute(_OPEN_TEMPLATES, final)):
+    for row in _OPEN_TEMPLATES.rows(tx, **final):
         found[row.dataset_name].append(row.template)
     return found
-
-
-_MADE = text("""
-SELECT d.datasetname AS dataset_name, c.lfn FROM jedi_datasets d
-  JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
-  LEFT JOIN jedi_jobs j ON j.pandaid = c.outpandaid
-WHERE d.datasetname = ANY(:names) AND coalesce(j.status <> ALL(:unknown), true)
-""")
 
 
 class MadeFile(NamedTuple):
@@ -62,10 +54,18 @@ class MadeFile(NamedTuple):
     lfn: str
 
 
+_MADE = returns(MadeFile)("""
+SELECT d.datasetname, c.lfn FROM jedi_datasets d
+  JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+  LEFT JOIN jedi_jobs j ON j.pandaid = c.outpandaid
+WHERE d.datasetname = ANY(:names) AND coalesce(j.status <> ALL(:unknown), true)
+""")
+
+
 def made(tx: Connection, names: Collection[str]) -> set[tuple[str, str]]:
     """Files (dataset, LFN) of these datasets that their jobs had reported before the backup."""
     wanted = {"names": list(names), "unknown": list(_UNKNOWN_FATE)}
-    return {*rows_of(MadeFile, tx.execute(_MADE, wanted))}
+    return {*_MADE.rows(tx, **wanted)}
 
 
 class MergePart(NamedTuple):
@@ -77,8 +77,9 @@ class MergePart(NamedTuple):
     endpoint: str
 
 
-_PARTS = text(f"""
-SELECT j.pandaid AS panda_id, d.datasetname AS dataset_name, c.lfn, f.endpoint FROM jedi_jobs j
+MERGE_PARTS = returns(MergePart)(f"""
+-- The outputs of jobs that wait to be merged.
+SELECT j.pandaid, d.datasetname, c.lfn, f.endpoint FROM jedi_jobs j
   JOIN jedi_job_files f USING (pandaid)
   JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
   JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
@@ -87,20 +88,15 @@ WHERE j.status = 'merging' AND c.type IN ({PRE_MERGE_TYPES})
 """)
 
 
-def merge_parts(tx: Connection) -> list[MergePart]:
-    """The outputs of jobs that wait to be merged."""
-    return rows_of(MergePart, tx.execute(_PARTS))
-
-
-_INTERRUPTED = text("""
+_INTERRUPTED = returns(int)("""
 SELECT pandaid FROM jedi_jobs WHERE status = ANY(:statuses) AND postprocessed_at IS NULL
 ORDER BY pandaid
 """)
-_LIVE_PILOTS = text("SELECT pilot_id FROM jedi_pilots WHERE endtime IS NULL")
-_VOID_ATTEMPTS = text("""
+_LIVE_PILOTS = returns(str)("SELECT pilot_id FROM jedi_pilots WHERE endtime IS NULL")
+_VOID_ATTEMPTS = changes("""
 UPDATE jedi_jobs SET lock_seq = lock_seq + :ahead WHERE postprocessed_at IS NULL
 """)
-_SKIP_NUMBERS = text("""
+_SKIP_NUMBERS = changes("""
 SELECT setval(CAST(format('%I.%I', schemaname, sequencename) AS regclass),
   coalesce(last_value, 0) + :ahead) FROM pg_sequences
 WHERE schemaname = current_schema() AND starts_with(sequencename, 'jedi_')
@@ -111,15 +107,15 @@ def go_on(tx: Connection, lost: Sequence[int] = ()) -> int:
     """Let pilots' jobs be tried again, and those (`lost`) whose parts are gone that were to be
     merged; take the pilots' tokens back, and make all numbers that are given from now on greater
     than any that was given before; how many jobs that were."""
-    ids = tx.scalars(_INTERRUPTED, {"statuses": [*states.JOB_AT_SITE, "holding"]}).all()
-    mergers = merging.merge_jobs(tx, lost).values()
+    ids = _INTERRUPTED.rows(tx, statuses=[*states.JOB_AT_SITE, "holding"])
+    mergers = dict(merging.MERGE_JOBS.rows(tx, ids=lost)).values()
     reason = "The database was restored from a backup that was made while the job ran."
     for some in (sorted({*ids, *mergers}), lost):  # jobs don't end before their merge job
         ends = [JobEnd(one, "closed", "restored", reason) for one in some]
         job_ends.end_jobs(tx, ends, "restore")
-    alive = tx.scalars(_LIVE_PILOTS).all()
-    pilots.end_pilots(tx, alive, "lost")
+    alive = _LIVE_PILOTS.rows(tx)
+    pilots.END_PILOTS.run(tx, status="lost", ids=alive, tidy=True)
     # else a pilot of the time after the backup could speak for a job that another one has now
-    tx.execute(_VOID_ATTEMPTS, {"ahead": AHEAD})
-    tx.execute(_SKIP_NUMBERS, {"ahead": AHEAD})
+    _VOID_ATTEMPTS.run(tx, ahead=AHEAD)
+    _SKIP_NUMBERS.run(tx, ahead=AHEAD)
     return len(ids) + len(lost)

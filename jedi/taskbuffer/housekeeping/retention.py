@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL
+from jedi.taskbuffer.db.statement import Statement, changes, returns
 
 _OLD = "< jedi_now() - make_interval(secs => :age_s)"
 _DELETE = "WITH old AS ({old} LIMIT :limit), {deletes} SELECT count(*) FROM old"
@@ -30,13 +31,13 @@ class RetentionRule:
         return f"retention.{self.name}_days"
 
     @property
-    def statement(self) -> TextClause:
+    def statement(self) -> Statement[int]:
         """It deletes up to :limit keys that are older than :age_s, and says how many."""
         deletes = ", ".join(
             f"d{i} AS (DELETE FROM {table} WHERE {self.key} = ANY(ARRAY(SELECT * FROM old)))"
             for i, table in enumerate(self.tables)
         )
-        return text(_DELETE.format(old=self.old, deletes=deletes))
+        return returns(int)(_DELETE.format(old=self.old, deletes=deletes))
 
 
 RULES = (
@@ -97,11 +98,10 @@ RULES = (
 
 def forget(tx: Connection, rule: RetentionRule, days: float, limit: int) -> int:
     """Delete up to `limit` of what is older than so many days; how many."""
-    found = tx.execute(rule.statement, {"age_s": days * 86_400, "limit": limit})
-    return int(found.scalar_one())
+    return rule.statement.value(tx, age_s=days * 86_400, limit=limit)
 
 
-_SURPLUS = text("""
+_SURPLUS = changes("""
 WITH old AS (
   SELECT snapshot_hash FROM (
     SELECT snapshot_hash, creationtime,
@@ -115,4 +115,4 @@ DELETE FROM jedi_snapshots USING old WHERE jedi_snapshots.snapshot_hash = old.sn
 
 def forget_surplus(tx: Connection, max_mb: int, limit: int) -> int:
     """Delete up to `limit` of the oldest snapshots beyond so many MB of them; how many."""
-    return tx.execute(_SURPLUS, {"most": max_mb * 2**20, "limit": limit}).rowcount
+    return _SURPLUS.run(tx, most=max_mb * 2**20, limit=limit)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core.states import EVENT_CODES
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 
@@ -17,7 +17,7 @@ _COLUMNS = (
     "pandaid, jeditaskid, kind, site, gshare, status, error_code, cores, creationtime, starttime, "
     "endtime, statechangetime"
 )
-_LEAVE = text("""
+_LEAVE = changes("""
 WITH u AS (
   UPDATE jedi_jobs j SET status = t.status
   FROM unnest(CAST(:ids AS bigint[]), CAST(:statuses AS text[])) t(id, status)
@@ -31,17 +31,6 @@ WITH u AS (
 INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
 SELECT site, workqueue_id, gshare, resource_type, s.status, s.n, s.n * cores
 FROM u, LATERAL (VALUES ('activated', -1), (u.status, 1)) s(status, n)
-""")
-
-
-_JOBS = text(f"""
-SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, j.kind, j.site, j.gshare, j.status,
-  j.error_code, j.cores, j.creationtime AS creation_time, j.starttime AS start_time,
-  j.endtime AS end_time, j.statechangetime AS state_change_time, q.queue_name AS queue,
-  {OWN_SHARE} AS share
-FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid)
-  LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
-WHERE pandaid > :after ORDER BY pandaid LIMIT :limit
 """)
 
 
@@ -64,16 +53,16 @@ class JobLife(NamedTuple):
     share: str | None
 
 
-def jobs(tx: Connection, after: int, limit: int) -> list[JobLife]:
-    """The next jobs of all there ever were, by PandaID, with the times of their lives, their work
-    queue and the share that their task came with."""
-    return rows_of(JobLife, tx.execute(_JOBS, {"after": after, "limit": limit}))
-
-
-_TASKS = text(f"""
-SELECT jeditaskid AS jedi_task_id, taskname AS task_name, status, {OWN_SHARE} AS share,
-  reason_code, creationdate AS creation_date, endtime AS end_time
-FROM jedi_tasks t ORDER BY jeditaskid
+JOBS = returns(JobLife)(f"""
+-- The next jobs of all there ever were, by PandaID, with the times of their lives, their work queue
+-- and the share that their task came with.
+SELECT j.pandaid, j.jeditaskid, j.kind, j.site, j.gshare, j.status,
+  j.error_code, j.cores, j.creationtime, j.starttime,
+  j.endtime, j.statechangetime, q.queue_name AS queue,
+  {OWN_SHARE} AS share
+FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
+WHERE pandaid > :after ORDER BY pandaid LIMIT :limit
 """)
 
 
@@ -89,31 +78,32 @@ class TaskLife(NamedTuple):
     end_time: datetime | None
 
 
+_TASKS = returns(TaskLife)(f"""
+SELECT jeditaskid, taskname, status, {OWN_SHARE} AS share,
+  reason_code, creationdate, endtime
+FROM jedi_tasks t ORDER BY jeditaskid
+""")
+
+
 def tasks(tx: Connection) -> list[TaskLife]:
     """All tasks by id, the share that they came with, and when they came and ended."""
-    return rows_of(TaskLife, tx.execute(_TASKS))
+    return _TASKS.rows(tx)
 
 
-_MERGED = text(f"""
+MERGED_EVENTS = returns(tuple[int, int])(f"""
+-- The merged events of each task that has some.
 SELECT jeditaskid, CAST(sum(def_max_eventid - def_min_eventid + 1) AS bigint) FROM jedi_events
 WHERE status = {EVENT_CODES["merged"]} GROUP BY jeditaskid ORDER BY jeditaskid
 """)
 
 
-def merged_events(tx: Connection) -> dict[int, int]:
-    """The merged events of each task that has some."""
-    return dict_of(int, int, tx.execute(_MERGED))
+BOOSTED = returns(int)(f"""
+-- Tasks that are in another share than the one they came with.
+SELECT jeditaskid FROM jedi_tasks t WHERE gshare <> {OWN_SHARE}
+""")
 
 
-_BOOSTED = text(f"SELECT jeditaskid FROM jedi_tasks t WHERE gshare <> {OWN_SHARE}")
-
-
-def boosted(tx: Connection) -> list[int]:
-    """Tasks that are in another share than the one they came with."""
-    return list(tx.execute(_BOOSTED).scalars())
-
-
-_PUT = text("""
+_PUT = changes("""
 WITH f AS (
   INSERT INTO ddm_files (dataset_id, lfn, size, adler32, guid)
   SELECT dataset_id, lfn, :size, :adler32, CAST(CAST(md5(lfn) AS uuid) AS text)
@@ -133,7 +123,7 @@ def put(
     endpoints. The server makes their names up: to send them takes three times as long."""
     values = {"name": name, "endpoints": list(endpoints), "first": numbers[0], "last": numbers[-1],
               "size": size, "adler32": adler32}  # fmt: skip
-    tx.execute(_PUT, values)
+    _PUT.run(tx, **values)
 
 
 class Arrival(NamedTuple):
@@ -145,7 +135,7 @@ class Arrival(NamedTuple):
     until: datetime | None
 
 
-_ARRIVE = text("""
+_ARRIVE = changes("""
 INSERT INTO ddm_replicas (file_id, endpoint, expires_at)
 SELECT file_id, endpoint, until FROM ddm_datasets JOIN ddm_files USING (dataset_id)
   JOIN unnest(CAST(:names AS text[]), CAST(:lfns AS text[]),
@@ -158,31 +148,27 @@ ORDER BY file_id, endpoint ON CONFLICT DO NOTHING
 def arrive(tx: Connection, files: Sequence[Arrival]) -> None:
     """Files lie where they came to from now on."""
     names, lfns, endpoints, limits = map(list, zip(*files, strict=True))
-    tx.execute(_ARRIVE, {"names": names, "lfns": lfns, "endpoints": endpoints, "limits": limits})
+    _ARRIVE.run(tx, names=names, lfns=lfns, endpoints=endpoints, limits=limits)
 
 
-_WITHOUT_GUARDS = text("SET LOCAL session_replication_role = replica")
+_WITHOUT_GUARDS = changes("SET LOCAL session_replication_role = replica")
 
 
 def leave(tx: Connection, tasks: Mapping[int, str]) -> None:
     """Jobs of these tasks that wait for pilots were born in these statuses, as though who made them
     had died before they were ready."""
-    tx.execute(_WITHOUT_GUARDS)  # no move leads there
-    tx.execute(_LEAVE, {"ids": list(tasks), "statuses": list(tasks.values())})
+    _WITHOUT_GUARDS.run(tx)  # no move leads there
+    _LEAVE.run(tx, ids=list(tasks), statuses=list(tasks.values()))
 
 
-_TIDY = text("VACUUM (ANALYZE)")
+TIDY = changes("""
+-- Do the work of autovacuum, but at a time that two runs have in common. `tx` commits each
+-- statement at once.
+VACUUM (ANALYZE)
+""")
 
 
-def tidy(tx: Connection) -> None:
-    """Do the work of autovacuum, but at a time that two runs have in common. `tx` commits each
-    statement at once."""
-    tx.execute(_TIDY)
-
-
-_TIDY_JOBS = text("VACUUM jedi_jobs")
-
-
-def tidy_jobs(tx: Connection) -> None:
-    """Vacuum the table of live jobs."""
-    tx.execute(_TIDY_JOBS)
+TIDY_JOBS = changes("""
+-- Vacuum the table of live jobs.
+VACUUM jedi_jobs
+""")

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 
 FED_COLUMNS = (
     "datasetid", "jeditaskid", "type", "scope", "status", "proc_status", "keeptrack",
@@ -29,14 +29,6 @@ class KnownFiles:
     broken: frozenset[str]
 
 
-_KNOWN = text("""
-SELECT datasetid AS dataset_id, string_agg(lfn, E'\\n') AS lfns, string_agg(lfn, E'\\n')
-  FILTER (WHERE status IN ('lost', 'missing')) AS gone, string_agg(lfn, E'\\n')
-  FILTER (WHERE status = 'broken') AS broken FROM jedi_dataset_contents
-WHERE datasetid = ANY(:ids) AND status <> 'skipped' GROUP BY datasetid
-""")
-
-
 class DatasetLfns(NamedTuple):
     """The LFNs of a dataset, a line each: all, lost or missing ones, and broken ones."""
 
@@ -46,16 +38,24 @@ class DatasetLfns(NamedTuple):
     broken: str | None
 
 
+_KNOWN = returns(DatasetLfns)("""
+SELECT datasetid, string_agg(lfn, E'\\n') AS lfns, string_agg(lfn, E'\\n')
+  FILTER (WHERE status IN ('lost', 'missing')) AS gone, string_agg(lfn, E'\\n')
+  FILTER (WHERE status = 'broken') AS broken FROM jedi_dataset_contents
+WHERE datasetid = ANY(:ids) AND status <> 'skipped' GROUP BY datasetid
+""")
+
+
 def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, KnownFiles]:
     """Return the known contents of datasets that have rows, in one statement: one text a dataset,
     because 100,000 rows cost three times as much."""
-    rows = rows_of(DatasetLfns, tx.execute(_KNOWN, {"ids": list(dataset_ids)}))
+    rows = _KNOWN.rows(tx, ids=list(dataset_ids))
     return {
         row.dataset_id: KnownFiles(*map(lfns_of, (row.lfns, row.gone, row.broken))) for row in rows
     }
 
 
-_FINISHED_IN = text("""
+_FINISHED_IN = returns(tuple[int, str])("""
 SELECT id, string_agg(lfn, E'\\n') AS lfns FROM (
   SELECT g.id, c.lfn FROM unnest(CAST(:ids AS bigint[]), CAST(:tasks AS bigint[])) AS g(id, task)
   JOIN jedi_datasets mine ON mine.datasetid = g.id
@@ -74,11 +74,11 @@ def finished_in(
     these types: all ranges of them. `wanted`: datasets and tasks."""
     ids, tasks = map(list, zip(*wanted, strict=True))
     values = {"ids": ids, "tasks": tasks, "types": list(types)}
-    found = dict_of(int, str, tx.execute(_FINISHED_IN, values))
+    found = dict(_FINISHED_IN.rows(tx, **values))
     return {dataset_id: lfns_of(lfns) for dataset_id, lfns in found.items()}
 
 
-_PROCESSED = text(f"""
+_PROCESSED = returns(tuple[str, str, int])(f"""
 SELECT d.datasetname, c.lfn, coalesce(c.startevent, 0) AS start
 FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
 WHERE d.jeditaskid = :task AND d.type IN ({FED_TYPES}) AND c.status = 'finished'
@@ -89,7 +89,7 @@ def processed(tx: Connection, task_id: int) -> dict[str, Counter[tuple[str, int]
     """By dataset of a task, the LFNs of its finished input with their first events, and how many
     rows each has."""
     found: dict[str, Counter[tuple[str, int]]] = {}
-    for name, lfn, start in tx.execute(_PROCESSED, {"task": task_id}):
+    for name, lfn, start in _PROCESSED.rows(tx, task=task_id):
         found.setdefault(name, Counter())[lfn, start] += 1
     return found
 
@@ -111,7 +111,7 @@ def feed(tx: Connection, blocks: Iterable[str]) -> None:
 _EVENTS = "coalesce(c.endevent - c.startevent + 1, c.nevents)"
 
 # Withheld files count as released from now on: nobody waits for them any more.
-_LOSE = text(f"""
+_LOSE = changes(f"""
 WITH old AS (
   SELECT c.fileid, c.jeditaskid, c.datasetid, c.status <> 'ready' AS withheld, {_EVENTS} AS events
   FROM jedi_dataset_contents c
@@ -133,7 +133,7 @@ UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing + g.n,
   neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
 FROM g WHERE d.datasetid = g.datasetid
 """)
-_FIND = text("""
+_FIND = changes("""
 WITH u AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready', fsize = g.size,
     checksum = g.adler32
@@ -147,7 +147,7 @@ WITH u AS (
 UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing - g.n
 FROM g WHERE d.datasetid = g.datasetid
 """)
-_RELEASE = text(f"""
+_RELEASE = changes(f"""
 WITH w AS (
   SELECT c.fileid, c.jeditaskid, c.datasetid, r.bunch, r.per_lb, c.lumiblocknr,
     CASE WHEN r.by_events THEN coalesce({_EVENTS}, 1) ELSE 1 END AS weight
@@ -173,7 +173,7 @@ FROM g WHERE d.datasetid = g.datasetid
 """)
 
 
-_STAGE = text("""
+_STAGE = changes("""
 WITH g AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) AS g(id, lfn)
 )
@@ -183,7 +183,7 @@ SET (status, proc_status) = (SELECT s, s FROM (VALUES
 WHERE c.datasetid = ANY(:datasets) AND c.status IN ('pending', 'staging')
   AND (c.status = 'pending') = EXISTS (SELECT FROM g WHERE g.id = c.datasetid AND g.lfn = c.lfn)
 """)
-_STAGING = text("""
+_STAGING = returns(int)("""
 SELECT d.id FROM unnest(CAST(:datasets AS bigint[])) d(id), LATERAL (
   SELECT FROM jedi_dataset_contents c
   WHERE c.datasetid = d.id AND c.status = 'staging' LIMIT 1) c
@@ -197,8 +197,8 @@ def stage(tx: Connection, on_tape: Mapping[int, Iterable[str]]) -> set[int]:
         return set()
     pairs = [(dataset_id, lfn) for dataset_id, some in on_tape.items() for lfn in some]
     values = {"ids": [i for i, _ in pairs], "lfns": [lfn for _, lfn in pairs]}
-    tx.execute(_STAGE, {**values, "datasets": list(on_tape)})
-    return set(tx.scalars(_STAGING, {"datasets": list(on_tape)}))
+    _STAGE.run(tx, **values, datasets=list(on_tape))
+    return set(_STAGING.rows(tx, datasets=list(on_tape)))
 
 
 def lose(tx: Connection, files: Mapping[int, Iterable[str]]) -> None:
@@ -206,7 +206,7 @@ def lose(tx: Connection, files: Mapping[int, Iterable[str]]) -> None:
     pairs = [(dataset_id, lfn) for dataset_id, some in files.items() for lfn in some]
     if pairs:
         ids, lfns = zip(*pairs, strict=True)
-        tx.execute(_LOSE, {"ids": list(ids), "lfns": list(lfns)})
+        _LOSE.run(tx, ids=list(ids), lfns=list(lfns))
 
 
 def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]) -> None:
@@ -215,13 +215,13 @@ def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]
     if files:
         ids, lfns, sizes, adler32s = map(list, zip(*files, strict=True))
         values = {"ids": ids, "lfns": lfns, "sizes": sizes, "adler32s": adler32s}
-        tx.execute(_FIND, values)
+        _FIND.run(tx, **values)
 
 
 LEFT_OUT_ROWS = 10_000
 """Files of a dataset that the task does not want, with a row each: a task of ten files of a million
 does not write a million rows. Entries that no task can use all have one. All are counted."""
-_LEAVE_OUT = text("""
+_LEAVE_OUT = changes("""
 WITH g AS MATERIALIZED (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:reasons AS text[]))
     g(datasetid, lfn, reason)
@@ -240,7 +240,7 @@ FROM g JOIN jedi_datasets d USING (datasetid)
 WHERE (g.datasetid, g.lfn, g.reason) NOT IN (SELECT * FROM there)
 """)
 _UNWANTED = ("not_selected", "beyond_limit")
-_COUNT_LEFT_OUT = text("""
+_COUNT_LEFT_OUT = changes("""
 UPDATE jedi_datasets d SET nleftout = n.left_out
 FROM unnest(CAST(:ids AS bigint[]), CAST(:counts AS bigint[])) n(id, left_out)
 WHERE d.datasetid = n.id
@@ -257,9 +257,9 @@ def leave_out(tx: Connection, entries: Mapping[int, Mapping[str, str]]) -> None:
             if n < LEFT_OUT_ROWS or entry[1] not in _UNWANTED]  # fmt: skip
     ids, lfns, reasons = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
     values = {"ids": ids, "lfns": lfns, "reasons": reasons, "datasets": list(entries)}
-    tx.execute(_LEAVE_OUT, values)
+    _LEAVE_OUT.run(tx, **values)
     counts = {"ids": list(entries), "counts": [len(some) for some in entries.values()]}
-    tx.execute(_COUNT_LEFT_OUT, counts)
+    _COUNT_LEFT_OUT.run(tx, **counts)
 
 
 def _faults_first(entry: tuple[str, str]) -> tuple[bool, str]:
@@ -285,7 +285,7 @@ def release(tx: Connection, bunches: Mapping[int, ReleaseGroup]) -> None:
             "by_events": [one.by_events for one in bunches.values()],
             "per_lb": [one.per_lb for one in bunches.values()],
         }
-        tx.execute(_RELEASE, values)
+        _RELEASE.run(tx, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class FeedResult:
     fed_upto: str | None = None
 
 
-_NOTE_FED = text("""
+_NOTE_FED = changes("""
 UPDATE jedi_datasets d SET nfiles = nfiles + f.added,
   nfilestobeused = nfilestobeused + f.released,
   nevents = coalesce(nevents + f.events, nevents, f.events), neventstobeused =
@@ -319,7 +319,7 @@ FROM unnest(CAST(:dataset_id AS bigint[]), CAST(:added AS bigint[]),
 
 def note_fed(tx: Connection, fed: Sequence[FeedResult]) -> None:
     """Count what was fed; one statement for all datasets."""
-    tx.execute(
-        _NOTE_FED,
-        {name: [asdict(one)[name] for one in fed] for name in FeedResult.__dataclass_fields__},
+    _NOTE_FED.run(
+        tx,
+        **({name: [asdict(one)[name] for one in fed] for name in FeedResult.__dataclass_fields__}),
     )

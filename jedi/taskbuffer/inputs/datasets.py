@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.datasets.dataset import NewDataset, OutputTemplate
 from jedi.spec.tasks.rows import ClaimedTask, FedDataset
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import herds
 from jedi.taskbuffer.tasks.tasks import claim
 
-_INSERT = text("""
+_INSERT = changes("""
 WITH i AS (
   INSERT INTO jedi_datasets
     (datasetid, jeditaskid, datasetname, containername, masterid, provenanceid, type, vo, status,
@@ -35,7 +35,7 @@ SELECT datasetid, jeditaskid, status, :agent, 'refined', 'refined' FROM i
 """)
 
 
-_INSERT_DATASETS = text("SELECT nextval('jedi_dataset_id_seq') FROM generate_series(1, :n)")
+_INSERT_DATASETS = returns(int)("SELECT nextval('jedi_dataset_id_seq') FROM generate_series(1, :n)")
 
 
 def insert_datasets(
@@ -48,7 +48,7 @@ def insert_datasets(
     (task, position: id) have their rows."""
     has: dict[int, Mapping[int, int]] = {task_id: known.get(task_id, {}) for task_id, _ in tasks}
     wanted = sum(len(some) - len(has[task_id]) for task_id, some in tasks)
-    fresh = iter(tx.scalars(_INSERT_DATASETS, {"n": wanted}).all())
+    fresh = iter(_INSERT_DATASETS.rows(tx, n=wanted))
     ids = {
         task_id: [has[task_id].get(i) or next(fresh) for i in range(len(some))]
         for task_id, some in tasks
@@ -75,11 +75,11 @@ def insert_datasets(
         for i, (dataset_id, dataset) in enumerate(zip(ids[task_id], some, strict=True))
         if i not in has[task_id]
     ]
-    tx.execute(_INSERT, {"rows": json.dumps(rows), "agent": agent})
+    _INSERT.run(tx, rows=json.dumps(rows), agent=agent)
     return ids
 
 
-_INSERT_TEMPLATES = text("""
+_INSERT_TEMPLATES = changes("""
 INSERT INTO jedi_output_template
   (jeditaskid, datasetid, filenametemplate, sourcename, maxserialnr, streamname, outtype)
 SELECT jeditaskid, datasetid, filenametemplate, sourcename, maxserialnr, streamname, outtype
@@ -104,10 +104,10 @@ def insert_templates(
         for task_id, templates, dataset_ids in tasks
         for template in templates
     ]
-    tx.execute(_INSERT_TEMPLATES, {"rows": json.dumps(rows)})
+    _INSERT_TEMPLATES.run(tx, rows=json.dumps(rows))
 
 
-_MOVE = text("""
+_MOVE = changes("""
 WITH m AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[])) AS m(id, target)
 ), old AS (
@@ -138,15 +138,13 @@ def move_datasets(
     The caller holds the task. An undeclared edge raises (the database refuses it).
     """
     if moves:
-        tx.execute(
-            _MOVE,
-            {
-                "ids": [dataset_id for dataset_id, _ in moves],
-                "targets": [target for _, target in moves],
-                "agent": agent,
-                "code": reason_code,
-                "reason": reason or reason_code.replace("_", " "),
-            },
+        _MOVE.run(
+            tx,
+            ids=[dataset_id for dataset_id, _ in moves],
+            targets=[target for _, target in moves],
+            agent=agent,
+            code=reason_code,
+            reason=reason or reason_code.replace("_", " "),
         )
 
 
@@ -164,7 +162,7 @@ AND (status = 'defined' AND (next_run_at IS NULL OR next_run_at <= jedi_now()) O
 """
 
 
-_ANY_TO_FEED = text("""
+_ANY_TO_FEED = returns(bool)("""
 SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = 'defined'
     AND (next_run_at IS NULL OR next_run_at <= jedi_now()))
   OR EXISTS (SELECT FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
@@ -178,7 +176,7 @@ SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = 'defined'
 def any_to_feed(tx: Connection, recheck_s: float) -> bool:
     """Return True if there is a defined task, or open input that is to be looked up again."""
     values = {"statuses": list(TO_FEED), "recheck_s": recheck_s}
-    return bool(tx.scalar(_ANY_TO_FEED, values))
+    return _ANY_TO_FEED.value(tx, **values)
 
 
 def claim_to_feed(
@@ -190,37 +188,29 @@ def claim_to_feed(
                  recheck_s=recheck_s)  # fmt: skip
 
 
-_LOCK = text("""
+LOCK = changes("""
+-- Lock datasets to the transaction's end, in the order that all keep who end jobs.
 SELECT FROM jedi_datasets WHERE datasetid = ANY(:ids) ORDER BY datasetid
   FOR NO KEY UPDATE
 """)
 
 
-def lock(tx: Connection, dataset_ids: Sequence[int]) -> None:
-    """Lock datasets to the transaction's end, in the order that all keep who end jobs."""
-    tx.execute(_LOCK, {"ids": list(dataset_ids)})
-
-
-_NOTE_LOOK = text("""
+_NOTE_LOOK = changes("""
 UPDATE jedi_datasets SET statechecktime = jedi_now() WHERE datasetid = ANY(:ids)
 """)
 
 
 def note_look(tx: Connection, dataset_ids: Sequence[int]) -> None:
     """Datasets are going to be looked up. Who is called from now on looks once more."""
-    lock(tx, dataset_ids)
-    tx.execute(_NOTE_LOOK, {"ids": list(dataset_ids)})
+    LOCK.run(tx, ids=dataset_ids)
+    _NOTE_LOOK.run(tx, ids=list(dataset_ids))
 
 
-_WITH_READY_FILES = text(f"""
+WITH_READY_FILES = returns(int)(f"""
+-- The tasks of which a master has released files that no job took yet.
 SELECT jeditaskid FROM jedi_datasets d WHERE jeditaskid = ANY(:ids) AND {LISTED_MASTER}
   AND nfilestobeused > nfilesused + nfilesmissing
 """)
-
-
-def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
-    """The tasks of which a master has released files that no job took yet."""
-    return set(tx.scalars(_WITH_READY_FILES, {"ids": list(task_ids)}))
 
 
 _GROUP = """
@@ -228,15 +218,15 @@ CASE WHEN t.rules @> '{"respect_lb": true}' THEN lumiblocknr END AS lumiblock,
 CASE WHEN t.rules ? 'group_boundary_id' THEN boundaryid END AS boundary
 """
 """The lumi block and the boundary id that divide the files of a dataset."""
-_READ_INPUTS = text(f"""
-SELECT d.datasetid AS dataset_id, d.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name,
-  d.containername AS container_name, d.attributes, d.type, d.masterid AS master_id, d.status,
-  d.nfiles AS n_files, d.nfilestobeused AS n_files_to_be_used, d.nevents AS n_events,
+_READ_INPUTS = returns(FedDataset)(f"""
+SELECT d.datasetid, d.jeditaskid, d.datasetname,
+  d.containername, d.attributes, d.type, d.masterid, d.status,
+  d.nfiles, d.nfilestobeused, d.nevents,
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
        THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
              WHERE c.datasetid = d.datasetid AND c.status <> 'skipped') ELSE d.nfiles END AS files,
   d.status IN ('defined', 'toupdate', 'pending', 'running') AS due, d.fed_upto,
-  d.nleftout AS n_left_out,
+  d.nleftout,
   l.lumiblock AS last_lumiblock, l.boundary AS last_boundary, l.events AS last_events
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) LEFT JOIN LATERAL (
   SELECT e.lumiblock, e.boundary, (
@@ -268,11 +258,19 @@ def inputs(tx: Connection, task_ids: Sequence[int]) -> list[FedDataset]:
         "types": [kind for kind in states.FED_TYPES if kind != "pp_input"],
         "ranges": ["n_events_per_job", "target_events_per_job"],
     }
-    return rows_of(FedDataset, tx.execute(_READ_INPUTS, values))
+    return _READ_INPUTS.rows(tx, **values)
 
 
-_PRODUCERS = text(f"""
-SELECT d.datasetname AS dataset_name, t.jeditaskid AS jedi_task_id,
+class Producer(NamedTuple):
+    """A task that makes a dataset of this name; `live`: it may still do so."""
+
+    dataset_name: str
+    jedi_task_id: int
+    live: bool
+
+
+_PRODUCERS = returns(Producer)(f"""
+SELECT d.datasetname, t.jeditaskid,
   t.status NOT IN ({TASK_FINAL}) OR EXISTS (
   SELECT FROM jedi_commands m WHERE m.jeditaskid = t.jeditaskid AND m.acknowledged_at IS NULL)
   AS live
@@ -287,28 +285,11 @@ ORDER BY 2
 """)
 
 
-class Producer(NamedTuple):
-    """A task that makes a dataset of this name; `live`: it may still do so."""
-
-    dataset_name: str
-    jedi_task_id: int
-    live: bool
-
-
 def producers(tx: Connection, names: Iterable[str]) -> list[Producer]:
     """Tasks that make datasets of these names, the oldest first; tasks that are not refined yet,
     too. A task with a command to continue counts as living."""
     wanted = sorted(set(names))
-    return rows_of(Producer, tx.execute(_PRODUCERS, {"names": wanted})) if wanted else []
-
-
-_FELLOWS = text(f"""
-SELECT o.jeditaskid AS jedi_task_id, o.datasetname AS dataset_name
-FROM jedi_datasets d JOIN jedi_datasets o
-  USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid
-WHERE d.jeditaskid = :task AND d.type IN ({PRODUCT_TYPES})
-  AND o.jeditaskid <> :task AND t.status NOT IN ({TASK_FINAL}) ORDER BY o.jeditaskid
-""")
+    return _PRODUCERS.rows(tx, names=wanted) if wanted else []
 
 
 class FellowTask(NamedTuple):
@@ -318,12 +299,17 @@ class FellowTask(NamedTuple):
     dataset_name: str
 
 
-def fellows(tx: Connection, task_id: int) -> list[FellowTask]:
-    """Other tasks that are making the same output datasets."""
-    return rows_of(FellowTask, tx.execute(_FELLOWS, {"task": task_id}))
+FELLOWS = returns(FellowTask)(f"""
+-- Other tasks that are making the same output datasets.
+SELECT o.jeditaskid, o.datasetname
+FROM jedi_datasets d JOIN jedi_datasets o
+  USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid
+WHERE d.jeditaskid = :task AND d.type IN ({PRODUCT_TYPES})
+  AND o.jeditaskid <> :task AND t.status NOT IN ({TASK_FINAL}) ORDER BY o.jeditaskid
+""")
 
 
-_RESERVE_OUTPUTS = text("""
+_RESERVE_OUTPUTS = changes("""
 SELECT pg_advisory_xact_lock(hashtextextended(n, 0))
 FROM unnest(CAST(:names AS text[])) n
 """)
@@ -332,7 +318,7 @@ FROM unnest(CAST(:names AS text[])) n
 def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
     """Let submissions that want the same output datasets wait for each other."""
     if wanted := sorted(set(names)):
-        tx.execute(_RESERVE_OUTPUTS, {"names": wanted})
+        _RESERVE_OUTPUTS.run(tx, names=wanted)
 
 
 _WAKE = """
@@ -358,8 +344,8 @@ WITH l AS (
 )
 SELECT EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM t)
 """
-_WAKE_ALL = text(_WAKE.format(skip=""))
-_WAKE_QUIET = text(_WAKE.format(skip="SKIP LOCKED"))
+_WAKE_ALL = returns(bool)(_WAKE.format(skip=""))
+_WAKE_QUIET = returns(bool)(_WAKE.format(skip="SKIP LOCKED"))
 
 
 def wake_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -> None:
@@ -369,12 +355,12 @@ def wake_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -
     With `quiet_s` whoever looked so recently, or is busy, is left out: that is for callers that
     come often, and hold locks themselves.
     """
-    values = {"names": sorted(set(names)), "quiet_s": quiet_s}
-    if values["names"] and tx.scalar(_WAKE_QUIET if quiet_s else _WAKE_ALL, values):
+    called, statement = sorted(set(names)), _WAKE_QUIET if quiet_s else _WAKE_ALL
+    if called and statement.value(tx, names=called, quiet_s=quiet_s):
         wake(tx, "files:more")
 
 
-_MAKERS = text("""
+_MAKERS = returns(str)("""
 SELECT DISTINCT t.username FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.datasetname = :name AND d.type = ANY(:types) ORDER BY 1
 """)
@@ -382,4 +368,4 @@ WHERE d.datasetname = :name AND d.type = ANY(:types) ORDER BY 1
 
 def makers(tx: Connection, name: str) -> list[str]:
     """The users whose tasks make a dataset."""
-    return [*tx.scalars(_MAKERS, {"name": name, "types": list(states.MADE_TYPES)})]
+    return _MAKERS.rows(tx, name=name, types=list(states.MADE_TYPES))

@@ -9,14 +9,26 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core.errors import LockLost
 from jedi.spec.jobs.generation import OutputDataset, TaskOrder
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, TEMPLATE_TYPES
+from jedi.taskbuffer.db.statement import returns
 
-_AT_SITES = text("""
+
+class SiteDataset(NamedTuple):
+    """An output dataset of a site; `place` is empty for jobs anywhere."""
+
+    template_id: int
+    dataset_id: int
+    dataset_name: str
+    status: str
+    container_name: str | None
+    place: str
+
+
+_AT_SITES = returns(SiteDataset)("""
 WITH t AS (
   SELECT jeditaskid FROM jedi_tasks WHERE jeditaskid = :task AND lock_seq = :seq FOR NO KEY UPDATE
 ), w AS (
@@ -43,22 +55,11 @@ WITH t AS (
   INSERT INTO jedi_datasets_statuslog (datasetid, jeditaskid, status, agent, reason_code, reason)
   SELECT datasetid, jeditaskid, status, :agent, 'made_for_site', 'made for site' FROM new
 )
-SELECT templateid AS template_id, datasetid AS dataset_id, datasetname AS dataset_name, status,
-  containername AS container_name, place FROM old UNION ALL
+SELECT templateid, datasetid AS dataset_id, datasetname, status,
+  containername, place FROM old UNION ALL
 SELECT templateid, datasetid, datasetname, status, containername, coalesce(site, :any) FROM new
 ORDER BY dataset_id
 """)
-
-
-class SiteDataset(NamedTuple):
-    """An output dataset of a site; `place` is empty for jobs anywhere."""
-
-    template_id: int
-    dataset_id: int
-    dataset_name: str
-    status: str
-    container_name: str | None
-    place: str
 
 
 def at_sites(
@@ -71,7 +72,7 @@ def at_sites(
     values = {"task": task, "seq": order.lock_seq, "sites": list(sites), "any": "",
               "containers": containers, "agent": agent}  # fmt: skip
     found: dict[int, dict[str, OutputDataset]] = {}
-    for row in rows_of(SiteDataset, tx.execute(_AT_SITES, values)):
+    for row in _AT_SITES.rows(tx, **values):
         dataset = OutputDataset(row.dataset_id, row.dataset_name, row.status, row.container_name)
         found.setdefault(row.template_id, {})[row.place] = dataset
     if not found:
@@ -79,7 +80,7 @@ def at_sites(
     return found
 
 
-_TO_COME = text(f"""
+_TO_COME = returns(str)(f"""
 SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.datasetname = ANY(:names) AND d.type IN ({TEMPLATE_TYPES})
   AND t.status NOT IN ({TASK_FINAL})
@@ -100,4 +101,4 @@ WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND w.name = ANY
 
 def to_come(tx: Connection, names: Collection[str]) -> set[str]:
     """The datasets that are containers of outputs of living tasks."""
-    return set(tx.scalars(_TO_COME, {"names": sorted(names)})) if names else set()
+    return set(_TO_COME.rows(tx, names=sorted(names))) if names else set()

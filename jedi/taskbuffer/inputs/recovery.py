@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 
 FilesByTask = Mapping[int, Mapping[str, Iterable[str]]]
@@ -42,16 +42,6 @@ LOST = """
 """
 """SQL: the output or log `c` was found to be lost, and nobody was asked yet to make it again."""
 
-_MADE = text(f"""
-SELECT d.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name, c.lfn, c.fsize, c.checksum,
-  c.outpandaid AS out_panda_id
-FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
-WHERE d.type = 'output' AND (c.status = 'finished' OR {LOST})
-  AND (d.jeditaskid = ANY(CAST(:ids AS bigint[])) OR d.datasetname = ANY(:names)
-       OR d.containername = ANY(:names))
-ORDER BY d.jeditaskid, c.fileid
-""")
-
 
 class MadeOutput(NamedTuple):
     """An output of a task that was made, perhaps lost since."""
@@ -64,14 +54,25 @@ class MadeOutput(NamedTuple):
     out_panda_id: int
 
 
+_MADE = returns(MadeOutput)(f"""
+SELECT d.jeditaskid, d.datasetname, c.lfn, c.fsize, c.checksum,
+  c.outpandaid
+FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+WHERE d.type = 'output' AND (c.status = 'finished' OR {LOST})
+  AND (d.jeditaskid = ANY(CAST(:ids AS bigint[])) OR d.datasetname = ANY(:names)
+       OR d.containername = ANY(:names))
+ORDER BY d.jeditaskid, c.fileid
+""")
+
+
 def made(
     tx: Connection, task_ids: Iterable[int] = (), names: Iterable[str] = ()
 ) -> list[MadeOutput]:
     """Return the outputs of tasks, or the outputs in datasets."""
-    return rows_of(MadeOutput, tx.execute(_MADE, {"ids": list(task_ids), "names": list(names)}))
+    return _MADE.rows(tx, ids=list(task_ids), names=list(names))
 
 
-_BEHIND = text(f"""
+_BEHIND = returns(int)(f"""
 WITH RECURSIVE b AS (
   SELECT unnest(CAST(:jobs AS bigint[])) AS pandaid
   UNION
@@ -83,7 +84,8 @@ SELECT pandaid FROM b
 """)
 
 
-_EVER_MADE = text("""
+EVER_MADE = returns(str)("""
+-- The LFNs of all outputs that tasks have made in a dataset, lost ones included.
 SELECT c.lfn FROM jedi_datasets d JOIN jedi_dataset_contents c
   USING (jeditaskid, datasetid)
 WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output'
@@ -96,13 +98,9 @@ WHERE (l.datasetname = :name OR l.datasetname IN
 """)
 
 
-def ever_made(tx: Connection, name: str) -> set[str]:
-    """The LFNs of all outputs that tasks have made in a dataset, lost ones included."""
-    return set(tx.scalars(_EVER_MADE, {"name": name}))
-
-
-_MADE_AGAIN = text("""
-SELECT DISTINCT f.lfn, t.jeditaskid AS jedi_task_id FROM jedi_datasets d
+MADE_AGAIN = returns(tuple[str, int])("""
+-- The LFNs of lost files of a dataset that another task has made again in it, and which.
+SELECT DISTINCT f.lfn, t.jeditaskid FROM jedi_datasets d
   JOIN jedi_tasks t USING (jeditaskid) JOIN jedi_taskparams p USING (jeditaskid),
   LATERAL jsonb_array_elements_text(p.taskparams -> 'lostFiles') f(lfn)
 WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output'
@@ -110,17 +108,21 @@ WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output'
 """)
 
 
-def made_again(tx: Connection, name: str) -> dict[str, int]:
-    """The LFNs of lost files of a dataset that another task has made again in it, and which."""
-    return dict_of(str, int, tx.execute(_MADE_AGAIN, {"name": name}))
-
-
 _OUTPUT = """
 SELECT * FROM jedi_dataset_contents c
 WHERE c.lfn = w.lfn AND c.type = 'output' AND c.jeditaskid = d.jeditaskid
   AND c.datasetid = d.datasetid OFFSET 0"""
 """An output by its name: a few names once read all outputs of all tasks."""
-_MADE_OF = text(f"""
+
+
+class LostFileMakers(NamedTuple):
+    """The jobs that made the lost files that a task makes again."""
+
+    jedi_task_id: int
+    panda_ids: list[int]
+
+
+_MADE_OF = returns(LostFileMakers)(f"""
 SELECT w.task AS jedi_task_id, array_agg(DISTINCT c.outpandaid) AS panda_ids
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[]))
     w(task, name, lfn)
@@ -130,13 +132,6 @@ WHERE c.status = 'finished' OR EXISTS (
   SELECT FROM jedi_lost_files l WHERE l.jeditaskid = d.jeditaskid AND l.fileid = c.fileid)
 GROUP BY w.task
 """)
-
-
-class LostFileMakers(NamedTuple):
-    """The jobs that made the lost files that a task makes again."""
-
-    jedi_task_id: int
-    panda_ids: list[int]
 
 
 def made_of(
@@ -150,18 +145,11 @@ def made_of(
     tasks, names, lfns = map(list, zip(*rows, strict=True))
     found: dict[int, dict[str, set[str]]] = {}
     values = {"tasks": tasks, "names": names, "lfns": lfns}
-    for row in rows_of(LostFileMakers, tx.execute(_MADE_OF, values)):
+    for row in _MADE_OF.rows(tx, **values):
         for file in read(tx, row.panda_ids):
             of_task = found.setdefault(row.jedi_task_id, {})
             of_task.setdefault(file.dataset_name, set()).add(file.lfn)
     return found
-
-
-_READ = text(f"""
-SELECT DISTINCT f.pandaid AS panda_id, d.datasetname AS dataset_name, f.lfn
-FROM {_FILES} f JOIN jedi_datasets d USING (jeditaskid, datasetid)
-WHERE f.type = 'input'
-""")
 
 
 class ReadInput(NamedTuple):
@@ -172,18 +160,25 @@ class ReadInput(NamedTuple):
     lfn: str
 
 
+_READ = returns(ReadInput)(f"""
+SELECT DISTINCT f.pandaid, d.datasetname, f.lfn
+FROM {_FILES} f JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE f.type = 'input'
+""")
+
+
 def read(tx: Connection, panda_ids: Iterable[int]) -> list[ReadInput]:
     """The input files of jobs and of those whose files they merged."""
-    return rows_of(ReadInput, tx.execute(_READ, {"jobs": _behind(tx, panda_ids)}))
+    return _READ.rows(tx, jobs=_behind(tx, panda_ids))
 
 
 def _behind(tx: Connection, panda_ids: Iterable[int]) -> list[int]:
     """Jobs, and those whose files they merged."""
     jobs = list(panda_ids)
-    return list(tx.scalars(_BEHIND, {"jobs": jobs})) if jobs else []
+    return _BEHIND.rows(tx, jobs=jobs) if jobs else []
 
 
-_MADE_BY = text(f"""
+_MADE_BY = returns(int)(f"""
 SELECT DISTINCT c.outpandaid
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[])) w(task, name,
     lfn)
@@ -191,7 +186,7 @@ FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text
   LATERAL ({_OUTPUT}) c
 WHERE c.status = 'finished' OR {LOST}
 """)
-_PARTIAL = text(f"""
+_PARTIAL = returns(int)(f"""
 SELECT DISTINCT c.pandaid FROM jedi_dataset_contents c JOIN (
   SELECT datasetid, lfn FROM jedi_dataset_contents
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({MASTER_TYPES})
@@ -207,20 +202,20 @@ def makers(tx: Connection, wanted: FilesByTask) -> list[int]:
     if not rows:
         return []
     tasks, names, lfns = map(list, zip(*rows, strict=True))
-    found = tx.scalars(_MADE_BY, {"tasks": tasks, "names": names, "lfns": lfns})
+    found = _MADE_BY.rows(tx, tasks=tasks, names=names, lfns=lfns)
     return _behind(tx, found)
 
 
 def half_done(tx: Connection, task_ids: Sequence[int]) -> list[int]:
     """The jobs that processed events of files whose other events were not processed."""
-    return list(tx.scalars(_PARTIAL, {"ids": list(task_ids)})) if task_ids else []
+    return _PARTIAL.rows(tx, ids=list(task_ids)) if task_ids else []
 
 
-_LOCK = text("""
+_LOCK = changes("""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
-_LOSE = text(f"""
+_LOSE = returns(int)(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
   FROM {_FILES} f WHERE f.type = 'output' AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
@@ -238,7 +233,7 @@ INSERT INTO jedi_lost_files (jeditaskid, fileid, datasetname, lfn)
 SELECT c.jeditaskid, c.fileid, d.datasetname, c.lfn FROM c JOIN d USING (datasetid)
 RETURNING jeditaskid
 """)
-_RESET = text(f"""
+_RESET = changes(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready',
     maxattempt = greatest(c.maxattempt, c.attemptnr + CASE
@@ -256,12 +251,12 @@ UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.n,
   nfilesfinished = d.nfilesfinished - g.n, neventsused = d.neventsused - coalesce(g.events, 0)
 FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
 """)
-_DISCARD = text(f"""
+_DISCARD = changes(f"""
 UPDATE jedi_events SET status = {_CODE["discarded"]}
 WHERE pandaid = ANY(CAST(:jobs AS bigint[])) AND job_processid = 0
   AND status = {_CODE["done"]}
 """)
-_SUPERSEDE = text(f"""
+_SUPERSEDE = changes(f"""
 INSERT INTO jedi_superseded_jobs (jeditaskid, pandaid)
 SELECT jeditaskid, pandaid FROM {all_jobs("jeditaskid, pandaid")} j
 WHERE pandaid = ANY(CAST(:jobs AS bigint[])) ON CONFLICT DO NOTHING
@@ -276,11 +271,11 @@ def undo(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[int], adds
     if not panda_ids:
         return set()
     values = {"jobs": list(panda_ids)}
-    tx.execute(_LOCK, {"ids": list(task_ids)})
-    tx.execute(_SUPERSEDE, values)
-    lost = set(tx.scalars(_LOSE, values))
-    tx.execute(_RESET, {**values, "adds": adds})
-    tx.execute(_DISCARD, values)
+    _LOCK.run(tx, ids=list(task_ids))
+    _SUPERSEDE.run(tx, **values)
+    lost = set(_LOSE.rows(tx, **values))
+    _RESET.run(tx, **values, adds=adds)
+    _DISCARD.run(tx, **values)
     return lost
 
 
@@ -291,14 +286,6 @@ def give_up(tx: Connection, lost: FilesByTask, unwanted: Sequence[int], adds: in
     return undo(tx, [*lost, *unwanted], jobs, adds)
 
 
-_TO_REMOVE = text("""
-SELECT jeditaskid AS jedi_task_id, datasetname AS dataset_name, array_agg(lfn) AS lfns
-FROM jedi_lost_files
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL
-GROUP BY jeditaskid, datasetname
-""")
-
-
 class FilesToRemove(NamedTuple):
     """Lost files of a task in one dataset."""
 
@@ -307,23 +294,27 @@ class FilesToRemove(NamedTuple):
     lfns: list[str]
 
 
+_TO_REMOVE = returns(FilesToRemove)("""
+SELECT jeditaskid, datasetname, array_agg(lfn) AS lfns
+FROM jedi_lost_files
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL
+GROUP BY jeditaskid, datasetname
+""")
+
+
 def to_remove(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, list[str]]]:
     """Lost files of tasks, by dataset, that data management may still have."""
     found: dict[int, dict[str, list[str]]] = {}
-    for row in rows_of(FilesToRemove, tx.execute(_TO_REMOVE, {"ids": list(task_ids)})):
+    for row in _TO_REMOVE.rows(tx, ids=list(task_ids)):
         found.setdefault(row.jedi_task_id, {})[row.dataset_name] = row.lfns
     return found
 
 
-_NOTE_REMOVED = text("""
+NOTE_REMOVED = changes("""
+-- Data management has none of the lost files of these tasks any more.
 UPDATE jedi_lost_files SET removed_at = jedi_now()
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL
 """)
-
-
-def note_removed(tx: Connection, task_ids: Sequence[int]) -> None:
-    """Data management has none of the lost files of these tasks any more."""
-    tx.execute(_NOTE_REMOVED, {"ids": list(task_ids)})
 
 
 # A file takes the place of a lost one if it is made of the same input, be it by merging: units may
@@ -360,7 +351,7 @@ RECURSIVE l AS (
 """
 # Nothing is read twice: not even in part, where one of the files that a new one stands for was
 # used. Otherwise it takes the place of the first of them; the others are in it and stay lost.
-_RENAME = text(f"""
+_RENAME = changes(f"""
 WITH {_REPLACED}, old AS (
   SELECT datasetid, lfn AS lost, bool_and(status IN (
     'ready', 'pending', 'staging', 'lost', 'missing', 'broken', 'failed')) AS free
@@ -382,7 +373,7 @@ WHERE n.free AND n.nr_of_found = 1 AND n.nr_of_lost = 1
 """)
 
 
-_CONCERNED = text("""
+_CONCERNED = returns(int)("""
 SELECT DISTINCT d.jeditaskid FROM jedi_datasets d JOIN jedi_lost_files l USING (datasetname)
 WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
 """)
@@ -390,17 +381,14 @@ WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
 
 def _concerned(tx: Connection, task_ids: Sequence[int]) -> dict[str, list[int]]:
     """The tasks that read datasets with lost files: hardly ever any."""
-    return {"ids": list(tx.scalars(_CONCERNED, {"ids": list(task_ids)}))}
+    return {"ids": _CONCERNED.rows(tx, ids=list(task_ids))}
 
 
 def rename(tx: Connection, task_ids: Sequence[int]) -> None:
     """Let inputs of tasks that were lost and made again go by their new names, unless they were
     used before that. The caller holds the tasks."""
     if (ids := _concerned(tx, task_ids))["ids"]:
-        tx.execute(_RENAME, ids)
-
-
-_REPLACEMENTS = text(f"WITH {_REPLACED} SELECT datasetid AS dataset_id, lost, found FROM r")
+        _RENAME.run(tx, **ids)
 
 
 class ReplacedFile(NamedTuple):
@@ -411,10 +399,13 @@ class ReplacedFile(NamedTuple):
     found: str
 
 
+_REPLACEMENTS = returns(ReplacedFile)(f"WITH {_REPLACED} SELECT datasetid, lost, found FROM r")
+
+
 def replaced(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
     """By input dataset of tasks, the old and the new name of each file that was made again."""
     found: dict[int, list[tuple[str, str]]] = {}
     if (ids := _concerned(tx, task_ids))["ids"]:
-        for row in rows_of(ReplacedFile, tx.execute(_REPLACEMENTS, ids)):
+        for row in _REPLACEMENTS.rows(tx, **ids):
             found.setdefault(row.dataset_id, []).append((row.lost, row.found))
     return found

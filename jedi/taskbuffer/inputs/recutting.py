@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.db.statement import changes
 from jedi.taskbuffer.tasks import scouting
 
 _KEPT = (
@@ -18,7 +19,7 @@ _KEPT = (
 
 # Where jobs cross the borders of files, ranges that follow each other become one, and the events of
 # all count on, except across borders that jobs respect; else those of each range by itself.
-_RECUT = text(f"""
+_RECUT = changes(f"""
 WITH w AS (
   SELECT * FROM unnest(CAST(:tasks AS bigint[]), CAST(:sizes AS bigint[]),
     CAST(:across AS boolean[]), CAST(:blocks AS boolean[]), CAST(:bounds AS boolean[]))
@@ -58,7 +59,7 @@ UPDATE jedi_datasets d SET nfiles = nfiles + more.n, nfilestobeused = nfilestobe
   modificationtime = jedi_now()
 FROM more WHERE d.datasetid = more.datasetid
 """)
-_SCOUTS = text(f"""
+_SCOUTS = changes(f"""
 WITH d AS (
   SELECT datasetid, jeditaskid, CAST(rules ->> 'n_events_per_job' AS bigint) AS size
   FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
@@ -85,7 +86,7 @@ def scout_anew(tx: Connection, sizes: Mapping[int, int], scouts: int) -> None:
     the first ones."""
     if sizes:
         recut(tx, sizes)
-        tx.execute(_SCOUTS, {"ids": list(sizes), "scouts": scouts})
+        _SCOUTS.run(tx, ids=list(sizes), scouts=scouts)
         wake(tx, "files:ready")
 
 
@@ -100,5 +101,5 @@ def recut(tx: Connection, sizes: Mapping[int, int]) -> None:
                  "across": [one.n_events_per_job is not None for one in rules.values()],
                  "blocks": [bool(one.respect_lb) for one in rules.values()],
                  "bounds": [bool(one.group_boundary_id) for one in rules.values()]}  # fmt: skip
-        tx.execute(_RECUT, given)
+        _RECUT.run(tx, **given)
         scouting.set_rules(tx, rules)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, TASK_FINAL
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema.dataset_rules import SHARED
 from jedi.taskbuffer.tasks import scouting
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
-_RELEASE = text("""
+_RELEASE = changes("""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
   WHERE c.datasetid = ANY(CAST(:ids AS bigint[])) AND c.status = 'staging'
@@ -33,17 +33,17 @@ def release(tx: Connection, task_ids: Sequence[int]) -> None:
     if not task_ids:
         return
     ids = [one.dataset_id for one in datasets.inputs(tx, task_ids)]
-    datasets.lock(tx, ids)
-    tx.execute(_RELEASE, {"ids": ids})
+    datasets.LOCK.run(tx, ids=ids)
+    _RELEASE.run(tx, ids=ids)
     wake(tx, "files:ready", "files:more")
 
 
-_HELD = text("""
+_HELD = returns(tuple[int, dict[str, Any]])("""
 WITH d AS (  -- looked at at once, and for the last time if it is closed
   UPDATE jedi_datasets SET statechecktime = NULL
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type = 'input' AND status = 'running'
 )
-SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks
+SELECT jeditaskid, rules FROM jedi_tasks
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ? 'workflow_holdup'
 """)
 
@@ -53,8 +53,8 @@ def end_workflow_hold(tx: Connection, task_ids: Sequence[int]) -> None:
     has locked the tasks."""
     if not task_ids:
         return
-    datasets.lock(tx, [one.dataset_id for one in datasets.inputs(tx, task_ids)])
-    held = dict_of(int, dict, tx.execute(_HELD, {"ids": list(task_ids)}))
+    datasets.LOCK.run(tx, ids=[one.dataset_id for one in datasets.inputs(tx, task_ids)])
+    held = dict(_HELD.rows(tx, ids=list(task_ids)))
     free = {"workflow_holdup": None}
     rules = {
         i: SplitRules.model_validate(rules).model_copy(update=free) for i, rules in held.items()
@@ -65,13 +65,23 @@ def end_workflow_hold(tx: Connection, task_ids: Sequence[int]) -> None:
 COMING = "coming"
 """The proc_status of files that were asked for: they count first, or others that are more urgent
 would come beside them."""
-_ASKED = text(f"""
+_ASKED = changes(f"""
 UPDATE jedi_dataset_contents SET proc_status = '{COMING}'
 WHERE fileid = ANY(CAST(:ids AS bigint[])) AND status = 'staging' AND proc_status <> '{COMING}'
 """)
+
+
+class WantedFiles(NamedTuple):
+    """The files of a dataset that are to be brought from tape."""
+
+    dataset_name: str
+    lfns: list[str]
+    file_ids: list[int]
+
+
 # In this order: few datasets are open, and few of their tasks use tape. Other plans read all tasks,
 # or all files of open input.
-_WANTED = text(f"""
+_WANTED = returns(WantedFiles)(f"""
 WITH f AS (
   SELECT d.datasetname, c.lfn, t.currentpriority, c.fileid, sum(c.fsize) OVER (
     PARTITION BY t.username ORDER BY c.coming DESC, t.currentpriority DESC, c.fileid) - c.fsize
@@ -87,35 +97,18 @@ WITH f AS (
     FROM jedi_dataset_contents c
     WHERE c.datasetid = d.datasetid AND c.status = 'staging' OFFSET 0) c
 )
-SELECT datasetname AS dataset_name, array_agg(DISTINCT lfn) AS lfns, array_agg(fileid) AS file_ids
+SELECT datasetname, array_agg(DISTINCT lfn) AS lfns, array_agg(fileid) AS file_ids
 FROM f WHERE before < :limit OR :limit = 0
 GROUP BY datasetname ORDER BY max(currentpriority) DESC, min(fileid)
 """)
 
 
-class WantedFiles(NamedTuple):
-    """The files of a dataset that are to be brought from tape."""
-
-    dataset_name: str
-    lfns: list[str]
-    file_ids: list[int]
-
-
 def wanted(tx: Connection, limit: float) -> list[WantedFiles]:
     """Files to be brought from tape, the most urgent dataset first. Of what a user waits for no
     more than so many bytes at a time (0: all), and one file at least. They count as asked for."""
-    found = rows_of(WantedFiles, tx.execute(_WANTED, {"limit": limit}))
-    tx.execute(_ASKED, {"ids": [one for row in found for one in row.file_ids]})
+    found = _WANTED.rows(tx, limit=limit)
+    _ASKED.run(tx, ids=[one for row in found for one in row.file_ids])
     return found
-
-
-_WAITING = text(f"""
-SELECT jeditaskid AS jedi_task_id, lock_seq, coalesce(reason_facts, '{{}}') AS facts,
-  errordialog AS reason
-FROM jedi_tasks WHERE status = 'staging'
-  AND {UNCLAIMED}
-ORDER BY currentpriority DESC, jeditaskid
-""")
 
 
 class StagingTask(NamedTuple):
@@ -128,9 +121,14 @@ class StagingTask(NamedTuple):
     reason: str | None
 
 
-def waiting(tx: Connection) -> list[StagingTask]:
-    """Tasks that wait for the first of their input."""
-    return rows_of(StagingTask, tx.execute(_WAITING))
+WAITING = returns(StagingTask)(f"""
+-- Tasks that wait for the first of their input.
+SELECT jeditaskid, lock_seq, coalesce(reason_facts, '{{}}') AS facts,
+  errordialog AS reason
+FROM jedi_tasks WHERE status = 'staging'
+  AND {UNCLAIMED}
+ORDER BY currentpriority DESC, jeditaskid
+""")
 
 
 def first_on_tape(dataset: str, lfns: Sequence[str], failure: str = "") -> str:
@@ -140,7 +138,7 @@ def first_on_tape(dataset: str, lfns: Sequence[str], failure: str = "") -> str:
 
 
 REST_ON_TAPE = "The rest of the input is on its way from tape to disk."
-_EXPLAIN = text(f"""
+_EXPLAIN = changes(f"""
 WITH f AS (
   SELECT DISTINCT ON (d.jeditaskid) d.jeditaskid, f.reason
   FROM unnest(CAST(:names AS text[]), CAST(:reasons AS text[])) f(name, reason)
@@ -162,14 +160,29 @@ def explain(tx: Connection, failures: Mapping[str, str]) -> None:
     files from tape. ContentsFeeder replaces it at its next look."""
     if failures:
         reasons = [f"{REST_ON_TAPE} {_last_try(failure)}" for failure in failures.values()]
-        tx.execute(_EXPLAIN, {"names": [*failures], "reasons": reasons})
+        _EXPLAIN.run(tx, names=[*failures], reasons=reasons)
 
 
 def _last_try(failure: str) -> str:
     return f"The last try failed: {failure.rstrip('.')}."
 
 
-_NEEDED = text(f"""
+MANY_TIME = returns(str)(f"""
+-- Datasets among these that a task reads, or has read, as many-time input.
+SELECT DISTINCT datasetname FROM jedi_datasets WHERE datasetname = ANY(CAST(:names AS text[]))
+  AND type IN ({INPUT_TYPES}) AND 'manytime' = ANY(string_to_array(attributes, ','))
+""")
+
+
+class NeededInput(NamedTuple):
+    """An input file that living tasks process; `in_use`: a job may have it."""
+
+    name: str
+    lfn: str
+    in_use: bool | None
+
+
+_NEEDED = returns(NeededInput)(f"""
 SELECT d.datasetname AS name, c.lfn,
   bool_or(c.status = 'running' OR {SHARED}) AS in_use
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
@@ -184,28 +197,9 @@ GROUP BY 1, 2
 """)
 
 
-_MANY_TIME = text(f"""
-SELECT DISTINCT datasetname FROM jedi_datasets WHERE datasetname = ANY(CAST(:names AS text[]))
-  AND type IN ({INPUT_TYPES}) AND 'manytime' = ANY(string_to_array(attributes, ','))
-""")
-
-
-def many_time(tx: Connection, names: Collection[str]) -> set[str]:
-    """Datasets among these that a task reads, or has read, as many-time input."""
-    return set(tx.scalars(_MANY_TIME, {"names": list(names)}))
-
-
-class NeededInput(NamedTuple):
-    """An input file that living tasks process; `in_use`: a job may have it."""
-
-    name: str
-    lfn: str
-    in_use: bool | None
-
-
 def needed(tx: Connection, files: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
     """The files (dataset, LFN) that living tasks still have to process; True: a job may have it at
     the moment."""
     values = {"names": [name for name, _ in files], "lfns": [lfn for _, lfn in files]}
-    rows = rows_of(NeededInput, tx.execute(_NEEDED, values))
+    rows = _NEEDED.rows(tx, **values)
     return {(row.name, row.lfn): bool(row.in_use) for row in rows}

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs.contents import lfns_of
 from jedi.taskbuffer.inputs.recovery import LOST
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
@@ -19,24 +19,6 @@ DUPLICATES = "duplicates_found"
 
 _JOBS = all_jobs("jeditaskid, pandaid, status, purged_at")
 _FILES = all_files("pandaid, fileid, datasetid, type")
-# One text a dataset: a row a file costs three times as much.
-_PRODUCTS = text(f"""
-SELECT o.datasetname AS name, string_agg(f.lfn, E'\\n') FILTER (WHERE f.made) AS made,
-  string_agg(f.lfn, E'\\n') FILTER (WHERE f.bad) AS bad
-FROM (
-  SELECT DISTINCT datasetname FROM jedi_datasets
-  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({OUTPUT_TYPES})
-) o, LATERAL (
-  SELECT c.lfn, bool_and(c.status = 'failed' AND NOT {LOST}) AS bad,
-    bool_or((c.status = 'finished' OR {LOST})
-      AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))
-      AND d.state IS DISTINCT FROM 'missing' AND (c.type = 'output' AND c.outpandaid IN (
-        SELECT pandaid FROM {_JOBS} j WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[]))
-          AND j.purged_at IS NOT NULL)) IS NOT TRUE) AS made
-  FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
-  WHERE d.datasetname = o.datasetname AND d.type IN ({OUTPUT_TYPES}) GROUP BY c.lfn) f
-GROUP BY o.datasetname
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +40,33 @@ class DatasetProducts(NamedTuple):
     bad: str | None
 
 
+# One text a dataset: a row a file costs three times as much.
+_PRODUCTS = returns(DatasetProducts)(f"""
+SELECT o.datasetname AS name, string_agg(f.lfn, E'\\n') FILTER (WHERE f.made) AS made,
+  string_agg(f.lfn, E'\\n') FILTER (WHERE f.bad) AS bad
+FROM (
+  SELECT DISTINCT datasetname FROM jedi_datasets
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({OUTPUT_TYPES})
+) o, LATERAL (
+  SELECT c.lfn, bool_and(c.status = 'failed' AND NOT {LOST}) AS bad,
+    bool_or((c.status = 'finished' OR {LOST})
+      AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))
+      AND d.state IS DISTINCT FROM 'missing' AND (c.type = 'output' AND c.outpandaid IN (
+        SELECT pandaid FROM {_JOBS} j WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[]))
+          AND j.purged_at IS NOT NULL)) IS NOT TRUE) AS made
+  FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
+  WHERE d.datasetname = o.datasetname AND d.type IN ({OUTPUT_TYPES}) GROUP BY c.lfn) f
+GROUP BY o.datasetname
+""")
+
+
 def products(tx: Connection, task_ids: Sequence[int]) -> dict[str, Products]:
     """Return the records of the output and log datasets of tasks, by name."""
-    rows = rows_of(DatasetProducts, tx.execute(_PRODUCTS, {"ids": list(task_ids)}))
+    rows = _PRODUCTS.rows(tx, ids=list(task_ids))
     return {row.name: Products(lfns_of(row.made), lfns_of(row.bad)) for row in rows}
 
 
-_LOSE = text(f"""
+_LOSE = changes(f"""
 WITH w AS (
   SELECT * FROM unnest(CAST(:datasets AS bigint[]), CAST(:lfns AS text[])) w(datasetid, lfn)
 ), k AS (  -- in the order in which all lock them
@@ -95,12 +97,12 @@ def lose(tx: Connection, gone: Mapping[int, Collection[str]]) -> None:
     as failed and as lost. A recovery makes outputs again, nobody logs."""
     if pairs := [(dataset, lfn) for dataset in gone for lfn in sorted(gone[dataset])]:
         datasets, lfns = map(list, zip(*pairs, strict=True))
-        tx.execute(_LOSE, {"datasets": datasets, "lfns": lfns})
+        _LOSE.run(tx, datasets=datasets, lfns=lfns)
 
 
 # A superseded job does not count: its input was given back. Nor does a consumer of ranges: the
 # merge job of its job set has the inputs.
-_DUPLICATES = text(f"""
+_DUPLICATES = returns(tuple[int, int])(f"""
 WITH twice AS MATERIALIZED (
   SELECT t.jeditaskid, t.attemptnr
   FROM jedi_tasks t JOIN {_JOBS} j USING (jeditaskid)
@@ -111,7 +113,7 @@ WITH twice AS MATERIALIZED (
     AND NOT EXISTS (SELECT FROM jedi_superseded_jobs s WHERE s.pandaid = j.pandaid)
   GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
 )
-SELECT jeditaskid AS jedi_task_id, count(*) AS n FROM twice t
+SELECT jeditaskid, count(*) AS n FROM twice t
 WHERE NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
   AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = '{DUPLICATES}')
 GROUP BY jeditaskid
@@ -122,4 +124,4 @@ def duplicates(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
     """The number of master files (or ranges) of each prepared task that more than one job has
     processed with success; none, once the task was paused for it in this attempt. Many jobs may use
     a secondary file."""
-    return dict_of(int, int, tx.execute(_DUPLICATES, {"ids": list(task_ids)}))
+    return dict(_DUPLICATES.rows(tx, ids=list(task_ids)))

@@ -7,8 +7,9 @@ its job set first.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Table, text
+from sqlalchemy import Table
 
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.schema import tables
 
@@ -18,7 +19,9 @@ def _columns(table: Table) -> str:
 
 
 _JOB, _FILE = _columns(tables.jobs_archived), _columns(tables.job_files)
-_ARCHIVE = text(f"""
+ARCHIVE_JOBS = returns(int)(f"""
+-- Move up to `limit` jobs with ids above `after` that ended longer ago, and their files, to the
+-- archive, where they also count in their groups; which.
 WITH old AS (
   SELECT pandaid FROM jedi_jobs
   WHERE postprocessed_at < (SELECT jedi_now() - make_interval(secs => :age_s)) AND pandaid > :after
@@ -33,9 +36,3 @@ files AS (INSERT INTO jedi_job_files_archived ({_FILE}) SELECT {_FILE} FROM f),
 groups AS ({archive_groups.adding("j")})
 SELECT pandaid FROM old
 """)
-
-
-def archive_jobs(tx: Connection, age_s: float, after: int, limit: int) -> list[int]:
-    """Move up to `limit` jobs with ids above `after` that ended longer ago, and their files, to the
-    archive, where they also count in their groups; which."""
-    return list(tx.scalars(_ARCHIVE, {"age_s": age_s, "after": after, "limit": limit}))

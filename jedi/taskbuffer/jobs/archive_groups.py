@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
+
+from jedi.taskbuffer.db.statement import changes
 
 KEY = "jeditaskid, kind, status, site, is_first, cause"
 _CAUSE = (
@@ -69,11 +71,11 @@ SELECT {KEY}, {_NAMES} FROM ({groups(jobs)}) g ORDER BY {KEY}
 ON CONFLICT ({KEY}) DO UPDATE SET {changes}"""
 
 
-_EMPTY = text("DELETE FROM job_stats_archived")
-_ALL = text(adding("jedi_jobs_archived"))
+_EMPTY = changes("DELETE FROM job_stats_archived")
+_ALL = changes(adding("jedi_jobs_archived"))
 
 
 def count_all(tx: Connection) -> None:
     """Count all archived jobs anew, as after a bulk load."""
-    tx.execute(_EMPTY)
-    tx.execute(_ALL)
+    _EMPTY.run(tx)
+    _ALL.run(tx)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES, MASTER_TYPES, OUTPUT_TYPES
+from jedi.taskbuffer.db.statement import changes
 
 BadInput = tuple[int, str, str]
 """A job, the LFN of an input that it can't use, and the problem: missing or broken."""
 
-_NOTE = text(f"""
+_NOTE = changes(f"""
 UPDATE jedi_job_files f SET problem = b.problem
 FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
   AS b(id, lfn, problem)
@@ -38,7 +39,7 @@ def note(tx: Connection, files: Sequence[BadInput]) -> None:
     """Note inputs that jobs, which the caller has locked, can't use. The ends of these jobs mark
     the files."""
     if files:
-        tx.execute(_NOTE, columns(files))
+        _NOTE.run(tx, **columns(files))
 
 
 _FREE = "'ready', 'pending'"
@@ -46,7 +47,7 @@ _FREE = "'ready', 'pending'"
 # Datasets that others have locked are left out: to wait for them after higher numbers could be a
 # deadlock. So are rows that the generator is giving to jobs. The next job that gets such a file
 # reports it, too. A generator that has only read a row makes its jobs anew (inputs_changed).
-_SKIP = text(f"""
+_SKIP = changes(f"""
 WITH b AS MATERIALIZED (
   SELECT f.fileid, f.jeditaskid, f.datasetid, d.datasetname, f.lfn, f.problem,
     f.start_event IS NOT NULL AS cut
@@ -105,5 +106,5 @@ FROM g, jedi_tasks t WHERE d.datasetid = g.datasetid AND t.jeditaskid = d.jedita
 def skip(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Let no further job have the inputs that were to blame for the ends of these jobs, whose
     datasets are locked."""
-    if tx.execute(_SKIP, {"ids": list(panda_ids)}).rowcount:
+    if _SKIP.run(tx, ids=list(panda_ids)):
         wake(tx, "files:done")

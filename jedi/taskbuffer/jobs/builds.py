@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core.errors import LockLost
 from jedi.spec.datasets.chunk import Files
@@ -21,24 +21,9 @@ from jedi.spec.jobs.building import PRIORITY, Builds
 from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.tasks.placeholders import LIBRARY
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs import ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
-
-_BUILDS = text("""
-SELECT b.datasetid AS build_dataset, b.datasetname AS build_name,
-  p.taskparams -> 'buildSpec' AS spec, p.taskparams ->> 'sourceURL' AS url,
-  l.datasetid AS dataset_id, l.datasetname AS dataset_name, c.lfn AS endpoint, c.status,
-  f.fileid AS file_id, f.lfn, f.fsize
-FROM jedi_taskparams p JOIN jedi_datasets b USING (jeditaskid)
-  JOIN jedi_datasets l USING (jeditaskid)
-  LEFT JOIN jedi_dataset_contents c ON c.datasetid = b.datasetid
-  LEFT JOIN jedi_dataset_contents f ON f.datasetid = l.datasetid AND f.outpandaid = c.pandaid
-    AND f.status = 'finished' AND f.lfn LIKE '%.lib.tgz' AND c.status = 'finished'
-    AND c.lastattempttime > jedi_now() - make_interval(secs => :kept_s)
-WHERE p.jeditaskid = :task AND b.type = 'pp_input' AND b.streamname = 'BUILD' AND l.type = 'lib'
-ORDER BY c.lfn
-""")
 
 
 class BuildRow(NamedTuple):
@@ -57,11 +42,25 @@ class BuildRow(NamedTuple):
     fsize: int | None
 
 
+_BUILDS = returns(BuildRow)("""
+SELECT b.datasetid AS build_dataset, b.datasetname AS build_name,
+  p.taskparams -> 'buildSpec' AS spec, p.taskparams ->> 'sourceURL' AS url,
+  l.datasetid, l.datasetname, c.lfn AS endpoint, c.status,
+  f.fileid, f.lfn, f.fsize
+FROM jedi_taskparams p JOIN jedi_datasets b USING (jeditaskid)
+  JOIN jedi_datasets l USING (jeditaskid)
+  LEFT JOIN jedi_dataset_contents c ON c.datasetid = b.datasetid
+  LEFT JOIN jedi_dataset_contents f ON f.datasetid = l.datasetid AND f.outpandaid = c.pandaid
+    AND f.status = 'finished' AND f.lfn LIKE '%.lib.tgz' AND c.status = 'finished'
+    AND c.lastattempttime > jedi_now() - make_interval(secs => :kept_s)
+WHERE p.jeditaskid = :task AND b.type = 'pp_input' AND b.streamname = 'BUILD' AND l.type = 'lib'
+ORDER BY c.lfn
+""")
+
+
 def of_task(tx: Connection, claimed: Claimed, kept_s: float) -> Builds:
     """The builds of a claimed task; what is older than that is built anew."""
-    rows = rows_of(
-        BuildRow, tx.execute(_BUILDS, {"task": claimed.row.jedi_task_id, "kept_s": kept_s})
-    )
+    rows = _BUILDS.rows(tx, task=claimed.row.jedi_task_id, kept_s=kept_s)
     return Builds(
         order=_order(claimed, rows[0]),
         statuses={row.endpoint: row.status for row in rows if row.endpoint and row.status},
@@ -99,11 +98,11 @@ def _file(row: BuildRow) -> Files:
     })  # fmt: skip
 
 
-_FENCE = text(
+_FENCE = changes(
     "SELECT FROM jedi_tasks WHERE jeditaskid = :task AND lock_seq = :seq FOR NO KEY UPDATE"
 )
-_LOCK = text("SELECT FROM jedi_datasets WHERE datasetid = :id FOR NO KEY UPDATE")
-_REQUEST = text("""
+_LOCK = changes("SELECT FROM jedi_datasets WHERE datasetid = :id FOR NO KEY UPDATE")
+_REQUEST = changes("""
 WITH e AS (SELECT unnest(CAST(:endpoints AS text[])) AS name), again AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready',
     maxattempt = c.attemptnr + :tries
@@ -125,17 +124,18 @@ def request(tx: Connection, order: TaskOrder, endpoints: Sequence[str], tries: i
     often. LockLost: the task was claimed anew."""
     dataset_id = order.inputs[0].dataset_id
     held = {"task": order.jedi_task_id, "seq": order.lock_seq}
-    if tx.execute(_FENCE, held).rowcount == 0:
+    if _FENCE.run(tx, **held) == 0:
         raise LockLost(f"Task {order.jedi_task_id} was claimed anew.")
-    tx.execute(_LOCK, {"id": dataset_id})
+    _LOCK.run(tx, id=dataset_id)
     values = {"id": dataset_id, "task": order.jedi_task_id, "tries": tries}
-    tx.execute(_REQUEST, {**values, "endpoints": list(endpoints)})
+    _REQUEST.run(tx, **values, endpoints=list(endpoints))
     ready = ready_files.read_ready(tx, {dataset_id: 1000})[dataset_id]
     rows = {lfn: row for row, lfn in enumerate(ready.lfns)}
     return ready.take(np.array([rows[name] for name in endpoints], np.int64))
 
 
-_WAKE = text("""
+WAKE_TASKS = changes("""
+-- Tasks with builds among these jobs need not wait any longer.
 UPDATE jedi_tasks SET
   next_run_at = CASE WHEN lease_until IS NOT NULL THEN statechangetime END
 WHERE jeditaskid IN (
@@ -145,8 +145,3 @@ WHERE jeditaskid IN (
     WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND kind = 'build')
   ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED)
 """)
-
-
-def wake_tasks(tx: Connection, panda_ids: Sequence[int]) -> None:
-    """Tasks with builds among these jobs need not wait any longer."""
-    tx.execute(_WAKE, {"ids": list(panda_ids)})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic_core import to_json
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.jobs.attempt import HeldJob
 from jedi.spec.jobs.wire import (
@@ -27,6 +27,7 @@ from jedi.taskbuffer.db.engine import channel, prepared, value, waking
 from jedi.taskbuffer.db.planning import IN_ORDER
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs import blame, one_job
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.jobs.held import HELD, held_jobs
@@ -353,13 +354,13 @@ def accept_all(tx: Connection, calls: Sequence[SiteMessages[Report]]) -> list[li
     tails = [(site, [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
                      for r in reports if r.stderr_tail]) for site, reports in calls]  # fmt: skip
     if any(entries for _, entries in tails):
-        tx.execute(_TAILS, {"calls": _json(tails)})
+        _TAILS.run(tx, calls=_json(tails))
     stands = {(site, panda_id, lock_seq): end for site, panda_id, lock_seq, *_, end in rows}
     return [[stands.get((site, report.pandaid, report.lock_seq)) for report in reports]
             for site, reports in calls]  # fmt: skip
 
 
-_SPOILT_PIECES = text("""
+_SPOILT_PIECES = changes("""
 WITH spoilt AS MATERIALIZED (
   SELECT z.ziprow_id, jsonb_build_object(CAST(b.id AS text), b.problem) AS problem
   FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
@@ -379,7 +380,7 @@ def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
     """Note the inputs, and pieces of events, that their jobs could not use, with the reasons."""
     if found := [(r.pandaid, bad.lfn, bad.problem) for r in reports for bad in r.bad_inputs]:
         blame.note(tx, found)
-        tx.execute(_SPOILT_PIECES, blame.columns(found))
+        _SPOILT_PIECES.run(tx, **blame.columns(found))
 
 
 # ----------------------------------------------------------------- heartbeats and live output
@@ -422,7 +423,7 @@ def beat_all(tx: Connection, calls: Sequence[SiteMessages[Beat]]) -> list[list[B
             for site, beats in calls]  # fmt: skip
 
 
-_TAILS = text(f"""
+_TAILS = returns(int)(f"""
 WITH s AS (
   SELECT DISTINCT ON (pandaid, lock_seq, site) site, s.*
   FROM {_SAID} AS s(pandaid bigint, lock_seq bigint, stdout_tail text, stderr_tail text)
@@ -441,7 +442,7 @@ RETURNING pandaid
 
 def store_tails(tx: Connection, site: str, entries: Sequence[LogEntry]) -> list[bool]:
     """Keep what payloads printed last; for each entry, whether its attempt is alive."""
-    kept = set(tx.scalars(_TAILS, {"calls": _json([(site, entries)])}))
+    kept = set(_TAILS.rows(tx, calls=_json([(site, entries)])))
     return [entry.pandaid in kept for entry in entries]
 
 

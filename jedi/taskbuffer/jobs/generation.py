@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.errors import JediError
 from jedi.spec.jobs.generation import EventUse, InputUse, NewJobs, NewSeeds, SharedInput, TaskOrder
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.db.copying import Block, copy_binary, copy_rows
+from jedi.taskbuffer.db.statement import changes
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import jobs
 
@@ -54,7 +55,7 @@ def write_jobs(tx: Connection, batch: TaskJobs, agent: str) -> None:
 
 # -------------------------------------------------------------------------------- input files
 
-_MAP = text("""
+_MAP = changes("""
 CREATE TEMP TABLE IF NOT EXISTS jedi_gen_map
   (fileid bigint PRIMARY KEY, pandaid bigint, place smallint) ON COMMIT DELETE ROWS
 """)
@@ -83,7 +84,7 @@ _RANGE = "c.datasetid = ANY(:d{n}) AND c.fileid BETWEEN :a{n} AND :b{n}"
 
 def _use_inputs(tx: Connection, batch: TaskJobs) -> None:
     """Files go to their jobs, and into the jobs' lists of files."""
-    tx.execute(_MAP)
+    _MAP.run(tx)
     endpoints = sorted({name for _, new in batch for name in new.endpoints})
     paths = {f"{o.jedi_task_id} {lfn}": path for o, new in batch for lfn, path in new.paths.items()}
     values: dict[str, Any] = {"endpoints": endpoints, "paths": json.dumps(paths)}
@@ -94,7 +95,7 @@ def _use_inputs(tx: Connection, batch: TaskJobs) -> None:
     rows = [_map_rows(use, names, endpoints).tobytes() for use, names in uses]
     copy_binary(tx, "jedi_gen_map", b"".join(rows))
     ranges = " OR ".join(f"({_RANGE.format(n=n)})" for n in range(len(uses)))
-    used = tx.execute(text(_USE.format(ranges=ranges)), values).rowcount
+    used = changes(_USE.format(ranges=ranges)).run(tx, **values)
     wanted = sum(len(use.file_ids) for use, _ in uses)
     if used != wanted:
         raise JediError(
@@ -308,7 +309,7 @@ def _deltas(order: TaskOrder, new: NewJobs) -> Iterator[dict[str, Any]]:
         }
 
 
-_COUNT = text("""
+_COUNT = changes("""
 WITH m AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:made AS bigint[]), CAST(:used AS bigint[]))
     m(id, made, used)
@@ -321,7 +322,7 @@ UPDATE jedi_datasets d SET nfiles = nfiles + made, nfilesused = nfilesused + use
   modificationtime = jedi_now()
 FROM m JOIN old ON old.datasetid = m.id WHERE d.datasetid = m.id
 """)
-_ADVANCE = text("""
+_ADVANCE = changes("""
 UPDATE jedi_output_template o SET serialnr = m.last
 FROM unnest(CAST(:ids AS bigint[]), CAST(:last AS int[])) m(id, last) WHERE o.outtempid = m.id
 """)
@@ -342,8 +343,8 @@ def _count(tx: Connection, batch: TaskJobs) -> None:
             made[new.seeds.dataset_id] += len(new.seeds.file_ids)
             used[new.seeds.dataset_id] += len(new.seeds.file_ids)
     ids = sorted({*used, *made})
-    tx.execute(_COUNT, {"ids": ids, "made": [made[i] for i in ids], "used": [used[i] for i in ids]})
-    tx.execute(_ADVANCE, {"ids": list(serials), "last": list(serials.values())})
+    _COUNT.run(tx, ids=ids, made=[made[i] for i in ids], used=[used[i] for i in ids])
+    _ADVANCE.run(tx, ids=list(serials), last=list(serials.values()))
 
 
 def _open_outputs(tx: Connection, batch: TaskJobs, agent: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import starmap
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.faults import NOBODYS_FAULT
@@ -28,7 +28,6 @@ from jedi.taskbuffer.db.engine import (
     waking,
 )
 from jedi.taskbuffer.db.planning import IN_ORDER
-from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.db.sql_lists import (
     CONSUMER_KINDS,
     INPUT_TYPES,
@@ -37,6 +36,7 @@ from jedi.taskbuffer.db.sql_lists import (
     PRE_MERGE_TYPES,
     listed,
 )
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import consumer_ends, heirs
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import blame, merging, retry_rules
@@ -143,7 +143,7 @@ this moment moves it. Such a row is left for the same statement once more (`rest
 
 
 _CODE = states.EVENT_CODES
-_END_EVENTS = text(f"""
+_END_EVENTS = changes(f"""
 UPDATE jedi_events e SET
   status = CASE WHEN e.status = {_CODE["done"]} THEN  -- its job was merging
                   CASE j.status WHEN 'finished' THEN {_CODE["merged"]}
@@ -230,12 +230,12 @@ def _settle(tx: Connection, ended: Sequence[MovedJob]) -> None:
         if bad:
             blame.skip(tx, panda_ids)
         if ranges:
-            tx.execute(_END_EVENTS, ids)
+            _END_EVENTS.run(tx, **ids)
         if asked:
             outbox.notify_of_jobs(tx, panda_ids)
 
 
-_PREPARE = text(f"""
+_PREPARE = changes(f"""
 UPDATE jedi_dataset_contents c SET status = 'prepared', proc_status = 'transferring',
   fsize = f.fsize, checksum = f.checksum, guid = f.guid
 FROM jedi_job_files f
@@ -248,11 +248,11 @@ def await_transfer(tx: Connection, moves: Sequence[JobMove], agent: str) -> list
     """holding → transferring: outputs are published at the site, not yet at their destination."""
     moved = move_jobs(tx, moves, agent, ("holding",))
     if moved:
-        tx.execute(_PREPARE, {"ids": [job.panda_id for job in moved]})
+        _PREPARE.run(tx, ids=[job.panda_id for job in moved])
     return moved
 
 
-_LEAVE_OUT = text("""
+_LEAVE_OUT = changes("""
 UPDATE jedi_dataset_contents c SET status = 'nooutput', proc_status = 'finished'
 FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:lfns AS text[])) o(id, seq, lfn)
   JOIN jedi_jobs j ON j.pandaid = o.id AND j.lock_seq = o.seq AND j.status = 'holding'
@@ -267,7 +267,7 @@ def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
     not. The caller has locked the jobs."""
     if files:
         ids, seqs, lfns = map(list, zip(*files, strict=True))
-        tx.execute(_LEAVE_OUT, {"ids": ids, "seqs": seqs, "lfns": lfns})
+        _LEAVE_OUT.run(tx, ids=ids, seqs=seqs, lfns=lfns)
 
 
 def _asked(jobs: str) -> str:
@@ -327,15 +327,11 @@ _REPORTED = prepared(_WHY + "in the order of the index of reported jobs.", IN_OR
          OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
   ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""")
 )
-_ANY_REPORTED = text(f"""
+ANY_REPORTED = returns(bool)(f"""
+-- True if the end of a job was reported, held or not.
 SELECT EXISTS (SELECT FROM jedi_jobs WHERE pilot_result IS NOT NULL AND postprocessed_at IS NULL
   AND status = 'holding' AND kind NOT IN ({CONSUMER_KINDS}))
 """)
-
-
-def any_reported(tx: Connection) -> bool:
-    """Return True if the end of a job was reported, held or not."""
-    return bool(tx.scalar(_ANY_REPORTED))
 
 
 # What a lost claim costs is worth no wait for the disk.
@@ -395,7 +391,7 @@ def _known(columns: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:
     return [*starmap(known, jobs)]
 
 
-_ACQUIT = text("""
+_ACQUIT = changes("""
 UPDATE jedi_job_files f SET problem = NULL
 FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) a(id, lfn)
 WHERE f.pandaid = a.id AND f.lfn = a.lfn AND f.problem = 'missing'
@@ -406,10 +402,10 @@ def acquit(tx: Connection, files: Sequence[tuple[int, str]]) -> None:
     """Inputs (job, LFN) that a pilot did not find are where they should be after all."""
     if files:
         ids, lfns = map(list, zip(*files, strict=True))
-        tx.execute(_ACQUIT, {"ids": ids, "lfns": lfns})
+        _ACQUIT.run(tx, ids=ids, lfns=lfns)
 
 
-_HOLD = text("""
+_HOLD = changes("""
 UPDATE jedi_jobs SET hold_kind = 'failed_recoverable', hold_reason = :reason,
   hold_since = coalesce(hold_since, jedi_now()),
   hold_deadline = jedi_now() + make_interval(secs => :wait_s)
@@ -420,15 +416,11 @@ WHERE pandaid = :id AND lock_seq = :seq AND status = 'holding'
 
 def hold(tx: Connection, panda_id: int, lock_seq: int, reason: str, wait_s: float) -> None:
     """Let the results of a job wait, with the reason; the next status change ends the hold."""
-    tx.execute(_HOLD, {"id": panda_id, "seq": lock_seq, "reason": reason, "wait_s": wait_s})
+    _HOLD.run(tx, id=panda_id, seq=lock_seq, reason=reason, wait_s=wait_s)
     outbox.notify_of_jobs(tx, [panda_id])
 
 
-_STATUSES = text("""
-SELECT pandaid AS panda_id, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+STATUSES = returns(tuple[int, str])("""
+-- The present status of jobs.
+SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 """)
-
-
-def statuses(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
-    """The present status of jobs."""
-    return dict_of(int, str, tx.execute(_STATUSES, {"ids": list(panda_ids)}))

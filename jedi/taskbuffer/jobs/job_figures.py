@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, text
-
-from jedi.taskbuffer.db.rows import row_of
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 
 _COLUMNS = (
@@ -16,27 +14,6 @@ _COLUMNS = (
     "max_rss_kb, max_pss_kb, read_bytes, write_bytes, workdir_kb, input_bytes, output_bytes, "
     "gshare, nucleus, status, site, jeditaskid"
 )
-_FIGURES = text(f"""
-SELECT j.unit_nr, t.taskname AS task_name, j.gshare AS share, j.nucleus, j.cores, j.memory_mb,
-  j.walltime_s, j.disk_mb,
-  j.n_inputs, j.n_events, j.creationtime AS creation_time, j.statechangetime AS state_change_time,
-  j.starttime AS start_time, j.endtime AS end_time, j.heartbeat_at, j.pilot_result, j.error_source,
-  j.cpu_s, j.wall_s, j.max_rss_kb, j.max_pss_kb, j.read_bytes, j.write_bytes, j.workdir_kb,
-  j.input_bytes, j.output_bytes, t.ramunit AS ram_unit,
-  s.maxtime AS site_walltime_s, s.maxrss AS site_memory_mb, s.maxwdir AS site_disk_mb,
-  s.lastpilot AS last_pilot,
-  ARRAY(SELECT oldpandaid FROM jedi_job_retry_history h
-    WHERE h.newpandaid = :id AND h.jeditaskid = j.jeditaskid ORDER BY 1) AS predecessors,
-  ARRAY(SELECT newpandaid FROM jedi_job_retry_history h WHERE h.oldpandaid = :id ORDER BY 1)
-    AS successors,
-  (SELECT min(relationtype) FROM jedi_job_retry_history h
-    WHERE h.newpandaid = :id AND h.jeditaskid = j.jeditaskid) AS relation,
-  ARRAY(SELECT effect FROM jedi_retry_matches m WHERE m.pandaid = :id ORDER BY rule_id)
-    AS retry_effects
-FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid)
-  LEFT JOIN jedi_sites s ON s.site = j.site
-WHERE j.pandaid = :id
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +58,25 @@ class JobFigures:
     retry_effects: list[str]
 
 
-def figures(tx: Connection, panda_id: int) -> JobFigures | None:
-    """The figures of a job; None: there is none."""
-    return row_of(JobFigures, tx.execute(_FIGURES, {"id": panda_id}))
+FIGURES = returns(JobFigures)(f"""
+-- The figures of a job; None: there is none.
+SELECT j.unit_nr, t.taskname, j.gshare AS share, j.nucleus, j.cores, j.memory_mb,
+  j.walltime_s, j.disk_mb,
+  j.n_inputs, j.n_events, j.creationtime, j.statechangetime,
+  j.starttime, j.endtime, j.heartbeat_at, j.pilot_result, j.error_source,
+  j.cpu_s, j.wall_s, j.max_rss_kb, j.max_pss_kb, j.read_bytes, j.write_bytes, j.workdir_kb,
+  j.input_bytes, j.output_bytes, t.ramunit,
+  s.maxtime AS site_walltime_s, s.maxrss AS site_memory_mb, s.maxwdir AS site_disk_mb,
+  s.lastpilot,
+  ARRAY(SELECT oldpandaid FROM jedi_job_retry_history h
+    WHERE h.newpandaid = :id AND h.jeditaskid = j.jeditaskid ORDER BY 1) AS predecessors,
+  ARRAY(SELECT newpandaid FROM jedi_job_retry_history h WHERE h.oldpandaid = :id ORDER BY 1)
+    AS successors,
+  (SELECT min(relationtype) FROM jedi_job_retry_history h
+    WHERE h.newpandaid = :id AND h.jeditaskid = j.jeditaskid) AS relation,
+  ARRAY(SELECT effect FROM jedi_retry_matches m WHERE m.pandaid = :id ORDER BY rule_id)
+    AS retry_effects
+FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_sites s ON s.site = j.site
+WHERE j.pandaid = :id
+""")

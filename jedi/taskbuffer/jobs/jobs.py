@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.kills import KILLS
 from jedi.taskbuffer.db.engine import prepared, value, wake
-from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL, listed
+from jedi.taskbuffer.db.statement import changes, returns
 
 NOTE = """
 l AS (
@@ -60,11 +61,12 @@ _prepared = prepared(
     "Each batch of moves, often of one job: planning takes longer than a job's part of the "
     "execution. Bound: the jobs of the batch, by key."
 )
-_LOCK = text("""
+LOCK_JOBS = returns(tuple[int, str])("""
+-- Lock jobs to the transaction's end; their present statuses.
 SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY pandaid FOR NO KEY UPDATE
 """)
-_LOCK_ONLY = _prepared(f"SELECT count(*) FROM ({_LOCK.text}) locked")
+_LOCK_ONLY = _prepared(f"SELECT count(*) FROM ({LOCK_JOBS.sql}) locked")
 _GONE = """
 gone AS (
   DELETE FROM jedi_job_ready r USING old
@@ -130,11 +132,6 @@ _MOVE_ON = _prepared(_moving())
 the fields of MovedJob."""
 
 
-def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
-    """Lock jobs to the transaction's end; their present statuses."""
-    return dict_of(int, str, tx.execute(_LOCK, {"ids": list(panda_ids)}))
-
-
 def move_jobs(
     tx: Connection,
     moves: Sequence[JobMove],
@@ -176,10 +173,10 @@ def move_jobs(
     return moved
 
 
-_APPEND_DELTAS = text("""
-INSERT INTO job_stats_delta
-  (site, workqueue, gshare, resource_type, status, jobs, cores) VALUES
-  (:site, :workqueue, :gshare, :resource_type, :status, :jobs, :cores)
+_APPEND_DELTAS = changes("""
+INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
+SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(
+  site text, workqueue int, gshare text, resource_type text, status text, jobs int, cores int)
 """)
 
 
@@ -187,17 +184,13 @@ def append_deltas(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Add new jobs to the statistics: dicts of site, workqueue, gshare, resource_type, status,
     jobs, cores, already grouped."""
     if rows:
-        tx.execute(_APPEND_DELTAS, list(rows))
+        _APPEND_DELTAS.run(tx, rows=json.dumps([*rows]))
 
 
-_ASK_TO_KILL = text("""
+ASK_TO_KILL = changes("""
+-- Mark jobs that a pilot has: its next heartbeat is answered with kill.
 UPDATE jedi_jobs SET kill_code = :code WHERE pandaid = ANY(ARRAY(
 SELECT pandaid FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
   AND status IN ('sent', 'starting', 'running') AND kill_code IS NULL
 ORDER BY pandaid FOR NO KEY UPDATE))
 """)
-
-
-def ask_to_kill(tx: Connection, panda_ids: Sequence[int], code: str) -> None:
-    """Mark jobs that a pilot has: its next heartbeat is answered with kill."""
-    tx.execute(_ASK_TO_KILL, {"code": code, "ids": list(panda_ids)})

@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.datasets.chunk import Files
@@ -23,8 +23,8 @@ from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import prepared, value, wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.jobs.orders import Claimed, OutputRow, outputs_of
 from jedi.taskbuffer.tasks import tasks
@@ -40,12 +40,12 @@ _DONE = states.EVENT_CODES["done"]
 
 # ------------------------------------------------------------------------- makers: to merging
 
-_LOCK_DATASETS = text(f"""
+_LOCK_DATASETS = changes(f"""
 SELECT FROM jedi_datasets d WHERE d.type IN ({PRE_MERGE_TYPES}) AND d.datasetid IN (
   SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
 ORDER BY d.datasetid FOR NO KEY UPDATE
 """)
-_STORE = text(f"""
+_STORE = changes(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'merging', fsize = f.fsize,
     checksum = f.checksum, guid = f.guid, maxattempt = c.attemptnr + :tries
@@ -73,8 +73,8 @@ def await_merge(tx: Connection, moves: Sequence[JobMove], agent: str, tries: int
     moved = move_jobs(tx, moves, agent, ("holding",))
     if moved:
         ids = [job.panda_id for job in moved]
-        tx.execute(_LOCK_DATASETS, {"ids": ids})
-        tx.execute(_STORE, {"ids": ids, "tries": tries})
+        _LOCK_DATASETS.run(tx, ids=ids)
+        _STORE.run(tx, ids=ids, tries=tries)
         wake(tx, "files:ready")
     return moved
 
@@ -93,7 +93,8 @@ GROUP BY c.outpandaid, m.kind = 'merge'
 """
 
 
-_MERGE_JOBS = text(f"""
+MERGE_JOBS = returns(tuple[int, int])(f"""
+-- The merge jobs that have what these jobs made.
 SELECT c.outpandaid AS maker, min(c.pandaid) AS merger
 FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
 WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({OUTPUT_TYPES})
@@ -150,26 +151,10 @@ def lock(tx: Connection, panda_ids: Sequence[int], *, datasets: bool = False) ->
     )
 
 
-def merge_jobs(tx: Connection, makers: Sequence[int]) -> dict[int, int]:
-    """The merge jobs that have what these jobs made."""
-    return dict_of(int, int, tx.execute(_MERGE_JOBS, {"ids": list(makers)}))
-
-
-_OUTCOME = text(f"""
-SELECT k.maker, m.pandaid AS merger, m.status, m.error_diag,
-  bool_and(c.status = 'finished') AS merged
-FROM unnest(CAST(:makers AS bigint[]), CAST(:mergers AS bigint[])) k(maker, merger)
-  JOIN jedi_jobs m ON m.pandaid = k.merger JOIN jedi_job_files f ON f.pandaid = k.maker
-  JOIN jedi_dataset_contents c ON c.fileid = f.fileid
-WHERE f.type IN ({OUTPUT_TYPES})
-GROUP BY k.maker, m.pandaid
-HAVING bool_and(c.status = 'finished') OR bool_or(c.status IN ('failed', 'missing', 'broken'))
-ORDER BY k.maker
-""")
 _LOST = {"failed": "merge_failed", "cancelled": "merge_cancelled", "closed": "merge_closed"}
 """Code and sub-status of makers, by the end of the last merge job. However that ended, its makers
 are cancelled: it was no failure of theirs. Source: JEDI document, "Output merging"."""
-_DETAIL = text("""
+_DETAIL = changes("""
 UPDATE jedi_jobs j SET substatus = s.substatus
 FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[])) s(id, substatus)
 WHERE j.pandaid = s.id AND j.status = 'merging'
@@ -186,16 +171,29 @@ class MergeOutcome(NamedTuple):
     merged: bool
 
 
+_OUTCOME = returns(MergeOutcome)(f"""
+SELECT k.maker, m.pandaid AS merger, m.status, m.error_diag,
+  bool_and(c.status = 'finished') AS merged
+FROM unnest(CAST(:makers AS bigint[]), CAST(:mergers AS bigint[])) k(maker, merger)
+  JOIN jedi_jobs m ON m.pandaid = k.merger JOIN jedi_job_files f ON f.pandaid = k.maker
+  JOIN jedi_dataset_contents c ON c.fileid = f.fileid
+WHERE f.type IN ({OUTPUT_TYPES})
+GROUP BY k.maker, m.pandaid
+HAVING bool_and(c.status = 'finished') OR bool_or(c.status IN ('failed', 'missing', 'broken'))
+ORDER BY k.maker
+""")
+
+
 def outcomes(tx: Connection, tied: Mapping[int, int]) -> list[JobMove]:
     """The ends of makers whose merge jobs have ended and were settled: finished if their files are
     merged, cancelled if the merge is given up. The others wait for the next try."""
     if not tied:
         return []
     ids, mergers = list(tied), list(tied.values())
-    rows = rows_of(MergeOutcome, tx.execute(_OUTCOME, {"makers": ids, "mergers": mergers}))
+    rows = _OUTCOME.rows(tx, makers=ids, mergers=mergers)
     if lost := [row for row in rows if not row.merged]:
         words = [_LOST[row.status] for row in lost]
-        tx.execute(_DETAIL, {"ids": [row.maker for row in lost], "words": words})
+        _DETAIL.run(tx, ids=[row.maker for row in lost], words=words)
     return [_end(row) for row in rows]
 
 
@@ -248,38 +246,6 @@ def claim(
     )  # fmt: skip
 
 
-_READY = text(f"""
-WITH f AS (
-  SELECT c.*, d.datasetname, d.streamname, j.pandaid AS maker, j.site, j.n_events,
-    sum(c.fsize) OVER (PARTITION BY j.pandaid) AS bytes
-  FROM jedi_datasets d
-    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.ready
-    JOIN jedi_jobs j ON j.pandaid = c.outpandaid
-  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type IN ({PRE_MERGE_TYPES})
-), r AS (
-  SELECT *, dense_rank() OVER (PARTITION BY jeditaskid ORDER BY site, bytes DESC, maker) AS place
-  FROM f
-), live AS (
-  SELECT DISTINCT jeditaskid, site FROM jedi_jobs
-  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
-    AND kind <> 'merge' AND status <> 'merging'
-)
-SELECT r.jeditaskid AS jedi_task_id, r.site, r.datasetid AS dataset_id, r.datasetname AS name,
-  r.type, r.streamname AS stream, bool_and(live.site IS NULL) AS complete,
-  array_agg(fileid ORDER BY place) AS file_ids, array_agg(lfn ORDER BY place) AS lfns,
-  array_agg(coalesce(fsize, 0) ORDER BY place) AS sizes,
-  array_agg(coalesce(n_events, 0) ORDER BY place) AS events,
-  array_agg(attemptnr ORDER BY place) AS attempts, array_agg(pandaid ORDER BY place) AS previous,
-  max(ramcount) AS ram_mb, array_remove(array_agg(DISTINCT stuck_at), NULL) AS "left"
-FROM r LEFT JOIN live ON live.jeditaskid = r.jeditaskid AND live.site = r.site
-  LEFT JOIN (SELECT pandaid AS merger, site AS stuck_at FROM jedi_jobs
-    WHERE error_code = 'not_taken') m ON m.merger = r.pandaid
-WHERE place <= :most
-GROUP BY r.jeditaskid, r.site, r.datasetid, r.datasetname, r.type, r.streamname
-ORDER BY r.jeditaskid, r.site, r.datasetid
-""")
-
-
 class ReadyPreMerge(NamedTuple):
     """Ready pre-merge files of one site and dataset, in arrays."""
 
@@ -300,6 +266,38 @@ class ReadyPreMerge(NamedTuple):
     left: list[str]
 
 
+_READY = returns(ReadyPreMerge)(f"""
+WITH f AS (
+  SELECT c.*, d.datasetname, d.streamname, j.pandaid AS maker, j.site, j.n_events,
+    sum(c.fsize) OVER (PARTITION BY j.pandaid) AS bytes
+  FROM jedi_datasets d
+    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.ready
+    JOIN jedi_jobs j ON j.pandaid = c.outpandaid
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type IN ({PRE_MERGE_TYPES})
+), r AS (
+  SELECT *, dense_rank() OVER (PARTITION BY jeditaskid ORDER BY site, bytes DESC, maker) AS place
+  FROM f
+), live AS (
+  SELECT DISTINCT jeditaskid, site FROM jedi_jobs
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
+    AND kind <> 'merge' AND status <> 'merging'
+)
+SELECT r.jeditaskid, r.site, r.datasetid, r.datasetname AS name,
+  r.type, r.streamname AS stream, bool_and(live.site IS NULL) AS complete,
+  array_agg(fileid ORDER BY place) AS file_ids, array_agg(lfn ORDER BY place) AS lfns,
+  array_agg(coalesce(fsize, 0) ORDER BY place) AS sizes,
+  array_agg(coalesce(n_events, 0) ORDER BY place) AS events,
+  array_agg(attemptnr ORDER BY place) AS attempts, array_agg(pandaid ORDER BY place) AS previous,
+  max(ramcount) AS ram_mb, array_remove(array_agg(DISTINCT stuck_at), NULL) AS "left"
+FROM r LEFT JOIN live ON live.jeditaskid = r.jeditaskid AND live.site = r.site
+  LEFT JOIN (SELECT pandaid AS merger, site AS stuck_at FROM jedi_jobs
+    WHERE error_code = 'not_taken') m ON m.merger = r.pandaid
+WHERE place <= :most
+GROUP BY r.jeditaskid, r.site, r.datasetid, r.datasetname, r.type, r.streamname
+ORDER BY r.jeditaskid, r.site, r.datasetid
+""")
+
+
 class StoredMergeSpec(NamedTuple):
     """The mergeSpec of a task."""
 
@@ -312,7 +310,7 @@ def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[Merge
     ids = {"ids": [row.jedi_task_id for row in rows]}
     streams: dict[int, list[Stream]] = {row.jedi_task_id: [] for row in rows}
     ram_mb = {row.jedi_task_id: row.merge_ram_count for row in rows}
-    for row in rows_of(ReadyPreMerge, tx.execute(_READY, {**ids, "most": most})):
+    for row in _READY.rows(tx, **ids, most=most):
         if row.ram_mb:  # a merge of them ran out of memory
             ram_mb[row.jedi_task_id] = max(row.ram_mb, ram_mb[row.jedi_task_id] or 0)
         streams[row.jedi_task_id].append(
@@ -320,7 +318,7 @@ def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[Merge
                    _files(row), tuple(row.left))
         )  # fmt: skip
     outputs = outputs_of(tx, ids["ids"])
-    stored = rows_of(StoredMergeSpec, tx.execute(_SPECS, ids))
+    stored = _SPECS.rows(tx, **ids)
     specs = {row.jedi_task_id: row.spec or {} for row in stored}
     return [
         MergeOrder(
@@ -334,8 +332,8 @@ def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[Merge
     ]  # fmt: skip
 
 
-_SPECS = text("""
-SELECT jeditaskid AS jedi_task_id, taskparams -> 'mergeSpec' AS spec FROM jedi_taskparams
+_SPECS = returns(StoredMergeSpec)("""
+SELECT jeditaskid, taskparams -> 'mergeSpec' AS spec FROM jedi_taskparams
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 

@@ -5,41 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile
-from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs.order_files import JOB_FILES, STAGING, job_files, staging
-
-_MOVING = text(f"""
-WITH waiting AS (
-  SELECT pandaid, jeditaskid, site, priority, processingtype, statechangetime,
-    row_number() OVER (PARTITION BY site ORDER BY priority DESC, pandaid) AS place
-  FROM jedi_jobs WHERE moving AND status = :status AND hold_kind IS NULL
-    AND pandaid <> ALL(:not_yet)
-)
-SELECT pandaid AS panda_id, site, priority, processingtype AS processing_type,
-  ARRAY(SELECT d.datasetname FROM jedi_datasets d WHERE d.jeditaskid = j.jeditaskid
-    AND (d.type IN ({PRODUCT_TYPES})
-      OR 'manytime' = ANY(string_to_array(d.attributes, ',')))) AS kept,
-  CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS age_s,
-  {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
-FROM waiting j WHERE place <= :limit ORDER BY site, place
-""")
-
-_BROUGHT = text(f"""
-SELECT pandaid AS panda_id, {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
-FROM jedi_jobs j WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND hold_kind = 'manual_stage_in'
-ORDER BY pandaid
-""")
-
-_LAID_DOWN = text(f"""
-SELECT lock_seq, {STAGING.format(site="j.site")} AS endpoints,
-  {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
-FROM jedi_jobs j WHERE pandaid = :id AND status = 'holding'
-""")
 
 
 class StagedJob(NamedTuple):
@@ -50,11 +22,18 @@ class StagedJob(NamedTuple):
     files: list[list[Any]] | None
 
 
+_LAID_DOWN = returns(StagedJob)(f"""
+SELECT lock_seq, {STAGING.format(site="j.site")} AS endpoints,
+  {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
+FROM jedi_jobs j WHERE pandaid = :id AND status = 'holding'
+""")
+
+
 def laid_down(tx: Connection, panda_id: int) -> tuple[str, int, tuple[JobFile, ...]] | None:
     """Staged outputs of a job that are not stored yet: the endpoint and the
     lock_seq of the staging directory where it lies, the files. None: the job is not `holding`."""
     values = {"id": panda_id, "types": list(states.OUTPUT_TYPES)}
-    if (row := row_of(StagedJob, tx.execute(_LAID_DOWN, values))) is None:
+    if (row := _LAID_DOWN.row(tx, **values)) is None:
         return None
     files = job_files(row.files)
     return staging(row.endpoints, files), row.lock_seq, files
@@ -67,10 +46,17 @@ class HeldInputs(NamedTuple):
     files: list[list[Any]] | None
 
 
+_BROUGHT = returns(HeldInputs)(f"""
+SELECT pandaid, {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
+FROM jedi_jobs j WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND hold_kind = 'manual_stage_in'
+ORDER BY pandaid
+""")
+
+
 def brought_by_owners(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int, JobFile]]:
     """The inputs of those of the jobs that are held until their owners have brought them."""
     values = {"ids": list(panda_ids), "types": list(states.FILE_TYPES)}
-    rows = rows_of(HeldInputs, tx.execute(_BROUGHT, values))
+    rows = _BROUGHT.rows(tx, **values)
     return [(row.panda_id, file) for row in rows for file in job_files(row.files) if file.endpoint]
 
 
@@ -87,10 +73,27 @@ class MovingJob(NamedTuple):
     files: Any
 
 
+_MOVING = returns(MovingJob)(f"""
+WITH waiting AS (
+  SELECT pandaid, jeditaskid, site, priority, processingtype, statechangetime,
+    row_number() OVER (PARTITION BY site ORDER BY priority DESC, pandaid) AS place
+  FROM jedi_jobs WHERE moving AND status = :status AND hold_kind IS NULL
+    AND pandaid <> ALL(:not_yet)
+)
+SELECT pandaid, site, priority, processingtype,
+  ARRAY(SELECT d.datasetname FROM jedi_datasets d WHERE d.jeditaskid = j.jeditaskid
+    AND (d.type IN ({PRODUCT_TYPES})
+      OR 'manytime' = ANY(string_to_array(d.attributes, ',')))) AS kept,
+  CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS age_s,
+  {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
+FROM waiting j WHERE place <= :limit ORDER BY site, place
+""")
+
+
 def moving_jobs(
     tx: Connection, status: str, types: Collection[str], not_yet: Collection[int], limit: int
 ) -> list[MovingJob]:
     """Up to `limit` jobs of each site in this status that are not held, by site, highest priority
     first, but for those of `not_yet`; their files of these types."""
     values = {"status": status, "types": list(types), "not_yet": list(not_yet), "limit": limit}
-    return rows_of(MovingJob, tx.execute(_MOVING, values))
+    return _MOVING.rows(tx, **values)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.pgi import LIVE
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import listed
+from jedi.taskbuffer.db.statement import Statement, changes, returns
 from jedi.taskbuffer.housekeeping.purging import GOING
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
-from jedi.taskbuffer.jobs.jobs import lock_jobs
+from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
 from jedi.taskbuffer.users import outbox
 
 HOLDABLE = tuple(status for status, (state, _) in LIVE.items() if state == "Pre-processing")
@@ -34,38 +34,9 @@ _TOLD = (
     "hold_since, hold_deadline, hold_next, delegation_kind, delegation_queue, delegation_id, "
     "exit_code, error_code, error_diag, retention, purged_at"
 )
-_ONE = text(f"""
-SELECT s.pandaid AS panda_id, s.originpandaid AS origin_panda_id, s.jeditaskid AS jedi_task_id,
-  j.kind, coalesce(c.jobsetid, m.jobsetid) AS jobset_id, t.username AS user_name,
-  s.attemptnr AS attempt_nr, s.status, j.substatus, s.pgi_state, s.pgi_substate,
-  j.site, j.priority, j.pilot_id, j.kill_code, j.hold_kind, j.hold_reason, j.hold_since,
-  j.hold_deadline, j.hold_next, j.delegation_kind, j.delegation_queue, j.delegation_id,
-  j.exit_code, j.error_code, j.error_diag, nullif(j.retention, {GOING}) AS retention, j.purged_at
-FROM jedi_job_states s JOIN {all_jobs(_TOLD)} j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
-  LEFT JOIN jedi_consumers c ON c.pandaid = j.pandaid
-  LEFT JOIN jedi_jobsets m ON m.jeditaskid = t.jeditaskid AND m.merge_pandaid = j.pandaid
-WHERE s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
-ORDER BY s.pandaid
-""")
-_STEPS = text("""
-SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason
-FROM jedi_jobs_statuslog WHERE pandaid = :id ORDER BY log_id
-""")
-_ALLOCATIONS = text("""
-SELECT resource, allocated_at, released_at FROM jedi_job_allocations WHERE pandaid = :id
-ORDER BY allocated_at, resource
-""")
-_COMMAND = text("SELECT jobparameters FROM jedi_job_params WHERE pandaid = :id")
-_FILES = text(f"""
-SELECT f.type, f.lfn, d.datasetname AS dataset, f.endpoint, f.fsize AS size, f.start_event,
-  f.end_event
-FROM {
-    all_files(
-        "pandaid, jeditaskid, datasetid, fileid, type, lfn, endpoint, fsize, start_event, end_event"
-    )
-} f
-JOIN jedi_datasets d USING (jeditaskid, datasetid)
-WHERE f.pandaid = :id ORDER BY f.type, f.fileid
+COMMAND = returns(str)("""
+-- The command of a job's payload; None: JEDI has removed it.
+SELECT jobparameters FROM jedi_job_params WHERE pandaid = :id
 """)
 _LOG = """
 l AS (
@@ -75,7 +46,7 @@ l AS (
 )
 """
 _FREE = "coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'"
-_HOLD = text(f"""
+_HOLD = returns(int)(f"""
 WITH u AS (
   UPDATE jedi_jobs
   SET hold_kind = :kind, hold_reason = :reason, hold_since = jedi_now(),
@@ -90,7 +61,7 @@ WITH u AS (
 ), {_LOG}
 SELECT pandaid FROM u
 """)
-_HOLD_NEXT = text(f"""
+_HOLD_NEXT = returns(int)(f"""
 WITH u AS (
   UPDATE jedi_jobs SET hold_kind = hold_next, hold_next = NULL, hold_since = jedi_now(),
     hold_reason = :reason, hold_deadline = NULL
@@ -102,7 +73,7 @@ WITH u AS (
 SELECT pandaid FROM u
 """)
 # Time-outs of its status begin anew.
-_RELEASE = text(f"""
+_RELEASE = returns(int)(f"""
 WITH u AS (
   UPDATE jedi_jobs SET hold_kind = NULL, hold_reason = NULL, hold_since = NULL,
     hold_deadline = NULL, statechangetime = jedi_now()
@@ -116,12 +87,13 @@ WITH u AS (
 ), {_LOG}
 SELECT pandaid FROM u
 """)
-_HOLD_JOBS = text("""
-SELECT jeditaskid AS jedi_task_id, taskparams -> 'holdJobs' AS kinds FROM jedi_taskparams
+_HOLD_JOBS = returns(tuple[int, list[Any]])("""
+SELECT jeditaskid, taskparams -> 'holdJobs' AS kinds FROM jedi_taskparams
 WHERE jeditaskid = ANY(CAST(:tasks AS bigint[]))
   AND jsonb_typeof(taskparams -> 'holdJobs') = 'array'
 """)
-_PLAN = text(f"""
+PLAN_HOLD = changes(f"""
+-- Have jobs held when their payloads have ended with success; None: no longer.
 UPDATE jedi_jobs SET hold_next = :kind
 WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND status IN ({_QUEUED}, {_AT_SITE})
 """)
@@ -162,6 +134,22 @@ class OneJob:
     purged_at: datetime | None
 
 
+FIND_JOBS = returns(OneJob)(f"""
+-- Jobs, archived ones too, with their owners and PGI states.
+SELECT s.pandaid, s.originpandaid, s.jeditaskid,
+  j.kind, coalesce(c.jobsetid, m.jobsetid) AS jobset_id, t.username,
+  s.attemptnr, s.status, j.substatus, s.pgi_state, s.pgi_substate,
+  j.site, j.priority, j.pilot_id, j.kill_code, j.hold_kind, j.hold_reason, j.hold_since,
+  j.hold_deadline, j.hold_next, j.delegation_kind, j.delegation_queue, j.delegation_id,
+  j.exit_code, j.error_code, j.error_diag, nullif(j.retention, {GOING}) AS retention, j.purged_at
+FROM jedi_job_states s JOIN {all_jobs(_TOLD)} j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_consumers c ON c.pandaid = j.pandaid
+  LEFT JOIN jedi_jobsets m ON m.jeditaskid = t.jeditaskid AND m.merge_pandaid = j.pandaid
+WHERE s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
+ORDER BY s.pandaid
+""")
+
+
 @dataclass(frozen=True, slots=True)
 class JobStep:
     """A change of a job's status, or a hold or a release beside it: when, who, why."""
@@ -174,6 +162,13 @@ class JobStep:
     reason: str | None
 
 
+STEPS = returns(JobStep)("""
+-- Every status that a job had, holds and releases between them.
+SELECT modificationtime AS time, fromstatus, status, agent, reason_code, reason
+FROM jedi_jobs_statuslog WHERE pandaid = :id ORDER BY log_id
+""")
+
+
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """A resource that a job holds, or held until then."""
@@ -181,6 +176,13 @@ class Allocation:
     resource: str
     allocated_at: datetime
     released_at: datetime | None
+
+
+ALLOCATIONS = returns(Allocation)("""
+-- The resources that a job holds or held.
+SELECT resource, allocated_at, released_at FROM jedi_job_allocations WHERE pandaid = :id
+ORDER BY allocated_at, resource
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,30 +198,18 @@ class UsedFile:
     end_event: int | None
 
 
-def find_jobs(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
-    """Jobs, archived ones too, with their owners and PGI states."""
-    return rows_of(OneJob, tx.execute(_ONE, {"ids": list(panda_ids)}))
-
-
-def steps(tx: Connection, panda_id: int) -> list[JobStep]:
-    """Every status that a job had, holds and releases between them."""
-    return rows_of(JobStep, tx.execute(_STEPS, {"id": panda_id}))
-
-
-def command(tx: Connection, panda_id: int) -> str | None:
-    """Return the command of a job's payload; None: JEDI has removed it."""
-    found: str | None = tx.scalar(_COMMAND, {"id": panda_id})
-    return found
-
-
-def files(tx: Connection, panda_id: int) -> list[UsedFile]:
-    """Return the files that a job reads and writes, including archived ones."""
-    return rows_of(UsedFile, tx.execute(_FILES, {"id": panda_id}))
-
-
-def allocations(tx: Connection, panda_id: int) -> list[Allocation]:
-    """The resources that a job holds or held."""
-    return rows_of(Allocation, tx.execute(_ALLOCATIONS, {"id": panda_id}))
+FILES = returns(UsedFile)(f"""
+-- The files that a job reads and writes, including archived ones.
+SELECT f.type, f.lfn, d.datasetname AS dataset, f.endpoint, f.fsize AS size, f.start_event,
+  f.end_event
+FROM {
+    all_files(
+        "pandaid, jeditaskid, datasetid, fileid, type, lfn, endpoint, fsize, start_event, end_event"
+    )
+} f
+JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE f.pandaid = :id ORDER BY f.type, f.fileid
+""")
 
 
 def hold(
@@ -233,7 +223,7 @@ def hold(
 ) -> set[int]:
     """Hold jobs in their statuses, in a pilot for so long at most; return their ids. A pilot learns
     of it with its next heartbeat. Held jobs, and jobs that can't be held now, stay unchanged."""
-    lock_jobs(tx, panda_ids)
+    LOCK_JOBS.run(tx, ids=panda_ids)
     held = _told(tx, _HOLD, panda_ids, agent, "held", reason, kind=kind, most_s=most_s)
     outbox.notify_of_jobs(tx, sorted(held))
     return held
@@ -251,14 +241,9 @@ def hold_next(tx: Connection, attempts: Sequence[tuple[int, int]], agent: str) -
     return held
 
 
-def plan_hold(tx: Connection, panda_ids: Sequence[int], kind: str | None) -> None:
-    """Have jobs held when their payloads have ended with success; None: no longer."""
-    tx.execute(_PLAN, {"ids": list(panda_ids), "kind": kind})
-
-
 def hold_new_jobs(tx: Connection, jobs: Mapping[int, Sequence[int]], agent: str) -> None:
     """Hold new jobs, by task, now or after they have run, if the task says so (holdJobs)."""
-    kinds = dict_of(int, list, tx.execute(_HOLD_JOBS, {"tasks": list(jobs)}))
+    kinds = dict(_HOLD_JOBS.rows(tx, tasks=list(jobs)))
     for kind in ("manual_stage_in", "manual_stage_out", "user_request"):
         ids = [job for task, asked in kinds.items() if kind in asked for job in jobs[task]]
         if not ids:
@@ -267,12 +252,12 @@ def hold_new_jobs(tx: Connection, jobs: Mapping[int, Sequence[int]], agent: str)
             reason = "Its owner brings the inputs, or wants to see it first."
             hold(tx, ids, agent, reason, kind=kind)
         else:
-            plan_hold(tx, ids, kind)
+            PLAN_HOLD.run(tx, ids=ids, kind=kind)
 
 
 def release(tx: Connection, panda_ids: Sequence[int], agent: str, reason: str) -> set[int]:
     """End the holds of `hold` and `hold_next`; of which jobs."""
-    lock_jobs(tx, panda_ids)
+    LOCK_JOBS.run(tx, ids=panda_ids)
     wake(tx, *(f"job:{status}" for status in ("activated", "assigned", *STORED)))
     return _told(tx, _RELEASE, panda_ids, agent, "released", reason)
 
@@ -282,36 +267,20 @@ def let_end(tx: Connection, panda_ids: Sequence[int], agent: str) -> None:
     are to be."""
     if panda_ids:
         release(tx, panda_ids, agent, "Its task ends, or goes on elsewhere.")
-        plan_hold(tx, panda_ids, None)
+        PLAN_HOLD.run(tx, ids=panda_ids, kind=None)
 
 
 def _told(
     tx: Connection,
-    statement: TextClause,
+    statement: Statement[int],
     panda_ids: Sequence[int],
     agent: str,
     code: str,
     reason: str,
     **given: Any,
 ) -> set[int]:
-    values = {"ids": list(panda_ids), "agent": agent, "code": code, "reason": reason, **given}
-    return set(tx.scalars(statement, values))
-
-
-_PRINTED = text("""
-SELECT j.status, t.stdout_tail, t.stderr_tail, t.modificationtime AS time,
-  d.datasetname AS log_dataset, f.lfn AS log_lfn
-FROM (
-  SELECT pandaid, jeditaskid, status FROM jedi_jobs
-  UNION ALL SELECT pandaid, jeditaskid, status FROM jedi_jobs_archived) j
-  LEFT JOIN jedi_job_tail t USING (pandaid)
-  LEFT JOIN (
-    SELECT pandaid, datasetid, type, lfn FROM jedi_job_files
-    UNION ALL SELECT pandaid, datasetid, type, lfn FROM jedi_job_files_archived) f
-    ON f.pandaid = j.pandaid AND f.type = 'log'
-  LEFT JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
-WHERE j.pandaid = :job AND j.jeditaskid = :task
-""")
+    told = statement.rows(tx, ids=panda_ids, agent=agent, code=code, reason=reason, **given)
+    return set(told)
 
 
 class PrintedTail(NamedTuple):
@@ -325,6 +294,18 @@ class PrintedTail(NamedTuple):
     log_lfn: str | None
 
 
-def printed(tx: Connection, jedi_task_id: int, panda_id: int) -> PrintedTail | None:
-    """The last output of a job of a task, and the name of its log file; None: no such job."""
-    return row_of(PrintedTail, tx.execute(_PRINTED, {"task": jedi_task_id, "job": panda_id}))
+PRINTED = returns(PrintedTail)("""
+-- The last output of a job of a task, and the name of its log file; None: no such job.
+SELECT j.status, t.stdout_tail, t.stderr_tail, t.modificationtime AS time,
+  d.datasetname AS log_dataset, f.lfn AS log_lfn
+FROM (
+  SELECT pandaid, jeditaskid, status FROM jedi_jobs
+  UNION ALL SELECT pandaid, jeditaskid, status FROM jedi_jobs_archived) j
+  LEFT JOIN jedi_job_tail t USING (pandaid)
+  LEFT JOIN (
+    SELECT pandaid, datasetid, type, lfn FROM jedi_job_files
+    UNION ALL SELECT pandaid, datasetid, type, lfn FROM jedi_job_files_archived) f
+    ON f.pandaid = j.pandaid AND f.type = 'log'
+  LEFT JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
+WHERE j.pandaid = :job AND j.jeditaskid = :task
+""")

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, text
-
 from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile
+from jedi.taskbuffer.db.statement import returns
 
 JOB_FILES = """
 (SELECT json_agg(json_build_array(f.type, f.lfn, d.datasetname, f.endpoint, f.source_name,
@@ -45,10 +44,7 @@ def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
     return endpoints[0] if endpoints else ""
 
 
-_SANDBOX = text("SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256")
-
-
-def sandbox(tx: Connection, sha256: str) -> bytes | None:
-    """The archive with this sha256."""
-    found: bytes | None = tx.scalar(_SANDBOX, {"sha256": sha256})
-    return found
+SANDBOX = returns(bytes)("""
+-- The archive with this sha256.
+SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256
+""")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.datasets import physical
@@ -23,8 +23,8 @@ from jedi.spec.jobs.generation import (
 from jedi.spec.sites.request import Request
 from jedi.spec.splitting.split_rules import TO_PREPROCESS, SplitRules
 from jedi.spec.tasks.rows import ClaimedTask
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.scheduling import turns
 from jedi.taskbuffer.scheduling.turns import Stopped
 from jedi.taskbuffer.sites.sites import SPACES
@@ -33,47 +33,15 @@ from jedi.taskbuffer.tasks import tasks
 STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "preprocessing")
 SCOUT_PRIORITY = 901
 
-_ANY_WANTING = text(f"""
+_ANY_WANTING = returns(bool)(f"""
 SELECT EXISTS (SELECT FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
   WHERE {turns.HAS_FILES} AND t.status = ANY(:statuses) AND {turns.READY})
 OR EXISTS (SELECT FROM jedi_tasks
   WHERE status = ANY(:merging) AND rules @> '{{"merge_output": true}}')
 """)
-_READ_TASKS = text(f"SELECT {tasks.COLUMNS} FROM jedi_tasks t WHERE jeditaskid = ANY(:ids)")
-_READ_INPUTS = text(f"""
-SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name, type,
-  streamname AS stream_name, masterid AS master_id, attributes, nfiles AS n_files,
-  nfilestobeused AS n_files_to_be_used, nfilesused AS n_files_used,
-  nfilesmissing AS n_files_missing
-FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
-  AND type IN ({JOB_MAKING_TYPES}, 'random_seed') AND status IN ('ready', 'running')
-ORDER BY datasetid
-""")
-_READ_OUTPUTS = text(f"""
-SELECT o.jeditaskid AS jedi_task_id, o.outtempid AS template_id, o.datasetid AS dataset_id,
-  o.filenametemplate AS file_name_template, o.sourcename AS source_name,
-  o.maxserialnr AS max_serial_nr, o.streamname AS stream_name, o.outtype AS out_type,
-  d.datasetname AS dataset_name, d.containername AS container_name, d.status, d.type,
-  d.destination, (
-  -- other tasks may have filled the same dataset
-  SELECT max(s.serialnr)
-  FROM jedi_datasets e JOIN jedi_output_template s USING (jeditaskid, datasetid)
-  WHERE e.datasetname = d.datasetname AND s.filenametemplate = o.filenametemplate
-) AS last_serial_nr, {SPACES} AS spaces
-FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
-WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
-""")
-_PARAMS = text("""
-SELECT j.jeditaskid AS jedi_task_id, j.jobparamstemplate AS template,
-  CASE WHEN t.rules @> '{"pfn_list": true}'
-  THEN (SELECT p.taskparams -> 'pfnList' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid)
-  END AS pfns, CASE WHEN t.eventservice > 0
-  THEN (SELECT p.taskparams -> 'esmergeSpec' FROM jedi_taskparams p
-        WHERE p.jeditaskid = t.jeditaskid) END AS merge,
-  (SELECT h.n_units FROM jedi_herds h WHERE h.jeditaskid = t.jeditaskid) AS units
-FROM jedi_jobparams_template j JOIN jedi_tasks t USING (jeditaskid)
-WHERE j.jeditaskid = ANY(:ids)
-""")
+_READ_TASKS = returns(ClaimedTask)(
+    f"SELECT {tasks.COLUMNS} FROM jedi_tasks t WHERE jeditaskid = ANY(:ids)"
+)
 
 
 class InputRow(NamedTuple):
@@ -90,6 +58,17 @@ class InputRow(NamedTuple):
     n_files_to_be_used: int
     n_files_used: int
     n_files_missing: int
+
+
+_READ_INPUTS = returns(InputRow)(f"""
+SELECT jeditaskid, datasetid, datasetname, type,
+  streamname, masterid, attributes, nfiles,
+  nfilestobeused, nfilesused,
+  nfilesmissing
+FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
+  AND type IN ({JOB_MAKING_TYPES}, 'random_seed') AND status IN ('ready', 'running')
+ORDER BY datasetid
+""")
 
 
 class OutputRow(NamedTuple):
@@ -111,6 +90,22 @@ class OutputRow(NamedTuple):
     destination: str | None
     last_serial_nr: int
     spaces: dict[str, str] | None
+
+
+_READ_OUTPUTS = returns(OutputRow)(f"""
+SELECT o.jeditaskid, o.outtempid AS template_id, o.datasetid,
+  o.filenametemplate, o.sourcename,
+  o.maxserialnr, o.streamname, o.outtype,
+  d.datasetname, d.containername, d.status, d.type,
+  d.destination, (
+  -- other tasks may have filled the same dataset
+  SELECT max(s.serialnr)
+  FROM jedi_datasets e JOIN jedi_output_template s USING (jeditaskid, datasetid)
+  WHERE e.datasetname = d.datasetname AND s.filenametemplate = o.filenametemplate
+) AS last_serial_nr, {SPACES} AS spaces
+FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +192,19 @@ class JobParamsTemplate(NamedTuple):
     units: int | None
 
 
+_PARAMS = returns(JobParamsTemplate)("""
+SELECT j.jeditaskid, j.jobparamstemplate AS template,
+  CASE WHEN t.rules @> '{"pfn_list": true}'
+  THEN (SELECT p.taskparams -> 'pfnList' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid)
+  END AS pfns, CASE WHEN t.eventservice > 0
+  THEN (SELECT p.taskparams -> 'esmergeSpec' FROM jedi_taskparams p
+        WHERE p.jeditaskid = t.jeditaskid) END AS merge,
+  (SELECT h.n_units FROM jedi_herds h WHERE h.jeditaskid = t.jeditaskid) AS units
+FROM jedi_jobparams_template j JOIN jedi_tasks t USING (jeditaskid)
+WHERE j.jeditaskid = ANY(:ids)
+""")
+
+
 def claim(
     tx: Connection, me: str, lease_s: float, limit: int, stopped: Sequence[Stopped] = ()
 ) -> list[Claimed]:
@@ -210,7 +218,7 @@ def claim(
 def any_wanting(tx: Connection, merging: Sequence[str]) -> bool:
     """Return True if a task wants jobs and nobody has it, whether the throttler lets it or not, or
     if a task in one of the statuses `merging` merges its outputs."""
-    return bool(tx.scalar(_ANY_WANTING, {"statuses": list(STATUSES), "merging": list(merging)}))
+    return _ANY_WANTING.value(tx, statuses=list(STATUSES), merging=list(merging))
 
 
 def read(tx: Connection, task_ids: Sequence[int]) -> list[Claimed]:
@@ -220,14 +228,14 @@ def read(tx: Connection, task_ids: Sequence[int]) -> list[Claimed]:
 
 def read_tasks(tx: Connection, task_ids: Collection[int]) -> list[ClaimedTask]:
     """Rows of tasks, without a lease."""
-    return rows_of(ClaimedTask, tx.execute(_READ_TASKS, {"ids": sorted({*task_ids})}))
+    return _READ_TASKS.rows(tx, ids=sorted({*task_ids}))
 
 
 def _with_datasets(tx: Connection, rows: Sequence[ClaimedTask]) -> list[Claimed]:
     ids = {"ids": [row.jedi_task_id for row in rows]}
-    inputs = _by_task(rows_of(InputRow, tx.execute(_READ_INPUTS, ids)))
+    inputs = _by_task(_READ_INPUTS.rows(tx, **ids))
     outputs = outputs_of(tx, ids["ids"])
-    templates = rows_of(JobParamsTemplate, tx.execute(_PARAMS, ids))
+    templates = _PARAMS.rows(tx, **ids)
     params = {
         row.jedi_task_id: (row.template, row.pfns or (), row.merge, row.units) for row in templates
     }
@@ -240,7 +248,7 @@ def _with_datasets(tx: Connection, rows: Sequence[ClaimedTask]) -> list[Claimed]
 
 def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[OutputRow]]:
     """The output templates of tasks with their datasets."""
-    return _by_task(rows_of(OutputRow, tx.execute(_READ_OUTPUTS, {"ids": list(task_ids)})))
+    return _by_task(_READ_OUTPUTS.rows(tx, ids=list(task_ids)))
 
 
 def _merge(spec: Mapping[str, str] | None, command: CommandTemplate) -> CommandTemplate:
@@ -301,15 +309,6 @@ def _output(row: OutputRow) -> JobOutput:
     )
 
 
-_IDS = text("""
-SELECT ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :jobs)) AS panda_ids,
-  ARRAY(SELECT nextval('jedi_file_id_seq') FROM generate_series(1, :files)) AS file_ids,
-  greatest((SELECT max(unit_nr) FROM jedi_jobs WHERE jeditaskid = :task),
-           (SELECT max(unit_nr) FROM jedi_jobs_archived WHERE jeditaskid = :task),
-           (SELECT n_units FROM jedi_herds WHERE jeditaskid = :task), 0) AS last_unit
-""")
-
-
 class FreshIds(NamedTuple):
     """Ids of new jobs and files, ascending, and the last number of a unit of the task."""
 
@@ -318,20 +317,19 @@ class FreshIds(NamedTuple):
     last_unit: int
 
 
+_IDS = returns(FreshIds)("""
+SELECT ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :jobs)) AS panda_ids,
+  ARRAY(SELECT nextval('jedi_file_id_seq') FROM generate_series(1, :files)) AS file_ids,
+  greatest((SELECT max(unit_nr) FROM jedi_jobs WHERE jeditaskid = :task),
+           (SELECT max(unit_nr) FROM jedi_jobs_archived WHERE jeditaskid = :task),
+           (SELECT n_units FROM jedi_herds WHERE jeditaskid = :task), 0) AS last_unit
+""")
+
+
 def take_ids(tx: Connection, task_id: int, jobs: int, files: int) -> FreshIds:
     """Fresh ids, ascending, for jobs and for files, and the last number of a unit of the task."""
-    (ids,) = rows_of(FreshIds, tx.execute(_IDS, {"jobs": jobs, "files": files, "task": task_id}))
+    (ids,) = _IDS.rows(tx, jobs=jobs, files=files, task=task_id)
     return ids
-
-
-_EARLIER = text("""
-SELECT pandaid AS panda_id, originpandaid AS origin, unit_nr, n_inputs, kind, kill_code
-FROM jedi_jobs
-WHERE pandaid = ANY(:ids)
-UNION ALL
-SELECT pandaid, originpandaid, unit_nr, n_inputs, kind, kill_code FROM jedi_jobs_archived
-WHERE pandaid = ANY(:ids)
-""")
 
 
 class EarlierJob(NamedTuple):
@@ -345,9 +343,19 @@ class EarlierJob(NamedTuple):
     kill_code: str | None
 
 
+_EARLIER = returns(EarlierJob)("""
+SELECT pandaid, originpandaid AS origin, unit_nr, n_inputs, kind, kill_code
+FROM jedi_jobs
+WHERE pandaid = ANY(:ids)
+UNION ALL
+SELECT pandaid, originpandaid, unit_nr, n_inputs, kind, kill_code FROM jedi_jobs_archived
+WHERE pandaid = ANY(:ids)
+""")
+
+
 def earlier_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, Predecessor]:
     """Return the records of jobs that had these files before."""
     return {
         row.panda_id: Predecessor(row.origin, row.unit_nr, row.n_inputs, row.kind, row.kill_code)
-        for row in rows_of(EarlierJob, tx.execute(_EARLIER, {"ids": list(panda_ids)}))
+        for row in _EARLIER.rows(tx, ids=list(panda_ids))
     }

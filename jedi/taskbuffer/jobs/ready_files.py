@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.datasets.chunk import Chunk, Files, Secondary
 from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.splitting.split_rules import WHOLE_IDS, SplitRules
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import returns
 
 FEWEST_DATASETS = 10
 """Datasets of a container that one cycle reads at least: some of them may have no site."""
@@ -42,15 +42,6 @@ _BY_WHOLE_ID = f"""SELECT * FROM (
     {_ROWS} ORDER BY {_ID}, CASE WHEN {_ID} = 0 THEN c.fileid END
     FETCH FIRST (d.n) ROWS WITH TIES
   ) c ORDER BY {_ID}, c.fileid"""
-_NAMED = text(
-    _READY.format(
-        rows="""
-  SELECT c.* FROM unnest(CAST(:files AS bigint[])) WITH ORDINALITY f(id, place),
-    LATERAL (SELECT * FROM jedi_dataset_contents WHERE fileid = f.id OFFSET 0) c
-  WHERE c.datasetid = d.id ORDER BY f.place LIMIT d.n"""
-    )
-)
-_IN_ORDER = {one: text(_READY.format(rows=one)) for one in (_BY_FILE, _BY_ID, _BY_WHOLE_ID)}
 
 
 class ReadyFiles(NamedTuple):
@@ -71,6 +62,18 @@ class ReadyFiles(NamedTuple):
     ram_counts: list[int] | None
 
 
+_IN_ORDER = {one: returns(ReadyFiles)(_READY.format(rows=one))
+             for one in (_BY_FILE, _BY_ID, _BY_WHOLE_ID)}  # fmt: skip
+_NAMED = returns(ReadyFiles)(
+    _READY.format(
+        rows="""
+  SELECT c.* FROM unnest(CAST(:files AS bigint[])) WITH ORDINALITY f(id, place),
+    LATERAL (SELECT * FROM jedi_dataset_contents WHERE fileid = f.id OFFSET 0) c
+  WHERE c.datasetid = d.id ORDER BY f.place LIMIT d.n"""
+    )
+)
+
+
 Read = Callable[[Mapping[int, int]], Mapping[int, Files]]
 """The first ready files of datasets, up to a limit for each."""
 
@@ -87,15 +90,14 @@ def read_ready(
     tx: Connection, limits: Mapping[int, int], order: str = _BY_FILE
 ) -> dict[int, Files]:
     """The first ready files of datasets, up to a limit for each."""
-    values = {"ids": list(limits), "limits": list(limits.values())}
-    rows = rows_of(ReadyFiles, tx.execute(_IN_ORDER[order], values))
+    rows = _IN_ORDER[order].rows(tx, ids=list(limits), limits=limits.values())
     return {row.dataset_id: _files(row) for row in rows}
 
 
 def read_named(tx: Connection, dataset_id: int, file_ids: Sequence[int]) -> Files:
     """These files of a dataset in their order, ready or not."""
     values = {"ids": [dataset_id], "limits": [len(file_ids)], "files": list(file_ids)}
-    (row,) = rows_of(ReadyFiles, tx.execute(_NAMED, values))
+    (row,) = _NAMED.rows(tx, **values)
     return _files(row)
 
 

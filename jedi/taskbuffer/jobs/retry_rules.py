@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import DataError
 
 from jedi.spec.jobs.retry_rules import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
@@ -30,12 +30,6 @@ from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 _FIELDS = (*RetryRule.model_fields,)
 
 # ------------------------------------------------------------------------------------- rules
-
-
-_RULES = text(f"""
-SELECT {", ".join(_FIELDS)} FROM jedi_retry_rules WHERE CAST(:ids AS int[]) IS NULL
-  OR rule_id = ANY(:ids) ORDER BY rule_id
-""")
 
 
 class RetryRuleRow(NamedTuple):
@@ -57,13 +51,19 @@ class RetryRuleRow(NamedTuple):
     description: str | None
 
 
+_RULES = returns(RetryRuleRow)(f"""
+SELECT {", ".join(_FIELDS)} FROM jedi_retry_rules WHERE CAST(:ids AS int[]) IS NULL
+  OR rule_id = ANY(:ids) ORDER BY rule_id
+""")
+
+
 def rules(tx: Connection, rule_ids: Sequence[int] | None = None) -> list[RetryRuleRow]:
     """All rules, or these, in order."""
     values = {"ids": None if rule_ids is None else list(rule_ids)}
-    return rows_of(RetryRuleRow, tx.execute(_RULES, values))
+    return _RULES.rows(tx, **values)
 
 
-_PUT = text(f"""
+_PUT = changes(f"""
 INSERT INTO jedi_retry_rules ({", ".join(_FIELDS)}, username, modificationtime)
 SELECT {", ".join(f"r.{name}" for name in _FIELDS)}, :user, jedi_now()
 FROM unnest(CAST(:rows AS text[])) row,
@@ -75,17 +75,17 @@ ON CONFLICT (rule_id) DO UPDATE SET
 
 def put(tx: Connection, rows: Sequence[Mapping[str, Any]], user_name: str) -> None:
     """Insert or replace rules, identified by rule_id."""
-    tx.execute(_PUT, {"rows": [json.dumps(row) for row in rows], "user": user_name})
+    _PUT.run(tx, rows=[json.dumps(row) for row in rows], user=user_name)
 
 
-_MISTAKE = text("SELECT '' ~ :pattern")
+_MISTAKE = changes("SELECT '' ~ :pattern")
 
 
 def mistake(tx: Connection, pattern: str) -> str | None:
     """Return the mistake in a regular expression; None: it is valid."""
     try:
         with tx.begin_nested():
-            tx.execute(_MISTAKE, {"pattern": pattern})
+            _MISTAKE.run(tx, pattern=pattern)
     except DataError as error:
         return str(error.orig).splitlines()[0]
     return None
@@ -114,8 +114,8 @@ def _in_unit(total: str) -> str:
 
 
 # Jobs that failed on account of an input say nothing about the others.
-_MATCHES = text(f"""
-SELECT j.pandaid AS panda_id, r.rule_id, j.jeditaskid AS jedi_task_id, r.active, r.action,
+_MATCHES = returns(RuleMatch)(f"""
+SELECT j.pandaid, r.rule_id, j.jeditaskid, r.active, r.action,
   r.attempts, {_in_unit("j.memory_mb / :factor")} AS asked_mb,
   {_in_unit("coalesce(nullif(j.max_pss_kb, 0), j.max_rss_kb, 0) / 1024.0")} AS used_mb,
   CAST(t.rules ->> 'retry_ram_offset' AS int) AS ram_offset,
@@ -127,13 +127,13 @@ WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status = 'failed'
                   WHERE f.pandaid = j.pandaid AND f.problem IS NOT NULL)
 ORDER BY j.pandaid, r.rule_id
 """)
-_NOTE = text("""
+_NOTE = changes("""
 INSERT INTO jedi_retry_matches (pandaid, rule_id, jeditaskid, effect, settled_at)
 SELECT id, rule, task, effect, CASE WHEN settled THEN jedi_now() END
 FROM unnest(CAST(:ids AS bigint[]), CAST(:rules AS int[]), CAST(:tasks AS bigint[]),
   CAST(:effects AS text[]), CAST(:settled AS bool[])) m(id, rule, task, effect, settled)
 """)
-_OBEY = text(f"""
+_OBEY = changes(f"""
 WITH m AS (
   SELECT id, min(attempts) AS attempts, max(ram_mb) AS ram_mb
   FROM unnest(CAST(:ids AS bigint[]), CAST(:attempts AS int[]), CAST(:ram_mb AS int[]))
@@ -157,63 +157,41 @@ def obey(tx: Connection, panda_ids: Sequence[int]) -> None:
     statements. Their datasets are locked, and their files not yet given back."""
     factor = knobs.load(tx)["broker.memory_factor"] or 1.0
     values = {"ids": list(panda_ids), "factor": factor}
-    found = rows_of(RuleMatch, tx.execute(_MATCHES, values))
+    found = _MATCHES.rows(tx, **values)
     if not found:
         return
     effects = [effect(one) for one in found]
-    tx.execute(
-        _NOTE,
-        {
-            "ids": [one.panda_id for one in found],
-            "rules": [one.rule_id for one in found],
-            "tasks": [one.jedi_task_id for one in found],
-            "effects": [
-                f"{m.action}: {e.sentence if m.active else 'the rule is passive'}"
-                for m, e in zip(found, effects, strict=True)
-            ],
-            "settled": [not m.active or m.action in FOR_JOBS for m in found],
-        },
+    _NOTE.run(
+        tx,
+        ids=[one.panda_id for one in found],
+        rules=[one.rule_id for one in found],
+        tasks=[one.jedi_task_id for one in found],
+        effects=[
+            f"{m.action}: {e.sentence if m.active else 'the rule is passive'}"
+            for m, e in zip(found, effects, strict=True)
+        ],
+        settled=[not m.active or m.action in FOR_JOBS for m in found],
     )
     done = [(m, e) for m, e in zip(found, effects, strict=True) if m.active]
-    tx.execute(
-        _OBEY,
-        {
-            "ids": [m.panda_id for m, _ in done],
-            "attempts": [e.attempts for _, e in done],
-            "ram_mb": [e.ram_mb for _, e in done],
-        },
+    _OBEY.run(
+        tx,
+        ids=[m.panda_id for m, _ in done],
+        attempts=[e.attempts for _, e in done],
+        ram_mb=[e.ram_mb for _, e in done],
     )
 
 
 # ------------------------------------------------------------------------- what tasks are due
 
-_OPEN = text(f"""
+_OPEN = returns(ClaimedTask)(f"""
 SELECT {tasks.COLUMNS} FROM jedi_tasks t WHERE jeditaskid IN (
     SELECT jeditaskid FROM jedi_retry_matches WHERE settled_at IS NULL)
   AND {UNCLAIMED}
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
-_CAUSES = text(f"""
-WITH m AS (
-  UPDATE jedi_retry_matches SET settled_at = jedi_now()
-  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL RETURNING *
-)
-SELECT m.jeditaskid AS jedi_task_id, r.action, max(j.attemptnr - f.free) AS attempt_nr,
-  EXISTS (SELECT FROM {all_jobs("jeditaskid, status")} k
-          WHERE k.jeditaskid = m.jeditaskid AND k.status = 'finished') AS succeeded, max(
-    s.maxtime * coalesce(nullif(s.corepower, 0), 10) * j.cores / greatest(j.n_events, j.n_inputs, 1)
-  ) AS hs06_s_per_event
-FROM m JOIN jedi_retry_rules r USING (rule_id)
-  JOIN {all_jobs("pandaid, site, cores, attemptnr, n_events, n_inputs")} j USING (pandaid)
-  LEFT JOIN jedi_sites s ON s.site = j.site, LATERAL (
-    SELECT coalesce(max(c.freeattempt), 0) AS free
-    FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
-    WHERE f.pandaid = m.pandaid AND c.pandaid = m.pandaid AND f.type IN ({MASTER_TYPES})) f
-GROUP BY m.jeditaskid, r.action
-""")
 # A file names its last job, so that attempts of the same work count once. Released files without a
 # job are to make jobs of the mean size.
-_WANTED = text(f"""
+_WANTED = returns(tuple[int, int])(f"""
 WITH d AS (
   SELECT d.datasetid, d.jeditaskid, coalesce(t.ramcount, 0) AS ramcount,
     sum(d.nfilestobeused - d.nfilesmissing) OVER (PARTITION BY d.jeditaskid) AS files
@@ -237,17 +215,17 @@ GROUP BY jeditaskid
 """)
 
 
-_ANY_DUE = text("SELECT EXISTS (SELECT FROM jedi_retry_matches WHERE settled_at IS NULL)")
+_ANY_DUE = returns(bool)("SELECT EXISTS (SELECT FROM jedi_retry_matches WHERE settled_at IS NULL)")
 
 
 def any_due(tx: Connection) -> bool:
     """Return True if a match waits to change its task."""
-    return bool(tx.scalar(_ANY_DUE))
+    return _ANY_DUE.value(tx)
 
 
 def due(tx: Connection, limit: int) -> dict[int, ClaimedTask]:
     """Tasks (rows of jedi_tasks) that rules are to change, locked now."""
-    rows = rows_of(ClaimedTask, tx.execute(_OPEN, {"limit": limit}))
+    rows = _OPEN.rows(tx, limit=limit)
     return {row.jedi_task_id: row for row in rows}
 
 
@@ -263,19 +241,35 @@ class RetryCause(NamedTuple):
     hs06_s_per_event: float | None
 
 
-def causes(tx: Connection, task_ids: Sequence[int]) -> list[RetryCause]:
-    """The changes of tasks that rules want, each once."""
-    return rows_of(RetryCause, tx.execute(_CAUSES, {"ids": list(task_ids)}))
+CAUSES = returns(RetryCause)(f"""
+-- The changes of tasks that rules want, each once.
+WITH m AS (
+  UPDATE jedi_retry_matches SET settled_at = jedi_now()
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL RETURNING *
+)
+SELECT m.jeditaskid, r.action, max(j.attemptnr - f.free) AS attempt_nr,
+  EXISTS (SELECT FROM {all_jobs("jeditaskid, status")} k
+          WHERE k.jeditaskid = m.jeditaskid AND k.status = 'finished') AS succeeded, max(
+    s.maxtime * coalesce(nullif(s.corepower, 0), 10) * j.cores / greatest(j.n_events, j.n_inputs, 1)
+  ) AS hs06_s_per_event
+FROM m JOIN jedi_retry_rules r USING (rule_id)
+  JOIN {all_jobs("pandaid, site, cores, attemptnr, n_events, n_inputs")} j USING (pandaid)
+  LEFT JOIN jedi_sites s ON s.site = j.site, LATERAL (
+    SELECT coalesce(max(c.freeattempt), 0) AS free
+    FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
+    WHERE f.pandaid = m.pandaid AND c.pandaid = m.pandaid AND f.type IN ({MASTER_TYPES})) f
+GROUP BY m.jeditaskid, r.action
+""")
 
 
 def wanted_memory(tx: Connection, task_ids: Sequence[int], percent: float) -> dict[int, int]:
     """Tasks so many percent of whose jobs (also of those that released files are still to make)
     failed on memory and need more than the task asks for, and how much that is at least."""
     values = {"ids": list(task_ids), "percent": percent}
-    return dict_of(int, int, tx.execute(_WANTED, values))
+    return dict(_WANTED.rows(tx, **values))
 
 
-_CHANGE = text(f"""
+_CHANGE = changes(f"""
 UPDATE jedi_tasks t SET {scouting.FIGURES}, ramcount = coalesce(r.ramcount, t.ramcount),
   resource_type = coalesce(r.resource_type, t.resource_type),
   cputime = coalesce(r.cputime, t.cputime), cputimeunit = coalesce(r.cputimeunit, t.cputimeunit),
@@ -293,7 +287,7 @@ def change(
     """Give tasks, which the caller has locked, columns of jedi_tasks, and split rules. Their next
     jobs may have waited for that."""
     rows = [{"jeditaskid": task_id, **given} for task_id, given in columns.items()]
-    tx.execute(_CHANGE, {"rows": json.dumps(rows)})
+    _CHANGE.run(tx, rows=json.dumps(rows))
     scouting.set_rules(tx, rules)
     wake(tx, "files:ready")
 
@@ -304,15 +298,6 @@ _ALL = all_jobs(
     "pandaid, jeditaskid, status, error_source, error_code, error_diag, exit_code, site, "
     "workqueue_id, prodsourcelabel"
 )
-_TEST = text(f"""
-SELECT r.rule_id, r.active, r.action, r.attempts, r.description, count(j.pandaid) AS jobs,
-  (array_agg(j.pandaid ORDER BY j.pandaid DESC) FILTER (WHERE j.pandaid IS NOT NULL))[1:5]
-    AS examples
-FROM jedi_retry_rules r LEFT JOIN {_ALL} j
-  JOIN jedi_tasks t USING (jeditaskid) ON {_HOLDS} AND j.status = 'failed'
-    AND (CAST(:task AS bigint) IS NULL OR j.jeditaskid = :task)
-GROUP BY r.rule_id ORDER BY r.rule_id
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +313,14 @@ class Tested:
     examples: list[int] | None
 
 
-def test(tx: Connection, jedi_task_id: int | None) -> list[Tested]:
-    """For each rule, how many failed jobs (of one task, if it is given) it holds for, and the last
-    of these."""
-    return rows_of(Tested, tx.execute(_TEST, {"task": jedi_task_id}))
+TEST = returns(Tested)(f"""
+-- For each rule, how many failed jobs (of one task, if it is given) it holds for, and the last of
+-- these.
+SELECT r.rule_id, r.active, r.action, r.attempts, r.description, count(j.pandaid) AS jobs,
+  (array_agg(j.pandaid ORDER BY j.pandaid DESC) FILTER (WHERE j.pandaid IS NOT NULL))[1:5]
+    AS examples
+FROM jedi_retry_rules r LEFT JOIN {_ALL} j
+  JOIN jedi_tasks t USING (jeditaskid) ON {_HOLDS} AND j.status = 'failed'
+    AND (CAST(:task AS bigint) IS NULL OR j.jeditaskid = :task)
+GROUP BY r.rule_id ORDER BY r.rule_id
+""")

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, listed
+from jedi.taskbuffer.db.statement import returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,28 +196,6 @@ _MAY = " ".join(
     for status in dict.fromkeys(status for rule in TIMEOUTS for status in rule.statuses)
 )
 _SINCE = " ".join(f"WHEN {i} THEN {rule.since}" for i, rule in enumerate(TIMEOUTS))
-# One look at the live jobs for all rules: nearly all are younger than every limit, which their own
-# rows show; the rules take ten times as long. What a person holds outside a pilot has no time-out.
-# MATERIALIZED: the LIMIT makes the primary key look cheap, by which all ended jobs are read, too.
-_OVERDUE = text(f"""
-WITH silent AS MATERIALIZED ({_SILENT}), j AS MATERIALIZED (
-  SELECT * FROM jedi_jobs j WHERE postprocessed_at IS NULL AND CASE status {_MAY} END
-    AND (coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'
-         OR status IN ({JOB_AT_SITE}))
-)
-SELECT j.pandaid AS panda_id, j.lock_seq, j.site, j.pilot_id, j.kind, w.number,
-  CAST(extract(epoch FROM jedi_now() -
-    CASE w.number {_SINCE} END)
-  AS float8) AS age_s
-FROM j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
-  SELECT site, sum(jobs) FILTER (WHERE status = 'running') AS running,
-    sum(jobs) FILTER (WHERE status = 'activated') AS activated
-  FROM (SELECT site, status, jobs FROM job_stats
-        UNION ALL SELECT site, status, jobs FROM job_stats_delta) n
-  GROUP BY site) n USING (site),
-LATERAL (SELECT CASE {" ".join(_when(i, rule) for i, rule in enumerate(TIMEOUTS))} END) w(number)
-WHERE w.number IS NOT NULL ORDER BY j.pandaid LIMIT :limit
-""")
 
 
 class OverdueJob(NamedTuple):
@@ -232,10 +210,34 @@ class OverdueJob(NamedTuple):
     age_s: float
 
 
+# One look at the live jobs for all rules: nearly all are younger than every limit, which their own
+# rows show; the rules take ten times as long. What a person holds outside a pilot has no time-out.
+# MATERIALIZED: the LIMIT makes the primary key look cheap, by which all ended jobs are read, too.
+_OVERDUE = returns(OverdueJob)(f"""
+WITH silent AS MATERIALIZED ({_SILENT}), j AS MATERIALIZED (
+  SELECT * FROM jedi_jobs j WHERE postprocessed_at IS NULL AND CASE status {_MAY} END
+    AND (coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'
+         OR status IN ({JOB_AT_SITE}))
+)
+SELECT j.pandaid, j.lock_seq, j.site, j.pilot_id, j.kind, w.number,
+  CAST(extract(epoch FROM jedi_now() -
+    CASE w.number {_SINCE} END)
+  AS float8) AS age_s
+FROM j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
+  SELECT site, sum(jobs) FILTER (WHERE status = 'running') AS running,
+    sum(jobs) FILTER (WHERE status = 'activated') AS activated
+  FROM (SELECT site, status, jobs FROM job_stats
+        UNION ALL SELECT site, status, jobs FROM job_stats_delta) n
+  GROUP BY site) n USING (site),
+LATERAL (SELECT CASE {" ".join(_when(i, rule) for i, rule in enumerate(TIMEOUTS))} END) w(number)
+WHERE w.number IS NOT NULL ORDER BY j.pandaid LIMIT :limit
+""")
+
+
 def overdue(tx: Connection, limits: Mapping[str, float], given: Mapping[str, Any], limit: int
             ) -> list[tuple[Timeout, OverdueJob]]:  # fmt: skip
     """Jobs that are too long in their status, each with the rule that says so. They are not locked:
     older ones may end with them, and come first. `limits` are the knobs of the rules."""
     binds = {_bind(rule): limits[rule.limit] for rule in TIMEOUTS if "." in rule.limit}
-    rows = rows_of(OverdueJob, tx.execute(_OVERDUE, {**binds, **given, "limit": limit}))
+    rows = _OVERDUE.rows(tx, **binds, **given, limit=limit)
     return [(TIMEOUTS[row.number], row) for row in rows]

@@ -3,14 +3,13 @@ the lease of `registries.change`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,9 @@ id, kind, status, name, comment, version, change, submissions, backend, backend_
   cursor, complete, reason, counts, created, submitted, ended
 """
 
-_LIST = text(f"""
+CHANGED = returns(Draft)(f"""
+-- Records that changed after `since`, or with it and with ids above `after`, in this order; a
+-- record that changes meanwhile comes later. Without documents.
 SELECT {_COLUMNS}, CAST(NULL AS text) AS document FROM jedi_drafts
 WHERE guid = :guid AND kind = :kind AND change >= :since
   AND (change > :since OR id > CAST(:after AS bigint))
@@ -51,53 +52,30 @@ ORDER BY change, id LIMIT :limit
 """)
 
 
-def changed(
-    tx: Connection, guid: str, kind: str, since: int, after: int | None, limit: int
-) -> list[Draft]:  # fmt: skip
-    """Records that changed after `since`, or with it and with ids above `after`, in this order; a
-    record that changes meanwhile comes later. Without documents."""
-    values = {"guid": guid, "kind": kind, "since": since, "after": after, "limit": limit}
-    return rows_of(Draft, tx.execute(_LIST, values))
-
-
-_REMOVED = text("""
+REMOVED = returns(int)("""
+-- Ids above `after` that were removed after `since`.
 SELECT id FROM jedi_removed_drafts
 WHERE guid = :guid AND kind = :kind AND change > :since AND id > :after
 ORDER BY id LIMIT :limit
 """)
 
 
-def removed(
-    tx: Connection, guid: str, kind: str, since: int, after: int, limit: int
-) -> list[int]:  # fmt: skip
-    """Ids above `after` that were removed after `since`."""
-    values = {"guid": guid, "kind": kind, "since": since, "after": after, "limit": limit}
-    return [*tx.scalars(_REMOVED, values)]
-
-
-_LOAD = text(f"""
+WHOLE = returns(Draft)(f"""
+-- The records that there are of some ids.
 SELECT {_COLUMNS}, document FROM jedi_drafts
 WHERE guid = :guid AND kind = :kind AND id = ANY(CAST(:ids AS bigint[])) ORDER BY id
 """)
 
 
-def whole(tx: Connection, guid: str, kind: str, ids: Sequence[int]) -> list[Draft]:
-    """The records that there are of some ids."""
-    return rows_of(Draft, tx.execute(_LOAD, {"guid": guid, "kind": kind, "ids": list(ids)}))
-
-
-_SOME = text(f"""
+SOME = returns(Draft)(f"""
+-- The same without documents.
 SELECT {_COLUMNS}, CAST(NULL AS text) AS document FROM jedi_drafts
 WHERE guid = :guid AND kind = :kind AND id = ANY(CAST(:ids AS bigint[])) ORDER BY id
 """)
 
 
-def some(tx: Connection, guid: str, kind: str, ids: Sequence[int]) -> list[Draft]:
-    """The same without documents."""
-    return rows_of(Draft, tx.execute(_SOME, {"guid": guid, "kind": kind, "ids": list(ids)}))
-
-
-_CREATE = text("""
+CREATE = changes("""
+-- New records, with ids from `first` on.
 INSERT INTO jedi_drafts (guid, kind, id, name, comment, document, change)
 SELECT :guid, :kind, :first + n.nr - 1, n.name, n.comment, n.document, :change
 FROM unnest(CAST(:names AS text[]), CAST(:comments AS text[]), CAST(:documents AS text[]))
@@ -105,17 +83,7 @@ FROM unnest(CAST(:names AS text[]), CAST(:comments AS text[]), CAST(:documents A
 """)
 
 
-def create(
-    tx: Connection, guid: str, kind: str, first: int, change: int, documents: Sequence[str],
-    names: Sequence[str], comments: Sequence[str],
-) -> None:  # fmt: skip
-    """New records, with ids from `first` on."""
-    tx.execute(_CREATE, {"guid": guid, "kind": kind, "first": first, "change": change,
-                         "documents": list(documents), "names": list(names),
-                         "comments": list(comments)})  # fmt: skip
-
-
-_WRITE = text("""
+_WRITE = changes("""
 UPDATE jedi_drafts SET document = :document, version = version + 1, change = :change
 WHERE guid = :guid AND kind = :kind AND id = :id AND status = 'new' AND version = :version
 """)
@@ -127,26 +95,19 @@ def write(
     """A new document of a new record at this version; False: it is not such a one."""
     values = {"guid": guid, "kind": kind, "id": id, "document": document, "version": version,
               "change": change}  # fmt: skip
-    return tx.execute(_WRITE, values).rowcount > 0
+    return _WRITE.run(tx, **values) > 0
 
 
-_ANNOTATE = text("""
+ANNOTATE = changes("""
+-- Set name and comment; None leaves them.
 UPDATE jedi_drafts SET name = coalesce(CAST(:name AS text), name),
   comment = coalesce(CAST(:comment AS text), comment), change = :change
 WHERE guid = :guid AND kind = :kind AND id = :id
 """)
 
 
-def annotate(
-    tx: Connection, guid: str, kind: str, id: int, name: str | None, comment: str | None,
-    change: int,
-) -> None:  # fmt: skip
-    """Set name and comment; None leaves them."""
-    tx.execute(_ANNOTATE, {"guid": guid, "kind": kind, "id": id, "name": name, "comment": comment,
-                           "change": change})  # fmt: skip
-
-
-_REMOVE = text("""
+REMOVE = changes("""
+-- Remove records with their subjobs and links.
 WITH gone AS (
   DELETE FROM jedi_drafts WHERE guid = :guid AND kind = :kind AND id = ANY(CAST(:ids AS bigint[]))
   RETURNING guid, kind, id),
@@ -160,12 +121,7 @@ INSERT INTO jedi_removed_drafts (guid, kind, id, change) SELECT guid, kind, id, 
 """)
 
 
-def remove(tx: Connection, guid: str, kind: str, ids: Sequence[int], change: int) -> None:
-    """Remove records with their subjobs and links."""
-    tx.execute(_REMOVE, {"guid": guid, "kind": kind, "ids": list(ids), "change": change})
-
-
-_BEGIN = text("""
+_BEGIN = changes("""
 UPDATE jedi_drafts SET status = 'submitting', submissions = submissions + 1, backend = :backend,
   change = :change, backend_id = NULL, backend_status = NULL, cursor = NULL, reason = NULL,
   submitted = NULL, ended = NULL
@@ -176,10 +132,10 @@ WHERE guid = :guid AND kind = 'job' AND id = :id AND status = 'new' AND version 
 def begin(tx: Connection, guid: str, id: int, version: int, backend: str, change: int) -> bool:
     """new -> submitting, at this version; False: it is not such a one."""
     values = {"guid": guid, "id": id, "version": version, "backend": backend, "change": change}
-    return tx.execute(_BEGIN, values).rowcount > 0
+    return _BEGIN.run(tx, **values) > 0
 
 
-_ACCEPT = text("""
+_ACCEPT = changes("""
 UPDATE jedi_drafts SET status = :status, backend_id = :backend_id, reason = NULL, change = :change,
   submitted = jedi_now(),
   complete = EXISTS (SELECT FROM jedi_subjobs u WHERE u.guid = :guid AND u.job = :id),
@@ -198,10 +154,10 @@ def accept(
     """A submission arrived, with the subjobs that are stored; False: none waits for this answer."""
     values = {"guid": guid, "id": id, "status": status, "backend_id": backend_id,
               "submission": submission, "change": change}  # fmt: skip
-    return tx.execute(_ACCEPT, values).rowcount > 0
+    return _ACCEPT.run(tx, **values) > 0
 
 
-_GIVE_UP = text("""
+_GIVE_UP = changes("""
 UPDATE jedi_drafts SET status = :status, reason = :reason, counts = '{}', complete = true,
   change = :change, backend = CASE WHEN :status = 'new' THEN NULL ELSE backend END,
   ended = CASE WHEN :status = 'failed' THEN jedi_now() END
@@ -217,24 +173,17 @@ def give_up(
     """A submission did not arrive, or nobody knows; False: none waits for this answer."""
     values = {"guid": guid, "id": id, "status": status, "reason": reason,
               "submission": submission, "change": change}  # fmt: skip
-    return tx.execute(_GIVE_UP, values).rowcount > 0
+    return _GIVE_UP.run(tx, **values) > 0
 
 
-_JUDGE = text("""
+JUDGE = changes("""
+-- The status of an ended job by the merge of its outputs.
 UPDATE jedi_drafts SET status = :status, reason = :reason, change = :change
 WHERE guid = :guid AND kind = 'job' AND id = :id
 """)
 
 
-def judge(
-    tx: Connection, guid: str, id: int, status: str, reason: str | None, change: int
-) -> None:  # fmt: skip
-    """The status of an ended job by the merge of its outputs."""
-    tx.execute(_JUDGE, {"guid": guid, "id": id, "status": status, "reason": reason,
-                        "change": change})  # fmt: skip
-
-
-_NOTE = text("""
+_NOTE = changes("""
 UPDATE jedi_drafts d SET status = n.status, backend_status = n.backend_status, cursor = n.cursor,
   complete = n.complete, reason = n.reason, counts = CAST(n.counts AS jsonb), change = :change,
   ended = CASE WHEN n.ended THEN coalesce(d.ended, jedi_now()) END
@@ -248,4 +197,4 @@ WHERE d.guid = :guid AND d.kind = 'job' AND d.id = n.id
 
 def note(tx: Connection, guid: str, change: int, columns: dict[str, list[Any]]) -> None:
     """New states of jobs, column by column."""
-    tx.execute(_NOTE, {"guid": guid, "change": change, **columns})
+    _NOTE.run(tx, guid=guid, change=change, **columns)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,13 @@ class KnownSubjob:
     override: str
 
 
-_CLEAR = text("DELETE FROM jedi_subjobs WHERE guid = :guid AND job = :job")
+CLEAR = changes("""
+-- Forget the subjobs of a job.
+DELETE FROM jedi_subjobs WHERE guid = :guid AND job = :job
+""")
 
 
-def clear(tx: Connection, guid: str, job: int) -> None:
-    """Forget the subjobs of a job."""
-    tx.execute(_CLEAR, {"guid": guid, "job": job})
-
-
-_PUT = text("""
+_PUT = changes("""
 INSERT INTO jedi_subjobs AS u (guid, job, k, status, attempt, panda_id, site, exit_code, reason,
   superseded, override)
 SELECT :guid, n.* FROM unnest(CAST(:jobs AS bigint[]), CAST(:ks AS integer[]),
@@ -50,13 +48,7 @@ ON CONFLICT (guid, job, k) DO UPDATE SET status = excluded.status, attempt = exc
 
 def put(tx: Connection, guid: str, columns: dict[str, list[Any]]) -> None:
     """Subjobs now, column by column. Known ones keep their overrides."""
-    tx.execute(_PUT, {"guid": guid, **columns})
-
-
-_COUNTS = text("""
-SELECT job, status, count(*) AS number FROM jedi_subjobs
-WHERE guid = :guid AND job = ANY(CAST(:jobs AS bigint[])) AND NOT superseded GROUP BY job, status
-""")
+    _PUT.run(tx, guid=guid, **columns)
 
 
 class SubjobCount(NamedTuple):
@@ -67,12 +59,14 @@ class SubjobCount(NamedTuple):
     number: int
 
 
-def counts(tx: Connection, guid: str, jobs: Sequence[int]) -> list[SubjobCount]:
-    """Numbers of subjobs by job and status."""
-    return rows_of(SubjobCount, tx.execute(_COUNTS, {"guid": guid, "jobs": list(jobs)}))
+COUNTS = returns(SubjobCount)("""
+-- Numbers of subjobs by job and status.
+SELECT job, status, count(*) AS number FROM jedi_subjobs
+WHERE guid = :guid AND job = ANY(CAST(:jobs AS bigint[])) AND NOT superseded GROUP BY job, status
+""")
 
 
-_OF_JOB = text("""
+_OF_JOB = returns(KnownSubjob)("""
 SELECT k, status, attempt, panda_id, site, exit_code, reason, superseded, override
 FROM jedi_subjobs
 WHERE guid = :guid AND job = :job
@@ -86,4 +80,4 @@ def of_job(
 ) -> list[KnownSubjob]:
     """Subjobs of a job, or those with these numbers."""
     values = {"guid": guid, "job": job, "ks": None if ks is None else list(ks)}
-    return rows_of(KnownSubjob, tx.execute(_OF_JOB, values))
+    return _OF_JOB.rows(tx, **values)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
-from jedi.taskbuffer.db.rows import row_of
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.reports.listings import SUMMARY, TaskSummary
 
 _NEWER = (
@@ -32,7 +32,6 @@ SELECT CAST(CAST(pg_snapshot_xmin(s) AS text) AS bigint) AS bound,
     (SELECT oid FROM pg_database WHERE datname = current_database()))), 8) AS history
 FROM pg_current_snapshot() s
 """
-_READ_MARK = text(_MARK)
 _CHANGED = text(f"""
 WITH mark AS ({_MARK}), wanted AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:fresh AS boolean[])) AS w(id, fresh)
@@ -76,6 +75,9 @@ class Mark(NamedTuple):
     history: str
 
 
+_READ_MARK = returns(Mark)(_MARK)
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeQuestion:
     """Tasks to look at. `ids`: these, of which `fresh` are read in any case, all others only if
@@ -100,7 +102,7 @@ class ChangedTask(NamedTuple):
 
 def mark(tx: Connection) -> Mark:
     """The mark of now."""
-    found = row_of(Mark, tx.execute(_READ_MARK))
+    found = _READ_MARK.row(tx)
     assert found
     return found
 

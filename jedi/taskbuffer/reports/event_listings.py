@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 
 _CODES = states.EVENT_CODES
@@ -43,55 +43,7 @@ _SUMS = f"""count(*) AS n_ranges, CAST(coalesce(sum({_SIZE}), 0) AS bigint) AS n
   count(*) FILTER (WHERE e.status IN ({_coded(PROCESSED)})) AS n_processed,
   count(*) FILTER (WHERE e.status IN ({_coded(LEFT)})) AS n_left"""
 
-_BY_STATUS = text(f"""
-SELECT {_NAME} AS status, count(*) AS n_ranges,
-  CAST(coalesce(sum({_SIZE}), 0) AS bigint) AS n_events
-FROM {_WANTED} GROUP BY e.status ORDER BY e.status
-""")
-_BY_FILE = text(f"""
-SELECT f.file_id, c.lfn, f.n_ranges, f.n_events, f.n_processed, f.n_left
-FROM (SELECT file_id, CAST(sum(n_ranges) AS bigint) AS n_ranges,
-        CAST(sum(size) AS bigint) AS n_events, CAST(sum(n_processed) AS bigint) AS n_processed,
-        CAST(sum(n_left) AS bigint) AS n_left
-      FROM (SELECT e.fileid AS file_id, coalesce(max({_SIZE}), 0) AS size, {_SUMS} FROM {_WANTED}
-            GROUP BY e.fileid, e.job_processid) r
-      GROUP BY file_id ORDER BY file_id LIMIT :limit) f
-  JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = f.file_id OFFSET 0) c
-    ON true
-ORDER BY f.file_id
-""")
 _JOB = "pandaid, kind, status, substatus, site"
-_BY_CONSUMER = text(f"""
-SELECT f.panda_id, j.kind, j.status, j.substatus, j.site, f.jobset_id,
-  f.n_ranges, f.n_events, f.n_processed, f.n_left
-FROM (SELECT e.pandaid AS panda_id, min(e.jobsetid) AS jobset_id, {_SUMS}
-      FROM {_WANTED} AND e.pandaid IS DISTINCT FROM e.jobsetid
-      GROUP BY e.pandaid ORDER BY e.pandaid LIMIT :limit) f
-  JOIN {all_jobs(_JOB)} j ON j.pandaid = f.panda_id
-ORDER BY f.panda_id
-""")
-_RANGES = text(f"""
-SELECT concat_ws('-', e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr) AS range_id,
-  c.lfn, e.def_min_eventid AS start_event, e.def_max_eventid AS end_event, {_NAME} AS status,
-  nullif(e.pandaid, e.jobsetid) AS panda_id, e.jobsetid AS jobset_id, e.attemptnr AS attempt_nr,
-  coalesce(z.endpoint, e.endpoint) AS endpoint, z.lfn AS zip_lfn, e.error_diag
-FROM (SELECT * FROM {_WANTED}
-      ORDER BY e.fileid, e.job_processid, e.attemptnr DESC LIMIT :limit) e
-  JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = e.fileid OFFSET 0) c
-    ON true
-  LEFT JOIN jedi_event_zips z ON z.ziprow_id = e.ziprow_id
-ORDER BY e.fileid, e.job_processid, e.attemptnr DESC
-""")
-_PACE = text("""
-SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint) AS n_events,
-  CAST(extract(epoch FROM jedi_now() - greatest(min(s.since), jedi_now() - make_interval(
-    secs => :window_s))) AS float8) AS within_s
-FROM (SELECT min(coalesce(j.starttime, j.creationtime)) AS since
-      FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid) WHERE c.jeditaskid = :task) s
-  LEFT JOIN jedi_consumers c ON c.jeditaskid = :task
-  LEFT JOIN jedi_event_zips z ON z.pandaid = c.pandaid
-    AND z.creationtime > jedi_now() - make_interval(secs => :window_s)
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +53,13 @@ class StatusRanges:
     status: str
     n_ranges: int
     n_events: int
+
+
+_BY_STATUS = returns(StatusRanges)(f"""
+SELECT {_NAME} AS status, count(*) AS n_ranges,
+  CAST(coalesce(sum({_SIZE}), 0) AS bigint) AS n_events
+FROM {_WANTED} GROUP BY e.status ORDER BY e.status
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +73,20 @@ class FileRanges:
     n_events: int
     n_processed: int
     n_left: int
+
+
+_BY_FILE = returns(FileRanges)(f"""
+SELECT f.file_id, c.lfn, f.n_ranges, f.n_events, f.n_processed, f.n_left
+FROM (SELECT file_id, CAST(sum(n_ranges) AS bigint) AS n_ranges,
+        CAST(sum(size) AS bigint) AS n_events, CAST(sum(n_processed) AS bigint) AS n_processed,
+        CAST(sum(n_left) AS bigint) AS n_left
+      FROM (SELECT e.fileid AS file_id, coalesce(max({_SIZE}), 0) AS size, {_SUMS} FROM {_WANTED}
+            GROUP BY e.fileid, e.job_processid) r
+      GROUP BY file_id ORDER BY file_id LIMIT :limit) f
+  JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = f.file_id OFFSET 0) c
+    ON true
+ORDER BY f.file_id
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +103,17 @@ class ConsumerShare:
     n_events: int
     n_processed: int
     n_left: int
+
+
+_BY_CONSUMER = returns(ConsumerShare)(f"""
+SELECT f.panda_id, j.kind, j.status, j.substatus, j.site, f.jobset_id,
+  f.n_ranges, f.n_events, f.n_processed, f.n_left
+FROM (SELECT e.pandaid AS panda_id, min(e.jobsetid) AS jobset_id, {_SUMS}
+      FROM {_WANTED} AND e.pandaid IS DISTINCT FROM e.jobsetid
+      GROUP BY e.pandaid ORDER BY e.pandaid LIMIT :limit) f
+  JOIN {all_jobs(_JOB)} j ON j.pandaid = f.panda_id
+ORDER BY f.panda_id
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +134,37 @@ class ListedRange:
     error_diag: str | None
 
 
+_RANGES = returns(ListedRange)(f"""
+SELECT concat_ws('-', e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr) AS range_id,
+  c.lfn, e.def_min_eventid AS start_event, e.def_max_eventid AS end_event, {_NAME} AS status,
+  nullif(e.pandaid, e.jobsetid) AS panda_id, e.jobsetid, e.attemptnr,
+  coalesce(z.endpoint, e.endpoint) AS endpoint, z.lfn AS zip_lfn, e.error_diag
+FROM (SELECT * FROM {_WANTED}
+      ORDER BY e.fileid, e.job_processid, e.attemptnr DESC LIMIT :limit) e
+  JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = e.fileid OFFSET 0) c
+    ON true
+  LEFT JOIN jedi_event_zips z ON z.ziprow_id = e.ziprow_id
+ORDER BY e.fileid, e.job_processid, e.attemptnr DESC
+""")
+
+
 class EventPace(NamedTuple):
     """Events reported within the last seconds."""
 
     n_events: int
     within_s: float | None
+
+
+_PACE = returns(EventPace)("""
+SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint) AS n_events,
+  CAST(extract(epoch FROM jedi_now() - greatest(min(s.since), jedi_now() - make_interval(
+    secs => :window_s))) AS float8) AS within_s
+FROM (SELECT min(coalesce(j.starttime, j.creationtime)) AS since
+      FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid) WHERE c.jeditaskid = :task) s
+  LEFT JOIN jedi_consumers c ON c.jeditaskid = :task
+  LEFT JOIN jedi_event_zips z ON z.pandaid = c.pandaid
+    AND z.creationtime > jedi_now() - make_interval(secs => :window_s)
+""")
 
 
 class RangeQuestion(NamedTuple):
@@ -173,26 +183,26 @@ class RangeQuestion(NamedTuple):
 
 def by_status(tx: Connection, asked: RangeQuestion) -> list[StatusRanges]:
     """The numbers of ranges and of their events in each status."""
-    return rows_of(StatusRanges, tx.execute(_BY_STATUS, asked.values()))
+    return _BY_STATUS.rows(tx, **asked.values())
 
 
 def by_file(tx: Connection, asked: RangeQuestion) -> list[FileRanges]:
     """The numbers of ranges of each file, the first files."""
-    return rows_of(FileRanges, tx.execute(_BY_FILE, asked.values()))
+    return _BY_FILE.rows(tx, **asked.values())
 
 
 def by_consumer(tx: Connection, asked: RangeQuestion) -> list[ConsumerShare]:
     """The numbers of ranges of each consumer, the first consumers."""
-    return rows_of(ConsumerShare, tx.execute(_BY_CONSUMER, asked.values()))
+    return _BY_CONSUMER.rows(tx, **asked.values())
 
 
 def ranges(tx: Connection, asked: RangeQuestion) -> list[ListedRange]:
     """The first ranges, by file and first event."""
-    return rows_of(ListedRange, tx.execute(_RANGES, asked.values()))
+    return _RANGES.rows(tx, **asked.values())
 
 
 def pace(tx: Connection, jedi_task_id: int, window_s: float) -> EventPace:
     """Events that consumers reported within a time, or since the first of them started."""
-    found = row_of(EventPace, tx.execute(_PACE, {"task": jedi_task_id, "window_s": window_s}))
+    found = _PACE.row(tx, task=jedi_task_id, window_s=window_s)
     assert found
     return found

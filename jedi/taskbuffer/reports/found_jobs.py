@@ -9,10 +9,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection
 
 from jedi.spec.conditions import Condition
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 
 LOOKED_AT = 100_000
@@ -63,13 +63,6 @@ class FoundJob:
     error_diag: str | None
 
 
-_NEWEST = text("""
-SELECT greatest((SELECT max(pandaid) FROM jedi_jobs), (SELECT max(pandaid) FROM jedi_jobs_archived))
-  AS newest, least((SELECT min(pandaid) FROM jedi_jobs),
-    (SELECT min(pandaid) FROM jedi_jobs_archived)) AS oldest
-""")
-
-
 class IdSpan(NamedTuple):
     """The newest and the oldest id of a job; None: there is no job."""
 
@@ -77,9 +70,16 @@ class IdSpan(NamedTuple):
     oldest: int | None
 
 
+_NEWEST = returns(IdSpan)("""
+SELECT greatest((SELECT max(pandaid) FROM jedi_jobs), (SELECT max(pandaid) FROM jedi_jobs_archived))
+  AS newest, least((SELECT min(pandaid) FROM jedi_jobs),
+    (SELECT min(pandaid) FROM jedi_jobs_archived)) AS oldest
+""")
+
+
 def span(tx: Connection) -> IdSpan:
     """The ids between which all jobs lie."""
-    return row_of(IdSpan, tx.execute(_NEWEST)) or IdSpan(None, None)
+    return _NEWEST.row(tx) or IdSpan(None, None)
 
 
 def search(
@@ -93,9 +93,9 @@ def search(
     """The jobs with ids from `newest` down to above `oldest` that meet conditions."""
     more, given = where(conditions, JOB_FIELDS)
     values = {"newest": newest, "oldest": oldest, "statuses": statuses, "limit": limit, **given}
-    return rows_of(FoundJob, tx.execute(_search(more), values))
+    return _search(more).rows(tx, **values)
 
 
 @lru_cache(maxsize=256)
-def _search(conditions: str) -> TextClause:
-    return text(_BOTH.format(conditions=conditions))
+def _search(conditions: str) -> Statement[FoundJob]:
+    return returns(FoundJob)(_BOTH.format(conditions=conditions))

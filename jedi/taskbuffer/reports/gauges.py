@@ -6,25 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.housekeeping import agents
 from jedi.taskbuffer.housekeeping.agents import AgentBeat
 from jedi.taskbuffer.reports import overview
 
 DECISIONS_MOST = 1_000
 """Decisions of brokers that one look reads."""
-
-_JOBS = text("""
-SELECT s.site, q.queue_name, s.status, s.jobs FROM (
-  SELECT site, workqueue, status, CAST(sum(jobs) AS bigint) AS jobs FROM
-    (SELECT site, workqueue, status, jobs FROM job_stats UNION ALL
-     SELECT site, workqueue, status, jobs FROM job_stats_delta) s
-  GROUP BY GROUPING SETS ((site, status), (workqueue, status)) HAVING sum(jobs) <> 0) s
-LEFT JOIN jedi_work_queue q ON q.queue_id = s.workqueue
-ORDER BY s.site, q.queue_name, s.status
-""")
 
 
 class JobCount(NamedTuple):
@@ -36,9 +26,14 @@ class JobCount(NamedTuple):
     jobs: int
 
 
-_REACHED = text("""
-SELECT status, CAST(sum(jobs) AS bigint) AS jobs FROM job_stats_hourly
-WHERE hour = date_trunc('hour', jedi_now()) GROUP BY status ORDER BY status
+_JOBS = returns(JobCount)("""
+SELECT s.site, q.queue_name, s.status, s.jobs FROM (
+  SELECT site, workqueue, status, CAST(sum(jobs) AS bigint) AS jobs FROM
+    (SELECT site, workqueue, status, jobs FROM job_stats UNION ALL
+     SELECT site, workqueue, status, jobs FROM job_stats_delta) s
+  GROUP BY GROUPING SETS ((site, status), (workqueue, status)) HAVING sum(jobs) <> 0) s
+LEFT JOIN jedi_work_queue q ON q.queue_id = s.workqueue
+ORDER BY s.site, q.queue_name, s.status
 """)
 
 
@@ -47,6 +42,12 @@ class ReachedCount(NamedTuple):
 
     status: str
     jobs: int
+
+
+_REACHED = returns(ReachedCount)("""
+SELECT status, CAST(sum(jobs) AS bigint) AS jobs FROM job_stats_hourly
+WHERE hour = date_trunc('hour', jedi_now()) GROUP BY status ORDER BY status
+""")
 
 
 WAITING = """
@@ -61,7 +62,6 @@ SELECT 'statistics', count(*),
   coalesce(extract(epoch FROM jedi_now() - min(modificationtime)), 0)::float8
 FROM job_stats_delta
 """
-_WAITING = text(WAITING)
 
 
 class WaitingCount(NamedTuple):
@@ -73,15 +73,12 @@ class WaitingCount(NamedTuple):
     oldest_s: float
 
 
+_WAITING = returns(WaitingCount)(WAITING)
+
+
 def waiting(tx: Connection) -> list[WaitingCount]:
     """Rows that wait for an agent, by queue."""
-    return rows_of(WaitingCount, tx.execute(_WAITING))
-
-
-_PILOTS = text("""
-SELECT site, status, count(*) AS pilots FROM jedi_pilots WHERE endtime IS NULL
-GROUP BY site, status ORDER BY site, status
-""")
+    return _WAITING.rows(tx)
 
 
 class PilotCount(NamedTuple):
@@ -92,9 +89,9 @@ class PilotCount(NamedTuple):
     pilots: int
 
 
-_TRANSFERS = text("""
-SELECT key AS activity, coalesce(sum(value), 0)::float8 AS files FROM jedi_network_matrix
-WHERE key IN ('production_queued', 'express_queued') GROUP BY key ORDER BY key
+_PILOTS = returns(PilotCount)("""
+SELECT site, status, count(*) AS pilots FROM jedi_pilots WHERE endtime IS NULL
+GROUP BY site, status ORDER BY site, status
 """)
 
 
@@ -105,11 +102,9 @@ class TransferCount(NamedTuple):
     files: float
 
 
-_DECISIONS = text("""
-SELECT broker, outcome, count(*) AS decisions FROM (
-  SELECT broker, outcome FROM jedi_broker_decisions
-  WHERE creationtime > jedi_now() - interval '5 minutes' ORDER BY creationtime DESC LIMIT :most) d
-GROUP BY broker, outcome ORDER BY broker, outcome
+_TRANSFERS = returns(TransferCount)("""
+SELECT key AS activity, coalesce(sum(value), 0)::float8 AS files FROM jedi_network_matrix
+WHERE key IN ('production_queued', 'express_queued') GROUP BY key ORDER BY key
 """)
 
 
@@ -121,12 +116,11 @@ class DecisionCount(NamedTuple):
     decisions: int
 
 
-_REJECTIONS = text("""
-SELECT code, count(*) AS sites FROM (
-  SELECT decision_id FROM jedi_broker_decisions
+_DECISIONS = returns(DecisionCount)("""
+SELECT broker, outcome, count(*) AS decisions FROM (
+  SELECT broker, outcome FROM jedi_broker_decisions
   WHERE creationtime > jedi_now() - interval '5 minutes' ORDER BY creationtime DESC LIMIT :most) d
-JOIN jedi_broker_reasons r USING (decision_id), unnest(r.codes) code
-GROUP BY code ORDER BY code
+GROUP BY broker, outcome ORDER BY broker, outcome
 """)
 
 
@@ -135,6 +129,15 @@ class RejectionCount(NamedTuple):
 
     code: str
     sites: int
+
+
+_REJECTIONS = returns(RejectionCount)("""
+SELECT code, count(*) AS sites FROM (
+  SELECT decision_id FROM jedi_broker_decisions
+  WHERE creationtime > jedi_now() - interval '5 minutes' ORDER BY creationtime DESC LIMIT :most) d
+JOIN jedi_broker_reasons r USING (decision_id), unnest(r.codes) code
+GROUP BY code ORDER BY code
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +159,13 @@ def load(tx: Connection) -> Gauges:
     """All figures, by nine statements."""
     newest = {"most": DECISIONS_MOST}
     return Gauges(
-        rows_of(JobCount, tx.execute(_JOBS)),
-        rows_of(ReachedCount, tx.execute(_REACHED)),
-        overview.tasks_by_status(tx),
-        agents.all_agents(tx),
+        _JOBS.rows(tx),
+        _REACHED.rows(tx),
+        dict(overview.TASKS_BY_STATUS.rows(tx)),
+        agents.ALL_AGENTS.rows(tx),
         waiting(tx),
-        rows_of(PilotCount, tx.execute(_PILOTS)),
-        rows_of(TransferCount, tx.execute(_TRANSFERS)),
-        rows_of(DecisionCount, tx.execute(_DECISIONS, newest)),
-        rows_of(RejectionCount, tx.execute(_REJECTIONS, newest)),
+        _PILOTS.rows(tx),
+        _TRANSFERS.rows(tx),
+        _DECISIONS.rows(tx, **newest),
+        _REJECTIONS.rows(tx, **newest),
     )

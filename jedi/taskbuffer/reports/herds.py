@@ -9,15 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
-
-from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
-
-_HERD = text("""
-SELECT h.splitter, h.after, h.originpandaid AS master_job_id, h.n_units, h.split_at
-FROM jedi_herds h WHERE h.jeditaskid = :task
-""")
 
 
 class HerdRecord(NamedTuple):
@@ -30,24 +23,21 @@ class HerdRecord(NamedTuple):
     split_at: datetime | None
 
 
-def herd(tx: Connection, jedi_task_id: int) -> HerdRecord | None:
-    """The record of a task that is a herd."""
-    return row_of(HerdRecord, tx.execute(_HERD, {"task": jedi_task_id}))
+HERD = returns(HerdRecord)("""
+-- The record of a task that is a herd.
+SELECT h.splitter, h.after, h.originpandaid AS master_job_id, h.n_units, h.split_at
+FROM jedi_herds h WHERE h.jeditaskid = :task
+""")
 
 
-_TASK_OF = text("""
+TASK_OF = returns(int)("""
+-- The task of a job, or of a member of a herd whose job is not made yet.
 SELECT jeditaskid FROM jedi_herds WHERE originpandaid = :job
 UNION ALL SELECT jeditaskid FROM jedi_units WHERE originpandaid = :job
 UNION ALL SELECT jeditaskid FROM jedi_jobs WHERE pandaid = :job
 UNION ALL SELECT jeditaskid FROM jedi_jobs_archived WHERE pandaid = :job
 LIMIT 1
 """)
-
-
-def task_of(tx: Connection, panda_id: int) -> int | None:
-    """The task of a job, or of a member of a herd whose job is not made yet."""
-    found: int | None = tx.scalar(_TASK_OF, {"job": panda_id})
-    return found
 
 
 _ATTEMPT = """
@@ -57,22 +47,6 @@ WHERE j.jeditaskid = m.jeditaskid AND j.unit_nr = m.unit_nr
 _ATTEMPTS = f"""
   {_ATTEMPT.format(jobs="jedi_jobs")}
   UNION ALL {_ATTEMPT.format(jobs="jedi_jobs_archived")}"""
-_MEMBERS = text(f"""
-SELECT m.unit_nr, m.splitid AS split_id, m.originpandaid AS origin_panda_id,
-  m.jobsplittype AS job_split_type, p.parameter,
-  a.pandaid AS panda_id, a.status, a.n_attempts
-FROM (
-  SELECT * FROM jedi_herd_members WHERE jeditaskid = :task AND coalesce(unit_nr, 1) > :after
-  ORDER BY unit_nr LIMIT :limit) m LEFT JOIN LATERAL (
-  SELECT pandaid, status, count(*) OVER () AS n_attempts FROM ({_ATTEMPTS}) a
-  ORDER BY pandaid DESC LIMIT 1) a ON true, LATERAL (
-  SELECT string_agg(CASE key WHEN 'Parameter' THEN value ELSE
-    regexp_replace(key, '^(Parameter\\.|Splitter)', '') || '=' || value END, ' ' ORDER BY key)
-    AS parameter
-  FROM jsonb_each_text(coalesce(m.options, '{{}}'))
-  WHERE key = 'Parameter' OR key ^@ 'Parameter.' OR key ^@ 'Splitter') p
-ORDER BY m.unit_nr
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,30 +65,34 @@ class HerdMember:
     n_attempts: int | None
 
 
-def members(tx: Connection, jedi_task_id: int, after: int, limit: int) -> list[HerdMember]:
-    """The members of a herd behind a unit, in their order; before the split the originator."""
-    values = {"task": jedi_task_id, "after": after, "limit": limit}
-    return rows_of(HerdMember, tx.execute(_MEMBERS, values))
+MEMBERS = returns(HerdMember)(f"""
+-- The members of a herd behind a unit, in their order; before the split the originator.
+SELECT m.unit_nr, m.splitid, m.originpandaid,
+  m.jobsplittype, p.parameter,
+  a.pandaid, a.status, a.n_attempts
+FROM (
+  SELECT * FROM jedi_herd_members WHERE jeditaskid = :task AND coalesce(unit_nr, 1) > :after
+  ORDER BY unit_nr LIMIT :limit) m LEFT JOIN LATERAL (
+  SELECT pandaid, status, count(*) OVER () AS n_attempts FROM ({_ATTEMPTS}) a
+  ORDER BY pandaid DESC LIMIT 1) a ON true, LATERAL (
+  SELECT string_agg(CASE key WHEN 'Parameter' THEN value ELSE
+    regexp_replace(key, '^(Parameter\\.|Splitter)', '') || '=' || value END, ' ' ORDER BY key)
+    AS parameter
+  FROM jsonb_each_text(coalesce(m.options, '{{}}'))
+  WHERE key = 'Parameter' OR key ^@ 'Parameter.' OR key ^@ 'Splitter') p
+ORDER BY m.unit_nr
+""")
 
 
 # set by set: 100,000 members one by one took 15 s
-_STATUSES = text(f"""
+STATUSES = returns(tuple[str, int])(f"""
+-- The numbers of members by the status of their latest attempt.
 SELECT coalesce(a.status, 'no job yet'), count(*) FROM jedi_herd_members m LEFT JOIN (
   SELECT DISTINCT ON (unit_nr, originpandaid) unit_nr, originpandaid, status
   FROM {all_jobs("jeditaskid, unit_nr, originpandaid, pandaid, status")} j
   WHERE jeditaskid = :task ORDER BY unit_nr, originpandaid, pandaid DESC) a
   USING (unit_nr, originpandaid)
 WHERE m.jeditaskid = :task GROUP BY 1 ORDER BY 1
-""")
-
-
-def statuses(tx: Connection, jedi_task_id: int) -> dict[str, int]:
-    """The numbers of members by the status of their latest attempt."""
-    return dict_of(str, int, tx.execute(_STATUSES, {"task": jedi_task_id}))
-
-
-_SOURCE = text("""
-SELECT source_text AS text, source_format AS format FROM jedi_taskparams WHERE jeditaskid = :task
 """)
 
 
@@ -125,27 +103,15 @@ class SubmittedText(NamedTuple):
     format: str
 
 
-def submitted_text(tx: Connection, jedi_task_id: int) -> SubmittedText | None:
-    """The text that a task was submitted in."""
-    return row_of(SubmittedText, tx.execute(_SOURCE, {"task": jedi_task_id}))
-
-
-_OPTIONS = text("""
-SELECT options FROM jedi_units WHERE jeditaskid = :task AND unit_nr = :unit
+SUBMITTED_TEXT = returns(SubmittedText)("""
+-- The text that a task was submitted in.
+SELECT source_text AS text, source_format AS format FROM jedi_taskparams WHERE jeditaskid = :task
 """)
 
 
-def own_options(tx: Connection, jedi_task_id: int, unit_nr: int) -> dict[str, Any] | None:
-    """The own options of a unit of a herd."""
-    found: dict[str, Any] | None = tx.scalar(_OPTIONS, {"task": jedi_task_id, "unit": unit_nr})
-    return found
-
-
-_INPUT = text("""
-SELECT DISTINCT d.datasetname AS dataset_name, c.lfn FROM jedi_datasets d
-  JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
-WHERE d.jeditaskid = :task AND c.boundaryid = :unit AND c.type = 'input' AND d.masterid IS NULL
-ORDER BY 1, 2
+OWN_OPTIONS = returns(dict[str, Any])("""
+-- The own options of a unit of a herd.
+SELECT options FROM jedi_units WHERE jeditaskid = :task AND unit_nr = :unit
 """)
 
 
@@ -156,6 +122,10 @@ class InputOfUnit(NamedTuple):
     lfn: str
 
 
-def input_files(tx: Connection, jedi_task_id: int, unit_nr: int) -> list[InputOfUnit]:
-    """The input files of a unit of a herd."""
-    return rows_of(InputOfUnit, tx.execute(_INPUT, {"task": jedi_task_id, "unit": unit_nr}))
+INPUT_FILES = returns(InputOfUnit)("""
+-- The input files of a unit of a herd.
+SELECT DISTINCT d.datasetname, c.lfn FROM jedi_datasets d
+  JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+WHERE d.jeditaskid = :task AND c.boundaryid = :unit AND c.type = 'input' AND d.masterid IS NULL
+ORDER BY 1, 2
+""")

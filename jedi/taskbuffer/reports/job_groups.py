@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import returns
 
 _IS_FIRST = "attemptnr = 1 AS is_first"
 _SINCE = "min(statechangetime) AS since, min(hold_reason) AS hold_reason"
@@ -60,7 +60,6 @@ SELECT kind, status, site, is_first, jobs, limited, walltime_s, memory_mb, disk_
 FROM job_stats_archived WHERE jeditaskid = :task
 """
 """After a clause of `alike`."""
-_OF_TASK = text(_FOR_GROUPS + OF_TASK)
 
 
 class JobGroup(NamedTuple):
@@ -86,20 +85,13 @@ class JobGroup(NamedTuple):
     last_end: datetime | None
 
 
+_OF_TASK = returns(JobGroup)(_FOR_GROUPS + OF_TASK)
+
+
 def of_task(tx: Connection, jedi_task_id: int) -> list[JobGroup]:
     """The groups of a task's jobs. Archived jobs have groups of their own, one for each cause of a
     failure."""
-    return rows_of(JobGroup, tx.execute(_OF_TASK, {"task": jedi_task_id}))
-
-
-_AT_SITES = text("""
-SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs FROM (
-  SELECT site, status, count(*) AS jobs FROM jedi_jobs WHERE jeditaskid = :task
-  GROUP BY site, status
-  UNION ALL
-  SELECT site, status, jobs FROM job_stats_archived WHERE jeditaskid = :task) s
-GROUP BY site, status ORDER BY site, status
-""")
+    return _OF_TASK.rows(tx, task=jedi_task_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +103,24 @@ class JobsAtSite:
     jobs: int
 
 
-def at_sites(tx: Connection, jedi_task_id: int) -> list[JobsAtSite]:
-    """The jobs of a task by site and status. It takes half the time of its groups."""
-    return rows_of(JobsAtSite, tx.execute(_AT_SITES, {"task": jedi_task_id}))
+AT_SITES = returns(JobsAtSite)("""
+-- The jobs of a task by site and status. It takes half the time of its groups.
+SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs FROM (
+  SELECT site, status, count(*) AS jobs FROM jedi_jobs WHERE jeditaskid = :task
+  GROUP BY site, status
+  UNION ALL
+  SELECT site, status, jobs FROM job_stats_archived WHERE jeditaskid = :task) s
+GROUP BY site, status ORDER BY site, status
+""")
 
 
 CHOSEN = """
 SELECT DISTINCT unnest(chosen) AS site FROM jedi_broker_decisions
 WHERE jeditaskid = :task AND broker <> 'nucleus' ORDER BY site
 """
-_CHOSEN = text(CHOSEN)
+_CHOSEN = returns(str)(CHOSEN)
 
 
 def chosen_sites(tx: Connection, jedi_task_id: int) -> list[str]:
     """The sites that brokers have chosen for jobs of a task."""
-    return list(tx.scalars(_CHOSEN, {"task": jedi_task_id}))
+    return _CHOSEN.rows(tx, task=jedi_task_id)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.conditions import Condition
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
+from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 
@@ -21,26 +22,6 @@ TAIL_CHARACTERS = 2_000
 
 _UNSUCCESSFUL = "j.status <> 'finished'"
 """The condition of an index on archived jobs, most of which have finished."""
-_FAILURES = text(f"""
-SELECT error_code, error_source, exit_code, CAST(c.jobs AS bigint) AS jobs, c.panda_id,
-  j.error_diag, c.first_seen, c.last_seen, right(t.stderr_tail, {TAIL_CHARACTERS}) AS stderr_tail
-FROM (
-  SELECT error_code, error_source, exit_code, sum(jobs) AS jobs, max(panda_id) AS panda_id,
-    min(first_seen) AS first_seen, max(last_seen) AS last_seen
-  FROM (
-    SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
-      min(statechangetime) AS first_seen, max(statechangetime) AS last_seen
-    FROM jedi_jobs
-    WHERE jeditaskid = :task AND status = 'failed' AND postprocessed_at IS NOT NULL GROUP BY 1, 2, 3
-    UNION ALL
-    SELECT cause ->> 0, cause ->> 1, CAST(cause ->> 2 AS int), jobs, last_job, first_seen, last_seen
-    FROM job_stats_archived WHERE jeditaskid = :task AND status = 'failed') b
-  GROUP BY error_code, error_source, exit_code) c
-  CROSS JOIN LATERAL (SELECT error_diag FROM {all_jobs("pandaid, error_diag")} j
-    WHERE j.pandaid = c.panda_id OFFSET 0) j
-  LEFT JOIN jedi_job_tail t ON t.pandaid = c.panda_id
-ORDER BY c.jobs DESC, c.panda_id
-""")
 
 
 _JOB = """
@@ -75,14 +56,6 @@ ORDER BY panda_id LIMIT :limit
 first ones, so that a page costs what it returns."""
 
 
-_METADATA = text(f"""
-SELECT pandaid AS panda_id, metadata
-FROM {all_jobs("pandaid, jeditaskid, status, metadata")} j
-WHERE jeditaskid = :task AND status = 'finished' AND metadata IS NOT NULL
-ORDER BY pandaid LIMIT :limit
-""")
-
-
 @dataclass(frozen=True, slots=True)
 class JobMetadata:
     """Metadata that the payload of a job reported."""
@@ -91,9 +64,13 @@ class JobMetadata:
     metadata: dict[str, Any]
 
 
-def metadata(tx: Connection, jedi_task_id: int, limit: int) -> list[JobMetadata]:
-    """The metadata of a task's finished jobs."""
-    return rows_of(JobMetadata, tx.execute(_METADATA, {"task": jedi_task_id, "limit": limit}))
+METADATA = returns(JobMetadata)(f"""
+-- The metadata of a task's finished jobs.
+SELECT pandaid, metadata
+FROM {all_jobs("pandaid, jeditaskid, status, metadata")} j
+WHERE jeditaskid = :task AND status = 'finished' AND metadata IS NOT NULL
+ORDER BY pandaid LIMIT :limit
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +89,27 @@ class FailureCause:
     stderr_tail: str | None
 
 
-def failures(tx: Connection, jedi_task_id: int) -> list[FailureCause]:
-    """The causes of a task's failed jobs, the most frequent first, each with its latest job."""
-    return rows_of(FailureCause, tx.execute(_FAILURES, {"task": jedi_task_id}))
+FAILURES = returns(FailureCause)(f"""
+-- The causes of a task's failed jobs, the most frequent first, each with its latest job.
+SELECT error_code, error_source, exit_code, CAST(c.jobs AS bigint) AS jobs, c.panda_id,
+  j.error_diag, c.first_seen, c.last_seen, right(t.stderr_tail, {TAIL_CHARACTERS}) AS stderr_tail
+FROM (
+  SELECT error_code, error_source, exit_code, sum(jobs) AS jobs, max(panda_id) AS panda_id,
+    min(first_seen) AS first_seen, max(last_seen) AS last_seen
+  FROM (
+    SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
+      min(statechangetime) AS first_seen, max(statechangetime) AS last_seen
+    FROM jedi_jobs
+    WHERE jeditaskid = :task AND status = 'failed' AND postprocessed_at IS NOT NULL GROUP BY 1, 2, 3
+    UNION ALL
+    SELECT cause ->> 0, cause ->> 1, CAST(cause ->> 2 AS int), jobs, last_job, first_seen, last_seen
+    FROM job_stats_archived WHERE jeditaskid = :task AND status = 'failed') b
+  GROUP BY error_code, error_source, exit_code) c
+  CROSS JOIN LATERAL (SELECT error_diag FROM {all_jobs("pandaid, error_diag")} j
+    WHERE j.pandaid = c.panda_id OFFSET 0) j
+  LEFT JOIN jedi_job_tail t ON t.pandaid = c.panda_id
+ORDER BY c.jobs DESC, c.panda_id
+""")
 
 
 class JobRow(NamedTuple):
@@ -164,11 +159,16 @@ def jobs(
         more = f"{_UNSUCCESSFUL} AND {more}"
     values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids,
               "after": after, **given}  # fmt: skip
-    return rows_of(JobRow, tx.execute(text(_JOBS.format(conditions=more)), values))
+    return _listed(more).rows(tx, **values)
+
+
+@lru_cache(maxsize=256)
+def _listed(conditions: str) -> Statement[JobRow]:
+    return returns(JobRow)(_JOBS.format(conditions=conditions))
 
 
 _WORST_FIRST = ["failed", "cancelled", "closed", *states.JOB_LIVE, "finished"]
-_STANDING = text(f"""
+_STANDING = returns(int)(f"""
 WITH RECURSIVE d(pandaid) AS (
   SELECT CAST(:job AS bigint)
   UNION
@@ -192,4 +192,4 @@ def standing(tx: Connection, jedi_task_id: int, panda_id: int) -> list[int]:
     fate. The worst ends come first, finished jobs last."""
     values = {"task": jedi_task_id, "job": panda_id, "worst": _WORST_FIRST,
               "merged": list(states.PRE_MERGE_TYPES)}  # fmt: skip
-    return list(tx.scalars(_STANDING, values))
+    return _STANDING.rows(tx, **values)

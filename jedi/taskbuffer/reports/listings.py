@@ -11,13 +11,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.conditions import Condition
 from jedi.spec.splitting.split_rules import SCOUTED
-from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED
+from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.reports.conditions import TASK_FIELDS, where
 from jedi.taskbuffer.scheduling.patterns import like
@@ -65,8 +65,10 @@ FROM jedi_tasks t, LATERAL (
 
 
 SUMMARY = _summary(_JOBS)
-_ONE = text(f"{_summary(_UNCOUNTED)} WHERE t.jeditaskid = :task")
-_EXISTS = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE jeditaskid = :task)")
+EXISTS = returns(bool)("""
+-- True if there is such a task.
+SELECT EXISTS (SELECT FROM jedi_tasks WHERE jeditaskid = :task)
+""")
 _FIND = "{summary} WHERE {conditions} ORDER BY t.jeditaskid {order} LIMIT :limit"
 """Completed by what is asked for, and by conditions.where."""
 _ASKED = {
@@ -125,6 +127,12 @@ class TaskSummary:
         return self.status in states.TASK.final
 
 
+TASK = returns(TaskSummary)(f"""
+-- A task; its live jobs are not counted. To count 100,000 of them takes 15 ms.
+{_summary(_UNCOUNTED)} WHERE t.jeditaskid = :task
+""")
+
+
 def tasks(
     tx: Connection,
     limit: int,
@@ -146,7 +154,7 @@ def tasks(
     sql, values = asked_for(user_name, name, statuses, ids, begins, before, conditions, after)
     order = "DESC" if after is None else "ASC"
     values |= {"limit": limit, "unit_s": unit_s}
-    found = rows_of(TaskSummary, tx.execute(_find(sql, order, jobs), values))
+    found = _find(sql, order, jobs).rows(tx, **values)
     return found if after is None else found[::-1]
 
 
@@ -169,21 +177,10 @@ def asked_for(
     return " AND ".join([*(_ASKED[key] for key in asked), more]), {**asked, **given}
 
 
-def task(tx: Connection, jedi_task_id: int, unit_s: float) -> TaskSummary | None:
-    """A task; its live jobs are not counted. To count 100,000 of them takes 15 ms."""
-    values = {"task": jedi_task_id, "unit_s": unit_s}
-    return row_of(TaskSummary, tx.execute(_ONE, values))
-
-
-def exists(tx: Connection, jedi_task_id: int) -> bool:
-    """Return True if there is such a task."""
-    return bool(tx.scalar(_EXISTS, {"task": jedi_task_id}))
-
-
 @lru_cache(maxsize=256)
-def _find(conditions: str, order: str, jobs: bool) -> TextClause:
+def _find(conditions: str, order: str, jobs: bool) -> Statement[TaskSummary]:
     summary = SUMMARY if jobs else _summary(_UNCOUNTED)
-    return text(_FIND.format(summary=summary, conditions=conditions, order=order))
+    return returns(TaskSummary)(_FIND.format(summary=summary, conditions=conditions, order=order))
 
 
 _GONE = "'lost', 'missing', 'broken'"
@@ -213,35 +210,11 @@ FROM jedi_datasets d LEFT JOIN LATERAL (
       AND d.nleftout > 0 GROUP BY reason) r) o ON true
 WHERE d.jeditaskid = :task ORDER BY d.datasetid
 """
-_DATASETS = text(DATASETS)
 _AFTER = """(SELECT datasetid FROM jedi_dataset_contents
   WHERE fileid = CAST(:after AS bigint) AND jeditaskid = :task)"""
-_FILES = text(f"""
-SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
-  c.checksum AS adler32, c.guid, c.nevents AS n_events, c.startevent AS start_event,
-  c.endevent AS end_event, c.reason, c.attemptnr AS attempt_nr,
-  c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id,
-  c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND EXISTS (
-    SELECT FROM {all_jobs("pandaid, purged_at")} j
-    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL)) IS TRUE AS gone
-FROM jedi_datasets d, LATERAL (
-  -- the first ones of each dataset, by an index in their order
-  SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid
-    AND c.fileid > CASE d.datasetid WHEN {_AFTER} THEN CAST(:after AS bigint) ELSE 0 END
-    AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
-    AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
-    AND (CAST(:job AS bigint) IS NULL OR c.outpandaid = :job)
-  ORDER BY c.fileid LIMIT :limit) c
-WHERE d.jeditaskid = :task AND (CAST(:after AS bigint) IS NULL OR d.datasetid >= {_AFTER})
-ORDER BY d.datasetid, c.fileid LIMIT :limit
-""")
-_HAS_FILE = text("""
+HAS_FILE = returns(bool)("""
+-- True if the task has this file.
 SELECT EXISTS (SELECT FROM jedi_dataset_contents WHERE fileid = :file AND jeditaskid = :task)
-""")
-_HISTORY = text("""
-SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason,
-  attemptnr AS attempt_nr, username AS user_name
-FROM jedi_tasks_statuslog WHERE jeditaskid = :task ORDER BY log_id
 """)
 
 
@@ -264,7 +237,6 @@ WHERE t.jeditaskid = :task AND m.value IS NOT NULL
   AND (t.rules ->> 'use_scout' = '{SCOUTED}' OR t.figures IS NOT NULL)
 ORDER BY m.place
 """
-_MEASURED = text(MEASURED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +252,12 @@ class JobMetric:
     measured: int | None
 
 
+_MEASURED = returns(JobMetric)(MEASURED)
+
+
 def measured(tx: Connection, jedi_task_id: int) -> list[JobMetric]:
     """Return the figures of a task that its jobs gave, and its other ones."""
-    return rows_of(JobMetric, tx.execute(_MEASURED, {"task": jedi_task_id}))
+    return _MEASURED.rows(tx, task=jedi_task_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,15 +286,12 @@ class DatasetSummary:
     left_out: dict[str, int]
 
 
+_DATASETS = returns(DatasetSummary)(DATASETS)
+
+
 def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
     """The datasets of a task."""
-    return rows_of(DatasetSummary, tx.execute(_DATASETS, {"task": jedi_task_id}))
-
-
-_PGI_STATE = text(
-    "SELECT pgi_state AS state, pgi_substate AS substate FROM jedi_task_states "
-    "WHERE jeditaskid = :task"
-)
+    return _DATASETS.rows(tx, task=jedi_task_id)
 
 
 class PgiState(NamedTuple):
@@ -329,9 +301,15 @@ class PgiState(NamedTuple):
     substate: str
 
 
+_PGI_STATE = returns(PgiState)(
+    "SELECT pgi_state AS state, pgi_substate AS substate FROM jedi_task_states "
+    "WHERE jeditaskid = :task"
+)
+
+
 def pgi_state(tx: Connection, jedi_task_id: int) -> PgiState | None:
     """PGI state and substate of a task that has no job; None: it has some, or nothing to do."""
-    return row_of(PgiState, tx.execute(_PGI_STATE, {"task": jedi_task_id}))
+    return _PGI_STATE.row(tx, task=jedi_task_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +337,27 @@ class FileSummary:
     gone: bool
 
 
+_FILES = returns(FileSummary)(f"""
+SELECT c.fileid, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
+  c.checksum AS adler32, c.guid, c.nevents, c.startevent,
+  c.endevent, c.reason, c.attemptnr,
+  c.maxattempt, c.failedattempt, c.pandaid,
+  c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND EXISTS (
+    SELECT FROM {all_jobs("pandaid, purged_at")} j
+    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL)) IS TRUE AS gone
+FROM jedi_datasets d, LATERAL (
+  -- the first ones of each dataset, by an index in their order
+  SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid
+    AND c.fileid > CASE d.datasetid WHEN {_AFTER} THEN CAST(:after AS bigint) ELSE 0 END
+    AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
+    AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
+    AND (CAST(:job AS bigint) IS NULL OR c.outpandaid = :job)
+  ORDER BY c.fileid LIMIT :limit) c
+WHERE d.jeditaskid = :task AND (CAST(:after AS bigint) IS NULL OR d.datasetid >= {_AFTER})
+ORDER BY d.datasetid, c.fileid LIMIT :limit
+""")
+
+
 def files(
     tx: Connection,
     jedi_task_id: int,
@@ -373,20 +372,7 @@ def files(
     values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit,
               "job": panda_id, "after": after,
               "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
-    return rows_of(FileSummary, tx.execute(_FILES, values))
-
-
-def has_file(tx: Connection, jedi_task_id: int, file_id: int) -> bool:
-    """Return True if the task has this file."""
-    return bool(tx.scalar(_HAS_FILE, {"task": jedi_task_id, "file": file_id}))
-
-
-_OUTPUT = text("""
-SELECT d.datasetname AS dataset, c.lfn, c.checksum AS adler32
-FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
-WHERE c.jeditaskid = :task AND c.fileid = :file AND c.status = 'finished'
-  AND c.type IN ('output', 'log')
-""")
+    return _FILES.rows(tx, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,9 +384,13 @@ class OutputFile:
     adler32: str | None
 
 
-def output(tx: Connection, jedi_task_id: int, file_id: int) -> OutputFile | None:
-    """A finished output or log of a task, by its id."""
-    return row_of(OutputFile, tx.execute(_OUTPUT, {"task": jedi_task_id, "file": file_id}))
+OUTPUT = returns(OutputFile)("""
+-- A finished output or log of a task, by its id.
+SELECT d.datasetname AS dataset, c.lfn, c.checksum AS adler32
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE c.jeditaskid = :task AND c.fileid = :file AND c.status = 'finished'
+  AND c.type IN ('output', 'log')
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +407,9 @@ class Step:
     user_name: str | None
 
 
-def history(tx: Connection, jedi_task_id: int) -> list[Step]:
-    """Every status a task had, the first one first."""
-    return rows_of(Step, tx.execute(_HISTORY, {"task": jedi_task_id}))
+HISTORY = returns(Step)("""
+-- Every status a task had, the first one first.
+SELECT modificationtime AS time, fromstatus, status, agent, reason_code, reason,
+  attemptnr, username
+FROM jedi_tasks_statuslog WHERE jeditaskid = :task ORDER BY log_id
+""")

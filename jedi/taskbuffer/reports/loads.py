@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_QUEUED, TASK_FINAL, listed
-from jedi.taskbuffer.db.together import Parts, read_parts, together
+from jedi.taskbuffer.db.statement import returns
+from jedi.taskbuffer.db.together import PartRow, Parts, together
 from jedi.taskbuffer.reports import gauges, overview, refused
 
 HOURLY = ("running", "finished", "failed", "closed", "cancelled")
@@ -23,7 +23,6 @@ WHERE hour > date_trunc('hour', jedi_now()) - make_interval(hours => :hours)
   AND (CAST(:site AS text) IS NULL OR site = :site) AND status IN ({listed(HOURLY)})
 GROUP BY GROUPING SETS ((hour, status), (site, status)) ORDER BY hour, site, status
 """
-_HOURLY = text(_REACHED)
 
 
 class ReachedJobs(NamedTuple):
@@ -35,10 +34,13 @@ class ReachedJobs(NamedTuple):
     jobs: int
 
 
+_HOURLY = returns(ReachedJobs)(_REACHED)
+
+
 def reached(tx: Connection, hours: int, site: str | None = None) -> list[ReachedJobs]:
     """The jobs that reached a status in the present hour and those before it, by hour, and by
     site."""
-    return rows_of(ReachedJobs, tx.execute(_HOURLY, {"hours": hours, "site": site}))
+    return _HOURLY.rows(tx, hours=hours, site=site)
 
 
 _FACTS = """
@@ -52,7 +54,6 @@ FROM jedi_sites s LEFT JOIN (
   LEFT JOIN jedi_site_metrics m ON m.site = s.site AND m.gshare = '' AND m.metric = 'submitter'
 ORDER BY s.site
 """
-_SITES = text(_FACTS)
 
 
 class SiteFacts(NamedTuple):
@@ -71,9 +72,12 @@ class SiteFacts(NamedTuple):
     trouble: str | None
 
 
+_SITES = returns(SiteFacts)(_FACTS)
+
+
 def sites(tx: Connection) -> list[SiteFacts]:
     """All sites by name."""
-    return rows_of(SiteFacts, tx.execute(_SITES))
+    return _SITES.rows(tx)
 
 
 _PILOTS = """
@@ -98,7 +102,7 @@ class SitePilot:
     creation_time: datetime
 
 
-_PARTS = text(together({
+_PARTS = returns(PartRow)(together({
     "facts": f"SELECT * FROM ({_FACTS}) f WHERE site = :site",
     "jobs": f"SELECT * FROM ({overview.JOBS_BY_SITE}) j WHERE site = :site",
     "reached": _REACHED, "pilots": _PILOTS, "read": refused.READ, "refusals": refused.AT_SITE,
@@ -110,21 +114,7 @@ def parts_of(tx: Connection, site: str, hours: int, most: int, limit: int) -> Pa
     (SitePilot, at most `limit`), `read` (ReadDecisions, at most `most` decisions) and `refusals`
     (RefusalsAtSite) of a site."""
     values = {"site": site, "hours": hours, "most": most, "limit": limit}
-    return read_parts(tx, _PARTS, values)
-
-
-_FLOW = text(f"""
-SELECT s.gshare AS share, coalesce(q.queue_name, '') AS queue_name, s.site,
-  CAST(coalesce(sum(s.cores) FILTER (WHERE s.status IN ({JOB_AT_SITE})), 0) AS bigint)
-    AS cores_running,
-  CAST(coalesce(sum(s.cores) FILTER (WHERE s.status IN ({JOB_QUEUED})), 0) AS bigint)
-    AS cores_waiting
-FROM (SELECT site, workqueue, gshare, status, cores FROM job_stats UNION ALL
-      SELECT site, workqueue, gshare, status, cores FROM job_stats_delta) s
-  LEFT JOIN jedi_work_queue q ON q.queue_id = s.workqueue
-WHERE s.status IN ({JOB_AT_SITE}, {JOB_QUEUED})
-GROUP BY 1, 2, 3 HAVING sum(s.cores) <> 0 ORDER BY 1, 2, 3
-""")
+    return Parts(_PARTS.rows(tx, **values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +129,19 @@ class QueueFlow:
     cores_waiting: int
 
 
-def flow(tx: Connection) -> list[QueueFlow]:
-    """Cores of live jobs by share, work queue and site."""
-    return rows_of(QueueFlow, tx.execute(_FLOW))
+FLOW = returns(QueueFlow)(f"""
+-- Cores of live jobs by share, work queue and site.
+SELECT s.gshare AS share, coalesce(q.queue_name, '') AS queue_name, s.site,
+  CAST(coalesce(sum(s.cores) FILTER (WHERE s.status IN ({JOB_AT_SITE})), 0) AS bigint)
+    AS cores_running,
+  CAST(coalesce(sum(s.cores) FILTER (WHERE s.status IN ({JOB_QUEUED})), 0) AS bigint)
+    AS cores_waiting
+FROM (SELECT site, workqueue, gshare, status, cores FROM job_stats UNION ALL
+      SELECT site, workqueue, gshare, status, cores FROM job_stats_delta) s
+  LEFT JOIN jedi_work_queue q ON q.queue_id = s.workqueue
+WHERE s.status IN ({JOB_AT_SITE}, {JOB_QUEUED})
+GROUP BY 1, 2, 3 HAVING sum(s.cores) <> 0 ORDER BY 1, 2, 3
+""")
 
 
 _COUNTS = f"""
@@ -156,7 +156,6 @@ FROM (
   LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
 ORDER BY t.status, t.tasks DESC, 1, 3
 """
-_TASKS = text(_COUNTS)
 
 
 class TaskCount(NamedTuple):
@@ -170,12 +169,15 @@ class TaskCount(NamedTuple):
     since: datetime | None
 
 
+_TASKS = returns(TaskCount)(_COUNTS)
+
+
 def live_tasks(tx: Connection) -> list[TaskCount]:
     """Live tasks by work queue, status and reason."""
-    return rows_of(TaskCount, tx.execute(_TASKS, {"ended": False}))
+    return _TASKS.rows(tx, ended=False)
 
 
-_SYSTEM = text(together({
+_SYSTEM = returns(PartRow)(together({
     "tasks": _COUNTS, "jobs": overview.JOBS_BY_SITE, "reached": _REACHED, "facts": _FACTS,
     "waiting": gauges.WAITING,
 }))  # fmt: skip
@@ -184,4 +186,4 @@ _SYSTEM = text(together({
 def of_system(tx: Connection, hours: int) -> Parts:
     """The lists `tasks` (TaskCount, also ended ones by status), `jobs` (SiteStatusJobs), `reached`
     (ReachedJobs), `facts` (SiteFacts) and `waiting` (WaitingCount)."""
-    return read_parts(tx, _SYSTEM, {"ended": True, "hours": hours, "site": None})
+    return Parts(_SYSTEM.rows(tx, **{"ended": True, "hours": hours, "site": None}))

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class ChangeMarks:
     audit: int
 
 
-_MARKS = text("""
+_MARKS = returns(ChangeMarks)("""
 SELECT t.last_value AS tasks, j.last_value AS jobs, d.last_value AS decisions,
   k.last_value AS knobs, a.last_value AS audit
 FROM jedi_tasks_statuslog_log_id_seq t, job_stats_delta_delta_id_seq j,
@@ -32,5 +32,5 @@ FROM jedi_tasks_statuslog_log_id_seq t, job_stats_delta_delta_id_seq j,
 
 def change_marks(tx: Connection) -> ChangeMarks:
     """The marks as they are now."""
-    [found] = rows_of(ChangeMarks, tx.execute(_MARKS))
+    [found] = _MARKS.rows(tx)
     return found

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.statement import returns
 
-_TASKS_BY_STATUS = text("""
+TASKS_BY_STATUS = returns(tuple[str, int])("""
+-- The number of tasks in each status.
 SELECT status, count(*) AS tasks FROM jedi_tasks GROUP BY status ORDER BY 1
 """)
-
-
-def tasks_by_status(tx: Connection) -> dict[str, int]:
-    """The number of tasks in each status."""
-    return dict_of(str, int, tx.execute(_TASKS_BY_STATUS))
 
 
 JOBS_BY_SITE = """
@@ -25,7 +21,6 @@ SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs,
 SELECT site, status, jobs, cores FROM job_stats_delta) s
 GROUP BY site, status HAVING sum(jobs) <> 0 ORDER BY site, status
 """
-_JOBS_BY_SITE = text(JOBS_BY_SITE)
 
 
 class SiteStatusJobs(NamedTuple):
@@ -37,6 +32,9 @@ class SiteStatusJobs(NamedTuple):
     cores: int
 
 
+_JOBS_BY_SITE = returns(SiteStatusJobs)(JOBS_BY_SITE)
+
+
 def jobs_by_site(tx: Connection) -> list[SiteStatusJobs]:
     """Jobs and their cores by site and status, from the statistics and what is not folded yet."""
-    return rows_of(SiteStatusJobs, tx.execute(_JOBS_BY_SITE))
+    return _JOBS_BY_SITE.rows(tx)

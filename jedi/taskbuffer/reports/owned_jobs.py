@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.conditions import Condition
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 
 
@@ -81,9 +82,14 @@ def owned(
     """The newest jobs of a user, of all tasks, in these statuses (None: all), archived ones too;
     `before`: only smaller ids."""
     more, given = where(conditions, JOB_FIELDS)
-    query = text(_OWNED.format(conditions=more, archived=_archived(statuses)))
+    query = _owned(more, _archived(statuses))
     values = {"user": user_name, "statuses": statuses, "limit": limit, "before": before, **given}
-    return rows_of(OwnedJob, tx.execute(query, values))
+    return query.rows(tx, **values)
+
+
+@lru_cache(maxsize=256)
+def _owned(conditions: str, archived: str) -> Statement[OwnedJob]:
+    return returns(OwnedJob)(_OWNED.format(conditions=conditions, archived=archived))
 
 
 def _archived(statuses: Sequence[str] | None) -> str:
@@ -94,13 +100,6 @@ def _archived(statuses: Sequence[str] | None) -> str:
     return "j.status <> 'finished'" if statuses and "finished" not in statuses else "true"
 
 
-_NEWEST = text(f"""
-SELECT pandaid AS panda_id, status FROM (
-  {_of_tasks("pandaid, status", "starts_with(CAST(j.pandaid AS text), :begins)")}) j
-ORDER BY pandaid DESC LIMIT :limit
-""")
-
-
 class JobName(NamedTuple):
     """A job of a user, by its id and status."""
 
@@ -108,8 +107,9 @@ class JobName(NamedTuple):
     status: str
 
 
-def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[JobName]:
-    """The newest jobs of a user that are not archived, whose ids begin so."""
-    return rows_of(
-        JobName, tx.execute(_NEWEST, {"user": user_name, "begins": begins, "limit": limit})
-    )
+NEWEST = returns(JobName)(f"""
+-- The newest jobs of a user that are not archived, whose ids begin so.
+SELECT pandaid, status FROM (
+  {_of_tasks("pandaid, status", "starts_with(CAST(j.pandaid AS text), :begins)")}) j
+ORDER BY pandaid DESC LIMIT :limit
+""")

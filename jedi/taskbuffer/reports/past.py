@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL
+from jedi.taskbuffer.db.statement import returns
 
 UNITS_MOST = 1_000
 """Units of work whose jobs are looked up; a larger task is sampled, every n-th unit."""
@@ -25,17 +25,6 @@ CHANGES_MOST = 20_000
 """Changes of tasks' statuses that a look at work queues takes back."""
 
 _TIMES = "unnest(CAST(:times AS timestamptz[])) AS t(at)"
-
-_STANDING = text(f"""
-SELECT t.at, coalesce(j.taskname, '') AS task_name, coalesce(j.username, '') AS user_name,
-  j.status AS present, j.creationdate AS creation_time, l.status, l.time AS since, l.agent,
-  l.username AS commanded_by, l.reason_code, l.reason, l.attemptnr AS attempt_nr
-FROM {_TIMES} JOIN jedi_tasks j ON j.jeditaskid = :task LEFT JOIN LATERAL (
-  SELECT status, modificationtime AS time, agent, username, reason_code, reason, attemptnr
-  FROM jedi_tasks_statuslog
-  WHERE jeditaskid = :task AND modificationtime <= t.at ORDER BY log_id DESC LIMIT 1) l ON true
-ORDER BY t.at
-""")
 
 
 class Standing(NamedTuple):
@@ -55,10 +44,17 @@ class Standing(NamedTuple):
     attempt_nr: int | None
 
 
-def standing(tx: Connection, jedi_task_id: int, times: Sequence[datetime]) -> list[Standing]:
-    """The status of a task at each of these times; empty: there is no such task."""
-    values = {"task": jedi_task_id, "times": [*times]}
-    return rows_of(Standing, tx.execute(_STANDING, values))
+STANDING = returns(Standing)(f"""
+-- The status of a task at each of these times; empty: there is no such task.
+SELECT t.at, coalesce(j.taskname, '') AS task_name, coalesce(j.username, '') AS user_name,
+  j.status AS present, j.creationdate AS creation_time, l.status, l.time AS since, l.agent,
+  l.username AS commanded_by, l.reason_code, l.reason, l.attemptnr
+FROM {_TIMES} JOIN jedi_tasks j ON j.jeditaskid = :task LEFT JOIN LATERAL (
+  SELECT status, modificationtime AS time, agent, username, reason_code, reason, attemptnr
+  FROM jedi_tasks_statuslog
+  WHERE jeditaskid = :task AND modificationtime <= t.at ORDER BY log_id DESC LIMIT 1) l ON true
+ORDER BY t.at
+""")
 
 
 _EDGE = "SELECT {edge}(unit_nr) AS n FROM {table} WHERE jeditaskid = :task"
@@ -70,7 +66,21 @@ _EDGES = " UNION ALL ".join(
 _OF_UNIT = """(
     SELECT pandaid, status, site, statechangetime, creationtime, starttime, n_inputs
     FROM {table} WHERE jeditaskid = :task AND unit_nr = u.n LIMIT :attempts)"""
-_JOBS = text(f"""
+
+
+class JobsThen(NamedTuple):
+    """Jobs of a task at a time with one status and site, and their input files. `step`: every
+    step-th unit of work was looked up. Status unknown: JEDI has removed the job's log."""
+
+    at: datetime
+    status: str
+    site: str
+    jobs: int
+    n_inputs: int
+    step: int
+
+
+_JOBS = returns(JobsThen)(f"""
 WITH r AS (
   SELECT min(n) AS low, max(n) AS high, greatest(1, ceil((max(n) - min(n) + 1) / :most)) AS step
   FROM ({_EDGES}) e
@@ -90,26 +100,27 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """)
 
 
-class JobsThen(NamedTuple):
-    """Jobs of a task at a time with one status and site, and their input files. `step`: every
-    step-th unit of work was looked up. Status unknown: JEDI has removed the job's log."""
-
-    at: datetime
-    status: str
-    site: str
-    jobs: int
-    n_inputs: int
-    step: int
-
-
 def jobs(tx: Connection, jedi_task_id: int, times: Sequence[datetime]) -> list[JobsThen]:
     """The jobs of a task by status and site at each of these times."""
     values = {"task": jedi_task_id, "times": [*times], "most": float(UNITS_MOST),
               "attempts": ATTEMPTS_MOST}  # fmt: skip
-    return rows_of(JobsThen, tx.execute(_JOBS, values))
+    return _JOBS.rows(tx, **values)
 
 
-_MOMENTS = text("""
+class Moment(NamedTuple):
+    """An event in a task's life: a status, a command or a broker's decision; `number`: that of the
+    command or decision."""
+
+    time: datetime
+    kind: str
+    title: str
+    code: str | None
+    sentence: str | None
+    by: str | None
+    number: int | None
+
+
+_MOMENTS = returns(Moment)("""
 WITH m AS (
   SELECT modificationtime AS time, 'status' AS kind, status AS title, reason_code AS code,
     reason AS sentence, coalesce(username, agent) AS by, CAST(NULL AS bigint) AS number
@@ -129,35 +140,10 @@ ORDER BY time, number
 """)
 
 
-class Moment(NamedTuple):
-    """An event in a task's life: a status, a command or a broker's decision; `number`: that of the
-    command or decision."""
-
-    time: datetime
-    kind: str
-    title: str
-    code: str | None
-    sentence: str | None
-    by: str | None
-    number: int | None
-
-
 def moments(tx: Connection, jedi_task_id: int, at: datetime) -> list[Moment]:
     """The events of a task around a time, the first one first."""
     values = {"task": jedi_task_id, "at": at, "most": MOMENTS_MOST}
-    return rows_of(Moment, tx.execute(_MOMENTS, values))
-
-
-_KNOBS = text(f"""
-SELECT t.at, k.component || '.' || k.key AS name, h.value AS then, p.value AS now
-FROM {_TIMES} CROSS JOIN (
-  SELECT DISTINCT component, key FROM jedi_knobs_history) k LEFT JOIN LATERAL (
-  SELECT value FROM jedi_knobs_history h
-  WHERE h.component = k.component AND h.key = k.key AND h.modificationtime <= t.at
-  ORDER BY change_id DESC LIMIT 1) h ON true
-LEFT JOIN jedi_knobs p ON p.component = k.component AND p.key = k.key
-WHERE h.value IS DISTINCT FROM p.value ORDER BY 1, 2
-""")
+    return _MOMENTS.rows(tx, **values)
 
 
 class KnobThen(NamedTuple):
@@ -169,12 +155,30 @@ class KnobThen(NamedTuple):
     now: Any
 
 
-def knobs(tx: Connection, times: Sequence[datetime]) -> list[KnobThen]:
-    """The knobs that had other values at these times than now."""
-    return rows_of(KnobThen, tx.execute(_KNOBS, {"times": [*times]}))
+KNOBS = returns(KnobThen)(f"""
+-- The knobs that had other values at these times than now.
+SELECT t.at, k.component || '.' || k.key AS name, h.value AS then, p.value AS now
+FROM {_TIMES} CROSS JOIN (
+  SELECT DISTINCT component, key FROM jedi_knobs_history) k LEFT JOIN LATERAL (
+  SELECT value FROM jedi_knobs_history h
+  WHERE h.component = k.component AND h.key = k.key AND h.modificationtime <= t.at
+  ORDER BY change_id DESC LIMIT 1) h ON true
+LEFT JOIN jedi_knobs p ON p.component = k.component AND p.key = k.key
+WHERE h.value IS DISTINCT FROM p.value ORDER BY 1, 2
+""")
 
 
-_TASKS = text(f"""
+class QueuedTasks(NamedTuple):
+    """Tasks of a work queue that had not ended at a time, by status. Queue 0: tasks without one;
+    -1: more statuses have changed since than a look takes back."""
+
+    at: datetime
+    queue_id: int
+    status: str
+    tasks: int
+
+
+_TASKS = returns(QueuedTasks)(f"""
 WITH recent AS MATERIALIZED (
   SELECT log_id, jeditaskid, fromstatus, modificationtime FROM jedi_tasks_statuslog
   ORDER BY log_id DESC LIMIT :most
@@ -201,28 +205,11 @@ ORDER BY 1, 2, 3
 """)
 
 
-class QueuedTasks(NamedTuple):
-    """Tasks of a work queue that had not ended at a time, by status. Queue 0: tasks without one;
-    -1: more statuses have changed since than a look takes back."""
-
-    at: datetime
-    queue_id: int
-    status: str
-    tasks: int
-
-
 def queued_tasks(tx: Connection, times: Sequence[datetime]) -> list[QueuedTasks]:
     """The tasks that had not ended at these times: the present ones, with the newest changes of
     status taken back."""
     values = {"times": [*times], "most": CHANGES_MOST}
-    return rows_of(QueuedTasks, tx.execute(_TASKS, values))
-
-
-_REACHED = text(f"""
-SELECT t.at, h.gshare, h.status, CAST(sum(h.jobs) AS bigint) AS jobs
-FROM {_TIMES} JOIN job_stats_hourly h ON h.hour = date_trunc('hour', t.at)
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-""")
+    return _TASKS.rows(tx, **values)
 
 
 class ReachedThen(NamedTuple):
@@ -234,6 +221,9 @@ class ReachedThen(NamedTuple):
     jobs: int
 
 
-def reached(tx: Connection, times: Sequence[datetime]) -> list[ReachedThen]:
-    """The jobs that reached each status in the hours of these times."""
-    return rows_of(ReachedThen, tx.execute(_REACHED, {"times": [*times]}))
+REACHED = returns(ReachedThen)(f"""
+-- The jobs that reached each status in the hours of these times.
+SELECT t.at, h.gshare, h.status, CAST(sum(h.jobs) AS bigint) AS jobs
+FROM {_TIMES} JOIN job_stats_hourly h ON h.hour = date_trunc('hour', t.at)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+""")

@@ -6,9 +6,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.statement import returns
 
 _DECISIONS = """
 SELECT decision_id, creationtime FROM jedi_broker_decisions
@@ -23,7 +23,6 @@ LATERAL (SELECT site, codes, observed, limits FROM jedi_broker_reasons r
 READ = f"""
 SELECT count(*) AS decisions, min(creationtime) AS since FROM ({_DECISIONS}) d
 """
-_READ = text(READ)
 
 
 class ReadDecisions(NamedTuple):
@@ -33,18 +32,13 @@ class ReadDecisions(NamedTuple):
     since: datetime | None
 
 
+_READ = returns(ReadDecisions)(READ)
+
+
 def read(tx: Connection, hours: int, most: int) -> ReadDecisions:
     """The decisions that counts of refusals come from."""
-    found = row_of(ReadDecisions, tx.execute(_READ, {"hours": hours, "most": most}))
+    found = _READ.row(tx, hours=hours, most=most)
     return found or ReadDecisions(0, None)
-
-
-_BY_SITE = text(f"""
-SELECT site, code, CAST(sum(n) AS bigint) AS refusals FROM (
-  SELECT r.site, r.codes, count(*) AS n FROM ({_DECISIONS}) d, {_REASONS}
-  GROUP BY r.site, r.codes) g, unnest(codes) code
-GROUP BY site, code ORDER BY site, refusals DESC, code
-""")
 
 
 class SiteRefusals(NamedTuple):
@@ -55,9 +49,13 @@ class SiteRefusals(NamedTuple):
     refusals: int
 
 
-def by_site(tx: Connection, hours: int, most: int) -> list[SiteRefusals]:
-    """Refusals of all sites by reason, the most frequent first."""
-    return rows_of(SiteRefusals, tx.execute(_BY_SITE, {"hours": hours, "most": most}))
+BY_SITE = returns(SiteRefusals)(f"""
+-- Refusals of all sites by reason, the most frequent first.
+SELECT site, code, CAST(sum(n) AS bigint) AS refusals FROM (
+  SELECT r.site, r.codes, count(*) AS n FROM ({_DECISIONS}) d, {_REASONS}
+  GROUP BY r.site, r.codes) g, unnest(codes) code
+GROUP BY site, code ORDER BY site, refusals DESC, code
+""")
 
 
 AT_SITE = f"""
@@ -70,7 +68,6 @@ FROM ({_DECISIONS}) d JOIN LATERAL (
   unnest(r.codes, r.observed, r.limits) x(code, observed, lim)
 GROUP BY code ORDER BY refusals DESC, code
 """
-_AT_SITE = text(AT_SITE)
 
 
 class RefusalsAtSite(NamedTuple):
@@ -86,7 +83,10 @@ class RefusalsAtSite(NamedTuple):
     decision_id: int
 
 
+_AT_SITE = returns(RefusalsAtSite)(AT_SITE)
+
+
 def at_site(tx: Connection, site: str, hours: int, most: int) -> list[RefusalsAtSite]:
     """Refusals of a site by reason, the most frequent first."""
     values = {"site": site, "hours": hours, "most": most}
-    return rows_of(RefusalsAtSite, tx.execute(_AT_SITE, values))
+    return _AT_SITE.rows(tx, **values)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection
 
 from jedi.spec.conditions import Condition
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.reports.listings import asked_for
 
 GROUP_COLUMNS: Mapping[str, str] = {
@@ -57,9 +57,9 @@ def counts(
     """The numbers of tasks by key (GROUP_COLUMNS) and status, of COUNTED_MOST tasks at most."""
     sql, values = asked_for(user_name, name, statuses, conditions=conditions)
     values |= {"most": COUNTED_MOST}
-    return rows_of(GroupCount, tx.execute(_groups(by, sql), values))
+    return _groups(by, sql).rows(tx, **values)
 
 
 @lru_cache(maxsize=256)
-def _groups(by: str, conditions: str) -> TextClause:
-    return text(_GROUPS.format(column=GROUP_COLUMNS[by], conditions=conditions))
+def _groups(by: str, conditions: str) -> Statement[GroupCount]:
+    return returns(GroupCount)(_GROUPS.format(column=GROUP_COLUMNS[by], conditions=conditions))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
-from jedi.taskbuffer.db.together import Parts, read_parts, together
+from jedi.taskbuffer.db.statement import returns
+from jedi.taskbuffer.db.together import PartRow, Parts, together
 from jedi.taskbuffer.reports import job_groups, listings, why_facts
 
 RELATIVES_MOST = 30
@@ -60,7 +60,7 @@ SELECT time, kind, what, from_status, agent, user_name, code, sentence, number, 
   ORDER BY creationtime DESC, decision_id DESC LIMIT :most)) e
 ORDER BY time DESC, kind, place DESC LIMIT :most
 """
-_ALL_EVENTS = text(_EVENTS)
+_ALL_EVENTS = returns(TaskEvent)(_EVENTS)
 
 
 def events(
@@ -69,7 +69,7 @@ def events(
     """All that happened to a task, the newest first: statuses, commands and their answers, brokers'
     decisions; `before`: only older events."""
     values = {"task": jedi_task_id, "before": before, "most": limit}
-    return rows_of(TaskEvent, tx.execute(_ALL_EVENTS, values))
+    return _ALL_EVENTS.rows(tx, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +126,20 @@ FROM kin k JOIN jedi_tasks t ON t.jeditaskid = k.id
 ORDER BY array_position(ARRAY['parent', 'sibling', 'child', 'maker', 'reader', 'namesake'],
   k.relation), k.distance DESC, t.jeditaskid
 """
-_FAMILY = text(_RELATIVES)
+_FAMILY = returns(Relative)(_RELATIVES)
 
 
 def family(tx: Connection, jedi_task_id: int) -> list[Relative]:
     """The relatives of a task, its parents first; of each kind so many at most."""
     values = {"task": jedi_task_id, "relatives": RELATIVES_MOST}
-    return rows_of(Relative, tx.execute(_FAMILY, values))
+    return _FAMILY.rows(tx, **values)
 
 
 _QUEUE = """
 SELECT q.queue_name AS name FROM jedi_tasks t JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
 WHERE t.jeditaskid = :task
 """
-_PARTS = text(together({
+_PARTS = returns(PartRow)(together({
     "groups": job_groups.OF_TASK, "chosen": job_groups.CHOSEN, "events": _EVENTS,
     "family": _RELATIVES, "datasets": listings.DATASETS, "measured": listings.MEASURED,
     "queue": _QUEUE, "facts": why_facts.TASK,
@@ -152,4 +152,4 @@ def parts(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) ->
     `queue` (the name of the work queue) and `facts` (TaskFacts) of a task."""
     values = {"task": jedi_task_id, "before": None, "most": events_most,
               "relatives": RELATIVES_MOST, "unit_s": unit_s}  # fmt: skip
-    return read_parts(tx, _PARTS, values)
+    return Parts(_PARTS.rows(tx, **values))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, listed
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 
@@ -44,10 +44,49 @@ SELECT unit_nr, {_NEWER.format("xmin")}, false, NULL, NULL, NULL, pandaid, statu
 FROM {{}} WHERE jeditaskid = t.task AND kind = 'normal' AND {_OF.format("unit_nr")}"""
 _LISTED = f"jedi_datasets d WHERE d.jeditaskid = t.task AND {LISTED_MASTER}"
 _LATEST = "(array_agg({} ORDER BY pandaid DESC NULLS LAST))[1]"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSummary:
+    """A unit now: its state, and of its latest attempt the PandaID, status, site, exit code and
+    reason. A refused unit has its refusal as the reason, one without a job that of its task.
+    `superseded`: its input was cut again; it keeps its state, and counts no longer."""
+
+    unit_nr: int
+    state: str
+    attempts: int | None = None
+    panda_id: int | None = None
+    job_status: str | None = None
+    site: str | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    superseded: bool = False
+
+
+class HerdStates(NamedTuple):
+    """A herd with its units by state, and lists of those that changed. `complete`: all its units
+    are known. `counts`: of the units that were looked at; None: nothing has changed. `last`: number
+    of the last unit that was looked at, unless it is the last one."""
+
+    jedi_task_id: int
+    status: str
+    reason: str | None
+    complete: bool
+    counts: dict[str, int] | None
+    changed: list[list[list[Any]]] | None
+    last: int | None
+
+    @property
+    def units(self) -> list[UnitSummary]:
+        """The units that changed, by number."""
+        found = [UnitSummary(*one) for some in self.changed or () for one in some]
+        return sorted(found, key=lambda one: one.unit_nr)
+
+
 # The records of units, their jobs and their files are grouped, not joined: a join of each with each
 # is what a planner may choose that knows nothing yet of new rows. An archived job has ended, so no
 # state hangs on a change of its row.
-_STATES = text(f"""
+_STATES = returns(HerdStates)(f"""
 WITH w AS MATERIALIZED (
   SELECT t.jeditaskid AS task, t.status, t.errordialog, w.bound, h.split_at IS NOT NULL AS complete,
     coalesce(h.n_units, 0) AS n_units, t.status IS DISTINCT FROM w.status AS moved, w.low, w.counted
@@ -119,43 +158,6 @@ ORDER BY t.task
 
 
 @dataclass(frozen=True, slots=True)
-class UnitSummary:
-    """A unit now: its state, and of its latest attempt the PandaID, status, site, exit code and
-    reason. A refused unit has its refusal as the reason, one without a job that of its task.
-    `superseded`: its input was cut again; it keeps its state, and counts no longer."""
-
-    unit_nr: int
-    state: str
-    attempts: int | None = None
-    panda_id: int | None = None
-    job_status: str | None = None
-    site: str | None = None
-    exit_code: int | None = None
-    reason: str | None = None
-    superseded: bool = False
-
-
-class HerdStates(NamedTuple):
-    """A herd with its units by state, and lists of those that changed. `complete`: all its units
-    are known. `counts`: of the units that were looked at; None: nothing has changed. `last`: number
-    of the last unit that was looked at, unless it is the last one."""
-
-    jedi_task_id: int
-    status: str
-    reason: str | None
-    complete: bool
-    counts: dict[str, int] | None
-    changed: list[list[list[Any]]] | None
-    last: int | None
-
-    @property
-    def units(self) -> list[UnitSummary]:
-        """The units that changed, by number."""
-        found = [UnitSummary(*one) for some in self.changed or () for one in some]
-        return sorted(found, key=lambda one: one.unit_nr)
-
-
-@dataclass(frozen=True, slots=True)
 class StatesQuestion:
     """A herd, the oldest transaction that ran at the last answer, and its status then; None: the
     first question, which asks for all units. `after`: the last unit of the page before. `counted`:
@@ -188,20 +190,10 @@ def states_of(
         "units": None if units is None else list(units),
         "page": page,
     }
-    return rows_of(HerdStates, tx.execute(_STATES, values))
+    return _STATES.rows(tx, **values)
 
 
 _ATTEMPTS = "pandaid, status, site, exit_code, error_diag, starttime, endtime"
-_OF_UNIT = text(f"""
-SELECT pandaid AS panda_id, status, site, exit_code, error_diag AS reason,
-  starttime AS started, endtime AS ended, EXISTS (
-    SELECT FROM jedi_superseded_jobs s WHERE s.pandaid = j.pandaid) AS superseded
-FROM (SELECT {_ATTEMPTS} FROM jedi_jobs
-      WHERE jeditaskid = :task AND unit_nr = :unit AND kind = 'normal' UNION ALL
-      SELECT {_ATTEMPTS} FROM jedi_jobs_archived
-      WHERE jeditaskid = :task AND unit_nr = :unit AND kind = 'normal') j
-WHERE pandaid > :after ORDER BY pandaid LIMIT :limit
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +210,20 @@ class UnitAttempt:
     superseded: bool
 
 
-def attempts(
-    tx: Connection, jedi_task_id: int, unit_nr: int, after: int, limit: int
-) -> list[UnitAttempt]:
-    """The attempts of a unit after a PandaID, the first one first."""
-    values = {"task": jedi_task_id, "unit": unit_nr, "after": after, "limit": limit}
-    return rows_of(UnitAttempt, tx.execute(_OF_UNIT, values))
+ATTEMPTS = returns(UnitAttempt)(f"""
+-- The attempts of a unit after a PandaID, the first one first.
+SELECT pandaid, status, site, exit_code, error_diag AS reason,
+  starttime AS started, endtime AS ended, EXISTS (
+    SELECT FROM jedi_superseded_jobs s WHERE s.pandaid = j.pandaid) AS superseded
+FROM (SELECT {_ATTEMPTS} FROM jedi_jobs
+      WHERE jeditaskid = :task AND unit_nr = :unit AND kind = 'normal' UNION ALL
+      SELECT {_ATTEMPTS} FROM jedi_jobs_archived
+      WHERE jeditaskid = :task AND unit_nr = :unit AND kind = 'normal') j
+WHERE pandaid > :after ORDER BY pandaid LIMIT :limit
+""")
 
 
-_MAKER = text(f"""
+_MAKER = returns(int)(f"""
 SELECT j.unit_nr FROM jedi_dataset_contents c JOIN {all_jobs("pandaid, unit_nr")} j
   ON j.pandaid = c.outpandaid
 WHERE c.fileid = :file AND c.jeditaskid = :task
@@ -234,24 +231,6 @@ WHERE c.fileid = :file AND c.jeditaskid = :task
 _JOB_OF = """
 SELECT pandaid, unit_nr, kind, purged_at FROM {}
 WHERE jeditaskid = :task AND unit_nr >= :unit AND status = 'finished'"""
-_MADE = text(f"""
-SELECT CASE WHEN j.kind = 'normal' THEN j.unit_nr END AS unit_nr,
-  CASE WHEN j.kind = 'normal' THEN f.name ELSE f.lfn END AS name, f.file_id,
-  j.pandaid AS panda_id, f.dataset, f.lfn, f.size, f.adler32
-FROM ({_JOB_OF.format("jedi_jobs")} UNION ALL {_JOB_OF.format("jedi_jobs_archived")}
-  ORDER BY unit_nr) j,
-LATERAL (
-  SELECT coalesce(f.source_name, f.lfn) AS name, c.fileid AS file_id, d.datasetname AS dataset,
-    c.lfn, c.fsize AS size, c.checksum AS adler32
-  FROM {all_files("pandaid, fileid, source_name, lfn")} f, LATERAL (  -- else all files, job by job
-    SELECT * FROM jedi_dataset_contents c
-    WHERE c.fileid = f.fileid AND c.jeditaskid = :task OFFSET 0) c
-    JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
-  WHERE f.pandaid = j.pandaid AND c.type = 'output' AND c.status = 'finished'
-    AND c.outpandaid = j.pandaid AND d.state IS DISTINCT FROM 'missing' OFFSET 0) f
-WHERE j.purged_at IS NULL AND (j.unit_nr, f.file_id) > (:unit, :after)
-ORDER BY j.unit_nr, f.file_id LIMIT :limit
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,23 +248,34 @@ class UnitOutput:
     adler32: str | None
 
 
+_MADE = returns(UnitOutput)(f"""
+SELECT CASE WHEN j.kind = 'normal' THEN j.unit_nr END AS unit_nr,
+  CASE WHEN j.kind = 'normal' THEN f.name ELSE f.lfn END AS name, f.file_id,
+  j.pandaid, f.dataset, f.lfn, f.size, f.adler32
+FROM ({_JOB_OF.format("jedi_jobs")} UNION ALL {_JOB_OF.format("jedi_jobs_archived")}
+  ORDER BY unit_nr) j,
+LATERAL (
+  SELECT coalesce(f.source_name, f.lfn) AS name, c.fileid AS file_id, d.datasetname AS dataset,
+    c.lfn, c.fsize AS size, c.checksum AS adler32
+  FROM {all_files("pandaid, fileid, source_name, lfn")} f, LATERAL (  -- else all files, job by job
+    SELECT * FROM jedi_dataset_contents c
+    WHERE c.fileid = f.fileid AND c.jeditaskid = :task OFFSET 0) c
+    JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
+  WHERE f.pandaid = j.pandaid AND c.type = 'output' AND c.status = 'finished'
+    AND c.outpandaid = j.pandaid AND d.state IS DISTINCT FROM 'missing' OFFSET 0) f
+WHERE j.purged_at IS NULL AND (j.unit_nr, f.file_id) > (:unit, :after)
+ORDER BY j.unit_nr, f.file_id LIMIT :limit
+""")
+
+
 def outputs(tx: Connection, jedi_task_id: int, after: int, limit: int) -> list[UnitOutput]:
     """The outputs of a task that are kept, by the number of the unit, merged ones last; those after
     a file of it. None, if there is no such file."""
     unit: int | None = 0
     if after:
-        unit = tx.scalar(_MAKER, {"task": jedi_task_id, "file": after})
+        unit = _MAKER.row(tx, task=jedi_task_id, file=after)
     values = {"task": jedi_task_id, "unit": unit, "after": after, "limit": limit}
-    return rows_of(UnitOutput, tx.execute(_MADE, values))
-
-
-_INPUTS_OF = text(f"""
-SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.fsize AS size, c.status,
-  c.startevent AS start_event, c.endevent AS end_event
-FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
-WHERE d.jeditaskid = :task AND d.type = 'input' AND d.masterid IS NULL AND c.boundaryid = :unit
-  AND c.fileid > :after AND c.type IN ({MASTER_TYPES}) ORDER BY c.fileid LIMIT :limit
-""")
+    return _MADE.rows(tx, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +291,11 @@ class UnitInput:
     end_event: int | None
 
 
-def inputs(
-    tx: Connection, jedi_task_id: int, unit_nr: int, after: int, limit: int
-) -> list[UnitInput]:
-    """The files of a unit after one of them."""
-    values = {"task": jedi_task_id, "unit": unit_nr, "after": after, "limit": limit}
-    return rows_of(UnitInput, tx.execute(_INPUTS_OF, values))
+INPUTS = returns(UnitInput)(f"""
+-- The files of a unit after one of them.
+SELECT c.fileid, d.datasetname AS dataset, c.lfn, c.fsize AS size, c.status,
+  c.startevent, c.endevent
+FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+WHERE d.jeditaskid = :task AND d.type = 'input' AND d.masterid IS NULL AND c.boundaryid = :unit
+  AND c.fileid > :after AND c.type IN ({MASTER_TYPES}) ORDER BY c.fileid LIMIT :limit
+""")

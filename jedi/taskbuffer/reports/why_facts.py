@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
-from jedi.taskbuffer.db.together import read_parts, together
+from jedi.taskbuffer.db.statement import returns
+from jedi.taskbuffer.db.together import PartRow, Parts, together
 from jedi.taskbuffer.reports.job_groups import FOR_WHY
 from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
 from jedi.taskbuffer.schema.dataset_rules import LISTED
@@ -75,7 +75,6 @@ FROM jedi_tasks t LEFT JOIN jedi_queue_shares q ON q.queue_id = t.workqueue_id, 
 WHERE t.jeditaskid = :task
 """
 """After a clause of job_groups.alike."""
-_TASK = text(FOR_WHY + TASK)
 
 
 class TaskFacts(NamedTuple):
@@ -123,10 +122,13 @@ class TaskFacts(NamedTuple):
     ratio: float | None
 
 
+_TASK = returns(TaskFacts)(FOR_WHY + TASK)
+
+
 def facts(tx: Connection, task_id: int, unit_s: float) -> TaskFacts | None:
     """All that the diagnosis of a task needs; None: there is no such task. `unit_s`: the first rest
     of a throttled one."""
-    return row_of(TaskFacts, tx.execute(_TASK, {"task": task_id, "unit_s": unit_s}))
+    return _TASK.row(tx, task=task_id, unit_s=unit_s)
 
 
 _LAST_END = """
@@ -193,22 +195,17 @@ class JumboReason(NamedTuple):
     sentence: str
 
 
-_DECISION = text("""
-SELECT decision_id, broker, creationtime AS creation_time, chosen, need
+DECISION = returns(LastDecision)("""
+-- A decision, as `last_decision` gives it.
+SELECT decision_id, broker, creationtime, chosen, need
 FROM jedi_broker_decisions WHERE decision_id = :id
 """)
-
-
-def decision(tx: Connection, decision_id: int) -> LastDecision | None:
-    """A decision, as `last_decision` gives it."""
-    return row_of(LastDecision, tx.execute(_DECISION, {"id": decision_id}))
 
 
 _REFUSED = """
 SELECT site, codes, observed, limits FROM jedi_broker_reasons
 WHERE decision_id = {decision} ORDER BY site
 """
-_REFUSALS = text(_REFUSED.format(decision=":id"))
 
 
 class RefusedSite(NamedTuple):
@@ -220,12 +217,15 @@ class RefusedSite(NamedTuple):
     limits: list[float]
 
 
+_REFUSALS = returns(RefusedSite)(_REFUSED.format(decision=":id"))
+
+
 def refusals(tx: Connection, decision_id: int) -> list[RefusedSite]:
     """The sites that a decision refused, with every reason."""
-    return rows_of(RefusedSite, tx.execute(_REFUSALS, {"id": decision_id}))
+    return _REFUSALS.rows(tx, id=decision_id)
 
 
-_BACKGROUND = text(together({
+_BACKGROUND = returns(PartRow)(together({
     "decision": _LAST_DECISION,
     "refusals": _REFUSED.format(decision=f"(SELECT decision_id FROM ({_LAST_DECISION}) l)"),
     "jumbo": _JUMBO_REASON, "end": _LAST_END, "set": _WAITING_SET,
@@ -248,7 +248,7 @@ class Background:
 
 def background(tx: Connection, task_id: int) -> Background:
     """The background of a task's hold, by one statement."""
-    found = read_parts(tx, _BACKGROUND, {"task": task_id})
+    found = Parts(_BACKGROUND.rows(tx, **{"task": task_id}))
     return Background(
         decision=found.row("decision", LastDecision),
         refused=[RefusedSite(**one) for one in found.raw("refusals")],

@@ -16,18 +16,39 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 
 _COUNTED = f"""
 j.postprocessed_at IS NULL AND j.status IN ({JOB_AT_SITE}, 'activated', 'throttled')
   AND j.prodsourcelabel <> ALL(:production) AND j.kind NOT IN ('merge', 'es_merge')
 """
+_HELD = returns(tuple[int, str])("""
+SELECT j.pandaid, j.status
+FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) AS w (pandaid, lock_seq)
+  JOIN jedi_jobs j USING (pandaid, lock_seq) JOIN jedi_tasks t USING (jeditaskid)
+WHERE j.status = 'activated' OR j.status = 'throttled' AND t.status <> 'paused'
+FOR NO KEY UPDATE OF j SKIP LOCKED FOR SHARE OF t SKIP LOCKED
+""")
+
+
+class CappedJob(NamedTuple):
+    """A job to keep from pilots (activated), or no longer (throttled): its owner has so many
+    running ones and may have `cap`."""
+
+    panda_id: int
+    lock_seq: int
+    status: str
+    owner: str
+    running: int
+    cap: int | None
+
+
 # A working group counts as one, instead of its members. Merging is not counted: it makes room.
 # Jobs are counted by task first. Only those of tasks that have some to move are read again. Jobs
 # that pilots may take count as if they ran: else all of them would start at once.
-_CAPPED = text(f"""
+_CAPPED = returns(CappedJob)(f"""
 WITH counts AS (
   SELECT jeditaskid, username, count(*) FILTER (WHERE status IN ({JOB_AT_SITE})) AS running,
     count(*) FILTER (WHERE status = 'activated') AS activated,
@@ -58,29 +79,10 @@ WITH counts AS (
     AND j.username IS NOT DISTINCT FROM o.username
   WHERE {_COUNTED}
 )
-SELECT pandaid AS panda_id, lock_seq, status, owner, running, cap FROM j
+SELECT pandaid, lock_seq, status, owner, running, cap FROM j
 WHERE CASE WHEN status = 'activated' THEN place > room ELSE place <= room - activated END
 ORDER BY priority DESC, pandaid
 """)
-_HELD = text("""
-SELECT j.pandaid AS panda_id, j.status
-FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) AS w (pandaid, lock_seq)
-  JOIN jedi_jobs j USING (pandaid, lock_seq) JOIN jedi_tasks t USING (jeditaskid)
-WHERE j.status = 'activated' OR j.status = 'throttled' AND t.status <> 'paused'
-FOR NO KEY UPDATE OF j SKIP LOCKED FOR SHARE OF t SKIP LOCKED
-""")
-
-
-class CappedJob(NamedTuple):
-    """A job to keep from pilots (activated), or no longer (throttled): its owner has so many
-    running ones and may have `cap`."""
-
-    panda_id: int
-    lock_seq: int
-    status: str
-    owner: str
-    running: int
-    cap: int | None
 
 
 def capped(
@@ -90,14 +92,14 @@ def capped(
     a user or a working group, has more than the cap that run or may start. A cap of 0 is none;
     users may have their own."""
     found = {"production": list(production), "user_cap": user_cap, "group_cap": group_cap}
-    return rows_of(CappedJob, tx.execute(_CAPPED, found))
+    return _CAPPED.rows(tx, **found)
 
 
 def lock(tx: Connection, jobs: Sequence[CappedJob]) -> list[CappedJob]:
     """The `capped` jobs that are unchanged and that nobody else works on. Their tasks are locked,
     too, so that none is paused meanwhile: jobs of paused tasks stay throttled."""
     wanted = {"ids": [job.panda_id for job in jobs], "seqs": [job.lock_seq for job in jobs]}
-    held = dict_of(int, str, tx.execute(_HELD, wanted))
+    held = dict(_HELD.rows(tx, **wanted))
     return [job for job in jobs if held.get(job.panda_id) == job.status]
 
 
@@ -113,8 +115,19 @@ _LOCK_OWNERS = text(f"""
 SELECT pg_advisory_xact_lock(hashtextextended('cap of ' || owner, 0))
 FROM (SELECT DISTINCT owner FROM ({_OWNED}) o WHERE cap > 0 ORDER BY owner OFFSET 0) o
 """)
+
+
+class JobBeyond(NamedTuple):
+    """A job beyond the cap of its owner."""
+
+    panda_id: int
+    lock_seq: int
+    owner: str
+    cap: int
+
+
 # An owner's jobs are only counted if all jobs together are more than the cap.
-_BEYOND = text(f"""
+_BEYOND = returns(JobBeyond)(f"""
 WITH o AS MATERIALIZED ({_OWNED}), c AS MATERIALIZED (
   SELECT DISTINCT owner, grp, cap FROM o WHERE cap < (
     SELECT sum(jobs) FROM (SELECT status, jobs FROM job_stats
@@ -132,7 +145,7 @@ WITH o AS MATERIALIZED ({_OWNED}), c AS MATERIALIZED (
     WHERE j.jeditaskid = t.jeditaskid AND {_COUNTED} AND j.status <> 'throttled') k
   GROUP BY owner, grp
 )
-SELECT j.pandaid AS panda_id, j.lock_seq, c.owner, c.cap
+SELECT j.pandaid, j.lock_seq, c.owner, c.cap
 FROM c JOIN n ON n.owner = c.owner AND n.grp IS NOT DISTINCT FROM c.grp, LATERAL (
   SELECT j.pandaid, j.lock_seq FROM o JOIN jedi_jobs j USING (jeditaskid)
   WHERE o.owner = c.owner AND o.grp IS NOT DISTINCT FROM c.grp
@@ -140,15 +153,6 @@ FROM c JOIN n ON n.owner = c.owner AND n.grp IS NOT DISTINCT FROM c.grp, LATERAL
   ORDER BY j.priority, j.pandaid DESC LIMIT greatest(n.jobs - c.cap, 0)
   FOR NO KEY UPDATE OF j SKIP LOCKED) j
 """)
-
-
-class JobBeyond(NamedTuple):
-    """A job beyond the cap of its owner."""
-
-    panda_id: int
-    lock_seq: int
-    owner: str
-    cap: int
 
 
 def keep_back(tx: Connection, knobs: Knobs, task_ids: Sequence[int], agent: str) -> int:
@@ -162,7 +166,7 @@ def keep_back(tx: Connection, knobs: Knobs, task_ids: Sequence[int], agent: str)
     if not tx.execute(_LOCK_OWNERS, values).all():
         return 0
     final = {"final": sorted(states.TASK.final)}
-    found = rows_of(JobBeyond, tx.execute(_BEYOND, values | final))
+    found = _BEYOND.rows(tx, **(values | final))
     moves = [
         JobMove(one.panda_id, "throttled", "user_cap",
                 f"{one.owner} may have {one.cap} jobs that run or may start.", one.lock_seq)
@@ -171,7 +175,7 @@ def keep_back(tx: Connection, knobs: Knobs, task_ids: Sequence[int], agent: str)
     return len(move_jobs(tx, moves, agent, ["activated"], locked=True))
 
 
-_CROWDS = text("""
+_CROWDS = returns(tuple[str, int])("""
 SELECT coalesce(nullif(o.workinggroup, ''), o.username) AS owner, count(*) AS jobs
 FROM jedi_tasks o
   JOIN jedi_jobs j ON j.jeditaskid = o.jeditaskid AND j.postprocessed_at IS NULL
@@ -191,4 +195,4 @@ def live_jobs_of_owners(
     """The number of live jobs of the owners of these analysis tasks, users or working groups."""
     values = {"ids": list(task_ids), "production": list(production),
               "final": sorted(states.TASK.final)}  # fmt: skip
-    return dict_of(str, int, tx.execute(_CROWDS, values))
+    return dict(_CROWDS.rows(tx, **values))

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from jedi.core import states
 from jedi.spec.scheduling.criterion import EVERY_TASK, BadCriterion, Criterion
 from jedi.spec.scheduling.queue_file import PARTITION
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema import tables
 
 _KINDS = {Text: "text", Integer: "integer"}
@@ -77,7 +77,7 @@ def match(
     `rows` are columns of jedi_tasks under their SQL names; with jeditaskid, what is left out is as
     in the database. `known`: all queues, if they were read before.
     """
-    found = matchable(all_queues(tx) if known is None else known)
+    found = matchable(ALL_QUEUES.rows(tx) if known is None else known)
     cases, values = _conditions(found)
     whens = "".join(f" WHEN {case} THEN {n}" for n, case in enumerate(cases))
     first = f"CASE{whens} END" if cases else "CAST(NULL AS integer)"
@@ -109,7 +109,7 @@ def _candidates(
 
 def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """The ids of all work queues whose criteria hold for each task, in order."""
-    found = matchable(all_queues(tx))
+    found = matchable(ALL_QUEUES.rows(tx))
     cases, values = _conditions(found)
     which = ", ".join(
         f"CASE WHEN {case} THEN {row.queue_id} END" for row, case in zip(found, cases, strict=True)
@@ -151,7 +151,7 @@ WHERE {condition}
 _SAMPLE = json.dumps({name: "x" if kind == "text" else 1 for name, kind in COLUMNS.items() if kind})
 
 
-_TIME_LIMIT = text(f"SET LOCAL statement_timeout = {TRIAL_MS}")
+_TIME_LIMIT = changes(f"SET LOCAL statement_timeout = {TRIAL_MS}")
 
 
 def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
@@ -162,7 +162,7 @@ def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
     one = compile_criterion(criteria, variables, COLUMNS, "v")
     trial = tx.begin_nested()
     try:
-        tx.execute(_TIME_LIMIT)
+        _TIME_LIMIT.run(tx)
         tx.execute(text(_TRIAL.format(condition=one.sql)), {**one.values, "sample": _SAMPLE})
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _CANCELLED:
@@ -173,7 +173,7 @@ def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
     return None
 
 
-_LIVE_TASKS = text("""
+_LIVE_TASKS = returns(int)("""
 SELECT jeditaskid FROM jedi_tasks WHERE CASE WHEN CAST(:id AS bigint) IS NULL
   THEN status <> ALL(:final) ELSE jeditaskid = :id END ORDER BY jeditaskid
 """)
@@ -181,7 +181,7 @@ SELECT jeditaskid FROM jedi_tasks WHERE CASE WHEN CAST(:id AS bigint) IS NULL
 
 def live_tasks(tx: Connection, task_id: int | None) -> list[int]:
     """Tasks that have not ended, or this one."""
-    return list(tx.scalars(_LIVE_TASKS, {"id": task_id, "final": sorted(states.TASK.final)}))
+    return _LIVE_TASKS.rows(tx, id=task_id, final=sorted(states.TASK.final))
 
 
 def _conditions(queues: Iterable[WorkQueue]) -> tuple[list[str], dict[str, Any]]:
@@ -214,19 +214,15 @@ def _document(rows: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps([dict(row) for row in rows], default=str)
 
 
-_ALL_QUEUES = text("""
+ALL_QUEUES = returns(WorkQueue)("""
+-- Every queue, in the order in which they are tried.
 SELECT queue_id, queue_name, queue_type, vo, queue_share, queue_order, criteria, variables,
   partitionid, stretchable, status, caps
 FROM jedi_work_queue ORDER BY queue_order NULLS LAST, queue_id
 """)
 
 
-def all_queues(tx: Connection) -> list[WorkQueue]:
-    """Every queue, in the order in which they are tried."""
-    return rows_of(WorkQueue, tx.execute(_ALL_QUEUES))
-
-
-_PUT = text("""
+_PUT = changes("""
 INSERT INTO jedi_work_queue
 SELECT r.* FROM unnest(CAST(:rows AS text[])) row,
   jsonb_populate_record(NULL::jedi_work_queue, CAST(row AS jsonb)) r
@@ -239,12 +235,12 @@ ON CONFLICT (queue_id) DO UPDATE SET
 """)
 
 
-_PUT_QUEUES = text("UPDATE jedi_work_queue SET queue_order = NULL WHERE queue_id = ANY(:ids)")
+_PUT_QUEUES = changes("UPDATE jedi_work_queue SET queue_order = NULL WHERE queue_id = ANY(:ids)")
 
 
 def put_queues(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert or replace queues, identified by queue_id; absent columns become NULL."""
     # Orders are unique at every moment: without this, two queues could not swap theirs.
     rows = sorted(rows, key=itemgetter("queue_id"))  # two writers lock rows in one order
-    tx.execute(_PUT_QUEUES, {"ids": [row["queue_id"] for row in rows]})
-    tx.execute(_PUT, {"rows": [json.dumps(dict(row)) for row in rows]})
+    _PUT_QUEUES.run(tx, ids=[row["queue_id"] for row in rows])
+    _PUT.run(tx, rows=[json.dumps(dict(row)) for row in rows])

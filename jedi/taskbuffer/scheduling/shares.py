@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES, JOB_QUEUED
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.scheduling.turns import WORKING
 from jedi.taskbuffer.schema.dataset_rules import LISTED
 
@@ -32,7 +32,23 @@ jobs AS (
 """A CTE of the cores of each work queue."""
 SHARE = "CASE WHEN q.queue_share < 0 THEN 0 ELSE q.queue_share END"
 """The share of a work queue `q`."""
-_READ = text(f"""
+
+
+class QueueUse(NamedTuple):
+    """Cores that an active work queue uses and demands."""
+
+    queue_id: int
+    partitionid: int | None
+    stretchable: int | None
+    queue_share: int
+    active: bool
+    usage: float
+    demand: float
+
+
+READ = returns(QueueUse)(f"""
+-- The use of active queues, in cores: their jobs at sites; their demand: queued jobs too, and, with
+-- `files`, a core for each input file that waits for a job.
 WITH {JOBS}, tasks AS (
   SELECT workqueue_id AS queue_id, count(*) AS tasks, sum(f.files) AS files
   FROM jedi_tasks t, LATERAL (
@@ -51,25 +67,7 @@ WHERE q.status = 'active' ORDER BY q.queue_order NULLS LAST, q.queue_id
 """)
 
 
-class QueueUse(NamedTuple):
-    """Cores that an active work queue uses and demands."""
-
-    queue_id: int
-    partitionid: int | None
-    stretchable: int | None
-    queue_share: int
-    active: bool
-    usage: float
-    demand: float
-
-
-def read(tx: Connection, *, files: bool) -> list[QueueUse]:
-    """The use of active queues, in cores: their jobs at sites; their demand: queued jobs too,
-    and, with `files`, a core for each input file that waits for a job."""
-    return rows_of(QueueUse, tx.execute(_READ, {"files": files}))
-
-
-_ANY_DUE = text(f"""
+_ANY_DUE = returns(bool)(f"""
 SELECT EXISTS (SELECT FROM jedi_queue_shares WHERE active)
   OR EXISTS (SELECT FROM jedi_tasks WHERE status IN ({WORKING}))
   OR EXISTS (SELECT FROM job_stats WHERE status IN ({JOB_AT_SITE}, {JOB_QUEUED}))
@@ -81,10 +79,10 @@ SELECT EXISTS (SELECT FROM jedi_queue_shares WHERE active)
 def any_due(tx: Connection) -> bool:
     """Return True if a queue has tasks or jobs, or had some at the last run, which is older than a
     minute otherwise: queues may have changed."""
-    return bool(tx.scalar(_ANY_DUE))
+    return _ANY_DUE.value(tx)
 
 
-_PUT = text("""
+_PUT = changes("""
 WITH r AS (
   SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(queue_id int, active bool,
     entitlement float8, allocation float8, usage float8, demand float8, ratio float8, place int,
@@ -105,16 +103,7 @@ ON CONFLICT (queue_id) DO UPDATE SET active = excluded.active, entitlement = exc
 def put(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Keep what a run of the shares found in place of the last one. An endless ratio (use of what
     is not allocated) is kept as NULL beside an allocation."""
-    tx.execute(_PUT, {"rows": json.dumps([dict(row) for row in rows])})
-
-
-_LAST = text("""
-SELECT q.queue_name, q.partitionid, q.queue_share, q.stretchable, s.queue_id, s.active,
-  s.entitlement, s.allocation, s.usage, s.demand, s.ratio,
-  s.place, s.turn, s.computed_at
-FROM jedi_queue_shares s JOIN jedi_work_queue q USING (queue_id)
-ORDER BY s.place, q.queue_order NULLS LAST, q.queue_id
-""")
+    _PUT.run(tx, rows=json.dumps([dict(row) for row in rows]))
 
 
 class QueueShare(NamedTuple):
@@ -136,6 +125,11 @@ class QueueShare(NamedTuple):
     computed_at: datetime
 
 
-def last(tx: Connection) -> list[QueueShare]:
-    """Return the result of the last run, in the order in which queues are served."""
-    return rows_of(QueueShare, tx.execute(_LAST))
+LAST = returns(QueueShare)("""
+-- The result of the last run, in the order in which queues are served.
+SELECT q.queue_name, q.partitionid, q.queue_share, q.stretchable, s.queue_id, s.active,
+  s.entitlement, s.allocation, s.usage, s.demand, s.ratio,
+  s.place, s.turn, s.computed_at
+FROM jedi_queue_shares s JOIN jedi_work_queue q USING (queue_id)
+ORDER BY s.place, q.queue_order NULLS LAST, q.queue_id
+""")

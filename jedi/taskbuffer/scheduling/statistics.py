@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from sqlalchemy import Connection
 
-from sqlalchemy import Connection, text
-
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 
 _KEY = "site, workqueue, gshare, resource_type, status"
-_FOLD = text(f"""
+_FOLD = returns(int)(f"""
 WITH d AS (
   DELETE FROM job_stats_delta WHERE delta_id IN (
     SELECT delta_id FROM job_stats_delta ORDER BY delta_id LIMIT :limit)
@@ -33,12 +32,12 @@ SELECT count(*) FROM d
 """)
 
 
-_ANY_CHANGES = text("SELECT EXISTS (SELECT FROM job_stats_delta)")
+_ANY_CHANGES = returns(bool)("SELECT EXISTS (SELECT FROM job_stats_delta)")
 
 
 def any_changes(tx: Connection) -> bool:
     """Return True if there is something to fold."""
-    return bool(tx.scalar(_ANY_CHANGES))
+    return _ANY_CHANGES.value(tx)
 
 
 def fold(tx: Connection, limit: int) -> int:
@@ -47,10 +46,13 @@ def fold(tx: Connection, limit: int) -> int:
     Readers sum job_stats and its deltas, so for them nothing changes. A bucket counts the jobs
     that reached a status; one batch that brings as many jobs to it as away counts none.
     """
-    return int(tx.execute(_FOLD, {"limit": limit}).scalar_one())
+    return int(_FOLD.value(tx, limit=limit))
 
 
-_DISK_IO = text("""
+NOTE_DISK_IO = changes("""
+-- Note what running jobs read and write at each site, in kB (1000 bytes) a second and core, on the
+-- average of those that reported; how many sites there are. All running jobs are read: 0.25 s for
+-- 100,000 of them.
 WITH n AS (
   SELECT site, round(avg((coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) / 1000
       / greatest(wall_s, 1) / greatest(cores, 1))) AS kb_s
@@ -65,13 +67,6 @@ ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, ts = je
 """)
 
 
-def note_disk_io(tx: Connection) -> int:
-    """Note what running jobs read and write at each site, in kB (1000 bytes) a second and core, on
-    the average of those that reported; how many sites there are. All running jobs are read: 0.25 s
-    for 100,000 of them."""
-    return tx.execute(_DISK_IO).rowcount
-
-
 _LAST_UNIT = "(SELECT max(unit_nr) FROM {table} j WHERE j.jeditaskid = t.jeditaskid)"
 _UNITS = f"""
 greatest({_LAST_UNIT.format(table="jedi_jobs")}, {_LAST_UNIT.format(table="jedi_jobs_archived")}, 0)
@@ -79,7 +74,10 @@ greatest({_LAST_UNIT.format(table="jedi_jobs")}, {_LAST_UNIT.format(table="jedi_
 # Ended jobs are counted once, unless an earlier job lives. Those of a herd are always counted anew:
 # its split reserved PandaIDs, and retries have later ones. To count 1,000 takes 1 ms if they have
 # to be read from disk.
-_PROGRESS = text(f"""
+NOTE_PROGRESS = changes(f"""
+-- Note how far tasks are (files finished of those to be used, in percent), how many of their ended
+-- jobs failed (in percent), and when they got started. A task rests 1 s for each thousand units
+-- after that. The caller has locked the tasks.
 WITH due AS MATERIALIZED (
   SELECT jeditaskid, counted_upto, counted_jobs, counted_failed,
     EXISTS (SELECT FROM jedi_herds h WHERE h.jeditaskid = t.jeditaskid) AS herd
@@ -119,21 +117,9 @@ FROM p WHERE t.jeditaskid = p.jeditaskid
 """)
 
 
-def note_progress(tx: Connection, task_ids: Sequence[int]) -> None:
-    """Note how far tasks are (files finished of those to be used, in percent), how many of their
-    ended jobs failed (in percent), and when they got started. A task rests 1 s for each thousand
-    units after that. The caller has locked the tasks."""
-    tx.execute(_PROGRESS, {"ids": list(task_ids)})
-
-
-_WORKING = text("""
+LOCK_WORKING = returns(int)("""
+-- Lock up to `limit` tasks in these statuses with ids above `after`, in order. Tasks that somebody
+-- is writing to are passed over.
 SELECT jeditaskid FROM jedi_tasks WHERE status = ANY(:statuses) AND jeditaskid > :after
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
-
-
-def lock_working(tx: Connection, statuses: Sequence[str], after: int, limit: int) -> list[int]:
-    """Lock up to `limit` tasks in these statuses with ids above `after`, in order. Tasks that
-    somebody is writing to are passed over."""
-    found = {"statuses": list(statuses), "after": after, "limit": limit}
-    return list(tx.scalars(_WORKING, found))

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.scheduling.turns import WANTS_JOBS, WORKING
+
+
+class QueueLoad(NamedTuple):
+    """Live jobs of a work queue and resource type."""
+
+    queue_id: int
+    resource_type: str
+    running: int
+    not_running: int
+    defined: int
+    waiting: int
+
 
 # Places that a standby site keeps for a share and resource type: catchall.num_slots_map, by names.
 # A number of slots stands for jobs that run; with 0 what is starting there counts as running.
-_LOADS = text("""
+LOADS = returns(QueueLoad)("""
+-- Live jobs of each work queue and resource type, with the slots that standby sites keep.
 WITH slots AS (
   SELECT s.site, q.queue_id, t.key AS resource_type, CAST(t.value AS bigint) AS n
   FROM jedi_sites s, jsonb_each(CASE jsonb_typeof(s.catchall -> 'num_slots_map')
@@ -45,23 +58,22 @@ GROUP BY workqueue, resource_type
 """)
 
 
-class QueueLoad(NamedTuple):
-    """Live jobs of a work queue and resource type."""
+_COMING = ("pending", "defined", "assigned", "sent", "starting")
+"""Queued jobs (as _LOADS counts them) that do not wait for a pilot."""
+
+
+class UrgentQueue(NamedTuple):
+    """The highest priority of tasks of a work queue that want jobs (`waiting`), of its activated
+    jobs (`queued`) with their number, and of jobs on their way (`coming`)."""
 
     queue_id: int
-    resource_type: str
-    running: int
-    not_running: int
-    defined: int
-    waiting: int
+    waiting: int | None
+    queued: int | None
+    jobs: int | None
+    coming: int | None
 
 
-def loads(tx: Connection) -> list[QueueLoad]:
-    """Live jobs of each work queue and resource type, with the slots that standby sites keep."""
-    return rows_of(QueueLoad, tx.execute(_LOADS))
-
-
-_URGENT = text(f"""
+_URGENT = returns(UrgentQueue)(f"""
 SELECT q.queue_id, w.priority AS waiting, j.priority AS queued, j.jobs, c.priority AS coming
 FROM jedi_work_queue q LEFT JOIN (
   SELECT workqueue_id, max(currentpriority) AS priority FROM jedi_tasks t
@@ -79,35 +91,21 @@ WHERE q.queue_id = ANY(CAST(:ids AS int[]))
 """)
 
 
-_COMING = ("pending", "defined", "assigned", "sent", "starting")
-"""Queued jobs (as _LOADS counts them) that do not wait for a pilot."""
-
-_WORK = text("""
-SELECT workqueue_id AS queue_id, resource_type,
-  sum(walltime_s) * count(*) / nullif(count(*) FILTER (WHERE walltime_s > 0), 0)::float8 AS seconds
-FROM jedi_jobs
-WHERE status = ANY(:queued) AND kind <> 'es_merge' AND workqueue_id = ANY(CAST(:ids AS int[]))
-GROUP BY workqueue_id, resource_type
-""")
-
-
-class UrgentQueue(NamedTuple):
-    """The highest priority of tasks of a work queue that want jobs (`waiting`), of its activated
-    jobs (`queued`) with their number, and of jobs on their way (`coming`)."""
-
-    queue_id: int
-    waiting: int | None
-    queued: int | None
-    jobs: int | None
-    coming: int | None
-
-
 class QueueWalltime(NamedTuple):
     """The walltime of queued jobs of a work queue and resource type; None: no one's is known."""
 
     queue_id: int
     resource_type: str
     seconds: float | None
+
+
+_WORK = returns(QueueWalltime)("""
+SELECT workqueue_id AS queue_id, resource_type,
+  sum(walltime_s) * count(*) / nullif(count(*) FILTER (WHERE walltime_s > 0), 0)::float8 AS seconds
+FROM jedi_jobs
+WHERE status = ANY(:queued) AND kind <> 'es_merge' AND workqueue_id = ANY(CAST(:ids AS int[]))
+GROUP BY workqueue_id, resource_type
+""")
 
 
 def urgency(
@@ -122,8 +120,8 @@ def urgency(
     """
     found = {"ids": list(queue_ids), "capped": list(capped), "coming": list(_COMING),
              "over": sorted(states.TASK.final)}  # fmt: skip
-    urgent = rows_of(UrgentQueue, tx.execute(_URGENT, found))
+    urgent = _URGENT.rows(tx, **found)
     if not timed:
         return urgent, []
     asked = {"ids": list(queue_ids), "queued": list(states.JOB_QUEUED)}
-    return urgent, rows_of(QueueWalltime, tx.execute(_WORK, asked))
+    return urgent, _WORK.rows(tx, **asked)

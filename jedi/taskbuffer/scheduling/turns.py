@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.jobs.retry_rules import FOR_TASKS
 from jedi.spec.scheduling.priority import JUMP
 from jedi.spec.tasks.refined import EXPRESS
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES, listed
+from jedi.taskbuffer.db.statement import returns
 
 WORKING = "'ready', 'scouting', 'running', 'topreprocess', 'preprocessing'"
 PRIORITY = "(currentpriority + CAST(status = 'scouting' AS integer))"
@@ -149,15 +149,6 @@ def values(stopped: Sequence[Stopped]) -> dict[str, list[Any]]:
     }
 
 
-_LIST = text(f"""
-{_FIRST.format(condition=WANTS_JOBS)}
-SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
-  f.gshare, f.turn, f.ratio, f.shared, f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
-FROM best f JOIN jedi_tasks t USING (jeditaskid)
-ORDER BY f.turn, f.round, f.priority DESC, t.jeditaskid LIMIT :limit
-""")
-
-
 class TaskInTurn(NamedTuple):
     """A task that wants jobs, in its place of the order."""
 
@@ -174,7 +165,16 @@ class TaskInTurn(NamedTuple):
     next_run_at: datetime | None
 
 
+_LIST = returns(TaskInTurn)(f"""
+{_FIRST.format(condition=WANTS_JOBS)}
+SELECT t.jeditaskid, t.taskname, t.username, t.status,
+  f.gshare, f.turn, f.ratio, f.shared, f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
+FROM best f JOIN jedi_tasks t USING (jeditaskid)
+ORDER BY f.turn, f.round, f.priority DESC, t.jeditaskid LIMIT :limit
+""")
+
+
 def in_order(tx: Connection, limit: int, stopped: Sequence[Stopped]) -> list[TaskInTurn]:
     """Tasks that want jobs, in the order in which they get them, also those that are put off or
     being served at this moment, with what the order comes from."""
-    return rows_of(TaskInTurn, tx.execute(_LIST, {**values(stopped), "limit": limit}))
+    return _LIST.rows(tx, **values(stopped), limit=limit)

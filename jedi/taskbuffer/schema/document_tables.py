@@ -53,7 +53,7 @@ _CLAIM = "tasks.claim"
 _SCOUT = "scouting.store_measured"
 _FIGURE = f"{_REFINE} {_SCOUT}"
 _WITHHOLD = "scouting.withhold scouting.release"
-_NOTED = "statistics.note_progress"
+_NOTED = "statistics.NOTE_PROGRESS"
 _LATER = "not yet written"
 
 tasks = Table(
@@ -142,7 +142,7 @@ tasks = Table(
     col("baseramcount:base_ram_count", BigInteger, "memory in MB that does not scale with cores",
         _REFINE),
     stamp("rescuetime:rescue_time", "time of the last rescue from a dead process by a dog",
-        "dogs.release_stale"),
+        "dogs.RELEASE_STALE"),
     words("requesttype:request_type", "type of the request", _REFINE),
     words("usejumbo:use_jumbo", "Y when using jumbo jobs", "jumbo.switch jumbo_jobs.add_jumbos"),
     col("diskio:disk_io", BigInteger, "(read+written)/walltime of scouts", _SCOUT),
@@ -159,17 +159,17 @@ tasks = Table(
     stamp("next_run_at", "time before which no agent takes the task",
           f"{_MOVE} {_CLAIM} tasks.put_off"),
     count("lock_seq", "raised by each claim; fences the claimant's writes",
-        f"{_CLAIM} dogs.claim_killers dogs.release_stale"),
+        f"{_CLAIM} dogs.CLAIM_KILLERS dogs.RELEASE_STALE"),
     stamp("lease_until", "the claim ends here, in real time", _CLAIM),
     count("worker_deaths", "claims in a row whose worker did not come back",
-        f"{_CLAIM} dogs.release_stale", SmallInteger),
+        f"{_CLAIM} dogs.RELEASE_STALE", SmallInteger),
     words("idempotency_key", "the submitter's key: a repeat gives the same task", _SUBMIT),
     stamp("split_at", "creation of the first job", _NOTED),
     col("origin_pandaid", BigInteger, "the id a submitter got at once (DIRAC RFC #15)", _LATER),
     count("measured_jobs", "finished jobs at the last measurement", "scouting.store_measured",
           Integer),
     words("period", "interval between jobs of a periodical task", _REFINE),
-    stamp("nextperiod:next_period", "time of the next period", "periods.set_next"),
+    stamp("nextperiod:next_period", "time of the next period", "periods.SET_NEXT"),
     count("counted_upto", "PandaID up to which all jobs have ended and are counted", _NOTED),
     count("counted_jobs", "finished and failed jobs up to there", _NOTED),
     count("counted_failed", "failed jobs up to there", _NOTED),
@@ -248,9 +248,9 @@ datasets = Table(
     col("masterid:master_id", BigInteger, "the master of a secondary dataset", _NEW_DS),
     col("provenanceid:provenance_id", BigInteger, "the input an output belongs to", _NEW_DS),
     words("state", "open or closed in data management, when last looked up",
-          f"{_FED} expiry.note_gone"),
+          f"{_FED} expiry.NOTE_GONE"),
     stamp("statechecktime:state_check_time", "time of the last look at the state",
-          "datasets.note_look datasets.wake_consumers expiry.note_gone"),
+          "datasets.note_look datasets.wake_consumers expiry.NOTE_GONE"),
     stamp("statecheckexpiration:state_check_expiration", "look-ups end here; NULL: none needed",
           _LATER),
     count("nfiles:n_files", "files, or ranges of their events, for jobs", f"{_FED} {_GEN}"),
@@ -281,7 +281,7 @@ datasets = Table(
     col("templateid:template_id", BigInteger, "the container it was made for",
         "instances.at_sites"),
     count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs",
-          "placeholders.flag"),
+          "placeholders.FLAG"),
     # ours
     count("nfilesmissing:n_files_missing", "files lost, missing or broken",
         f"contents.lose contents.find_again {_END}"),
@@ -338,7 +338,7 @@ contents = Table(
     col("outpandaid:out_panda_id", BigInteger, "the job that made the file", _GEN),
     col("maxfailure:max_failure", SmallInteger, "largest number of failed attempts",
         f"{_FEED} commands.revive {_MERGE}"),
-    words("is_waiting", "Y if it waits for a real co-jumbo job", "placeholders.flag"),
+    words("is_waiting", "Y if it waits for a real co-jumbo job", "placeholders.FLAG"),
     col("jobsetid:jobset_id", BigInteger, "the job set that uses the file",
         "job_sets.write_sets job_sets.add_consumers"),
     words("proc_status", "the status as users see it", f"{_FEED} {_MARK} {_GEN} {_END} {_RETRY}"),

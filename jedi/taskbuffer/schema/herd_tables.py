@@ -55,7 +55,7 @@ units = Table(
     col("files", JSONB, "names of its input files, if they came with the submission", _GIVEN),
     words("refusal", "the reason why it was refused at the submission; it never runs", _GIVEN),
     stamp("killed_at", "time at which somebody killed it; NULL: nobody did, or it was submitted "
-          "again", "unit_verbs.kill unit_verbs.revive"),
+          "again", "unit_verbs.KILL unit_verbs.revive"),
     words("superseded", "its state when its input was cut again for other units; NULL: it counts",
           "resplits.supersede"),
     PrimaryKeyConstraint("jedi_task_id", "unit_nr"),
@@ -70,10 +70,10 @@ submission_keys = Table(
     words("username:user_name", "the user who chose it", "submission_keys.take", nullable=False),
     words("submission_key", "the key", "submission_keys.take", nullable=False),
     col("jeditaskid:jedi_task_id", BigInteger, "the task; NULL: the key was asked for before it "
-        "arrived, and no task will have it", "submission_keys.keep"),
+        "arrived, and no task will have it", "submission_keys.KEEP"),
     stamp("creationtime:creation_time", "time of the record", "submission_keys.take", now=True),
     col("attemptnr:attempt_nr", Integer, "the attempt of the task that began under it",
-        "submission_keys.keep", nullable=False, server_default=text("1")),
+        "submission_keys.KEEP", nullable=False, server_default=text("1")),
     PrimaryKeyConstraint("user_name", "submission_key"),
     comment="keys under which tasks were submitted, kept for ever",
 )  # fmt: skip

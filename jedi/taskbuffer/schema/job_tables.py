@@ -93,7 +93,7 @@ def _seen_columns() -> list[Column[Any]]:
         count("lock_seq", "raised by each dispatch; fences the pilot's writes",
               "dispatch.acquire"),
         words("pilot_id", "the pilot that has it", "dispatch.acquire"),
-        words("kill_code", "reason of the kill request", f"jobs.ask_to_kill {_MOVE}"),
+        words("kill_code", "reason of the kill request", f"jobs.ASK_TO_KILL {_MOVE}"),
         words("pilot_result", "finished, failed or cancelled, as the pilot reported; lost: the "
               "pilot of a consumer fell silent", f"{_REPORT} consumer_ends.lose"),
         col("exit_code", Integer, "the payload's exit code", _REPORT),
@@ -121,13 +121,13 @@ def _seen_columns() -> list[Column[Any]]:
         stamp("retention", "its outputs are kept until then",
               "purging.keep_until"),
         col("metadata", JSONB, "metadata that the payload reports", _REPORT),
-        words("hold_next", "the hold that begins when the payload succeeds", "one_job.plan_hold"),
+        words("hold_next", "the hold that begins when the payload succeeds", "one_job.PLAN_HOLD"),
     ]  # fmt: skip
 
 
 def _booked() -> Column[Any]:
     return words("booked", "the part of its life that its job set of events knows: started, ended",
-                 "consumer_ends.note_started consumer_ends.note_settled consumer_ends.note_ended "
+                 "consumer_ends.NOTE_STARTED consumer_ends.note_settled consumer_ends.NOTE_ENDED "
                  "consumer_ends.reopen "
                  "set_ends.close_sets heirs.take_over")  # fmt: skip
 
@@ -228,7 +228,7 @@ job_files_archived = Table(
 )
 
 for _column in (*jobs_archived.columns, *job_files_archived.columns):
-    _column.info["by"] = "archive.archive_jobs"
+    _column.info["by"] = "archive.ARCHIVE_JOBS"
 
 job_params = Table(
     "jedi_job_params",

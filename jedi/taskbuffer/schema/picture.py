@@ -11,15 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.schema.release import VERSION_TABLE
 
 WIDTH = 100
 MEANING_AT = 54
 
-_SEQUENCES = text("""
+_SEQUENCES = returns(tuple[str, int])("""
 SELECT c.relname AS name, s.seqcache AS cache
 FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid
 WHERE c.relnamespace = current_schema()::regnamespace
@@ -27,45 +27,8 @@ WHERE c.relnamespace = current_schema()::regnamespace
 ORDER BY name
 """)
 
-_TABLES = text("""
-SELECT relname AS name,
-       (SELECT string_agg(o, ', ' ORDER BY o) FROM unnest(reloptions) o) AS options,
-       obj_description(oid, 'pg_class') AS meaning
-FROM pg_class
-WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname <> :hidden
-ORDER BY name
-""")
 
-_COLUMNS = text("""
-SELECT c.relname AS "table", a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
-       a.attnotnull AS mandatory, a.attgenerated = 's' AS generated,
-       pg_get_expr(d.adbin, d.adrelid) AS value,
-       pg_get_serial_sequence(quote_ident(c.relname), a.attname) IS NOT NULL AS serial,
-       col_description(c.oid, a.attnum) AS meaning
-FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
-  AND a.attnum > 0 AND NOT a.attisdropped
-ORDER BY c.relname, a.attnum
-""")
-
-# contype n: PostgreSQL 18 lists what NOT NULL already says.
-_CONSTRAINTS = text("""
-SELECT c.relname AS "table", k.conname AS name, pg_get_constraintdef(k.oid, true) AS definition
-FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
-WHERE k.connamespace = current_schema()::regnamespace AND k.contype IN ('p', 'u', 'c', 'f', 'x')
-ORDER BY c.relname, position(k.contype IN 'pufxc'), k.conname
-""")
-
-_INDEXES = text("""
-SELECT t.relname AS "table", pg_get_indexdef(i.indexrelid, 0, true) AS definition
-FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid JOIN pg_class c ON c.oid = i.indexrelid
-WHERE t.relnamespace = current_schema()::regnamespace
-  AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid)
-ORDER BY t.relname, c.relname
-""")
-
-_TRIGGERS = text("""
+_TRIGGERS = returns(str)("""
 SELECT pg_get_triggerdef(t.oid, true) AS definition
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc f ON f.oid = t.tgfoid
 WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace
@@ -73,14 +36,9 @@ WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace
 ORDER BY c.relname, t.tgname
 """)
 
-_FUNCTIONS = text("""
+_FUNCTIONS = returns(str)("""
 SELECT replace(pg_get_functiondef(oid), quote_ident(current_schema()) || '.', '') AS definition
 FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname
-""")
-
-_VIEWS = text("""
-SELECT relname AS name, pg_get_viewdef(oid, true) AS definition
-FROM pg_class WHERE relkind = 'v' AND relnamespace = current_schema()::regnamespace ORDER BY name
 """)
 
 
@@ -97,12 +55,35 @@ class ColumnRow(NamedTuple):
     meaning: str | None
 
 
+_COLUMNS = returns(ColumnRow)("""
+SELECT c.relname AS "table", a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
+       a.attnotnull AS mandatory, a.attgenerated = 's' AS generated,
+       pg_get_expr(d.adbin, d.adrelid) AS value,
+       pg_get_serial_sequence(quote_ident(c.relname), a.attname) IS NOT NULL AS serial,
+       col_description(c.oid, a.attnum) AS meaning
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
+  AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY c.relname, a.attnum
+""")
+
+
 class ConstraintRow(NamedTuple):
     """A constraint of a table."""
 
     table: str
     name: str
     definition: str
+
+
+# contype n: PostgreSQL 18 lists what NOT NULL already says.
+_CONSTRAINTS = returns(ConstraintRow)("""
+SELECT c.relname AS "table", k.conname AS name, pg_get_constraintdef(k.oid, true) AS definition
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+WHERE k.connamespace = current_schema()::regnamespace AND k.contype IN ('p', 'u', 'c', 'f', 'x')
+ORDER BY c.relname, position(k.contype IN 'pufxc'), k.conname
+""")
 
 
 class IndexRow(NamedTuple):
@@ -112,6 +93,15 @@ class IndexRow(NamedTuple):
     definition: str
 
 
+_INDEXES = returns(IndexRow)("""
+SELECT t.relname AS "table", pg_get_indexdef(i.indexrelid, 0, true) AS definition
+FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid JOIN pg_class c ON c.oid = i.indexrelid
+WHERE t.relnamespace = current_schema()::regnamespace
+  AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid)
+ORDER BY t.relname, c.relname
+""")
+
+
 class ViewRow(NamedTuple):
     """A view and its query."""
 
@@ -119,14 +109,20 @@ class ViewRow(NamedTuple):
     definition: str
 
 
+_VIEWS = returns(ViewRow)("""
+SELECT relname AS name, pg_get_viewdef(oid, true) AS definition
+FROM pg_class WHERE relkind = 'v' AND relnamespace = current_schema()::regnamespace ORDER BY name
+""")
+
+
 def draw(tx: Connection) -> dict[str, str]:
     """File name -> SQL text of the current schema, the migrations' own table left out."""
-    functions = [f"{definition.rstrip()};" for definition in tx.scalars(_FUNCTIONS)]
+    functions = [f"{definition.rstrip()};" for definition in _FUNCTIONS.rows(tx)]
     return {
         "functions.sql": _file(functions),
         "tables.sql": _file([_sequences(tx), *_tables(tx)]),
-        "guards.sql": _file(_wrap(f"{definition};") for definition in tx.scalars(_TRIGGERS)),
-        "views.sql": _file(map(_view, rows_of(ViewRow, tx.execute(_VIEWS)))),
+        "guards.sql": _file(_wrap(f"{definition};") for definition in _TRIGGERS.rows(tx)),
+        "views.sql": _file(map(_view, _VIEWS.rows(tx))),
     }
 
 
@@ -139,7 +135,7 @@ def _file(parts: Iterable[str]) -> str:
 
 
 def _sequences(tx: Connection) -> str:
-    caches = dict_of(str, int, tx.execute(_SEQUENCES))
+    caches = dict(_SEQUENCES.rows(tx))
     return "\n".join(f"CREATE SEQUENCE {name} CACHE {cache};" for name, cache in caches.items())
 
 
@@ -151,11 +147,21 @@ class TableRow(NamedTuple):
     meaning: str | None
 
 
+_TABLES = returns(TableRow)("""
+SELECT relname AS name,
+       (SELECT string_agg(o, ', ' ORDER BY o) FROM unnest(reloptions) o) AS options,
+       obj_description(oid, 'pg_class') AS meaning
+FROM pg_class
+WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname <> :hidden
+ORDER BY name
+""")
+
+
 def _tables(tx: Connection) -> Iterable[str]:
-    columns = _by_table(rows_of(ColumnRow, tx.execute(_COLUMNS)))
-    constraints = _by_table(rows_of(ConstraintRow, tx.execute(_CONSTRAINTS)))
-    indexes = _by_table(rows_of(IndexRow, tx.execute(_INDEXES)))
-    for row in rows_of(TableRow, tx.execute(_TABLES, {"hidden": VERSION_TABLE})):
+    columns = _by_table(_COLUMNS.rows(tx))
+    constraints = _by_table(_CONSTRAINTS.rows(tx))
+    indexes = _by_table(_INDEXES.rows(tx))
+    for row in _TABLES.rows(tx, hidden=VERSION_TABLE):
         body = [*map(_column, columns[row.name]), *map(_constraint, constraints[row.name])]
         options = f" WITH ({row.options})" if row.options else ""
         made = f"CREATE TABLE {row.name} (\n{_lined_up(body)}\n){options};"

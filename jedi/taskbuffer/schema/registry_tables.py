@@ -20,9 +20,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from jedi.taskbuffer.schema.columns import col, count, metadata, stamp, words
 from jedi.taskbuffer.schema.document_tables import one_of
 
-_OPEN, _LEASE = "registries.put", "registries.lease"
-_CREATE, _BEGIN, _ACCEPT, _NOTE = "drafts.create", "drafts.begin", "drafts.accept", "drafts.note"
-_JUDGE, _UNIT = "drafts.judge", "subjobs.put"
+_OPEN, _LEASE = "registries.PUT", "registries.lease"
+_CREATE, _BEGIN, _ACCEPT, _NOTE = "drafts.CREATE", "drafts.begin", "drafts.accept", "drafts.note"
+_JUDGE, _UNIT = "drafts.JUDGE", "subjobs.put"
 STATUSES = ("new", "submitting", "submitted", "running", "completing", "completed", "failed",
             "killed", "unknown")  # fmt: skip
 
@@ -32,13 +32,13 @@ registries = Table(
     words("guid", "the registry, unique in the world", _OPEN, nullable=False),
     words("username:user_name", "its owner", _OPEN, nullable=False),
     words("name", "the owner's name for it", _OPEN, nullable=False),
-    count("change", "number of changes", "registries.change"),
-    count("next_job", "id of the next job", "registries.draw_ids"),
-    count("next_template", "id of the next template", "registries.draw_ids"),
+    count("change", "number of changes", "registries.CHANGE"),
+    count("next_job", "id of the next job", "registries.DRAW_IDS"),
+    count("next_template", "id of the next template", "registries.DRAW_IDS"),
     words("lease", "the session that may write; NULL: none", _LEASE),
     words("holder", "host and process of that session", _LEASE),
     stamp("lease_until", "time after which another session may take the lease",
-          f"{_LEASE} registries.change"),
+          f"{_LEASE} registries.CHANGE"),
     stamp("creationtime:creation_time", "time of the record", _OPEN, now=True),
     PrimaryKeyConstraint("guid"),
     Index("jedi_registries_owner_uq", "user_name", "name", unique=True),
@@ -53,8 +53,8 @@ drafts = Table(
     col("id", BigInteger, "its id, from 0 on", _CREATE, nullable=False, autoincrement=False),
     words("status", "status of the job", f"{_CREATE} {_BEGIN} {_ACCEPT} {_NOTE} {_JUDGE}",
           nullable=False, server_default="new"),
-    words("name", "its name", "drafts.create drafts.annotate", nullable=False),
-    words("comment", "the user's comment", "drafts.create drafts.annotate", nullable=False),
+    words("name", "its name", "drafts.CREATE drafts.ANNOTATE", nullable=False),
+    words("comment", "the user's comment", "drafts.CREATE drafts.ANNOTATE", nullable=False),
     col("version", BigInteger, "number of the present document", "drafts.write", nullable=False,
         server_default=text("1")),
     col("change", BigInteger, "the registry's number of the last change", _CREATE, nullable=False),
@@ -71,7 +71,7 @@ drafts = Table(
     stamp("created", "time of the record", _CREATE, now=True),
     stamp("submitted", "time of the submission", _ACCEPT),
     stamp("ended", "end", _NOTE),
-    words("document", "the job as JSON", "drafts.create drafts.write", nullable=False),
+    words("document", "the job as JSON", "drafts.CREATE drafts.write", nullable=False),
     PrimaryKeyConstraint("guid", "kind", "id"),
     one_of("kind", ("job", "template"), "kind"),
     one_of("status", STATUSES),
@@ -83,10 +83,10 @@ drafts = Table(
 removed_drafts = Table(
     "jedi_removed_drafts",
     metadata,
-    words("guid", "the registry", "drafts.remove", nullable=False),
-    words("kind", "job or template", "drafts.remove", nullable=False),
-    col("id", BigInteger, "its id", "drafts.remove", nullable=False, autoincrement=False),
-    col("change", BigInteger, "the registry's number of the change", "drafts.remove",
+    words("guid", "the registry", "drafts.REMOVE", nullable=False),
+    words("kind", "job or template", "drafts.REMOVE", nullable=False),
+    col("id", BigInteger, "its id", "drafts.REMOVE", nullable=False, autoincrement=False),
+    col("change", BigInteger, "the registry's number of the change", "drafts.REMOVE",
         nullable=False),
     PrimaryKeyConstraint("guid", "kind", "id"),
     Index("jedi_removed_drafts_change_ix", "guid", "kind", "change"),
@@ -118,8 +118,8 @@ subjobs = Table(
 folders = Table(
     "jedi_folders",
     metadata,
-    words("guid", "the registry", "folders.make", nullable=False),
-    words("path", "its path", "folders.make", nullable=False),
+    words("guid", "the registry", "folders.MAKE", nullable=False),
+    words("path", "its path", "folders.MAKE", nullable=False),
     PrimaryKeyConstraint("guid", "path"),
     comment="folders of registries",
 )
@@ -127,12 +127,12 @@ folders = Table(
 folder_jobs = Table(
     "jedi_folder_jobs",
     metadata,
-    words("guid", "the registry", "folders.put", nullable=False),
-    words("path", "the folder", "folders.put", nullable=False),
-    col("job", BigInteger, "the job", "folders.put", nullable=False, autoincrement=False),
-    col("change", BigInteger, "the registry's number of the change", "folders.put",
+    words("guid", "the registry", "folders.PUT", nullable=False),
+    words("path", "the folder", "folders.PUT", nullable=False),
+    col("job", BigInteger, "the job", "folders.PUT", nullable=False, autoincrement=False),
+    col("change", BigInteger, "the registry's number of the change", "folders.PUT",
         nullable=False),
-    col("place", Integer, "its place among the links of this change", "folders.put",
+    col("place", Integer, "its place among the links of this change", "folders.PUT",
         nullable=False),
     PrimaryKeyConstraint("guid", "path", "job"),
     Index("jedi_folder_jobs_job_ix", "guid", "job"),

@@ -78,7 +78,7 @@ sites = Table(
         server_default=text("'{}'")),
     stamp("laststart:last_start", "last start of a job", "dispatch.accept_reports"),
     stamp("lastpilot:last_pilot", "last sign of a pilot or of its submitter",
-          "dispatch.acquire dispatch.accept_reports dispatch.beat pilots.serve"),
+          "dispatch.acquire dispatch.accept_reports dispatch.beat pilots.SERVE"),
     words("comment", "the operator's reason for its settings", _SITES),
     stamp("modificationtime:modification_time", "time of the last change", _SITES, now=True),
     words("queue", "the batch system's queue or partition", _SITES),
@@ -168,7 +168,7 @@ network_matrix = Table(
     comment="links between places",
 )  # fmt: skip
 
-_METRICS = "pilots.note_trouble statistics.note_disk_io"
+_METRICS = "pilots.note_trouble statistics.NOTE_DISK_IO"
 
 site_metrics = Table(
     "jedi_site_metrics",

@@ -63,7 +63,7 @@ job_stats_hourly = Table(
     comment="rates by hour",
 )
 
-_ARCHIVED = "archive.archive_jobs"
+_ARCHIVED = "archive.ARCHIVE_JOBS"
 _MARKED = f"{_ARCHIVED} purging.note_purged"
 _LIMITED = f"{_MARKED} purging.keep_until purging.claim"
 

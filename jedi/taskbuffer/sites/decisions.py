@@ -8,17 +8,17 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.sites.decision import Decision, Pledge
 from jedi.spec.sites.request import RecentJobs
-from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import listed
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema.dataset_rules import LISTED, LISTED_MASTER
 from jedi.taskbuffer.sites.sites import SPACES
 
-_RECORD = text("""
+_RECORD = changes("""
 WITH d AS (
   SELECT nextval('jedi_broker_decisions_decision_id_seq') AS decision_id, r.*
   FROM jsonb_to_recordset(CAST(:decisions AS jsonb)) AS r(jedi_task_id bigint, broker text,
@@ -43,10 +43,10 @@ def record(tx: Connection, decisions: Sequence[Decision]) -> None:
     """Store decisions with the reasons for every site refused."""
     # `asdict` of a decision would copy all its knobs, too
     rows = [{name: getattr(one, name) for name in Decision.__match_args__} for one in decisions]
-    tx.execute(_RECORD, {"decisions": json.dumps(rows, allow_nan=False, default=asdict)})
+    _RECORD.run(tx, decisions=json.dumps(rows, allow_nan=False, default=asdict))
 
 
-_PUT_SNAPSHOT = text("""
+_PUT_SNAPSHOT = changes("""
 INSERT INTO jedi_snapshots (snapshot_hash, data) VALUES (:hash, :data)
 ON CONFLICT DO NOTHING
 """)
@@ -56,15 +56,7 @@ def put_snapshot(tx: Connection, snapshot_hash: str, packed: bytes, max_mb: int)
     """Keep what brokers knew unless it is too large; the same knowledge is stored once."""
     if len(packed) > max_mb * 2**20:
         return
-    tx.execute(_PUT_SNAPSHOT, {"hash": snapshot_hash, "data": packed})
-
-
-_GET = text("""
-SELECT d.decision_id, d.jeditaskid AS jedi_task_id, d.broker, d.seed, d.knobs, d.chosen,
-  d.weights, d.need, d.used, s.data
-FROM jedi_broker_decisions d LEFT JOIN jedi_snapshots s USING (snapshot_hash)
-WHERE d.decision_id = :id
-""")
+    _PUT_SNAPSHOT.run(tx, hash=snapshot_hash, data=packed)
 
 
 class RecordedDecision(NamedTuple):
@@ -82,9 +74,13 @@ class RecordedDecision(NamedTuple):
     data: bytes | None
 
 
-def get(tx: Connection, decision_id: int) -> RecordedDecision | None:
-    """A decision with the snapshot it was made from (`data` None: it is not kept any more)."""
-    return row_of(RecordedDecision, tx.execute(_GET, {"id": decision_id}))
+GET = returns(RecordedDecision)("""
+-- A decision with the snapshot it was made from (`data` None: it is not kept any more).
+SELECT d.decision_id, d.jeditaskid, d.broker, d.seed, d.knobs, d.chosen,
+  d.weights, d.need, d.used, s.data
+FROM jedi_broker_decisions d LEFT JOIN jedi_snapshots s USING (snapshot_hash)
+WHERE d.decision_id = :id
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +96,9 @@ class DecisionSummary:
     refused: int
 
 
-_NEWEST = text("""
-SELECT d.decision_id, d.jeditaskid AS jedi_task_id, d.broker, d.creationtime AS time, d.chosen, (
+NEWEST = returns(DecisionSummary)("""
+-- Decisions of all tasks or of one, the newest first; `before`: only older ones than this.
+SELECT d.decision_id, d.jeditaskid, d.broker, d.creationtime AS time, d.chosen, (
     SELECT count(*) FROM jedi_broker_reasons r WHERE r.decision_id = d.decision_id) AS refused
 FROM (
   SELECT * FROM jedi_broker_decisions
@@ -112,16 +109,18 @@ ORDER BY d.decision_id DESC
 """)
 
 
-def newest(
-    tx: Connection, jedi_task_id: int | None, before: int | None, limit: int
-) -> list[DecisionSummary]:
-    """Decisions of all tasks or of one, the newest first; `before`: only older ones than this."""
-    values = {"task": jedi_task_id, "before": before, "limit": limit}
-    return rows_of(DecisionSummary, tx.execute(_NEWEST, values))
-
-
 _NO_JOBS = "('nucleus', 'jumbo_dog')"  # their decisions are not about the sites of jobs
-_USED = text(f"""
+# Decisions of one claim, dataset by dataset, have one seed; only the last can be of it.
+
+
+class UsedSites(NamedTuple):
+    """The sites that a task's jobs went to last."""
+
+    jedi_task_id: int
+    sites: list[str]
+
+
+_USED = returns(UsedSites)(f"""
 SELECT t.id AS jedi_task_id, s.chosen AS sites FROM unnest(CAST(:ids AS bigint[])) t(id), LATERAL (
   SELECT decision_id, seed FROM jedi_broker_decisions d
   WHERE d.jeditaskid = t.id AND d.outcome = 'chosen' AND d.broker NOT IN {_NO_JOBS}
@@ -135,26 +134,34 @@ SELECT t.id AS jedi_task_id, s.chosen AS sites FROM unnest(CAST(:ids AS bigint[]
     WHERE e.seed = d.seed AND e.outcome = 'chosen' AND e.broker NOT IN {_NO_JOBS}
     GROUP BY site) n) s
 """)
-# Decisions of one claim, dataset by dataset, have one seed; only the last can be of it.
-
-
-class UsedSites(NamedTuple):
-    """The sites that a task's jobs went to last."""
-
-    jedi_task_id: int
-    sites: list[str]
 
 
 def used_sites(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[str]]:
     """The sites that each task's jobs went to last, those of all its datasets."""
-    rows = rows_of(UsedSites, tx.execute(_USED, {"ids": list(task_ids)}))
+    rows = _USED.rows(tx, ids=list(task_ids))
     return {row.jedi_task_id: row.sites for row in rows}
 
 
 _AT_SITE = listed(status for status in states.JOB_LIVE if status != "merging")
+
+
+_WAYS = ("closed", "failed", "finished", "live")
+
+
+class PastJobs(NamedTuple):
+    """The numbers of a task's jobs at a site."""
+
+    jedi_task_id: int
+    site: str
+    live: int
+    closed: int
+    failed: int
+    finished: int
+
+
 # A merging job is over at its site: it waits for others.
-_PAST = text(f"""
-SELECT jeditaskid AS jedi_task_id, site,
+_PAST = returns(PastJobs)(f"""
+SELECT jeditaskid, site,
   count(*) FILTER (WHERE status IN ({_AT_SITE})) AS live,
   count(*) FILTER (WHERE status = 'closed' AND error_code IS DISTINCT FROM 'throttled_timeout')
     AS closed,  -- the limit of the user kept that one from pilots, not the site
@@ -172,42 +179,16 @@ GROUP BY jeditaskid, site ORDER BY jeditaskid, site
 """)
 
 
-_WAYS = ("closed", "failed", "finished", "live")
-
-
-class PastJobs(NamedTuple):
-    """The numbers of a task's jobs at a site."""
-
-    jedi_task_id: int
-    site: str
-    live: int
-    closed: int
-    failed: int
-    finished: int
-
-
 def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[int, RecentJobs]:
     """The jobs of tasks by site: live ones, and those that ended within so many seconds."""
     counted: dict[int, dict[str, dict[str, int]]] = {}
     values = {"ids": list(task_ids), "seconds": seconds}
-    for row in rows_of(PastJobs, tx.execute(_PAST, values)):
+    for row in _PAST.rows(tx, **values):
         of_task = counted.setdefault(row.jedi_task_id, {way: {} for way in _WAYS})
         for how, by_site in of_task.items():
             if n := getattr(row, how):
                 by_site[row.site] = n
     return {task_id: RecentJobs(**ways) for task_id, ways in counted.items()}
-
-
-_READ_INPUTS = text(f"""
-SELECT jeditaskid AS jedi_task_id, d.datasetname AS dataset_name, CASE
-  WHEN t.rules ?| ARRAY['n_events_per_job', 'target_events_per_job']
-  THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
-        WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
-          AND c.status <> 'skipped')
-  ELSE greatest(d.nfiles, 0) END AS n_files
-FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-WHERE jeditaskid = ANY(:ids) AND d.type = 'input' AND {LISTED} ORDER BY jeditaskid, d.datasetid
-""")
 
 
 class InputFileCount(NamedTuple):
@@ -218,10 +199,22 @@ class InputFileCount(NamedTuple):
     n_files: int
 
 
+_READ_INPUTS = returns(InputFileCount)(f"""
+SELECT jeditaskid, d.datasetname, CASE
+  WHEN t.rules ?| ARRAY['n_events_per_job', 'target_events_per_job']
+  THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
+        WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
+          AND c.status <> 'skipped')
+  ELSE greatest(d.nfiles, 0) END AS n_files
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE jeditaskid = ANY(:ids) AND d.type = 'input' AND {LISTED} ORDER BY jeditaskid, d.datasetid
+""")
+
+
 def inputs(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[InputFileCount]]:
     """The input datasets of tasks: name and number of files."""
     found: dict[int, list[InputFileCount]] = {}
-    for row in rows_of(InputFileCount, tx.execute(_READ_INPUTS, {"ids": list(task_ids)})):
+    for row in _READ_INPUTS.rows(tx, ids=list(task_ids)):
         found.setdefault(row.jedi_task_id, []).append(row)
     return found
 
@@ -238,7 +231,8 @@ _WITH_WORK = listed([
 ])  # fmt: skip
 """Tasks whose remaining work is to be done at their nucleus: "the total sum of task RWs in the
 nucleus" (JEDI document, "Task brokerage"), also of those that make no jobs at this moment."""
-_WORK = text(f"""
+WORK_AT_NUCLEI = returns(Pledge)(f"""
+-- The work that is left to tasks of each nucleus, by work queue and priority.
 SELECT nucleus, workqueue_id AS work_queue, currentpriority AS priority, sum(days)::float8 AS days
 FROM (
   SELECT t.nucleus, coalesce(t.workqueue_id, 0) AS workqueue_id,
@@ -249,25 +243,16 @@ FROM (
   GROUP BY t.jeditaskid) w
 GROUP BY nucleus, workqueue_id, currentpriority ORDER BY 1, 2, 3
 """)
-_WORK_OF = text(f"""
-SELECT t.jeditaskid AS jedi_task_id, coalesce(({_DAYS})::float8, 0) AS days
+WORK_OF = returns(tuple[int, float])(f"""
+-- The work that is left to each task, in core-days at 10 HS06.
+SELECT t.jeditaskid, coalesce(({_DAYS})::float8, 0) AS days
 FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
 WHERE t.jeditaskid = ANY(:ids) AND {LISTED_MASTER}
 GROUP BY t.jeditaskid
 """)
 
 
-def work_at_nuclei(tx: Connection) -> list[Pledge]:
-    """The work that is left to tasks of each nucleus, by work queue and priority."""
-    return rows_of(Pledge, tx.execute(_WORK))
-
-
-def work_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, float]:
-    """The work that is left to each task, in core-days at 10 HS06."""
-    return dict_of(int, float, tx.execute(_WORK_OF, {"ids": list(task_ids)}))
-
-
-_NUCLEUS = text(f"""
+_NUCLEUS = changes(f"""
 WITH n AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:nuclei AS text[]),
     CAST(:endpoints AS text[])) n(id, nucleus, endpoint)
@@ -282,12 +267,10 @@ WHERE d.jeditaskid = n.id AND d.type = ANY(:types) AND d.destination IS NULL
 def assign_nuclei(tx: Connection, places: Sequence[tuple[int, str, str]]) -> None:
     """Give tasks a nucleus, and their outputs its endpoint: (task, nucleus, endpoint); those with a
     storage token that the nucleus has a space for get that."""
-    tx.execute(
-        _NUCLEUS,
-        {
-            "ids": [task_id for task_id, _, _ in places],
-            "nuclei": [name for _, name, _ in places],
-            "endpoints": [endpoint for _, _, endpoint in places],
-            "types": list(states.PRODUCT_TYPES),
-        },
+    _NUCLEUS.run(
+        tx,
+        ids=[task_id for task_id, _, _ in places],
+        nuclei=[name for _, name, _ in places],
+        endpoints=[endpoint for _, _, endpoint in places],
+        types=list(states.PRODUCT_TYPES),
     )

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
-
-from jedi.taskbuffer.db.rows import row_of, rows_of
-
-_QUEUE = text("""
-SELECT site, status, type, cloud, pandasite AS panda_site, corecount AS core_count,
-  maxrss AS max_rss, maxtime AS max_time, maxwdir AS max_wdir, catchall,
-  ARRAY(SELECT e.ddm_endpoint FROM jedi_site_endpoints e
-    WHERE e.site = s.site AND e.roles LIKE '%write%'
-    ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint) AS writes
-FROM jedi_sites s WHERE site = :site
-""")
+from jedi.taskbuffer.db.statement import returns
 
 
 class PandaQueue(NamedTuple):
@@ -34,14 +23,14 @@ class PandaQueue(NamedTuple):
     writes: list[str]
 
 
-def queue(tx: Connection, site: str) -> PandaQueue | None:
-    """The site of this name as a queue; None: there is none."""
-    return row_of(PandaQueue, tx.execute(_QUEUE, {"site": site}))
-
-
-_STORAGES = text("""
-SELECT ddm_endpoint AS endpoint, site, token, is_tape FROM jedi_ddm_endpoints
-ORDER BY ddm_endpoint
+QUEUE = returns(PandaQueue)("""
+-- The site of this name as a queue; None: there is none.
+SELECT site, status, type, cloud, pandasite, corecount,
+  maxrss, maxtime, maxwdir, catchall,
+  ARRAY(SELECT e.ddm_endpoint FROM jedi_site_endpoints e
+    WHERE e.site = s.site AND e.roles LIKE '%write%'
+    ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint) AS writes
+FROM jedi_sites s WHERE site = :site
 """)
 
 
@@ -54,6 +43,8 @@ class PandaStorage(NamedTuple):
     is_tape: bool
 
 
-def storages(tx: Connection) -> list[PandaStorage]:
-    """All endpoints, by name."""
-    return rows_of(PandaStorage, tx.execute(_STORAGES))
+STORAGES = returns(PandaStorage)("""
+-- All endpoints, by name.
+SELECT ddm_endpoint AS endpoint, site, token, is_tape FROM jedi_ddm_endpoints
+ORDER BY ddm_endpoint
+""")

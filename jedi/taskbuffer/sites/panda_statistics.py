@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
-
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_LIVE
-
-_LIVE_AT_SITE = text(f"""
-SELECT resource_type, status, CAST(sum(jobs) AS bigint) AS jobs FROM (
-  SELECT site, resource_type, status, jobs FROM job_stats WHERE site = :site
-  UNION ALL SELECT site, resource_type, status, jobs FROM job_stats_delta WHERE site = :site) s
-WHERE status IN ({JOB_LIVE}) GROUP BY 1, 2 HAVING sum(jobs) > 0 ORDER BY 1, 2
-""")
+from jedi.taskbuffer.db.statement import returns
 
 
 class LiveAtSite(NamedTuple):
@@ -25,6 +16,10 @@ class LiveAtSite(NamedTuple):
     jobs: int
 
 
-def live_at(tx: Connection, site: str) -> list[LiveAtSite]:
-    """The live jobs of a site."""
-    return rows_of(LiveAtSite, tx.execute(_LIVE_AT_SITE, {"site": site}))
+LIVE_AT = returns(LiveAtSite)(f"""
+-- The live jobs of a site.
+SELECT resource_type, status, CAST(sum(jobs) AS bigint) AS jobs FROM (
+  SELECT site, resource_type, status, jobs FROM job_stats WHERE site = :site
+  UNION ALL SELECT site, resource_type, status, jobs FROM job_stats_delta WHERE site = :site) s
+WHERE status IN ({JOB_LIVE}) GROUP BY 1, 2 HAVING sum(jobs) > 0 ORDER BY 1, 2
+""")

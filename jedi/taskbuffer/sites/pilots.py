@@ -7,33 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.host.processes import Process
 from jedi.spec.jobs.wire import Delegation
-from jedi.taskbuffer.db.rows import rows_of
-
-_SERVE = text("""
-WITH l AS (
-  SELECT site, capability, corecount, greatest(maxrss, 0) AS maxrss,
-    greatest(maxwdir, 0) AS maxwdir, greatest(maxtime, 0) AS maxtime, submitter, queue, batch,
-    lastpilot,
-    CASE WHEN submitter <> 'none' AND status NOT IN ('offline', 'paused') THEN greatest(nslots, 0)
-         ELSE 0 END AS nslots
-  FROM jedi_sites s
-  WHERE submitter <> 'none' OR EXISTS (
-    SELECT FROM jedi_pilots p WHERE p.site = s.site AND p.endtime IS NULL AND p.host = :host)
-  ORDER BY site LIMIT :limit FOR NO KEY UPDATE OF s SKIP LOCKED
-), seen AS (
-  UPDATE jedi_sites s SET lastpilot = jedi_now() FROM l
-  WHERE s.site = l.site AND l.nslots > 0
-    AND (l.lastpilot IS NULL OR l.lastpilot < jedi_now() - interval '30 s')
-)
-SELECT site, capability, corecount AS core_count, maxrss AS max_rss, maxwdir AS max_wdir,
-  maxtime AS max_time, submitter, queue, batch, nslots AS n_slots
-FROM l ORDER BY site
-""")
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 class ServedSite(NamedTuple):
@@ -51,17 +30,34 @@ class ServedSite(NamedTuple):
     n_slots: int
 
 
-def serve(tx: Connection, host: str, limit: int) -> list[ServedSite]:
-    """Lock the sites that a submitter looks after, to the transaction's end, and note that they
-    are.
+SERVE = returns(ServedSite)("""
+-- Lock the sites that a submitter looks after, to the transaction's end, and note that they are.
+-- Sites that somebody else has locked are left out. What is read of a site's pilots after this
+-- holds until the commit, so two submitters never fill the same slots.
+WITH l AS (
+  SELECT site, capability, corecount, greatest(maxrss, 0) AS maxrss,
+    greatest(maxwdir, 0) AS maxwdir, greatest(maxtime, 0) AS maxtime, submitter, queue, batch,
+    lastpilot,
+    CASE WHEN submitter <> 'none' AND status NOT IN ('offline', 'paused') THEN greatest(nslots, 0)
+         ELSE 0 END AS nslots
+  FROM jedi_sites s
+  WHERE submitter <> 'none' OR EXISTS (
+    SELECT FROM jedi_pilots p WHERE p.site = s.site AND p.endtime IS NULL AND p.host = :host)
+  ORDER BY site LIMIT :limit FOR NO KEY UPDATE OF s SKIP LOCKED
+), seen AS (
+  UPDATE jedi_sites s SET lastpilot = jedi_now() FROM l
+  WHERE s.site = l.site AND l.nslots > 0
+    AND (l.lastpilot IS NULL OR l.lastpilot < jedi_now() - interval '30 s')
+)
+SELECT site, capability, corecount, maxrss, maxwdir,
+  maxtime, submitter, queue, batch, nslots
+FROM l ORDER BY site
+""")
 
-    Sites that somebody else has locked are left out. What is read of a site's pilots after this
-    holds until the commit, so two submitters never fill the same slots.
-    """
-    return rows_of(ServedSite, tx.execute(_SERVE, {"host": host, "limit": limit}))
 
-
-_ANY_TO_SERVE = text("""
+ANY_TO_SERVE = returns(bool)("""
+-- True if the host has pilots, a job waits for one, or `serve` must note again that a site is
+-- looked after.
 SELECT EXISTS (SELECT FROM jedi_pilots WHERE endtime IS NULL AND host = :host)
   OR EXISTS (SELECT FROM jedi_job_ready)
   OR EXISTS (SELECT FROM jedi_sites WHERE submitter <> 'none' AND nslots > 0
@@ -70,13 +66,17 @@ SELECT EXISTS (SELECT FROM jedi_pilots WHERE endtime IS NULL AND host = :host)
 """)
 
 
-def any_to_serve(tx: Connection, host: str) -> bool:
-    """Return True if the host has pilots, a job waits for one, or `serve` must note again that a
-    site is looked after."""
-    return bool(tx.scalar(_ANY_TO_SERVE, {"host": host}))
+class SlotJobs(NamedTuple):
+    """The jobs that wait for a slot of a site (counted to `most`), and those that keep pilots of
+    the site busy."""
+
+    site: str
+    name: str
+    waiting: int
+    busy: int
 
 
-_DEMAND = text("""
+_DEMAND = returns(SlotJobs)("""
 SELECT s.site, s.name, (
   SELECT count(*) FROM (
     SELECT FROM jedi_job_ready r
@@ -95,16 +95,6 @@ FROM jsonb_to_recordset(CAST(:slots AS jsonb)) s(site text, name text, cores int
 """)
 
 
-class SlotJobs(NamedTuple):
-    """The jobs that wait for a slot of a site (counted to `most`), and those that keep pilots of
-    the site busy."""
-
-    site: str
-    name: str
-    waiting: int
-    busy: int
-
-
 def demand(tx: Connection, slots: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], SlotJobs]:
     """By site and name of a slot: `waiting` jobs that fit into it (counted to `most`), and jobs
     that keep the site's pilots `busy`. Both at one instant: a job that is just taken counts once.
@@ -112,14 +102,7 @@ def demand(tx: Connection, slots: Sequence[Mapping[str, Any]]) -> dict[tuple[str
     Slots: site, name, cores, memory_mb and disk_mb (0: no limit), min_cores, min_memory_mb, most.
     """
     values = {"slots": json.dumps(slots), "statuses": list(states.JOB_AT_SITE)}
-    return {(row.site, row.name): row for row in rows_of(SlotJobs, tx.execute(_DEMAND, values))}
-
-
-_LIVE_PILOTS = text("""
-SELECT pilot_id, site, engine, status, resource_type, pid, process_start, batch_id,
-  CAST(extract(epoch FROM jedi_now() - creationtime) AS float8) AS age_s
-FROM jedi_pilots WHERE endtime IS NULL AND host = :host ORDER BY pilot_id
-""")
+    return {(row.site, row.name): row for row in _DEMAND.rows(tx, **values)}
 
 
 class PilotRow(NamedTuple):
@@ -136,12 +119,15 @@ class PilotRow(NamedTuple):
     age_s: float
 
 
-def live_pilots(tx: Connection, host: str) -> list[PilotRow]:
-    """The pilots of a host that have not ended."""
-    return rows_of(PilotRow, tx.execute(_LIVE_PILOTS, {"host": host}))
+LIVE_PILOTS = returns(PilotRow)("""
+-- The pilots of a host that have not ended.
+SELECT pilot_id, site, engine, status, resource_type, pid, process_start, batch_id,
+  CAST(extract(epoch FROM jedi_now() - creationtime) AS float8) AS age_s
+FROM jedi_pilots WHERE endtime IS NULL AND host = :host ORDER BY pilot_id
+""")
 
 
-_INSERT_PILOTS = text("""
+_INSERT_PILOTS = changes("""
 WITH n AS (SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:hashes AS text[]))
   AS n(pilot_id, token_hash)), t AS (
 INSERT INTO jedi_tokens (token_hash, kind, site, expires_at)
@@ -165,31 +151,25 @@ def insert_pilots(
     """Note pilots that are going to be started, with the sha256 of their tokens, which expire, and
     the shape of their slots (empty: whole)."""
     if tokens:
-        tx.execute(
-            _INSERT_PILOTS,
-            {
-                "ids": list(tokens),
-                "hashes": list(tokens.values()),
-                "site": site,
-                "host": host,
-                "engine": engine,
-                "life": lifetime_s,
-                "type": resource_type,
-            },
+        _INSERT_PILOTS.run(
+            tx,
+            ids=list(tokens),
+            hashes=list(tokens.values()),
+            site=site,
+            host=host,
+            engine=engine,
+            life=lifetime_s,
+            type=resource_type,
         )
 
 
-_RENEW_TOKENS = text("""
+RENEW_TOKENS = changes("""
+-- Let the tokens of living pilots of a host last, if less than half of their time is left.
 UPDATE jedi_tokens t SET expires_at = jedi_now() + make_interval(secs => :life)
 FROM jedi_pilots p WHERE p.token_hash = t.token_hash AND p.endtime IS NULL
   AND p.host = :host AND t.revoked_at IS NULL
   AND t.expires_at < jedi_now() + make_interval(secs => :life / 2)
 """)
-
-
-def renew_tokens(tx: Connection, host: str, lifetime_s: float) -> None:
-    """Let the tokens of living pilots of a host last, if less than half of their time is left."""
-    tx.execute(_RENEW_TOKENS, {"host": host, "life": lifetime_s})
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +181,7 @@ class PilotSighting:
     running: bool
 
 
-_NOTE_FOUND = text("""
+_NOTE_FOUND = changes("""
 UPDATE jedi_pilots p SET pid = n.pid, process_start = n.start,
   batch_id = n.batch_id, status = CASE WHEN n.running THEN 'running' ELSE p.status END
 FROM unnest(CAST(:ids AS text[]), CAST(:pids AS int[]), CAST(:starts AS bigint[]),
@@ -213,31 +193,25 @@ WHERE p.pilot_id = n.pilot_id AND p.status IN ('submitted', 'running')
 
 def note_found(tx: Connection, found: Mapping[str, PilotSighting]) -> None:
     """Note which process or batch job each pilot is."""
-    tx.execute(
-        _NOTE_FOUND,
-        {
-            "ids": list(found),
-            "pids": [one.process and one.process.pid for one in found.values()],
-            "starts": [one.process and one.process.start for one in found.values()],
-            "batch_ids": [one.batch_id for one in found.values()],
-            "running": [one.running for one in found.values()],
-        },
+    _NOTE_FOUND.run(
+        tx,
+        ids=list(found),
+        pids=[one.process and one.process.pid for one in found.values()],
+        starts=[one.process and one.process.start for one in found.values()],
+        batch_ids=[one.batch_id for one in found.values()],
+        running=[one.running for one in found.values()],
     )
 
 
-_HAVE_ENDED = text("""
+HAVE_ENDED = returns(PilotRow)("""
+-- The names whose pilots have ended.
 SELECT pilot_id, site, engine, status, resource_type, pid, process_start, batch_id,
   CAST(0 AS float8) AS age_s FROM jedi_pilots
 WHERE pilot_id = ANY(CAST(:names AS text[])) AND endtime IS NOT NULL
 """)
 
 
-def have_ended(tx: Connection, names: Sequence[str]) -> list[PilotRow]:
-    """The names whose pilots have ended."""
-    return rows_of(PilotRow, tx.execute(_HAVE_ENDED, {"names": list(names)}))
-
-
-_JOBS_IN_PILOTS = text("""
+_JOBS_IN_PILOTS = returns(int)("""
 SELECT j.pandaid FROM jedi_jobs j JOIN jedi_pilots p USING (pilot_id)
 WHERE p.endtime IS NULL AND p.host = :host AND j.status = ANY(:statuses)
 ORDER BY j.pandaid
@@ -246,10 +220,10 @@ ORDER BY j.pandaid
 
 def jobs_in_pilots(tx: Connection, host: str) -> list[int]:
     """The jobs that living pilots of a host have taken and not yet reported to be through."""
-    return list(tx.scalars(_JOBS_IN_PILOTS, {"host": host, "statuses": list(states.JOB_AT_SITE)}))
+    return _JOBS_IN_PILOTS.rows(tx, host=host, statuses=list(states.JOB_AT_SITE))
 
 
-_RESULTS_TO_ADD = text("""
+_RESULTS_TO_ADD = returns(int)("""
 SELECT count(*) FROM jedi_jobs WHERE status = 'holding' AND hold_kind IS NULL
   AND pilot_result IS NOT NULL AND postprocessed_at IS NULL
 """)
@@ -257,24 +231,17 @@ SELECT count(*) FROM jedi_jobs WHERE status = 'holding' AND hold_kind IS NULL
 
 def results_to_add(tx: Connection) -> int:
     """The number of jobs that wait for the Adder; those it tries again later do not count."""
-    return int(tx.scalar(_RESULTS_TO_ADD) or 0)
+    return int(_RESULTS_TO_ADD.row(tx) or 0)
 
 
-_HAVE_WORKED = text("SELECT DISTINCT pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)")
+_HAVE_WORKED = returns(str)("SELECT DISTINCT pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)")
 
 
 def have_worked(tx: Connection, pilot_ids: Sequence[str]) -> set[str]:
     """The pilots that had a job at any time."""
     if not pilot_ids:
         return set()
-    return set(tx.scalars(_HAVE_WORKED, {"ids": list(pilot_ids)}))
-
-
-_LOCK_JOBS = text("""
-SELECT pandaid AS panda_id, pilot_id, lock_seq, kind FROM jedi_jobs WHERE pilot_id = ANY(:ids)
-  AND status = ANY(:statuses) AND postprocessed_at IS NULL
-ORDER BY pandaid FOR NO KEY UPDATE
-""")
+    return set(_HAVE_WORKED.rows(tx, ids=list(pilot_ids)))
 
 
 class PilotHeldJob(NamedTuple):
@@ -286,13 +253,20 @@ class PilotHeldJob(NamedTuple):
     kind: str
 
 
+_LOCK_JOBS = returns(PilotHeldJob)("""
+SELECT pandaid, pilot_id, lock_seq, kind FROM jedi_jobs WHERE pilot_id = ANY(:ids)
+  AND status = ANY(:statuses) AND postprocessed_at IS NULL
+ORDER BY pandaid FOR NO KEY UPDATE
+""")
+
+
 def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[PilotHeldJob]:
     """Lock the jobs that pilots have taken and not reported to be through."""
     values = {"ids": list(pilot_ids), "statuses": list(states.JOB_AT_SITE)}
-    return rows_of(PilotHeldJob, tx.execute(_LOCK_JOBS, values))
+    return _LOCK_JOBS.rows(tx, **values)
 
 
-_NOTE_DELEGATION = text("""
+_NOTE_DELEGATION = changes("""
 UPDATE jedi_jobs SET delegation_kind = :kind, delegation_queue = :queue,
   delegation_id = :id WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 """)
@@ -300,7 +274,7 @@ UPDATE jedi_jobs SET delegation_kind = :kind, delegation_queue = :queue,
 
 def note_delegation(tx: Connection, panda_ids: Sequence[int], delegation: Delegation) -> None:
     """Note to whom jobs that a pilot has just taken were handed."""
-    tx.execute(_NOTE_DELEGATION, {"ids": list(panda_ids), **delegation.model_dump()})
+    _NOTE_DELEGATION.run(tx, ids=list(panda_ids), **delegation.model_dump())
 
 
 class LostAttempt(NamedTuple):
@@ -311,21 +285,16 @@ class LostAttempt(NamedTuple):
     lock_seq: int
 
 
-_LOST_ATTEMPTS = text("""
-SELECT pilot_id, pandaid AS panda_id, lock_seq FROM jedi_jobs
+LOST_ATTEMPTS = returns(LostAttempt)("""
+-- The attempts that ended with one of `codes` because their pilots died.
+SELECT pilot_id, pandaid, lock_seq FROM jedi_jobs
 WHERE pilot_id = ANY(:ids) AND error_code = ANY(:codes) ORDER BY pandaid
 """)
 
 
-def lost_attempts(
-    tx: Connection, pilot_ids: Sequence[str], codes: Sequence[str]
-) -> list[LostAttempt]:
-    """The attempts that ended with one of `codes` because their pilots died."""
-    values = {"ids": list(pilot_ids), "codes": list(codes)}
-    return rows_of(LostAttempt, tx.execute(_LOST_ATTEMPTS, values))
-
-
-_END = text("""
+END_PILOTS = changes("""
+-- Note that pilots have gone, `ended` in order or `lost`, and take their tokens back; not `tidy`:
+-- they count as live until what they left behind is removed.
 WITH p AS (
   UPDATE jedi_pilots SET status = :status, endtime = CASE WHEN :tidy THEN jedi_now() END
   WHERE pilot_id = ANY(:ids) AND endtime IS NULL RETURNING token_hash
@@ -335,14 +304,8 @@ FROM p WHERE t.token_hash = p.token_hash AND t.revoked_at IS NULL
 """)
 
 
-def end_pilots(tx: Connection, pilot_ids: Sequence[str], status: str, *, tidy: bool = True) -> None:
-    """Note that pilots have gone, `ended` in order or `lost`, and take their tokens back; not
-    `tidy`: they count as live until what they left behind is removed."""
-    tx.execute(_END, {"status": status, "ids": list(pilot_ids), "tidy": tidy})
-
-
-_NO_TROUBLE = text("DELETE FROM jedi_site_metrics WHERE site = :site AND metric = 'submitter'")
-_NOTE_TROUBLE = text("""
+_NO_TROUBLE = changes("DELETE FROM jedi_site_metrics WHERE site = :site AND metric = 'submitter'")
+_NOTE_TROUBLE = changes("""
 INSERT INTO jedi_site_metrics (site, gshare, metric, value)
 VALUES (:site, '', 'submitter', CAST(:value AS jsonb))
 ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, ts = jedi_now()
@@ -352,19 +315,13 @@ ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, ts = je
 def note_trouble(tx: Connection, site: str, facts: Mapping[str, Any] | None) -> None:
     """Say why the submitter waits before it sends more pilots to a site; None: it does not."""
     if facts is None:
-        tx.execute(_NO_TROUBLE, {"site": site})
+        _NO_TROUBLE.run(tx, site=site)
     else:
-        tx.execute(_NOTE_TROUBLE, {"site": site, "value": json.dumps(dict(facts))})
+        _NOTE_TROUBLE.run(tx, site=site, value=json.dumps(dict(facts)))
 
 
-_TROUBLE = text("""
+TROUBLE = returns(str)("""
+-- The reason why the submitter waits before it sends more pilots to a site; None: it does not.
 SELECT value ->> 'reason' FROM jedi_site_metrics
 WHERE site = :site AND gshare = '' AND metric = 'submitter'
 """)
-
-
-def trouble(tx: Connection, site: str) -> str | None:
-    """Return the reason why the submitter waits before it sends more pilots to a site; None: it
-    does not."""
-    found: str | None = tx.scalar(_TROUBLE, {"site": site})
-    return found

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.sites.link_file import LinkMetric
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.statement import Columns, changes, returns
 
 Patches = Mapping[str, Mapping[str, Any]]
 """By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
@@ -71,8 +71,8 @@ def put_endpoints(
     ]
 
 
-_DELETE_RELATIONS = text("DELETE FROM jedi_site_endpoints WHERE site = ANY(:sites)")
-_INSERT_RELATIONS = text("""
+_DELETE_RELATIONS = changes("DELETE FROM jedi_site_endpoints WHERE site = ANY(:sites)")
+_INSERT_RELATIONS = changes("""
 INSERT INTO jedi_site_endpoints SELECT r.* FROM unnest(CAST(:rows AS text[])) row,
   jsonb_populate_record(NULL::jedi_site_endpoints, CAST(row AS jsonb)) r
 """)
@@ -82,11 +82,11 @@ def put_relations(
     tx: Connection, relations: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> list[AttributeChange]:
     """By site, all its endpoints: complete rows of jedi_site_endpoints, but for the site."""
-    before = _relations(tx, relations)
-    tx.execute(_DELETE_RELATIONS, {"sites": list(relations)})
+    before = dict(_RELATIONS.rows(tx, sites=list(relations)))
+    _DELETE_RELATIONS.run(tx, sites=list(relations))
     rows = [{"site": site, **row} for site, several in relations.items() for row in several]
-    tx.execute(_INSERT_RELATIONS, {"rows": [json.dumps(row) for row in rows]})
-    after = _relations(tx, relations)
+    _INSERT_RELATIONS.run(tx, rows=[json.dumps(row) for row in rows])
+    after = dict(_RELATIONS.rows(tx, sites=list(relations)))
     return [
         AttributeChange(site, "endpoints", before.get(site), after.get(site))
         for site in relations
@@ -94,10 +94,12 @@ def put_relations(
     ]
 
 
-_NOTE_CHANGES = text("""
-INSERT INTO jedi_sites_history
-  (site, attribute, oldvalue, newvalue, username, comment)
-VALUES (:site, :attribute, :old, :new, :user, :comment)
+_NOTE_CHANGES = changes("""
+INSERT INTO jedi_sites_history (site, attribute, oldvalue, newvalue, username, comment)
+SELECT site, attribute, old, new, :user, :comment
+FROM ROWS FROM (jsonb_to_recordset(CAST(:changes AS jsonb))
+  AS (site text, attribute text, old text, new text)) WITH ORDINALITY
+  AS c(site, attribute, old, new, nr) ORDER BY nr
 """)
 
 
@@ -106,37 +108,26 @@ def note_changes(
 ) -> None:
     """Write changes down, with who made them and why."""
     if changes:
-        tx.execute(
-            _NOTE_CHANGES,
-            [{**asdict(change), "user": user_name, "comment": comment} for change in changes],
-        )
+        said = json.dumps([asdict(one) for one in changes])
+        _NOTE_CHANGES.run(tx, changes=said, user=user_name, comment=comment)
 
 
-_ALL_SITES = text("""
+ALL_SITES = returns(Columns)("""
+-- Every site, with the names of its endpoints, first choice first.
 SELECT s.*, ARRAY(SELECT e.ddm_endpoint FROM jedi_site_endpoints e
 WHERE e.site = s.site ORDER BY e.default_write DESC, e.order_write,
   e.ddm_endpoint) AS endpoints FROM jedi_sites s ORDER BY s.site
 """)
 
-
-def all_sites(tx: Connection) -> list[dict[str, Any]]:
-    """Every site, with the names of its endpoints, first choice first."""
-    return [dict(row) for row in tx.execute(_ALL_SITES).mappings()]
-
-
-_ALL_ENDPOINTS = text("""
+ALL_ENDPOINTS = returns(Columns)("""
+-- Every endpoint, with the names of the sites that use it.
 SELECT d.*, ARRAY(SELECT DISTINCT e.site FROM jedi_site_endpoints e
 WHERE e.ddm_endpoint = d.ddm_endpoint ORDER BY e.site) AS sites
 FROM jedi_ddm_endpoints d ORDER BY d.ddm_endpoint
 """)
 
 
-def all_endpoints(tx: Connection) -> list[dict[str, Any]]:
-    """Every endpoint, with the names of the sites that use it."""
-    return [dict(row) for row in tx.execute(_ALL_ENDPOINTS).mappings()]
-
-
-_PUT_LINKS = text("""
+_PUT_LINKS = changes("""
 INSERT INTO jedi_network_matrix (src, dst, key, value)
 SELECT * FROM unnest(CAST(:src AS text[]), CAST(:dst AS text[]),
   CAST(:keys AS text[]), CAST(:figures AS float8[]))
@@ -147,21 +138,13 @@ ON CONFLICT (src, dst, key) DO UPDATE SET value = excluded.value, ts = jedi_now(
 def put_links(tx: Connection, figures: Sequence[LinkMetric]) -> None:
     """Insert or update figures of links, as measured now; of a figure given twice the last."""
     last = dict(sorted({(one.src, one.dst, one.key): one.value for one in figures}.items()))
-    tx.execute(
-        _PUT_LINKS,
-        {
-            "src": [src for src, _, _ in last],
-            "dst": [dst for _, dst, _ in last],
-            "keys": [key for _, _, key in last],
-            "figures": list(last.values()),
-        },
+    _PUT_LINKS.run(
+        tx,
+        src=[src for src, _, _ in last],
+        dst=[dst for _, dst, _ in last],
+        keys=[key for _, _, key in last],
+        figures=list(last.values()),
     )
-
-
-_ALL_LINKS = text("""
-SELECT src, dst, key, value, ts FROM jedi_network_matrix
-WHERE CAST(:place AS text) IS NULL OR :place IN (src, dst) ORDER BY 1, 2, 3
-""")
 
 
 class LinkFigure(NamedTuple):
@@ -174,51 +157,36 @@ class LinkFigure(NamedTuple):
     ts: datetime
 
 
-def all_links(tx: Connection, place: str | None) -> list[LinkFigure]:
-    """Figures of links, of all places or from and to one."""
-    return rows_of(LinkFigure, tx.execute(_ALL_LINKS, {"place": place}))
+ALL_LINKS = returns(LinkFigure)("""
+-- Figures of links, of all places or from and to one.
+SELECT src, dst, key, value, ts FROM jedi_network_matrix
+WHERE CAST(:place AS text) IS NULL OR :place IN (src, dst) ORDER BY 1, 2, 3
+""")
 
 
-_ROOTS = text(
-    "SELECT ddm_endpoint, path FROM jedi_ddm_endpoints WHERE path IS NOT NULL ORDER BY ddm_endpoint"
+ROOTS = returns(tuple[str, str])(
+    """
+-- The root directory of each endpoint that has one.
+SELECT ddm_endpoint, path FROM jedi_ddm_endpoints WHERE path IS NOT NULL ORDER BY ddm_endpoint
+"""
 )
 
 
-def roots(tx: Connection) -> dict[str, str]:
-    """The root directory of each endpoint that has one."""
-    return dict_of(str, str, tx.execute(_ROOTS))
+WITH_SPACE = returns(str)(
+    """
+-- The endpoints of which somebody has noted how much is free.
+SELECT ddm_endpoint FROM jedi_ddm_endpoints WHERE space_free IS NOT NULL
+"""
+)
 
 
-_WITH_SPACE = text("SELECT ddm_endpoint FROM jedi_ddm_endpoints WHERE space_free IS NOT NULL")
-
-
-def with_space(tx: Connection) -> set[str]:
-    """The endpoints of which somebody has noted how much is free."""
-    return set(tx.scalars(_WITH_SPACE))
-
-
-_NUCLEI = text("""
+NUCLEI = returns(str)("""
+-- Nuclei of this machine, which runs their pilots, or of a grid: their storage has no directory
+-- that this machine knows.
 SELECT site FROM jedi_sites s WHERE role = 'nucleus' AND (submitter = 'local') = :here
 AND (SELECT bool_or(d.path IS NOT NULL) FROM jedi_site_endpoints e
   JOIN jedi_ddm_endpoints d USING (ddm_endpoint) WHERE e.site = s.site) = :here
 ORDER BY site
-""")
-
-
-def nuclei(tx: Connection, *, here: bool) -> list[str]:
-    """Nuclei of this machine, which runs their pilots, or of a grid: their storage has no directory
-    that this machine knows."""
-    return list(tx.scalars(_NUCLEI, {"here": here}))
-
-
-_PLACES = text("""
-SELECT t.ddm_endpoint, t.path, CASE WHEN t.is_tape THEN (
-  SELECT d.ddm_endpoint FROM jedi_ddm_endpoints d WHERE d.path IS NOT NULL AND NOT d.is_tape
-  ORDER BY NOT EXISTS (
-    SELECT FROM jedi_site_endpoints a JOIN jedi_site_endpoints b USING (site)
-    WHERE a.ddm_endpoint = t.ddm_endpoint AND b.ddm_endpoint = d.ddm_endpoint), d.ddm_endpoint
-  LIMIT 1) END AS buffer
-FROM jedi_ddm_endpoints t WHERE t.path IS NOT NULL ORDER BY t.ddm_endpoint
 """)
 
 
@@ -231,13 +199,19 @@ class StoragePlace(NamedTuple):
     buffer: str | None
 
 
-def places(tx: Connection) -> list[StoragePlace]:
-    """Return the endpoints that have a root directory: each process asks for them with its
-    heartbeats."""
-    return rows_of(StoragePlace, tx.execute(_PLACES))
+PLACES = returns(StoragePlace)("""
+-- The endpoints that have a root directory: each process asks for them with its heartbeats.
+SELECT t.ddm_endpoint, t.path, CASE WHEN t.is_tape THEN (
+  SELECT d.ddm_endpoint FROM jedi_ddm_endpoints d WHERE d.path IS NOT NULL AND NOT d.is_tape
+  ORDER BY NOT EXISTS (
+    SELECT FROM jedi_site_endpoints a JOIN jedi_site_endpoints b USING (site)
+    WHERE a.ddm_endpoint = t.ddm_endpoint AND b.ddm_endpoint = d.ddm_endpoint), d.ddm_endpoint
+  LIMIT 1) END AS buffer
+FROM jedi_ddm_endpoints t WHERE t.path IS NOT NULL ORDER BY t.ddm_endpoint
+""")
 
 
-_NOTE_SPACE = text("""
+_NOTE_SPACE = changes("""
 UPDATE jedi_ddm_endpoints d SET space_free = m.free, space_total = m.total,
   space_used = m.total - m.free, space_timestamp = jedi_now()
 FROM unnest(CAST(:names AS text[]), CAST(:free AS float8[]),
@@ -247,37 +221,26 @@ FROM unnest(CAST(:names AS text[]), CAST(:free AS float8[]),
 
 def note_space(tx: Connection, measured: Mapping[str, tuple[float, float]]) -> None:
     """By endpoint: how much is free, and how much there is in all, in GB, as measured now."""
-    tx.execute(
-        _NOTE_SPACE,
-        {
-            "names": list(measured),
-            "free": [free for free, _ in measured.values()],
-            "total": [total for _, total in measured.values()],
-        },
+    _NOTE_SPACE.run(
+        tx,
+        names=list(measured),
+        free=[free for free, _ in measured.values()],
+        total=[total for _, total in measured.values()],
     )
 
 
-_HISTORY = text("""
+HISTORY = returns(Columns)("""
+-- The last changes of a site, newest first.
 SELECT modificationtime, username, attribute, oldvalue, newvalue, comment
 FROM jedi_sites_history WHERE site = :site ORDER BY change_id DESC LIMIT :limit
 """)
 
 
-def history(tx: Connection, site: str, limit: int) -> list[dict[str, Any]]:
-    """The last changes of a site, newest first."""
-    rows = tx.execute(_HISTORY, {"site": site, "limit": limit}).mappings()
-    return [dict(row) for row in rows]
-
-
-_RELATIONS = text("""
+_RELATIONS = returns(tuple[str, str])("""
 SELECT site, string_agg(CAST(to_jsonb(e) - 'site' AS text), ' '
 ORDER BY ddm_endpoint, scope) AS said FROM jedi_site_endpoints e
 WHERE site = ANY(:sites) GROUP BY site
 """)
-
-
-def _relations(tx: Connection, sites: Iterable[str]) -> dict[str, str]:
-    return dict_of(str, str, tx.execute(_RELATIONS, {"sites": list(sites)}))
 
 
 _MERGE = """
@@ -310,7 +273,7 @@ def _merge(
     from jedi.taskbuffer.schema.tables import metadata  # 50 ms that no agent needs
 
     names = sorted(patches)
-    created = tx.scalars(text(_CREATE.format(table=table, key=key)), {"names": names}).all()
+    created = returns(str)(_CREATE.format(table=table, key=key)).rows(tx, names=names)
     columns = [column.name for column in metadata.tables[table].columns]
     values = ["jedi_now()" if name == "modificationtime" else f"r.{name}" for name in columns]
     pieces = {
@@ -319,7 +282,7 @@ def _merge(
         "columns": ", ".join(columns),
         "values": ", ".join(values),
     }
-    merge = text(_MERGE.format(**pieces))
-    changes = [json.dumps(dict(patches[name])) for name in names]
-    changed = tx.execute(merge, {"names": names, "patches": changes})
-    return [*((name, key, None, name) for name in created), *(tuple(row) for row in changed)]
+    merge = returns(tuple[str, str, str, str])(_MERGE.format(**pieces))
+    patched = [json.dumps(dict(patches[name])) for name in names]
+    changed = merge.rows(tx, names=names, patches=patched)
+    return [*((name, key, None, name) for name in created), *changed]

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.sites.snapshot import Snapshot
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_TO_START
+from jedi.taskbuffer.db.statement import returns
 
 FRESH = {
     "production_queued": "1 hour", "express_queued": "1 hour", "mbps_1h": "1 hour",
@@ -142,55 +142,13 @@ FROM jedi_sites s LEFT JOIN r USING (site) LEFT JOIN o USING (site) LEFT JOIN w 
 ORDER BY s.site
 """)
 
-_JOBS = text("""
-SELECT gshare, resource_type, status, array_agg(site) AS sites, array_agg(jobs) AS jobs
-FROM (
-  SELECT site, gshare, resource_type, status, sum(jobs)::float8 AS jobs FROM (
-    SELECT site, gshare, resource_type, status, jobs FROM job_stats
-    UNION ALL
-    SELECT site, gshare, resource_type, status, jobs FROM job_stats_delta) a
-  WHERE status = ANY(:live) GROUP BY 1, 2, 3, 4 HAVING sum(jobs) <> 0) s
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-""")
 
-_SLOTS = text("""
-SELECT m.key AS gshare, t.key AS resource_type, array_agg(s.site) AS sites,
-  array_agg(CAST(t.value AS float8)) AS slots
-FROM jedi_sites s, jsonb_each(CASE jsonb_typeof(s.catchall -> 'num_slots_map')
-    WHEN 'object' THEN s.catchall -> 'num_slots_map' ELSE '{}' END) m,
-  jsonb_each_text(CASE jsonb_typeof(m.value) WHEN 'object' THEN m.value ELSE '{}' END) t
-WHERE t.value ~ '^[0-9]{1,9}$'
-GROUP BY 1, 2 ORDER BY 1, 2
-""")
-
-_QUEUED = text("""
+_QUEUED = returns(tuple[int, int])("""
 SELECT workqueue, sum(jobs)::bigint AS jobs FROM (
   SELECT workqueue, status, jobs FROM job_stats
   UNION ALL
   SELECT workqueue, status, jobs FROM job_stats_delta) a
 WHERE status = ANY(:queued) GROUP BY workqueue
-""")
-
-_LINKS = text("""
-SELECT m.dst, m.key, array_agg(m.src) AS places, array_agg(m.value) AS figures
-FROM unnest(CAST(:keys AS text[]), CAST(:fresh AS interval[])) k(key, fresh)
-  JOIN jedi_network_matrix m ON m.key = k.key AND m.ts > jedi_now() - k.fresh
-WHERE m.dst = ANY(:places) AND m.value BETWEEN -1 AND 1e12
-  AND (m.value >= 0 OR m.key = 'closeness')
-GROUP BY m.dst, m.key
-""")
-
-_ENDPOINTS = text(f"""
-SELECT coalesce(array_agg(ddm_endpoint ORDER BY ddm_endpoint) FILTER (WHERE is_tape), '{{}}')
-    AS tapes,
-  coalesce(array_agg(ddm_endpoint ORDER BY ddm_endpoint) FILTER (WHERE NOT ({_on("read_wan")})),
-    '{{}}') AS unreadable,
-  (SELECT coalesce(jsonb_agg(DISTINCT r.names), '[]') FROM (
-    SELECT jsonb_agg(DISTINCT e.ddm_endpoint) FILTER (WHERE e.roles LIKE '%read%') AS names
-    FROM jedi_site_endpoints e JOIN jedi_sites s USING (site) WHERE s.status = 'online'
-    GROUP BY e.site HAVING bool_or(e.roles LIKE '%write%')) r
-   WHERE r.names IS NOT NULL) AS readers
-FROM jedi_ddm_endpoints d WHERE is_tape OR NOT ({_on("read_wan")})
 """)
 
 
@@ -204,6 +162,18 @@ class JobsOfShare(NamedTuple):
     jobs: list[float]
 
 
+_JOBS = returns(JobsOfShare)("""
+SELECT gshare, resource_type, status, array_agg(site) AS sites, array_agg(jobs) AS jobs
+FROM (
+  SELECT site, gshare, resource_type, status, sum(jobs)::float8 AS jobs FROM (
+    SELECT site, gshare, resource_type, status, jobs FROM job_stats
+    UNION ALL
+    SELECT site, gshare, resource_type, status, jobs FROM job_stats_delta) a
+  WHERE status = ANY(:live) GROUP BY 1, 2, 3, 4 HAVING sum(jobs) <> 0) s
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+""")
+
+
 class SlotsOfShare(NamedTuple):
     """The slots of a share and resource type: sites, and the number at each."""
 
@@ -211,6 +181,17 @@ class SlotsOfShare(NamedTuple):
     resource_type: str
     sites: list[str]
     slots: list[float]
+
+
+_SLOTS = returns(SlotsOfShare)("""
+SELECT m.key AS gshare, t.key AS resource_type, array_agg(s.site) AS sites,
+  array_agg(CAST(t.value AS float8)) AS slots
+FROM jedi_sites s, jsonb_each(CASE jsonb_typeof(s.catchall -> 'num_slots_map')
+    WHEN 'object' THEN s.catchall -> 'num_slots_map' ELSE '{}' END) m,
+  jsonb_each_text(CASE jsonb_typeof(m.value) WHEN 'object' THEN m.value ELSE '{}' END) t
+WHERE t.value ~ '^[0-9]{1,9}$'
+GROUP BY 1, 2 ORDER BY 1, 2
+""")
 
 
 class SpecialEndpoints(NamedTuple):
@@ -222,6 +203,20 @@ class SpecialEndpoints(NamedTuple):
     readers: list[list[str]]
 
 
+_ENDPOINTS = returns(SpecialEndpoints)(f"""
+SELECT coalesce(array_agg(ddm_endpoint ORDER BY ddm_endpoint) FILTER (WHERE is_tape), '{{}}')
+    AS tapes,
+  coalesce(array_agg(ddm_endpoint ORDER BY ddm_endpoint) FILTER (WHERE NOT ({_on("read_wan")})),
+    '{{}}') AS unreadable,
+  (SELECT coalesce(jsonb_agg(DISTINCT r.names), '[]') FROM (
+    SELECT jsonb_agg(DISTINCT e.ddm_endpoint) FILTER (WHERE e.roles LIKE '%read%') AS names
+    FROM jedi_site_endpoints e JOIN jedi_sites s USING (site) WHERE s.status = 'online'
+    GROUP BY e.site HAVING bool_or(e.roles LIKE '%write%')) r
+   WHERE r.names IS NOT NULL) AS readers
+FROM jedi_ddm_endpoints d WHERE is_tape OR NOT ({_on("read_wan")})
+""")
+
+
 def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
     """Sites with their storage and their jobs, their links to these nuclei, and the jobs that wait
     in each work queue."""
@@ -231,16 +226,16 @@ def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
     at = {site: i for i, site in enumerate(columns["sites"])}
     jobs: dict[tuple[str, ...], list[float | None]] = {
         (row.gshare, row.resource_type, row.status): _column(at, row.sites, row.jobs, 0.0)
-        for row in rows_of(JobsOfShare, tx.execute(_JOBS, {"live": list(states.JOB_LIVE)}))
+        for row in _JOBS.rows(tx, live=list(states.JOB_LIVE))
     }
-    queued = dict_of(int, int, tx.execute(_QUEUED, {"queued": list(states.JOB_QUEUED)}))
+    queued = dict(_QUEUED.rows(tx, queued=list(states.JOB_QUEUED)))
     waiting = Counter({queue_id: jobs for queue_id, jobs in queued.items() if jobs})
-    (endpoints,) = rows_of(SpecialEndpoints, tx.execute(_ENDPOINTS))
+    (endpoints,) = _ENDPOINTS.rows(tx)
     places = [place or site for place, site in zip(columns["grid_site"], at, strict=True)]
     links = _links(tx, places, {name: places[at[name]] for name in sorted(nuclei) if name in at})
     slots: dict[tuple[str, ...], list[float | None]] = {
         (row.gshare, row.resource_type): _column(at, row.sites, row.slots, None)
-        for row in rows_of(SlotsOfShare, tx.execute(_SLOTS))
+        for row in _SLOTS.rows(tx)
     }
     snapshot = Snapshot.of(columns, waiting, jobs, links, slots)
     return replace(
@@ -260,6 +255,16 @@ class LinkFigures(NamedTuple):
     figures: list[float]
 
 
+_LINKS = returns(LinkFigures)("""
+SELECT m.dst, m.key, array_agg(m.src) AS places, array_agg(m.value) AS figures
+FROM unnest(CAST(:keys AS text[]), CAST(:fresh AS interval[])) k(key, fresh)
+  JOIN jedi_network_matrix m ON m.key = k.key AND m.ts > jedi_now() - k.fresh
+WHERE m.dst = ANY(:places) AND m.value BETWEEN -1 AND 1e12
+  AND (m.value >= 0 OR m.key = 'closeness')
+GROUP BY m.dst, m.key
+""")
+
+
 def _links(
     tx: Connection, places: list[str], nuclei: dict[str, str]
 ) -> dict[tuple[str, ...], list[float | None]]:
@@ -269,7 +274,7 @@ def _links(
     wanted = {"keys": list(FRESH), "fresh": list(FRESH.values()), "places": list(nuclei.values())}
     known = {
         (row.dst, row.key): dict(zip(row.places, row.figures, strict=True))
-        for row in rows_of(LinkFigures, tx.execute(_LINKS, wanted))
+        for row in _LINKS.rows(tx, **wanted)
     }
     found: dict[tuple[str, ...], list[float | None]] = {}
     for name, place in nuclei.items():

@@ -9,20 +9,20 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES, TASK_HOLDS
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import tasks
 
-_APPEND = text("""
+_APPEND = returns(int)("""
 INSERT INTO jedi_commands (jeditaskid, command, arguments, username, comment)
 VALUES (:task, :command, CAST(:arguments AS jsonb), :user, :comment)
 RETURNING command_id
@@ -38,30 +38,23 @@ def append(
     comment: str | None = None,
 ) -> int:
     """Ask something of a task; the number of the command."""
-    command_id: int = tx.execute(
-        _APPEND,
-        {
-            "task": jedi_task_id,
-            "command": command,
-            "arguments": json.dumps(arguments or {}),
-            "user": user_name,
-            "comment": comment,
-        },
-    ).scalar_one()
+    command_id: int = _APPEND.value(
+        tx,
+        task=jedi_task_id,
+        command=command,
+        arguments=json.dumps(arguments or {}),
+        user=user_name,
+        comment=comment,
+    )
     wake(tx, "command")
     return command_id
 
 
-_ANY_OPEN = text("""
+ANY_OPEN = returns(bool)("""
+-- True if a command waits, or a task is in one of `doing`: agents carry commands out there.
 SELECT EXISTS (SELECT FROM jedi_commands WHERE acknowledged_at IS NULL)
   OR EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:doing))
 """)
-
-
-def any_open(tx: Connection, doing: Sequence[str]) -> bool:
-    """Return True if a command waits, or a task is in one of `doing`: agents carry commands out
-    there."""
-    return bool(tx.scalar(_ANY_OPEN, {"doing": list(doing)}))
 
 
 def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list[ClaimedTask]:
@@ -74,7 +67,7 @@ def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list
     )  # fmt: skip
 
 
-_TRY_LATER = text("""
+_TRY_LATER = returns(bool)("""
 UPDATE jedi_commands SET retry_at = jedi_now()
   + greatest(jedi_now() - creationtime, make_interval(secs => :least_s))
 WHERE command_id = :id
@@ -85,7 +78,7 @@ WHERE command_id = :id
 def try_later(tx: Connection, command_id: int, least_s: float, most_s: float) -> bool:
     """Put a command off for as long as it has been waiting, so that it is tried ever more seldom,
     but for `least_s` at least; False: it has been waiting for `most_s`."""
-    return bool(tx.scalar(_TRY_LATER, {"id": command_id, "least_s": least_s, "most_s": most_s}))
+    return bool(_TRY_LATER.row(tx, id=command_id, least_s=least_s, most_s=most_s))
 
 
 _ACTIVATED = """
@@ -104,27 +97,14 @@ def claim_doing(
     return tasks.claim(tx, statuses, me, lease_s, limit, _ACTIVATED)
 
 
-_BEFORE_HOLD = text(f"""
-SELECT t.jeditaskid AS jedi_task_id, coalesce((
+BEFORE_HOLD = returns(tuple[int, str])(f"""
+-- The status before the hold of each held task: one hold may have followed the other.
+SELECT t.jeditaskid, coalesce((
   SELECT l.fromstatus FROM jedi_tasks_statuslog l
   WHERE l.jeditaskid = t.jeditaskid AND l.fromstatus NOT IN ({TASK_HOLDS})
   ORDER BY l.log_id DESC LIMIT 1), t.oldstatus, t.status) AS status
 FROM jedi_tasks t
 WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status IN ({TASK_HOLDS})
-""")
-
-
-def before_hold(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
-    """The status before the hold of each held task: one hold may have followed the other."""
-    return dict_of(int, str, tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)}))
-
-
-_NEXT_COMMANDS = text("""
-SELECT DISTINCT ON (jeditaskid) command_id, jeditaskid AS jedi_task_id, command, arguments,
-  username AS user_name, comment
-FROM jedi_commands
-WHERE acknowledged_at IS NULL AND jeditaskid = ANY(CAST(:ids AS bigint[]))
-ORDER BY jeditaskid, command_id
 """)
 
 
@@ -139,24 +119,29 @@ class TaskCommand(NamedTuple):
     comment: str | None
 
 
+_NEXT_COMMANDS = returns(TaskCommand)("""
+SELECT DISTINCT ON (jeditaskid) command_id, jeditaskid, command, arguments,
+  username, comment
+FROM jedi_commands
+WHERE acknowledged_at IS NULL AND jeditaskid = ANY(CAST(:ids AS bigint[]))
+ORDER BY jeditaskid, command_id
+""")
+
+
 def next_commands(tx: Connection, task_ids: Sequence[int]) -> dict[int, TaskCommand]:
     """The oldest command of each task that is not acknowledged."""
-    rows = rows_of(TaskCommand, tx.execute(_NEXT_COMMANDS, {"ids": list(task_ids)}))
+    rows = _NEXT_COMMANDS.rows(tx, ids=list(task_ids))
     return {row.jedi_task_id: row for row in rows}
 
 
-_WAITING = text("""
-SELECT command_id, jeditaskid AS jedi_task_id, command, arguments, username AS user_name, comment
+WAITING = returns(TaskCommand)("""
+-- The commands of a task that are not acknowledged, the oldest first.
+SELECT command_id, jeditaskid, command, arguments, username, comment
 FROM jedi_commands WHERE jeditaskid = :task AND acknowledged_at IS NULL ORDER BY command_id
 """)
 
 
-def waiting(tx: Connection, jedi_task_id: int) -> list[TaskCommand]:
-    """The commands of a task that are not acknowledged, the oldest first."""
-    return rows_of(TaskCommand, tx.execute(_WAITING, {"task": jedi_task_id}))
-
-
-_ACKNOWLEDGE = text("""
+_ACKNOWLEDGE = changes("""
 UPDATE jedi_commands c SET acknowledged_at = jedi_now(), outcome = a.outcome,
   message = a.message FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]),
   CAST(:messages AS text[])) a(id, outcome, message) WHERE c.command_id = a.id
@@ -166,16 +151,7 @@ UPDATE jedi_commands c SET acknowledged_at = jedi_now(), outcome = a.outcome,
 def acknowledge(tx: Connection, answers: Sequence[tuple[int, str, str]]) -> None:
     """Answer commands: (command_id, accepted or refused, a sentence)."""
     ids, outcomes, messages = zip(*answers, strict=True)
-    tx.execute(
-        _ACKNOWLEDGE, {"ids": list(ids), "outcomes": list(outcomes), "messages": list(messages)}
-    )
-
-
-_LIVE_JOBS = text("""
-SELECT jeditaskid AS jedi_task_id, pandaid AS panda_id, lock_seq, status, kind FROM jedi_jobs
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
-  AND status = ANY(:statuses) ORDER BY pandaid
-""")
+    _ACKNOWLEDGE.run(tx, ids=list(ids), outcomes=list(outcomes), messages=list(messages))
 
 
 class LiveJob(NamedTuple):
@@ -188,18 +164,23 @@ class LiveJob(NamedTuple):
     kind: str
 
 
+_LIVE_JOBS = returns(LiveJob)("""
+SELECT jeditaskid, pandaid, lock_seq, status, kind FROM jedi_jobs
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
+  AND status = ANY(:statuses) ORDER BY pandaid
+""")
+
+
 def live_jobs(
     tx: Connection, task_ids: Sequence[int], statuses: Sequence[str] = states.JOB_LIVE
 ) -> list[LiveJob]:
     """The jobs of tasks that have not ended."""
-    return rows_of(
-        LiveJob, tx.execute(_LIVE_JOBS, {"ids": list(task_ids), "statuses": list(statuses)})
-    )
+    return _LIVE_JOBS.rows(tx, ids=list(task_ids), statuses=list(statuses))
 
 
-_LAST_ACCEPTED = text("""
-SELECT DISTINCT ON (jeditaskid) command_id, jeditaskid AS jedi_task_id, command, arguments,
-  username AS user_name, comment
+_LAST_ACCEPTED = returns(TaskCommand)("""
+SELECT DISTINCT ON (jeditaskid) command_id, jeditaskid, command, arguments,
+  username, comment
 FROM jedi_commands
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted'
   AND command = coalesce(:command, command) ORDER BY jeditaskid, command_id DESC
@@ -210,17 +191,15 @@ def last_accepted(
     tx: Connection, task_ids: Sequence[int], command: str | None = None
 ) -> dict[int, TaskCommand]:
     """The last accepted command of each task, or the last one of this name."""
-    rows = rows_of(
-        TaskCommand, tx.execute(_LAST_ACCEPTED, {"ids": list(task_ids), "command": command})
-    )
+    rows = _LAST_ACCEPTED.rows(tx, ids=list(task_ids), command=command)
     return {row.jedi_task_id: row for row in rows}
 
 
-_LOCK_INPUTS = text(f"""
+_LOCK_INPUTS = changes(f"""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({FED_TYPES})
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
-_GIVE_UP = text(f"""
+_GIVE_UP = changes(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
   FROM jedi_datasets d
@@ -236,8 +215,8 @@ FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
 
 def give_up_unused(tx: Connection, task_ids: Sequence[int]) -> None:
     """Count the files of masters that no job took as failed: the tasks are forced to finish."""
-    tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
-    tx.execute(_GIVE_UP, {"ids": list(task_ids)})
+    _LOCK_INPUTS.run(tx, ids=list(task_ids))
+    _GIVE_UP.run(tx, ids=list(task_ids))
 
 
 _CAUSES = all_jobs("pandaid, jeditaskid, status, error_code, error_source, exit_code")
@@ -263,7 +242,7 @@ AND (CAST(:like AS bigint) IS NULL OR c.pandaid IN (
 """
 """Inputs `c` that may be tried again; `:like`: whose last job, or a consumer of its events, failed
 by the cause of this one."""
-_REVIVE = text(f"""
+_REVIVE = returns(tuple[int, int])(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET
     status = CASE WHEN c.status = 'failed' THEN 'ready' ELSE c.status END,
@@ -294,12 +273,12 @@ def revive(
     more (once, where nothing is retried by itself); the number of files by dataset id. Lost,
     missing and broken ones may be, too, once they are found again. Those of killed units are
     not. `like`: only those whose last job failed by the same cause as this job."""
-    tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
+    _LOCK_INPUTS.run(tx, ids=list(task_ids))
     values = {"ids": list(task_ids), "adds": adds, "like": like}
-    return dict_of(int, int, tx.execute(_REVIVE, values))
+    return dict(_REVIVE.rows(tx, **values))
 
 
-_ALIKE = text(f"""
+_ALIKE = returns(int)(f"""
 SELECT count(*) FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER} AND {_FAILED}
 """)
@@ -307,10 +286,10 @@ WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER} AND {_FAILE
 
 def alike(tx: Connection, jedi_task_id: int, like: int) -> int:
     """The number of a task's failed master files whose last job failed by the cause of a job."""
-    return int(tx.scalar(_ALIKE, {"ids": [jedi_task_id], "like": like}) or 0)
+    return int(_ALIKE.row(tx, ids=[jedi_task_id], like=like) or 0)
 
 
-_BEGIN_ATTEMPT = text(f"""
+_BEGIN_ATTEMPT = changes(f"""
 UPDATE jedi_tasks t SET attemptnr = attemptnr + 1, currentpriority =
   CASE WHEN jeditaskid = ANY(:keep) THEN currentpriority ELSE taskpriority END,
   gshare = CASE WHEN jeditaskid = ANY(:keep) THEN gshare ELSE {OWN_SHARE} END
@@ -321,5 +300,5 @@ WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 def begin_attempt(tx: Connection, task_ids: Sequence[int], keep: Collection[int] = ()) -> None:
     """A new attempt of each task, at its own priority and share, whatever it was boosted to; those
     of `keep` stay at what they have."""
-    tx.execute(_BEGIN_ATTEMPT, {"ids": list(task_ids), "keep": list(keep)})
-    statistics.note_progress(tx, task_ids)
+    _BEGIN_ATTEMPT.run(tx, ids=list(task_ids), keep=list(keep))
+    statistics.NOTE_PROGRESS.run(tx, ids=task_ids)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask, TaskDataset
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, PRODUCT_TYPES, TASK_FINAL, listed
+from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.tasks import family, scouting, tasks
 
 PREPARABLE = tuple(
@@ -53,7 +53,7 @@ AND (coalesce(parent_tid, jeditaskid) = jeditaskid
 
 
 # Without the tests of jobs and parents: those are for the few tasks that are left.
-_ANY_PROCESSED = text(f"""
+_ANY_PROCESSED = returns(bool)(f"""
 SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:statuses)
     AND jeditaskid NOT IN (SELECT jeditaskid FROM jedi_datasets WHERE unprocessed))
   OR EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:closing))
@@ -68,7 +68,7 @@ def any_processed(tx: Connection) -> bool:
     """Return True if there may be a task for the PostProcessor: one that only has to be closed, one
     without unprocessed masters, or a child of a parent that has failed."""
     values = {"statuses": list(PREPARABLE), "closing": [*FINALISABLE, "preprocessing"]}
-    return bool(tx.scalar(_ANY_PROCESSED, values))
+    return _ANY_PROCESSED.value(tx, **values)
 
 
 def claim_processed(
@@ -86,42 +86,24 @@ def claim_final(tx: Connection, me: str, lease_s: float, limit: int) -> list[Cla
     return tasks.claim(tx, FINALISABLE, me, lease_s, limit)
 
 
-_DATASETS = text("""
-SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name,
-  containername AS container_name, type, masterid AS master_id, status, state, nfiles AS n_files,
-  nfilestobeused AS n_files_to_be_used, nfilesused AS n_files_used,
-  nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
-  nfilesmissing AS n_files_missing, nevents AS n_events, neventsused AS n_events_used,
+DATASETS = returns(TaskDataset)("""
+-- The datasets of tasks with their counters, in the order of their ids.
+SELECT jeditaskid, datasetid, datasetname,
+  containername, type, masterid, status, state, nfiles,
+  nfilestobeused, nfilesused,
+  nfilesfinished, nfilesfailed,
+  nfilesmissing, nevents, neventsused,
   fed_upto
 FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY datasetid
 """)
 
 
-def datasets(tx: Connection, task_ids: Sequence[int]) -> list[TaskDataset]:
-    """The datasets of tasks with their counters, in the order of their ids."""
-    return rows_of(TaskDataset, tx.execute(_DATASETS, {"ids": list(task_ids)}))
-
-
-_STILL_FILLED = text(f"""
+STILL_FILLED = returns(str)(f"""
+-- The containers that hold outputs of tasks with work besides closing.
 SELECT d.containername FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.containername = ANY(:names)
   AND d.type IN ({PRODUCT_TYPES}) AND t.status NOT IN ({_CLOSED})
-""")
-
-
-def still_filled(tx: Connection, containers: Collection[str]) -> set[str]:
-    """The containers that hold outputs of tasks with work besides closing."""
-    return set(tx.scalars(_STILL_FILLED, {"names": sorted(containers)}))
-
-
-_REASONS = text("""
-SELECT t.jeditaskid AS jedi_task_id, coalesce(l.reason_code, t.reason_code, '') AS code,
-  coalesce(l.reason, t.errordialog, '') AS reason
-FROM jedi_tasks t LEFT JOIN LATERAL (SELECT * FROM jedi_tasks_statuslog l
-WHERE l.jeditaskid = t.jeditaskid AND l.status = t.status
-ORDER BY log_id DESC LIMIT 1) l ON true
-WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 
 
@@ -133,8 +115,18 @@ class TaskReason(NamedTuple):
     reason: str
 
 
+_REASONS = returns(TaskReason)("""
+SELECT t.jeditaskid, coalesce(l.reason_code, t.reason_code, '') AS code,
+  coalesce(l.reason, t.errordialog, '') AS reason
+FROM jedi_tasks t LEFT JOIN LATERAL (SELECT * FROM jedi_tasks_statuslog l
+WHERE l.jeditaskid = t.jeditaskid AND l.status = t.status
+ORDER BY log_id DESC LIMIT 1) l ON true
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
 def reasons(tx: Connection, task_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
     """Code and sentence with which each task came to its present status. Later notes, say of a
     failed attempt to go on, don't hide them."""
-    rows = rows_of(TaskReason, tx.execute(_REASONS, {"ids": list(task_ids)}))
+    rows = _REASONS.rows(tx, ids=list(task_ids))
     return {row.jedi_task_id: (row.code, row.reason) for row in rows}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import commands, tasks
 
@@ -37,13 +37,6 @@ _AT_WORK = (
 for the parent."""
 
 
-_NEWEST = text("""
-SELECT jeditaskid AS jedi_task_id, status, attemptnr AS attempt_nr
-FROM jedi_tasks WHERE username = :user AND taskname = :name
-ORDER BY jeditaskid DESC LIMIT 1
-""")
-
-
 class TaskStatus(NamedTuple):
     """A task, its status and its attempt."""
 
@@ -52,28 +45,20 @@ class TaskStatus(NamedTuple):
     attempt_nr: int
 
 
-def newest(tx: Connection, user_name: str, task_name: str) -> TaskStatus | None:
-    """The last task that a user gave this name."""
-    return row_of(TaskStatus, tx.execute(_NEWEST, {"user": user_name, "name": task_name}))
-
-
-_NAMESAKES = text("""
-SELECT t.jeditaskid AS jedi_task_id, max(o.jeditaskid) AS other
-FROM jedi_tasks t JOIN jedi_tasks o USING (username, taskname)
-WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
-  AND o.jeditaskid < t.jeditaskid GROUP BY t.jeditaskid
+NEWEST = returns(TaskStatus)("""
+-- The last task that a user gave this name.
+SELECT jeditaskid, status, attemptnr
+FROM jedi_tasks WHERE username = :user AND taskname = :name
+ORDER BY jeditaskid DESC LIMIT 1
 """)
 
 
-def namesakes(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
-    """The last earlier task of the same owner and name, for each task that has one."""
-    return dict_of(int, int, tx.execute(_NAMESAKES, {"ids": list(task_ids)}))
-
-
-_PARENTS = text("""
-SELECT t.jeditaskid AS child, p.jeditaskid AS jedi_task_id, p.status FROM jedi_tasks t
-  JOIN jedi_tasks p ON p.jeditaskid = t.parent_tid AND p.jeditaskid <> t.jeditaskid
+NAMESAKES = returns(tuple[int, int])("""
+-- The last earlier task of the same owner and name, for each task that has one.
+SELECT t.jeditaskid, max(o.jeditaskid) AS other
+FROM jedi_tasks t JOIN jedi_tasks o USING (username, taskname)
 WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+  AND o.jeditaskid < t.jeditaskid GROUP BY t.jeditaskid
 """)
 
 
@@ -85,9 +70,16 @@ class ParentTask(NamedTuple):
     status: str
 
 
+_PARENTS = returns(ParentTask)("""
+SELECT t.jeditaskid AS child, p.jeditaskid, p.status FROM jedi_tasks t
+  JOIN jedi_tasks p ON p.jeditaskid = t.parent_tid AND p.jeditaskid <> t.jeditaskid
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
 def parents(tx: Connection, task_ids: Sequence[int]) -> dict[int, ParentTask]:
     """Id and status of the parent, by child; who has none is not there."""
-    rows = rows_of(ParentTask, tx.execute(_PARENTS, {"ids": list(task_ids)}))
+    rows = _PARENTS.rows(tx, ids=list(task_ids))
     return {row.child: row for row in rows}
 
 
@@ -104,7 +96,7 @@ def claim_orphans(tx: Connection, me: str, lease_s: float, limit: int) -> list[C
                        ruined=list(RUINED))  # fmt: skip
 
 
-_WAKE_CHILDREN = text("""
+_WAKE_CHILDREN = changes("""
 UPDATE jedi_tasks SET
   next_run_at = CASE WHEN lease_until IS NOT NULL THEN statechangetime END
 WHERE jeditaskid = ANY(ARRAY(
@@ -117,12 +109,11 @@ ORDER BY jeditaskid FOR NO KEY UPDATE))
 def wake_children(tx: Connection, task_ids: Sequence[int]) -> None:
     """Tasks have ended: children that wait to be refined wait no longer. A child whose wait is just
     being written is called after that."""
-    called = tx.execute(_WAKE_CHILDREN, {"ids": list(task_ids)})
-    if called.rowcount:
+    if _WAKE_CHILDREN.run(tx, ids=task_ids):
         wake(tx, "task:registered")
 
 
-_DESCENDANTS = text("""
+_DESCENDANTS = returns(int)("""
 WITH RECURSIVE d AS (
   SELECT jeditaskid FROM jedi_tasks
   WHERE parent_tid = ANY(CAST(:ids AS bigint[])) AND parent_tid <> jeditaskid
@@ -133,7 +124,7 @@ WITH RECURSIVE d AS (
 )
 SELECT jeditaskid FROM d
 """)
-_INHERITED = text(f"""
+_INHERITED = returns(int)(f"""
 SELECT d.datasetid FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
   AND d.status IN ('ready', 'done', 'finished', 'failed')
@@ -141,7 +132,7 @@ WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
               AND o.datasetname = d.datasetname AND o.type IN ({OUTPUT_TYPES}))
 ORDER BY d.datasetid
 """)
-_REOPEN = text("""
+_REOPEN = changes("""
 UPDATE jedi_datasets SET state = 'open', statechecktime = NULL, fed_upto = NULL
 WHERE datasetid = ANY(:ids)
 """)
@@ -156,12 +147,12 @@ def follow_retry(tx: Connection, task_ids: Sequence[int], agent: str) -> dict[in
     anew.
     """
     values = {"ids": list(task_ids), "ruined": list(RUINED)}
-    taken = tasks.seize(tx, tx.scalars(_DESCENDANTS, values).all())
+    taken = tasks.seize(tx, _DESCENDANTS.rows(tx, **values))
     paused = [task_id for task_id, status in taken.items() if status == "paused"]
-    before = taken | (commands.before_hold(tx, paused) if paused else {})
+    before = taken | (dict(commands.BEFORE_HOLD.rows(tx, ids=paused)) if paused else {})
     anew = {i: status for i, status in taken.items() if before[i] in BEGINS_ANEW}
     working = [i for i, status in taken.items() if status in _AT_WORK and i not in anew]
-    inputs = list(tx.scalars(_INHERITED, {"ids": working})) if working else []
+    inputs = _INHERITED.rows(tx, ids=working) if working else []
     _reopen(tx, inputs, agent)
     return anew
 
@@ -170,11 +161,11 @@ def _reopen(tx: Connection, inputs: Sequence[int], agent: str) -> None:
     """Look at inputs of children at work until they are closed."""
     if inputs:
         datasets.move_datasets(tx, [(i, "running") for i in inputs], agent, "parent_retried")
-        tx.execute(_REOPEN, {"ids": list(inputs)})
+        _REOPEN.run(tx, ids=list(inputs))
         wake(tx, "files:more")
 
 
-_INHERIT = text(f"""
+_INHERIT = returns(int)(f"""
 WITH n AS (
   SELECT nextval('jedi_dataset_id_seq') AS datasetid, r.* FROM (
     SELECT t.jeditaskid, o.datasetname, s.masterid, min(s.datasetid) AS model
@@ -211,4 +202,4 @@ def inherit(tx: Connection, task_ids: Sequence[int], agent: str) -> None:
     datasets that a retry added to it, as it has the others."""
     if task_ids:
         values = {"ids": list(task_ids), "working": list(_AT_WORK), "agent": agent}
-        _reopen(tx, sorted(tx.scalars(_INHERIT, values)), agent)
+        _reopen(tx, sorted(_INHERIT.rows(tx, **values)), agent)

@@ -5,21 +5,21 @@ Source: docs/reference/herds.md#records.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.jobs.generation import HerdUnit
 from jedi.spec.splitting.units import OptionValue
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.copying import copy_rows
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.tasks import tasks
 
-_BEGIN = text("""
+_BEGIN = changes("""
 INSERT INTO jedi_herds (jeditaskid, originpandaid, splitter, after)
 VALUES (:task, coalesce(CAST(:origin AS bigint), nextval('jedi_panda_id_seq')), :splitter, :after)
 """)
@@ -31,18 +31,14 @@ def begin(
     """Make a new task a herd, in the transaction that stores it. The PandaID of its first unit, the
     originator, is the next one, unless the task is tried out under `origin`."""
     values = {"task": jedi_task_id, "splitter": splitter, "after": after, "origin": origin}
-    tx.execute(_BEGIN, values)
+    _BEGIN.run(tx, **values)
 
 
-_NOT_SPLIT = text("""
+ANY_TO_SPLIT = returns(bool)("""
+-- True if there may be a herd to split.
 SELECT EXISTS (SELECT FROM jedi_herds h JOIN jedi_tasks t USING (jeditaskid)
                WHERE h.split_at IS NULL AND t.status = 'defined')
 """)
-
-
-def any_to_split(tx: Connection) -> bool:
-    """Return True if there may be a herd to split."""
-    return bool(tx.scalar(_NOT_SPLIT))
 
 
 TO_SPLIT = "to_split"
@@ -61,14 +57,6 @@ def claim(tx: Connection, me: str, lease_s: float, limit: int) -> list[ClaimedTa
     return tasks.claim(tx, ("defined",), me, lease_s, limit, _DUE)
 
 
-_MANIFESTS = text("""
-SELECT h.jeditaskid AS jedi_task_id, h.originpandaid AS origin, h.splitter,
-  p.taskparams #> '{splitter,options}' AS options, p.taskparams #> '{splitter,values}' AS values
-FROM jedi_herds h JOIN jedi_taskparams p USING (jeditaskid)
-WHERE h.jeditaskid = ANY(CAST(:ids AS bigint[]))
-""")
-
-
 class HerdManifest(NamedTuple):
     """A herd as submitted: the PandaID of its originator, its strategy with the options, and the
     options that every child has."""
@@ -80,24 +68,12 @@ class HerdManifest(NamedTuple):
     values: dict[str, OptionValue]
 
 
-def manifests(tx: Connection, task_ids: Sequence[int]) -> list[HerdManifest]:
-    """The manifests of herds."""
-    return rows_of(HerdManifest, tx.execute(_MANIFESTS, {"ids": list(task_ids)}))
-
-
-_FILES = text("""
-SELECT d.jeditaskid AS jedi_task_id, d.datasetid AS dataset_id, d.datasetname AS dataset_name,
-  f.*
-FROM jedi_datasets d, LATERAL (
-  SELECT array_agg(fileid ORDER BY lfn) AS file_ids, array_agg(lfn ORDER BY lfn) AS lfns,
-    array_agg(coalesce(fsize, 0) ORDER BY lfn) AS sizes,
-    array_agg(nevents ORDER BY lfn) AS events, array_agg(boundaryid ORDER BY lfn) AS boundaries
-  FROM jedi_dataset_contents c
-  WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
-    AND c.status IN ('pending', 'staging')) f
-WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input' AND d.masterid IS NULL
-  AND f.file_ids IS NOT NULL
-ORDER BY d.jeditaskid, d.datasetid
+MANIFESTS = returns(HerdManifest)("""
+-- The manifests of herds.
+SELECT h.jeditaskid, h.originpandaid AS origin, h.splitter,
+  p.taskparams #> '{splitter,options}' AS options, p.taskparams #> '{splitter,values}' AS values
+FROM jedi_herds h JOIN jedi_taskparams p USING (jeditaskid)
+WHERE h.jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 
 
@@ -114,12 +90,26 @@ class HerdFiles(NamedTuple):
     boundaries: list[int | None]
 
 
-def files(tx: Connection, task_ids: Sequence[int]) -> list[HerdFiles]:
-    """The input of herds, a value for each master dataset."""
-    return rows_of(HerdFiles, tx.execute(_FILES, {"ids": list(task_ids)}))
+FILES = returns(HerdFiles)("""
+-- The input of herds, a value for each master dataset.
+SELECT d.jeditaskid, d.datasetid, d.datasetname,
+  f.*
+FROM jedi_datasets d, LATERAL (
+  SELECT array_agg(fileid ORDER BY lfn) AS file_ids, array_agg(lfn ORDER BY lfn) AS lfns,
+    array_agg(coalesce(fsize, 0) ORDER BY lfn) AS sizes,
+    array_agg(nevents ORDER BY lfn) AS events, array_agg(boundaryid ORDER BY lfn) AS boundaries
+  FROM jedi_dataset_contents c
+  WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
+    AND c.status IN ('pending', 'staging')) f
+WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input' AND d.masterid IS NULL
+  AND f.file_ids IS NOT NULL
+ORDER BY d.jeditaskid, d.datasetid
+""")
 
 
-_UNSPLIT = text("""
+LOCK_UNSPLIT = returns(int)("""
+-- The herds among tasks, which the caller has locked, that are not split and that no command waits
+-- for: a kill wins.
 SELECT h.jeditaskid FROM jedi_herds h
 WHERE h.jeditaskid = ANY(CAST(:ids AS bigint[])) AND h.split_at IS NULL AND NOT EXISTS (
   SELECT FROM jedi_commands c WHERE c.jeditaskid = h.jeditaskid AND c.acknowledged_at IS NULL)
@@ -127,18 +117,12 @@ ORDER BY 1 FOR UPDATE OF h
 """)
 
 
-def lock_unsplit(tx: Connection, task_ids: Collection[int]) -> set[int]:
-    """The herds among tasks, which the caller has locked, that are not split and that no command
-    waits for: a kill wins."""
-    return set(tx.scalars(_UNSPLIT, {"ids": list(task_ids)}))
-
-
-_RESERVE = text("SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :n)")
+_RESERVE = returns(int)("SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :n)")
 
 
 def reserve(tx: Connection, number: int) -> list[int]:
     """So many PandaIDs, ascending."""
-    return list(tx.scalars(_RESERVE, {"n": number})) if number > 0 else []
+    return _RESERVE.rows(tx, n=number) if number > 0 else []
 
 
 class FilePart(NamedTuple):
@@ -164,7 +148,7 @@ class NewUnits:
 
 # A file of several units has a row for each: its own for the last one, so that the rows of a unit
 # stand in the order of their files.
-_DIVIDE = text("""
+_DIVIDE = changes("""
 WITH n AS (
   SELECT *, row_number() OVER (PARTITION BY file ORDER BY unit DESC) AS nr
   FROM unnest(CAST(:files AS bigint[]), CAST(:units AS bigint[]), CAST(:starts AS bigint[]),
@@ -191,7 +175,7 @@ WITH n AS (
 ), g AS (SELECT datasetid, count(*) AS added FROM i GROUP BY datasetid)
 UPDATE jedi_datasets d SET nfiles = d.nfiles + g.added FROM g WHERE d.datasetid = g.datasetid
 """)
-_FINISH = text("""
+_FINISH = changes("""
 WITH d AS (  -- looked at at once, and for the last time
   UPDATE jedi_datasets SET statechecktime = NULL WHERE datasetid IN (
     SELECT datasetid FROM jedi_datasets
@@ -222,13 +206,13 @@ def finish(tx: Connection, new: Sequence[NewUnits]) -> None:
             "starts": [part.start for part in parts],
             "stops": [part.stop for part in parts],
         }
-        tx.execute(_DIVIDE, values)
+        _DIVIDE.run(tx, **values)
     counts = [one.n_units for one in new]
-    tx.execute(_FINISH, {"ids": [one.jedi_task_id for one in new], "counts": counts})
+    _FINISH.run(tx, ids=[one.jedi_task_id for one in new], counts=counts)
     wake(tx, "task:defined", "files:more")
 
 
-_UNITS = text("""
+_UNITS = returns(HerdUnit)("""
 SELECT u.unit_nr, u.originpandaid AS origin, NOT EXISTS (
   SELECT FROM jedi_jobs j WHERE j.pandaid = u.originpandaid
   UNION ALL SELECT FROM jedi_jobs_archived j WHERE j.pandaid = u.originpandaid) AS is_new,
@@ -239,12 +223,12 @@ FROM jedi_units u WHERE u.jeditaskid = :task AND u.unit_nr = ANY(CAST(:units AS 
 
 def units(tx: Connection, jedi_task_id: int, numbers: Sequence[int]) -> dict[int, HerdUnit]:
     """The units of a herd that have these numbers, with their own options."""
-    rows = rows_of(HerdUnit, tx.execute(_UNITS, {"task": jedi_task_id, "units": list(numbers)}))
+    rows = _UNITS.rows(tx, task=jedi_task_id, units=list(numbers))
     return {row.unit_nr: row for row in rows}
 
 
-_COUNTS = text("""
-SELECT jeditaskid AS jedi_task_id, CASE WHEN split_at IS NULL THEN 0 ELSE n_units END AS n_units
+_COUNTS = returns(tuple[int, int])("""
+SELECT jeditaskid, CASE WHEN split_at IS NULL THEN 0 ELSE n_units END AS n_units
 FROM jedi_herds
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
@@ -252,12 +236,10 @@ WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 
 def counts(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
     """The numbers of units of those tasks that are herds; 0: it is not split."""
-    return dict_of(int, int, tx.execute(_COUNTS, {"ids": list(task_ids)}))
+    return dict(_COUNTS.rows(tx, ids=list(task_ids)))
 
 
-_IS_HERD = text("SELECT EXISTS (SELECT FROM jedi_herds WHERE jeditaskid = :task)")
-
-
-def is_herd(tx: Connection, jedi_task_id: int) -> bool:
-    """Return True if a task has a splitter."""
-    return bool(tx.scalar(_IS_HERD, {"task": jedi_task_id}))
+IS_HERD = returns(bool)("""
+-- True if a task has a splitter.
+SELECT EXISTS (SELECT FROM jedi_herds WHERE jeditaskid = :task)
+""")

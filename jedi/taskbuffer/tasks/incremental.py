@@ -6,35 +6,29 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.datasets.dataset import NewDataset
 from jedi.spec.scheduling.priority import task_priority
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.incremental import Revision
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
 
-_MERGE = text("""
+_MERGE = changes("""
 UPDATE jedi_taskparams p SET taskparams = jsonb_strip_nulls(p.taskparams || c.parameters)
 FROM jsonb_to_recordset(CAST(:changes AS jsonb)) c(id bigint, parameters jsonb)
 WHERE p.jeditaskid = c.id
 """)
-_OWNERS = text("""
-SELECT t.jeditaskid AS jedi_task_id, t.tasktype AS task_type, t.workinggroup AS working_group,
-  coalesce(u.gridpref, '') AS gridpref
-FROM jedi_tasks t LEFT JOIN jedi_users u USING (username)
-WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
-""")
-_PRIORITIES = text("""
+_PRIORITIES = changes("""
 UPDATE jedi_tasks t SET taskpriority = n.priority
 FROM unnest(CAST(:ids AS bigint[]), CAST(:priorities AS int[])) n(id, priority)
 WHERE t.jeditaskid = n.id
 """)
-_LIMITS = text(f"""
+_LIMITS = changes(f"""
 UPDATE jedi_dataset_contents c SET
   ramcount = NULL,
   maxattempt = CASE WHEN m.limited
@@ -63,40 +57,43 @@ class TaskOwner(NamedTuple):
     gridpref: str
 
 
+_OWNERS = returns(TaskOwner)("""
+SELECT t.jeditaskid, t.tasktype, t.workinggroup,
+  coalesce(u.gridpref, '') AS gridpref
+FROM jedi_tasks t LEFT JOIN jedi_users u USING (username)
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
 def merge_parameters(tx: Connection, changes: Mapping[int, Mapping[str, Any]]) -> None:
     """Change parameters of tasks; null takes one back. Files that are still to be tried get the new
     limits, but one attempt at least, and jobs ask for no more memory than the task says. A changed
     priority is what a new submission would get. The caller has locked the tasks and their
     datasets."""
     rows = json.dumps([{"id": i, "parameters": dict(new)} for i, new in changes.items()])
-    tx.execute(_MERGE, {"changes": rows})
-    tx.execute(_LIMITS, {"changes": rows})
+    _MERGE.run(tx, changes=rows)
+    _LIMITS.run(tx, changes=rows)
     asked = {i: new["taskPriority"] for i, new in changes.items() if "taskPriority" in new}
     if asked:
-        owners = rows_of(TaskOwner, tx.execute(_OWNERS, {"ids": list(asked)}))
+        owners = _OWNERS.rows(tx, ids=list(asked))
         found = {
             one.jedi_task_id: task_priority(
                 asked[one.jedi_task_id], one.task_type or "anal", one.gridpref, one.working_group
             )
             for one in owners
         }
-        tx.execute(_PRIORITIES, {"ids": list(found), "priorities": list(found.values())})
+        _PRIORITIES.run(tx, ids=list(found), priorities=list(found.values()))
 
 
 _COLUMNS = ", ".join(
     f"{tables.tasks.c[name].name} = n.{tables.tasks.c[name].name}"
     for name in ("rules", "split_rule", "site", "cloud", "ram_count", "resource_type")
 )
-_REVISE = text(f"""
+_REVISE = changes(f"""
 UPDATE jedi_tasks t SET {_COLUMNS}
 FROM jsonb_to_recordset(CAST(:rows AS jsonb)) r(id bigint, new jsonb)
   JOIN jedi_tasks o ON o.jeditaskid = r.id, LATERAL jsonb_populate_record(o, r.new) n
 WHERE t.jeditaskid = r.id
-""")
-_KNOWN = text("""
-SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name, type,
-  masterid AS master_id, status FROM jedi_datasets
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY datasetid
 """)
 
 
@@ -111,14 +108,21 @@ class PresentDataset(NamedTuple):
     status: str
 
 
+_KNOWN = returns(PresentDataset)("""
+SELECT jeditaskid, datasetid, datasetname, type,
+  masterid, status FROM jedi_datasets
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY datasetid
+""")
+
+
 def revise_tasks(tx: Connection, revised: Sequence[tuple[int, Revision]], agent: str) -> None:
     """Write what changed in tasks whose rows the transaction has locked. Datasets that a container
     got since are added with what follows them; those that it lost are removed."""
     rows = [{"id": task_id, "new": _columns(revision)} for task_id, revision in revised]
-    tx.execute(_REVISE, {"rows": json.dumps(rows)})
+    _REVISE.run(tx, rows=json.dumps(rows))
     known: dict[int, dict[tuple[str, int | None], int]] = {i: {} for i, _ in revised}
     inputs: set[int] = set()
-    for row in rows_of(PresentDataset, tx.execute(_KNOWN, {"ids": list(known)})):
+    for row in _KNOWN.rows(tx, ids=list(known)):
         name = row.dataset_name, _master(row.type, row.master_id)
         known[row.jedi_task_id][name] = row.dataset_id
         if row.type in states.FED_TYPES and row.type != "pp_input" and row.status != "removed":

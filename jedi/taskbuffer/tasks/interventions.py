@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, TASK_FINAL
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
@@ -20,9 +20,19 @@ _JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
 
 # ---------------------------------------------------------------------------------- throttling
 
+
+class TaskDueForThrottling(NamedTuple):
+    """A task to throttle for the `n`-th time; `most`: the highest attempt of its jobs, of those
+    that count."""
+
+    jedi_task_id: int
+    most: int
+    n: int
+
+
 # A mean of so many failures needs a job of as many attempts: jobs are fewer than files.
-_DUE_FOR_THROTTLING = text(f"""
-SELECT t.jeditaskid AS jedi_task_id, j.most,
+_DUE_FOR_THROTTLING = returns(TaskDueForThrottling)(f"""
+SELECT t.jeditaskid, j.most,
   CASE WHEN :by_mean THEN coalesce(t.numthrottled, 0) + 1 ELSE j.most / :every END AS n
 FROM (
     SELECT c.jeditaskid AS id, max(c.attemptnr - c.freeattempt) AS most
@@ -42,15 +52,6 @@ ORDER BY t.jeditaskid
 """)
 
 
-class TaskDueForThrottling(NamedTuple):
-    """A task to throttle for the `n`-th time; `most`: the highest attempt of its jobs, of those
-    that count."""
-
-    jedi_task_id: int
-    most: int
-    n: int
-
-
 def due_for_throttling(
     tx: Connection, panda_ids: Sequence[int], every: int, by_mean: bool
 ) -> list[TaskDueForThrottling]:
@@ -60,10 +61,10 @@ def due_for_throttling(
     values = {"jobs": list(panda_ids), "every": every, "by_mean": by_mean}
     if not panda_ids:
         return []
-    return rows_of(TaskDueForThrottling, tx.execute(_DUE_FOR_THROTTLING, values))
+    return _DUE_FOR_THROTTLING.rows(tx, **values)
 
 
-_NOTE_THROTTLED = text("""
+_NOTE_THROTTLED = changes("""
 UPDATE jedi_tasks t SET throttledtime = jedi_now(), numthrottled = r.n
 FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS int[])) r(id, n)
 WHERE t.jeditaskid = r.id
@@ -74,7 +75,7 @@ def note_throttled(tx: Connection, times: Mapping[int, int]) -> None:
     """Tasks were throttled for the n-th time."""
     if not times:
         return
-    tx.execute(_NOTE_THROTTLED, {"ids": list(times), "times": list(times.values())})
+    _NOTE_THROTTLED.run(tx, ids=list(times), times=list(times.values()))
 
 
 THROTTLED_UNTIL = """
@@ -82,12 +83,6 @@ CASE WHEN t.status = 'throttled'
   THEN t.throttledtime + make_interval(secs => :unit_s * t.numthrottled ^ 2) END
 """
 """SQL: until when a task `t` makes no jobs; binds `unit_s`, which may have changed meanwhile."""
-
-_THROTTLE_ENDED = text(f"""
-SELECT t.jeditaskid AS jedi_task_id, t.lock_seq, t.oldstatus AS old_status FROM jedi_tasks t
-WHERE t.status = 'throttled' AND t.{UNCLAIMED} AND {THROTTLED_UNTIL} < jedi_now()
-ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
-""")
 
 
 class ThrottledTask(NamedTuple):
@@ -98,20 +93,15 @@ class ThrottledTask(NamedTuple):
     old_status: str
 
 
-def throttle_ended(tx: Connection, unit_s: float, limit: int) -> list[ThrottledTask]:
-    """Tasks that were throttled for `unit_s` x the square of how often they were."""
-    return rows_of(ThrottledTask, tx.execute(_THROTTLE_ENDED, {"unit_s": unit_s, "limit": limit}))
+THROTTLE_ENDED = returns(ThrottledTask)(f"""
+-- Tasks that were throttled for `unit_s` x the square of how often they were.
+SELECT t.jeditaskid, t.lock_seq, t.oldstatus FROM jedi_tasks t
+WHERE t.status = 'throttled' AND t.{UNCLAIMED} AND {THROTTLED_UNTIL} < jedi_now()
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
 
 
 # ----------------------------------------------------------------------------- enough, too long
-
-_LONG_EXHAUSTED = text(f"""
-SELECT t.jeditaskid AS jedi_task_id, t.lock_seq, t.errordialog AS error_dialog FROM jedi_tasks t
-WHERE t.status = 'exhausted' AND t.{UNCLAIMED}
-  AND t.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
-  AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
-ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
-""")
 
 
 class LongExhaustedTask(NamedTuple):
@@ -122,17 +112,20 @@ class LongExhaustedTask(NamedTuple):
     error_dialog: str | None
 
 
-def long_exhausted(tx: Connection, timeout_s: float, limit: int) -> list[LongExhaustedTask]:
-    """Tasks that nobody cared about for that long since they were exhausted, but for those that
-    forbid it."""
-    return rows_of(
-        LongExhaustedTask, tx.execute(_LONG_EXHAUSTED, {"timeout_s": timeout_s, "limit": limit})
-    )
+LONG_EXHAUSTED = returns(LongExhaustedTask)(f"""
+-- Tasks that nobody cared about for that long since they were exhausted, but for those that forbid
+-- it.
+SELECT t.jeditaskid, t.lock_seq, t.errordialog FROM jedi_tasks t
+WHERE t.status = 'exhausted' AND t.{UNCLAIMED}
+  AND t.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
+  AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
 
 
 # Events count where they are known. A goal only saves further attempts: files that never failed are
 # worked on. A termination condition is about them, too.
-_FINISH_AT_GOAL = text(f"""
+_FINISH_AT_GOAL = changes(f"""
 WITH enough AS (
   SELECT t.jeditaskid, t.goal / 10.0 AS goal, t.termcondition,
     100.0 * d.files_done / nullif(d.files, 0) AS of_files,
@@ -169,7 +162,7 @@ FROM met GROUP BY jeditaskid ORDER BY jeditaskid LIMIT :limit
 def finish_at_goal(tx: Connection, who: str, limit: int) -> int:
     """Ask those tasks to finish softly that have reached their goal, or their condition to end; how
     many."""
-    finished = tx.execute(_FINISH_AT_GOAL, {"who": who, "limit": limit}).rowcount
+    finished = _FINISH_AT_GOAL.run(tx, who=who, limit=limit)
     if finished:
         wake(tx, "command")
     return finished
@@ -188,16 +181,6 @@ LATERAL (
   FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND {LISTED_MASTER} OFFSET 0) d,
 LATERAL (SELECT j.live + ceil(d.unused / greatest(j.per_job, 1)) AS to_do) w
 """
-_FAILING = text(f"""
-SELECT t.jeditaskid AS jedi_task_id, t.lock_seq, j.failed, j.ended, CAST(w.to_do AS int) AS to_do
-FROM jedi_tasks t, {_WORK}
-WHERE t.status = 'running' AND t.failurerate > 0 AND t.{UNCLAIMED}
-  AND NOT coalesce(CAST(t.rules ->> 'no_auto_pause' AS bool), false)
-  AND 100 * j.failed >= :percent * j.ended AND j.ended >= :ended AND w.to_do >= :to_do
-  AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
-    AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = :code)
-ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
-""")
 
 
 class FailingTask(NamedTuple):
@@ -210,18 +193,33 @@ class FailingTask(NamedTuple):
     to_do: int
 
 
+_FAILING = returns(FailingTask)(f"""
+SELECT t.jeditaskid, t.lock_seq, j.failed, j.ended, CAST(w.to_do AS int) AS to_do
+FROM jedi_tasks t, {_WORK}
+WHERE t.status = 'running' AND t.failurerate > 0 AND t.{UNCLAIMED}
+  AND NOT coalesce(CAST(t.rules ->> 'no_auto_pause' AS bool), false)
+  AND 100 * j.failed >= :percent * j.ended AND j.ended >= :ended AND w.to_do >= :to_do
+  AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
+    AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = :code)
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
+""")
+
+
 def failing(
     tx: Connection, percent: float, ended: int, to_do: int, code: str, limit: int
 ) -> list[FailingTask]:
     """Tasks of which so many percent of at least so many ended jobs have failed and that have so
     many to do, but for those that were paused for it (`code`) in this attempt already."""
     found = {"percent": percent, "ended": ended, "to_do": to_do, "code": code, "limit": limit}
-    return rows_of(FailingTask, tx.execute(_FAILING, found))
+    return _FAILING.rows(tx, **found)
 
 
 # Datasets first: few tasks are nearly done, and the jobs of a task are many. OFFSET 0 lets jobs be
 # looked up by task: a hash read all of them.
-_NEARLY_DONE = text(f"""
+NEARLY_DONE = returns(int)(f"""
+-- Tasks with one of these labels of which so many percent of the files have finished or failed and
+-- fewer than so many jobs are left, that lack this priority or share, or have jobs that do:
+-- somebody held these.
 WITH most AS MATERIALIZED (
   SELECT t.jeditaskid FROM jedi_tasks t, LATERAL (
     SELECT sum(nfiles) AS files, sum(nfilesfinished + nfilesfailed) AS ended
@@ -241,23 +239,11 @@ ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
 """)
 
 
-def nearly_done(
-    tx: Connection, labels: Sequence[str], percent: float, to_do: int, priority: int, share: str,
-    limit: int,
-) -> list[int]:  # fmt: skip
-    """Tasks with one of these labels of which so many percent of the files have finished or failed
-    and fewer than so many jobs are left, that lack this priority or share, or have jobs that do:
-    somebody held these."""
-    found = {"labels": list(labels), "percent": percent, "to_do": to_do, "priority": priority,
-             "share": share, "limit": limit}  # fmt: skip
-    return list(tx.scalars(_NEARLY_DONE, found))
-
-
-_BOOST = text("""
+_BOOST = changes("""
 UPDATE jedi_tasks SET gshare = :share, currentpriority = greatest(currentpriority, :priority)
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
-_BOOST_JOBS = text("""
+_BOOST_JOBS = changes("""
 WITH old AS (
   SELECT pandaid, gshare FROM jedi_jobs
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
@@ -283,5 +269,5 @@ def boost(tx: Connection, task_ids: Sequence[int], priority: int, share: str) ->
     """Raise the priority of tasks (which the transaction holds) and of their live jobs, and give
     them another share."""
     values = {"ids": list(task_ids), "priority": priority, "share": share}
-    tx.execute(_BOOST, values)
-    tx.execute(_BOOST_JOBS, values)
+    _BOOST.run(tx, **values)
+    _BOOST_JOBS.run(tx, **values)

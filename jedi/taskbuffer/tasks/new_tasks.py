@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskbuffer.db.engine import channel, fetched, plain, waking
-from jedi.taskbuffer.db.rows import dict_of, rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
 
@@ -77,55 +77,42 @@ def insert_task(tx: Connection, task: NewTask) -> int:
     return int(task_id)
 
 
-_SESSION = text("SELECT pg_backend_pid()")
+_SESSION = returns(int)("SELECT pg_backend_pid()")
 
 
 def trial_ids(tx: Connection, number: int) -> list[int]:
     """Ids for tasks that are rolled back: above all others, of no other session, and none of the
     next ids is used up."""
-    first = 2**62 + 2**24 * int(tx.scalar(_SESSION) or 0)
+    first = 2**62 + 2**24 * int(_SESSION.row(tx) or 0)
     return [first + one for one in range(number)]
 
 
-_PUT_SANDBOX = text("""
+PUT_SANDBOX = changes("""
+-- Keep a sandbox; one that is there already is the same, and is kept as long as a new one.
 INSERT INTO jedi_sandboxes (sha256, data) VALUES (:sha256, :data)
 ON CONFLICT (sha256) DO UPDATE SET creationtime = excluded.creationtime
 """)
 
 
-def put_sandbox(tx: Connection, sha256: str, data: bytes) -> None:
-    """Keep a sandbox; one that is there already is the same, and is kept as long as a new one."""
-    tx.execute(_PUT_SANDBOX, {"sha256": sha256, "data": data})
-
-
-_HAS_SANDBOX = text("SELECT EXISTS (SELECT FROM jedi_sandboxes WHERE sha256 = :sha256)")
-
-
-def has_sandbox(tx: Connection, sha256: str) -> bool:
-    """Return True if JEDI still has the sandbox."""
-    return bool(tx.scalar(_HAS_SANDBOX, {"sha256": sha256}))
-
-
-_SANDBOX_OF = text("SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :task")
-
-
-def sandbox_of(tx: Connection, task_id: int) -> str | None:
-    """The sha256 of a task's sandbox, if it has one."""
-    found: str | None = tx.scalar(_SANDBOX_OF, {"task": task_id})
-    return found
-
-
-_PARAMS_OF = text("""
-SELECT jeditaskid AS jedi_task_id, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)
+HAS_SANDBOX = returns(bool)("""
+-- True if JEDI still has the sandbox.
+SELECT EXISTS (SELECT FROM jedi_sandboxes WHERE sha256 = :sha256)
 """)
 
 
-def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The parameters of tasks."""
-    return dict_of(int, dict, tx.execute(_PARAMS_OF, {"ids": list(task_ids)}))
+SANDBOX_OF = returns(str)("""
+-- The sha256 of a task's sandbox, if it has one.
+SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :task
+""")
 
 
-_PUT_PARAMS = text("""
+PARAMS_OF = returns(tuple[int, dict[str, Any]])("""
+-- The parameters of tasks.
+SELECT jeditaskid, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)
+""")
+
+
+_PUT_PARAMS = changes("""
 UPDATE jedi_taskparams p SET taskparams = CAST(n.params AS jsonb)
 FROM unnest(CAST(:ids AS bigint[]), CAST(:params AS text[])) n(id, params)
 WHERE p.jeditaskid = n.id
@@ -135,21 +122,15 @@ WHERE p.jeditaskid = n.id
 def put_params(tx: Connection, params: Mapping[int, Mapping[str, Any]]) -> None:
     """Let tasks have these parameters from now on."""
     if params:
-        tx.execute(
-            _PUT_PARAMS, {"ids": list(params), "params": list(map(json.dumps, params.values()))}
-        )
+        _PUT_PARAMS.run(tx, ids=list(params), params=list(map(json.dumps, params.values())))
 
 
-_RESOURCE_TYPES = text("""
-SELECT resource_type AS name, mincore AS min_core, maxcore AS max_core,
-  minrampercore AS min_ram_per_core, maxrampercore AS max_ram_per_core
+RESOURCE_TYPES = returns(ResourceType)("""
+-- Shapes of jobs, in the order in which they are tried: few cores and little memory first.
+SELECT resource_type AS name, mincore, maxcore,
+  minrampercore, maxrampercore
 FROM jedi_resource_types ORDER BY minrampercore NULLS FIRST, mincore
 """)
-
-
-def resource_types(tx: Connection) -> list[ResourceType]:
-    """Shapes of jobs, in the order in which they are tried: few cores and little memory first."""
-    return rows_of(ResourceType, tx.execute(_RESOURCE_TYPES))
 
 
 def columns(task_id: int, task: RefinedTask) -> dict[str, Any]:
@@ -172,7 +153,7 @@ def given_columns(params: object) -> dict[str, Any]:
 
 
 _COLUMNS = [tables.tasks.c[name].name for name in TaskColumns.__dataclass_fields__]
-_DEFINE = text(f"""
+_DEFINE = changes(f"""
 UPDATE jedi_tasks t SET rules = r.rules, splitrule = r.splitrule,
   {", ".join(f"{name} = r.{name}" for name in _COLUMNS)}
 FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
@@ -180,7 +161,7 @@ WHERE t.jeditaskid = r.jeditaskid
 """)
 
 
-_PUT_TEMPLATES = text("""
+_PUT_TEMPLATES = changes("""
 INSERT INTO jedi_jobparams_template (jeditaskid, jobparamstemplate)
 SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:templates AS text[]))
 ON CONFLICT (jeditaskid) DO UPDATE  -- pre-processing had another
@@ -191,13 +172,11 @@ SET jobparamstemplate = excluded.jobparamstemplate
 def define_tasks(tx: Connection, refined: Sequence[tuple[int, RefinedTask]], agent: str) -> None:
     """Write what refining found, for tasks whose rows the transaction has locked."""
     rows = [columns(task_id, task) for task_id, task in refined]
-    tx.execute(_DEFINE, {"rows": json.dumps(rows)})
+    _DEFINE.run(tx, rows=json.dumps(rows))
     ids = datasets.insert_datasets(tx, [(i, task.datasets) for i, task in refined], agent)
     datasets.insert_templates(tx, [(i, task.templates, ids[i]) for i, task in refined])
-    tx.execute(
-        _PUT_TEMPLATES,
-        {
-            "ids": [task_id for task_id, _ in refined],
-            "templates": [task.job_params_template for _, task in refined],
-        },
+    _PUT_TEMPLATES.run(
+        tx,
+        ids=[task_id for task_id, _ in refined],
+        templates=[task.job_params_template for _, task in refined],
     )

@@ -10,30 +10,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 
-_DUE = text("""
-SELECT jeditaskid AS jedi_task_id, period, nextperiod AS next_period, jedi_now() AS now
-FROM jedi_tasks
-WHERE period IS NOT NULL AND status IN ('ready', 'running')
-  AND (nextperiod IS NULL OR nextperiod <= jedi_now())
-ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
-""")
-
-
-_ANY_PERIODICAL = text("""
+_ANY_PERIODICAL = returns(bool)("""
 SELECT EXISTS (SELECT FROM jedi_tasks WHERE period IS NOT NULL AND status IN ('ready', 'running'))
 """)
 
 
 def any_periodical(tx: Connection) -> bool:
     """Return True if there is a task whose time may come."""
-    return bool(tx.scalar(_ANY_PERIODICAL))
+    return _ANY_PERIODICAL.value(tx)
 
 
 class PeriodicalTask(NamedTuple):
@@ -45,28 +36,29 @@ class PeriodicalTask(NamedTuple):
     now: datetime
 
 
-def due(tx: Connection, limit: int) -> list[PeriodicalTask]:
-    """Lock tasks whose time has come, or was never computed."""
-    return rows_of(PeriodicalTask, tx.execute(_DUE, {"limit": limit}))
+DUE = returns(PeriodicalTask)("""
+-- Lock tasks whose time has come, or was never computed.
+SELECT jeditaskid, period, nextperiod, jedi_now() AS now
+FROM jedi_tasks
+WHERE period IS NOT NULL AND status IN ('ready', 'running')
+  AND (nextperiod IS NULL OR nextperiod <= jedi_now())
+ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
 
 
-_SET_NEXT = text("""
+SET_NEXT = changes("""
+-- Note when the next period of tasks begins.
 UPDATE jedi_tasks t SET nextperiod = n.at
 FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS timestamptz[])) n(id, at)
 WHERE t.jeditaskid = n.id
 """)
 
 
-def set_next(tx: Connection, tasks: Sequence[int], times: Sequence[datetime]) -> None:
-    """Note when the next period of tasks begins."""
-    tx.execute(_SET_NEXT, {"ids": list(tasks), "times": list(times)})
-
-
-_LOCK = text(f"""
+_LOCK = changes(f"""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
   AND masterid IS NULL AND type IN ({MASTER_TYPES}) ORDER BY datasetid FOR NO KEY UPDATE
 """)
-_RELEASE = text(f"""
+_RELEASE = returns(int)(f"""
 WITH f AS (
   SELECT t.jeditaskid, c.fileid,
     NOT (p.taskparams ? 'nFiles' OR t.rules @> '{{"pfn_list": true}}') AS endless
@@ -102,8 +94,8 @@ def release(tx: Connection, tasks: Sequence[int]) -> list[int]:
     that had some. A task without input that does not say how many jobs it wants gets as many new
     files, which wait."""
     ids = {"ids": list(tasks)}
-    tx.execute(_LOCK, ids)
-    released = list(tx.scalars(_RELEASE, ids))
+    _LOCK.run(tx, **ids)
+    released = _RELEASE.rows(tx, **ids)
     if released:
         wake(tx, "files:ready")
     return released

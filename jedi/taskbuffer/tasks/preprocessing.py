@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS
 from jedi.spec.tasks.rows import ClaimedTask
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import scouting, tasks
 
-_FEED = text("""
+_FEED = changes("""
 WITH d AS (
   UPDATE jedi_datasets d SET nfiles = nfiles + 1, nfilestobeused = nfilestobeused + 1
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type = 'pp_input'
@@ -28,7 +28,7 @@ SELECT datasetid, jeditaskid, type, 'pseudo_lfn', 'ready', 'ready', 1, :tries, 0
 """)
 
 
-_PREPARE = text("""
+_PREPARE = returns(int)("""
 SELECT datasetid FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
   AND type = 'pp_input' AND status <> 'ready'
 """)
@@ -38,12 +38,12 @@ def prepare(tx: Connection, task_ids: Sequence[int], tries: int, agent: str) -> 
     """Let the pre-processing job of these tasks, which the transaction has locked, be made, for the
     first time or once more; it is tried so often."""
     ids = {"ids": list(task_ids)}
-    tx.execute(_FEED, {**ids, "tries": tries})
-    rows = tx.scalars(_PREPARE, ids)
+    _FEED.run(tx, **ids, tries=tries)
+    rows = _PREPARE.rows(tx, **ids)
     datasets.move_datasets(tx, [(i, "ready") for i in rows], agent, "needs_preprocessing")
 
 
-_LIES_AHEAD = text("""
+_LIES_AHEAD = returns(bool)("""
 SELECT p.taskparams ? 'preproSpec'
   AND coalesce(CAST(t.rules ->> 'use_pre_pro' AS int), :due) = :due
 FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid) WHERE jeditaskid = :id
@@ -52,7 +52,7 @@ FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid) WHERE jeditaskid = :
 
 def lies_ahead(tx: Connection, task_id: int) -> bool:
     """Return True if the task still needs a pre-processing job."""
-    found = tx.scalar(_LIES_AHEAD, {"id": task_id, "due": TO_PREPROCESS})
+    found = _LIES_AHEAD.row(tx, id=task_id, due=TO_PREPROCESS)
     return bool(found)
 
 
@@ -70,8 +70,17 @@ def claim_through(tx: Connection, me: str, lease_s: float, limit: int) -> list[C
     return tasks.claim(tx, ["preprocessing"], me, lease_s, limit, _THROUGH)
 
 
-_LAST = text("""
-SELECT DISTINCT ON (jeditaskid) jeditaskid AS jedi_task_id, status,
+class PreprocessingJob(NamedTuple):
+    """The last pre-processing job of a task."""
+
+    jedi_task_id: int
+    status: str
+    metadata: Any
+    error_diag: str
+
+
+_LAST = returns(PreprocessingJob)("""
+SELECT DISTINCT ON (jeditaskid) jeditaskid, status,
   coalesce(metadata, '{}') AS metadata, coalesce(error_diag, '') AS error_diag
 FROM (SELECT jeditaskid, pandaid, kind, status, metadata, error_diag FROM jedi_jobs
       WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
@@ -82,23 +91,11 @@ WHERE kind = 'preprocess' ORDER BY jeditaskid, pandaid DESC
 """)
 
 
-class PreprocessingJob(NamedTuple):
-    """The last pre-processing job of a task."""
-
-    jedi_task_id: int
-    status: str
-    metadata: Any
-    error_diag: str
-
-
 def last_jobs(tx: Connection, task_ids: Sequence[int]) -> dict[int, PreprocessingJob]:
     """By task, its last pre-processing job."""
     if not task_ids:
         return {}
-    return {
-        row.jedi_task_id: row
-        for row in rows_of(PreprocessingJob, tx.execute(_LAST, {"ids": list(task_ids)}))
-    }
+    return {row.jedi_task_id: row for row in _LAST.rows(tx, ids=list(task_ids))}
 
 
 def note_done(tx: Connection, task_ids: Sequence[int]) -> None:

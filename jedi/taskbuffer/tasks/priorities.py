@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED
+from jedi.taskbuffer.db.statement import returns
 
-_TASK = text("""
+_TASK = returns(int)("""
 WITH old AS (
   SELECT jeditaskid, currentpriority FROM jedi_tasks WHERE jeditaskid = :task FOR NO KEY UPDATE
 ), u AS (
@@ -24,7 +25,7 @@ WITH old AS (
 SELECT coalesce(before, :priority) FROM u
 """)
 # Jobs keep their order among each other. One that is being handed out at this moment is left alone.
-_JOBS = text(f"""
+_JOBS = returns(int)(f"""
 WITH old AS (
   SELECT pandaid FROM jedi_jobs
   WHERE jeditaskid = :task AND postprocessed_at IS NULL AND status IN ({JOB_QUEUED})
@@ -48,6 +49,6 @@ def put(tx: Connection, jedi_task_id: int, priority: int, user_name: str) -> int
     """Give a task a priority, and change that of its queued jobs as much; how many. The log of the
     task says who did it."""
     values = {"task": jedi_task_id, "priority": priority, "user": user_name}
-    before: int = tx.execute(_TASK, values).scalar_one()
+    before: int = _TASK.value(tx, **values)
     jobs = {"task": jedi_task_id, "more": priority - before, "scouts": SCOUTS}
-    return int(tx.execute(_JOBS, jobs).scalar_one())
+    return int(_JOBS.value(tx, **jobs))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES
+from jedi.taskbuffer.db.statement import changes
 
-_LOCK_DATASETS = text("""
+_LOCK_DATASETS = changes("""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
-_SET_DESTINATION = text(f"""
+_SET_DESTINATION = changes(f"""
 WITH p AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:nuclei AS text[]))
     p(id, site, nucleus)
@@ -33,5 +34,5 @@ def set_destination(tx: Connection, places: Sequence[tuple[int, str | None, str 
     """Give tasks another site or nucleus, or leave the one they have: (task, site, nucleus). With a
     nucleus, where the outputs go is to be found anew."""
     ids, sites, nuclei = map(list, zip(*places, strict=True))
-    tx.execute(_LOCK_DATASETS, {"ids": ids})
-    tx.execute(_SET_DESTINATION, {"ids": ids, "sites": sites, "nuclei": nuclei})
+    _LOCK_DATASETS.run(tx, ids=ids)
+    _SET_DESTINATION.run(tx, ids=ids, sites=sites, nuclei=nuclei)

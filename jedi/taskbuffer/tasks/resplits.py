@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.tasks import herds
 
-_FILES = text(f"""
+
+class _ReadFiles(NamedTuple):
+    unit_nr: int
+    file_ids: list[int]
+
+
+_FILES = returns(_ReadFiles)(f"""
 SELECT CAST(c.boundaryid AS int) AS unit_nr, array_agg(c.fileid ORDER BY c.fileid) AS file_ids
 FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
 WHERE d.jeditaskid = :task AND d.masterid IS NULL AND c.type IN ({MASTER_TYPES})
@@ -23,34 +29,29 @@ GROUP BY c.boundaryid
 """)
 
 
-class _ReadFiles(NamedTuple):
-    unit_nr: int
-    file_ids: list[int]
-
-
 def files(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> dict[int, list[int]]:
     """The ids of the files that units read, in their order."""
-    found = rows_of(_ReadFiles, tx.execute(_FILES, {"task": jedi_task_id, "units": list(units)}))
+    found = _FILES.rows(tx, task=jedi_task_id, units=list(units))
     return {row.unit_nr: row.file_ids for row in found}
 
 
-_MARK = text("""
+_MARK = changes("""
 UPDATE jedi_units u SET superseded = n.state
 FROM unnest(CAST(:units AS int[]), CAST(:states AS text[])) n(unit_nr, state)
 WHERE u.jeditaskid = :task AND u.unit_nr = n.unit_nr
 """)
-_COUNT = text("""
+_COUNT = returns(int)("""
 UPDATE jedi_herds SET n_units = n_units + :added WHERE jeditaskid = :task
 RETURNING n_units - :added + 1
 """)
-_ADD = text("""
+_ADD = changes("""
 INSERT INTO jedi_units (jeditaskid, unit_nr, originpandaid, options)
 SELECT u.jeditaskid, n.new, n.origin, u.options
 FROM unnest(CAST(:news AS int[]), CAST(:olds AS int[]), CAST(:origins AS bigint[]))
     n(new, old, origin)
   JOIN jedi_units u ON u.jeditaskid = :task AND u.unit_nr = n.old
 """)
-_MOVE = text("""
+_MOVE = changes("""
 UPDATE jedi_dataset_contents c SET boundaryid = n.unit_nr
 FROM unnest(CAST(:files AS bigint[]), CAST(:units AS int[])) n(file, unit_nr)
 WHERE c.fileid = n.file AND c.jeditaskid = :task
@@ -66,12 +67,18 @@ def supersede(
     """Supersede units, which keep these states, by new ones: a unit for each part of the files of
     an old one. Their numbers."""
     old = {"task": jedi_task_id, "units": list(states), "states": list(states.values())}
-    tx.execute(_MARK, old)
-    first: int = tx.execute(_COUNT, {"task": jedi_task_id, "added": len(parts)}).scalar_one()
+    _MARK.run(tx, **old)
+    first: int = _COUNT.value(tx, task=jedi_task_id, added=len(parts))
     made = [*range(first, first + len(parts))]
-    tx.execute(_ADD, {"task": jedi_task_id, "news": made, "olds": [unit for unit, _ in parts],
-                      "origins": herds.reserve(tx, len(parts))})  # fmt: skip
+    _ADD.run(
+        tx,
+        task=jedi_task_id,
+        news=made,
+        olds=[unit for unit, _ in parts],
+        origins=herds.reserve(tx, len(parts)),
+    )
     moved = [(file, new) for new, (_, part) in zip(made, parts, strict=True) for file in part]
-    tx.execute(_MOVE, {"task": jedi_task_id, "files": [file for file, _ in moved],
-                       "units": [new for _, new in moved]})  # fmt: skip
+    _MOVE.run(
+        tx, task=jedi_task_id, files=[file for file, _ in moved], units=[new for _, new in moved]
+    )
     return made

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.db.statement import Columns, changes, returns
 
 _COLUMNS = "jeditaskid, site, status, wall_s, cpu_s, cores"
-_SPENT = text(f"""
+_SPENT = returns(Columns)(f"""
 SELECT t.jeditaskid, t.attemptnr AS attempts, j.*,
   coalesce((SELECT max(maxattempt - freeattempt) FROM jedi_dataset_contents c
             WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({MASTER_TYPES})), 0) AS file_attempts
@@ -32,11 +33,11 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
 
 def spent(tx: Connection, task_ids: Sequence[int]) -> dict[int, Spent]:
     """Return the costs of tasks."""
-    rows = map(dict, tx.execute(_SPENT, {"ids": list(task_ids)}).mappings())
+    rows = _SPENT.rows(tx, ids=task_ids)
     return {row.pop("jeditaskid"): Spent(**row) for row in rows}
 
 
-_USE_CODE = text("""
+_USE_CODE = changes("""
 UPDATE jedi_taskparams p SET sandbox_sha256 = n.sha256
 FROM unnest(CAST(:ids AS bigint[]), CAST(:shas AS text[])) n(id, sha256)
 WHERE p.jeditaskid = n.id
@@ -46,4 +47,4 @@ WHERE p.jeditaskid = n.id
 def use_code(tx: Connection, code: Mapping[int, str]) -> None:
     """Tasks (id: sha256 of a sandbox) run with other local files from now on."""
     if code:
-        tx.execute(_USE_CODE, {"ids": list(code), "shas": list(code.values())})
+        _USE_CODE.run(tx, ids=list(code), shas=list(code.values()))

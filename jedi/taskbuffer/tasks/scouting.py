@@ -13,7 +13,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.jobs.scouting import (
     Declared,
@@ -29,8 +29,8 @@ from jedi.spec.jobs.scouting import (
 from jedi.spec.splitting.split_rules import SCOUTED, SCOUTING, SplitRules, render_split_rule
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.schema.dataset_rules import LISTED, LISTED_MASTER
@@ -39,14 +39,7 @@ from jedi.taskbuffer.tasks import tasks
 _AS_THEY_ARE: Mapping[int, float | None] = MappingProxyType({})
 
 
-_FED = text(f"""
-SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, nfiles AS n_files,
-  coalesce(nevents, 0) AS n_events, nfilestobeused - nfilesmissing AS files,
-  coalesce(neventstobeused, 0) AS events
-FROM jedi_datasets d WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER}
-ORDER BY datasetid FOR NO KEY UPDATE
-""")
-_WITHHOLD = text("""
+_WITHHOLD = changes("""
 WITH r AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:files AS bigint[]), CAST(:events AS bigint[]))
     r(id, files, events)
@@ -79,6 +72,15 @@ class FedMaster(NamedTuple):
     events: int
 
 
+_FED = returns(FedMaster)(f"""
+SELECT jeditaskid, datasetid, nfiles,
+  coalesce(nevents, 0) AS n_events, nfilestobeused - nfilesmissing AS files,
+  coalesce(neventstobeused, 0) AS events
+FROM jedi_datasets d WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER}
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+
+
 def withhold(
     tx: Connection, rules: Mapping[int, SplitRules], jobs: int, growing: Collection[int]
 ) -> None:
@@ -86,7 +88,7 @@ def withhold(
     than that, or may get them (`growing`): those are scouts, and no more while these are at work.
     `rules` by task; the caller has locked the tasks."""
     found: dict[int, list[FedMaster]] = {}
-    rows = rows_of(FedMaster, tx.execute(_FED, {"ids": list(rules)})) if rules else []
+    rows = _FED.rows(tx, ids=list(rules)) if rules else []
     for row in rows:
         found.setdefault(row.jedi_task_id, []).append(row)
     releases: dict[int, list[Release]] = {}
@@ -100,20 +102,20 @@ def withhold(
         values = {"ids": [one.dataset_id for one in limits],
                   "files": [one.n_files for one in limits],
                   "events": [one.n_events for one in limits]}  # fmt: skip
-        tx.execute(_WITHHOLD, values)
+        _WITHHOLD.run(tx, **values)
         begun = [task for task in releases if releases[task] and not rules[task].scouting]
         set_rules(tx, {task: rules[task].then(SCOUTING) for task in begun})
 
 
-_LIMITED = text("""
-SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks
+_LIMITED = returns(tuple[int, dict[str, Any]])("""
+SELECT jeditaskid, rules FROM jedi_tasks
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ->> 'use_scout' = :scouting
 """)
-_LOCK_MASTERS = text(f"""
+_LOCK_MASTERS = changes(f"""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
   AND masterid IS NULL AND type IN ({MASTER_TYPES}) ORDER BY datasetid FOR NO KEY UPDATE
 """)
-_RELEASE = text(f"""
+_RELEASE = changes(f"""
 WITH c AS (
   SELECT datasetid, count(*) AS files,
     sum(coalesce(endevent - startevent + 1, nevents)) AS events
@@ -136,12 +138,12 @@ def release(
     """The files of those tasks whose files are withheld may all be used; the others are left
     alone. `sizes`: GB of a job from now on, by task. The caller has locked the tasks."""
     wanted = {"ids": list(task_ids), "scouting": str(SCOUTING)}
-    withheld = dict_of(int, dict, tx.execute(_LIMITED, wanted))
+    withheld = dict(_LIMITED.rows(tx, **wanted))
     if not withheld:
         return
     ids = {"ids": list(withheld)}
-    tx.execute(_LOCK_MASTERS, ids)
-    tx.execute(_RELEASE, ids)
+    _LOCK_MASTERS.run(tx, **ids)
+    _RELEASE.run(tx, **ids)
     rules = {i: SplitRules.model_validate(rules).then(SCOUTED) for i, rules in withheld.items()}
     resized = {
         task_id: rules[task_id].model_copy(update={"n_gb_per_job": size})
@@ -152,33 +154,31 @@ def release(
     wake(tx, "files:ready")
 
 
-_SET_RULES = text("""
+_SET_RULES = changes("""
 UPDATE jedi_tasks t SET rules = CAST(r.rules AS jsonb), splitrule = r.splitrule
 FROM unnest(CAST(:ids AS bigint[]), CAST(:rules AS text[]),
   CAST(:texts AS text[])) r(id, rules, splitrule) WHERE t.jeditaskid = r.id
 """)
 
 
-_RULES = text("""
-SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)
+_RULES = returns(tuple[int, dict[str, Any]])("""
+SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)
 """)
 
 
 def rules_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, SplitRules]:
     """The split rules of tasks."""
-    found = dict_of(int, dict, tx.execute(_RULES, {"ids": list(task_ids)}))
+    found = dict(_RULES.rows(tx, ids=list(task_ids)))
     return {task_id: SplitRules.model_validate(rules) for task_id, rules in found.items()}
 
 
 def set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
     """Let tasks, which the caller has locked, have these rules."""
-    tx.execute(
-        _SET_RULES,
-        {
-            "ids": list(rules),
-            "rules": [one.model_dump_json(exclude_none=True) for one in rules.values()],
-            "texts": list(map(render_split_rule, rules.values())),
-        },
+    _SET_RULES.run(
+        tx,
+        ids=list(rules),
+        rules=[one.model_dump_json(exclude_none=True) for one in rules.values()],
+        texts=list(map(render_split_rule, rules.values())),
     )
 
 
@@ -205,30 +205,10 @@ _TIMED = all_jobs(
     "jeditaskid, unit_nr, kind, n_events, endtime, starttime, wall_s, site, error_code, error_diag"
 )
 _FILES = all_files("pandaid, datasetid, type, fsize")
-_JOBS = text(f"""
-{_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
-ORDER BY jedi_task_id, end_time, panda_id
-""")
 _LIMITS_OF_TIME = ("wall_limit", "cpu_limit")
 _PILOT_ENDED = ("lost_pilot", "lost_node", "pilot_terminated", "lost_heartbeat", "lost_site")
-_TIMED_OUT = text(f"""
-SELECT jeditaskid AS jedi_task_id, unit_nr, CAST(max(lasted_s) AS float8) AS lasted_s,
-  max(n_events) AS n_events FROM (
-  SELECT j.jeditaskid, j.unit_nr, j.n_events, coalesce(
-      nullif(greatest(extract(epoch FROM j.endtime - j.starttime), 0), 0), j.wall_s, 0) AS lasted_s
-  FROM {_TIMED} j LEFT JOIN jedi_sites s USING (site)
-  WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.n_events > 1
-    AND (j.error_code = ANY(:limits) OR j.error_code = ANY(:ended) AND (
-      -- the site's own limit, or what the batch system says of the end
-      s.maxtime > 0 AND j.endtime - j.starttime >= make_interval(secs => s.maxtime)
-      OR j.error_diag ~* '(time-?out|time ?limit|runlimit|walltime)'))
-    AND NOT EXISTS (
-      SELECT FROM {_UNIT_STATES} f WHERE f.jeditaskid = j.jeditaskid AND f.unit_nr = j.unit_nr
-        AND f.kind = 'scout' AND f.status = 'finished' OFFSET 0)) j
-GROUP BY jeditaskid, unit_nr ORDER BY jeditaskid, unit_nr
-""")
-_LARGEST = text(f"""
-SELECT jeditaskid AS jedi_task_id, CAST(coalesce(max(size), 0) AS bigint) AS size FROM (
+_LARGEST = returns(tuple[int, int])(f"""
+SELECT jeditaskid, CAST(coalesce(max(size), 0) AS bigint) AS size FROM (
   SELECT j.jeditaskid, sum(f.fsize) AS size
   FROM {_ALL} j JOIN {_FILES} f USING (pandaid)
   WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.status = 'finished'
@@ -245,6 +225,24 @@ class LateScout(NamedTuple):
     unit_nr: int
     lasted_s: float
     n_events: int
+
+
+_TIMED_OUT = returns(LateScout)(f"""
+SELECT jeditaskid, unit_nr, CAST(max(lasted_s) AS float8) AS lasted_s,
+  max(n_events) AS n_events FROM (
+  SELECT j.jeditaskid, j.unit_nr, j.n_events, coalesce(
+      nullif(greatest(extract(epoch FROM j.endtime - j.starttime), 0), 0), j.wall_s, 0) AS lasted_s
+  FROM {_TIMED} j LEFT JOIN jedi_sites s USING (site)
+  WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.n_events > 1
+    AND (j.error_code = ANY(:limits) OR j.error_code = ANY(:ended) AND (
+      -- the site's own limit, or what the batch system says of the end
+      s.maxtime > 0 AND j.endtime - j.starttime >= make_interval(secs => s.maxtime)
+      OR j.error_diag ~* '(time-?out|time ?limit|runlimit|walltime)'))
+    AND NOT EXISTS (
+      SELECT FROM {_UNIT_STATES} f WHERE f.jeditaskid = j.jeditaskid AND f.unit_nr = j.unit_nr
+        AND f.kind = 'scout' AND f.status = 'finished' OFFSET 0)) j
+GROUP BY jeditaskid, unit_nr ORDER BY jeditaskid, unit_nr
+""")
 
 
 class MasterFileCounts(NamedTuple):
@@ -276,6 +274,12 @@ class ScoutJob(NamedTuple):
     panda_id: int
 
 
+_JOBS = returns(ScoutJob)(f"""
+{_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
+ORDER BY jedi_task_id, end_time, panda_id
+""")
+
+
 HEARD = f"""
 AND (rules ->> 'use_scout' IS DISTINCT FROM '{SCOUTING}'
   OR statechangetime <= jedi_now() - make_interval(secs => :open_wait_s)
@@ -288,8 +292,8 @@ AND (rules ->> 'use_scout' IS DISTINCT FROM '{SCOUTING}'
 """SQL: no more scouts are waited for: there are `scouts` of them, their input is not open any
 more, or the first was made `open_wait_s` ago."""
 
-_PROGRESS = text(f"""
-SELECT jeditaskid AS jedi_task_id, CAST(sum(nfiles) AS bigint) AS n_files,
+_PROGRESS = returns(MasterFileCounts)(f"""
+SELECT jeditaskid, CAST(sum(nfiles) AS bigint) AS n_files,
   CAST(sum(nfilesfinished) AS bigint) AS finished, CAST(sum(nfilesfailed) AS bigint) AS failed
 FROM jedi_datasets d WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND {LISTED_MASTER}
 GROUP BY jeditaskid
@@ -303,15 +307,15 @@ def scouted(tx: Connection, claimed: Sequence[ClaimedTask]) -> dict[int, Scouted
         return {}
     ids = {"ids": list(rows)}
     finished: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
-    for job in rows_of(ScoutJob, tx.execute(_JOBS, {**ids, "kinds": ["scout"]})):
+    for job in _JOBS.rows(tx, **ids, kinds=["scout"]):
         finished[job.jedi_task_id].append(_scout(job))
     late: dict[int, list[TimedOut]] = {task_id: [] for task_id in rows}
     codes = {"limits": list(_LIMITS_OF_TIME), "ended": list(_PILOT_ENDED)}
     ranged = [i for i, t in rows.items() if Declared.of(t).events_per_job]
     if ranged:
-        for scout in rows_of(LateScout, tx.execute(_TIMED_OUT, {**codes, "ids": ranged})):
+        for scout in _TIMED_OUT.rows(tx, **codes, ids=ranged):
             late[scout.jedi_task_id].append(TimedOut(scout.lasted_s, scout.n_events))
-    largest = dict_of(int, int, tx.execute(_LARGEST, ids))
+    largest = dict(_LARGEST.rows(tx, **ids))
     return {
         row.jedi_task_id: Scouted(
             declared=Declared.of(rows[row.jedi_task_id]),
@@ -320,7 +324,7 @@ def scouted(tx: Connection, claimed: Sequence[ClaimedTask]) -> dict[int, Scouted
             largest_output=largest.get(row.jedi_task_id, 0),
             timed_out=tuple(late[row.jedi_task_id]),
         )
-        for row in rows_of(MasterFileCounts, tx.execute(_PROGRESS, ids))
+        for row in _PROGRESS.rows(tx, **ids)
     }
 
 
@@ -335,7 +339,7 @@ figures = CASE WHEN r.figures IS NULL THEN t.figures ELSE coalesce(t.figures, '{
   FROM jsonb_each(r.figures) f) END
 """
 """Sets the values of figures of a task `t`, with those of `r`."""
-_STORE = text(f"""
+_STORE = changes(f"""
 UPDATE jedi_tasks t SET measured_jobs = r.measured_jobs, {FIGURES},
   {", ".join(f"{c} = coalesce(r.{c}, t.{c})" for c in _COLUMNS.values() if c != "figures")}
 FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
@@ -365,7 +369,7 @@ def claim_early(
                        scouting=str(SCOUTING), **scouts)  # fmt: skip
 
 
-_TO_MEASURE = text(f"""
+_TO_MEASURE = returns(ClaimedTask)(f"""
 SELECT {tasks.COLUMNS} FROM jedi_tasks t, LATERAL (
   SELECT CAST(count(*) AS int) AS n FROM (
     SELECT FROM {_ALL} j WHERE j.jeditaskid = t.jeditaskid
@@ -388,12 +392,12 @@ def to_measure(
     """Working tasks that have come to one of these numbers of finished jobs since they were
     measured, and are locked now: what they say, that number, and these jobs, the first first."""
     values = {"steps": list(steps), "last": max(steps, default=0), "limit": limit}
-    claimed = rows_of(ClaimedTask, tx.execute(_TO_MEASURE, values))
+    claimed = _TO_MEASURE.rows(tx, **values)
     rows = {row.jedi_task_id: row for row in claimed}
     jobs: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
     if rows:
         found = {"ids": list(rows), "kinds": ["scout", "normal"]}
-        for job in rows_of(ScoutJob, tx.execute(_JOBS, found)):
+        for job in _JOBS.rows(tx, **found):
             jobs[job.jedi_task_id].append(_scout(job))
     return {i: (Declared.of(row), len(jobs[i]), tuple(jobs[i])) for i, row in rows.items()}
 
@@ -406,4 +410,4 @@ def store_measured(tx: Connection, found: Mapping[int, tuple[Measured, int]]) ->
          **{_COLUMNS[k]: v for k, v in asdict(measured).items()}}
         for task_id, (measured, jobs) in found.items()
     ]  # fmt: skip
-    tx.execute(_STORE, {"rows": json.dumps(rows)})
+    _STORE.run(tx, rows=json.dumps(rows))

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import row_of
+from jedi.taskbuffer.db.statement import changes, returns
 
-_TAKE = text("""
+_TAKE = returns(bool)("""
 INSERT INTO jedi_submission_keys (username, submission_key) VALUES (:user, :key)
 ON CONFLICT DO NOTHING RETURNING true
-""")
-_OWNER = text("""
-SELECT k.jeditaskid AS jedi_task_id, k.attemptnr AS attempt_nr,
-  CASE WHEN k.attemptnr > t.attemptnr THEN 'toincexec' ELSE t.status END AS status, h.n_units
-FROM jedi_submission_keys k LEFT JOIN jedi_tasks t USING (jeditaskid)
-  LEFT JOIN jedi_herds h USING (jeditaskid)
-WHERE k.username = :user AND k.submission_key = :key
 """)
 
 
@@ -34,21 +27,26 @@ class KeyedTask(NamedTuple):
     n_units: int | None
 
 
+_OWNER = returns(KeyedTask)("""
+SELECT k.jeditaskid, k.attemptnr,
+  CASE WHEN k.attemptnr > t.attemptnr THEN 'toincexec' ELSE t.status END AS status, h.n_units
+FROM jedi_submission_keys k LEFT JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_herds h USING (jeditaskid)
+WHERE k.username = :user AND k.submission_key = :key
+""")
+
+
 def take(tx: Connection, user_name: str, key: str) -> KeyedTask | None:
     """Take a key for ever, in the transaction of the submission: None; else its owner. It waits for
     another transaction that takes the same key."""
     values = {"user": user_name, "key": key}
-    if tx.scalar(_TAKE, values):
+    if _TAKE.row(tx, **values):
         return None
-    return row_of(KeyedTask, tx.execute(_OWNER, values))
+    return _OWNER.row(tx, **values)
 
 
-_KEEP = text("""
+KEEP = changes("""
+-- The key that this transaction took belongs to an attempt of a task.
 UPDATE jedi_submission_keys SET jeditaskid = :task, attemptnr = :attempt
 WHERE username = :user AND submission_key = :key
 """)
-
-
-def keep(tx: Connection, user_name: str, key: str, jedi_task_id: int, attempt_nr: int = 1) -> None:
-    """The key that this transaction took belongs to an attempt of a task."""
-    tx.execute(_KEEP, {"user": user_name, "key": key, "task": jedi_task_id, "attempt": attempt_nr})

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL
+from jedi.taskbuffer.db.statement import Statement, changes, returns
 from jedi.taskbuffer.users import outbox
 
 UNCLAIMED = "lease_until IS NULL"
@@ -120,16 +121,18 @@ def claim_chosen(
     """Take the tasks that a query of ids, which locks them, finds under a lease; in any order.
 
     `chosen` is SQL of a caller in taskbuffer, never text from outside."""
-    claim = text(_CLAIM.format(chosen=chosen, columns=COLUMNS))
-    return rows_of(ClaimedTask, tx.execute(claim, {"me": me, "lease_s": lease_s, **values}))
+    return _claiming(chosen).rows(tx, me=me, lease_s=lease_s, **values)
 
 
-_ANY_IN = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:statuses))")
+@lru_cache(maxsize=64)
+def _claiming(chosen: str) -> Statement[ClaimedTask]:
+    return returns(ClaimedTask)(_CLAIM.format(chosen=chosen, columns=COLUMNS))
 
 
-def any_in(tx: Connection, statuses: Sequence[str]) -> bool:
-    """Return True if there is a task in one of these statuses, claimed, put off or not."""
-    return bool(tx.scalar(_ANY_IN, {"statuses": list(statuses)}))
+ANY_IN = returns(bool)("""
+-- True if there is a task in one of these statuses, claimed, put off or not.
+SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:statuses))
+""")
 
 
 LIVE = tuple(sorted(states.TASK.states.keys() - states.TASK.final))
@@ -137,18 +140,14 @@ LIVE = tuple(sorted(states.TASK.states.keys() - states.TASK.final))
 
 def any_live(tx: Connection) -> bool:
     """Return True if there is a task that has not ended."""
-    return any_in(tx, LIVE)
+    return ANY_IN.value(tx, statuses=LIVE)
 
 
-_PRESENT = text("""
+PRESENT = returns(str)("""
+-- The statuses, of these, that a task has.
 SELECT s FROM unnest(CAST(:statuses AS text[])) s
 WHERE EXISTS (SELECT FROM jedi_tasks WHERE status = s)
 """)
-
-
-def present(tx: Connection, statuses: Collection[str]) -> set[str]:
-    """The statuses, of these, that a task has."""
-    return {*tx.scalars(_PRESENT, {"statuses": sorted(statuses)})}
 
 
 _HELD = """
@@ -157,7 +156,7 @@ SELECT t.jeditaskid FROM jedi_tasks t JOIN unnest(CAST(:ids AS bigint[]), CAST(:
 ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t
 """
 """SQL: locks the claimed tasks that nobody else took, in the one order in which all lock tasks."""
-_RENEW = text(f"""
+_RENEW = changes(f"""
 UPDATE jedi_tasks SET lease_until = clock_timestamp() + make_interval(secs => :s)  -- real time
 WHERE jeditaskid = ANY(ARRAY({_HELD})) AND lockedby IS NOT NULL
 """)
@@ -165,10 +164,10 @@ WHERE jeditaskid = ANY(ARRAY({_HELD})) AND lockedby IS NOT NULL
 
 def renew(tx: Connection, held: Sequence[tuple[int, int]], lease_s: float) -> None:
     """Prolong leases (they end in real time), but for those that were lost or given back."""
-    tx.execute(_RENEW, {"s": lease_s, "ids": [h[0] for h in held], "seqs": [h[1] for h in held]})
+    _RENEW.run(tx, s=lease_s, ids=[h[0] for h in held], seqs=[h[1] for h in held])
 
 
-_FENCE = text("""
+_FENCE = returns(int)("""
 SELECT t.jeditaskid FROM jedi_tasks t JOIN unnest(CAST(:ids AS bigint[]),
   CAST(:seqs AS bigint[])) h(id, seq) ON t.jeditaskid = h.id
   AND t.lock_seq = h.seq
@@ -185,25 +184,23 @@ def fence(
     moved on meanwhile (a command does that without a claim) are missing, too."""
     pairs = sorted(held)
     return set(
-        tx.scalars(
-            _FENCE,
-            {
-                "ids": [p[0] for p in pairs],
-                "seqs": [p[1] for p in pairs],
-                "statuses": statuses and list(statuses),
-            },
+        _FENCE.rows(
+            tx,
+            ids=[p[0] for p in pairs],
+            seqs=[p[1] for p in pairs],
+            statuses=statuses and list(statuses),
         )
     )
 
 
-_LOCK_TASKS = text("""
+_LOCK_TASKS = returns(int)("""
 SELECT jeditaskid FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY jeditaskid FOR NO KEY UPDATE
 """)
-_SEIZE = text("""
+_SEIZE = returns(tuple[int, str])("""
 UPDATE jedi_tasks SET lock_seq = lock_seq + 1, lockedby = NULL, lockedtime = NULL,
   lease_until = NULL, worker_deaths = 0
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid AS jedi_task_id, status
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid, status
 """)
 
 
@@ -213,15 +210,15 @@ def seize(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
     ids = sorted(task_ids)
     if not ids:
         return {}
-    locked = tx.scalars(_LOCK_TASKS, {"ids": ids}).all()
-    return dict_of(int, str, tx.execute(_SEIZE, {"ids": list(locked)}))
+    locked = _LOCK_TASKS.rows(tx, ids=ids)
+    return dict(_SEIZE.rows(tx, ids=list(locked)))
 
 
 CALLED = """
   (t.lockedby IS NOT NULL AND t.status <> 'pending' AND t.next_run_at <= jedi_now())"""
 """SQL: a task `t` was called (waking) during its lease: its holder may not have seen the reason, so
 it does not wait."""
-_MOVE = text(f"""
+_MOVE = returns(Moved)(f"""
 WITH m AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:targets AS text[]),
     CAST(:codes AS text[]), CAST(:reasons AS text[]), CAST(:facts AS text[]),
@@ -270,7 +267,7 @@ WITH m AS (
   SELECT jeditaskid, source, target, :agent, code, reason, attemptnr, username
   FROM u WHERE source <> target AND jeditaskid NOT IN (SELECT jeditaskid FROM n)
 )
-SELECT jeditaskid AS jedi_task_id, source, target FROM u
+SELECT jeditaskid, source, target FROM u
 """)
 
 
@@ -295,14 +292,14 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
         "users": [m.user_name for m in moves],
         "agent": agent,
     }
-    moved = rows_of(Moved, tx.execute(_MOVE, values))
+    moved = _MOVE.rows(tx, **values)
     wake(tx, *sorted({f"task:{m.target}" for m in moved if m.source != m.target}))
     news = [m.jedi_task_id for m in moved if m.target in outbox.NEWS and m.source != m.target]
     outbox.notify_of_tasks(tx, news)
     return moved
 
 
-_PUT_OFF = text(f"""
+_PUT_OFF = changes(f"""
 UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
   worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 AND NOT coalesce({CALLED}, false) THEN
   jedi_now() + greatest(make_interval(secs => :wait_s), least(
@@ -318,12 +315,6 @@ def put_off(
     """End leases without a change; nobody looks at the tasks for `wait_s` seconds (0: when they
     are looked at does not change either), or for a tenth of the time that they have been in their
     statuses, `most_s` at most, if that is longer."""
-    tx.execute(
-        _PUT_OFF,
-        {
-            "ids": [h[0] for h in held],
-            "seqs": [h[1] for h in held],
-            "wait_s": wait_s,
-            "most_s": most_s,
-        },
+    _PUT_OFF.run(
+        tx, ids=[h[0] for h in held], seqs=[h[1] for h in held], wait_s=wait_s, most_s=most_s
     )

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES
+from jedi.taskbuffer.db.statement import changes, returns
 
 UNITS = "units"
 """Argument of the retry of some units of a task: their files are ready already."""
 
-_LIVE = text("""
+_LIVE = returns(int)("""
 SELECT pandaid FROM jedi_jobs
 WHERE jeditaskid = :task AND unit_nr = ANY(CAST(:units AS int[])) AND kind = 'normal'
   AND postprocessed_at IS NULL AND status = ANY(:statuses) ORDER BY pandaid
@@ -31,49 +31,35 @@ WHERE jeditaskid = :task AND unit_nr = ANY(CAST(:units AS int[])) AND kind = 'no
 def live_jobs(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> list[int]:
     """The jobs of units that have not ended."""
     values = {"task": jedi_task_id, "units": list(units), "statuses": list(states.JOB_LIVE)}
-    return list(tx.scalars(_LIVE, values))
+    return _LIVE.rows(tx, **values)
 
 
-_NUMBERS = text("SELECT unit_nr FROM jedi_units WHERE jeditaskid = :task ORDER BY unit_nr")
+NUMBERS = returns(int)("""
+-- The numbers of all units of a task.
+SELECT unit_nr FROM jedi_units WHERE jeditaskid = :task ORDER BY unit_nr
+""")
 
 
-def numbers(tx: Connection, jedi_task_id: int) -> list[int]:
-    """The numbers of all units of a task."""
-    return list(tx.scalars(_NUMBERS, {"task": jedi_task_id}))
-
-
-_EXISTS = text("""
+EXISTS = returns(bool)("""
+-- True if a task has a unit with this number.
 SELECT EXISTS (SELECT FROM jedi_units WHERE jeditaskid = :task AND unit_nr = :unit)
 """)
 
 
-def exists(tx: Connection, jedi_task_id: int, unit_nr: int) -> bool:
-    """True if a task has a unit with this number."""
-    return bool(tx.scalar(_EXISTS, {"task": jedi_task_id, "unit": unit_nr}))
-
-
-_KILL = text("""
+KILL = changes("""
+-- Mark units as killed: when their jobs end, their files are not tried again.
 UPDATE jedi_units SET killed_at = jedi_now()
 WHERE jeditaskid = :task AND unit_nr = ANY(CAST(:units AS int[]))
 """)
 
 
-def kill(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> None:
-    """Mark units as killed: when their jobs end, their files are not tried again."""
-    tx.execute(_KILL, {"task": jedi_task_id, "units": list(units)})
-
-
-_LOCK_DATASETS = text("""
+LOCK_DATASETS = changes("""
+-- Lock all datasets of a task in one order, before any of them is changed.
 SELECT FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid FOR NO KEY UPDATE
 """)
 
 
-def lock_datasets(tx: Connection, jedi_task_id: int) -> None:
-    """Lock all datasets of a task in one order, before any of them is changed."""
-    tx.execute(_LOCK_DATASETS, {"task": jedi_task_id})
-
-
-_LOCK_INPUTS = text(f"""
+_LOCK_INPUTS = changes(f"""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({FED_TYPES})
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
@@ -89,19 +75,19 @@ WITH c AS (
 UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed + g.n, nfilesused = d.nfilesused + g.n
 FROM g WHERE d.datasetid = g.datasetid
 """
-_GIVE_UP_KILLED = text(_GIVE_UP.format("u.killed_at IS NOT NULL"))
-_GIVE_UP_OTHERS = text(_GIVE_UP.format("u.unit_nr <> ALL(CAST(:units AS int[]))"))
+_GIVE_UP_KILLED = changes(_GIVE_UP.format("u.killed_at IS NOT NULL"))
+_GIVE_UP_OTHERS = changes(_GIVE_UP.format("u.unit_nr <> ALL(CAST(:units AS int[]))"))
 
 
 def give_up_killed(tx: Connection, task_ids: Sequence[int]) -> None:
     """Fail the ready files of killed units: they are not tried any more."""
     if task_ids:
-        tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
-        tx.execute(_GIVE_UP_KILLED, {"ids": list(task_ids)})
+        _LOCK_INPUTS.run(tx, ids=list(task_ids))
+        _GIVE_UP_KILLED.run(tx, ids=list(task_ids))
         wake(tx, "files:done")
 
 
-_KILL_OTHERS = text(f"""
+_KILL_OTHERS = changes(f"""
 UPDATE jedi_units u SET killed_at = jedi_now()
 WHERE u.jeditaskid = :task AND u.unit_nr <> ALL(CAST(:units AS int[])) AND u.killed_at IS NULL
   AND u.refusal IS NULL AND u.superseded IS NULL
@@ -118,15 +104,15 @@ def leave_others(tx: Connection, jedi_task_id: int, units: Sequence[int], *, kil
     are given up. `killed`: the task was, and so these units were."""
     values = {"task": jedi_task_id, "units": list(units)}
     if killed:
-        tx.execute(_KILL_OTHERS, values)
-    tx.execute(_GIVE_UP_OTHERS, {"ids": [jedi_task_id], "units": list(units)})
+        _KILL_OTHERS.run(tx, **values)
+    _GIVE_UP_OTHERS.run(tx, ids=[jedi_task_id], units=list(units))
 
 
-_UNMARK = text("""
+_UNMARK = changes("""
 UPDATE jedi_units SET killed_at = NULL
 WHERE jeditaskid = :task AND unit_nr = ANY(CAST(:units AS int[]))
 """)
-_REVIVE = text(f"""
+_REVIVE = changes(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready',
     maxattempt = greatest(c.maxattempt, c.attemptnr + a.adds),
@@ -147,31 +133,19 @@ def revive(tx: Connection, jedi_task_id: int, units: Sequence[int], adds: int) -
     """Let the failed files of units be tried `adds` times more (once, where nothing is retried by
     itself)."""
     values = {"task": jedi_task_id, "units": list(units), "adds": adds}
-    tx.execute(_UNMARK, values)
-    tx.execute(_REVIVE, values)
+    _UNMARK.run(tx, **values)
+    _REVIVE.run(tx, **values)
     wake(tx, "files:ready")
 
 
-_FINISHED_JOBS = text("""
+FINISHED_JOBS = returns(int)("""
+-- The jobs of units that had success.
 SELECT pandaid FROM jedi_jobs WHERE jeditaskid = :task AND unit_nr = ANY(CAST(:units AS int[]))
   AND kind = 'normal' AND status = 'finished'
 UNION ALL
 SELECT pandaid FROM jedi_jobs_archived
 WHERE jeditaskid = :task AND unit_nr = ANY(CAST(:units AS int[])) AND kind = 'normal'
   AND status = 'finished'
-""")
-
-
-def finished_jobs(tx: Connection, jedi_task_id: int, units: Sequence[int]) -> list[int]:
-    """The jobs of units that had success."""
-    return list(tx.scalars(_FINISHED_JOBS, {"task": jedi_task_id, "units": list(units)}))
-
-
-_MERGED = text("""
-SELECT c.pandaid AS panda_id, array_agg(DISTINCT c.boundaryid ORDER BY c.boundaryid) AS units
-FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
-WHERE d.jeditaskid = :task AND d.type = 'trn_output' AND c.status = 'finished'
-GROUP BY c.pandaid
 """)
 
 
@@ -182,9 +156,13 @@ class MergedUnits(NamedTuple):
     units: list[int]
 
 
-def merged(tx: Connection, jedi_task_id: int) -> list[MergedUnits]:
-    """The finished merge jobs of a task whose results count."""
-    return rows_of(MergedUnits, tx.execute(_MERGED, {"task": jedi_task_id}))
+MERGED = returns(MergedUnits)("""
+-- The finished merge jobs of a task whose results count.
+SELECT c.pandaid, array_agg(DISTINCT c.boundaryid ORDER BY c.boundaryid) AS units
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE d.jeditaskid = :task AND d.type = 'trn_output' AND c.status = 'finished'
+GROUP BY c.pandaid
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +177,6 @@ class JobNeeds:
     max_attempts: int | None = None
 
 
-_NEEDS = text("""
-SELECT corecount AS core_count, ramcount AS ram_count, ramunit AS ram_unit,
-  baseramcount AS base_ram_count
-FROM jedi_tasks WHERE jeditaskid = :task
-""")
-
-
 class TaskNeeds(NamedTuple):
     """Cores and memory that a task asks for."""
 
@@ -215,25 +186,27 @@ class TaskNeeds(NamedTuple):
     base_ram_count: int | None
 
 
+_NEEDS = returns(TaskNeeds)("""
+SELECT corecount, ramcount, ramunit,
+  baseramcount
+FROM jedi_tasks WHERE jeditaskid = :task
+""")
+
+
 def needs(tx: Connection, jedi_task_id: int) -> TaskNeeds:
     """The present needs of a task."""
-    found: TaskNeeds | None = row_of(TaskNeeds, tx.execute(_NEEDS, {"task": jedi_task_id}))
+    found: TaskNeeds | None = _NEEDS.row(tx, task=jedi_task_id)
     assert found is not None
     return found
 
 
-_MAX_ATTEMPTS = text("""
+MAX_ATTEMPTS = returns(int)("""
+-- The attempts that a task gives its files; None: it leaves them to a knob.
 SELECT CAST(taskparams ->> 'maxAttempt' AS int) FROM jedi_taskparams WHERE jeditaskid = :task
 """)
 
 
-def max_attempts(tx: Connection, jedi_task_id: int) -> int | None:
-    """The attempts that a task gives its files; None: it leaves them to a knob."""
-    found: int | None = tx.scalar(_MAX_ATTEMPTS, {"task": jedi_task_id})
-    return found
-
-
-_CHANGE_NEEDS = text("""
+_CHANGE_NEEDS = changes("""
 WITH p AS (
   UPDATE jedi_taskparams SET taskparams = taskparams || jsonb_strip_nulls(jsonb_build_object(
     'coreCount', CAST(:cores AS int), 'ramCount', CAST(:memory AS int),
@@ -260,6 +233,13 @@ def change_needs(
 ) -> None:
     """Give the next jobs of a task other needs, and the shape of jobs that follows from them; files
     of these units need no more memory than that."""
-    tx.execute(_CHANGE_NEEDS, {"task": jedi_task_id, "units": list(units), "cores": new.cores,
-                               "memory": new.memory_mb, "walltime": new.walltime_s,
-                               "attempts": new.max_attempts, "shape": shape})  # fmt: skip
+    _CHANGE_NEEDS.run(
+        tx,
+        task=jedi_task_id,
+        units=list(units),
+        cores=new.cores,
+        memory=new.memory_mb,
+        walltime=new.walltime_s,
+        attempts=new.max_attempts,
+        shape=shape,
+    )

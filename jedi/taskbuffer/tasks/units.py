@@ -9,13 +9,13 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.spec.splitting.units import GivenUnit
 from jedi.taskbuffer.db.copying import copy_rows
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 
-_ORIGINS = text("""
+_ORIGINS = returns(list[int])("""
 SELECT originpandaid || ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(2, :n))
 FROM jedi_herds WHERE jeditaskid = :task
 """)
@@ -24,11 +24,11 @@ FROM jedi_herds WHERE jeditaskid = :task
 def origins(tx: Connection, jedi_task_id: int, number: int) -> list[int]:
     """PandaIDs for so many units of a herd: the originator's and new ones, ascending."""
     given = {"task": jedi_task_id, "n": number}
-    found: list[int] = tx.execute(_ORIGINS, given).scalar_one()
+    found: list[int] = _ORIGINS.value(tx, **given)
     return found
 
 
-_COUNT = text("""
+_COUNT = changes("""
 UPDATE jedi_herds SET n_units = :n,
   split_at = CASE WHEN after = 'refine' THEN jedi_now() END
 WHERE jeditaskid = :task
@@ -53,14 +53,7 @@ def write(
         "refusal": [one.refusal for one in units],
     }
     copy_rows(tx, "jedi_units", [block])
-    tx.execute(_COUNT, {"task": jedi_task_id, "n": len(units)})
-
-
-_REFUSED = text("""
-SELECT jeditaskid AS jedi_task_id, unit_nr, refusal FROM jedi_units
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND refusal IS NOT NULL
-ORDER BY jeditaskid, unit_nr
-""")
+    _COUNT.run(tx, task=jedi_task_id, n=len(units))
 
 
 class RefusedUnit(NamedTuple):
@@ -71,14 +64,11 @@ class RefusedUnit(NamedTuple):
     refusal: str
 
 
-def refused(tx: Connection, task_ids: Sequence[int]) -> list[RefusedUnit]:
-    """The refused units of tasks, in their order."""
-    return rows_of(RefusedUnit, tx.execute(_REFUSED, {"ids": list(task_ids)}))
-
-
-_GIVEN = text("""
-SELECT jeditaskid AS jedi_task_id, files, refusal FROM jedi_units
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY jeditaskid, unit_nr
+REFUSED = returns(RefusedUnit)("""
+-- The refused units of tasks, in their order.
+SELECT jeditaskid, unit_nr, refusal FROM jedi_units
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND refusal IS NOT NULL
+ORDER BY jeditaskid, unit_nr
 """)
 
 
@@ -88,9 +78,15 @@ class _UnitFiles(NamedTuple):
     refusal: str | None
 
 
+_GIVEN = returns(_UnitFiles)("""
+SELECT jeditaskid, files, refusal FROM jedi_units
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY jeditaskid, unit_nr
+""")
+
+
 def given(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[GivenUnit]]:
     """The units of explicit herds, in their order, without their options."""
     found: dict[int, list[GivenUnit]] = {}
-    for row in rows_of(_UnitFiles, tx.execute(_GIVEN, {"ids": list(task_ids)})):
+    for row in _GIVEN.rows(tx, ids=list(task_ids)):
         found.setdefault(row.jedi_task_id, []).append(GivenUnit({}, row.files, row.refusal))
     return found

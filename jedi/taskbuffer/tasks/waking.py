@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core.holds import BY_REASON
 from jedi.taskbuffer.db.engine import KNOBS, wake
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL
+from jedi.taskbuffer.db.statement import changes
 
-_TASKS = text(f"""
+_TASKS = changes(f"""
 UPDATE jedi_tasks SET next_run_at = statechangetime WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
   WHERE status NOT IN ({TASK_FINAL}) AND (
@@ -24,7 +25,7 @@ UPDATE jedi_tasks SET next_run_at = statechangetime WHERE jeditaskid = ANY(ARRAY
     OR lease_until IS NOT NULL)
   ORDER BY jeditaskid FOR NO KEY UPDATE))
 """)
-_RESULTS = text("""
+_RESULTS = changes("""
 UPDATE jedi_jobs SET hold_deadline = jedi_now() WHERE pandaid = ANY(ARRAY(
   SELECT pandaid FROM jedi_jobs
   WHERE pilot_result IS NOT NULL AND postprocessed_at IS NULL AND status = 'holding'
@@ -57,9 +58,9 @@ def wake_all(tx: Connection) -> None:
     longer, results that could not be stored are tried again, every agent looks at the knobs. Those
     that are somewhere else at this moment hear it by their next poll."""
     _tasks(tx, None)
-    tx.execute(_RESULTS)
+    _RESULTS.run(tx)
     wake(tx, KNOBS)
 
 
 def _tasks(tx: Connection, codes: Collection[str] | None) -> None:
-    tx.execute(_TASKS, {"codes": None if codes is None else list(codes)})
+    _TASKS.run(tx, codes=None if codes is None else list(codes))

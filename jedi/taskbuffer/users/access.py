@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.users.users import new_token, token_hash
 
 ID_LENGTH = 12
@@ -40,8 +39,8 @@ class TokenHolder:
     stale_use: bool
 
 
-_CHECK = text("""
-SELECT kind, site, username AS user_name, scope,
+_CHECK = returns(TokenHolder)("""
+SELECT kind, site, username, scope,
   kind = 'user' AND (used_at IS NULL OR used_at < jedi_now() - interval '1 minute')
     AS stale_use
 FROM jedi_tokens WHERE token_hash = :hash
@@ -51,18 +50,18 @@ FROM jedi_tokens WHERE token_hash = :hash
 
 def holder(tx: Connection, token: str) -> TokenHolder | None:
     """The holder of a token; None if it is unknown, expired or revoked."""
-    return row_of(TokenHolder, tx.execute(_CHECK, {"hash": token_hash(token)}))
+    return _CHECK.row(tx, hash=token_hash(token))
 
 
-_USED = text("UPDATE jedi_tokens SET used_at = jedi_now() WHERE token_hash = :hash")
+_USED = changes("UPDATE jedi_tokens SET used_at = jedi_now() WHERE token_hash = :hash")
 
 
 def note_use(tx: Connection, token: str) -> None:
     """Note that a token is used now."""
-    tx.execute(_USED, {"hash": token_hash(token)})
+    _USED.run(tx, hash=token_hash(token))
 
 
-_PUT = text("""
+_PUT = changes("""
 INSERT INTO jedi_tokens (token_hash, kind, username, name, scope, expires_at)
 VALUES (:hash, 'user', :user, :name, :scope,
   jedi_now() + make_interval(secs => CAST(:lifetime_s AS float8)))
@@ -74,12 +73,13 @@ def put_user_token(
 ) -> str:
     """Make a token of a user; it can't be read again."""
     token = new_token()
-    tx.execute(_PUT, {"hash": token_hash(token), "user": user_name, "name": name, "scope": scope,
-                      "lifetime_s": lifetime_s})  # fmt: skip
+    _PUT.run(
+        tx, hash=token_hash(token), user=user_name, name=name, scope=scope, lifetime_s=lifetime_s
+    )
     return token
 
 
-_PUT_LINK = text("""
+_PUT_LINK = changes("""
 INSERT INTO jedi_tokens (token_hash, kind, username, scope, expires_at)
 VALUES (:hash, 'link', :user, :scope,
   jedi_now() + make_interval(secs => CAST(:lifetime_s AS float8)))
@@ -89,8 +89,7 @@ VALUES (:hash, 'link', :user, :scope,
 def put_link(tx: Connection, user_name: str, scope: str, lifetime_s: float) -> str:
     """Make the code of a link, which begins one session of a user."""
     code = new_token()
-    tx.execute(_PUT_LINK, {"hash": token_hash(code), "user": user_name, "scope": scope,
-                           "lifetime_s": lifetime_s})  # fmt: skip
+    _PUT_LINK.run(tx, hash=token_hash(code), user=user_name, scope=scope, lifetime_s=lifetime_s)
     return code
 
 
@@ -101,21 +100,22 @@ class LinkMaker(NamedTuple):
     scope: str
 
 
-_TAKE_LINK = text("""
+_TAKE_LINK = returns(LinkMaker)("""
 UPDATE jedi_tokens SET revoked_at = jedi_now(), used_at = jedi_now()
 WHERE token_hash = :hash AND kind = 'link' AND revoked_at IS NULL AND expires_at > jedi_now()
-RETURNING username AS user_name, scope
+RETURNING username, scope
 """)
 
 
 def take_link(tx: Connection, code: str) -> LinkMaker | None:
     """Use a link up; None: it is unknown, expired or used."""
-    return row_of(LinkMaker, tx.execute(_TAKE_LINK, {"hash": token_hash(code)}))
+    return _TAKE_LINK.row(tx, hash=token_hash(code))
 
 
-_LIST = text(f"""
-SELECT left(token_hash, {ID_LENGTH}) AS token_id, username AS user_name, name, scope,
-  creationtime AS creation_time, expires_at, used_at
+TOKENS_OF = returns(TokenFacts)(f"""
+-- The valid tokens of a user (None: of all), the oldest first.
+SELECT left(token_hash, {ID_LENGTH}) AS token_id, username, name, scope,
+  creationtime, expires_at, used_at
 FROM jedi_tokens
 WHERE kind = 'user' AND (CAST(:user AS text) IS NULL OR username = :user) AND revoked_at IS NULL
   AND (expires_at IS NULL OR expires_at > jedi_now())
@@ -123,12 +123,7 @@ ORDER BY creationtime
 """)
 
 
-def tokens_of(tx: Connection, user_name: str | None) -> Sequence[TokenFacts]:
-    """The valid tokens of a user (None: of all), the oldest first."""
-    return rows_of(TokenFacts, tx.execute(_LIST, {"user": user_name}))
-
-
-_REVOKE = text(f"""
+_REVOKE = changes(f"""
 UPDATE jedi_tokens SET revoked_at = jedi_now()
 WHERE kind = 'user' AND username = :user AND left(token_hash, {ID_LENGTH}) = :id
   AND revoked_at IS NULL
@@ -137,4 +132,4 @@ WHERE kind = 'user' AND username = :user AND left(token_hash, {ID_LENGTH}) = :id
 
 def revoke(tx: Connection, user_name: str, token_id: str) -> bool:
     """Revoke a token of a user; False: he has none of this id."""
-    return tx.execute(_REVOKE, {"user": user_name, "id": token_id}).rowcount > 0
+    return _REVOKE.run(tx, user=user_name, id=token_id) > 0

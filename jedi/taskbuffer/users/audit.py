@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core.errors import Refused
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +31,15 @@ class AuditEntry:
     request_id: str | None
 
 
-_NOTE = text("""
+NOTE = changes("""
+-- Note a change, in its own transaction; `arguments` are a JSON object.
 INSERT INTO jedi_audit (username, way, operation, subject, arguments, address, request_id)
 VALUES (:user, :way, :operation, :subject, CAST(:arguments AS jsonb), :address, :request_id)
 """)
 
 
-def note(
-    tx: Connection,
-    user_name: str,
-    way: str,
-    operation: str,
-    subject: str | None,
-    arguments: str,
-    address: str | None,
-    request_id: str | None,
-) -> None:
-    """Note a change, in its own transaction; `arguments` are a JSON object."""
-    tx.execute(_NOTE, {"user": user_name, "way": way, "operation": operation, "subject": subject,
-                       "arguments": arguments, "address": address,
-                       "request_id": request_id})  # fmt: skip
-
-
-_ENTRIES = text("""
-SELECT audit_id, creationtime AS time, username AS user_name, way, operation, subject, arguments,
+_ENTRIES = returns(AuditEntry)("""
+SELECT audit_id, creationtime AS time, username, way, operation, subject, arguments,
   address, request_id
 FROM jedi_audit
 WHERE (CAST(:user AS text) IS NULL OR username = :user)
@@ -78,15 +63,14 @@ def entries(
     kind, _, name = map(re.escape, (subject or "").rpartition(" "))
     values = {"user": user_name, "operation": operation, "subject": subject, "before": before,
               "among": f"^{kind} ([^;]*, )?{name}(,|;|$)", "limit": limit}  # fmt: skip
-    return rows_of(AuditEntry, tx.execute(_ENTRIES, values))
+    return _ENTRIES.rows(tx, **values)
 
 
-_BEGIN = text("""
+_BEGIN = returns(int)("""
 INSERT INTO jedi_requests (request_key, digest) VALUES (:key, :digest)
 ON CONFLICT DO NOTHING RETURNING 1
 """)
-_FOUND = text("SELECT digest, answer FROM jedi_requests WHERE request_key = :key")
-_END = text("UPDATE jedi_requests SET answer = :answer WHERE request_key = :key")
+_END = changes("UPDATE jedi_requests SET answer = :answer WHERE request_key = :key")
 
 
 class StoredAnswer(NamedTuple):
@@ -96,14 +80,17 @@ class StoredAnswer(NamedTuple):
     answer: str | None
 
 
+_FOUND = returns(StoredAnswer)("SELECT digest, answer FROM jedi_requests WHERE request_key = :key")
+
+
 def begin(tx: Connection, user_name: str, key: str, digest: str) -> str | None:
     """Begin a request under a caller's key: None, or the answer that it was given before. Waits
     for the same request in progress. Refused: the key belongs to another request, or the answer was
     a secret, which is kept nowhere."""
     values = {"key": f"{user_name} {key}", "digest": digest}
-    if tx.execute(_BEGIN, values).first():
+    if _BEGIN.row(tx, **values):
         return None
-    (row,) = rows_of(StoredAnswer, tx.execute(_FOUND, values))
+    (row,) = _FOUND.rows(tx, **values)
     if row.digest != digest:
         raise Refused(
             "This Idempotency-Key belongs to another request: choose a new one.", code="key_reused"
@@ -119,4 +106,4 @@ def begin(tx: Connection, user_name: str, key: str, digest: str) -> str | None:
 
 def end(tx: Connection, user_name: str, key: str, answer: str | None) -> None:
     """Keep the answer to a request; None: it is a secret."""
-    tx.execute(_END, {"key": f"{user_name} {key}", "answer": answer})
+    _END.run(tx, key=f"{user_name} {key}", answer=answer)

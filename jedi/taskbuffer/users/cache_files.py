@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import row_of
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 class CacheFile(NamedTuple):
@@ -16,7 +16,7 @@ class CacheFile(NamedTuple):
     data: bytes
 
 
-_PUT = text("""
+_PUT = changes("""
 INSERT INTO jedi_cache_files (filename, username, fsize, crc32, data)
 VALUES (:name, :user, :size, :crc32, :data)
 ON CONFLICT (filename) DO UPDATE
@@ -32,12 +32,13 @@ def put(
 ) -> bool:
     """Keep an upload; False: another one has this name. The same content again is no other one;
     `overwrite`: neither is another content of the same user."""
-    done = tx.execute(_PUT, {"name": name, "user": user_name, "size": len(data), "crc32": crc32,
-                             "data": data, "overwrite": overwrite})  # fmt: skip
-    return done.rowcount == 1
+    values = {"name": name, "user": user_name, "size": len(data), "crc32": crc32}
+    return _PUT.run(tx, **values, data=data, overwrite=overwrite) == 1
 
 
-_KEEP = text("""
+KEEP = returns(str)("""
+-- The name of a user's upload of this size and CRC-32, which is kept as long as a new one; None:
+-- there is none.
 UPDATE jedi_cache_files SET creationtime = jedi_now() WHERE filename = (
   SELECT filename FROM jedi_cache_files
   WHERE username = :user AND fsize = :size AND crc32 = :crc32
@@ -46,30 +47,24 @@ RETURNING filename
 """)
 
 
-def keep(tx: Connection, user_name: str, size: int, crc32: int) -> str | None:
-    """The name of a user's upload of this size and CRC-32, which is kept as long as a new one;
-    None: there is none."""
-    found: str | None = tx.scalar(_KEEP, {"user": user_name, "size": size, "crc32": crc32})
-    return found
+GET = returns(CacheFile)(
+    """
+-- An upload by its name.
+SELECT username, data FROM jedi_cache_files WHERE filename = :name
+"""
+)
 
 
-_GET = text("SELECT username AS user_name, data FROM jedi_cache_files WHERE filename = :name")
-
-
-def get(tx: Connection, name: str) -> CacheFile | None:
-    """An upload by its name."""
-    return row_of(CacheFile, tx.execute(_GET, {"name": name}))
-
-
-_USED = text("""
-SELECT coalesce(sum(fsize), 0) FROM jedi_cache_files WHERE username = :user AND filename <> :name
+_USED = returns(int)("""
+SELECT CAST(coalesce(sum(fsize), 0) AS bigint) FROM jedi_cache_files
+WHERE username = :user AND filename <> :name
 """)
 
 
 def used_bytes(tx: Connection, user_name: str, but: str) -> int:
     """Bytes of all uploads of a user but one. Uploads of one user count one after the other."""
-    tx.execute(_LOCK, {"user": user_name})
-    return int(tx.scalar(_USED, {"user": user_name, "name": but}) or 0)
+    _LOCK.run(tx, user=user_name)
+    return _USED.value(tx, user=user_name, name=but)
 
 
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('cache of ' || :user, 0))")
+_LOCK = changes("SELECT pg_advisory_xact_lock(hashtextextended('cache of ' || :user, 0))")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 class Identified(NamedTuple):
@@ -17,7 +17,7 @@ class Identified(NamedTuple):
     role: str
 
 
-_FIND = text("""
+_FIND = returns(Identified)("""
 SELECT i.issuer, i.subject, coalesce(u.role, 'user') AS role
 FROM (SELECT CAST(:user AS text) AS username) AS named
   LEFT JOIN jedi_identities AS i USING (username) LEFT JOIN jedi_users AS u USING (username)
@@ -26,16 +26,12 @@ FROM (SELECT CAST(:user AS text) AS username) AS named
 
 def find(tx: Connection, user_name: str) -> Identified:
     """A user, known or not."""
-    [found] = rows_of(Identified, tx.execute(_FIND, {"user": user_name}))
+    [found] = _FIND.rows(tx, user=user_name)
     return found
 
 
-_LINK = text("""
+LINK = changes("""
+-- Remember the person behind a name, unless there is one already.
 INSERT INTO jedi_identities (username, issuer, subject) VALUES (:user, :issuer, :subject)
 ON CONFLICT DO NOTHING
 """)
-
-
-def link(tx: Connection, user_name: str, issuer: str, subject: str) -> None:
-    """Remember the person behind a name, unless there is one already."""
-    tx.execute(_LINK, {"user": user_name, "issuer": issuer, "subject": subject})

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import pgi, states
-from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FILE_TYPES, INPUT_FILE_TYPES, listed
+from jedi.taskbuffer.db.statement import changes, returns
 
 _WORTH = listed(state for state, held in pgi.STATES.items() if held.notify)
 _URGENT = listed(state for state, held in pgi.STATES.items() if held.notify == "urgent")
@@ -40,7 +40,7 @@ _TO_BRING = f"""
     WHERE f.pandaid = j.pandaid AND f.type IN ({FILE_TYPES}) AND f.endpoint IS NOT NULL
     GROUP BY d.datasetname, f.lfn, f.endpoint, f.fsize, f.checksum) f)
 """
-_NOTIFY_JOBS = text(f"""
+_NOTIFY_JOBS = changes(f"""
 INSERT INTO jedi_outbox (topic, username, channel, urgent, payload)
 SELECT format('job-%s-%s-%s', j.pandaid, lower(s.pgi_state), {_MICROSECONDS.format("e.since")}),
   u.username, w.channel, s.pgi_state IN ({_URGENT}), jsonb_build_object(
@@ -67,7 +67,7 @@ WHERE {ASKED}
       AND c.pandaid = j.pandaid AND c.status = 'ready'))
 ON CONFLICT DO NOTHING
 """)
-_NOTIFY_TASKS = text(f"""
+_NOTIFY_TASKS = changes(f"""
 INSERT INTO jedi_outbox (topic, username, channel, payload)
 SELECT format('task-%s-%s-%s', t.jeditaskid, t.status, {_MICROSECONDS.format("t.statechangetime")}),
   u.username, w.channel, jsonb_build_object(
@@ -85,36 +85,21 @@ NEWS = (*sorted(states.TASK.final), "exhausted")
 def notify_of_jobs(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Notify subscribed owners of jobs whose PGI state asks for a message."""
     if panda_ids:
-        tx.execute(_NOTIFY_JOBS, {"ids": list(panda_ids)})
+        _NOTIFY_JOBS.run(tx, ids=list(panda_ids))
 
 
 def notify_of_tasks(tx: Connection, task_ids: Sequence[int]) -> None:
     """Notify subscribed owners of tasks about the present statuses."""
     if task_ids:
-        tx.execute(_NOTIFY_TASKS, {"ids": list(task_ids)})
+        _NOTIFY_TASKS.run(tx, ids=list(task_ids))
 
 
-_ANY_OPEN = text("SELECT EXISTS (SELECT FROM jedi_outbox WHERE sent_at IS NULL)")
+_ANY_OPEN = returns(bool)("SELECT EXISTS (SELECT FROM jedi_outbox WHERE sent_at IS NULL)")
 
 
 def any_open(tx: Connection) -> bool:
     """Return True if a message is not delivered."""
-    return bool(tx.scalar(_ANY_OPEN))
-
-
-_CLAIM = text(f"""
-UPDATE jedi_outbox o SET attempts = o.attempts + 1, next_try_at = jedi_now() + make_interval(
-  secs => least(:longest_s, :wait_s * 2 ^ least(o.attempts, 30)))
-FROM jedi_users u
-WHERE u.username = o.username AND o.message_id = ANY(ARRAY(
-  SELECT m.message_id FROM jedi_outbox m, {_WAYS}
-  WHERE m.sent_at IS NULL AND (m.next_try_at IS NULL OR m.next_try_at <= jedi_now())
-    AND m.channel = ANY(CAST(:channels AS text[])) AND u.username = m.username
-    AND w.channel = m.channel AND w.address IS NOT NULL  -- still wanted
-  ORDER BY m.urgent DESC, m.message_id LIMIT :limit FOR UPDATE OF m SKIP LOCKED))
-RETURNING o.message_id, o.topic, o.username AS user_name, o.channel, o.urgent, o.payload,
-  CASE o.channel WHEN 'mail' THEN u.email ELSE u.webhook END AS address, u.webhook_secret AS salt
-""")
+    return _ANY_OPEN.value(tx)
 
 
 class OutgoingMessage(NamedTuple):
@@ -130,6 +115,21 @@ class OutgoingMessage(NamedTuple):
     salt: str | None
 
 
+_CLAIM = returns(OutgoingMessage)(f"""
+UPDATE jedi_outbox o SET attempts = o.attempts + 1, next_try_at = jedi_now() + make_interval(
+  secs => least(:longest_s, :wait_s * 2 ^ least(o.attempts, 30)))
+FROM jedi_users u
+WHERE u.username = o.username AND o.message_id = ANY(ARRAY(
+  SELECT m.message_id FROM jedi_outbox m, {_WAYS}
+  WHERE m.sent_at IS NULL AND (m.next_try_at IS NULL OR m.next_try_at <= jedi_now())
+    AND m.channel = ANY(CAST(:channels AS text[])) AND u.username = m.username
+    AND w.channel = m.channel AND w.address IS NOT NULL  -- still wanted
+  ORDER BY m.urgent DESC, m.message_id LIMIT :limit FOR UPDATE OF m SKIP LOCKED))
+RETURNING o.message_id, o.topic, o.username, o.channel, o.urgent, o.payload,
+  CASE o.channel WHEN 'mail' THEN u.email ELSE u.webhook END AS address, u.webhook_secret AS salt
+""")
+
+
 def claim(
     tx: Connection, channels: Sequence[str], wait_s: float, longest_s: float, limit: int
 ) -> list[OutgoingMessage]:
@@ -139,11 +139,11 @@ def claim(
     deliver it need not record that.
     """
     values = {"channels": list(channels), "wait_s": wait_s, "longest_s": longest_s, "limit": limit}
-    rows = rows_of(OutgoingMessage, tx.execute(_CLAIM, values))
+    rows = _CLAIM.rows(tx, **values)
     return sorted(rows, key=lambda row: (not row.urgent, row.message_id))
 
 
-_NOTE = text("""
+_NOTE = changes("""
 UPDATE jedi_outbox o SET error = r.error,
   sent_at = CASE WHEN r.error IS NULL THEN jedi_now() END
 FROM unnest(CAST(:ids AS bigint[]), CAST(:errors AS text[])) r(id, error)
@@ -155,4 +155,4 @@ def note(tx: Connection, results: Sequence[tuple[int, str | None]]) -> None:
     """Record the result of messages: delivered (None), or the reason for the failure."""
     if results:
         ids, errors = map(list, zip(*results, strict=True))
-        tx.execute(_NOTE, {"ids": ids, "errors": errors})
+        _NOTE.run(tx, ids=ids, errors=errors)

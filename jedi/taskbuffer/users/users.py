@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.engine import plain, value
-from jedi.taskbuffer.db.rows import row_of
+from jedi.taskbuffer.db.statement import changes, returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,9 @@ class Identity:
     user_name: str | None
 
 
-_PUT_USER = text("""
+PUT_USER = changes("""
+-- Give a user a role (user, production or operator), special permissions (letters of GRIDPREF, see
+-- priority.py) and the most running analysis jobs; what is None stays as it is.
 INSERT INTO jedi_users AS u (username, role, gridpref, cap_running_jobs)
 VALUES (:user, coalesce(:role, 'user'), coalesce(:gridpref, ''), :cap)
 ON CONFLICT (username) DO UPDATE SET role = coalesce(:role, u.role),
@@ -34,44 +36,27 @@ ON CONFLICT (username) DO UPDATE SET role = coalesce(:role, u.role),
 """)
 
 
-def put_user(
-    tx: Connection,
-    user_name: str,
-    role: str | None = None,
-    gridpref: str | None = None,
-    cap: int | None = None,
-) -> None:
-    """Give a user a role (user, production or operator), special permissions (letters of GRIDPREF,
-    see priority.py) and the most running analysis jobs; what is None stays as it is."""
-    tx.execute(_PUT_USER, {"user": user_name, "role": role, "gridpref": gridpref, "cap": cap})
-
-
-_ROLE = text("SELECT role FROM jedi_users WHERE username = :user")
+_ROLE = returns(str)("SELECT role FROM jedi_users WHERE username = :user")
 
 
 def role(tx: Connection, user_name: str) -> str:
     """Return a user's role; unlisted people are users."""
-    found: str | None = tx.scalar(_ROLE, {"user": user_name})
+    found: str | None = _ROLE.row(tx, user=user_name)
     return found or "user"
 
 
-_OPERATORS = text("SELECT username FROM jedi_users WHERE role = 'operator' ORDER BY 1")
+OPERATORS = returns(str)("""
+-- The users of role operator, by name.
+SELECT username FROM jedi_users WHERE role = 'operator' ORDER BY 1
+""")
 
 
-def operators(tx: Connection) -> list[str]:
-    """The users of role operator, by name."""
-    found = tx.scalars(_OPERATORS)
-    return [*found]
-
-
-_LOCK_OPERATORS = text(
-    "SELECT FROM jedi_users WHERE role = 'operator' ORDER BY username FOR NO KEY UPDATE"
+LOCK_OPERATORS = changes(
+    """
+-- Let nobody else demote an operator before the transaction's end.
+SELECT FROM jedi_users WHERE role = 'operator' ORDER BY username FOR NO KEY UPDATE
+"""
 )
-
-
-def lock_operators(tx: Connection) -> None:
-    """Let nobody else demote an operator before the transaction's end."""
-    tx.execute(_LOCK_OPERATORS)
 
 
 _ALL = text("SELECT username, role, gridpref, cap_running_jobs FROM jedi_users ORDER BY username")
@@ -82,21 +67,21 @@ def all_users(tx: Connection) -> list[tuple[str, str, str, int | None]]:
     return [(*row,) for row in tx.execute(_ALL)]
 
 
-_GRIDPREF = text("SELECT gridpref FROM jedi_users WHERE username = :user")
+_GRIDPREF = returns(str)("SELECT gridpref FROM jedi_users WHERE username = :user")
 
 
 def gridpref(tx: Connection, user_name: str) -> str:
     """A user's special permissions, letters of GRIDPREF."""
-    found: str | None = tx.scalar(_GRIDPREF, {"user": user_name})
+    found: str | None = _GRIDPREF.row(tx, user=user_name)
     return found or ""
 
 
-_CAP = text("SELECT cap_running_jobs FROM jedi_users WHERE username = :user")
+_CAP = returns(int)("SELECT cap_running_jobs FROM jedi_users WHERE username = :user")
 
 
 def cap(tx: Connection, user_name: str) -> int | None:
     """The most running analysis jobs of a user; None: as many as others, 0: no limit."""
-    found: int | None = tx.scalar(_CAP, {"user": user_name})
+    found: int | None = _CAP.row(tx, user=user_name)
     return found
 
 
@@ -109,18 +94,18 @@ class Notices:
     about: str
 
 
-_NOTICES = text(
+_NOTICES = returns(Notices)(
     "SELECT email AS mail, webhook, notices AS about FROM jedi_users WHERE username = :user"
 )
 
 
 def notices(tx: Connection, user_name: str) -> Notices:
     """Return a user's notifications."""
-    found = row_of(Notices, tx.execute(_NOTICES, {"user": user_name}))
+    found = _NOTICES.row(tx, user=user_name)
     return found or Notices(None, None, "tasks")
 
 
-_PUT_NOTICES = text("""
+_PUT_NOTICES = changes("""
 INSERT INTO jedi_users AS u (username, email, webhook, webhook_secret, notices)
 VALUES (:user, :mail, :webhook, :secret, :about)
 ON CONFLICT (username) DO UPDATE SET email = excluded.email,
@@ -132,7 +117,7 @@ ON CONFLICT (username) DO UPDATE SET email = excluded.email,
 def put_notices(tx: Connection, user_name: str, wanted: Notices, salt: str | None) -> None:
     """Tell a user in these ways from now on; of `salt` the secret is made that signs what is posted
     (None: as before)."""
-    tx.execute(_PUT_NOTICES, {"user": user_name, "secret": salt, **asdict(wanted)})
+    _PUT_NOTICES.run(tx, user=user_name, secret=salt, **asdict(wanted))
 
 
 def new_token() -> str:
@@ -145,7 +130,7 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-_PUT_TOKEN = text("""
+_PUT_TOKEN = changes("""
 INSERT INTO jedi_tokens (token_hash, kind, site, username, expires_at)
 VALUES (:hash, :kind, :site, :user,
   jedi_now() + make_interval(secs => CAST(:lifetime AS float8)))
@@ -162,15 +147,8 @@ def put_token(
 ) -> str:
     """Make a token, for a `pilot` of a site or a `user`; it can't be read again."""
     token = new_token()
-    tx.execute(
-        _PUT_TOKEN,
-        {
-            "hash": token_hash(token),
-            "kind": kind,
-            "site": site,
-            "user": user_name,
-            "lifetime": lifetime_s,
-        },
+    _PUT_TOKEN.run(
+        tx, hash=token_hash(token), kind=kind, site=site, user=user_name, lifetime=lifetime_s
     )
     return token
 
@@ -198,12 +176,8 @@ def holders_and_revision(
     return {hashes[one]: Identity(*holder) for one, holder in (found or {}).items()}, revision
 
 
-_REVOKE_TOKEN = text("""
+REVOKE_TOKEN = changes("""
+-- Take a token back; `hashed` as token_hash() gives it.
 UPDATE jedi_tokens SET revoked_at = jedi_now()
 WHERE token_hash = :hash AND revoked_at IS NULL
 """)
-
-
-def revoke_token(tx: Connection, hashed: str) -> None:
-    """Take a token back; `hashed` as token_hash() gives it."""
-    tx.execute(_REVOKE_TOKEN, {"hash": hashed})
