@@ -15,10 +15,33 @@ from importlib import import_module
 from benchmarks.common import host, save, show
 from jedi.standalone.scratch import database
 
-NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
-         "dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api", "panda",
-         "events", "split", "client", "laptop", "rest", "listings", "growth",
-         "monitor", "whole")  # fmt: skip
+NAMES = (
+    "tasks",
+    "feed",
+    "generate",
+    "latency",
+    "rss",
+    "million",
+    "brokerage",
+    "queues",
+    "dispatch",
+    "ends",
+    "timeouts",
+    "life",
+    "archive",
+    "snapshot",
+    "api",
+    "panda",
+    "events",
+    "split",
+    "client",
+    "laptop",
+    "rest",
+    "listings",
+    "growth",
+    "monitor",
+    "whole",
+)
 
 
 def main(arguments: list[str]) -> int:

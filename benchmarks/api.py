@@ -51,10 +51,20 @@ from jedi.api.server import serve
 from jedi.core.settings import Settings
 serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=True))
 """
-TASK = {"taskName": "t", "noInput": True, "nFiles": 1, "jobParameters": [
-    {"type": "constant", "value": "true"},
-    {"type": "template", "param_type": "output", "value": "> o.${SN}.txt", "dataset": "user.b:o"},
-]}  # fmt: skip
+TASK = {
+    "taskName": "t",
+    "noInput": True,
+    "nFiles": 1,
+    "jobParameters": [
+        {"type": "constant", "value": "true"},
+        {
+            "type": "template",
+            "param_type": "output",
+            "value": "> o.${SN}.txt",
+            "dataset": "user.b:o",
+        },
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -97,8 +107,10 @@ class ServiceLoad:
 
     def note(self, bare_ms: float | None = None) -> str:
         """The costs of a request; `bare_ms`: those of its function without HTTP."""
-        said = (f"ms of processor time: service {self.service_ms:.2f}, database "
-                f"{self.database_ms:.2f}, client {self.client_ms:.2f}")  # fmt: skip
+        said = (
+            f"ms of processor time: service {self.service_ms:.2f}, database "
+            f"{self.database_ms:.2f}, client {self.client_ms:.2f}"
+        )
         if bare_ms is None:
             return said
         added = self.service_ms - bare_ms
@@ -127,17 +139,36 @@ def measure(engine: Engine, requests: int = REQUESTS) -> list[Result]:
     slow = "" if reads.p99_ms <= READ_P99_MS else " GOAL MISSED"
     said = f"{reads.note(bare_read)}; p99 {reads.p99_ms:.1f} ms of {READ_P99_MS:.0f}{slow}"
     return [
-        Result("heartbeats over HTTP, two at a time", "1/s", one_by_one.per_s,
-               note=one_by_one.note(bare_beat)),
-        Result(f"heartbeats over HTTP, {CLIENTS * PILOTS} at a time", "1/s", beats.per_s,
-               least=1_000, note=beats.note(bare_beat)),
+        Result(
+            "heartbeats over HTTP, two at a time",
+            "1/s",
+            one_by_one.per_s,
+            note=one_by_one.note(bare_beat),
+        ),
+        Result(
+            f"heartbeats over HTTP, {CLIENTS * PILOTS} at a time",
+            "1/s",
+            beats.per_s,
+            least=1_000,
+            note=beats.note(bare_beat),
+        ),
         Result("acquires over HTTP, one by one", "1/s", gives.per_s, least=300, note=gives.note()),
         Result("small reads over HTTP", "1/s", reads.per_s, least=500, note=said),
-        Result("submissions a second of processor time", "1/s", 1_000 / submit_ms,
-               least=1_000 / SUBMIT_MS, note=f"{submit_ms:.1f} ms each"),
-        Result("`jedi-task list` a second of processor time", "1/s", 1 / list_s, least=1 / LIST_S,
-               note=f"{list_s:.2f} s each"),
-    ]  # fmt: skip
+        Result(
+            "submissions a second of processor time",
+            "1/s",
+            1_000 / submit_ms,
+            least=1_000 / SUBMIT_MS,
+            note=f"{submit_ms:.1f} ms each",
+        ),
+        Result(
+            "`jedi-task list` a second of processor time",
+            "1/s",
+            1 / list_s,
+            least=1 / LIST_S,
+            note=f"{list_s:.2f} s each",
+        ),
+    ]
 
 
 @contextmanager
@@ -150,8 +181,10 @@ def bench_service(world: World) -> Iterator[BenchService]:
             postmaster = all_times()[tx.scalar(text("SELECT pg_backend_pid()")) or 0].parent
         process = subprocess.Popen(
             [sys.executable, "-c", _SERVE, directory, world.settings.database_url or ""],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         try:
             assert process.stdout
             if process.stdout.readline() != "ready\n":
@@ -188,8 +221,10 @@ class RawWire:
         """A request as its bytes."""
         sent = f"Content-Length: {len(body)}\r\n" if body else ""
         kind = "Content-Type: application/json\r\n" if body else ""
-        return (f"{method} {path} HTTP/1.1\r\nHost: jedi\r\nAccept-Encoding: identity\r\n{sent}"
-                f"Accept: application/json\r\n{kind}{self._who}\r\n").encode() + body  # fmt: skip
+        return (
+            f"{method} {path} HTTP/1.1\r\nHost: jedi\r\nAccept-Encoding: identity\r\n{sent}"
+            f"Accept: application/json\r\n{kind}{self._who}\r\n"
+        ).encode() + body
 
     def ask(self, request: bytes) -> bytes:
         """The body of the answer, which must be 200."""
@@ -273,8 +308,13 @@ def _reads(_number: int, path: str, _token: str, times: int) -> Work:
 
 
 def _request(pilot: str, number: int) -> dict[str, Any]:
-    return {"request_id": f"{pilot}.{number}", "pilot_id": pilot, "site": site(0), "n": 1,
-            "resources": SLOT}  # fmt: skip
+    return {
+        "request_id": f"{pilot}.{number}",
+        "pilot_id": pilot,
+        "site": site(0),
+        "n": 1,
+        "resources": SLOT,
+    }
 
 
 def _cpu(work: Callable[[], object], times: int) -> float:
@@ -318,9 +358,14 @@ def _list_cpu(service: BenchService) -> float:
     took = []
     for _ in range(5):
         before = os.times()
-        subprocess.run([sys.executable, "-c", command], env=environment, check=True,
-                       stdout=subprocess.DEVNULL)  # fmt: skip
+        subprocess.run(
+            [sys.executable, "-c", command], env=environment, check=True, stdout=subprocess.DEVNULL
+        )
         after = os.times()
-        took.append(after.children_user + after.children_system
-                    - before.children_user - before.children_system)  # fmt: skip
+        took.append(
+            after.children_user
+            + after.children_system
+            - before.children_user
+            - before.children_system
+        )
     return statistics.median(took)

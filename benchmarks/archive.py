@@ -42,10 +42,16 @@ def measure(engine: Engine, jobs: int = JOBS, archived: int = 0) -> list[Result]
                 for stage, rate in _stages(one, jobs):
                     rates[stage, one].append(rate)
         return [
-            Result(f"{stage} beside {archived:,} archived jobs", "jobs/s", median(found),
-                   median(rates[stage, engine]), KEPT if jobs == JOBS else None)
-            for (stage, one), found in rates.items() if one is second
-        ]  # fmt: skip
+            Result(
+                f"{stage} beside {archived:,} archived jobs",
+                "jobs/s",
+                median(found),
+                median(rates[stage, engine]),
+                KEPT if jobs == JOBS else None,
+            )
+            for (stage, one), found in rates.items()
+            if one is second
+        ]
 
 
 @contextmanager

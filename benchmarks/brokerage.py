@@ -72,8 +72,15 @@ def measure(engine: Engine) -> list[Result]:
     world = load()
     with engine.begin() as tx:
         rows = tx.scalar(text("SELECT count(*) FROM job_stats"))
-    results = [_result("snapshot of 1,000 sites, 1 M live jobs", load, SNAPSHOT_MS, 20,
-                       f"{rows:,} rows of job_stats, 10 nuclei")]  # fmt: skip
+    results = [
+        _result(
+            "snapshot of 1,000 sites, 1 M live jobs",
+            load,
+            SNAPSHOT_MS,
+            20,
+            f"{rows:,} rows of job_stats, 10 nuclei",
+        )
+    ]
     results.append(_result("pack and hash a snapshot", lambda: _fresh(world).hash, None, 10))
     need, knobs = _need(), Knobs()
     for broker in (ProductionBroker(), AnalysisBroker(), GenericBroker()):
@@ -94,8 +101,9 @@ def _result(name: str, work: object, most_ms: float | None, repeats: int, note: 
     took = statistics.median(seconds(work) for _ in range(repeats))  # type: ignore[arg-type]
     floor = 1000 / most_ms if most_ms else None
     said = f"{1000 * took:.2f} ms" + (f" of {most_ms:.0f} ms" if most_ms else "")
-    return Result(name, "/s", 1 / took, floor, 1.0 if floor else None,
-                  note=f"{said}{note and ', '}{note}")  # fmt: skip
+    return Result(
+        name, "/s", 1 / took, floor, 1.0 if floor else None, note=f"{said}{note and ', '}{note}"
+    )
 
 
 def _fresh(world: Snapshot) -> Snapshot:
@@ -105,20 +113,36 @@ def _fresh(world: Snapshot) -> Snapshot:
 def _need() -> Requirements:
     """A task with input at a tenth of the sites."""
     demand = Demand(
-        cores=1, ram_mb=2000, ram_per_core=True, base_ram_mb=500, hs06_s_per_event=250,
-        efficiency=0.9, base_walltime_s=600, max_walltime_s=None, out_bytes=1000,
-        out_per_event=True, work_mb=300,
-    )  # fmt: skip
+        cores=1,
+        ram_mb=2000,
+        ram_per_core=True,
+        base_ram_mb=500,
+        hs06_s_per_event=250,
+        efficiency=0.9,
+        base_walltime_s=600,
+        max_walltime_s=None,
+        out_bytes=1000,
+        out_per_event=True,
+        work_mb=300,
+    )
     draw = random.Random(1)
     held = {
         f"SITE_{n}": SiteInput(*(x := (draw.random() * 100 * GB, draw.randrange(1000))), *x)
         for n in range(1, SITES, 10)
     }
     request = Request(
-        vo="atlas", label="managed", nucleus="SITE_40", priority=950, processing_type="evgen",
-        gshare="s1", resource_type="t1", release="B", io_kb_s=300.0, disk_io_kb_s=50.0,
+        vo="atlas",
+        label="managed",
+        nucleus="SITE_40",
+        priority=950,
+        processing_type="evgen",
+        gshare="s1",
+        resource_type="t1",
+        release="B",
+        io_kb_s=300.0,
+        disk_io_kb_s=50.0,
         merges=True,
-    )  # fmt: skip
+    )
     load = InputSize(float(np.float64(5 * GB)), 2000.0)
     return Requirements(
         demand, load, request=request, data=InputAvailability(100 * GB, 1000, True, held)

@@ -77,8 +77,11 @@ def _submitted(
     backend: Any, n: int, service: BenchService | None, *, keep_going: bool = True
 ) -> tuple[float, float]:
     """Seconds of processor time for a submission, of the client, and of service and database."""
-    job = Job(application=Executable("true"), backend=backend,
-              splitter=ArgSplitter([[str(k)] for k in range(n)]))  # fmt: skip
+    job = Job(
+        application=Executable("true"),
+        backend=backend,
+        splitter=ArgSplitter([[str(k)] for k in range(n)]),
+    )
     served = _served(service)
     begin = time.process_time()
     report = job.submit(keep_going=keep_going)
@@ -130,8 +133,9 @@ def _listing(n: int, whole: bool) -> Result:
 
     took = statistics.median(_wall(listed) for _ in range(REPEATS))
     least = 20_000.0 if whole else None
-    return Result(f"list of {len(jobs):,} jobs in a new session", "jobs/s", len(jobs) / took,
-                  least=least)  # fmt: skip
+    return Result(
+        f"list of {len(jobs):,} jobs in a new session", "jobs/s", len(jobs) / took, least=least
+    )
 
 
 def _import_s() -> float:

@@ -50,20 +50,46 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
         return took / gone
 
     took = medians(
-        {"floor": lambda: rate(_plain, 1, 0.4), "ours": lambda: rate(_ours, 1, 0.4),
-         "ours together": lambda: rate(_ours_together, 1, 0.4),
-         "floor in bulk": lambda: rate(_plain, BULK, 0.2),
-         "ours in bulk": lambda: rate(_ours, BULK, 0.2)},
+        {
+            "floor": lambda: rate(_plain, 1, 0.4),
+            "ours": lambda: rate(_ours, 1, 0.4),
+            "ours together": lambda: rate(_ours_together, 1, 0.4),
+            "floor in bulk": lambda: rate(_plain, BULK, 0.2),
+            "ours in bulk": lambda: rate(_ours, BULK, 0.2),
+        },
         REPEATS if jobs == JOBS else 1,
-    )  # fmt: skip
+    )
     return [
-        Result(f"dispatch of {jobs:,}, one by one", "jobs/s", 1 / took["ours together"],
-               1 / took["floor"], 0.5, PANDA, f"{WAITING} pilots wait at a time", 3_500),
-        Result(f"dispatch of {jobs:,}, one by one, alone", "jobs/s", 1 / took["ours"],
-               1 / took["floor"], None, PANDA, _statements(url, 1)),
-        Result(f"dispatch of {jobs:,}, by {BULK}", "jobs/s", 1 / took["ours in bulk"],
-               1 / took["floor in bulk"], None, PANDA, _statements(url, BULK), 30_000),
-    ]  # fmt: skip
+        Result(
+            f"dispatch of {jobs:,}, one by one",
+            "jobs/s",
+            1 / took["ours together"],
+            1 / took["floor"],
+            0.5,
+            PANDA,
+            f"{WAITING} pilots wait at a time",
+            3_500,
+        ),
+        Result(
+            f"dispatch of {jobs:,}, one by one, alone",
+            "jobs/s",
+            1 / took["ours"],
+            1 / took["floor"],
+            None,
+            PANDA,
+            _statements(url, 1),
+        ),
+        Result(
+            f"dispatch of {jobs:,}, by {BULK}",
+            "jobs/s",
+            1 / took["ours in bulk"],
+            1 / took["floor in bulk"],
+            None,
+            PANDA,
+            _statements(url, BULK),
+            30_000,
+        ),
+    ]
 
 
 def _ours(number: int, url: str, n: int, times: int) -> Work:
@@ -81,8 +107,10 @@ def _ours_together(number: int, url: str, n: int, times: int) -> Work:
 
     def take() -> None:
         for first in range(0, times, WAITING):
-            requests = [_request(site(choose.randrange(20)), n, number, i)
-                        for i in range(first, min(first + WAITING, times))]  # fmt: skip
+            requests = [
+                _request(site(choose.randrange(20)), n, number, i)
+                for i in range(first, min(first + WAITING, times))
+            ]
             given = pilots.take_all(
                 world.engine, world.ddm, world.knobs, requests, first_waiting=first_waiting
             )

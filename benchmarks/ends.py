@@ -75,26 +75,69 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
         return seconds(lambda: _bare(engine))
 
     took = medians(
-        {"floor": floor, "bulk": lambda: bulk(jobs), "singly": singly,
-         "bulk at once": lambda: at_once(10 * jobs, BULK) * jobs,
-         "singly at once": lambda: at_once(jobs, 1) * jobs},
+        {
+            "floor": floor,
+            "bulk": lambda: bulk(jobs),
+            "singly": singly,
+            "bulk at once": lambda: at_once(10 * jobs, BULK) * jobs,
+            "singly at once": lambda: at_once(jobs, 1) * jobs,
+        },
         REPEATS if jobs == JOBS else 1,
-    )  # fmt: skip
+    )
     rate = {name: jobs / value for name, value in took.items()}
     many = 10 * jobs / bulk(10 * jobs)
     cost = [f"{number:.3f} statements a job" for number in counted]
     return [
-        Result(f"end {jobs:,} jobs, by {BULK}", "jobs/s", rate["bulk"], rate["floor"], None, PANDA,
-               cost[0], 5_000),
-        Result(f"end {10 * jobs:,} jobs, floor: {jobs:,}", "jobs/s", many, rate["bulk"], 0.8, PANDA,
-               cost[-1]),
-        Result(f"end {10 * jobs:,} jobs, by {BULK}, at once", "jobs/s", rate["bulk at once"],
-               rate["floor"], None, PANDA, "service and agents beside each other", 8_000),
-        Result(f"end {jobs:,} jobs, one by one", "jobs/s", rate["singly at once"], rate["floor"],
-               None, PANDA, f"{WAITING} pilots report at a time", 1_000),
-        Result(f"end {jobs:,} jobs, one by one, alone", "jobs/s", rate["singly"], rate["floor"],
-               None, PANDA, f"{CLIENTS} clients", 500),
-    ]  # fmt: skip
+        Result(
+            f"end {jobs:,} jobs, by {BULK}",
+            "jobs/s",
+            rate["bulk"],
+            rate["floor"],
+            None,
+            PANDA,
+            cost[0],
+            5_000,
+        ),
+        Result(
+            f"end {10 * jobs:,} jobs, floor: {jobs:,}",
+            "jobs/s",
+            many,
+            rate["bulk"],
+            0.8,
+            PANDA,
+            cost[-1],
+        ),
+        Result(
+            f"end {10 * jobs:,} jobs, by {BULK}, at once",
+            "jobs/s",
+            rate["bulk at once"],
+            rate["floor"],
+            None,
+            PANDA,
+            "service and agents beside each other",
+            8_000,
+        ),
+        Result(
+            f"end {jobs:,} jobs, one by one",
+            "jobs/s",
+            rate["singly at once"],
+            rate["floor"],
+            None,
+            PANDA,
+            f"{WAITING} pilots report at a time",
+            1_000,
+        ),
+        Result(
+            f"end {jobs:,} jobs, one by one, alone",
+            "jobs/s",
+            rate["singly"],
+            rate["floor"],
+            None,
+            PANDA,
+            f"{CLIENTS} clients",
+            500,
+        ),
+    ]
 
 
 def _running(engine: Engine, url: str, jobs: int) -> list[list[Order]]:

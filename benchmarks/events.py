@@ -79,17 +79,37 @@ def measure(engine: Engine, ranges: int = RANGES, hold: int | None = None) -> li
     beside = _beside(engine, burst, HOLD_S * ranges / RANGES if hold is None else hold)
     _expect(engine, "status = 1", (1 + BURSTS) * CLIENTS * calls * FEW)
     return [
-        Result(f"memory: {ranges // 100:,} ranges, floor: {ranges // 10:,}", "MB",
-               few, many, 1 / MOST_MEMORY),
+        Result(
+            f"memory: {ranges // 100:,} ranges, floor: {ranges // 10:,}",
+            "MB",
+            few,
+            many,
+            1 / MOST_MEMORY,
+        ),
         Result(f"{ranges:,} ranges created, floor: COPY", "ranges/s", made, copied, 0.5),
-        Result(f"{sets * IN_SET:,} ranges handed out, by {BULK}", "ranges/s", given, bare,
-               least=20_000),
-        Result(f"{sets * IN_SET:,} ranges reported, by {REPORT:,}", "ranges/s", reported,
-               bare_reports, least=20_000),
+        Result(
+            f"{sets * IN_SET:,} ranges handed out, by {BULK}", "ranges/s", given, bare, least=20_000
+        ),
+        Result(
+            f"{sets * IN_SET:,} ranges reported, by {REPORT:,}",
+            "ranges/s",
+            reported,
+            bare_reports,
+            least=20_000,
+        ),
         Result(f"{CROWD:,} consumers of one job set, by {FEW}", "calls/s", alone, least=2_000),
-        *(Result(f"beside a transaction of {age:.0f} s, floor: alone", "calls/s", rate, alone, 0.8,
-                 least=2_000) for age, rate in beside),
-    ]  # fmt: skip
+        *(
+            Result(
+                f"beside a transaction of {age:.0f} s, floor: alone",
+                "calls/s",
+                rate,
+                alone,
+                0.8,
+                least=2_000,
+            )
+            for age, rate in beside
+        ),
+    ]
 
 
 def _beside(
@@ -281,8 +301,10 @@ WHERE jeditaskid = 1 AND pandaid = :job
 def _report(number: int, url: str) -> Work:
     service = _Service(number, url, crowd=False)
     with service.world.engine.begin() as tx:
-        reports = [(panda_id, [_finished(one) for one in tx.scalars(_HELD, {"job": panda_id})])
-                   for panda_id in service.consumers]  # fmt: skip
+        reports = [
+            (panda_id, [_finished(one) for one in tx.scalars(_HELD, {"job": panda_id})])
+            for panda_id in service.consumers
+        ]
 
     def work() -> None:
         for panda_id, entries in reports:

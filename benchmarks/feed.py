@@ -33,10 +33,15 @@ class Listing:
 
     def __init__(self, n: int) -> None:
         self.files = [
-            FileInfo(f"data.{i:08d}.root", 1_000_000_000 + i, f"{i:08x}",
-                     f"00000000-0000-4000-8000-{i:012x}", 1000)
+            FileInfo(
+                f"data.{i:08d}.root",
+                1_000_000_000 + i,
+                f"{i:08x}",
+                f"00000000-0000-4000-8000-{i:012x}",
+                1000,
+            )
             for i in range(n)
-        ]  # fmt: skip
+        ]
 
     def dataset(self, name: str) -> DatasetInfo:
         """A closed dataset, whatever its name."""
@@ -112,10 +117,12 @@ def _measure(
         return found
 
     took = medians(
-        {"floor": lambda: _fresh(engine, lambda: _copy(engine, blocks)),
-         "ours": lambda: _fresh(engine, ours, timed=False)},
+        {
+            "floor": lambda: _fresh(engine, lambda: _copy(engine, blocks)),
+            "ours": lambda: _fresh(engine, ours, timed=False),
+        },
         repeats,
-    )  # fmt: skip
+    )
     panda = None if n_events else PANDA
     return [
         Result(f"feed {size}", unit, n / took["ours"], n / took["floor"], 0.7, panda),
@@ -158,9 +165,24 @@ def insert(engine: Engine, document: dict[str, Any]) -> int:
     with engine.begin() as tx:
         task_id = new_tasks.insert_task(
             tx,
-            NewTask("me", "local", "user", "bench", "anal", "generic", 1000, None, None, None,
-                    document, json.dumps(document), "json", None, None),
-        )  # fmt: skip
+            NewTask(
+                "me",
+                "local",
+                "user",
+                "bench",
+                "anal",
+                "generic",
+                1000,
+                None,
+                None,
+                None,
+                document,
+                json.dumps(document),
+                "json",
+                None,
+                None,
+            ),
+        )
     assert task_id is not None
     return task_id
 

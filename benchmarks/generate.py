@@ -46,12 +46,20 @@ def _generation(
 
     jobs = files // each
     took = medians(
-        {"floor": lambda: fresh(lambda task: make_jobs(engine, task, each)),
-         "ours": lambda: fresh(lambda _: _ours(world))},
+        {
+            "floor": lambda: fresh(lambda task: make_jobs(engine, task, each)),
+            "ours": lambda: fresh(lambda _: _ours(world)),
+        },
         repeats,
-    )  # fmt: skip
-    return Result(f"generate {jobs:,} jobs of {each}", "jobs/s", jobs / took["ours"],
-                  jobs / took["floor"], goal, PANDA)  # fmt: skip
+    )
+    return Result(
+        f"generate {jobs:,} jobs of {each}",
+        "jobs/s",
+        jobs / took["ours"],
+        jobs / took["floor"],
+        goal,
+        PANDA,
+    )
 
 
 def _ours(world: World) -> None:
@@ -63,9 +71,14 @@ def _ours(world: World) -> None:
 def _check(engine: Engine, files: int, each: int) -> None:
     """Both ways left the same behind."""
     jobs = files // each
-    expected = {"jedi_jobs": jobs, "jedi_job_params": jobs, "jedi_job_ready": jobs,
-                "jedi_jobs_statuslog": jobs, "jedi_job_files": files + 2 * jobs,
-                "jedi_dataset_contents": files + 2 * jobs}  # fmt: skip
+    expected = {
+        "jedi_jobs": jobs,
+        "jedi_job_params": jobs,
+        "jedi_job_ready": jobs,
+        "jedi_jobs_statuslog": jobs,
+        "jedi_job_files": files + 2 * jobs,
+        "jedi_dataset_contents": files + 2 * jobs,
+    }
     with engine.begin() as tx:
         for table, rows in expected.items():
             found = tx.scalar(text(f"SELECT count(*) FROM {table}"))

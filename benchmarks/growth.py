@@ -77,8 +77,13 @@ def _looks(world: World, full: bool) -> Iterator[Result]:
             while agent.run_once():
                 pass
             ms = watch.median(agent.look)
-            yield Result(f"idle {name}", "looks/s", 1_000 / ms, note=f"{ms:.1f} ms",
-                         least=1_000 / LOOK_MS if full else None)  # fmt: skip
+            yield Result(
+                f"idle {name}",
+                "looks/s",
+                1_000 / ms,
+                note=f"{ms:.1f} ms",
+                least=1_000 / LOOK_MS if full else None,
+            )
 
 
 def _rounds(world: World, full: bool) -> Iterator[Result]:
@@ -88,8 +93,13 @@ def _rounds(world: World, full: bool) -> Iterator[Result]:
         if name not in OUTSIDE:
             ms = watch.median(lambda dog=dog: walk(world, dog))  # type: ignore[misc]
             most = max(LOOK_MS, 1_000 * OF_PERIOD * float(world.knobs[dog.period]))
-            yield Result(f"dog {name}", "rounds/s", 1_000 / ms, note=f"{ms:.1f} ms of {most:.0f}",
-                         least=1_000 / most if full else None)  # fmt: skip
+            yield Result(
+                f"dog {name}",
+                "rounds/s",
+                1_000 / ms,
+                note=f"{ms:.1f} ms of {most:.0f}",
+                least=1_000 / most if full else None,
+            )
 
 
 def _requests(world: World, full: bool) -> Iterator[Result]:
@@ -98,21 +108,36 @@ def _requests(world: World, full: bool) -> Iterator[Result]:
         PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
         ids = text("SELECT min(jeditaskid) + 1, max(jeditaskid) FROM jedi_tasks")
         ended, last = tx.execute(ids).one()
-    paths = {"list, 20 rows": "/v1/tasks?limit=20", "list, 1,000 rows": "/v1/tasks",
-             "list 1,000 that run": "/v1/tasks?status=running",
-             "list 50 of a user": "/v1/tasks?user=user7&limit=50",
-             "jobs of a user": "/v1/jobs?user=user7",
-             "jobs of a user that failed": "/v1/jobs?user=user7&status=failed"}  # fmt: skip
-    for one, task in (("at work", last - 2), ("ended", ended), ("large", last - 1),
-                      ("large, ended", last)):  # fmt: skip
-        paths |= {f"show, {one}": f"/v1/tasks/{task}", f"why, {one}": f"/v1/tasks/{task}/why",
-                  f"jobs, {one}": f"/v1/tasks/{task}/jobs"}  # fmt: skip
+    paths = {
+        "list, 20 rows": "/v1/tasks?limit=20",
+        "list, 1,000 rows": "/v1/tasks",
+        "list 1,000 that run": "/v1/tasks?status=running",
+        "list 50 of a user": "/v1/tasks?user=user7&limit=50",
+        "jobs of a user": "/v1/jobs?user=user7",
+        "jobs of a user that failed": "/v1/jobs?user=user7&status=failed",
+    }
+    for one, task in (
+        ("at work", last - 2),
+        ("ended", ended),
+        ("large", last - 1),
+        ("large, ended", last),
+    ):
+        paths |= {
+            f"show, {one}": f"/v1/tasks/{task}",
+            f"why, {one}": f"/v1/tasks/{task}/why",
+            f"jobs, {one}": f"/v1/tasks/{task}/jobs",
+        }
     with bench_service(make_world(world.engine, cast(DDM, None))) as service:
         wire = RawWire(str(service.home.api_socket))
         for name, path in paths.items():
             ms = _cost(service, lambda wire=wire, path=path: wire.ask(wire.request("GET", path)))  # type: ignore[misc]
-            yield Result(f"task {name}", "1/s", 1_000 / ms, note=f"{ms:.1f} ms",
-                         least=1_000 / REQUEST_MS if full else None)  # fmt: skip
+            yield Result(
+                f"task {name}",
+                "1/s",
+                1_000 / ms,
+                note=f"{ms:.1f} ms",
+                least=1_000 / REQUEST_MS if full else None,
+            )
 
 
 def _cost(service: BenchService, ask: Callable[[], object]) -> float:

@@ -76,20 +76,35 @@ def fill(engine: Engine, size: Size) -> None:
     world = make_world(engine, ddm)
     model = fed_task(engine, world, 1)
     _tasks(engine, model, size)
-    run(engine, "SET LOCAL session_replication_role = replica",
-        f"UPDATE jedi_tasks SET status = 'aborted' WHERE jeditaskid = {model}")  # fmt: skip
+    run(
+        engine,
+        "SET LOCAL session_replication_role = replica",
+        f"UPDATE jedi_tasks SET status = 'aborted' WHERE jeditaskid = {model}",
+    )
     each = max(1, size.live // size.waiting)
     jobs = {
-        _ARCHIVED: (_Jobs(1, size.archived, model + 1, size.per_ended, 0),
-                    _Jobs(size.jobs + size.large_live + 1, size.large_archived,
-                          model + size.large_ended, size.large_archived, 0)),
-        _LIVE: (_Jobs(size.archived + 1, size.live, model + size.ended + 1, size.per_working, each),
-                _Jobs(size.jobs + 1, size.large_live, model + size.large_working, size.large_live,
-                      each)),
-    }  # fmt: skip
+        _ARCHIVED: (
+            _Jobs(1, size.archived, model + 1, size.per_ended, 0),
+            _Jobs(
+                size.jobs + size.large_live + 1,
+                size.large_archived,
+                model + size.large_ended,
+                size.large_archived,
+                0,
+            ),
+        ),
+        _LIVE: (
+            _Jobs(size.archived + 1, size.live, model + size.ended + 1, size.per_working, each),
+            _Jobs(
+                size.jobs + 1, size.large_live, model + size.large_working, size.large_live, each
+            ),
+        ),
+    }
     with engine.begin() as tx:
-        dataset = tx.scalar(text("SELECT datasetid FROM jedi_datasets WHERE jeditaskid = :task "
-                                 "AND type = 'input'"), {"task": model})  # fmt: skip
+        dataset = tx.scalar(
+            text("SELECT datasetid FROM jedi_datasets WHERE jeditaskid = :task AND type = 'input'"),
+            {"task": model},
+        )
         more = {"input": dataset, "model": model, "sites": SITES, "shares": SHARES}
         for statements, parts in jobs.items():
             for statement, part in product(statements, parts):
@@ -106,8 +121,10 @@ def copies(table: Table, count: str, changed: Mapping[str, str], where: str) -> 
     """A statement that copies rows so many times, numbered `n`; the SQL of changed columns."""
     columns = [one.name for one in table.columns if one.computed is None]
     values = [changed.get(name, f"m.{name}") for name in columns]
-    return (f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(values)} "
-            f"FROM {table.name} m, generate_series(1, {count}) n WHERE {where}")  # fmt: skip
+    return (
+        f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(values)} "
+        f"FROM {table.name} m, generate_series(1, {count}) n WHERE {where}"
+    )
 
 
 def _tasks(engine: Engine, model: int, size: Size) -> None:
@@ -118,46 +135,73 @@ def _tasks(engine: Engine, model: int, size: Size) -> None:
     age = "jedi_now() - make_interval(mins => 1 + n % 50)"
     every = f"jeditaskid = {model}"
     ended = f"CASE WHEN {live} THEN NULL ELSE {age} END"
-    n_files = (f"CASE WHEN n = {size.large_working} THEN {size.large_live} "
-               f"WHEN n = {size.large_ended} THEN {size.large_archived} "
-               f"WHEN {live} THEN {size.per_working} ELSE {size.per_ended} END")  # fmt: skip
+    n_files = (
+        f"CASE WHEN n = {size.large_working} THEN {size.large_live} "
+        f"WHEN n = {size.large_ended} THEN {size.large_archived} "
+        f"WHEN {live} THEN {size.per_working} ELSE {size.per_ended} END"
+    )
     n_done = f"CASE WHEN {live} THEN 0 ELSE {n_files} END"
     counters = ("nfiles", "nfilestobeused", "nfilesused")
     masters = dict.fromkeys(counters, f"CASE WHEN m.type = 'input' THEN {n_files} ELSE 0 END")
     run(
         engine,
         "SET LOCAL session_replication_role = replica",  # no guards: these moves are none
-        copies(tables.tasks, count, {
-            "jeditaskid": task, "reqid": task, "taskname": "'bench.' || n", "parent_tid": "NULL",
-            "username": "'user' || n % 500", "endtime": ended, "statechangetime": age,
-            "status": f"CASE WHEN n = {size.large_working} THEN 'running' WHEN {live} THEN "
-            f"{_STATUS} ELSE {_ENDED} END",
-            "oldstatus": "'running'",
-            "workqueue_id": f"1 + n % {SHARES}", "gshare": f"'share' || 1 + n % {SHARES}",
-            "currentpriority": "500 + n % 50", "next_run_at": f"CASE WHEN {live} AND n % 6 = 5 "
-            "THEN jedi_now() + interval '1 h' END",
-            "reason_code": "CASE WHEN n % 6 = 5 THEN 'no_site' END",
-        }, every),
+        copies(
+            tables.tasks,
+            count,
+            {
+                "jeditaskid": task,
+                "reqid": task,
+                "taskname": "'bench.' || n",
+                "parent_tid": "NULL",
+                "username": "'user' || n % 500",
+                "endtime": ended,
+                "statechangetime": age,
+                "status": f"CASE WHEN n = {size.large_working} THEN 'running' WHEN {live} THEN "
+                f"{_STATUS} ELSE {_ENDED} END",
+                "oldstatus": "'running'",
+                "workqueue_id": f"1 + n % {SHARES}",
+                "gshare": f"'share' || 1 + n % {SHARES}",
+                "currentpriority": "500 + n % 50",
+                "next_run_at": f"CASE WHEN {live} AND n % 6 = 5 "
+                "THEN jedi_now() + interval '1 h' END",
+                "reason_code": "CASE WHEN n % 6 = 5 THEN 'no_site' END",
+            },
+            every,
+        ),
         *(
             copies(table, count, {"jeditaskid": task}, every)
             for table in (tables.task_params, tables.job_params_template)
         ),
-        copies(tables.datasets, count, {
-            **masters, "jeditaskid": task, "datasetname": "m.datasetname || '.' || n",
-            "datasetid": f"{model} + 10 * n + m.datasetid % 10", "status": f"CASE WHEN {live} THEN "
-            "m.status ELSE 'finished' END",
-            "nfilesfinished": f"CASE WHEN m.type = 'input' THEN {n_done} ELSE 0 END",
-        }, every),
-        copies(tables.output_template, count, {
-            "jeditaskid": task, "outtempid": f"{model} + 10 * n + m.outtempid % 10",
-            "datasetid": f"{model} + 10 * n + m.datasetid % 10",
-        }, every),
+        copies(
+            tables.datasets,
+            count,
+            {
+                **masters,
+                "jeditaskid": task,
+                "datasetname": "m.datasetname || '.' || n",
+                "datasetid": f"{model} + 10 * n + m.datasetid % 10",
+                "status": f"CASE WHEN {live} THEN m.status ELSE 'finished' END",
+                "nfilesfinished": f"CASE WHEN m.type = 'input' THEN {n_done} ELSE 0 END",
+            },
+            every,
+        ),
+        copies(
+            tables.output_template,
+            count,
+            {
+                "jeditaskid": task,
+                "outtempid": f"{model} + 10 * n + m.outtempid % 10",
+                "datasetid": f"{model} + 10 * n + m.datasetid % 10",
+            },
+            every,
+        ),
         f"INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status, agent, reason_code) "
         f"SELECT jeditaskid, l.fromstatus, coalesce(l.status, t.status), 'bench', 'bench' "
         f"FROM jedi_tasks t, (VALUES (NULL, 'registered'), ('registered', 'defined'), "
         f"('defined', 'ready'), ('ready', 'running'), ('running', NULL)) l(fromstatus, status) "
         f"WHERE jeditaskid > {model}",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,15 +268,21 @@ _LIVE = (
     f"SELECT g, task, 'activated', 'JobGenerator', 'generated' FROM ({_NUMBERED}) j",
 )
 _ARCHIVED = (
-    _rows("jedi_jobs_archived", starttime="jedi_now()", endtime="jedi_now()",
-          postprocessed_at="jedi_now()", pilot_result="status", wall_s="60",
-          max_rss_kb="2000 * (g % 999)",
-          error_source="CASE status WHEN 'failed' THEN 'payload' END",
-          error_code="CASE status WHEN 'failed' THEN 'payload_failed' END",
-          exit_code="CASE status WHEN 'failed' THEN g / 20 % 3 ELSE 0 END"),
+    _rows(
+        "jedi_jobs_archived",
+        starttime="jedi_now()",
+        endtime="jedi_now()",
+        postprocessed_at="jedi_now()",
+        pilot_result="status",
+        wall_s="60",
+        max_rss_kb="2000 * (g % 999)",
+        error_source="CASE status WHEN 'failed' THEN 'payload' END",
+        error_code="CASE status WHEN 'failed' THEN 'payload_failed' END",
+        exit_code="CASE status WHEN 'failed' THEN g / 20 % 3 ELSE 0 END",
+    ),
     _files("jedi_job_files_archived"),
     _files("jedi_dataset_contents", status="'finished'", proc_status="'finished'", **_USED),
-)  # fmt: skip
+)
 _STATISTICS = """
 INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, jobs, cores)
 SELECT site, workqueue_id, gshare, resource_type, status, count(*), sum(cores) FROM (

@@ -72,8 +72,7 @@ def fed_task(engine: Engine, world: World, each: int, share: int = 1) -> int:
         {"type": "template", "param_type": "input", "value": "${IN/S}", "dataset": "bench:in"},
         {"type": "template", "param_type": "output", "value": "> o.${SN}", "dataset": name},
     ]
-    document = {"taskName": "bench", "transPath": "cat", "nFilesPerJob": each,
-                "skipScout": True}  # fmt: skip
+    document = {"taskName": "bench", "transPath": "cat", "nFilesPerJob": each, "skipScout": True}
     task_id = insert(engine, {**document, "jobParameters": items})
     TaskRefiner(world).run_once()
     run(
@@ -167,10 +166,15 @@ def make_jobs(
         last = tx.execute(ids, {"jobs": jobs}).scalar_one()
         tx.execute(text("SELECT pg_advisory_unlock(1)"))
         values = {row.type: row.datasetid for row in found} | {
-            "task": task_id, "each": each, "jobs": jobs, "endpoint": ENDPOINT, "sites": sites,
-            "share": share, "priorities": priorities,
+            "task": task_id,
+            "each": each,
+            "jobs": jobs,
+            "endpoint": ENDPOINT,
+            "sites": sites,
+            "share": share,
+            "priorities": priorities,
             "first": last - jobs,
-        }  # fmt: skip
+        }
         for statement in _MAKE:
             tx.execute(text(statement), values)
 

@@ -71,13 +71,19 @@ def _results(
     took, used = clock.monotonic() - begin, spent(engine).since(before)
     each = {part: 1000 * s / jobs for part, s in used.items()}
     total = sum(each.values())
-    parts = ", ".join(f"{part} {ms:.1f}" for part, ms in sorted(each.items(), key=lambda x: -x[1])
-                      if ms >= 0.1)  # fmt: skip
+    parts = ", ".join(
+        f"{part} {ms:.1f}" for part, ms in sorted(each.items(), key=lambda x: -x[1]) if ms >= 0.1
+    )
     return [
         Result(name, "1/s", jobs / took, slurm, slurm and 1.0, least=least),
-        Result(f"{name}, a second of processor time", "1/s", 1000 / total, least=1000 / MOST_MS,
-               note=f"{total:.1f} ms a job: {parts}"),
-    ]  # fmt: skip
+        Result(
+            f"{name}, a second of processor time",
+            "1/s",
+            1000 / total,
+            least=1000 / MOST_MS,
+            note=f"{total:.1f} ms a job: {parts}",
+        ),
+    ]
 
 
 def _run(engine: Engine, document: dict[str, Any]) -> int:
@@ -93,9 +99,14 @@ def _run(engine: Engine, document: dict[str, Any]) -> int:
 
 
 def _bare(name: str, jobs: int) -> dict[str, Any]:
-    return {"taskName": f"bench.{name}", "noInput": True, "nFiles": jobs, "skipScout": True,
-            "transPath": "true",
-            "jobParameters": [{"type": "constant", "value": "."}]}  # fmt: skip
+    return {
+        "taskName": f"bench.{name}",
+        "noInput": True,
+        "nFiles": jobs,
+        "skipScout": True,
+        "transPath": "true",
+        "jobParameters": [{"type": "constant", "value": "."}],
+    }
 
 
 def _files(place: Path, number: int) -> list[str]:
@@ -107,13 +118,20 @@ def _files(place: Path, number: int) -> list[str]:
 
 
 def _with_files(name: str, dataset: str) -> dict[str, Any]:
-    return {"taskName": f"bench.{name}", "nFilesPerJob": 1, "skipScout": True,
-            "jobParameters": [
-                {"type": "template", "param_type": "input", "value": "cat ${IN}",
-                 "dataset": dataset},
-                {"type": "template", "param_type": "output", "value": "> out.${SN}.txt",
-                 "dataset": "user.bench:laptop"},
-            ]}  # fmt: skip
+    return {
+        "taskName": f"bench.{name}",
+        "nFilesPerJob": 1,
+        "skipScout": True,
+        "jobParameters": [
+            {"type": "template", "param_type": "input", "value": "cat ${IN}", "dataset": dataset},
+            {
+                "type": "template",
+                "param_type": "output",
+                "value": "> out.${SN}.txt",
+                "dataset": "user.bench:laptop",
+            },
+        ],
+    }
 
 
 def _slurm_rate(jobs: int) -> float | None:

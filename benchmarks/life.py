@@ -53,9 +53,16 @@ def _life(engine: Engine, jobs: int, each: int, repeats: int) -> Result:
         return took
 
     took = medians({"floor": floor, "ours": ours}, repeats)
-    return Result(f"{jobs:,} lives with {each} input files", "jobs/s", jobs / took["ours"],
-                  jobs / took["floor"], None, PANDA, _statements(engine, url, jobs, each),
-                  LEAST[each])  # fmt: skip
+    return Result(
+        f"{jobs:,} lives with {each} input files",
+        "jobs/s",
+        jobs / took["ours"],
+        jobs / took["floor"],
+        None,
+        PANDA,
+        _statements(engine, url, jobs, each),
+        LEAST[each],
+    )
 
 
 def _feed(engine: Engine, url: str, jobs: int, each: int) -> list[int]:
@@ -128,8 +135,9 @@ def _statements(engine: Engine, url: str, jobs: int, each: int) -> str:
     _feed(engine, url, jobs, each)
     service, generator, adder = Service(url), JobGenerator(world_of(url)), adder_of(url)
     with ExitStack() as stack:
-        seen = [stack.enter_context(statements(one.world.engine))
-                for one in (service, generator, adder)]  # fmt: skip
+        seen = [
+            stack.enter_context(statements(one.world.engine)) for one in (service, generator, adder)
+        ]
         generate(generator)
         while serve(service):
             pass

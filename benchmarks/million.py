@@ -40,12 +40,19 @@ def _results(step: str, took: dict[int, dict[str, tuple[float, float]]]) -> Iter
     for n in SIZES:
         note = f"{took[n][step][1]:.0f} MB"
         if n == SIZES[-1]:
-            yield Result(f"{step} {n:,} files, floor: {SIZES[-2]:,}", "files/s", rates[n],
-                         rates[SIZES[-2]], LINEAR, note=note)  # fmt: skip
+            yield Result(
+                f"{step} {n:,} files, floor: {SIZES[-2]:,}",
+                "files/s",
+                rates[n],
+                rates[SIZES[-2]],
+                LINEAR,
+                note=note,
+            )
         else:
             yield Result(f"{step} {n:,} files", "files/s", rates[n], note=note)
-    yield Result(f"{step}: the limit, floor: memory used", "MB", MOST_MB, took[SIZES[-1]][step][1],
-                 1.0)  # fmt: skip
+    yield Result(
+        f"{step}: the limit, floor: memory used", "MB", MOST_MB, took[SIZES[-1]][step][1], 1.0
+    )
 
 
 def _task(engine: Engine, n: int) -> dict[str, tuple[float, float]]:
@@ -53,9 +60,13 @@ def _task(engine: Engine, n: int) -> dict[str, tuple[float, float]]:
     run(engine, "TRUNCATE jedi_dataset_contents, jedi_jobs, jedi_job_files, jedi_job_params")
     items = [
         {"type": "template", "param_type": "input", "value": "${IN/S}", "dataset": "bench:in"},
-        {"type": "template", "param_type": "output", "value": "> o.${SN}",
-         "dataset": f"bench:out{n}"},
-    ]  # fmt: skip
+        {
+            "type": "template",
+            "param_type": "output",
+            "value": "> o.${SN}",
+            "dataset": f"bench:out{n}",
+        },
+    ]
     document = {"taskName": "bench", "transPath": "cat", "nFilesPerJob": EACH, "skipScout": True}
     insert(engine, {**document, "jobParameters": items})
     ddm = Held(0)

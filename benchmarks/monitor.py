@@ -88,8 +88,16 @@ def measure(engine: Engine, part: int = 1) -> list[Result]:
     mean_ms = sum(cost.ms for cost in costs.values()) / len(costs)
     whole = share + OPEN / QUIET_S * mean_ms / 1_000
     note = f"{100 * share:.2f} % for streams, {100 * (whole - share):.2f} % for pages read again"
-    return [*results, Result(f"{OPEN} open pages, no news", "of the bound", OPEN_SHARE / whole,
-                             note=note, least=1.0 if part == 1 else None)]  # fmt: skip
+    return [
+        *results,
+        Result(
+            f"{OPEN} open pages, no news",
+            "of the bound",
+            OPEN_SHARE / whole,
+            note=note,
+            least=1.0 if part == 1 else None,
+        ),
+    ]
 
 
 def _known(engine: Engine) -> dict[str, object]:
@@ -100,12 +108,18 @@ def _known(engine: Engine) -> dict[str, object]:
         tx.execute(text("SET LOCAL session_replication_role = replica"))
         for statement in _LOGS:
             tx.execute(text(statement), {"site": place} if ":site" in statement else {})
-        job = tx.scalar(text("SELECT max(pandaid) FROM jedi_jobs WHERE jeditaskid = :task"),
-                        {"task": large})  # fmt: skip
+        job = tx.scalar(
+            text("SELECT max(pandaid) FROM jedi_jobs WHERE jeditaskid = :task"), {"task": large}
+        )
         decision = tx.scalar(text("SELECT max(decision_id) FROM jedi_broker_decisions"))
     run(engine, "SELECT setval('jedi_task_id_seq', 10000000)")
-    return {"jedi_task_id": large, "panda_id": job, "site": place, "decision_id": decision,
-            "name": "agent.poll_s"}  # fmt: skip
+    return {
+        "jedi_task_id": large,
+        "panda_id": job,
+        "site": place,
+        "decision_id": decision,
+        "name": "agent.poll_s",
+    }
 
 
 async def _costs(world: World, known: dict[str, object], token: str) -> dict[str, Cost]:
@@ -140,8 +154,12 @@ async def _cost(
         await client.get(path)
         took.append(1_000 * (clock.monotonic() - begin))
     asked = [one for one in statements if not one.upper().startswith(("SET", "SHOW"))]
-    return Cost(sorted(took)[int(0.95 * REPEATS) - 1], len(asked), _first_kb(answer.text),
-                _packed_kb(part.content))  # fmt: skip
+    return Cost(
+        sorted(took)[int(0.95 * REPEATS) - 1],
+        len(asked),
+        _first_kb(answer.text),
+        _packed_kb(part.content),
+    )
 
 
 def _first_kb(html: str) -> float:
@@ -157,15 +175,25 @@ def _packed_kb(content: bytes) -> float:
 
 def _results(page: str, cost: Cost, full: bool) -> Iterator[Result]:
     """The results of a page: larger is better."""
-    yield Result(f"page {page}", "pages/s", 1_000 / cost.ms, note=f"{cost.ms:.1f} ms",
-                 least=1_000 / PAGE_MS if full else None)  # fmt: skip
+    yield Result(
+        f"page {page}",
+        "pages/s",
+        1_000 / cost.ms,
+        note=f"{cost.ms:.1f} ms",
+        least=1_000 / PAGE_MS if full else None,
+    )
     for name, bound, figure, unit in (
         ("statements", STATEMENTS, cost.statements, ""),
         ("at first", FIRST_KB, cost.first_kb, " kB"),
         ("afterwards", AGAIN_KB, cost.again_kb, " kB"),
-    ):  # fmt: skip
-        yield Result(f"page {page}: {name}", "of the bound", bound / max(figure, 0.01),
-                     note=f"{figure:.3g}{unit}", least=1.0)  # fmt: skip
+    ):
+        yield Result(
+            f"page {page}: {name}",
+            "of the bound",
+            bound / max(figure, 0.01),
+            note=f"{figure:.3g}{unit}",
+            least=1.0,
+        )
 
 
 def _open(service: BenchService) -> float:

@@ -39,16 +39,39 @@ BEATS = 6
 EACH = 4 + BEATS
 """Updates of a job: it starts, runs (said twice), beats, and ends."""
 
-SLOT = {"siteName": site(0), "computingElement": site(0), "prodSourceLabel": "user",
-        "diskSpace": 14_336, "workingGroup": "", "cpu": 2400.0, "mem": 7900.0,
-        "allowOtherCountry": "False"}  # fmt: skip
-ALIVE = {"timestamp": "2026-11-20T15:06:20+00:00", "siteName": site(0), "node": "node1",
-         "pilotID": "unknown|PR|3.7.0.36", "startTime": "1795187180.25", "coreCount": "1",
-         "cpuConsumptionUnit": "s+Intel(R) Xeon(R) 2-Core", "schedulerID": "unknown",
-         "cpuConsumptionTime": "4", "jobMetrics": "coreCount=1 workDirSize=12345"}  # fmt: skip
-END = {"endTime": "1795187240.5", "pilotTiming": "0|0|5|0|0|0", "pilotLog": "",
-       "pilotErrorCode": "0", "pilotErrorDiag": "", "transExitCode": "0", "exeErrorCode": "0",
-       "exeErrorDiag": "", "metaData": ""}  # fmt: skip
+SLOT = {
+    "siteName": site(0),
+    "computingElement": site(0),
+    "prodSourceLabel": "user",
+    "diskSpace": 14_336,
+    "workingGroup": "",
+    "cpu": 2400.0,
+    "mem": 7900.0,
+    "allowOtherCountry": "False",
+}
+ALIVE = {
+    "timestamp": "2026-11-20T15:06:20+00:00",
+    "siteName": site(0),
+    "node": "node1",
+    "pilotID": "unknown|PR|3.7.0.36",
+    "startTime": "1795187180.25",
+    "coreCount": "1",
+    "cpuConsumptionUnit": "s+Intel(R) Xeon(R) 2-Core",
+    "schedulerID": "unknown",
+    "cpuConsumptionTime": "4",
+    "jobMetrics": "coreCount=1 workDirSize=12345",
+}
+END = {
+    "endTime": "1795187240.5",
+    "pilotTiming": "0|0|5|0|0|0",
+    "pilotLog": "",
+    "pilotErrorCode": "0",
+    "pilotErrorDiag": "",
+    "transExitCode": "0",
+    "exeErrorCode": "0",
+    "exeErrorDiag": "",
+    "metaData": "",
+}
 
 
 def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
@@ -70,13 +93,23 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
         shutil.rmtree(root)
     return [
         Result("getJob", "1/s", gets.per_s, least=GETS_S, note=_note(gets)),
-        Result("updateJob, heartbeats, two at a time", "1/s", one_by_one.per_s,
-               note=_note(one_by_one)),
-        Result(f"updateJob, heartbeats, {CLIENTS * PILOTS} at a time", "1/s", beats.per_s,
-               least=UPDATES_S, note=_note(beats)),
-        Result(f"updateJob, whole lives, {CLIENTS * PILOTS} at a time", "1/s", lives.per_s,
-               note=f"{EACH} updates a job, with an output and a log of 100 bytes; {_note(lives)}"),
-    ]  # fmt: skip
+        Result(
+            "updateJob, heartbeats, two at a time", "1/s", one_by_one.per_s, note=_note(one_by_one)
+        ),
+        Result(
+            f"updateJob, heartbeats, {CLIENTS * PILOTS} at a time",
+            "1/s",
+            beats.per_s,
+            least=UPDATES_S,
+            note=_note(beats),
+        ),
+        Result(
+            f"updateJob, whole lives, {CLIENTS * PILOTS} at a time",
+            "1/s",
+            lives.per_s,
+            note=f"{EACH} updates a job, with an output and a log of 100 bytes; {_note(lives)}",
+        ),
+    ]
 
 
 def _note(load: ServiceLoad) -> str:
@@ -126,11 +159,19 @@ def _lives(number: int, path: str, token: str, times: int) -> Work:
     """Pilots that report all of their jobs' lives; they have the jobs, and made the outputs."""
     token, _, root = token.partition(" ")
     wires = [_PilotWire(path, token) for _ in range(PILOTS)]
-    lives = [[request for job in range(times // EACH // PILOTS)
-              for request in _life(wire, f"life{number}.{i}.{job}", Path(root))]
-             for i, wire in enumerate(wires)]  # fmt: skip
-    return lambda: [wait for requests in zip(*lives, strict=True)
-                    for wait in waits_of_many(PILOTS, wires, requests)]  # fmt: skip
+    lives = [
+        [
+            request
+            for job in range(times // EACH // PILOTS)
+            for request in _life(wire, f"life{number}.{i}.{job}", Path(root))
+        ]
+        for i, wire in enumerate(wires)
+    ]
+    return lambda: [
+        wait
+        for requests in zip(*lives, strict=True)
+        for wait in waits_of_many(PILOTS, wires, requests)
+    ]
 
 
 def _life(wire: _PilotWire, node: str, root: Path) -> list[bytes]:

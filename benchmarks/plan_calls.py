@@ -39,10 +39,14 @@ def _json(**row: object) -> Values:
 PILOTS = 20
 """Pilots that are answered together."""
 KNOWN: Mapping[str, Values] = {
-    **{f"events.dispatch._HAND_OUT.{one}": lambda s: range(min(s.rows, PILOTS))
-       for one in ("in_pools", "pools")},
-    **{f"events.dispatch._HAND_OUT.{one}": lambda s: s.sets[:PILOTS]
-       for one in ("lows", "highs", "jobsets", "files")},
+    **{
+        f"events.dispatch._HAND_OUT.{one}": lambda s: range(min(s.rows, PILOTS))
+        for one in ("in_pools", "pools")
+    },
+    **{
+        f"events.dispatch._HAND_OUT.{one}": lambda s: s.sets[:PILOTS]
+        for one in ("lows", "highs", "jobsets", "files")
+    },
     "events.dispatch._HAND_OUT.ids": lambda s: s.consumers[:PILOTS],
     "events.dispatch._HAND_OUT.requests": lambda s: [f"new{n}" for n in range(PILOTS)],
     "events.jumbo_jobs._STAGE.ids": lambda s: s.consumers[:5],
@@ -50,14 +54,17 @@ KNOWN: Mapping[str, Values] = {
     "events.consumer_ends._SUBSTATES.words": _all("es_wait"),
     "events.carry._TAKE_OVER.news": lambda s: s.sets,
     "events.carry._TAKE_OVER.olds": lambda s: s.sets,
-    **{f"events.heirs.{one}.news": lambda s: [90_000_000 + n for n in range(s.rows)]
-       for one in ("_JOBS", "_FILES", "_LOGS")},
+    **{
+        f"events.heirs.{one}.news": lambda s: [90_000_000 + n for n in range(s.rows)]
+        for one in ("_JOBS", "_FILES", "_LOGS")
+    },
     "housekeeping.agents.REST.agents": lambda s: [f"agent{n}" for n in range(s.rows)],
     "inputs.catalogue._PUT_DATASET.name": _all("bench:new"),
     "jobs.one_job._HOLD.kind": _all("user_request"),
     **{f"jobs.jobs.{one}.targets": _all("holding") for one in ("_MOVE", "_MOVE_ON")},
     "jobs.job_ends._SETTLE.ids": lambda s: [
-        s.world.first_live - s.world.first_live % 20 + 26 + 20 * n for n in range(s.rows)],
+        s.world.first_live - s.world.first_live % 20 + 26 + 20 * n for n in range(s.rows)
+    ],
     "jobs.orders._IDS.ids": lambda s: s.tasks,
     "jobs.retry_rules._PUT.rows": _json(rule_id=1, active=True, action="no_retry"),
     "jobs.timeouts._OVERDUE.t2_ratio": _all(0.5),
@@ -73,15 +80,27 @@ KNOWN: Mapping[str, Values] = {
     "sites.pilots._INSERT_PILOTS.ids": lambda s: [f"new{n}" for n in range(s.rows)],
     "sites.pilots._INSERT_PILOTS.hashes": lambda s: [f"new{n}" for n in range(s.rows)],
     "sites.sites._INSERT_RELATIONS.rows": _json(
-        site="BENCH0", ddm_endpoint=ENDPOINT, scope="new", is_local=True, roles="read",
-        order_read=1, order_write=1, default_read=True, default_write=True),
-    **{f"sites.sites._PUT_LINKS.{one}": lambda s: [f"BENCH{n}" for n in range(s.rows)]
-       for one in ("src", "dst", "keys")},
+        site="BENCH0",
+        ddm_endpoint=ENDPOINT,
+        scope="new",
+        is_local=True,
+        roles="read",
+        order_read=1,
+        order_write=1,
+        default_read=True,
+        default_write=True,
+    ),
+    **{
+        f"sites.sites._PUT_LINKS.{one}": lambda s: [f"BENCH{n}" for n in range(s.rows)]
+        for one in ("src", "dst", "keys")
+    },
     "tasks.herds._BEGIN.after": _all("refine"),
     "tasks.herds._BEGIN.task": _all(90_000_000),
     "tasks.herds._BEGIN.origin": _all(90_000_000),
-    **{f"tasks.new_tasks._INSERT.{one}": _all(None)
-       for one in ("task_id", "req_id", "parent_id", "idempotency_key")},
+    **{
+        f"tasks.new_tasks._INSERT.{one}": _all(None)
+        for one in ("task_id", "req_id", "parent_id", "idempotency_key")
+    },
     **{f"tasks.new_tasks.{one}.params": _all("{}") for one in ("_INSERT", "_PUT_PARAMS")},
     "tasks.resplits._ADD.origins": lambda s: [90_000_000 + n for n in range(s.rows)],
     "tasks.resplits._ADD.news": lambda s: [1_000_000 + n for n in range(s.rows)],
@@ -90,7 +109,7 @@ KNOWN: Mapping[str, Values] = {
     **{f"users.access.{one}.scope": _all("all") for one in ("_PUT", "_PUT_LINK")},
     "users.users._PUT_NOTICES.about": _all("tasks"),
     "users.users.PUT_USER.role": _all("user"),
-}  # fmt: skip
+}
 """Values of binds whose column or name gives none, or one that a constraint refuses."""
 
 Call = Callable[[Connection, Subject], object]
@@ -100,17 +119,29 @@ _PATCH = {f"BENCH{n}": {"comment": "bench"} for n in range(5)}
 def _map(tx: Connection, subject: Subject) -> None:
     """The next files of the large task, with their jobs to be."""
     generation._MAP.run(tx)
-    tx.execute(text("INSERT INTO jedi_gen_map SELECT fileid, 90000000 + fileid, 1 FROM "
-                    "jedi_dataset_contents WHERE datasetid = :id AND ready ORDER BY fileid "
-                    "LIMIT :most"), {"id": subject.world.inputs, "most": subject.rows})  # fmt: skip
+    tx.execute(
+        text(
+            "INSERT INTO jedi_gen_map SELECT fileid, 90000000 + fileid, 1 FROM "
+            "jedi_dataset_contents WHERE datasetid = :id AND ready ORDER BY fileid "
+            "LIMIT :most"
+        ),
+        {"id": subject.world.inputs, "most": subject.rows},
+    )
 
 
 def _use(tx: Connection, subject: Subject) -> None:
     """These files go to their jobs, as the JobGenerator lets them."""
     ranges = generation._RANGE.format(n=0)
-    tx.execute(text(generation._USE.format(ranges=ranges)), {
-        "endpoints": [ENDPOINT], "paths": "{}",
-        "d0": [subject.world.inputs], "a0": 0, "b0": 10**12})  # fmt: skip
+    tx.execute(
+        text(generation._USE.format(ranges=ranges)),
+        {
+            "endpoints": [ENDPOINT],
+            "paths": "{}",
+            "d0": [subject.world.inputs],
+            "a0": 0,
+            "b0": 10**12,
+        },
+    )
 
 
 def _forget(tx: Connection, _subject: Subject) -> None:

@@ -16,11 +16,15 @@ from jedi.core import clock
 from jedi.taskbuffer.schema.tables import metadata
 
 _COLUMNS = {column.name for table in metadata.tables.values() for column in table.columns}
-_ARRAYS = re.compile(r"unnest\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)\s*(?:WITH ORDINALITY\s*)?"
-                     r"(?:AS\s+)?(\w+)\s*\(([^()]*)\)")  # fmt: skip
-_COMPARED = (r"(\w+) (?:=|<>) (?:ANY|ALL)\((?:CAST\()?%\({bind}\)s",
-             r"(\w+) (?:=|<=|>=|<|>|<>|IS DISTINCT FROM) (?:CAST\()?%\({bind}\)s",
-             r"%\({bind}\)s(?: AS \w+\))? (?:=|<=|>=|<|>) (?:\w+\.)?(\w+)")  # fmt: skip
+_ARRAYS = re.compile(
+    r"unnest\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)\s*(?:WITH ORDINALITY\s*)?"
+    r"(?:AS\s+)?(\w+)\s*\(([^()]*)\)"
+)
+_COMPARED = (
+    r"(\w+) (?:=|<>) (?:ANY|ALL)\((?:CAST\()?%\({bind}\)s",
+    r"(\w+) (?:=|<=|>=|<|>|<>|IS DISTINCT FROM) (?:CAST\()?%\({bind}\)s",
+    r"%\({bind}\)s(?: AS \w+\))? (?:=|<=|>=|<|>) (?:\w+\.)?(\w+)",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +94,18 @@ def _numbers(first: int = 0, most: int | None = None) -> Values:
 
 
 _TASKS = ("jeditaskid", "task", "taskid", "reqid", "parent_tid")
-_JOBS = ("pandaid", "job", "outpandaid", "oldpandaid", "newpandaid", "panda_id", "old", "merge",
-         "fileid", "file")  # fmt: skip
+_JOBS = (
+    "pandaid",
+    "job",
+    "outpandaid",
+    "oldpandaid",
+    "newpandaid",
+    "panda_id",
+    "old",
+    "merge",
+    "fileid",
+    "file",
+)
 _SETS = ("jobsetid", "jobset", "merge_pandaid", "low", "high")
 _OF_COLUMNS: dict[str, Values] = {
     **dict.fromkeys(_TASKS, lambda s: s.tasks),
@@ -163,8 +177,9 @@ def values(
         if bind in found:
             most = max(len(dict.fromkeys(found[one] or ())) for one in beside if one in found)
             found[bind] = list(islice(cycle(found[bind] or [None]), most))
-    return {bind: literal(_one(found[bind], kind, bind in arrays), kind)
-            for bind, kind in types.items()}  # fmt: skip
+    return {
+        bind: literal(_one(found[bind], kind, bind in arrays), kind) for bind, kind in types.items()
+    }
 
 
 def _column(name: str, sql: str, bind: str, arrays: Mapping[str, tuple[str, str, str]]) -> str:
@@ -186,8 +201,12 @@ def _chosen(
     room = name.partition(".")[0]
     names = {**_OF_COLUMNS, **(_OF_EVENTS if room == "events" else {})}
     ids = _OF_ROOMS.get(room, "pandaid") if bind in ("id", "ids") else ""
-    for table, key in ((names, column), (_OF_BINDS, bind), (names, bind.removesuffix("s")),
-                       (names, ids)):  # fmt: skip
+    for table, key in (
+        (names, column),
+        (_OF_BINDS, bind),
+        (names, bind.removesuffix("s")),
+        (names, ids),
+    ):
         if key in table and _fits(found := table[key](subject), kind):
             return found
     return [_OF_TYPES.get(kind, "x")] * subject.rows

@@ -129,8 +129,11 @@ class Examination:
     def findings(self) -> list[str]:
         """The statements that break a rule."""
         found = ((one, self.rules.finding(one)) for one in self.judged)
-        return [f"{one.name}, {'large' if one.large else 'small'} task: {broken}"
-                for one, broken in found if broken]  # fmt: skip
+        return [
+            f"{one.name}, {'large' if one.large else 'small'} task: {broken}"
+            for one, broken in found
+            if broken
+        ]
 
     def _examine(self, tx: Connection, name: str, made: Any, subject: Subject) -> None:
         sql = plain(made.text) if isinstance(made, TextClause) else str(made)
@@ -149,9 +152,11 @@ class Examination:
         trial = tx.begin_nested()
         try:
             types = _prepare(tx, asked.sql)
-            given = ({bind: literal(asked.given[bind], kind) for bind, kind in types.items()}
-                     if asked.given is not None
-                     else values(asked.name, asked.sql, types, subject, KNOWN))  # fmt: skip
+            given = (
+                {bind: literal(asked.given[bind], kind) for bind, kind in types.items()}
+                if asked.given is not None
+                else values(asked.name, asked.sql, types, subject, KNOWN)
+            )
             if (key := (asked.name, repr(given))) not in self._seen:
                 self._seen.add(key)
                 self.judged.append(self._best(tx, asked, given, subject.large))
@@ -213,15 +218,19 @@ def _prepare(tx: Connection, sql: str) -> dict[str, str]:
     binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)
     _run(tx, f"PREPARE asked AS {numbered.replace('%%', '%')}")
-    [(types,)] = _run(tx, "SELECT CAST(parameter_types AS text[]) FROM pg_prepared_statements "
-                          "WHERE name = 'asked'")  # fmt: skip
+    [(types,)] = _run(
+        tx,
+        "SELECT CAST(parameter_types AS text[]) FROM pg_prepared_statements WHERE name = 'asked'",
+    )
     return dict(zip(binds, types, strict=True))
 
 
 def executed(
-    tx: Connection, given: Mapping[str, str], settings: Mapping[str, str],
+    tx: Connection,
+    given: Mapping[str, str],
+    settings: Mapping[str, str],
     most_ms: float = TIMEOUT_MS,
-) -> Plan | None:  # fmt: skip
+) -> Plan | None:
     """The plan of the prepared statement, executed and rolled back; None: it takes longer."""
     binds = f"({', '.join(given.values())})" if given else ""
     trial = tx.begin_nested()
@@ -243,11 +252,20 @@ def executed(
 
 def _measured(found: Mapping[str, Any]) -> Plan:
     nodes = list(_nodes(found["Plan"]))
-    passed = [_rows(node, "Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck",
-                    "Rows Removed by Join Filter") for node in nodes]  # fmt: skip
+    passed = [
+        _rows(
+            node,
+            "Actual Rows",
+            "Rows Removed by Filter",
+            "Rows Removed by Index Recheck",
+            "Rows Removed by Join Filter",
+        )
+        for node in nodes
+    ]
     pages = [found["Plan"].get(f"Shared {one} Blocks", 0) for one in ("Hit", "Read")]
-    return Plan(found["Execution Time"], round(sum(passed)), round(sum(map(_wasted, nodes))),
-                sum(pages))  # fmt: skip
+    return Plan(
+        found["Execution Time"], round(sum(passed)), round(sum(map(_wasted, nodes))), sum(pages)
+    )
 
 
 def _wasted(node: Mapping[str, Any]) -> float:

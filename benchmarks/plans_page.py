@@ -17,9 +17,18 @@ from jedi.standalone.scratch import CARELESS, database
 PAGE = Path(__file__).parents[1] / "docs/plans.md"
 ROWS = 1_000
 """Rows of the large task for which a statement is asked at once."""
-_TABLES = ("jedi_tasks", "jedi_units", "jedi_jobs", "jedi_jobs_archived", "jedi_job_files",
-           "jedi_job_files_archived", "jedi_dataset_contents", "jedi_events",
-           "jedi_jobs_statuslog", "job_stats_archived")  # fmt: skip
+_TABLES = (
+    "jedi_tasks",
+    "jedi_units",
+    "jedi_jobs",
+    "jedi_jobs_archived",
+    "jedi_job_files",
+    "jedi_job_files_archived",
+    "jedi_dataset_contents",
+    "jedi_events",
+    "jedi_jobs_statuslog",
+    "job_stats_archived",
+)
 
 
 def main() -> int:
@@ -80,17 +89,26 @@ def _body(found: Examination) -> Iterator[str]:
     slow.sort(key=lambda one: -found.rules.cost(one.plan))
     yield f"## Statements above {AT_FULL_SIZE.least:.0f} ms"
     yield "The number behind a name is that of the statement among those that its function sends."
-    yield grid(("statement", "task", "ms", "best, ms", "best plan", "rows", "removed by joins",
-                "pages"), map(_row, slow))  # fmt: skip
+    yield grid(
+        ("statement", "task", "ms", "best, ms", "best plan", "rows", "removed by joins", "pages"),
+        map(_row, slow),
+    )
     yield "## Statements without a plan"
     yield grid(("statement", "reason"), [(f"`{a}`", b) for a, b in left_out.items()])
 
 
 def _row(one: Judged) -> tuple[str, ...]:
     plan, best = one.plan or Plan(TIMEOUT_MS, 0, 0, 0), one.best or Plan(TIMEOUT_MS, 0, 0, 0)
-    return (f"`{one.name}`", "large" if one.large else "small", f"{plan.ms:,.0f}",
-            f"{best.ms:,.0f}", one.how or "as it is", f"{plan.rows:,}", f"{plan.removed:,}",
-            f"{plan.pages:,}")  # fmt: skip
+    return (
+        f"`{one.name}`",
+        "large" if one.large else "small",
+        f"{plan.ms:,.0f}",
+        f"{best.ms:,.0f}",
+        one.how or "as it is",
+        f"{plan.rows:,}",
+        f"{plan.removed:,}",
+        f"{plan.pages:,}",
+    )
 
 
 if __name__ == "__main__":

@@ -60,8 +60,18 @@ def measure(engine: Engine) -> list[Result]:
         def work() -> None:
             with engine.begin() as tx:
                 rows = shares.READ.rows(tx, files=False)
-                nodes = [ShareNode(r.queue_id, r.partitionid, r.queue_share, bool(r.stretchable),
-                              r.active, r.usage, r.demand) for r in rows]  # fmt: skip
+                nodes = [
+                    ShareNode(
+                        r.queue_id,
+                        r.partitionid,
+                        r.queue_share,
+                        bool(r.stretchable),
+                        r.active,
+                        r.usage,
+                        r.demand,
+                    )
+                    for r in rows
+                ]
                 allot(nodes, 1000.0, by_demand=False)
 
         return seconds(work)
@@ -79,10 +89,19 @@ def measure(engine: Engine) -> list[Result]:
     took = medians({"next": choose, "shares": share, "match": match}, REPEATS)
     ms = {name: 1000 * time for name, time in took.items()}
     return [
-        Result(f"next {NEXT} of {TASKS} tasks in {QUEUES} queues", "claims/s", 1 / took["next"],
-               floor=1000 / GOAL_MS, goal=1.0,
-               note=f"{ms['next']:.1f} ms, {GOAL_MS:.0f} are allowed"),
-        Result(f"shares of {QUEUES} queues with {TASKS} tasks", "runs/s", 1 / took["shares"],
-               note=f"{ms['shares']:.1f} ms"),
+        Result(
+            f"next {NEXT} of {TASKS} tasks in {QUEUES} queues",
+            "claims/s",
+            1 / took["next"],
+            floor=1000 / GOAL_MS,
+            goal=1.0,
+            note=f"{ms['next']:.1f} ms, {GOAL_MS:.0f} are allowed",
+        ),
+        Result(
+            f"shares of {QUEUES} queues with {TASKS} tasks",
+            "runs/s",
+            1 / took["shares"],
+            note=f"{ms['shares']:.1f} ms",
+        ),
         Result(f"work queues of 100 tasks, {QUEUES} criteria", "tasks/s", 100 / took["match"]),
-    ]  # fmt: skip
+    ]

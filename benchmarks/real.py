@@ -22,8 +22,13 @@ from jedi.host.home import Home
 from jedi.service import submission
 from jedi.taskbuffer.housekeeping import knobs
 
-TINY = {"taskName": "bench", "noInput": True, "nFiles": 1, "transPath": "true",
-        "jobParameters": [{"type": "constant", "value": "."}]}  # fmt: skip
+TINY = {
+    "taskName": "bench",
+    "noInput": True,
+    "nFiles": 1,
+    "transPath": "true",
+    "jobParameters": [{"type": "constant", "value": "."}],
+}
 """A task of one job that does nothing."""
 
 _ENDED = text("SELECT count(*) FROM jedi_tasks WHERE status = ANY(:final)")

@@ -44,14 +44,29 @@ def measure(engine: Engine, jobs: int = JOBS, watched_s: float = WATCHED_S) -> l
         time.sleep(_SETTLE_S)
         later = _memory_mb(engine)
     return [
-        Result("systems at rest in a GB of memory", "1/GB", 1024 / new, least=1024 / MOST_MB,
-               note=f"{new:.0f} MB a system"),
+        Result(
+            "systems at rest in a GB of memory",
+            "1/GB",
+            1024 / new,
+            least=1024 / MOST_MB,
+            note=f"{new:.0f} MB a system",
+        ),
         Result(f"memory at rest, floor: after {jobs:,} jobs", "MB", new, later, 1 / GROWTH),
-        Result("time at rest a second of processor time", "s", 1 / share, least=1 / MOST_SHARE,
-               note=f"{100 * share:.2f} % of a core"),
-        Result("time at rest a transaction", "s", 1 / rate, least=1 / MOST_A_SECOND,
-               note=f"{rate:.1f} transactions a second"),
-    ]  # fmt: skip
+        Result(
+            "time at rest a second of processor time",
+            "s",
+            1 / share,
+            least=1 / MOST_SHARE,
+            note=f"{100 * share:.2f} % of a core",
+        ),
+        Result(
+            "time at rest a transaction",
+            "s",
+            1 / rate,
+            least=1 / MOST_A_SECOND,
+            note=f"{rate:.1f} transactions a second",
+        ),
+    ]
 
 
 def _transactions(engine: Engine) -> int:

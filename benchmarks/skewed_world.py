@@ -70,16 +70,29 @@ def fill(engine: Engine, size: Size) -> Skewed:
     place(engine, SITES, SHARES)
     ddm: Any = Held(1)
     model = fed_task(engine, make_world(engine, ddm), 1)
-    run(engine, "SET LOCAL session_replication_role = replica",
-        f"UPDATE jedi_tasks SET status = 'aborted' WHERE jeditaskid = {model}")  # fmt: skip
+    run(
+        engine,
+        "SET LOCAL session_replication_role = replica",
+        f"UPDATE jedi_tasks SET status = 'aborted' WHERE jeditaskid = {model}",
+    )
     with engine.begin() as tx:
         found = tx.execute(_DATASETS, {"model": model})
         places = {row.type: row.datasetid % 10 for row in found}
         made = _ids(size, model, places)
-        values = {**asdict(size), "model": model, "sites": SITES, "shares": SHARES, "per": PER_TASK,
-                  "guid": GUID, "endpoint": ENDPOINT, "input": places["input"],
-                  "output": places["output"], "log": places["log"],
-                  "first": made.first_archived, "tasks": size.tasks}  # fmt: skip
+        values = {
+            **asdict(size),
+            "model": model,
+            "sites": SITES,
+            "shares": SHARES,
+            "per": PER_TASK,
+            "guid": GUID,
+            "endpoint": ENDPOINT,
+            "input": places["input"],
+            "output": places["output"],
+            "log": places["log"],
+            "first": made.first_archived,
+            "tasks": size.tasks,
+        }
         tx.execute(text("SET LOCAL session_replication_role = replica"))  # no guards
         for statement in (*_tasks(), _JOBS, *_ROWS, *_EVENTS, *_PEOPLE):
             tx.execute(text(statement), values)
@@ -93,19 +106,28 @@ def fill(engine: Engine, size: Size) -> Skewed:
 
 def _ids(size: Size, model: int, places: Mapping[str, int]) -> Skewed:
     archived = 1 + PER_TASK * size.ended
-    return Skewed(size, model + 1, model + 2, model + 2 + size.small + size.working, archived,
-                  archived + 2 * size.large, archived + 3 * size.large,
-                  _OUTPUT + archived + 2 * size.large,
-                  model + 10 + places["input"], model + 10 + places["output"])  # fmt: skip
+    return Skewed(
+        size,
+        model + 1,
+        model + 2,
+        model + 2 + size.small + size.working,
+        archived,
+        archived + 2 * size.large,
+        archived + 3 * size.large,
+        _OUTPUT + archived + 2 * size.large,
+        model + 10 + places["input"],
+        model + 10 + places["output"],
+    )
 
 
 _SEQUENCES = {
-    "jedi_task_id_seq": "jedi_tasks.jeditaskid", "jedi_panda_id_seq": "jedi_jobs.pandaid",
+    "jedi_task_id_seq": "jedi_tasks.jeditaskid",
+    "jedi_panda_id_seq": "jedi_jobs.pandaid",
     "jedi_dataset_id_seq": "jedi_datasets.datasetid",
     "jedi_file_id_seq": "jedi_dataset_contents.fileid",
     "jedi_out_temp_id_seq": "jedi_output_template.outtempid",
     "jedi_ziprow_id_seq": "jedi_event_zips.ziprow_id",
-}  # fmt: skip
+}
 
 
 def _beyond(tx: Connection) -> None:
@@ -133,30 +155,59 @@ def _tasks() -> list[str]:
     files = f"{jobs} + CASE WHEN n = 1 AND m.type = 'input' THEN :large / 2 ELSE 0 END"
     usable = f"CASE WHEN m.type = 'input' THEN {files} ELSE 0 END"
     return [
-        copies(tables.tasks, ":tasks", {
-            "jeditaskid": task, "reqid": task, "taskname": "'skew.' || n", "parent_tid": task,
-            "username": "'user' || n % 500", "workqueue_id": "1 + n % :shares",
-            "gshare": "'share' || 1 + n % :shares", "currentpriority": "500 + n % 50",
-            "status": f"CASE WHEN n = 1 THEN 'running' WHEN {_AT_WORK} THEN {_STATUS} "
-            f"ELSE {_FINAL} END",
-            "oldstatus": "'running'", "statechangetime": age,
-            "endtime": f"CASE WHEN {_AT_WORK} THEN NULL ELSE {age} END",
-            "eventservice": "CASE WHEN n = 1 THEN 1 END",
-            "next_run_at": "CASE WHEN n % 6 = 5 THEN jedi_now() + interval '1 h' END",
-            "reason_code": "CASE WHEN n % 6 = 5 THEN 'no_site' END",
-        }, every),
-        *(copies(table, ":tasks", {"jeditaskid": task}, every)
-          for table in (tables.task_params, tables.job_params_template)),
-        copies(tables.datasets, ":tasks", {
-            "jeditaskid": task, "datasetid": dataset, "datasetname": "m.datasetname || '.' || n",
-            "nfiles": files, "nfilestobeused": usable, "nfilesused": used,
-            "status": f"CASE WHEN {_AT_WORK} THEN m.status ELSE 'finished' END",
-            "nfilesfinished": f"CASE WHEN {_AT_WORK} THEN 0 ELSE {used} END",
-        }, every),
-        copies(tables.output_template, ":tasks", {
-            "jeditaskid": task, "outtempid": ":model + 10 * n + m.outtempid % 10",
-            "datasetid": dataset, "serialnr": jobs,
-        }, every),
+        copies(
+            tables.tasks,
+            ":tasks",
+            {
+                "jeditaskid": task,
+                "reqid": task,
+                "taskname": "'skew.' || n",
+                "parent_tid": task,
+                "username": "'user' || n % 500",
+                "workqueue_id": "1 + n % :shares",
+                "gshare": "'share' || 1 + n % :shares",
+                "currentpriority": "500 + n % 50",
+                "status": f"CASE WHEN n = 1 THEN 'running' WHEN {_AT_WORK} THEN {_STATUS} "
+                f"ELSE {_FINAL} END",
+                "oldstatus": "'running'",
+                "statechangetime": age,
+                "endtime": f"CASE WHEN {_AT_WORK} THEN NULL ELSE {age} END",
+                "eventservice": "CASE WHEN n = 1 THEN 1 END",
+                "next_run_at": "CASE WHEN n % 6 = 5 THEN jedi_now() + interval '1 h' END",
+                "reason_code": "CASE WHEN n % 6 = 5 THEN 'no_site' END",
+            },
+            every,
+        ),
+        *(
+            copies(table, ":tasks", {"jeditaskid": task}, every)
+            for table in (tables.task_params, tables.job_params_template)
+        ),
+        copies(
+            tables.datasets,
+            ":tasks",
+            {
+                "jeditaskid": task,
+                "datasetid": dataset,
+                "datasetname": "m.datasetname || '.' || n",
+                "nfiles": files,
+                "nfilestobeused": usable,
+                "nfilesused": used,
+                "status": f"CASE WHEN {_AT_WORK} THEN m.status ELSE 'finished' END",
+                "nfilesfinished": f"CASE WHEN {_AT_WORK} THEN 0 ELSE {used} END",
+            },
+            every,
+        ),
+        copies(
+            tables.output_template,
+            ":tasks",
+            {
+                "jeditaskid": task,
+                "outtempid": ":model + 10 * n + m.outtempid % 10",
+                "datasetid": dataset,
+                "serialnr": jobs,
+            },
+            every,
+        ),
         "INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status, agent, reason_code) "
         "SELECT jeditaskid, l.fromstatus, coalesce(l.status, t.status), 'bench', 'generated' "
         "FROM jedi_tasks t, (VALUES (NULL, 'registered'), ('registered', 'defined'), "
@@ -165,7 +216,7 @@ def _tasks() -> list[str]:
         f"INSERT INTO jedi_herds (jeditaskid, originpandaid, splitter, after, n_units, split_at) "
         "SELECT :model + n, :first + CASE WHEN n = 1 THEN 0 ELSE 3 * :large + 2 * (n - 2) END, "
         f"'GenericSplitter', 'refine', {jobs}, jedi_now() FROM generate_series(1, 1 + :small) n",
-    ]  # fmt: skip
+    ]
 
 
 # ------------------------------------------------------------------------------------- jobs
@@ -201,96 +252,196 @@ _STARTED = "status NOT IN ('activated', 'assigned', 'waiting')"
 
 def _copied(table: str, source: str = "skewed", where: str = "true", **columns: str) -> str:
     """A statement that inserts these columns (SQL), a row for each of a source."""
-    return (f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(columns.values())} "
-            f"FROM {source} WHERE {where}")  # fmt: skip
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(columns.values())} "
+        f"FROM {source} WHERE {where}"
+    )
 
 
 def _jobs(table: str, where: str) -> str:
     ended = "CASE WHEN status IN ('finished', 'failed') THEN jedi_now() - interval '1 h' END"
     failed = "CASE WHEN status = 'failed' THEN {} END"
     return _copied(
-        table, where=where,
-        **{"pandaid": "id"}, originpandaid="origin", **{"jeditaskid": "task"}, taskid="task",
+        table,
+        where=where,
+        **{"pandaid": "id"},
+        originpandaid="origin",
+        **{"jeditaskid": "task"},
+        taskid="task",
         unit_nr="unit",
-        attemptnr="attempt", kind="kind", status="status", prodsourcelabel="'user'",
-        processingtype="'generic'", username="'user' || n % 500", vo="'local'",
-        site="'BENCH' || id % :sites", workqueue_id="1 + n % :shares",
-        gshare="'share' || 1 + n % :shares", resource_type="'SCORE'", priority="500 + n % 50",
-        cores="1", memory_mb="2000", walltime_s="86400", disk_mb="9537", n_inputs="1",
-        n_events="1000", lock_seq=f"CASE WHEN {_STARTED} THEN 1 ELSE 0 END",
+        attemptnr="attempt",
+        kind="kind",
+        status="status",
+        prodsourcelabel="'user'",
+        processingtype="'generic'",
+        username="'user' || n % 500",
+        vo="'local'",
+        site="'BENCH' || id % :sites",
+        workqueue_id="1 + n % :shares",
+        gshare="'share' || 1 + n % :shares",
+        resource_type="'SCORE'",
+        priority="500 + n % 50",
+        cores="1",
+        memory_mb="2000",
+        walltime_s="86400",
+        disk_mb="9537",
+        n_inputs="1",
+        n_events="1000",
+        lock_seq=f"CASE WHEN {_STARTED} THEN 1 ELSE 0 END",
         starttime=f"CASE WHEN {_STARTED} THEN jedi_now() - interval '2 h' END",
         heartbeat_at=f"CASE WHEN {_STARTED} THEN jedi_now() END",
-        endtime=ended, postprocessed_at=ended,
+        endtime=ended,
+        postprocessed_at=ended,
         pilot_result="CASE WHEN status IN ('holding', 'finished') THEN 'finished' "
         "WHEN status = 'failed' THEN 'failed' END",
         wall_s=ended.replace("jedi_now() - interval '1 h'", "60"),
         max_rss_kb="CASE WHEN status = 'finished' THEN 2000 * (id % 999) END",
-        error_source=failed.format("'payload'"), error_code=failed.format("'payload_failed'"),
+        error_source=failed.format("'payload'"),
+        error_code=failed.format("'payload_failed'"),
         exit_code=failed.format("id / 20 % 3"),
         error_diag=failed.format("'The payload ended with ' || id / 20 % 3"),
-    )  # fmt: skip
+    )
 
 
 def _files(table: str, offset: int, kind: str, where: str, **columns: str) -> str:
     """Files of one type of jobs."""
     dataset = f":model + 10 * n + :{kind}"
-    return _copied(table, where=where, **{"pandaid": "id"}, fileid=f"{offset} + id",
+    return _copied(
+        table,
+        where=where,
+        **{"pandaid": "id"},
+        fileid=f"{offset} + id",
         **{"jeditaskid": "task"},
-                   datasetid=dataset, lfn=f"'{kind}.' || id", type=f"'{kind}'", fsize="1000000000",
-                   checksum="'0badcafe'", **columns)  # fmt: skip
+        datasetid=dataset,
+        lfn=f"'{kind}.' || id",
+        type=f"'{kind}'",
+        fsize="1000000000",
+        checksum="'0badcafe'",
+        **columns,
+    )
 
 
-_CONTENTS = {"attemptnr": "attempt", "maxattempt": "3", "keeptrack": "1", "scope": "'bench'",
-             "proc_status": "'queued'"}  # fmt: skip
-_INPUT = ("CASE WHEN status = 'finished' THEN 'finished' WHEN status = 'failed' THEN 'failed' "
-          "ELSE 'running' END")  # fmt: skip
-_MADE = ("CASE WHEN status = 'finished' THEN 'finished' WHEN status = 'failed' THEN 'failed' "
-         "ELSE 'defined' END")  # fmt: skip
+_CONTENTS = {
+    "attemptnr": "attempt",
+    "maxattempt": "3",
+    "keeptrack": "1",
+    "scope": "'bench'",
+    "proc_status": "'queued'",
+}
+_INPUT = (
+    "CASE WHEN status = 'finished' THEN 'finished' WHEN status = 'failed' THEN 'failed' "
+    "ELSE 'running' END"
+)
+_MADE = (
+    "CASE WHEN status = 'finished' THEN 'finished' WHEN status = 'failed' THEN 'failed' "
+    "ELSE 'defined' END"
+)
 _PRESENT = "live OR n > 1"
 """Jobs that are the last ones of their files."""
 _ROWS = (
     _jobs("jedi_jobs", "live"),
     _jobs("jedi_jobs_archived", "NOT live"),
-    *(_files(table, offset, kind, where)
-      for table, where in (("jedi_job_files", "live"), ("jedi_job_files_archived", "NOT live"))
-      for kind, offset in (("input", 0), ("output", _OUTPUT))),
+    *(
+        _files(table, offset, kind, where)
+        for table, where in (("jedi_job_files", "live"), ("jedi_job_files_archived", "NOT live"))
+        for kind, offset in (("input", 0), ("output", _OUTPUT))
+    ),
     _files("jedi_job_files", 2 * _OUTPUT, "log", "live"),
     _files("jedi_dataset_contents", 0, "input", _PRESENT, status=_INPUT, **_CONTENTS),
-    _files("jedi_dataset_contents", _OUTPUT, "output", _PRESENT, status=_MADE, outpandaid="id",
-           **_CONTENTS),
-    _files("jedi_dataset_contents", 2 * _OUTPUT, "log", "live", status=_MADE, outpandaid="id",
-           **_CONTENTS),
+    _files(
+        "jedi_dataset_contents",
+        _OUTPUT,
+        "output",
+        _PRESENT,
+        status=_MADE,
+        outpandaid="id",
+        **_CONTENTS,
+    ),
+    _files(
+        "jedi_dataset_contents",
+        2 * _OUTPUT,
+        "log",
+        "live",
+        status=_MADE,
+        outpandaid="id",
+        **_CONTENTS,
+    ),
     "INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, type, status, fsize, "
     "nevents, maxattempt, keeptrack, proc_status) SELECT 40000000 + g, :model + 10 + :input, "
     ":model + 1, 'next.' || g, 'input', 'ready', 1000000000, 1000, 3, 1, 'ready' "
     "FROM generate_series(1, :large / 2) g",
-    _copied("jedi_job_params", where="live", **{"pandaid": "id"},
-        jobparameters="'cat input.' || id"),
-    _copied("jedi_job_ready", source="jedi_jobs", where="status = 'activated'",
-            **{name: name for name in ("pandaid", "site", "gshare", "priority", "cores",
-                                       "memory_mb", "walltime_s", "disk_mb")}),
-    *(_copied("jedi_jobs_statuslog", **{"pandaid": "id"}, **{"jeditaskid": "task"},
-        fromstatus=f"{before}",
-              status=f"{status}", agent="'bench'", reason_code="'generated'", where=_PRESENT)
-      for before, status in (("NULL", "'activated'"),
-                             ("'activated'", "status"))),
-    _copied("jedi_job_retry_history", where="n = 1 AND attempt > 1", **{"jeditaskid": "task"},
-            oldpandaid="id - :large", newpandaid="id", relationtype="'retry'",
-            originpandaid="origin"),
-    _copied("jedi_units", where="live AND n <= 1 + :small", **{"jeditaskid": "task"},
+    _copied(
+        "jedi_job_params", where="live", **{"pandaid": "id"}, jobparameters="'cat input.' || id"
+    ),
+    _copied(
+        "jedi_job_ready",
+        source="jedi_jobs",
+        where="status = 'activated'",
+        **{
+            name: name
+            for name in (
+                "pandaid",
+                "site",
+                "gshare",
+                "priority",
+                "cores",
+                "memory_mb",
+                "walltime_s",
+                "disk_mb",
+            )
+        },
+    ),
+    *(
+        _copied(
+            "jedi_jobs_statuslog",
+            **{"pandaid": "id"},
+            **{"jeditaskid": "task"},
+            fromstatus=f"{before}",
+            status=f"{status}",
+            agent="'bench'",
+            reason_code="'generated'",
+            where=_PRESENT,
+        )
+        for before, status in (("NULL", "'activated'"), ("'activated'", "status"))
+    ),
+    _copied(
+        "jedi_job_retry_history",
+        where="n = 1 AND attempt > 1",
+        **{"jeditaskid": "task"},
+        oldpandaid="id - :large",
+        newpandaid="id",
+        relationtype="'retry'",
+        originpandaid="origin",
+    ),
+    _copied(
+        "jedi_units",
+        where="live AND n <= 1 + :small",
+        **{"jeditaskid": "task"},
         unit_nr="unit",
-            originpandaid="origin",
-            options="jsonb_build_object('arguments', jsonb_build_array(unit))"),
-    _copied("jedi_retry_matches", where="n = 1 AND NOT live AND id % 100 = 0", **{"pandaid": "id"},
-            rule_id="1", **{"jeditaskid": "task"}, effect="'no more attempts'"),
-    _copied("jedi_job_tail", where="live AND n = 1 AND status = 'running'", **{"pandaid": "id"},
-            stdout_tail="'at work'", stderr_tail="''"),
+        originpandaid="origin",
+        options="jsonb_build_object('arguments', jsonb_build_array(unit))",
+    ),
+    _copied(
+        "jedi_retry_matches",
+        where="n = 1 AND NOT live AND id % 100 = 0",
+        **{"pandaid": "id"},
+        rule_id="1",
+        **{"jeditaskid": "task"},
+        effect="'no more attempts'",
+    ),
+    _copied(
+        "jedi_job_tail",
+        where="live AND n = 1 AND status = 'running'",
+        **{"pandaid": "id"},
+        stdout_tail="'at work'",
+        stderr_tail="''",
+    ),
     "INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, jobs, cores) "
     "SELECT site, workqueue_id, gshare, resource_type, status, count(*), sum(cores) FROM ("
     "SELECT site, workqueue_id, gshare, resource_type, status, cores FROM jedi_jobs UNION ALL "
     "SELECT site, workqueue_id, gshare, resource_type, status, cores FROM jedi_jobs_archived) j "
     "GROUP BY 1, 2, 3, 4, 5",
-)  # fmt: skip
+)
 
 # ----------------------------------------------------------------------------------- events
 

@@ -118,9 +118,12 @@ class Service:
     def acquire(self, site: str, n: int) -> list[Order]:
         """Jobs for a pilot."""
         request = AcquireRequest(
-            request_id=f"{self._name}.{next(self._numbers)}", pilot_id=self._name, site=site,
-            n=n, resources=_SLOT,
-        )  # fmt: skip
+            request_id=f"{self._name}.{next(self._numbers)}",
+            pilot_id=self._name,
+            site=site,
+            n=n,
+            resources=_SLOT,
+        )
         world = self.world
         orders: list[Order] = pilots.acquire(
             world.engine, world.ddm, world.knobs, _pilot(site), request, first_waiting=self._heads
@@ -177,11 +180,15 @@ def _ends(orders: Sequence[Order], failing: int) -> list[Message]:
 def _end(order: Order, ended_at: datetime, failed: bool) -> Message:
     lfns = [order["log_lfn"]] if failed else _lfns(order)
     return {
-        **_who(order), "status": "failed" if failed else "finished", "ended_at": ended_at,
-        "exit_code": int(failed), "error_code": "payload_exit" if failed else None,
-        "error_diag": "Exit code 1." if failed else None, "measures": _MEASURES,
+        **_who(order),
+        "status": "failed" if failed else "finished",
+        "ended_at": ended_at,
+        "exit_code": int(failed),
+        "error_code": "payload_exit" if failed else None,
+        "error_diag": "Exit code 1." if failed else None,
+        "measures": _MEASURES,
         "outputs": [_output(order, lfn) for lfn in lfns],
-    }  # fmt: skip
+    }
 
 
 def _output(order: Order, lfn: str) -> Message:

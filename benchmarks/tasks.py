@@ -27,9 +27,13 @@ def measure(engine: Engine) -> list[Result]:
     world = make_world(engine, Listing(0))  # type: ignore[arg-type]
     items = [
         {"type": "template", "param_type": "input", "value": "${IN}", "dataset": "bench:in"},
-        {"type": "template", "param_type": "output", "value": "o.${SN}",
-         "dataset": "bench:out.$JEDITASKID"},
-    ]  # fmt: skip
+        {
+            "type": "template",
+            "param_type": "output",
+            "value": "o.${SN}",
+            "dataset": "bench:out.$JEDITASKID",
+        },
+    ]
     document = {"taskName": "bench", "jobParameters": items}
     text = json.dumps(document)
 

@@ -58,8 +58,13 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
     assert number == late.rowcount > 0, closed
     look_ms, allowed = 1000 * took["look"], GOAL_MS * jobs / JOBS
     return [
-        Result(f"a look at {jobs:,} live jobs, floor: reading them", "looks/s", 1 / took["look"],
-               1 / took["floor"], note=f"{look_ms:.0f} ms, {allowed:.0f} are allowed",
-               least=1000 / allowed if jobs == JOBS else None),
+        Result(
+            f"a look at {jobs:,} live jobs, floor: reading them",
+            "looks/s",
+            1 / took["look"],
+            1 / took["floor"],
+            note=f"{look_ms:.0f} ms, {allowed:.0f} are allowed",
+            least=1000 / allowed if jobs == JOBS else None,
+        ),
         Result(f"close {number:,} of {jobs:,} jobs", "jobs/s", number / close),
-    ]  # fmt: skip
+    ]

@@ -70,8 +70,13 @@ class Life:
 
     def __add__(self, other: Life) -> Life:
         peaks = {what: max(mb, other.peaks[what]) for what, mb in self.peaks.items()}
-        return Life(self.jobs + other.jobs, self.spent + other.spent,
-                    self.making_input + other.making_input, peaks, self.done_h)  # fmt: skip
+        return Life(
+            self.jobs + other.jobs,
+            self.spent + other.spent,
+            self.making_input + other.making_input,
+            peaks,
+            self.done_h,
+        )
 
     @property
     def rate(self) -> float:
@@ -106,10 +111,16 @@ def results(small: Life, large: Life) -> list[Result]:
     most = max(large.peaks[f"RSS of the {what}"] for what in ("simulator", "database"))
     return [
         Result(f"twice {small.jobs // 2:,} jobs", "jobs/s", small.rate, note=small.note),
-        Result(f"{large.jobs:,} jobs, floor: {small.jobs // 2:,}", "jobs/s", large.rate, small.rate,
-               1 / DEARER if large.jobs > FEW else None, note=large.note),
+        Result(
+            f"{large.jobs:,} jobs, floor: {small.jobs // 2:,}",
+            "jobs/s",
+            large.rate,
+            small.rate,
+            1 / DEARER if large.jobs > FEW else None,
+            note=large.note,
+        ),
         Result("the limit, floor: the largest process", "MB", MOST_MB, most, 1.0),
-    ]  # fmt: skip
+    ]
 
 
 def scenario_of(jobs: int) -> Scenario:

@@ -49,8 +49,9 @@ ItemAnswer = Any
 class _Worker(Generic[Item]):
     """A process that works on items; `item` is the one in hand."""
 
-    def __init__(self, items: Sequence[Item], work: Callable[[Item], Any],
-                 others: Sequence[_Worker[Item]]) -> None:  # fmt: skip
+    def __init__(
+        self, items: Sequence[Item], work: Callable[[Item], Any], others: Sequence[_Worker[Item]]
+    ) -> None:
         asks, self._asking = os.pipe()
         self._answers, answers = os.pipe()
         self._items = iter([*items])

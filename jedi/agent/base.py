@@ -47,9 +47,16 @@ class Leased(Protocol):
 
 
 _ITEMS_FAULT = (
-    JediError, OSError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError,
-    ImportError, RuntimeError,
-)  # fmt: skip
+    JediError,
+    OSError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    RuntimeError,
+)
 """Unforeseen errors of one item, of its plug-in too: the agent sets it aside, and the others
 continue."""
 

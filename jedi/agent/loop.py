@@ -27,9 +27,12 @@ class Loop:
     ends when there was no work for the knob agent.rest_s."""
 
     def __init__(
-        self, agent: Agent[Any, Any], ready: Callable[[], None] | None = None, *,
+        self,
+        agent: Agent[Any, Any],
+        ready: Callable[[], None] | None = None,
+        *,
         rests: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.agent = agent
         self._rests = rests
         self._worked_at = clock.monotonic()

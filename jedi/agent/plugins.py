@@ -66,8 +66,9 @@ def foreign(room: str, vo: str, label: str) -> str:
 
 def any_foreign() -> bool:
     """Return True if any plug-in of other people is installed."""
-    return any(not point.value.startswith("jedi.")
-               for room in ROOMS for point in _installed(room).values())  # fmt: skip
+    return any(
+        not point.value.startswith("jedi.") for room in ROOMS for point in _installed(room).values()
+    )
 
 
 def _named(room: str, point: EntryPoint) -> str:

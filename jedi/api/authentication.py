@@ -162,9 +162,12 @@ class PilotAuthentication:
         return Response(_json(form.answer(done)), media_type="application/json")
 
     async def _alone(
-        self, who: Caller, model: type[Model], body: bytearray,
+        self,
+        who: Caller,
+        model: type[Model],
+        body: bytearray,
         work: Callable[[Caller, Model], Answer],
-    ) -> Response:  # fmt: skip
+    ) -> Response:
         limiter = self._large if len(body) > LARGE else None
         done = await to_thread.run_sync(_work, who, model, body, work, limiter=limiter)
         return Response(done, media_type="application/json")

@@ -26,16 +26,16 @@ def add_event_routes(app: Application, world: World, door: PilotAuthentication) 
     desk = RangeDesk(world.engine, memory)
     sent = (*ALWAYS, *KNOWN, *SENT)
 
-    @app.route("POST", "/v1/pilot/event_ranges", "pilot event_ranges",
-               says(*sent, body=RangeAsks))  # fmt: skip
+    @app.route("POST", "/v1/pilot/event_ranges", "pilot event_ranges", says(*sent, body=RangeAsks))
     async def ranges(request: Request) -> Response:
         def give(caller: Caller, asked: RangeAsks) -> Answer:
             return desk.acquire(caller.confirm_in(world.engine), asked)
 
         return await door.answer(request, RangeAsks, ASKS_MAX, give)
 
-    @app.route("POST", "/v1/pilot/event_reports", "pilot event_reports",
-               says(*sent, body=ConsumerReports))  # fmt: skip
+    @app.route(
+        "POST", "/v1/pilot/event_reports", "pilot event_reports", says(*sent, body=ConsumerReports)
+    )
     async def report(request: Request) -> Response:
         def note(caller: Caller, said: ConsumerReports) -> Answer:
             with world.engine.begin() as tx:
@@ -43,8 +43,7 @@ def add_event_routes(app: Application, world: World, door: PilotAuthentication) 
 
         return await door.answer(request, ConsumerReports, REPORTS_MAX, note)
 
-    @app.route("POST", "/v1/pilot/event_pieces", "pilot event_pieces",
-               says(*sent, body=PieceAsk))  # fmt: skip
+    @app.route("POST", "/v1/pilot/event_pieces", "pilot event_pieces", says(*sent, body=PieceAsk))
     async def pieces(request: Request) -> Response:
         def give(caller: Caller, asked: PieceAsk) -> Answer:
             with world.engine.begin() as tx:

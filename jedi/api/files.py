@@ -62,8 +62,9 @@ class RangedFile(FileResponse):
             if ranges == [] and "if-range" not in headers:
                 raise OutOfRange(
                     f"{self.filename} has {found.st_size} bytes, and none in the range {written}. "
-                    "Ask for bytes that it has.", size=found.st_size,
-                )  # fmt: skip
+                    "Ask for bytes that it has.",
+                    size=found.st_size,
+                )
             del headers["range"]
             if ranges:
                 headers["range"] = "bytes=" + ",".join(f"{first}-{last}" for first, last in ranges)

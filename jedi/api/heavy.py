@@ -61,11 +61,15 @@ class HeavyCalls:
         api = self._knobs.latest.api
         with self._lock:
             if self._callers[caller] >= api.caller_heavy_calls:
-                return _refusal(f"{caller} has {api.caller_heavy_calls} heavy calls at work, and "
-                                "no more are allowed (knob api.caller_heavy_calls)")  # fmt: skip
+                return _refusal(
+                    f"{caller} has {api.caller_heavy_calls} heavy calls at work, and "
+                    "no more are allowed (knob api.caller_heavy_calls)"
+                )
             if self._callers.total() >= api.heavy_calls:
-                return _refusal(f"The service has {api.heavy_calls} heavy calls at work, and no "
-                                "more are allowed (knob api.heavy_calls)")  # fmt: skip
+                return _refusal(
+                    f"The service has {api.heavy_calls} heavy calls at work, and no "
+                    "more are allowed (knob api.heavy_calls)"
+                )
             self._callers[caller] += 1
         return None
 
@@ -76,5 +80,6 @@ class HeavyCalls:
 
 
 def _refusal(why: str) -> TooManyCalls:
-    return TooManyCalls(f"{why}. Try again in {AGAIN_S} s.", code="too_many_heavy_calls",
-                        retry_after_s=AGAIN_S)  # fmt: skip
+    return TooManyCalls(
+        f"{why}. Try again in {AGAIN_S} s.", code="too_many_heavy_calls", retry_after_s=AGAIN_S
+    )

@@ -81,8 +81,11 @@ class Issuer:
         if clock.monotonic() > self._fetched + KEYS_MAX_S:
             return None
         kid = header.get("kid")
-        fitting = [one.key for one in self._keys if one.kind == _KINDS[header["alg"]]
-                   and (kid is None or one.kid == kid)]  # fmt: skip
+        fitting = [
+            one.key
+            for one in self._keys
+            if one.kind == _KINDS[header["alg"]] and (kid is None or one.kid == kid)
+        ]
         return fitting[0] if len(fitting) == 1 else None
 
     async def _fetch(self) -> None:

@@ -83,11 +83,19 @@ class Metrics:
 
     def __init__(self, engines: Sequence[Engine], connections: Callable[[], int]) -> None:
         self.registry = registry = CollectorRegistry()
-        self._requests = Counter("jedi_requests", "Requests by operation and status.",
-                                 ["operation", "status"], registry=registry)  # fmt: skip
-        self._seconds = Histogram("jedi_request_seconds", "Time from a request to the end of its "
-                                  "answer.", ["operation"], buckets=_ROUTE_S,
-                                  registry=registry)  # fmt: skip
+        self._requests = Counter(
+            "jedi_requests",
+            "Requests by operation and status.",
+            ["operation", "status"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "jedi_request_seconds",
+            "Time from a request to the end of its answer.",
+            ["operation"],
+            buckets=_ROUTE_S,
+            registry=registry,
+        )
         self._sent = Counter("jedi_response_bytes", "Bytes of answers.", registry=registry)
         self._refusals = Counter(
             "jedi_refusals", "Errors of requests by code.", ["code"], registry=registry
@@ -95,9 +103,12 @@ class Metrics:
         self.in_hand = Gauge(
             "jedi_requests_in_hand", "Requests without an answer yet.", registry=registry
         )
-        statements = Histogram("jedi_database_statement_seconds", "Time of a statement, with the "
-                               "way there and back.", buckets=_STATEMENT_S,
-                               registry=registry)  # fmt: skip
+        statements = Histogram(
+            "jedi_database_statement_seconds",
+            "Time of a statement, with the way there and back.",
+            buckets=_STATEMENT_S,
+            registry=registry,
+        )
         Gauge(
             "jedi_connections", "Open connections to the service.", registry=registry
         ).set_function(connections)
@@ -148,10 +159,16 @@ class _Pools(Collector):
 
     def collect(self) -> Iterator[Metric]:
         pools = [engine.pool for engine in self._engines]
-        found = {"in_use": sum(getattr(pool, "checkedout", int)() for pool in pools),
-                 "idle": sum(getattr(pool, "checkedin", int)() for pool in pools)}  # fmt: skip
-        yield _gauge("jedi_database_connections", "Connections of the service to the database.",
-                     "state", found)  # fmt: skip
+        found = {
+            "in_use": sum(getattr(pool, "checkedout", int)() for pool in pools),
+            "idle": sum(getattr(pool, "checkedin", int)() for pool in pools),
+        }
+        yield _gauge(
+            "jedi_database_connections",
+            "Connections of the service to the database.",
+            "state",
+            found,
+        )
 
 
 class _Database(Collector):
@@ -163,8 +180,9 @@ class _Database(Collector):
         self._queues = BoundedLabels(QUEUES_MOST)
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("jedi_database_up", "1 if the database answers.",
-                                value=float(self.found is not None))  # fmt: skip
+        yield GaugeMetricFamily(
+            "jedi_database_up", "1 if the database answers.", value=float(self.found is not None)
+        )
         if self.found is not None:
             yield from self._jobs(self.found)
             yield from _agents(self.found)
@@ -182,10 +200,14 @@ class _Database(Collector):
                 at_site[self._sites(one.site), one.status] += one.jobs
         yield _gauge("jedi_jobs", "Jobs by status.", "status", jobs)
         yield _gauges("jedi_site_jobs", "Jobs by site and status.", ("site", "status"), at_site)
-        yield _gauges("jedi_queue_jobs", "Jobs by work queue and status.", ("queue", "status"),
-                      of_queue)  # fmt: skip
-        reached = CounterMetricFamily("jedi_jobs_reached", "Jobs that came to a status; begins at "
-                                      "0 with each hour.", labels=["status"])  # fmt: skip
+        yield _gauges(
+            "jedi_queue_jobs", "Jobs by work queue and status.", ("queue", "status"), of_queue
+        )
+        reached = CounterMetricFamily(
+            "jedi_jobs_reached",
+            "Jobs that came to a status; begins at 0 with each hour.",
+            labels=["status"],
+        )
         known = {row.status: row.jobs for row in found.reached}
         for status in JOB.states:
             reached.add_metric([status], known.get(status, 0))
@@ -208,33 +230,56 @@ def _agents(found: Gauges) -> Iterator[Metric]:
             items[one.agent] += one.items
             memory[one.agent] += 1024 * (one.rss_kb or 0)
             failing[one.agent] += bool(one.last_error)
-    yield _gauge("jedi_agent_lag_seconds", "Time since the latest heartbeat of an agent.",
-                 "agent", lag)  # fmt: skip
-    yield _gauge("jedi_agent_items", "Items of an agent's processes since they started.",
-                 "agent", items)  # fmt: skip
-    yield _gauge("jedi_agent_memory_bytes", "Resident memory of an agent's processes.",
-                 "agent", memory)  # fmt: skip
-    yield _gauge("jedi_agent_failing_processes", "Processes of an agent whose last cycle failed.",
-                 "agent", failing)  # fmt: skip
+    yield _gauge(
+        "jedi_agent_lag_seconds", "Time since the latest heartbeat of an agent.", "agent", lag
+    )
+    yield _gauge(
+        "jedi_agent_items", "Items of an agent's processes since they started.", "agent", items
+    )
+    yield _gauge(
+        "jedi_agent_memory_bytes", "Resident memory of an agent's processes.", "agent", memory
+    )
+    yield _gauge(
+        "jedi_agent_failing_processes",
+        "Processes of an agent whose last cycle failed.",
+        "agent",
+        failing,
+    )
 
 
 def _rest(found: Gauges) -> Iterator[Metric]:
     tasks = dict.fromkeys(TASK.states, 0) | dict(found.tasks)
     yield _gauge("jedi_tasks", "Tasks by status.", "status", tasks)
-    yield _gauge("jedi_waiting_rows", "Rows that wait for an agent, by kind.", "queue",
-                 {row.queue: row.depth for row in found.waiting})  # fmt: skip
-    yield _gauge("jedi_waiting_oldest_seconds", "Age of the oldest of them.", "queue",
-                 {row.queue: row.oldest_s for row in found.waiting})  # fmt: skip
-    yield _gauge("jedi_transfers_queued_files", "Files that wait for transfer, as the links report "
-                 "them.", "activity",
-                 {row.activity.removesuffix("_queued"): row.files for row in found.transfers},
-                 )  # fmt: skip
-    yield _gauges("jedi_broker_decisions_recent", "Decisions of brokers in the last five minutes.",
-                  ("broker", "outcome"),
-                  {(row.broker, row.outcome): row.decisions for row in found.decisions},
-                  )  # fmt: skip
-    yield _gauge("jedi_broker_rejections_recent", "Sites that these decisions refused, by reason.",
-                 "code", {row.code: row.sites for row in found.rejections})  # fmt: skip
+    yield _gauge(
+        "jedi_waiting_rows",
+        "Rows that wait for an agent, by kind.",
+        "queue",
+        {row.queue: row.depth for row in found.waiting},
+    )
+    yield _gauge(
+        "jedi_waiting_oldest_seconds",
+        "Age of the oldest of them.",
+        "queue",
+        {row.queue: row.oldest_s for row in found.waiting},
+    )
+    yield _gauge(
+        "jedi_transfers_queued_files",
+        "Files that wait for transfer, as the links report them.",
+        "activity",
+        {row.activity.removesuffix("_queued"): row.files for row in found.transfers},
+    )
+    yield _gauges(
+        "jedi_broker_decisions_recent",
+        "Decisions of brokers in the last five minutes.",
+        ("broker", "outcome"),
+        {(row.broker, row.outcome): row.decisions for row in found.decisions},
+    )
+    yield _gauge(
+        "jedi_broker_rejections_recent",
+        "Sites that these decisions refused, by reason.",
+        "code",
+        {row.code: row.sites for row in found.rejections},
+    )
 
 
 def _gauge(name: str, meaning: str, label: str, found: Mapping[str, float]) -> Metric:

@@ -45,10 +45,14 @@ class Observation:
         if self._knobs().api.access_log == "off":
             return
         line = {
-            "method": scope["method"], "route": getattr(route, "path", UNKNOWN),
-            "status": seen.status, "ms": round(seconds * 1e3, 2), "bytes": seen.length,
-            "caller": state.get("caller"), "request_id": state["request_id"],
-        }  # fmt: skip
+            "method": scope["method"],
+            "route": getattr(route, "path", UNKNOWN),
+            "status": seen.status,
+            "ms": round(seconds * 1e3, 2),
+            "bytes": seen.length,
+            "caller": state.get("caller"),
+            "request_id": state["request_id"],
+        }
         self._log.info("request", **(line | {"code": code} if code else line))
 
 
@@ -68,8 +72,10 @@ class SeenAnswer:
         if message["type"] == "http.response.start":
             self.began, self.status = True, message["status"]
             headers = message.get("headers", ())
-            self.streamed = any(name == b"content-type" and value.startswith(b"text/event-stream")
-                                for name, value in headers)  # fmt: skip
+            self.streamed = any(
+                name == b"content-type" and value.startswith(b"text/event-stream")
+                for name, value in headers
+            )
             message["headers"] = [*headers, (b"x-request-id", self._request_id)]
         elif message["type"] == "http.response.body":
             self.length += len(message.get("body", b""))

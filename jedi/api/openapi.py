@@ -133,8 +133,12 @@ def _request_body(
     if operation.method == "GET" or not inside:
         return None
     needed = sorted(inside.keys() & {*required})
-    schema = {"type": "object", "properties": inside, "additionalProperties": False,
-              **({"required": needed} if needed else {})}  # fmt: skip
+    schema = {
+        "type": "object",
+        "properties": inside,
+        "additionalProperties": False,
+        **({"required": needed} if needed else {}),
+    }
     return {"required": bool(needed), "content": {"application/json": {"schema": schema}}}
 
 
@@ -149,8 +153,10 @@ def _responses(operation: Operation) -> dict[str, Any]:
         **{str(one): {"description": _SAID[one], "content": error} for one in sorted(statuses)},
     }
     if operation.streams:
-        found["206"] = {"description": "The ranges that the header Range names",
-                        "content": {"*/*": {"schema": _BINARY}}}  # fmt: skip
+        found["206"] = {
+            "description": "The ranges that the header Range names",
+            "content": {"*/*": {"schema": _BINARY}},
+        }
         found["416"] = {"description": _SAID[416], "content": error}
     elif operation.method == "GET" and not operation.streams_events:
         found["304"] = {"description": "Unchanged since the ETag of If-None-Match"}

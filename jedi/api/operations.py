@@ -96,9 +96,13 @@ class OperationDoor:
         return self.heavy.at_once(caller.user_name) if operation.heavy else nullcontext()
 
     def perform(
-        self, name: str, caller: KnownCaller, request: Request, given: dict[str, Any],
+        self,
+        name: str,
+        caller: KnownCaller,
+        request: Request,
+        given: dict[str, Any],
         key: str | None = None,
-    ) -> bytes | FileContent | EventStream:  # fmt: skip
+    ) -> bytes | FileContent | EventStream:
         """The answer of an operation, in JSON; its transaction is committed. `key`: instead of the
         request's Idempotency-Key. For threads."""
         operation = TABLE[name]
@@ -374,8 +378,10 @@ def read_arguments(operation: Operation, request: Request, body: bytearray) -> d
         found = read(AnyObject, body).model_extra or {} if body else {}
     body.clear()
     in_path = request.path_params
-    problems += [Problem(name, found[name], "stands in the path already", "Leave it out")
-                 for name in sorted(found.keys() & in_path.keys())]  # fmt: skip
+    problems += [
+        Problem(name, found[name], "stands in the path already", "Leave it out")
+        for name in sorted(found.keys() & in_path.keys())
+    ]
     return checked(operation, {**found, **in_path}, problems)
 
 

@@ -46,8 +46,11 @@ def by_sites(
     def answers(calls: Sequence[PilotCall]) -> list[Answer | Exception]:
         with begin() as tx:
             sites = _sites(tx, [caller for caller, _ in calls])
-            good = [(site, messages) for site, (_, messages) in zip(sites, calls, strict=True)
-                    if isinstance(site, str)]  # fmt: skip
+            good = [
+                (site, messages)
+                for site, (_, messages) in zip(sites, calls, strict=True)
+                if isinstance(site, str)
+            ]
             found = iter(work(tx, good) if good else ())
         return [next(found) if isinstance(site, str) else site for site in sites]
 

@@ -49,8 +49,11 @@ class Buckets:
         """Take a token out of the bucket, which may get into debt."""
         left, now = self._now_left(name, per_s, burst), self._now()
         if len(self._left) >= NAMES_MOST:
-            self._left = {name: one for name, one in self._left.items()
-                          if one[0] + (now - one[1]) * per_s < burst}  # fmt: skip
+            self._left = {
+                name: one
+                for name, one in self._left.items()
+                if one[0] + (now - one[1]) * per_s < burst
+            }
         self._left[name] = (left - 1, now)
 
     def _now_left(self, name: str, per_s: float, burst: float) -> float:
@@ -115,8 +118,9 @@ class WrongTokens:
             raise TooManyCalls(
                 f"{address} sends too many wrong tokens or links. Correct the token, or take a new "
                 f"link, and try again in {wait_s:g} s.",
-                code="too_many_wrong_tokens", retry_after_s=wait_s,
-            )  # fmt: skip
+                code="too_many_wrong_tokens",
+                retry_after_s=wait_s,
+            )
         try:
             found = await identify()
         except Forbidden as error:

@@ -127,8 +127,9 @@ def _wait_for_database(world: World) -> None:
         except Unreachable as error:
             backoff.failed(clock.monotonic())
             child.wait_for(error.sentence)
-            world.log.warning("waiting for the database", why=error.sentence,
-                              again_in_s=backoff.wait_s)  # fmt: skip
+            world.log.warning(
+                "waiting for the database", why=error.sentence, again_in_s=backoff.wait_s
+            )
         time.sleep(backoff.wait_s)
 
 
@@ -149,8 +150,9 @@ class Server(uvicorn.Server):
         servers: list[asyncio.base_events.Server] = []
         for behind_tcp in (True, False):
             self.config.ssl = secure if behind_tcp else None
-            await super().startup([one for one in given
-                                   if (one.family != socket.AF_UNIX) is behind_tcp])  # fmt: skip
+            await super().startup(
+                [one for one in given if (one.family != socket.AF_UNIX) is behind_tcp]
+            )
             servers += self.servers
         self.servers = servers
         self.config.callback_notify = self._start_look

@@ -119,8 +119,9 @@ class StreamLimit:
             raise TooManyCalls(
                 f"{caller} has {most} open streams, and no more are allowed (knob "
                 "api.caller_streams). Close one, or watch several tasks in one stream.",
-                code="too_many_streams", caller_streams=most,
-            )  # fmt: skip
+                code="too_many_streams",
+                caller_streams=most,
+            )
         self._open[caller] += 1
 
     def leave(self, caller: str) -> None:
@@ -211,8 +212,9 @@ class Watchers:
         mark, found = await to_thread.run_sync(self._ask, question, limiter=self._thread)
         self._logs.note(mark)
         version = Version(mark.history, mark.bound, self._logs.log_id, mark.time)
-        changed = [c.watched for c in found
-                   if self._known.get(c.watched.task.jedi_task_id) != c.watched]  # fmt: skip
+        changed = [
+            c.watched for c in found if self._known.get(c.watched.task.jedi_task_id) != c.watched
+        ]
         for watcher in served:
             if watcher.version and watcher.version.history != mark.history:
                 watcher.end()  # another database: it has to list again
@@ -247,7 +249,8 @@ class Watchers:
             header = watcher.request.headers.get("authorization")
             if header not in valid:
                 valid[header] = header is None or (
-                    await self._authentication.still_knows(watcher.request))  # fmt: skip
+                    await self._authentication.still_knows(watcher.request)
+                )
             if not valid[header]:
                 watcher.end()
 
@@ -264,6 +267,8 @@ def _share(watcher: Watcher, found: Sequence[Change], changed: Sequence[Watched]
     if watcher.version is not None:
         return [one.watched for one in found if one.newer and selection.has(one.watched)]
     return [
-        one.watched for one in found if selection.has(one.watched)
+        one.watched
+        for one in found
+        if selection.has(one.watched)
         and (selection.ids is not None or one.watched.task.status in watching.ACTIVE)
-    ]  # fmt: skip
+    ]

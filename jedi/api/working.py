@@ -48,13 +48,16 @@ class Working:
             most = self._knobs.latest.api.statement_s
             done_before = getattr(error, "__notes__", [])
             raise TooSlow(
-                " ".join([
-                    f"The database did not answer this request within {most:g} s (knob "
-                    "api.statement_s); its transaction was undone.", *done_before,
-                    "Ask for less, or try again later.",
-                ]),
+                " ".join(
+                    [
+                        f"The database did not answer this request within {most:g} s (knob "
+                        "api.statement_s); its transaction was undone.",
+                        *done_before,
+                        "Ask for less, or try again later.",
+                    ]
+                ),
                 statement_s=most,
-            ) from error  # fmt: skip
+            ) from error
 
     async def _while_there(
         self, request: Request, task: asyncio.Future[_Done], hand: WorkInHand

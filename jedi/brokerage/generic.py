@@ -36,10 +36,24 @@ class GenericBroker:
 
     name: ClassVar[str] = "generic"
     filters: ClassVar[tuple[Filter, ...]] = (
-        *STATUS, STANDBY, FEW_CORES, MANY_CORES, SCRATCH, ENDPOINT, STORAGE, LITTLE_TIME, MUCH_TIME,
-        LITTLE_MEMORY, MUCH_MEMORY, JUMBO_ONLY, PILOTS, PROCESSING, NOT_INCLUDED, EXCLUDED,
+        *STATUS,
+        STANDBY,
+        FEW_CORES,
+        MANY_CORES,
+        SCRATCH,
+        ENDPOINT,
+        STORAGE,
+        LITTLE_TIME,
+        MUCH_TIME,
+        LITTLE_MEMORY,
+        MUCH_MEMORY,
+        JUMBO_ONLY,
+        PILOTS,
+        PROCESSING,
+        NOT_INCLUDED,
+        EXCLUDED,
         *MERGES,
-    )  # fmt: skip
+    )
     wants_data: ClassVar[bool] = False
     """True if the broker needs the places of the input."""
     wants_past: ClassVar[bool] = False

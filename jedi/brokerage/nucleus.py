@@ -70,5 +70,10 @@ def most_space(snapshot: Snapshot, need: Requirements, knobs: Knobs, seed: int) 
     return SiteChoice.of(verdict, found, sites, {"space": worth}, worth, nothing(sites), seed)
 
 
-MOST_SPACE = NucleusBroker(most_space, wants_data=False, why="has the most free space",
-                           retry_knob="jobgen.retry_s", soon_knob="jobgen.retry_s")  # fmt: skip
+MOST_SPACE = NucleusBroker(
+    most_space,
+    wants_data=False,
+    why="has the most free space",
+    retry_knob="jobgen.retry_s",
+    soon_knob="jobgen.retry_s",
+)

@@ -214,6 +214,10 @@ def by_weight(snapshot: Snapshot, need: Requirements, knobs: Knobs, seed: int) -
     return SiteChoice.of(verdict, found, sites, made, worth, nothing(sites), seed)
 
 
-BY_WEIGHT = NucleusBroker(by_weight, wants_data=True, why="was drawn by weight",
-                          retry_knob="taskbroker.retry_s",
-                          soon_knob="taskbroker.retry_soon_s")  # fmt: skip
+BY_WEIGHT = NucleusBroker(
+    by_weight,
+    wants_data=True,
+    why="was drawn by weight",
+    retry_knob="taskbroker.retry_s",
+    soon_knob="taskbroker.retry_soon_s",
+)

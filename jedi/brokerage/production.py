@@ -37,8 +37,17 @@ from jedi.spec.sites.snapshot import Snapshot
 
 CAPS = (QUEUE_CAP, WAITING_CAP)
 VOIDABLE = (MUCH_TO_MOVE, MANY_TO_MOVE)
-TEMPORARY = (LINK_OFF, LINK_BUSY, NUCLEUS_BUSY, INACTIVE, DISK_IO, STORAGE, *STORAGE_STATUS,
-             MUCH_TRANSFERRING, PILOTS_EXPECTED)  # fmt: skip
+TEMPORARY = (
+    LINK_OFF,
+    LINK_BUSY,
+    NUCLEUS_BUSY,
+    INACTIVE,
+    DISK_IO,
+    STORAGE,
+    *STORAGE_STATUS,
+    MUCH_TRANSFERRING,
+    PILOTS_EXPECTED,
+)
 """Temporary reasons: they count after the check of I/O.
 Source: docs/reference/brokerage.md#io-intensive-input."""
 AFTER_IO = (*TEMPORARY, LOCAL_ONLY, SLOW_LINK, *CAPS, *MERGES)
@@ -49,9 +58,20 @@ class ProductionBroker(GenericBroker):
 
     name: ClassVar[str] = "production"
     filters: ClassVar[tuple[Filter, ...]] = (
-        *CAPABLE, LINK_OFF, LINK_CLOSED, LINK_BUSY, NUCLEUS_BUSY, NOT_T1, OUTSIDE_NUCLEUS,
-        MUCH_TO_MOVE, MANY_TO_MOVE, LOCAL_ONLY, SLOW_LINK, *CAPS, *MERGES,
-    )  # fmt: skip
+        *CAPABLE,
+        LINK_OFF,
+        LINK_CLOSED,
+        LINK_BUSY,
+        NUCLEUS_BUSY,
+        NOT_T1,
+        OUTSIDE_NUCLEUS,
+        MUCH_TO_MOVE,
+        MANY_TO_MOVE,
+        LOCAL_ONLY,
+        SLOW_LINK,
+        *CAPS,
+        *MERGES,
+    )
     wants_data: ClassVar[bool] = True
     nucleus: ClassVar[NucleusBroker] = BY_WEIGHT
 

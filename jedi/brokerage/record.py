@@ -15,8 +15,14 @@ from jedi.core.knobs import Knobs
 from jedi.spec.sites.decision import Decision, Refusal
 from jedi.spec.sites.snapshot import Snapshot
 
-COMPONENTS = ("broker.", "taskbroker.", "analysis.", "network.", "core.work_shortage",
-              "jobgen.batch_")  # fmt: skip
+COMPONENTS = (
+    "broker.",
+    "taskbroker.",
+    "analysis.",
+    "network.",
+    "core.work_shortage",
+    "jobgen.batch_",
+)
 """Beginnings of the names of knobs that decide."""
 
 

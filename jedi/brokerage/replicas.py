@@ -28,8 +28,9 @@ def of_files(snapshot: Snapshot, sizes: Ints, where: Mapping[str, Bools]) -> Inp
         if known := [name for name in endpoints if name in where]:
             disk = _any([where[name] for name in known if name not in snapshot.tapes], len(sizes))
             both = _any([where[name] for name in known], len(sizes))
-            at[site] = SiteInput(float(sizes[disk].sum()), int(disk.sum()),
-                            float(sizes[both].sum()), int(both.sum()))  # fmt: skip
+            at[site] = SiteInput(
+                float(sizes[disk].sum()), int(disk.sum()), float(sizes[both].sum()), int(both.sum())
+            )
     open_to_all = [mask for name, mask in where.items() if name not in snapshot.unreadable]
     source = bool(_any(open_to_all, len(sizes)).all())
     return InputAvailability(float(sizes.sum()), len(sizes), source, at)
@@ -62,13 +63,20 @@ def of_replicas(
         disk = [_best(one, [e for e in endpoints if e not in snapshot.tapes]) for one in datasets]
         both = [_best(one, endpoints) for one in datasets]
         if any(files for files, _ in both):
-            at[site] = SiteInput(sum(b for _, b in disk), sum(n for n, _ in disk),
-                            sum(b for _, b in both), sum(n for n, _ in both))  # fmt: skip
+            at[site] = SiteInput(
+                sum(b for _, b in disk),
+                sum(n for n, _ in disk),
+                sum(b for _, b in both),
+                sum(n for n, _ in both),
+            )
     source = all(
-        any(files >= complete_percent / 100 * one.files for name, (files, _) in one.at.items()
-            if name not in snapshot.unreadable)
+        any(
+            files >= complete_percent / 100 * one.files
+            for name, (files, _) in one.at.items()
+            if name not in snapshot.unreadable
+        )
         for one in datasets
-    )  # fmt: skip
+    )
     return InputAvailability(
         sum(one.bytes for one in datasets), sum(one.files for one in datasets), source, at
     )

@@ -56,10 +56,11 @@ class FilterResults:
         kept, observed, limits = (
             np.concatenate([mine, theirs[fresh]])
             for mine, theirs in (
-                (self.kept, other.kept), (self.observed, other.observed),
+                (self.kept, other.kept),
+                (self.observed, other.observed),
                 (self.limits, other.limits),
             )
-        )  # fmt: skip
+        )
         for row, one in enumerate(other.filters):
             if (at := ours.get(one.code)) is not None:
                 theirs = kept[at] & ~other.kept[row]

@@ -32,8 +32,11 @@ def product(factors: Factors) -> Numbers:
 def production(sites: Snapshot, need: Requirements, knobs: Knobs) -> dict[str, Numbers]:
     """Factors for the speed of a site's queue, its part of the input, its place and the link from
     it to the nucleus; 0 if the site gets a batch of jobs first, whatever its other factors."""
-    factors = {"queue": queue_factor(sites, need, knobs), "data": data_factor(sites, need),
-               "t1": t1_factor(sites, need, knobs)}  # fmt: skip
+    factors = {
+        "queue": queue_factor(sites, need, knobs),
+        "data": data_factor(sites, need),
+        "t1": t1_factor(sites, need, knobs),
+    }
     if need.request.nucleus and knobs.network.active:
         factors["network"] = link_weight(sites, need, knobs)
     if (first := load.untouched(sites, need, knobs)).any():
@@ -88,8 +91,12 @@ def t1_factor(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
 def analysis(sites: Snapshot, need: Requirements, knobs: Knobs, moving: bool) -> dict[str, Numbers]:
     """Running jobs by waiting ones. Where jobs go to data, disk counts a thousand times as much as
     tape; where data go to jobs, what is there already counts."""
-    waiting = (load.activated(sites, need) + load.assigned(sites, need)
-               + load.defined(sites, need) + load.starting(sites, need))  # fmt: skip
+    waiting = (
+        load.activated(sites, need)
+        + load.assigned(sites, need)
+        + load.defined(sites, need)
+        + load.starting(sites, need)
+    )
     queue = (load.running(sites, need, knobs) + 1) / (waiting + 1)
     held = need.data.at.items()
     disk = sites.given({site: some.disk_bytes for site, some in held})

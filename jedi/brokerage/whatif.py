@@ -16,12 +16,19 @@ from jedi.core.suggest import suggest
 from jedi.spec.sites.snapshot import KINDS, Snapshot
 
 SEED_NAMES = {
-    "corecount": "cores", "corepower": "core_power", "maxtime": "max_time_s",
-    "mintime": "min_time_s", "maxrss": "max_rss_mb", "minrss": "min_rss_mb",
-    "maxwdir": "max_wdir_mb", "transferringlimit": "transferring_limit",
-    "wnconnectivity": "connectivity", "jobseed": "job_seed", "fairsharepolicy": "policy",
+    "corecount": "cores",
+    "corepower": "core_power",
+    "maxtime": "max_time_s",
+    "mintime": "min_time_s",
+    "maxrss": "max_rss_mb",
+    "minrss": "min_rss_mb",
+    "maxwdir": "max_wdir_mb",
+    "transferringlimit": "transferring_limit",
+    "wnconnectivity": "connectivity",
+    "jobseed": "job_seed",
+    "fairsharepolicy": "policy",
     "pandasite": "grid_site",
-}  # fmt: skip
+}
 """Attributes of a site file that a snapshot has under other names."""
 
 

@@ -27,9 +27,16 @@ def list_entries(
         found = jedi.audit_list(user=user, operation=operation, subject=subject, limit=limit)
     headers = ["time", "user", "way", "from", "operation", "subject", "arguments"]
     rows = [
-        [one.time, one.user_name, one.way, one.address, one.operation, one.subject,
-         json.dumps(one.arguments)]
+        [
+            one.time,
+            one.user_name,
+            one.way,
+            one.address,
+            one.operation,
+            one.subject,
+            json.dumps(one.arguments),
+        ]
         for one in found
-    ]  # fmt: skip
+    ]
     spare, short = ("from", "way", "arguments"), ("arguments", "subject")
     show(found, as_json, lambda: table(headers, rows, spare=spare, short=short))

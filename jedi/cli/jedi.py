@@ -48,8 +48,14 @@ app = application(
     "JEDI: tasks over datasets become jobs at sites.\n\n"
     "Start everything on this machine with `jedi up`, then submit with `jedi-task`."
 )
-_GROUPS = {**components.GROUPS, **admin.GROUPS, **network.GROUPS, **snapshot.GROUPS,
-           "retry-rule": retry_rule.app, "watchdog": watchdog.app}  # fmt: skip
+_GROUPS = {
+    **components.GROUPS,
+    **admin.GROUPS,
+    **network.GROUPS,
+    **snapshot.GROUPS,
+    "retry-rule": retry_rule.app,
+    "watchdog": watchdog.app,
+}
 _GROUPS["audit"] = audit_app
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
@@ -258,18 +264,26 @@ def _show_orphans(value: dict[str, Any]) -> None:
             ["database without its home", "home"],
             [[one.root, one.home or "unknown: of an earlier release"] for one in value["orphans"]],
         )
-        console().print("`jedi destroy --orphan DIRECTORY` deletes one whose home is known. A home "
-                        "that was moved knows its database again after `jedi up`.")  # fmt: skip
+        console().print(
+            "`jedi destroy --orphan DIRECTORY` deletes one whose home is known. A home "
+            "that was moved knows its database again after `jedi up`."
+        )
 
 
 def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
     _show_processes(value)
     rows = [
-        [a.agent, a.healthy, "asleep" if a.asleep else a.processes,
-         a.age_s and round(a.age_s), a.rss_kb // 1024, a.items,
-         (a.last_error or "").partition("\n")[0]]
+        [
+            a.agent,
+            a.healthy,
+            "asleep" if a.asleep else a.processes,
+            a.age_s and round(a.age_s),
+            a.rss_kb // 1024,
+            a.items,
+            (a.last_error or "").partition("\n")[0],
+        ]
         for a in found.agents
-    ]  # fmt: skip
+    ]
     headers = ["agent", "healthy", "processes", "seen s ago", "RSS MB", "items", "last error"]
     table(headers, rows, spare=("items", "RSS MB", "processes"), short=("last error",))
     table(

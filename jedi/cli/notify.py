@@ -59,8 +59,14 @@ def notify(
 
 
 def _show(settings: NotificationSettings) -> None:
-    ways = [way for way in (settings.mail and f"by mail to {settings.mail}",
-                            settings.webhook and f"at {settings.webhook}") if way]  # fmt: skip
+    ways = [
+        way
+        for way in (
+            settings.mail and f"by mail to {settings.mail}",
+            settings.webhook and f"at {settings.webhook}",
+        )
+        if way
+    ]
     if ways:
         also = " and jobs" if settings.about == "jobs" else ""
         typer.echo(f"{settings.user} gets notices of tasks{also} {' and '.join(ways)}.")

@@ -35,10 +35,15 @@ def queue_list(as_json: Json = False) -> None:
         queues = jedi.queue_list()
     headers = ["id", "name", "vo", "label", "share", "order", "partition", "criteria", "status"]
     keys = "queue_id queue_name vo queue_type queue_share queue_order partitionid criteria status"
-    show(queues, as_json, lambda: table(
-        headers, [[getattr(q, k) for k in keys.split()] for q in queues],
-        spare=("partition", "order", "share", "criteria"),
-    ))  # fmt: skip
+    show(
+        queues,
+        as_json,
+        lambda: table(
+            headers,
+            [[getattr(q, k) for k in keys.split()] for q in queues],
+            spare=("partition", "order", "share", "criteria"),
+        ),
+    )
 
 
 @queue_app.command("test")
@@ -73,8 +78,17 @@ def queue_explain(as_json: Json = False) -> None:
     """
     with service() as jedi:
         found = jedi.queue_shares()
-    headers = ["queue", "share", "stretches", "active", "entitled", "allocated", "used", "wanted",
-               "used/allocated"]  # fmt: skip
+    headers = [
+        "queue",
+        "share",
+        "stretches",
+        "active",
+        "entitled",
+        "allocated",
+        "used",
+        "wanted",
+        "used/allocated",
+    ]
     keys = "queue_name queue_share stretchable active entitlement allocation usage demand ratio"
     rows = [[getattr(q, k) for k in keys.split()] for q in found]
     show(found, as_json, lambda: table(headers, rows))

@@ -37,8 +37,10 @@ def replay(
 def _tell(found: Replay, *, other: bool) -> None:
     print_line = console().print
     chosen = [site for site, _ in found.recorded]
-    print_line(f"decision  {found.decision_id} of broker {found.broker}, for task "
-               f"{found.jedi_task_id}, seed {found.seed}")  # fmt: skip
+    print_line(
+        f"decision  {found.decision_id} of broker {found.broker}, for task "
+        f"{found.jedi_task_id}, seed {found.seed}"
+    )
     print_line(f"chosen    {', '.join(chosen) or 'no site'}")
     if found.same:
         print_line("replay    the same sites, weights and reasons, to the bit")

@@ -81,10 +81,18 @@ def _show(rules: Sequence[RuleSummary]) -> None:
     table(
         ["rule", "active", "jobs whose", "action", "attempts", "description"],
         [
-            [rule.rule_id, rule.active, ", ".join(
-                f"{one.name} = {cell(value)}" for one in fields(rule)
-                if one.name not in EFFECTS and (value := getattr(rule, one.name)) is not None
-            ), rule.action, rule.attempts, rule.description]
+            [
+                rule.rule_id,
+                rule.active,
+                ", ".join(
+                    f"{one.name} = {cell(value)}"
+                    for one in fields(rule)
+                    if one.name not in EFFECTS and (value := getattr(rule, one.name)) is not None
+                ),
+                rule.action,
+                rule.attempts,
+                rule.description,
+            ]
             for rule in rules
         ],
-    )  # fmt: skip
+    )

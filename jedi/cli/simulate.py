@@ -27,7 +27,8 @@ def simulate(
     compare: Annotated[
         tuple[str, str] | None,
         typer.Option(
-            "--compare", metavar="A B",
+            "--compare",
+            metavar="A B",
             help="Run it twice, each time with other knobs: a YAML file of them, "
             "or KNOB=VALUE,KNOB=VALUE; '' changes none.",
         ),
@@ -43,7 +44,7 @@ def simulate(
     ] = 1.0,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Random seed.")] = None,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Run days of a made-up grid in minutes: the real agents, brokers and database (one of its
     own, gone afterwards), with sites, pilots, files and time simulated.
 
@@ -142,14 +143,28 @@ def _tell(outcome: SimulationOutcome) -> None:
     if took is not None:
         print_line(f"a task took  {took:.1f} h on the average")
     table(
-        ["share", "used %", "allocated %", "started", "median wait h", "95 % wait h",
-         "longest queue"],
         [
-            [s.share, _percent(s.usage), _percent(s.allocation), s.started, s.wait_median_h,
-             s.wait_95_h, s.longest_queue]
+            "share",
+            "used %",
+            "allocated %",
+            "started",
+            "median wait h",
+            "95 % wait h",
+            "longest queue",
+        ],
+        [
+            [
+                s.share,
+                _percent(s.usage),
+                _percent(s.allocation),
+                s.started,
+                s.wait_median_h,
+                s.wait_95_h,
+                s.longest_queue,
+            ]
             for s in outcome.shares
         ],
-    )  # fmt: skip
+    )
     table(
         ["site", "slots", "used %", "finished", "failed", "closed"],
         [

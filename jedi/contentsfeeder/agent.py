@@ -65,11 +65,18 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         n_units = herds.counts(tx, ids)
         refused = units.REFUSED.rows(tx, ids=[*n_units]) if n_units else []
         return [
-            feed_task(row, params[row.jedi_task_id], inputs, live, default,
-                      only.get(row.jedi_task_id), n_units.get(row.jedi_task_id),
-                      frozenset(u.unit_nr for u in refused if u.jedi_task_id == row.jedi_task_id))
+            feed_task(
+                row,
+                params[row.jedi_task_id],
+                inputs,
+                live,
+                default,
+                only.get(row.jedi_task_id),
+                n_units.get(row.jedi_task_id),
+                frozenset(u.unit_nr for u in refused if u.jedi_task_id == row.jedi_task_id),
+            )
             for row in rows
-        ]  # fmt: skip
+        ]
 
     def work(self, item: FeedTask) -> FeedOutcome:
         """List the datasets of a task."""
@@ -227,15 +234,19 @@ def _left_out(
         if one.listing.left_out is not None:
             taken = {*used.get(i, ()), *(file.lfn for file in rows.files)}
             found[i] = left_out(rows.task, one.listing, taken, barred.get(i, {}))
-    return {one.dataset_id: found[one.dataset_id] for one in fed
-            if found.get(one.dataset_id) or one.rows.dataset.n_left_out}  # fmt: skip
+    return {
+        one.dataset_id: found[one.dataset_id]
+        for one in fed
+        if found.get(one.dataset_id) or one.rows.dataset.n_left_out
+    }
 
 
 def _barred(tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> dict[int, dict[str, str]]:
     """LFNs of each dataset that make no new row, with reasons: those that other tasks finished,
     where the task skips them; those that the parent did not finish, where it is to be asked."""
-    real = [(task, one) for task, feed in feeds for one in feed.listings
-            if one.dataset.type == "input"]  # fmt: skip
+    real = [
+        (task, one) for task, feed in feeds for one in feed.listings if one.dataset.type == "input"
+    ]
     skip = [(one.dataset.dataset_id, other) for task, one in real for other in task.skipped]
     asked = [
         (one.dataset.dataset_id, task.parent)
@@ -317,9 +328,12 @@ def _mark(
 
 
 def _move(
-    task: FeedTask, outcome: FeedOutcome, recheck_s: float, idle: Collection[int],
+    task: FeedTask,
+    outcome: FeedOutcome,
+    recheck_s: float,
+    idle: Collection[int],
     staging: Collection[int],
-) -> Move:  # fmt: skip
+) -> Move:
     """Return the move of a task; a working task stays in its status. Those of `idle` have open
     input and no file of it to work on; that of those in `staging` is on tape."""
     held = task.jedi_task_id, task.lock_seq

@@ -120,10 +120,21 @@ class FeedTask:
         0: it is fed as a whole, since the choice or the order of its files needs all of them."""
         rules, alone = self.rules, not any(d.master_id == dataset.dataset_id for d in self.datasets)
         chosen = (self.n_files, self.n_events, self.skipped, self.least_events, self.whole_jobs)
-        ordered = (rules.group_boundary_id, rules.respect_lb, rules.order_by_lb,
-                   rules.order_input_by, rules.by_events, rules.numbers_events)  # fmt: skip
-        held = (rules.input_pre_staging, rules.workflow_holdup, self.periodical,
-                self.units is not None, dataset.produced)  # fmt: skip
+        ordered = (
+            rules.group_boundary_id,
+            rules.respect_lb,
+            rules.order_by_lb,
+            rules.order_input_by,
+            rules.by_events,
+            rules.numbers_events,
+        )
+        held = (
+            rules.input_pre_staging,
+            rules.workflow_holdup,
+            self.periodical,
+            self.units is not None,
+            dataset.produced,
+        )
         if any((*chosen, *ordered, *held)) or dataset.selection != Selection(
             seed=dataset.selection.seed
         ):

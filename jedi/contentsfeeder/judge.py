@@ -84,8 +84,7 @@ def _empty(task: FeedTask, listings: Sequence[Listing]) -> Unusable | None:
     that is not complete may get them yet."""
     real = [one for one in listings if one.dataset.type == "input"]
     masters = [one for one in real if one.dataset.is_master]
-    bare = [one for one in real
-            if one.is_complete and not (one.usable or one.dataset.n_files)]  # fmt: skip
+    bare = [one for one in real if one.is_complete and not (one.usable or one.dataset.n_files)]
     blamed = tuple(one.dataset for one in bare)
     if [d for d in blamed if not d.is_master] or (masters and len(bare) == len(masters)):
         named = ", ".join(dataset.name for dataset in blamed)

@@ -64,8 +64,15 @@ def look_up(
             fed = dataset.n_files + len(found.files)
             odd = None if dataset.fed_upto else data.left_out(name)
             if data.growth(name) == before and (found.more or found.total in (None, fed)):
-                return _listing(dataset, "closed", found.files, odd, is_part=True, more=found.more,
-                                total=found.total if found.more else None)  # fmt: skip
+                return _listing(
+                    dataset,
+                    "closed",
+                    found.files,
+                    odd,
+                    is_part=True,
+                    more=found.more,
+                    total=found.total if found.more else None,
+                )
             if not dataset.fed_upto and not found.more:
                 return _listing(dataset, "open", found.files, odd)
         taped = None if on_tape is None else frozenset(on_tape(name))

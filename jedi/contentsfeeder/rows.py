@@ -87,16 +87,27 @@ def _groups(task: FeedTask, files: Sequence[Listed]) -> Ints | None:
 def _group(task: FeedTask, file: Listed) -> tuple[int | None, int | None]:
     """The lumi block and the boundary id of a file, as far as ranges respect them."""
     rules = task.rules
-    return (file.lumiblock if rules.respect_lb else None,
-            file.boundary if rules.group_boundary_id else None)  # fmt: skip
+    return (
+        file.lumiblock if rules.respect_lb else None,
+        file.boundary if rules.group_boundary_id else None,
+    )
 
 
 def render(rows: Rows, status: str = "ready") -> Iterator[str]:
     """Blocks of lines for `contents.feed`: PostgreSQL's COPY text of contents.FED_COLUMNS."""
     task, dataset = rows.task, rows.dataset
     scope = dataset.name.partition(":")[0] if dataset.type == "input" else None
-    head = _line(dataset.dataset_id, task.jedi_task_id, dataset.type, scope, status, status, 1,
-                 task.max_attempt, task.max_failure)  # fmt: skip
+    head = _line(
+        dataset.dataset_id,
+        task.jedi_task_id,
+        dataset.type,
+        scope,
+        status,
+        status,
+        1,
+        task.max_attempt,
+        task.max_failure,
+    )
     for at in range(0, len(rows), BLOCK):
         yield "".join(f"{head}\t{line}\n" for line in _lines(rows, slice(at, at + BLOCK)))
 

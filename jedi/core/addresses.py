@@ -25,8 +25,13 @@ def loopback(name: str, value: str) -> tuple[str, int]:
     """The address and the port of the knob `name`, on the loopback interface. BadInput."""
     host, _, port = value.rpartition(":")
     found = _address("127.0.0.1" if host == "localhost" else host)
-    if not (isinstance(found, IPv4Address) and found.is_loopback and port.isascii()
-            and port.isdecimal() and int(port) < 65_536):  # fmt: skip
+    if not (
+        isinstance(found, IPv4Address)
+        and found.is_loopback
+        and port.isascii()
+        and port.isdecimal()
+        and int(port) < 65_536
+    ):
         rule = "is no address and port of the loopback interface"
         raise BadInput([Problem(name, value, rule, "Write 127.0.0.1:8765")])
     return str(found), int(port)

@@ -70,14 +70,25 @@ BY_REASON: Mapping[str, str] = {
 BY_STATUS: Mapping[str, str] = {
     **dict.fromkeys(("done", "finished", "failed", "broken", "aborted"), "ended"),
     **dict.fromkeys(
-        ("aborting", "toabort", "finishing", "passed", "tobroken", "toretry", "toincexec",
-         "toreassign", "reassigning"), "command"),
+        (
+            "aborting",
+            "toabort",
+            "finishing",
+            "passed",
+            "tobroken",
+            "toretry",
+            "toincexec",
+            "toreassign",
+            "reassigning",
+        ),
+        "command",
+    ),
     "prepared": "in_turn",
     "exhausted": "exhausted",
     "paused": "paused",
     "throttled": "attempts",
     "staging": "staging",
-}  # fmt: skip
+}
 """The hold of a task in one of these statuses, unless an agent failed at it."""
 
 LASTING = frozenset({"refining_failed", "feeding_failed", "splitting_failed", "assigning_failed"})

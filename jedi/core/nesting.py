@@ -10,9 +10,13 @@ def is_deeper(value: Any, most: int) -> bool:
     """Return True if more than `most` lists and mappings lie within each other."""
     level = [value]
     for _ in range(most):
-        level = [inner for one in level if isinstance(one, dict | list)
-                 for inner in (one.values() if isinstance(one, dict) else one)
-                 if isinstance(inner, dict | list)]  # fmt: skip
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
         if not level:
             return False
     return True

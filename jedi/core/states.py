@@ -205,9 +205,14 @@ TASK = Machine(
 # ---------------------------------------------------------------------------------- datasets
 
 INPUT_TYPES = (
-    "input", "pseudo_input", "random_seed", "pp_input", "in_constituent",
-    "trn_log", "trn_output",
-)  # fmt: skip
+    "input",
+    "pseudo_input",
+    "random_seed",
+    "pp_input",
+    "in_constituent",
+    "trn_log",
+    "trn_output",
+)
 FILE_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in ("pseudo_input", "random_seed"))
 """Inputs that are files: they lie somewhere, and are moved."""
 MASTER_TYPES = ("input", "pseudo_input")
@@ -251,16 +256,24 @@ INPUT_DATASET = Machine(
             ("PostProcessor", "ready running", "done finished failed", "processed"),
             ("PostProcessor", "defined toupdate pending", "done", "not_needed"),
             ("TaskCommando", "done finished failed", "ready running", "retry"),
-            ("TaskCommando", "ready running done finished failed broken", "defined",
-             "retry_looks_again"),
-            ("TaskCommando", "ready running done finished failed broken removed", "toupdate",
-             "incexec"),
+            (
+                "TaskCommando",
+                "ready running done finished failed broken",
+                "defined",
+                "retry_looks_again",
+            ),
+            (
+                "TaskCommando",
+                "ready running done finished failed broken removed",
+                "toupdate",
+                "incexec",
+            ),
             ("TaskRefiner", "defined toupdate pending", "removed", "not_in_container"),
         ]
     ),
     initial=frozenset({"defined"}),
     types=INPUT_TYPES,
-)  # fmt: skip
+)
 
 OUTPUT_DATASET = Machine(
     "output dataset",
@@ -368,9 +381,18 @@ OUTPUT_FILE = Machine(
 # ------------------------------------------------------------------------------------ events
 
 EVENT_CODES = {
-    "ready": 0, "sent": 1, "running": 2, "finished": 3, "cancelled": 4, "discarded": 5,
-    "done": 6, "failed": 7, "fatal": 8, "merged": 9, "corrupted": 10,
-}  # fmt: skip
+    "ready": 0,
+    "sent": 1,
+    "running": 2,
+    "finished": 3,
+    "cancelled": 4,
+    "discarded": 5,
+    "done": 6,
+    "failed": 7,
+    "fatal": 8,
+    "merged": 9,
+    "corrupted": 10,
+}
 
 EVENT = Machine(
     "event range",
@@ -399,14 +421,13 @@ EVENT = Machine(
             ("EventService", "sent running", "ready", "no_result"),
             ("EventService", "failed corrupted", "fatal", "attempts_used_up"),
             ("EventService", "done finished", "discarded", "consumer_killed"),
-            ("EventService", "ready sent running failed corrupted", "cancelled",
-             "consumer_killed"),
+            ("EventService", "ready sent running failed corrupted", "cancelled", "consumer_killed"),
             ("EventService", "done", "merged corrupted", "merge_ended"),
         ]
     ),
     initial=frozenset({"ready"}),
     final=frozenset({"cancelled", "discarded", "fatal", "merged"}),
-)  # fmt: skip
+)
 """Ranges that failed or are corrupted stay so: their next attempt is a row of its own, ready, with
 one attempt less. Source: docs/reference/event-service.md#life-of-a-range."""
 

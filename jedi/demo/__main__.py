@@ -67,8 +67,11 @@ class Demo:
         module = {"jedi": "jedi.cli.jedi", "jedi-task": "jedi_client.cli.task"}[program]
         done = subprocess.run(
             [sys.executable, "-P", "-c", f"from {module} import main; main()", *words],
-            env=self.environment, stdout=None if show else subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
+            env=self.environment,
+            stdout=None if show else subprocess.PIPE,
+            text=True,
+            check=False,
+        )
         if done.returncode not in ok:
             raise RuntimeError(f"{program} {' '.join(words)} ended with {done.returncode}")
         return done.stdout or ""
@@ -116,8 +119,9 @@ class Demo:
     def prepare(self) -> None:
         """Make the input datasets, and a large queue for jumbo jobs."""
         path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-        subprocess.run(["sh", EXAMPLES / "prepare.sh"], env={**self.environment, "PATH": path},
-                       check=True)  # fmt: skip
+        subprocess.run(
+            ["sh", EXAMPLES / "prepare.sh"], env={**self.environment, "PATH": path}, check=True
+        )
         self.call("jedi", "site", "import", str(EXAMPLES / "events" / "large.yaml"))
         self.call("jedi", "config", "set", "watchdog.jumbo_jobs_period_s", "1")
 
@@ -141,40 +145,46 @@ class Demo:
         direct = truth.sorted_lines(truth.texts()[:MANY])
         darts = [file.read_text().strip() for file in self.outputs(pi, "pi")]
         thrown = truth.throw_darts(EXAMPLES / "pi.awk", range(1001, 1011))
-        estimate = truth.estimate_pi(darts)
-        values = truth.printed(self.outputs(herd, "parametric"))
+        same = sorted(darts) == thrown
+        found = f"{truth.estimate_pi(darts):.4f}" if same else "other darts were thrown"
+        values = " ".join(truth.printed(self.outputs(herd, "parametric")))
         survivors = len(self.outputs(flaky, "flaky"))
+        all_events = f"{4 * SEEDS} events, each once, in order"
         return [
             self.line(words, "wordcount", "done", _words(parts), _words(counted)),
             self.line(total, "sum", "done", _words(added), _words(counted)),
             self.line(
-                merge, "merge", "done",
+                merge,
+                "merge",
+                "done",
                 f"{_words(truth.read_counts(merged))}, in {len(merged)} files",
                 f"{_words(counted)}, in {min(len(merged), 2)} files",  # the scouts' is one
             ),
             self.line(
-                scouts, f"scouts ({self.kinds(scouts)})", "done",
+                scouts,
+                f"scouts ({self.kinds(scouts)})",
+                "done",
                 f"{len(lines)} lines sorted" if lines == direct else "other lines",
                 f"{len(direct)} lines sorted",
             ),
+            self.line(pi, "pi", "done", found, f"{truth.estimate_pi(thrown):.4f}"),
             self.line(
-                pi, "pi", "done",
-                f"{estimate:.4f}" if sorted(darts) == thrown else "other darts were thrown",
-                f"{truth.estimate_pi(thrown):.4f}",
-            ),
-            self.line(
-                simulated, f"eventservice ({self.kinds(simulated)})", "done",
+                simulated,
+                f"eventservice ({self.kinds(simulated)})",
+                "done",
                 truth.simulated_events(self.outputs(simulated, "eventservice"), SEEDS),
-                f"{4 * SEEDS} events, each once, in order",
+                all_events,
             ),
             self.line(
-                jumbo, f"jumbo ({self.kinds(jumbo)})", "done",
+                jumbo,
+                f"jumbo ({self.kinds(jumbo)})",
+                "done",
                 truth.simulated_events(self.outputs(jumbo, "jumbo"), SEEDS),
-                f"{4 * SEEDS} events, each once, in order",
+                all_events,
             ),
-            self.line(herd, "parametric", "done", " ".join(values), truth.RFC_VALUES),
+            self.line(herd, "parametric", "done", values, truth.RFC_VALUES),
             self.line(flaky, "flaky", "finished", f"{survivors} files", f"{SURVIVORS} files"),
-        ]  # fmt: skip
+        ]
 
 
 def _words(counts: dict[str, int]) -> str:

@@ -57,10 +57,12 @@ def throw_darts(program: Path, seeds: Iterable[int]) -> list[str]:
     return sorted(
         subprocess.run(
             ["awk", "-v", f"seed={seed}", "-f", str(program)],
-            capture_output=True, text=True, check=True,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
         for seed in seeds
-    )  # fmt: skip
+    )
 
 
 def estimate_pi(lines: Iterable[str]) -> float:

@@ -153,6 +153,9 @@ def _unlike(other: ReportedJob, jobs: Sequence[ReportedJob]) -> ReportedJob:
     """Return a copy without the files that `jobs` made alike: these may be theirs, stored by
     another agent, or before one died."""
     alike = {(file.dataset, file.lfn, file.size, file.adler32) for job in jobs for file in job.made}
-    files = [file for file in other.files
-             if (file.dataset, file.lfn, file.size, file.adler32) not in alike]  # fmt: skip
+    files = [
+        file
+        for file in other.files
+        if (file.dataset, file.lfn, file.size, file.adler32) not in alike
+    ]
     return other._replace(files=tuple(files))

@@ -64,18 +64,30 @@ def _end(
     job_ends.leave_out(
         tx, [(job.panda_id, job.lock_seq, lfn) for job, _ in verdicts for lfn in job.left_out]
     )
-    moves = [JobMove(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
-             for job, v in verdicts if v.target == "transferring"]  # fmt: skip
-    ends = [JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
-            for job, v in verdicts if v.target == "finished"]  # fmt: skip
+    moves = [
+        JobMove(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
+        for job, v in verdicts
+        if v.target == "transferring"
+    ]
+    ends = [
+        JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
+        for job, v in verdicts
+        if v.target == "finished"
+    ]
     consumer_ends.note_settled(tx, [job.panda_id for job in winners.values()])
     job_ends.await_transfer(tx, moves, agent)
     job_ends.end_jobs(tx, ends, agent, ["holding"])
     waited = [
-        JobEnd(of.merge_panda_id, "closed", "jc_unlock",
-               f"Its copy, job {winners[of.jobset_id].panda_id}, makes the outputs.", None, "jedi")
+        JobEnd(
+            of.merge_panda_id,
+            "closed",
+            "jc_unlock",
+            f"Its copy, job {winners[of.jobset_id].panda_id}, makes the outputs.",
+            None,
+            "jedi",
+        )
         for of in sets
-    ]  # fmt: skip
+    ]
     job_ends.end_jobs(tx, waited, agent, ["waiting"])
     consumer_ends.note_substates(tx, {end.panda_id: "jc_unlock" for end in waited})
     consumer_ends.NOTE_ENDED.run(tx, ids=[end.panda_id for end in waited])

@@ -42,11 +42,14 @@ from jedi.taskbuffer.jobs.jobs import JobMove
 
 _LAST_WORDS = {
     "finished": ("es_merged", None, "Job {merge} merged the pieces of its job set."),
-    "failed": ("es_merge_failed", "es_merge_failed",
-               "The pieces of its job set are not merged: {diag}"),
+    "failed": (
+        "es_merge_failed",
+        "es_merge_failed",
+        "The pieces of its job set are not merged: {diag}",
+    ),
     "cancelled": ("killed", None, "Its job set was killed: {diag}"),
     "closed": ("es_aborted", "es_aborted", "Its job set was closed: {diag}"),
-}  # fmt: skip
+}
 """Code, sub-status and sentence of consumers whose set ends, by the end of the merge."""
 
 _Site = TypeVar("_Site", NearSite, ConsumerSite)
@@ -111,13 +114,18 @@ class SetEnds:
         set_ends.look_again(self.tx, looks, float(self.knobs.eventservice.retry_s))
 
     def _settle_copies(
-        self, sets: Mapping[int, LockedSet], consumers: Sequence[SetConsumer],
+        self,
+        sets: Mapping[int, LockedSet],
+        consumers: Sequence[SetConsumer],
         good: Mapping[int, ReportedJob],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Let a copy of each job count, and end the others."""
         self._counting = settle_copies(self.tx, self.agent, [*sets.values()], consumers, good)
-        rest = [one for one in consumers if not one.settled
-                and self._counting.get(one.jobset_id, one.panda_id) != one.panda_id]  # fmt: skip
+        rest = [
+            one
+            for one in consumers
+            if not one.settled and self._counting.get(one.jobset_id, one.panda_id) != one.panda_id
+        ]
         self._dismiss(rest, "jc_unlock", "jc_unlock")
 
     # ------------------------------------------------------------------------------- facts
@@ -153,10 +161,14 @@ class SetEnds:
         """Ranges that jumbo jobs have processed are done. Return the jumbo jobs that live."""
         jumbos = jumbo_jobs.of_tasks(self.tx, [of.jedi_task_id for of in sets.values()])
         tasks = {one.jedi_task_id for one in jumbos}
-        jumbo_jobs.take_processed(self.tx, [
-            of.jobset_id for of in sets.values()
-            if of.jedi_task_id in tasks and of.merge_status == "waiting" and not of.ended
-        ])  # fmt: skip
+        jumbo_jobs.take_processed(
+            self.tx,
+            [
+                of.jobset_id
+                for of in sets.values()
+                if of.jedi_task_id in tasks and of.merge_status == "waiting" and not of.ended
+            ],
+        )
         self._jumbos = Counter(one.jedi_task_id for one in jumbos if one.alive)
         return [one.panda_id for one in jumbos if one.alive]
 
@@ -165,13 +177,19 @@ class SetEnds:
     ) -> ConsumerFacts:
         ranges = held.get(one.panda_id)
         facts = ConsumerFacts(
-            status=one.status, result=one.pilot_result, kill_code=one.kill_code,
-            error_code=one.error_code, error_diag=one.error_diag, dispatched=one.lock_seq > 0,
-            got=ranges.got if ranges else 0, made=ranges.made if ranges else 0,
-            merge=of.merge_status, clone=bool(of.clone),
+            status=one.status,
+            result=one.pilot_result,
+            kill_code=one.kill_code,
+            error_code=one.error_code,
+            error_diag=one.error_diag,
+            dispatched=one.lock_seq > 0,
+            got=ranges.got if ranges else 0,
+            made=ranges.made if ranges else 0,
+            merge=of.merge_status,
+            clone=bool(of.clone),
             free=one.error_code in NOBODYS_FAULT
             and one.free_in_row < self.knobs.attempts.most_free,
-        )  # fmt: skip
+        )
         if not of.clone:
             return facts
         late = of.merge_status not in ("waiting", "failed", "cancelled")
@@ -187,12 +205,16 @@ class SetEnds:
     ) -> ConsumerFacts:
         ranges = self._ranges.get(of.jobset_id) or SetRanges(of.jobset_id, 0, 0, None, 0, 0)
         return facts._replace(
-            left=ranges.left, used_up=0 if of.partial else ranges.used_up, done=ranges.done,
+            left=ranges.left,
+            used_up=0 if of.partial else ranges.used_up,
+            done=ranges.done,
             spent=panda_id in (ranges.last_tried_by or ()),
-            busy=ranges.busy, alive=alive, jumbo=self._jumbos[of.jedi_task_id],
+            busy=ranges.busy,
+            alive=alive,
+            jumbo=self._jumbos[of.jedi_task_id],
             attempts=of.attempts_left,
             online=bool(self._near[of.jobset_id]),
-        )  # fmt: skip
+        )
 
     def _return_ranges(
         self,
@@ -263,28 +285,49 @@ class SetEnds:
             kill = kills.kill(one.kill_code)
             relation = kill.relation if kill else "retry"
             free = one.free_in_row + 1 if known.free and not known.made else 0
-            found.append(NextStep(one.jobset_id, step, v.step_code, v.step_reason, one.site,
-                                  one.panda_id, known.made > 0, cost, relation, free))  # fmt: skip
+            found.append(
+                NextStep(
+                    one.jobset_id,
+                    step,
+                    v.step_code,
+                    v.step_reason,
+                    one.site,
+                    one.panda_id,
+                    known.made > 0,
+                    cost,
+                    relation,
+                    free,
+                )
+            )
         served = {one.jobset_id for one in consumers if not one.settled}
         for of in sets.values():
             if of.jobset_id not in served and not of.ended:
-                none = ConsumerFacts(status="closed", result=None, dispatched=False,
-                                     merge=of.merge_status)  # fmt: skip
+                none = ConsumerFacts(
+                    status="closed", result=None, dispatched=False, merge=of.merge_status
+                )
                 found.append(NextStep(of.jobset_id, *next_step(self._with_set(none, of, 0))))
         return _once(found)
 
     def _take(
-        self, sets: Mapping[int, LockedSet], steps: Sequence[NextStep],
+        self,
+        sets: Mapping[int, LockedSet],
+        steps: Sequence[NextStep],
         alive: Sequence[SetConsumer],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._add_consumers(sets, [one for one in steps if one.step == "retry"])
         self._merge(sets, [one.jobset_id for one in steps if one.step == "merge"], alive)
         ends = [
-            JobEnd(sets[one.jobset_id].merge_panda_id,
-                   "failed" if one.step == "fail" else "cancelled", one.code, one.reason, None,
-                   "jedi" if one.step == "fail" else "user")
-            for one in steps if one.step in ("fail", "cancel")
-        ]  # fmt: skip
+            JobEnd(
+                sets[one.jobset_id].merge_panda_id,
+                "failed" if one.step == "fail" else "cancelled",
+                one.code,
+                one.reason,
+                None,
+                "jedi" if one.step == "fail" else "user",
+            )
+            for one in steps
+            if one.step in ("fail", "cancel")
+        ]
         job_ends.end_jobs(self.tx, ends, self.agent, ["waiting"])
         self._dismiss([one for one in alive if self._is_unused(one)], "es_unused", "es_unused")
 
@@ -309,9 +352,15 @@ class SetEnds:
                 places = near.joining(places, pieces, readers)
             lost = failing[one.jobset_id]
             if site := near.next_site(places, one.site, one.progress, lost):
-                wanted.append(NewConsumer(one.jobset_id, site, after=one.after,
-                                          relation=one.relation,
-                                          free_in_row=one.free_in_row))  # fmt: skip
+                wanted.append(
+                    NewConsumer(
+                        one.jobset_id,
+                        site,
+                        after=one.after,
+                        relation=one.relation,
+                        free_in_row=one.free_in_row,
+                    )
+                )
                 pieces.update(place.endpoint for place in places if place.site == site)
                 free[one.jobset_id] += one.after is not None and not one.cost
         set_ends.give_attempts(self.tx, free)
@@ -328,9 +377,11 @@ class SetEnds:
         return held, set_ends.readers(self.tx, places.union(*held.values())) if jobset_ids else []
 
     def _merge(
-        self, sets: Mapping[int, LockedSet], jobset_ids: Sequence[int],
+        self,
+        sets: Mapping[int, LockedSet],
+        jobset_ids: Sequence[int],
         alive: Sequence[SetConsumer],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Start merge jobs where all pieces can be read and the broker takes them, else note the
         reason; end the consumers that nobody needs."""
         if not jobset_ids:
@@ -341,10 +392,12 @@ class SetEnds:
         weights = brokered(self.tx, self.knobs, tasks, found)
         starts = [
             MergeStart(one, sets[one].merge_panda_id, *site)
-            for one in jobset_ids if (site := near.merge_site(found[one], weights.get(one, {})))
-        ]  # fmt: skip
-        set_ends.start_merges(self.tx, starts, self.agent, es.merge_share, es.merge_priority,
-                              es.merge_memory_mb)  # fmt: skip
+            for one in jobset_ids
+            if (site := near.merge_site(found[one], weights.get(one, {})))
+        ]
+        set_ends.start_merges(
+            self.tx, starts, self.agent, es.merge_share, es.merge_priority, es.merge_memory_mb
+        )
         started = {one.jobset_id for one in starts}
         self._wait([one for one in jobset_ids if not found[one]])
         for one in {*jobset_ids} - started - {*self._waits}:
@@ -375,8 +428,10 @@ class SetEnds:
         their pilots."""
         self._dismissed += alive
         waiting = [one.panda_id for one in alive if one.status in states.JOB_QUEUED]
-        ends = [JobEnd(one, "closed", queued, "Its job set needs it no longer.", None, "jedi")
-                for one in waiting]  # fmt: skip
+        ends = [
+            JobEnd(one, "closed", queued, "Its job set needs it no longer.", None, "jedi")
+            for one in waiting
+        ]
         job_ends.end_jobs(self.tx, ends, self.agent, states.JOB_QUEUED)
         consumer_ends.note_substates(self.tx, dict.fromkeys(waiting, queued))
         consumer_ends.note_settled(self.tx, waiting)
@@ -387,33 +442,46 @@ class SetEnds:
     # ------------------------------------------------------------------------------- ends of sets
 
     def _close(
-        self, sets: Mapping[int, LockedSet], failed: Collection[int],
+        self,
+        sets: Mapping[int, LockedSet],
+        failed: Collection[int],
         alive: Sequence[SetConsumer],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """End the sets whose merge jobs have ended."""
-        over = [of for of in sets.values() if not of.ended
-                and (of.merge_status in states.JOB.final or of.jobset_id in failed)]  # fmt: skip
+        over = [
+            of
+            for of in sets.values()
+            if not of.ended and (of.merge_status in states.JOB.final or of.jobset_id in failed)
+        ]
         if not over:
             return
-        merges = {of.jobset_id: of for of in consumer_ends.lock_sets(
-            self.tx, [of.jobset_id for of in over])}  # fmt: skip
+        merges = {
+            of.jobset_id: of
+            for of in consumer_ends.lock_sets(self.tx, [of.jobset_id for of in over])
+        }
         waiting = [
             one
             for one in consumer_ends.CONSUMERS_OF.rows(self.tx, ids=list(merges))
             if one.status == "merging"
         ]
         ends = [self._last_words(one, merges[one.jobset_id]) for one in waiting]
-        words = {one.panda_id: _LAST_WORDS[_merge_end(merges[one.jobset_id])][1]
-                 for one in waiting}  # fmt: skip
+        words = {one.panda_id: _LAST_WORDS[_merge_end(merges[one.jobset_id])][1] for one in waiting}
         job_ends.end_jobs(self.tx, ends, self.agent, ["merging"])
         consumer_ends.note_substates(self.tx, words)
-        for merged, queued, at_site in ((True, "es_unused", "es_killed"),
-                                        (False, "es_aborted", "es_aborted")):  # fmt: skip
-            rest = [one for one in alive if one.jobset_id in merges
-                    and (merges[one.jobset_id].merge_status == "finished") is merged]  # fmt: skip
+        for merged, queued, at_site in (
+            (True, "es_unused", "es_killed"),
+            (False, "es_aborted", "es_aborted"),
+        ):
+            rest = [
+                one
+                for one in alive
+                if one.jobset_id in merges
+                and (merges[one.jobset_id].merge_status == "finished") is merged
+            ]
             self._dismiss(rest, queued, at_site)
-        set_ends.close_sets(self.tx, {one: of.merge_status == "finished"
-                                      for one, of in merges.items()})  # fmt: skip
+        set_ends.close_sets(
+            self.tx, {one: of.merge_status == "finished" for one, of in merges.items()}
+        )
 
     def _last_words(self, one: SetConsumer, of: LockedSet) -> JobEnd:
         end = _merge_end(of)

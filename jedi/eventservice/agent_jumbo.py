@@ -53,15 +53,26 @@ def settle_jumbos(
         tx, [RangeOwner(one.jedi_task_id, one.panda_id, one.partial) for one in ended]
     )
     verdicts = [(one, judge_jumbo(_facts(one, held.get(one.panda_id)))) for one in ended]
-    job_ends.leave_out(
-        tx, [(one.panda_id, one.lock_seq, f.lfn) for one in ended if one.panda_id in unstored
-             for f in looked_at[one.panda_id].files if f.type == "log"]
-    )  # fmt: skip
+    logs = (
+        (one.panda_id, one.lock_seq, f.lfn)
+        for one in ended
+        if one.panda_id in unstored
+        for f in looked_at[one.panda_id].files
+        if f.type == "log"
+    )
+    job_ends.leave_out(tx, [*logs])
     ends = [
-        JobEnd(one.panda_id, v.target, v.code, v.reason, one.lock_seq,
-               "user" if v.target == "cancelled" else "jedi")
-        for one, v in verdicts if v.target
-    ]  # fmt: skip
+        JobEnd(
+            one.panda_id,
+            v.target,
+            v.code,
+            v.reason,
+            one.lock_seq,
+            "user" if v.target == "cancelled" else "jedi",
+        )
+        for one, v in verdicts
+        if v.target
+    ]
     job_ends.end_jobs(tx, ends, agent, ["holding"])
     words = {one.panda_id: v.substatus for one, v in verdicts if v.substatus}
     consumer_ends.note_substates(tx, words)
@@ -77,7 +88,12 @@ def _has_ended(one: EndedJumbo, looked_at: Mapping[int, ReportedJob]) -> bool:
 
 def _facts(one: EndedJumbo, ranges: ConsumerRanges | None) -> ConsumerFacts:
     return ConsumerFacts(
-        status=one.status, result=one.pilot_result, kill_code=one.kill_code,
-        error_code=one.error_code, error_diag=one.error_diag, dispatched=one.lock_seq > 0,
-        got=ranges.got if ranges else 0, made=ranges.made if ranges else 0,
-    )  # fmt: skip
+        status=one.status,
+        result=one.pilot_result,
+        kill_code=one.kill_code,
+        error_code=one.error_code,
+        error_diag=one.error_diag,
+        dispatched=one.lock_seq > 0,
+        got=ranges.got if ranges else 0,
+        made=ranges.made if ranges else 0,
+    )

@@ -33,8 +33,11 @@ def as_job_sets(
     usual = ordinary_sites(rules, sites)
     if ordinary := {job for job, at in zip(jobs.panda_ids, jobs.sites, strict=True) if at in usual}:
         return _in_part(task, jobs, sites, candidates, ordinary)
-    places = {name: sites_of_set(rules, sites, candidates, at)
-              for at, name in enumerate(sites.sites) if name in set(jobs.sites)}  # fmt: skip
+    places = {
+        name: sites_of_set(rules, sites, candidates, at)
+        for at, name in enumerate(sites.sites)
+        if name in set(jobs.sites)
+    }
     first = {site: first_sites(sites, found, rules) for site, found in places.items()}
     consumers = [
         _consumer(job, status, first[site], sites, number)
@@ -73,9 +76,14 @@ def _in_part(
     kinds = ["normal" if job in ordinary else "es_merge" for job in jobs.panda_ids]
     rest = replace(jobs, kinds=kinds).of_sets
     events = [use.of(ordinary, within=False) for use in jobs.events]
-    others = replace(rest, kinds=None, events=events, statuses=[
-        status for status, kind in zip(jobs.statuses, kinds, strict=True) if kind == "es_merge"
-    ])  # fmt: skip
+    others = replace(
+        rest,
+        kinds=None,
+        events=events,
+        statuses=[
+            status for status, kind in zip(jobs.statuses, kinds, strict=True) if kind == "es_merge"
+        ],
+    )
     usual = rules.model_copy(update={"switch_es_to_normal": None})
     made = as_job_sets(replace(task, rules=usual), others, sites, candidates) if rest else None
 
@@ -84,10 +92,14 @@ def _in_part(
             a if kind == "normal" else b for a, b, kind in zip(own, waiting, kinds, strict=True)
         ]
 
-    alone = [round((s - seconds) * rules.sharers + seconds) if s > seconds else s
-             for s in jobs.walltime_s]  # fmt: skip
-    own = [command.replace("$PANDAID", str(job))
-           for command, job in zip(jobs.beside, jobs.panda_ids, strict=True)]  # fmt: skip
+    alone = [
+        round((s - seconds) * rules.sharers + seconds) if s > seconds else s
+        for s in jobs.walltime_s
+    ]
+    own = [
+        command.replace("$PANDAID", str(job))
+        for command, job in zip(jobs.beside, jobs.panda_ids, strict=True)
+    ]
     return replace(
         jobs,
         kinds=kinds,

@@ -51,9 +51,14 @@ def limits_of(knobs: JumboDogKnobs) -> JumboLimits:
     enable = 10 * disable if knobs.min_events_enable < 0 else int(knobs.min_events_enable)
     most = knobs.max_tasks * enable / 2 if knobs.max_events < 0 else float(knobs.max_events)
     return JumboLimits(
-        int(knobs.max_tasks), disable, enable, most, int(knobs.per_task), int(knobs.per_site),
+        int(knobs.max_tasks),
+        disable,
+        enable,
+        most,
+        int(knobs.per_task),
+        int(knobs.per_site),
         int(knobs.max_curr_prio),
-    )  # fmt: skip
+    )
 
 
 class JumboCandidate(NamedTuple):
@@ -114,9 +119,14 @@ def decide(tasks: Sequence[JumboCandidate], limits: JumboLimits) -> list[JumboDe
             code = "jumbo_enough_tasks"
         if code is None and total >= limits.max_events:
             code = "jumbo_enough_events"
-        facts = {"events": task.events, "least": limits.min_events_enable, "tasks": n,
-                 "priority": task.priority, "most": limits.max_curr_prio,
-                 "total": total}  # fmt: skip
+        facts = {
+            "events": task.events,
+            "least": limits.min_events_enable,
+            "tasks": n,
+            "priority": task.priority,
+            "most": limits.max_curr_prio,
+            "total": total,
+        }
         decisions.append(JumboDecision(task, code is None, code or "jumbo_enabled", facts))
         if code is None:
             n, total = n + 1, total + task.events

@@ -66,14 +66,21 @@ def size_at(place: JumboPlace, need: JumboNeed) -> JumboSize:
 
 def refusal(place: JumboPlace, need: JumboNeed) -> tuple[str, str] | None:
     """The first reason why a site gets no jumbo job of a task, as code and sentence."""
-    code = next((code for code, holds in (
-        ("jumbo_offline", place.status != "online"),
-        ("jumbo_release", not offers(place.releases, place.software, need.release)),
-        ("jumbo_merge", not place.joins),
-        ("jumbo_memory", 0 < place.memory_mb < _memory(place, need)),
-        ("jumbo_min_events", need.events < place.min_events),
-        ("jumbo_refused", bool(place.trouble)),
-    ) if holds), None)  # fmt: skip
+    code = next(
+        (
+            code
+            for code, holds in (
+                ("jumbo_offline", place.status != "online"),
+                ("jumbo_release", not offers(place.releases, place.software, need.release)),
+                ("jumbo_merge", not place.joins),
+                ("jumbo_memory", 0 < place.memory_mb < _memory(place, need)),
+                ("jumbo_min_events", need.events < place.min_events),
+                ("jumbo_refused", bool(place.trouble)),
+            )
+            if holds
+        ),
+        None,
+    )
     if code is None:
         return None
     facts = {**place._asdict(), "events": need.events, "need_mb": _memory(place, need)}
@@ -85,18 +92,28 @@ def _memory(place: JumboPlace, need: JumboNeed) -> int:
 
 
 JUMBO_OUTCOMES = (
-    Outcome("ended !dispatched !early !cancelled", None, "es_unused", "",
-            "It ended before a pilot took it."),
+    Outcome(
+        "ended !dispatched !early !cancelled",
+        None,
+        "es_unused",
+        "",
+        "It ended before a pilot took it.",
+    ),
     Outcome("ended", None, None, "", "It had ended already."),
     Outcome("killed", "closed", "{kill_code}", "{kill_code}", "Its task needs it no longer."),
     Outcome("reassigned", "closed", None, "reassigned", "Its task was reassigned."),
     Outcome("cancelled", "cancelled", None, "{cancelled}", "{error_diag}"),
     Outcome("made", "finished", None, "es_jumbo", "Ranges processed: {made}."),
-    Outcome("lost", "failed", "es_heartbeat", "es_heartbeat",
-            "Its pilot fell silent before a range was processed: {error_diag}"),
+    Outcome(
+        "lost",
+        "failed",
+        "es_heartbeat",
+        "es_heartbeat",
+        "Its pilot fell silent before a range was processed: {error_diag}",
+    ),
     Outcome("failed", "failed", "pilot_failed", "pilot_failed", "{error_code}: {error_diag}"),
     Outcome("", "closed", "es_noevent", "es_noevent", "It processed no range."),
-)  # fmt: skip
+)
 """A jumbo job belongs to no job set, so it has no sub-status of merging; the ranges that it has
 processed count whatever ended it."""
 
@@ -106,12 +123,11 @@ def judge_jumbo(facts: ConsumerFacts) -> ConsumerVerdict:
     return verdict(JUMBO_OUTCOMES, facts)
 
 
-def next_jumbos(
-    sites: Sequence[str], living: Sequence[str], most: int, per_site: int
-) -> list[str]:  # fmt: skip
+def next_jumbos(sites: Sequence[str], living: Sequence[str], most: int, per_site: int) -> list[str]:
     """The sites of the jumbo jobs that a task lacks: it may have so many, and so many per site;
     sites with fewer of them come first, in their order."""
     have = Counter(living)
-    places = sorted((nth, at) for at, site in enumerate(sites)
-                    for nth in range(have[site], per_site))  # fmt: skip
+    places = sorted(
+        (nth, at) for at, site in enumerate(sites) for nth in range(have[site], per_site)
+    )
     return [sites[at] for _, at in places][: max(0, most - len(living))]

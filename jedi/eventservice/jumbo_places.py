@@ -21,10 +21,19 @@ from jedi.spec.sites.request import Request
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.spec.tasks.rows import ClaimedTask
 
-_OF_SITES = frozenset({
-    "status_offline", "status_brokeroff", "status_paused", "status_test", "status_standby",
-    "no_pilots", "no_endpoint", "little_storage", "output_unwritable",
-})  # fmt: skip
+_OF_SITES = frozenset(
+    {
+        "status_offline",
+        "status_brokeroff",
+        "status_paused",
+        "status_test",
+        "status_standby",
+        "no_pilots",
+        "no_endpoint",
+        "little_storage",
+        "output_unwritable",
+    }
+)
 """Criteria that do not depend on the shape of a job: a jumbo job takes the slot as it is."""
 
 
@@ -56,6 +65,8 @@ def ranked(
         key=lambda at: (known.sites[at] in last, -worth[at], known.sites[at]),
     )
     by_code = {one.code: one for one in filters}
-    troubles = {one.site: by_code[one.codes[0]].sentence(one.observed[0], one.limits[0])
-                for one in refusals(verdict)}  # fmt: skip
+    troubles = {
+        one.site: by_code[one.codes[0]].sentence(one.observed[0], one.limits[0])
+        for one in refusals(verdict)
+    }
     return JumboRanking([known.sites[at] for at in order], troubles)

@@ -39,12 +39,17 @@ def choose(
 ) -> PieceChoice:
     """The sites for the merge job of a task's job set, of `readers`, which read all its pieces. The
     task's choice of sites does not count: jumbo jobs may have left pieces at others."""
-    asked = replace(Request.of(row), merging=True, scout=False, jumbo=False, cloud="",
-                    included=(), excluded=())  # fmt: skip
+    asked = replace(
+        Request.of(row), merging=True, scout=False, jumbo=False, cloud="", included=(), excluded=()
+    )
     demand = replace(
-        Demand.of(row, None), ram_mb=float(knobs.eventservice.merge_memory_mb), ram_per_core=False,
-        base_ram_mb=0.0, hs06_s_per_event=None, s_per_mb=None,
-    )  # fmt: skip
+        Demand.of(row, None),
+        ram_mb=float(knobs.eventservice.merge_memory_mb),
+        ram_per_core=False,
+        base_ram_mb=0.0,
+        hs06_s_per_event=None,
+        s_per_mb=None,
+    )
     data = InputAvailability(0.0, 1, True, dict.fromkeys(readers, SiteInput(0.0, 1, 0.0, 1)))
     need = Requirements(demand, InputSize(0.0, 0.0), request=asked, data=data, near=True)
     broker = own_or_generic(row.vo, row.prod_source_label, knobs)

@@ -71,8 +71,10 @@ def joint(endpoints: Sequence[str], readers: Readers) -> list[int]:
 def joining(sites: Sequence[Site], held: Mapping[str, int], readers: Readers) -> list[Site]:
     """The sites whose pieces can be merged with those that are held at endpoints, so many each;
     where a site was lost, with most of them."""
-    most = [max((_count(reads, held) for reads in readers if one.endpoint in reads), default=-1)
-            for one in sites]  # fmt: skip
+    most = [
+        max((_count(reads, held) for reads in readers if one.endpoint in reads), default=-1)
+        for one in sites
+    ]
     return [one for one, n in zip(sites, most, strict=True) if n == max(most)]
 
 
@@ -81,9 +83,7 @@ def fits(endpoints: Iterable[str], held: Collection[str], readers: Readers) -> b
     return any(one in reads and {*held} <= {*reads} for one in endpoints for reads in readers)
 
 
-def unread(
-    sites: Sequence[BrokeredSite], held: Mapping[str, int], readers: Readers
-) -> list[str]:  # fmt: skip
+def unread(sites: Sequence[BrokeredSite], held: Mapping[str, int], readers: Readers) -> list[str]:
     """The endpoints of pieces that the best site for the merge does not read. It reads most
     pieces, and those of a next consumer at one of `sites`; without such a site none are given."""
     fit = [reads for reads in readers if any(one.endpoint in reads for one in sites)]
@@ -103,8 +103,17 @@ def merge_site(sites: Sequence[RankedSite], weights: Mapping[str, float]) -> tup
     taken = [one for one in sites if one.rank == 7 or one.site in weights]
     if not taken:
         return None
-    best = min(taken, key=lambda one: (one.rank == 7, one.failed, one.rank, -one.pieces,
-                                       -weights.get(one.site, 0.0), one.site))  # fmt: skip
+    best = min(
+        taken,
+        key=lambda one: (
+            one.rank == 7,
+            one.failed,
+            one.rank,
+            -one.pieces,
+            -weights.get(one.site, 0.0),
+            one.site,
+        ),
+    )
     return best.site, _SAID[best.rank].format(site=best.site)
 
 

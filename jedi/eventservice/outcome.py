@@ -116,55 +116,108 @@ CONDITIONS: Mapping[str, Callable[[ConsumerFacts], bool]] = {
 _USED_UP = ("used_up", "es_ranges_failed", "Ranges without an attempt: {used_up}.")
 _FAILS = (
     ("!left !busy !done", "es_ranges_failed", "All ranges failed."),
-    ("left !online !served", "es_no_queue",
-     "Ranges left: {left}; no queue for them is online."),
-    ("left !attempts !served", "es_attempts",
-     "Ranges left: {left}; the attempts of jobs are used up."),
-)  # fmt: skip
+    ("left !online !served", "es_no_queue", "Ranges left: {left}; no queue for them is online."),
+    (
+        "left !attempts !served",
+        "es_attempts",
+        "Ranges left: {left}; the attempts of jobs are used up.",
+    ),
+)
 """Ends of the whole job set: conditions, code and sentence."""
 
 _ELSEWHERE = "Other jobs of the set still run."
-_INACTION = Outcome("", "closed", "es_inaction", "es_inaction",
-                    f"It processed no range, and none follows it. {_ELSEWHERE}")  # fmt: skip
+_INACTION = Outcome(
+    "",
+    "closed",
+    "es_inaction",
+    "es_inaction",
+    f"It processed no range, and none follows it. {_ELSEWHERE}",
+)
 OUTCOMES = (
-    Outcome("ended unprepared", None, "es_badstatus", "",
-            "It ended before it was prepared."),
+    Outcome("ended unprepared", None, "es_badstatus", "", "It ended before it was prepared."),
     Outcome("early", None, None, "", "It failed before a pilot took it."),
-    Outcome("ended !dispatched !cancelled", None, "es_unused", "",
-            "It ended before a pilot took it."),
+    Outcome(
+        "ended !dispatched !cancelled", None, "es_unused", "", "It ended before a pilot took it."
+    ),
     Outcome("ended", None, None, "", "It had ended already."),
     Outcome("killed", "closed", "{kill_code}", "{kill_code}", "Its job set needs it no longer."),
     Outcome("reassigned", "closed", None, "reassigned", "Its task was reassigned."),
     Outcome("cancelled", "cancelled", None, "{cancelled}", "{error_diag}"),
     Outcome("set_failed", "closed", "es_aborted", "es_aborted", "Its job set ended as {merge}."),
-    Outcome("set_merges", "closed", "es_killed", "es_killed",
-            "All ranges of its job set are being merged."),
-    Outcome("lost !made", "failed", "es_heartbeat", "es_heartbeat",
-            "Its pilot fell silent before a range was processed: {error_diag}"),
+    Outcome(
+        "set_merges",
+        "closed",
+        "es_killed",
+        "es_killed",
+        "All ranges of its job set are being merged.",
+    ),
+    Outcome(
+        "lost !made",
+        "failed",
+        "es_heartbeat",
+        "es_heartbeat",
+        "Its pilot fell silent before a range was processed: {error_diag}",
+    ),
     Outcome("failed !made", "failed", "pilot_failed", "pilot_failed", "{error_code}: {error_diag}"),
     Outcome("used_up spent", "failed", None, *_USED_UP[1:]),
-    Outcome("used_up", "closed", "es_aborted", "es_aborted",
-            "Ranges of other jobs of its set have no attempt left."),
+    Outcome(
+        "used_up",
+        "closed",
+        "es_aborted",
+        "es_aborted",
+        "Ranges of other jobs of its set have no attempt left.",
+    ),
     *(Outcome(when, "failed", None, code, sentence) for when, code, sentence in _FAILS),
     Outcome("left !online made", "merging", "es_wait", "es_wait", _ELSEWHERE),
     _INACTION._replace(when="left !online"),
     _INACTION._replace(when="left !attempts"),
-    Outcome("left made", "merging", "es_retry", "es_retry",
-            "Ranges processed: {made}; left for another job: {left}."),
-    _INACTION._replace(when="left got clone",
-                       sentence="It stored no outputs; another copy follows it."),
-    Outcome("left got", "merging", "es_inaction", "es_inaction",
-            "It processed no range; another job tries the {left} that are left."),
-    Outcome("left", "closed", "es_noevent", "es_noevent",
-            "It got no range; another job tries the {left} that are left."),
-    Outcome("busy made", "merging", "es_wait", "es_wait",
-            "Ranges processed: {made}, none is left; other jobs with ranges: {busy}."),
+    Outcome(
+        "left made",
+        "merging",
+        "es_retry",
+        "es_retry",
+        "Ranges processed: {made}; left for another job: {left}.",
+    ),
+    _INACTION._replace(
+        when="left got clone", sentence="It stored no outputs; another copy follows it."
+    ),
+    Outcome(
+        "left got",
+        "merging",
+        "es_inaction",
+        "es_inaction",
+        "It processed no range; another job tries the {left} that are left.",
+    ),
+    Outcome(
+        "left",
+        "closed",
+        "es_noevent",
+        "es_noevent",
+        "It got no range; another job tries the {left} that are left.",
+    ),
+    Outcome(
+        "busy made",
+        "merging",
+        "es_wait",
+        "es_wait",
+        "Ranges processed: {made}, none is left; other jobs with ranges: {busy}.",
+    ),
     _INACTION._replace(when="busy"),
-    Outcome("made", "merging", "es_merge", "es_merge",
-            "All ranges of its job set are processed: they are being merged."),
-    Outcome("", "closed", "es_merge", "es_merge",
-            "It processed no range, and all of its job set are processed: they are being merged."),
-)  # fmt: skip
+    Outcome(
+        "made",
+        "merging",
+        "es_merge",
+        "es_merge",
+        "All ranges of its job set are processed: they are being merged.",
+    ),
+    Outcome(
+        "",
+        "closed",
+        "es_merge",
+        "es_merge",
+        "It processed no range, and all of its job set are processed: they are being merged.",
+    ),
+)
 """The document's states win over those of PanDA: `es_inaction` is merging if another job follows,
 and a consumer that processed ranges is merging or failed while its job set lives."""
 
@@ -180,9 +233,12 @@ def judge_consumer(facts: ConsumerFacts) -> ConsumerVerdict:
 
 
 def verdict(
-    table: Sequence[Outcome], facts: ConsumerFacts, step: SetStep = "none", code: str = "",
+    table: Sequence[Outcome],
+    facts: ConsumerFacts,
+    step: SetStep = "none",
+    code: str = "",
     reason: str = "",
-) -> ConsumerVerdict:  # fmt: skip
+) -> ConsumerVerdict:
     """Return the first row of a table whose conditions hold, with a step of the job set."""
     row = next(row for row in table if holds(row.when, facts))
     words = {

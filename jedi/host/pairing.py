@@ -42,14 +42,18 @@ def check(home: Path, root: Path, *, known: bool) -> None:
             f"The database in {root} belongs to another home, which {once}: it has the tasks of "
             f"that home, not their files. `jedi destroy` deletes it and {home}. `{take}` takes it "
             "over. JEDI_HOME names another home.",
-            code="other_home", home=str(home), root=str(root),
-        )  # fmt: skip
+            code="other_home",
+            home=str(home),
+            root=str(root),
+        )
     if path not in (None, home) and path is not None and _read(path / _ID) == its:
         raise Refused(
             f"{home} is a copy of the home {path}, which has the database in {root}. Delete "
             f"{home / 'where'} and {home / _ID} to begin with an empty one.",
-            code="other_home", home=str(home), root=str(root),
-        )  # fmt: skip
+            code="other_home",
+            home=str(home),
+            root=str(root),
+        )
 
 
 def note(home: Path, root: Path) -> None:

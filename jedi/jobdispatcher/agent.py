@@ -109,10 +109,15 @@ class Adder(Agent[ReportedJob, JobVerdict]):
                 ends.append(
                     JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq, v.source)
                 )
-        good = [(job.panda_id, job.lock_seq, lfn) for job, v in results
-                if v.source is None and v != HELD for lfn in job.left_out]  # fmt: skip
-        found = [(job.panda_id, lfn) for job, _ in results if job.missing
-                 for lfn in self._found(job)]  # fmt: skip
+        good = [
+            (job.panda_id, job.lock_seq, lfn)
+            for job, v in results
+            if v.source is None and v != HELD
+            for lfn in job.left_out
+        ]
+        found = [
+            (job.panda_id, lfn) for job, _ in results if job.missing for lfn in self._found(job)
+        ]
         if good or found or len(ends) < len(results):  # `end_jobs` locks its jobs itself
             job_ends.lock(tx, [job.panda_id for job, _ in results])
         one_job.hold_next(
@@ -126,8 +131,9 @@ class Adder(Agent[ReportedJob, JobVerdict]):
         tries = int(self.world.knobs.merge.max_attempt)
         moved += merging.await_merge(tx, moves["merging"], self.name, tries)
         self._stored = frozenset(m.panda_id for m in moved if m.target not in _UNSUCCESSFUL)
-        grown = {f.dataset for job, v in results if v == FINISHED for f in job.made
-                 if f.type == "output"}  # fmt: skip
+        grown = {
+            f.dataset for job, v in results if v == FINISHED for f in job.made if f.type == "output"
+        }
         datasets.wake_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
 
     def tidy(self, results: Sequence[tuple[ReportedJob, JobVerdict]]) -> None:

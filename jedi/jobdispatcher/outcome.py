@@ -9,11 +9,18 @@ from jedi.spec.jobs.attempt import JobFile, ReportedJob
 
 _PAYLOADS_FAULT = frozenset(
     {
-        "payload_exit", "bad_metadata", "output_missing", "output_not_file", "wall_limit",
-        "cpu_limit", "memory_limit", "workdir_limit", "disk_full",
+        "payload_exit",
+        "bad_metadata",
+        "output_missing",
+        "output_not_file",
+        "wall_limit",
+        "cpu_limit",
+        "memory_limit",
+        "workdir_limit",
+        "disk_full",
         "process_limit",
     }
-)  # fmt: skip
+)
 
 
 class JobVerdict(NamedTuple):

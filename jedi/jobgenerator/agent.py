@@ -80,9 +80,14 @@ class JobGenerator(Claiming):
         knobs, now = self.world.knobs, clock.monotonic()
         self._merge_later = {task: due for task, due in self._merge_later.items() if due > now}
         rows = merging.claim(
-            tx, self.world.me, self.lease_s, limit, knobs.merge.max_files,
-            knobs.merge.max_gb, self._merge_later,
-        )  # fmt: skip
+            tx,
+            self.world.me,
+            self.lease_s,
+            limit,
+            knobs.merge.max_files,
+            knobs.merge.max_gb,
+            self._merge_later,
+        )
         if not rows:
             return []
         snapshot = snapshots.load(tx, {row.nucleus for row in rows if row.nucleus})
@@ -114,8 +119,18 @@ class JobGenerator(Claiming):
             # another generator had them; they may come back at any moment
             return NoJobs("no_ready_files", "No input file is ready.", task.status, self.poll_s)
         task = found.task
-        decided = [record(task.jedi_task_id, found.broker, item.snapshot, part.need, knobs,
-                          part.choice, part.used) for part in found.proposals]  # fmt: skip
+        decided = [
+            record(
+                task.jedi_task_id,
+                found.broker,
+                item.snapshot,
+                part.need,
+                knobs,
+                part.choice,
+                part.used,
+            )
+            for part in found.proposals
+        ]
         found = planned_anyway(found, knobs, allowed)
         if found.nowhere:
             return nowhere(found, knobs, decided)
@@ -142,9 +157,17 @@ class JobGenerator(Claiming):
             if not (chunks := self._making.read(task, n_files)):
                 return None
             found = propose(
-                task, chunks, item.snapshot, self.world.knobs, locate,
-                seed=seed, most=most, used=item.used, past=item.past, made=made,
-            )  # fmt: skip
+                task,
+                chunks,
+                item.snapshot,
+                self.world.knobs,
+                locate,
+                seed=seed,
+                most=most,
+                used=item.used,
+                past=item.past,
+                made=made,
+            )
             if found.cuts or all_read(task, chunks):
                 break
         return found
@@ -192,15 +215,21 @@ class JobGenerator(Claiming):
         knobs = self.world.knobs
         unit_s, by_mean = knobs.throttle.unit_s, knobs.throttle.measure == "mean_failures"
         every = knobs.throttle.every
-        late = [job for jobs in made.values() if jobs
-                for job, attempt in zip(jobs.panda_ids, jobs.attempts, strict=True)
-                if attempt >= every]  # fmt: skip
+        late = [
+            job
+            for jobs in made.values()
+            if jobs
+            for job, attempt in zip(jobs.panda_ids, jobs.attempts, strict=True)
+            if attempt >= every
+        ]
         tired = interventions.due_for_throttling(tx, late, every, by_mean)
         leases, moves = dict(made.keys()), []
         for task in tired:
             minutes = unit_s * task.n**2 / 60
-            reason = (f"Inputs needed {task.most} attempts: no jobs are made for {minutes:g} min, "
-                      "or until the task is resumed.")  # fmt: skip
+            reason = (
+                f"Inputs needed {task.most} attempts: no jobs are made for {minutes:g} min, "
+                "or until the task is resumed."
+            )
             facts = {"attempts": task.most, "times": task.n}
             lease = (task.jedi_task_id, leases[task.jedi_task_id])
             moves.append(Move(*lease, "throttled", "many_attempts", reason, facts))

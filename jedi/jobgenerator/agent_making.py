@@ -104,12 +104,13 @@ class JobMaking:
         carry.discard_rest(tx, kept)
         ordinary = {
             order.jedi_task_id: [
-                job for job, kind in zip(jobs.panda_ids, kinds, strict=True)
+                job
+                for job, kind in zip(jobs.panda_ids, kinds, strict=True)
                 if kind in ("normal", "scout")
             ]
             for order, jobs in new
             for kinds in [jobs.kinds or [order.columns["kind"]] * len(jobs)]
-        }  # fmt: skip
+        }
         one_job.hold_new_jobs(tx, ordinary, self.name)
 
     def _register(self, outputs: Mapping[OutputDataset, Sequence[str]]) -> None:
@@ -153,7 +154,13 @@ def _herd(tx: Connection, task: TaskOrder, cuts: Sequence[Cut]) -> list[HerdUnit
     (manifest,) = herds.MANIFESTS.rows(tx, ids=[task.jedi_task_id])
     units = herds.units(tx, task.jedi_task_id, numbers)
     return [
-        replace(one, options={**manifest.values, **one.options,
-                **own_options(one.unit_nr, task.units, one.origin, manifest.origin)})
+        replace(
+            one,
+            options={
+                **manifest.values,
+                **one.options,
+                **own_options(one.unit_nr, task.units, one.origin, manifest.origin),
+            },
+        )
         for one in (units[number] for number in numbers)
-    ]  # fmt: skip
+    ]

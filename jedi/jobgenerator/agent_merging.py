@@ -28,7 +28,9 @@ class MergeMaking(JobMaking):
         places = {site: one.site for site, one in placed.items() if one.site}
         allowed = jobs_allowed(task.outputs, knobs.jobgen.n_files)
         cuts = plan_merges(item.found, task.demand, sites, places, knobs, allowed)
-        decided = [record(item.jedi_task_id, broker.name, sites, one.need, knobs, one.choice)
-                   for one in placed.values()]  # fmt: skip
+        decided = [
+            record(item.jedi_task_id, broker.name, sites, one.need, knobs, one.choice)
+            for one in placed.values()
+        ]
         jobs = self.make(task, sites, cuts, locate) if cuts else None
         return Merges(task, jobs, decided, waits=len(places) < len(placed))

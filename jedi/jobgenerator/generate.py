@@ -197,8 +197,9 @@ def _output(m: Material, number: int, site: Ints, values: _Values, inputs: Input
     goes. A log is no file of the payload's."""
     output, jobs = m.task.outputs[number], len(m.ids)
     column = {"${SN}": MARK, "${SN/P}": MARK}
-    stems = Template(output.template).render(lambda word: column.get(word) or values.column(word),
-                                             jobs)  # fmt: skip
+    stems = Template(output.template).render(
+        lambda word: column.get(word) or values.column(word), jobs
+    )
     if output.role == "log":
         serials, lfns = name_files(output, stems)
     else:
@@ -388,9 +389,14 @@ class _Values:
         source, target = pair.split(":")
         streams = [r.stream for r in self._reads if re.fullmatch(rf"{source}\d*", r.stream)]
         columns = [
-            [f"{ins}:{out}" for ins, out in zip(
-                self._names(stream, "L", pair), self.names[target + stream.removeprefix(source)],
-                strict=True)]
+            [
+                f"{ins}:{out}"
+                for ins, out in zip(
+                    self._names(stream, "L", pair),
+                    self.names[target + stream.removeprefix(source)],
+                    strict=True,
+                )
+            ]
             for stream in dict.fromkeys(streams)
-        ]  # fmt: skip
+        ]
         return list(map(" ".join, zip(*columns, strict=True)))

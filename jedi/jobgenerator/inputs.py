@@ -91,9 +91,19 @@ def readings(
             at = cut.sites[of_cut]
             places, local = _places(there.get(one.stream), rows, at, sites, endpoints)
             found.append(
-                StreamUse(one.stream, one.files, one is master, one.tracked, first, last,
-                        job + of_cut, rows, places, local)
-            )  # fmt: skip
+                StreamUse(
+                    one.stream,
+                    one.files,
+                    one is master,
+                    one.tracked,
+                    first,
+                    last,
+                    job + of_cut,
+                    rows,
+                    places,
+                    local,
+                )
+            )
         job += len(cut)
     return found, endpoints
 

@@ -42,8 +42,9 @@ def place(
     to which they move; a site where no pilot took the last merge job only if no other is left."""
     request = replace(task.request, merging=True, scout=False)
     left = tuple(sorted({site for one in streams for site in one.left}))
-    near = Requirements(task.demand, _largest(streams), task.sites, request, data,
-                        near=True, left=left)  # fmt: skip
+    near = Requirements(
+        task.demand, _largest(streams), task.sites, request, data, near=True, left=left
+    )
     anywhere = replace(near, data=replace(data, at={}), near=False)
     again = [replace(near, left=())] if left else []
     found: list[MergeChoice] = []

@@ -69,8 +69,10 @@ def plan(
             strategy.breaks(rules, chunk),
             strategy.units(rules, chunk),
         )
-        caps = [strategy.caps(rules, demand, chunk, choice.sites, site, knobs)
-                for site in choice.candidates]  # fmt: skip
+        caps = [
+            strategy.caps(rules, demand, chunk, choice.sites, site, knobs)
+            for site in choice.candidates
+        ]
         size, start = len(chunk.master), 0
         stops: list[int] = []
         sites: list[int] = []

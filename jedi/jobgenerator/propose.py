@@ -124,8 +124,16 @@ def propose(
         unit = strategy.atom(task.rules, task.demand, some)
         data = data_of(task, some, snapshot, locate) if broker.wants_data else InputAvailability()
         dataset = names[int(some[0].master.dataset_ids[0])] if broker.by_dataset else ""
-        need = Requirements(task.demand, unit, task.sites, task.request, data,
-                    replace(past, live=dict(live)), dict(so_far), dataset=dataset)  # fmt: skip
+        need = Requirements(
+            task.demand,
+            unit,
+            task.sites,
+            task.request,
+            data,
+            replace(past, live=dict(live)),
+            dict(so_far),
+            dataset=dataset,
+        )
         choice = broker.choose(snapshot, need, knobs, used, seed)
         cuts: Sequence[Cut] = ()
         short: Sequence[ShortStream] = ()

@@ -70,8 +70,16 @@ class FileStrategy:
                 sizes = sizes + _sizes_beside(one, events)
         outputs = demand.output_bytes(InputSize(sizes, events))
         room = sizes + outputs
-        return {"masters": ones, "files": files, "bytes": room, "disk": room, "read": sizes,
-                "input": sizes, "events": events, "output": outputs * ones}  # fmt: skip
+        return {
+            "masters": ones,
+            "files": files,
+            "bytes": room,
+            "disk": room,
+            "read": sizes,
+            "input": sizes,
+            "events": events,
+            "output": outputs * ones,
+        }
 
     def caps(
         self,
@@ -105,9 +113,9 @@ class FileStrategy:
             "disk": scratch_mb * MB - fixed,
             "read": demand.bytes_within(seconds, cores),
             "events": demand.events_within(seconds, cores, sites.core_power[site]),
-            "output": GB * min(rules.output_gb_per_job or np.inf,
-                               knobs.jobgen.max_output_gb or np.inf),
-        }  # fmt: skip
+            "output": GB
+            * min(rules.output_gb_per_job or np.inf, knobs.jobgen.max_output_gb or np.inf),
+        }
 
 
 def _size_caps(n_gb: float | None, demand: Demand, fixed: float, knobs: Knobs) -> dict[str, float]:

@@ -42,8 +42,10 @@ FORM_MAX = 2**17
 
 _CHANGED = "Nothing is done yet: this is the preview of the form as you changed it."
 
-_LOOKS = {"task": ("task.look", "jedi_task_ids", "jedi_task_id"),
-          "job": ("job.look", "panda_ids", "panda_id")}  # fmt: skip
+_LOOKS = {
+    "task": ("task.look", "jedi_task_ids", "jedi_task_id"),
+    "job": ("job.look", "panda_ids", "panda_id"),
+}
 """Operations that show the statuses of objects, the argument with ids, and the key of the id."""
 
 
@@ -137,9 +139,12 @@ def _preview(
             statuses = _statuses(door, visitor, request, wish.action, known)
             answers = [replace(one, status=statuses.get(one.id)) for one in tried]
     facts = {
-        "answers": answers, "problems": problems, "notice": notice, "key": secrets.token_hex(16),
+        "answers": answers,
+        "problems": problems,
+        "notice": notice,
+        "key": secrets.token_hex(16),
         "counts": _counted(answers or ()),
-    }  # fmt: skip
+    }
     return _page(door, visitor, request, wish, facts), 422 if problems else 200
 
 
@@ -225,9 +230,13 @@ def _id(written: str) -> int | str:
 
 
 def _asked(
-    door: OperationDoor, visitor: Visitor, request: Request, name: str, given: dict[str, Any],
+    door: OperationDoor,
+    visitor: Visitor,
+    request: Request,
+    name: str,
+    given: dict[str, Any],
     key: str | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     answer = door.perform(name, visitor.caller, request, given, key)
     assert isinstance(answer, bytes)  # files and streams are no actions
     return json.loads(answer)

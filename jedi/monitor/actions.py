@@ -139,17 +139,20 @@ def _number(written: str) -> int | float | str:
 
 
 _READ: Mapping[str, Callable[[str], Any]] = {
-    "flag": lambda _written: True, "number": _number, "text": str,
+    "flag": lambda _written: True,
+    "number": _number,
+    "text": str,
     "lines": lambda written: [one.strip() for one in written.splitlines() if one.strip()],
-}  # fmt: skip
+}
 
 
 # --- sentences about answers ---------------------------------------------------------------------
 
 
 def _changes(answer: Any) -> str:
-    shown = [f"{one['attribute']}: {one['old'] or 'unset'} → {one['new'] or 'unset'}"
-             for one in answer]  # fmt: skip
+    shown = [
+        f"{one['attribute']}: {one['old'] or 'unset'} → {one['new'] or 'unset'}" for one in answer
+    ]
     return "; ".join(shown) + "." if shown else "It is so already: nothing changes."
 
 
@@ -168,8 +171,10 @@ def _counts(answer: Any) -> str:
 
 
 def _recovered(answer: Any) -> str:
-    made = ", ".join(f"{sum(map(len, one['files'].values()))} by task {one['jedi_task_id']}"
-                     for one in answer["tasks"])  # fmt: skip
+    made = ", ".join(
+        f"{sum(map(len, one['files'].values()))} by task {one['jedi_task_id']}"
+        for one in answer["tasks"]
+    )
     gone = f" {len(answer['gone'])} lost inputs can't be made again." if answer["gone"] else ""
     return f"Lost files that are made again: {made}.{gone}"
 
@@ -191,13 +196,21 @@ def _enter(name: str, label: str, ids: str, *fields: Field, **more: Any) -> None
 
 
 def _task(verb: str, label: str, *fields: Field, **more: Any) -> None:
-    _enter(f"task.{verb}", label, "jedi_task_ids", *fields, COMMENT,
-           statuses=COMMANDS[verb].allowed, **more)  # fmt: skip
+    _enter(
+        f"task.{verb}",
+        label,
+        "jedi_task_ids",
+        *fields,
+        COMMENT,
+        statuses=COMMANDS[verb].allowed,
+        **more,
+    )
 
 
 def _job(verb: str, label: str, *fields: Field, **more: Any) -> None:
-    _enter(f"job.{verb}", label, "panda_ids", *fields, COMMENT, statuses=jobs.POSSIBLE[verb],
-           **more)  # fmt: skip
+    _enter(
+        f"job.{verb}", label, "panda_ids", *fields, COMMENT, statuses=jobs.POSSIBLE[verb], **more
+    )
 
 
 _SOFT = Field("soft", "Let running jobs end")
@@ -208,39 +221,90 @@ _task("pause", "Pause")
 _task("resume", "Resume")
 _task("avalanche", "Release all jobs without scouts")
 _task("release", "Do not wait for tape")
-_task("retry", "Retry", Field("keep", "Keep the parameters of scouts"),
-      Field("sole", "This task alone, without its followers"),
-      Field("discard", "Discard events that are done"),
-      Field("like_job", "Only inputs that failed like this job"))  # fmt: skip
-_task("recover", "Make lost outputs again", Field("files", "These files, one a line (empty: all)"),
-      Field("sole", "This task alone, without its followers"), one_by_one=True,
-      said=_recovered)  # fmt: skip
-_task("incexec", "Continue with new inputs", Field("settings", "Parameters, KEY=VALUE a line"),
-      in_lists=False)  # fmt: skip
-_task("reassign", "Reassign", Field("site", "To this site"), Field("nucleus", "or to this nucleus"),
-      _SOFT, Field("nokill", "Keep the jobs there are"), one_of=("site", "nucleus"))  # fmt: skip
-_enter("task.set_priority", "Set priority", "jedi_task_id",
-       Field("priority", "Priority", required=True), said=_priority,
-       statuses=states.TASK_STATES.keys() - states.TASK.final)  # fmt: skip
+_task(
+    "retry",
+    "Retry",
+    Field("keep", "Keep the parameters of scouts"),
+    Field("sole", "This task alone, without its followers"),
+    Field("discard", "Discard events that are done"),
+    Field("like_job", "Only inputs that failed like this job"),
+)
+_task(
+    "recover",
+    "Make lost outputs again",
+    Field("files", "These files, one a line (empty: all)"),
+    Field("sole", "This task alone, without its followers"),
+    one_by_one=True,
+    said=_recovered,
+)
+_task(
+    "incexec",
+    "Continue with new inputs",
+    Field("settings", "Parameters, KEY=VALUE a line"),
+    in_lists=False,
+)
+_task(
+    "reassign",
+    "Reassign",
+    Field("site", "To this site"),
+    Field("nucleus", "or to this nucleus"),
+    _SOFT,
+    Field("nokill", "Keep the jobs there are"),
+    one_of=("site", "nucleus"),
+)
+_enter(
+    "task.set_priority",
+    "Set priority",
+    "jedi_task_id",
+    Field("priority", "Priority", required=True),
+    said=_priority,
+    statuses=states.TASK_STATES.keys() - states.TASK.final,
+)
 _task("finish", "Finish", _SOFT)
 _task("kill", "Kill", final=True)
-_enter("task.clean", "Remove outputs", "jedi_task_id", _DAYS, COMMENT, said=_cleaned,
-       statuses=states.TASK.final, in_lists=False, final=True)  # fmt: skip
+_enter(
+    "task.clean",
+    "Remove outputs",
+    "jedi_task_id",
+    _DAYS,
+    COMMENT,
+    said=_cleaned,
+    statuses=states.TASK.final,
+    in_lists=False,
+    final=True,
+)
 
 _job("release", "Release", Field("force", "Without a check of inputs"))
 _job("hold", "Hold", Field("after", "After they have run, before outputs are stored"))
 _job("cancel", "Cancel", final=True)
 _job("purge", "Remove outputs", _DAYS, final=True)
 
-_enter("site.set", "Set status", "site",
-       Field("settings.status", "Status", _SITE_STATUSES, required=True),
-       COMMENT, said=_changes)  # fmt: skip
-_enter("config.set", "Set", "name", Field("value", "Value", required=True), kind="knob",
-       said=_knob, in_lists=False)  # fmt: skip
+_enter(
+    "site.set",
+    "Set status",
+    "site",
+    Field("settings.status", "Status", _SITE_STATUSES, required=True),
+    COMMENT,
+    said=_changes,
+)
+_enter(
+    "config.set",
+    "Set",
+    "name",
+    Field("value", "Value", required=True),
+    kind="knob",
+    said=_knob,
+    in_lists=False,
+)
 _enter("config.unset", "Unset", "name", kind="knob", said=_knob)
 _enter("dog.run", "Run now", "dog", said=_counts)
-_enter("token.revoke", "Revoke", "token_id", said=lambda _answer: "The token is no longer valid.",
-       final=True)  # fmt: skip
+_enter(
+    "token.revoke",
+    "Revoke",
+    "token_id",
+    said=lambda _answer: "The token is no longer valid.",
+    final=True,
+)
 
 
 def offered(
@@ -248,6 +312,10 @@ def offered(
 ) -> list[Action]:
     """The actions that a page offers to a caller, for objects of a kind. `status`: of the one
     object; None: of many, or of unknown ones."""
-    return [one for one in ACTIONS.values()
-            if one.kind == kind and one.may(caller, role, owner)
-            and (status is None or one.statuses is None or status in one.statuses)]  # fmt: skip
+    return [
+        one
+        for one in ACTIONS.values()
+        if one.kind == kind
+        and one.may(caller, role, owner)
+        and (status is None or one.statuses is None or status in one.statuses)
+    ]

@@ -20,7 +20,20 @@ from jedi.monitor.pages import (
 from jedi.monitor.table import PAGES as _ENTERED
 
 __all__ = ["MODULES", "PAGES"]
-MODULES = (overview, tasks, task, jobs, job, sites, queues, decisions, agents, knobs, audit, me,
-           past)  # fmt: skip
+MODULES = (
+    overview,
+    tasks,
+    task,
+    jobs,
+    job,
+    sites,
+    queues,
+    decisions,
+    agents,
+    knobs,
+    audit,
+    me,
+    past,
+)
 _PLACES = {module.__name__: place for place, module in enumerate(MODULES)}
 PAGES = dict(sorted(_ENTERED.items(), key=lambda one: _PLACES[one[1].run.__module__]))

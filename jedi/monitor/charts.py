@@ -19,13 +19,21 @@ from markupsafe import Markup
 
 from jedi.monitor.filters import MOODS, clean, moment, number
 
-Look = Literal["good", "busy", "bad", "slow", "idle",
-               "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"]  # fmt: skip
+Look = Literal[
+    "good", "busy", "bad", "slow", "idle", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"
+]
 """Colours: five moods of statuses, and eight of series (monitor.css)."""
 
 SERIES: tuple[Look, ...] = ("s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7")
-PATTERNS = {"bad": "cross", "slow": "hatch", "idle": "dots", "s1": "hatch", "s3": "dots",
-            "s5": "cross", "s6": "hatch"}  # fmt: skip
+PATTERNS = {
+    "bad": "cross",
+    "slow": "hatch",
+    "idle": "dots",
+    "s1": "hatch",
+    "s3": "dots",
+    "s5": "cross",
+    "s6": "hatch",
+}
 """The patterns of looks that have one."""
 
 BAR = 22
@@ -142,13 +150,14 @@ def timeline(
     high = len(lanes) * (BAR + GAP)
     axis = Markup("").join(
         Markup('<text class="tick" x="{:.2f}%" y="{}" text-anchor="{}">{}</text>').format(
-            LABEL + (100 - LABEL) * step / (TICKS - 1), high + 12,
+            LABEL + (100 - LABEL) * step / (TICKS - 1),
+            high + 12,
             "start" if step == 0 else "end" if step == TICKS - 1 else "middle",
             _tick(begin + timedelta(seconds=length * step / (TICKS - 1)), length)
             + (" UTC" if step == TICKS - 1 else ""),
         )
         for step in range(TICKS)
-    )  # fmt: skip
+    )
     looks = [Part(one.label, 0, one.look) for lane in lanes for one in lane.spans]
     kinds = list({one.label: one for one in looks}.values())
     first, last = written(begin, seconds=False), written(end, seconds=False)
@@ -156,8 +165,9 @@ def timeline(
     svg = drawing(name, caption, said, high + 16, drawn + axis, kinds)
     rows = [
         (lane.label, one.label, moment(one.begin), moment(one.end))
-        for lane in lanes for one in lane.spans
-    ]  # fmt: skip
+        for lane in lanes
+        for one in lane.spans
+    ]
     shown = Markup("{}{}").format(svg, legend(name, kinds, False))
     return figure(name, caption, shown, ("", "Status", "From", "To"), rows)
 
@@ -175,9 +185,13 @@ def spark(values: Sequence[float], sentence: str) -> Markup:
 
 
 def figure(
-    name: str, caption: str, shown: Markup, head: Sequence[str],
-    rows: Iterable[Sequence[str | Markup]], kind: str = "",
-) -> Markup:  # fmt: skip
+    name: str,
+    caption: str,
+    shown: Markup,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str | Markup]],
+    kind: str = "",
+) -> Markup:
     """A figure: caption, picture, and its numbers as a table."""
     if not _ID.fullmatch(name):
         raise ValueError(f"no id of a figure: {name}")
@@ -224,12 +238,13 @@ def legend(name: str, parts: Sequence[Part], valued: bool = True) -> Markup:
     return Markup('<ul class="legend">{}</ul>').format(
         Markup("").join(
             Markup("<li>{} {}{}</li>").format(
-                _swatch(name, one.look), _linked(one.label, one.link),
+                _swatch(name, one.look),
+                _linked(one.label, one.link),
                 Markup(" <strong>{}</strong>").format(number(one.value)) if valued else "",
             )
             for one in parts
         )
-    )  # fmt: skip
+    )
 
 
 def box(name: str, look: Look, place: str, title: str = "") -> Markup:
@@ -267,8 +282,21 @@ def _row(name: str, y: int, one: Bar, most: float, unit: str) -> Markup:
         '<svg x="0" y="{}" width="{}%" height="{}"><text x="0" y="{}">{}</text></svg>'
         '<svg x="{}%" y="{}" width="{}%" height="{}">{}{}</svg>'
         '<text class="sum" x="100%" y="{}" text-anchor="end">{}</text>'
-    ).format(y, LABEL - 1, BAR, BAR - 6, clean(one.label), LABEL, y, 100 - LABEL - TOTAL, BAR,
-             limit, _bar(name, one.parts, most, unit), y + BAR - 6, number(_sum(one)))  # fmt: skip
+    ).format(
+        y,
+        LABEL - 1,
+        BAR,
+        BAR - 6,
+        clean(one.label),
+        LABEL,
+        y,
+        100 - LABEL - TOTAL,
+        BAR,
+        limit,
+        _bar(name, one.parts, most, unit),
+        y + BAR - 6,
+        number(_sum(one)),
+    )
 
 
 def _lane(name: str, y: int, one: Lane, begin: datetime, end: datetime) -> Markup:
@@ -288,8 +316,19 @@ def _lane(name: str, y: int, one: Lane, begin: datetime, end: datetime) -> Marku
         '<svg x="0" y="{}" width="{}%" height="{}"><text x="0" y="{}">{}</text></svg>'
         '<svg x="{}%" y="{}" width="{}%" height="{}"><rect x="0" y="0" width="100%" height="{}" '
         'class="room"/>{}</svg>'
-    ).format(y, LABEL - 1, BAR, BAR - 6, clean(one.label), LABEL, y, 100 - LABEL, BAR, BAR,
-             Markup("").join(drawn))  # fmt: skip
+    ).format(
+        y,
+        LABEL - 1,
+        BAR,
+        BAR - 6,
+        clean(one.label),
+        LABEL,
+        y,
+        100 - LABEL,
+        BAR,
+        BAR,
+        Markup("").join(drawn),
+    )
 
 
 def _looks(rows: Sequence[Bar]) -> list[Part]:

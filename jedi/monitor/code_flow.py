@@ -73,12 +73,16 @@ class CodeFlow:
         flow = LoginFlow(state, nonce, verifier, safe_target(target))
         digest = hashlib.sha256(flow.verifier.encode()).digest()
         asked = {
-            "response_type": "code", "client_id": knobs.client_id, "scope": _scopes(knobs),
-            "redirect_uri": origin_of(request) + CALLBACK, "state": flow.state,
-            "nonce": flow.nonce, "code_challenge_method": "S256",
+            "response_type": "code",
+            "client_id": knobs.client_id,
+            "scope": _scopes(knobs),
+            "redirect_uri": origin_of(request) + CALLBACK,
+            "state": flow.state,
+            "nonce": flow.nonce,
+            "code_challenge_method": "S256",
             "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
             **_resource(knobs),
-        }  # fmt: skip
+        }
         place = await issuer.endpoint("authorization_endpoint")
         return f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}", flow
 
@@ -89,16 +93,20 @@ class CodeFlow:
         if flow is None or not is_same(flow.state, given.get("state", "")):
             raise Forbidden("This login was not begun here, or too long ago.", code="bad_state")
         if given.get("error"):
-            raise Forbidden(f"The identity provider refuses: {given['error'][:100]}.",
-                            code="access_denied")  # fmt: skip
+            raise Forbidden(
+                f"The identity provider refuses: {given['error'][:100]}.", code="access_denied"
+            )
         knobs, issuer = await self._now()
         if given.get("iss", knobs.issuer) != knobs.issuer:
             raise Forbidden("Another identity provider answers.", code="bad_state")
         asked = {
-            "grant_type": "authorization_code", "code": given.get("code", ""),
-            "client_id": knobs.client_id, "code_verifier": flow.verifier,
-            "redirect_uri": origin_of(request) + CALLBACK, **_resource(knobs),
-        }  # fmt: skip
+            "grant_type": "authorization_code",
+            "code": given.get("code", ""),
+            "client_id": knobs.client_id,
+            "code_verifier": flow.verifier,
+            "redirect_uri": origin_of(request) + CALLBACK,
+            **_resource(knobs),
+        }
         found = await _post(await issuer.endpoint("token_endpoint"), asked)
         identity = await self._claims(issuer, found.get("id_token"), knobs.client_id)
         if not is_same(flow.nonce, str(identity.get("nonce", ""))):

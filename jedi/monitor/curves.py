@@ -20,8 +20,18 @@ AXIS = 18
 LEFT = 6
 """Parts of a hundred of the width for the numbers at the left."""
 
-_DASHES = {"s0": "none", "s1": "7 3", "s2": "2 3", "s3": "9 3 2 3", "s4": "12 4", "s5": "4 4",
-           "s6": "1 4", "s7": "12 3 2 3", "bad": "7 3", "slow": "2 3"}  # fmt: skip
+_DASHES = {
+    "s0": "none",
+    "s1": "7 3",
+    "s2": "2 3",
+    "s3": "9 3 2 3",
+    "s4": "12 4",
+    "s5": "4 4",
+    "s6": "1 4",
+    "s7": "12 3 2 3",
+    "bad": "7 3",
+    "slow": "2 3",
+}
 """The dashes of lines: colour is never the only sign."""
 
 
@@ -45,12 +55,23 @@ def curves(
         _line(one.values, look, most) for one, look in zip(series, looks, strict=True)
     )
     last = ", ".join(f"{one.label} {_latest(one)}" for one in series)
-    svg = drawing(name, caption, f"{last} ({unit}) at the end", HIGH + AXIS, Markup("").join((
-        _frame(most, unit),
-        Markup('<svg x="{}%" y="0" width="{}%" height="{}" viewBox="0 0 1000 {}" '
-               'preserveAspectRatio="none">{}</svg>').format(LEFT, 100 - LEFT, HIGH, HIGH, lines),
-        _ends(at),
-    )), ())  # fmt: skip
+    svg = drawing(
+        name,
+        caption,
+        f"{last} ({unit}) at the end",
+        HIGH + AXIS,
+        Markup("").join(
+            (
+                _frame(most, unit),
+                Markup(
+                    '<svg x="{}%" y="0" width="{}%" height="{}" viewBox="0 0 1000 {}" '
+                    'preserveAspectRatio="none">{}</svg>'
+                ).format(LEFT, 100 - LEFT, HIGH, HIGH, lines),
+                _ends(at),
+            )
+        ),
+        (),
+    )
     head = ("Time", *(one.label for one in series))
     rows = [
         (moment(time), *(_number(one.values[nr]) for one in series)) for nr, time in enumerate(at)
@@ -120,5 +141,6 @@ def _latest(one: DrawnCurve) -> str | Markup:
 
 def _number(value: float | None) -> Markup:
     """A value that the script reads."""
-    return NONE if value is None else Markup('<data value="{}">{}</data>').format(
-        value, number(value))  # fmt: skip
+    return (
+        NONE if value is None else Markup('<data value="{}">{}</data>').format(value, number(value))
+    )

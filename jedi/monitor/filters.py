@@ -23,15 +23,37 @@ TITLE_MOST = 2_000
 NONE = Markup('<span class="none">–</span>')
 
 MOODS: Mapping[str, str] = {
-    **dict.fromkeys(("done", "finished", "ready", "online", "healthy", "yes", "active",
-                     "gained", "kept"), "good"),
-    **dict.fromkeys(("running", "scouting", "transferring", "merging", "starting", "sent",
-                     "staging", "passed"), "busy"),
-    **dict.fromkeys(("failed", "broken", "aborted", "exhausted", "cancelled", "closed", "offline",
-                     "lost", "no", "urgent", "silent", "fails", "refused"), "bad"),
-    **dict.fromkeys(("pending", "throttled", "holding", "paused", "brokeroff",
-                     "soon", "test", "standby"), "slow"),
-}  # fmt: skip
+    **dict.fromkeys(
+        ("done", "finished", "ready", "online", "healthy", "yes", "active", "gained", "kept"),
+        "good",
+    ),
+    **dict.fromkeys(
+        ("running", "scouting", "transferring", "merging", "starting", "sent", "staging", "passed"),
+        "busy",
+    ),
+    **dict.fromkeys(
+        (
+            "failed",
+            "broken",
+            "aborted",
+            "exhausted",
+            "cancelled",
+            "closed",
+            "offline",
+            "lost",
+            "no",
+            "urgent",
+            "silent",
+            "fails",
+            "refused",
+        ),
+        "bad",
+    ),
+    **dict.fromkeys(
+        ("pending", "throttled", "holding", "paused", "brokeroff", "soon", "test", "standby"),
+        "slow",
+    ),
+}
 """The mood of a status; a page shows it by a colour and by a sign, for those who see no colours."""
 
 SIGNS = {"good": "✓", "busy": "▶", "bad": "✕", "slow": "‖", "idle": "·"}
@@ -76,8 +98,11 @@ def seconds(found: float | None) -> str | Markup:
     if found < 60:
         return f"{found:.3g} s"
     whole = round(found)
-    for unit, length, below, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60),
-                                      ("min", 60, "s", 1)):  # fmt: skip
+    for unit, length, below, part in (
+        ("d", 86_400, "h", 3_600),
+        ("h", 3_600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
         if whole >= length:
             rest = whole % length // part
             return f"{whole // length} {unit}" + (f" {rest} {below}" if rest else "")
@@ -130,10 +155,19 @@ def text(found: object) -> Markup:
 
 
 _FORMS: Mapping[str, Callable[[Any], str | Markup]] = {
-    "text": text, "id": text, "reason": text, "code": text, "number": number, "bytes": size,
-    "seconds": seconds, "percent": percent, "time": moment, "status": status, "bar": percent,
+    "text": text,
+    "id": text,
+    "reason": text,
+    "code": text,
+    "number": number,
+    "bytes": size,
+    "seconds": seconds,
+    "percent": percent,
+    "time": moment,
+    "status": status,
+    "bar": percent,
     "whole": clean,
-}  # fmt: skip
+}
 
 
 def cell(row: Any, column: Column) -> Markup:
@@ -155,7 +189,17 @@ def site_page(site: str) -> str:
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "clean": clean, "number": number, "counted": counted, "bytes": size, "seconds": seconds,
-    "moment": moment, "percent": percent, "status": status, "text": text, "cell": cell,
-    "value": value, "query": query, "site_page": site_page,
-}  # fmt: skip
+    "clean": clean,
+    "number": number,
+    "counted": counted,
+    "bytes": size,
+    "seconds": seconds,
+    "moment": moment,
+    "percent": percent,
+    "status": status,
+    "text": text,
+    "cell": cell,
+    "value": value,
+    "query": query,
+    "site_page": site_page,
+}

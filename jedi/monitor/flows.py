@@ -46,12 +46,15 @@ def flow(
     high = max(most, 2) * (LINE + SPACE)
     places = [_places(shown, at, high) for at in range(len(layers))]
     looks = _looks(shown)
-    drawn = Markup("").join((
-        Markup('<svg x="0" y="{}" width="100%" height="{}" viewBox="0 0 1000 {}" '
-               'preserveAspectRatio="none">{}</svg>').format(
-            TOP, high, high, _ribbons(shown, places, looks, unit)),
-        *(_names(at, len(layers), head, places[at], unit) for at, head in enumerate(layers)),
-    ))  # fmt: skip
+    drawn = Markup("").join(
+        (
+            Markup(
+                '<svg x="0" y="{}" width="100%" height="{}" viewBox="0 0 1000 {}" '
+                'preserveAspectRatio="none">{}</svg>'
+            ).format(TOP, high, high, _ribbons(shown, places, looks, unit)),
+            *(_names(at, len(layers), head, places[at], unit) for at, head in enumerate(layers)),
+        )
+    )
     said = "; ".join(f"{' → '.join(one.path)}: {number(one.value)} {unit}" for one in shown[:20])
     svg = drawing(name, caption, said, high + TOP, drawn, ())
     rows = [(*one.path, number(one.value)) for one in shown]
@@ -98,9 +101,11 @@ def _looks(streams: Sequence[FlowPath]) -> dict[str, Look]:
 
 
 def _ribbons(
-    streams: Sequence[FlowPath], places: Sequence[Mapping[str, _FlowPlace]],
-    looks: Mapping[str, Look], unit: str,
-) -> Markup:  # fmt: skip
+    streams: Sequence[FlowPath],
+    places: Sequence[Mapping[str, _FlowPlace]],
+    looks: Mapping[str, Look],
+    unit: str,
+) -> Markup:
     """The bands between the layers, and the places themselves."""
     drawn = [
         _band(at, len(places), place, out, inn, looks[first], f"{number(value)} {unit}")
@@ -144,9 +149,14 @@ def _edge(place: _FlowPlace, used: float, value: float) -> tuple[float, float]:
 
 
 def _band(
-    at: int, layers: int, name: str, out: tuple[float, float], inn: tuple[float, float],
-    look: Look, said: str,
-) -> Markup:  # fmt: skip
+    at: int,
+    layers: int,
+    name: str,
+    out: tuple[float, float],
+    inn: tuple[float, float],
+    look: Look,
+    said: str,
+) -> Markup:
     begin, end = _x(at, layers) + _NODE, _x(at + 1, layers)
     mid = (begin + end) / 2
     path = (
@@ -169,8 +179,11 @@ def _names(at: int, layers: int, head: str, places: Mapping[str, _FlowPlace], un
     x = _x(at, layers) / 10 + (-0.6 if last else 1.6)
     anchor = "end" if last else "start"
     side = 100 if last else _x(at, layers) / 10
-    drawn = [Markup('<text class="head" x="{:.1f}%" y="12" text-anchor="{}">{}</text>').format(
-        side, anchor, clean(head))]  # fmt: skip
+    drawn = [
+        Markup('<text class="head" x="{:.1f}%" y="12" text-anchor="{}">{}</text>').format(
+            side, anchor, clean(head)
+        )
+    ]
     drawn += [
         Markup('<text x="{:.1f}%" y="{:.1f}" text-anchor="{}" class="place">{} {}</text>').format(
             x, TOP + one.y + one.high / 2 + 4, anchor, clean(name)[:40], number(one.value)

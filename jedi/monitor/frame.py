@@ -15,5 +15,13 @@ def frame(title: str, path: str, visitor: Visitor | None = None, role: str = "")
     def may_do(kind: str, owner: str | None = None, status: str | None = None) -> list[Action]:
         return offered(kind, visitor.caller, role, owner, status) if visitor else []
 
-    return {"title": title, "path": path, "visitor": visitor, "role": role, "page": None,
-            "menu": PAGES if visitor else {}, "given": {}, "may_do": may_do}  # fmt: skip
+    return {
+        "title": title,
+        "path": path,
+        "visitor": visitor,
+        "role": role,
+        "page": None,
+        "menu": PAGES if visitor else {},
+        "given": {},
+        "may_do": may_do,
+    }

@@ -84,8 +84,9 @@ class LiveChanges:
         """The stream of a visitor. TooManyCalls: he has too many."""
         name = visitor.caller.user_name
         self._limit.enter(name)
-        return EventResponse(self._stream(_Stream(request, visitor)), _HEADERS,
-                             lambda: self._limit.leave(name))  # fmt: skip
+        return EventResponse(
+            self._stream(_Stream(request, visitor)), _HEADERS, lambda: self._limit.leave(name)
+        )
 
     def close(self) -> None:
         """End all streams: the service ends."""

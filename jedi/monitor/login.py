@@ -75,10 +75,11 @@ class LoginWays:
 
     async def _form(self, request: Request, sentence: str = "", status: int = 200) -> Response:
         facts = {
-            **frame("Log in", "/login"), "sentence": sentence,
+            **frame("Log in", "/login"),
+            "sentence": sentence,
             "provider": await self._flow.is_on(),
             "target": safe_target(request.query_params.get("next")),
-        }  # fmt: skip
+        }
         return respond(request, Rendered(render("login.html", facts)), status=status)
 
     async def _fields(self, request: Request) -> dict[str, str]:
@@ -150,8 +151,9 @@ async def _caller(request: Request, door: OperationDoor, token: str) -> KnownCal
         return await door.let_in(trial)
     except Forbidden as error:
         said = error.sentence if token.count(".") == 2 else ""
-        raise Forbidden(said or "The token is unknown, expired or revoked.",
-                        code=error.code) from None  # fmt: skip
+        raise Forbidden(
+            said or "The token is unknown, expired or revoked.", code=error.code
+        ) from None
 
 
 def _taken(door: OperationDoor, code: str) -> KnownCaller:

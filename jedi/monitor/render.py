@@ -18,9 +18,13 @@ _ROOT = resources.files("jedi.monitor") / "templates"
 def environment() -> Environment:
     """The environment of all templates."""
     made = Environment(
-        loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
-    )  # fmt: skip
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
     made.filters |= filters.FILTERS
     made.globals |= {"static": static_files.address}
     return made

@@ -49,7 +49,7 @@ SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +151,12 @@ def _made(page: Page, door: OperationDoor, visitor: Visitor, request: Request) -
             rows = {one.name: one.plain() for one in view.sheets}
             return Rendered(json.dumps(rows).encode(), "application/json", f"{page.name}.json")
     facts = {
-        **view.facts, **frame(view.title, request.url.path, visitor, role), "view": view,
+        **view.facts,
+        **frame(view.title, request.url.path, visitor, role),
+        "view": view,
         "page": page,
         "given": {name: one for name, one in given.items() if name not in page.in_path},
-    }  # fmt: skip
+    }
     if form == "file":
         content, name = kept(page, view, facts, request)
         return Rendered(content, file_name=name)
@@ -192,10 +194,11 @@ def _arguments(page: Page, request: Request) -> tuple[str, dict[str, Any]]:
 def respond(request: Request, found: Rendered, *, status: int = 200) -> Response:
     """Send a page, packed if the browser takes that; 304 if the browser has it already."""
     headers = {
-        **SECURITY, "Cache-Control": "private, no-cache",
+        **SECURITY,
+        "Cache-Control": "private, no-cache",
         "Vary": "Accept-Encoding, Cookie, HX-Request",
         "ETag": f'W/"{hashlib.sha256(found.content).hexdigest()[:32]}"',
-    }  # fmt: skip
+    }
     if found.file_name:
         headers["Content-Disposition"] = f'attachment; filename="{found.file_name}"'
     if status == 200 and headers["ETag"] in request.headers.get("if-none-match", ""):

@@ -118,14 +118,26 @@ def begin(
 ) -> None:
     """Make a browser keep a session. Scripts can't read it; TLS alone carries it where there is
     TLS."""
-    response.set_cookie(cookie_name(request, name), token, int(seconds), path="/", httponly=True,
-                        samesite="lax", secure=_is_secure(request))  # fmt: skip
+    response.set_cookie(
+        cookie_name(request, name),
+        token,
+        int(seconds),
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=_is_secure(request),
+    )
 
 
 def end(response: Response, request: Request, name: str = COOKIE) -> None:
     """Make a browser forget its session."""
-    response.delete_cookie(cookie_name(request, name), path="/", httponly=True, samesite="lax",
-                           secure=_is_secure(request))  # fmt: skip
+    response.delete_cookie(
+        cookie_name(request, name),
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=_is_secure(request),
+    )
 
 
 def safe_target(given: str | None) -> str:

@@ -10,8 +10,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-ColumnKind = Literal["text", "id", "number", "bytes", "seconds", "percent", "time", "status",
-                     "reason", "code", "bar", "whole"]  # fmt: skip
+ColumnKind = Literal[
+    "text",
+    "id",
+    "number",
+    "bytes",
+    "seconds",
+    "percent",
+    "time",
+    "status",
+    "reason",
+    "code",
+    "bar",
+    "whole",
+]
 """Forms of a cell; filters.py has a function for each."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -12,8 +12,11 @@ from pathlib import PurePosixPath
 
 from jedi.core.errors import NotFound
 
-_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-          ".svg": "image/svg+xml"}  # fmt: skip
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 _ROOT = resources.files("jedi.monitor") / "static"
 
 
@@ -41,9 +44,12 @@ def _names() -> list[str]:
 
 def _read(name: str) -> StaticFile:
     content = (_ROOT / name).read_bytes()
-    return StaticFile(content, gzip.compress(content, 9, mtime=0),
-                      _TYPES[PurePosixPath(name).suffix],
-                      hashlib.sha256(content).hexdigest()[:12])  # fmt: skip
+    return StaticFile(
+        content,
+        gzip.compress(content, 9, mtime=0),
+        _TYPES[PurePosixPath(name).suffix],
+        hashlib.sha256(content).hexdigest()[:12],
+    )
 
 
 def address(name: str) -> str:

@@ -127,8 +127,11 @@ class Mover(Agent[TransferLoad, TransferPlan]):
                     late = self._put_off(job, lacking, patient=plan.can_come(job))
                     ends += late
                     if late and load.direction is INWARD:
-                        lost += [(job.panda_id, need.file[1], "missing")
-                                 for need in job.needs if need in plan.gone]  # fmt: skip
+                        lost += [
+                            (job.panda_id, need.file[1], "missing")
+                            for need in job.needs
+                            if need in plan.gone
+                        ]
                 elif load.direction is INWARD:
                     reason = "The inputs are at the site."
                     moves.append(JobMove(job.panda_id, "activated", "input_ready", reason))
@@ -140,8 +143,13 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         blame.note(tx, lost)
         ended = job_ends.end_jobs(tx, ends, self.name)
         done = {job.panda_id for job in ended if job.target == "finished"}
-        grown = {dataset for load, _ in results for job in load.jobs if job.panda_id in done
-                 for dataset, _ in job.outputs}  # fmt: skip
+        grown = {
+            dataset
+            for load, _ in results
+            for job in load.jobs
+            if job.panda_id in done
+            for dataset, _ in job.outputs
+        }
         datasets.wake_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
         capping.keep_back(tx, self.world.knobs, [job.jedi_task_id for job in ready], self.name)
 

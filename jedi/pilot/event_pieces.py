@@ -141,8 +141,10 @@ def _verify(piece: Piece, file: IO[bytes], check: Check) -> int:
         said = f"Piece {piece['lfn']} has {size} bytes, its pilot reported {piece['fsize']}."
         raise PayloadFailure("stagein_size", said)
     if piece.get("adler32") not in (None, f"{adler:08x}"):
-        said = f"Piece {piece['lfn']} is damaged: its adler32 is {adler:08x}, its pilot reported " \
-               f"{piece['adler32']}."  # fmt: skip
+        said = (
+            f"Piece {piece['lfn']} is damaged: its adler32 is {adler:08x}, its pilot reported "
+            f"{piece['adler32']}."
+        )
         raise PayloadFailure("stagein_checksum", said)
     return size
 

@@ -25,6 +25,7 @@ from jedi.postprocessor.outcome import (
 )
 from jedi.postprocessor.scouts import shaped
 from jedi.spec.jobs.scouting import Judgement, Scouted
+from jedi.spec.tasks.rows import TaskDataset
 from jedi.taskbuffer.inputs import datasets, recutting, validation
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.tasks import (
@@ -132,19 +133,23 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         busy = {job.jedi_task_id for job in commands.live_jobs(tx, list(parents))}
         found: dict[int, list[EndingDataset]] = defaultdict(list)
         for d in ending.DATASETS.rows(tx, ids=ids):
-            found[d.jedi_task_id].append(
-                EndingDataset(d.dataset_id, d.dataset_name, d.type, d.master_id, d.status,
-                        d.n_files_to_be_used, d.n_files_finished, d.n_files_failed,
-                        d.n_files_missing, d.n_events, d.n_events_used, d.container_name,
-                        d.n_files - d.n_files_to_be_used)
-            )  # fmt: skip
+            found[d.jedi_task_id].append(_dataset(d))
         return [
-            Ending(row.jedi_task_id, row.lock_seq, row.status, row.vo, row.prod_source_label,
-                   because[row.jedi_task_id], tuple(found[row.jedi_task_id]),
-                   scouted.get(row.jedi_task_id), EndingRules.of(row),
-                   parents.get(row.jedi_task_id), row.jedi_task_id in busy)
+            Ending(
+                row.jedi_task_id,
+                row.lock_seq,
+                row.status,
+                row.vo,
+                row.prod_source_label,
+                because[row.jedi_task_id],
+                tuple(found[row.jedi_task_id]),
+                scouted.get(row.jedi_task_id),
+                EndingRules.of(row),
+                parents.get(row.jedi_task_id),
+                row.jedi_task_id in busy,
+            )
             for row in rows
-        ]  # fmt: skip
+        ]
 
     def prepare(self, items: Sequence[Ending]) -> None:
         """Read what the database says of all products: from now on no job of theirs ends."""
@@ -247,10 +252,16 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         follow = [(task, judged) for task, judged in found if judged.target == "scouted"]
         for some, target in ((late, "scouting"), (found, None), (follow, "running")):
             moves = [
-                Move(task.jedi_task_id, task.lock_seq, target or judged.target, judged.code,
-                     judged.reason, judged.facts)
+                Move(
+                    task.jedi_task_id,
+                    task.lock_seq,
+                    target or judged.target,
+                    judged.code,
+                    judged.reason,
+                    judged.facts,
+                )
                 for task, judged in some
-            ]  # fmt: skip
+            ]
             tasks.move_tasks(tx, moves, self.name)
 
     def trouble(self, tx: Connection, task: Ending, error: Exception) -> None:
@@ -301,8 +312,9 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
 def _preprocessed(task: Ending, status: str, error: str) -> EndingOutcome:
     """The effects of the end of a task's pre-processing job."""
     good = status == "finished"
-    settled = [(d.dataset_id, "done" if good else "failed")
-               for d in task.datasets if d.type == "pp_input"]  # fmt: skip
+    settled = [
+        (d.dataset_id, "done" if good else "failed") for d in task.datasets if d.type == "pp_input"
+    ]
     if good:
         reason = "The pre-processing job defined the work."
         return EndingOutcome(TaskVerdict("registered", "preprocessed", reason), settled, [])
@@ -315,3 +327,21 @@ def _with_parent(task: Ending) -> TaskVerdict:
     assert task.parent is not None
     reason = f"Its parent, task {task.parent.jedi_task_id}, is {task.parent.status}."
     return TaskVerdict("aborting" if task.busy else "toabort", "parent_failed", reason)
+
+
+def _dataset(d: TaskDataset) -> EndingDataset:
+    return EndingDataset(
+        d.dataset_id,
+        d.dataset_name,
+        d.type,
+        d.master_id,
+        d.status,
+        d.n_files_to_be_used,
+        d.n_files_finished,
+        d.n_files_failed,
+        d.n_files_missing,
+        d.n_events,
+        d.n_events_used,
+        d.container_name,
+        d.n_files - d.n_files_to_be_used,
+    )

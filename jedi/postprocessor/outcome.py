@@ -103,16 +103,23 @@ class Findings:
     @property
     def facts(self) -> dict[str, Any]:
         """The facts of the reason: numbers, and the first files that are lost."""
-        counts = {"twice": self.twice, "lost": _count(self.lost), "removed": self.removed,
-                  "lost_logs": _count(self.lost_logs),
-                  "lost_files": _first(self.gone)}  # fmt: skip
+        counts = {
+            "twice": self.twice,
+            "lost": _count(self.lost),
+            "removed": self.removed,
+            "lost_logs": _count(self.lost_logs),
+            "lost_files": _first(self.gone),
+        }
         return {name: n for name, n in counts.items() if n}
 
     @property
     def losses(self) -> list[str]:
         """Outputs and logs that are gone, for the reason."""
-        return [_loss(kind, gone) for kind, gone in (("output", self.lost), ("log", self.lost_logs))
-                if gone]  # fmt: skip
+        return [
+            _loss(kind, gone)
+            for kind, gone in (("output", self.lost), ("log", self.lost_logs))
+            if gone
+        ]
 
 
 def _count(gone: Lost) -> int:

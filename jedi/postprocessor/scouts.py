@@ -47,8 +47,11 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
     """Decide whether a task's other jobs may follow its scouts, which have all ended."""
     task, progress, scouts = found.declared, found.progress, found.finished
     tried = progress.finished + max(0, progress.failed - _outdated(found))
-    facts: dict[str, Any] = {"scouts": len(scouts), "files_finished": progress.finished,
-                             "files_failed": progress.failed}  # fmt: skip
+    facts: dict[str, Any] = {
+        "scouts": len(scouts),
+        "files_finished": progress.finished,
+        "files_failed": progress.failed,
+    }
     percent = 0.0 if _is_production(task) else knobs.scout.min_success_percent
     if task.success_percent is not None:
         percent = task.success_percent
@@ -60,8 +63,15 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
         if events and found.timed_out:
             reason = f"{done}; {len(found.timed_out)} had too little time. Jobs get {events} "
             reason += f"event{'s' if events > 1 else ''} instead of {task.events_per_job}, and "
-            return Judgement("scouting", "scouts_anew", f"{reason}new scouts follow.", facts,
-                             measured, None, events)  # fmt: skip
+            return Judgement(
+                "scouting",
+                "scouts_anew",
+                f"{reason}new scouts follow.",
+                facts,
+                measured,
+                None,
+                events,
+            )
         if 0 < knobs.scout.exhaust_from_percent <= rate:
             reason = f"{done}, less than {percent:g} %. Retry the task to run it all the same."
             return Judgement("exhausted", "scouts_partly_failed", reason, facts, measured)
@@ -74,8 +84,9 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
             if warning := test(task, scouts, measured, expected, knobs):
                 code, reason, more = warning
                 advice = "Retry the task to run it all the same, or submit it anew with better "
-                return Judgement("exhausted", code, f"{reason} {advice}figures.", facts | more,
-                                 measured)  # fmt: skip
+                return Judgement(
+                    "exhausted", code, f"{reason} {advice}figures.", facts | more, measured
+                )
     reason = f"Scout jobs processed {progress.finished} of {tried} files: all others follow."
     size = _job_size(task, scouts, found.largest_output, measured, knobs)
     return Judgement("scouted", "scouts_succeeded", reason, facts, measured, size, events)
@@ -173,8 +184,11 @@ def shaped(task: Declared, measured: Measured, types: Sequence[ResourceType]) ->
     """With what failed jobs proved, where that is larger, and the shape of jobs that need so much
     memory. Source: docs/reference/scouts.md#the-larger-figure-counts."""
     names = (one.name for one in fields(measured))
-    seen = {name: {MEASURED: value} for name in names
-            if isinstance(value := getattr(measured, name), int)}  # fmt: skip
+    seen = {
+        name: {MEASURED: value}
+        for name in names
+        if isinstance(value := getattr(measured, name), int)
+    }
     found = replace(measured, figures=seen)
     if found.cpu_time and task.proven("cpu_time") > _hs06(found.cpu_time, found.cpu_time_unit):
         found = replace(found, cpu_time=task.proven("cpu_time"), cpu_time_unit="HS06sPerEvent")
@@ -202,10 +216,12 @@ def _cpu_time(
     corePower; in thousandths where they are few."""
     least = knobs.scout.events_per_core
     able = [
-        scout for scout in scouts
-        if scout.counted_events >= least * scout.cores or scout.lasted_s > _LONG_S
+        scout
+        for scout in scouts
+        if scout.counted_events >= least * scout.cores
+        or scout.lasted_s > _LONG_S
         or not scout.input_bytes
-    ]  # fmt: skip
+    ]
     if not able or task.cpu_time_unit.endswith("Fixed"):
         return None, None
     works = [scout.lasted_s * scout.core_power for scout in able]

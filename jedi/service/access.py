@@ -78,8 +78,10 @@ def must_handle_all(tx: Connection, caller: KnownCaller) -> None:
     if caller.scope != "all":
         raise Forbidden(
             f"This token is for `{caller.scope}`; tokens of others need `all`.",
-            code="scope_too_small", scope=caller.scope, needed="all",
-        )  # fmt: skip
+            code="scope_too_small",
+            scope=caller.scope,
+            needed="all",
+        )
     steering.must_be_operator(tx, caller.user_name)
 
 
@@ -98,9 +100,11 @@ def create_token(
     must_be_days(days)
     if SCOPES.index(scope) > SCOPES.index(holds):
         raise Forbidden(
-            f"A token for `{holds}` makes none for `{scope}`.", code="scope_too_small",
-            scope=holds, needed=scope,
-        )  # fmt: skip
+            f"A token for `{holds}` makes none for `{scope}`.",
+            code="scope_too_small",
+            scope=holds,
+            needed=scope,
+        )
     token = access.put_user_token(tx, user_name, name, scope, days * DAY_S)
     return NewToken(token, scope, days, as_jwt(token, user_name))
 
@@ -128,8 +132,9 @@ def take_link(tx: Connection, code: str) -> KnownCaller:
     """The user who made a link, which is used up thereby. Forbidden."""
     found = access.take_link(tx, code)
     if found is None:
-        raise Forbidden("The link is used, expired or unknown: run `jedi open` again.",
-                        code="bad_link")  # fmt: skip
+        raise Forbidden(
+            "The link is used, expired or unknown: run `jedi open` again.", code="bad_link"
+        )
     scope: Scope = next((one for one in SCOPES if one == found.scope), "read")
     return KnownCaller(found.user_name, "link", scope)
 

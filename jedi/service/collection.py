@@ -35,8 +35,10 @@ def collect(files: Mapping[str, Document]) -> list[Document]:
         if parts is None:
             found.append(replace(file, name=name if len(files) > 1 else ""))
         else:
-            found += [replace(file, text=part, name=f"{name}#{number}")
-                      for number, part in enumerate(parts, 1)]  # fmt: skip
+            found += [
+                replace(file, text=part, name=f"{name}#{number}")
+                for number, part in enumerate(parts, 1)
+            ]
     return found
 
 

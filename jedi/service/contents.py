@@ -20,9 +20,11 @@ def of_output(tx: Connection, ddm: DDM, jedi_task_id: int, file_id: int) -> File
     places = ddm.locate(file.dataset, [file.lfn]).get(file.lfn)
     if not places:
         raise NotFound(
-            f"{file.lfn} of {file.dataset} is no longer in storage.", code="file_missing",
-            lfn=file.lfn, dataset=file.dataset,
-        )  # fmt: skip
+            f"{file.lfn} of {file.dataset} is no longer in storage.",
+            code="file_missing",
+            lfn=file.lfn,
+            dataset=file.dataset,
+        )
     return FileContent(ddm.path(places[0], file.dataset, file.lfn), file.lfn, file.adler32)
 
 

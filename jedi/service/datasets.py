@@ -82,8 +82,9 @@ def summary(ddm: DDM, name: str) -> StoredDataset:
     found = show_dataset(ddm, name)
     info, files = found.info, {file.lfn for file in found.files}  # at one endpoint or another
     odd = {shown(entry): code for entry, code in ddm.left_out(name).items() if entry not in files}
-    return StoredDataset(info.name, info.state, info.is_container, [*info.members], found.files,
-                         found.replicas, odd)  # fmt: skip
+    return StoredDataset(
+        info.name, info.state, info.is_container, [*info.members], found.files, found.replicas, odd
+    )
 
 
 def put_dataset(
@@ -114,8 +115,10 @@ def storage_of(endpoint: str) -> Iterator[None]:
         kind, code = (NoSpace, "no_space") if full else (Refused, "storage_failed")
         raise kind(
             f"{endpoint} {'is full' if full else 'can not be used'} "
-            f"({error.strerror or error}). Ask its operators.", code=code, endpoint=endpoint,
-        ) from error  # fmt: skip
+            f"({error.strerror or error}). Ask its operators.",
+            code=code,
+            endpoint=endpoint,
+        ) from error
 
 
 def must_own(tx: Connection, who: str, name: str) -> str:
@@ -128,22 +131,28 @@ def must_own(tx: Connection, who: str, name: str) -> str:
     if makers:
         raise Forbidden(
             f"{dataset} is made by a task of {makers[0]}: only its owner and operators may change "
-            "it.", dataset=dataset, owner=makers[0],
-        )  # fmt: skip
+            "it.",
+            dataset=dataset,
+            owner=makers[0],
+        )
     scope, title = names.dataset(dataset)
     try:
         own = names.user_scope(who)
     except ValueError as error:
         raise Forbidden(
             f"{who!a} has no scope, since user.NAME is none for this name ({error}): only "
-            f"operators may change {dataset}. Ask one.", dataset=dataset, scope=scope,
-        ) from None  # fmt: skip
+            f"operators may change {dataset}. Ask one.",
+            dataset=dataset,
+            scope=scope,
+        ) from None
     if scope != own:
         raise Forbidden(
             f"{dataset} has the scope {scope}: {who} may change datasets of the scope {own}, and "
             f"operators all. Name it {own}:{title}, or ask an operator.",
-            dataset=dataset, scope=scope, own_scope=own,
-        )  # fmt: skip
+            dataset=dataset,
+            scope=scope,
+            own_scope=own,
+        )
     return dataset
 
 

@@ -36,8 +36,10 @@ def acquire(tx: Connection, who: Identity, request: RangeAsks, memory: ConsumerM
 def asks_of(who: Identity, request: RangeAsks) -> list[SiteAsk]:
     """The asks of a request of a pilot, each for not more than ASK_MAX ranges."""
     site = pilot_site(who)
-    return [SiteAsk(site, request.request_id, one.panda_id, one.lock_seq, min(one.n, ASK_MAX))
-            for one in request.asks]  # fmt: skip
+    return [
+        SiteAsk(site, request.request_id, one.panda_id, one.lock_seq, min(one.n, ASK_MAX))
+        for one in request.asks
+    ]
 
 
 def answer(given: Iterable[RangesGiven], files: Mapping[int, RangeFile]) -> Answer:

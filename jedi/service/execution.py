@@ -37,8 +37,16 @@ def task_of(
     source: dict[str, Any] = {"type": "constant", "value": line}
     if dataset:
         source = {"type": "template", "param_type": "input", "value": line, "dataset": dataset}
-    printed = {"type": "template", "param_type": "output", "value": "> printed.${SN}.txt",
-               "dataset": f"{names.task_scope(who)}:exec.$JEDITASKID"}  # fmt: skip
+    printed = {
+        "type": "template",
+        "param_type": "output",
+        "value": "> printed.${SN}.txt",
+        "dataset": f"{names.task_scope(who)}:exec.$JEDITASKID",
+    }
     many = {"nFilesPerJob": per_job} if dataset else {"noInput": True, "nFiles": 1}
-    return {"taskName": name, **many, **({"sandbox": [*files]} if files else {}),
-            "jobParameters": [source, printed]}  # fmt: skip
+    return {
+        "taskName": name,
+        **many,
+        **({"sandbox": [*files]} if files else {}),
+        "jobParameters": [source, printed],
+    }

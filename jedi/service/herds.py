@@ -50,8 +50,16 @@ def show(tx: Connection, jedi_task_id: int, after: int, limit: int) -> HerdRepor
     kind = "Splitted" if found.split_at else "WillSplit"
     counts = dict(herds.STATUSES.rows(tx, task=jedi_task_id))
     members = herds.MEMBERS.rows(tx, task=jedi_task_id, after=after, limit=limit)
-    return HerdReport(jedi_task_id, kind, found.splitter, found.master_job_id, found.n_units,
-                found.split_at, counts, members)  # fmt: skip
+    return HerdReport(
+        jedi_task_id,
+        kind,
+        found.splitter,
+        found.master_job_id,
+        found.n_units,
+        found.split_at,
+        counts,
+        members,
+    )
 
 
 def task_of(tx: Connection, panda_id: int) -> int:

@@ -55,14 +55,26 @@ def forecasts(groups: Iterable[JobGroup], chosen: Callable[[], Sequence[str]]) -
     sites = tuple(sorted({group.site for group in finished}))
     return [
         Forecast("jobs", sum(group.jobs for group in first), sum(group.jobs for group in jobs), ""),
-        Forecast("wall time", _most(group.walltime_s or None for group in first),
-                 _most(group.wall_s for group in finished), "s"),
-        Forecast("memory", _most(group.memory_mb or None for group in first),
-                 None if memory_kb is None else memory_kb // 1024, "MB"),
-        Forecast("disk", _most(group.disk_mb or None for group in first),
-                 None if disk_kb is None else disk_kb // 1024, "MB"),
+        Forecast(
+            "wall time",
+            _most(group.walltime_s or None for group in first),
+            _most(group.wall_s for group in finished),
+            "s",
+        ),
+        Forecast(
+            "memory",
+            _most(group.memory_mb or None for group in first),
+            None if memory_kb is None else memory_kb // 1024,
+            "MB",
+        ),
+        Forecast(
+            "disk",
+            _most(group.disk_mb or None for group in first),
+            None if disk_kb is None else disk_kb // 1024,
+            "MB",
+        ),
         Forecast("sites", tuple(chosen()), sites, ""),
-    ]  # fmt: skip
+    ]
 
 
 def _most(figures: Iterable[_Figure | None]) -> _Figure | None:

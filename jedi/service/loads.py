@@ -74,10 +74,15 @@ def figures(tx: Connection) -> SystemFigures:
     waiting = read.rows("waiting", WaitingCount)
     facts = alerts.Facts(clock.now(), agents, waiting, rates, sites, held)
     return SystemFigures(
-        agents, _total((one.status, one.tasks) for one in counts),
-        _total((one.status, one.jobs) for one in by_site), held, sites, rates,
-        queues.share_summaries(tx), alerts.found(facts, values),
-    )  # fmt: skip
+        agents,
+        _total((one.status, one.tasks) for one in counts),
+        _total((one.status, one.jobs) for one in by_site),
+        held,
+        sites,
+        rates,
+        queues.share_summaries(tx),
+        alerts.found(facts, values),
+    )
 
 
 def site_loads(tx: Connection) -> list[SiteLoad]:
@@ -109,15 +114,17 @@ def site_figures(tx: Connection, site: str) -> SiteFigures:
     if not sites:
         hint = suggest(site, [one.site for one in loads.sites(tx)], "`jedi site list` shows all.")
         raise NotFound(f"There is no site {site}. {hint}", code="no_site", site=site)
-    report = refused.of_site(site, found.row("read", ReadDecisions),
-                             found.rows("refusals", RefusalsAtSite))  # fmt: skip
+    report = refused.of_site(
+        site, found.row("read", ReadDecisions), found.rows("refusals", RefusalsAtSite)
+    )
     return SiteFigures(sites[0], _rates(reached), found.rows("pilots", SitePilot), report)
 
 
 def _sites(
-    facts: Sequence[SiteFacts], jobs: Sequence[SiteStatusJobs],
+    facts: Sequence[SiteFacts],
+    jobs: Sequence[SiteStatusJobs],
     reached: Sequence[ReachedJobs],
-) -> list[SiteLoad]:  # fmt: skip
+) -> list[SiteLoad]:
     by_site: dict[str, dict[str, int]] = {}
     cores: Counter[str] = Counter()
     for one in jobs:
@@ -128,10 +135,16 @@ def _sites(
         if row.site is not None:
             ended.setdefault(row.site, {})[row.status] = row.jobs
     return [
-        SiteLoad(*one, (mine := by_site.get(one.site, {})), _of(mine, states.JOB_AT_SITE),
-                 _of(mine, states.JOB_QUEUED), cores[one.site], ended.get(one.site, {}))
+        SiteLoad(
+            *one,
+            (mine := by_site.get(one.site, {})),
+            _of(mine, states.JOB_AT_SITE),
+            _of(mine, states.JOB_QUEUED),
+            cores[one.site],
+            ended.get(one.site, {}),
+        )
         for one in facts
-    ]  # fmt: skip
+    ]
 
 
 def _of(jobs: Mapping[str, int], statuses: Iterable[str]) -> int:
@@ -148,8 +161,15 @@ def _rates(reached: Sequence[ReachedJobs]) -> list[HourlyJobs]:
 
 def _held(one: TaskCount) -> HeldTasks:
     hold = hold_of(one.status, one.reason)
-    return HeldTasks(one.queue_name, one.status, one.reason, hold, HOLDS.get(hold, WORK_FOR_JOBS),
-                     one.tasks, one.since)  # fmt: skip
+    return HeldTasks(
+        one.queue_name,
+        one.status,
+        one.reason,
+        hold,
+        HOLDS.get(hold, WORK_FOR_JOBS),
+        one.tasks,
+        one.since,
+    )
 
 
 def _total(counts: Iterable[tuple[str, int]]) -> dict[str, int]:

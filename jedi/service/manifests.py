@@ -127,20 +127,32 @@ def _without_splitter(attributes: Mapping[str, Any]) -> list[Problem]:
         for name in strategies.describe(one).consumes(attributes)
     }
     return [
-        Problem(name, attributes[name], "is the option of a splitter, and there is none",
-                "Add Splitter = Parametric;" if name.startswith("Parameter") else "Add Splitter")
-        for name in attributes if name in ours
-    ]  # fmt: skip
+        Problem(
+            name,
+            attributes[name],
+            "is the option of a splitter, and there is none",
+            "Add Splitter = Parametric;" if name.startswith("Parameter") else "Add Splitter",
+        )
+        for name in attributes
+        if name in ours
+    ]
 
 
 _WORDS = (
-    (r"splitter\.name", "Splitter"), (r"splitter\.options\.(.*)", r"\1"),
-    (r"sandbox(\[\d+\])?", "InputSandbox"), (r"jobParameters\[\d+\]\.(dataset|files)", "InputData"),
-    (r"taskName", "JobName"), (r"destination", "OutputSE"), (r"includedSite", "Site"),
-    (r"excludedSite", "BannedSites"), (r"coreCount", "NumberOfProcessors"),
-)  # fmt: skip
-_REMEDIES = {"Add an item with param_type: input": "Add InputData",
-             "Give noInput: true": "Leave InputData out"}  # fmt: skip
+    (r"splitter\.name", "Splitter"),
+    (r"splitter\.options\.(.*)", r"\1"),
+    (r"sandbox(\[\d+\])?", "InputSandbox"),
+    (r"jobParameters\[\d+\]\.(dataset|files)", "InputData"),
+    (r"taskName", "JobName"),
+    (r"destination", "OutputSE"),
+    (r"includedSite", "Site"),
+    (r"excludedSite", "BannedSites"),
+    (r"coreCount", "NumberOfProcessors"),
+)
+_REMEDIES = {
+    "Add an item with param_type: input": "Add InputData",
+    "Give noInput: true": "Leave InputData out",
+}
 
 
 def as_attributes(problems: Sequence[Problem], text: str, format: str) -> list[Problem]:

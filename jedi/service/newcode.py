@@ -43,8 +43,11 @@ def lacking(command: str, old: Iterable[str], new: Iterable[str]) -> list[str]:
 
 def _command(params: dict[str, object]) -> str:
     items = params.get("jobParameters")
-    values = [str(item.get("value", "")) for item in items if isinstance(item, dict)] \
-        if isinstance(items, list) else []  # fmt: skip
+    values = (
+        [str(item.get("value", "")) for item in items if isinstance(item, dict)]
+        if isinstance(items, list)
+        else []
+    )
     return " ".join([str(params.get("transPath") or ""), *values])
 
 

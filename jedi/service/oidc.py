@@ -77,8 +77,9 @@ def is_private(url: str) -> bool:
     try:
         parts = urlsplit(url)
         local = parts.hostname in ("127.0.0.1", "::1", "localhost")
-        return bool(parts.hostname) and (parts.scheme == "https" or (
-            parts.scheme == "http" and local))  # fmt: skip
+        return bool(parts.hostname) and (
+            parts.scheme == "https" or (parts.scheme == "http" and local)
+        )
     except ValueError:
         return False
 
@@ -86,9 +87,16 @@ def is_private(url: str) -> bool:
 def roles_of(written: str) -> dict[str, str]:
     """The roles of groups, from `group=role …`. BadInput."""
     pairs = [(one, *one.rpartition("=")[::2]) for one in written.split()]
-    problems = [Problem("oidc.roles", one, f"is group=role, the role one of {', '.join(ROLES)}",
-                        "Write it as /jedi/experts=operator")
-                for one, group, role in pairs if not group or role not in ROLES]  # fmt: skip
+    problems = [
+        Problem(
+            "oidc.roles",
+            one,
+            f"is group=role, the role one of {', '.join(ROLES)}",
+            "Write it as /jedi/experts=operator",
+        )
+        for one, group, role in pairs
+        if not group or role not in ROLES
+    ]
     if problems:
         raise BadInput(problems)
     return {group: role for _, group, role in pairs}
@@ -130,11 +138,13 @@ def claims_of(
     except (JoseError, ValueError, RecursionError):
         raise bad_token("The token's signature is wrong.") from None
     rules = jwt.JWTClaimsRegistry(
-        now=now_s, leeway=SKEW_S,
+        now=now_s,
+        leeway=SKEW_S,
         iss={"essential": True, "value": issuer},
         aud={"essential": True, "value": audience},
-        exp={"essential": True}, sub={"essential": True},
-    )  # fmt: skip
+        exp={"essential": True},
+        sub={"essential": True},
+    )
     try:
         rules.validate(claims)
     except ExpiredTokenError:
@@ -166,7 +176,7 @@ def person_of(claims: Mapping[str, Any], knobs: OidcKnobs) -> Person:
             f"The provider's name for you ({name[:100]!a}) can't be a user's name: letters, "
             "digits, `.`, `_`, `-` and `@`, at most 100. An operator may set oidc.user_claim.",
             code="bad_user_name",
-        )  # fmt: skip
+        )
     return Person(knobs.issuer, subject, name, _role(claims, knobs), _scope(claims))
 
 
@@ -185,8 +195,11 @@ def _scope(claims: Mapping[str, Any]) -> Scope:
     """The most that the token's scopes `jedi.…` allow; without one, all."""
     given = claims.get("scope", "")
     words = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
-    ours = [one.removeprefix("jedi.") for one in words
-            if isinstance(one, str) and one.startswith("jedi.")]  # fmt: skip
+    ours = [
+        one.removeprefix("jedi.")
+        for one in words
+        if isinstance(one, str) and one.startswith("jedi.")
+    ]
     if not ours:
         return "all"
     return max((one for one in SCOPES if one in ours), key=SCOPES.index, default="read")
@@ -235,8 +248,10 @@ def caller_of(person: Person) -> KnownCaller:
 def _taken(person: Person, why: str) -> Forbidden:
     return Forbidden(
         f"The name {person.user_name} {why}. Ask an operator (knobs oidc.user_prefix and "
-        "oidc.shared_accounts).", code="name_taken", user=person.user_name,
-    )  # fmt: skip
+        "oidc.shared_accounts).",
+        code="name_taken",
+        user=person.user_name,
+    )
 
 
 def _is_account(name: str) -> bool:

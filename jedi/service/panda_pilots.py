@@ -235,9 +235,13 @@ def failed(job: HeldJob, error: _Unfit | JediError | OSError) -> Report:
     elif isinstance(error, JediError):
         code, said = error.code, error.sentence
     return Report(
-        pandaid=job.panda_id, lock_seq=job.lock_seq, status="failed", error_code=code,
-        error_diag=said, bad_inputs=list(bad),
-    )  # fmt: skip
+        pandaid=job.panda_id,
+        lock_seq=job.lock_seq,
+        status="failed",
+        error_code=code,
+        error_diag=said,
+        bad_inputs=list(bad),
+    )
 
 
 # ---------------------------------------------------------------------------------- updateJob
@@ -358,8 +362,10 @@ def end_of(
     if not wanted:
         return AttemptEnd(_last_report(attempt, said, said.failure, ()), ())
     endpoint, files = wanted
-    roots = {one: Path(ddm.exchange_where(one))
-             for one in (endpoint, memory.endpoint(engine, site) or endpoint)}  # fmt: skip
+    roots = {
+        one: Path(ddm.exchange_where(one))
+        for one in (endpoint, memory.endpoint(engine, site) or endpoint)
+    }
     target = Path(ddm.staging_where(endpoint, panda_id, lock_seq))
     place = AttemptExchange(roots[endpoint], panda_id, lock_seq)
     outputs, wrong = _collected(place, target, files, said)
@@ -430,11 +436,19 @@ def _last_report(
     if code == "killed":
         status = "cancelled"
     return Report(
-        pandaid=panda_id, lock_seq=lock_seq, status=status, started_at=said.started_at,
-        ended_at=said.ended_at, exit_code=said.exit_code, error_code=code, error_diag=sentence,
-        stderr_tail=None, measures=said.measures, outputs=list(outputs),
+        pandaid=panda_id,
+        lock_seq=lock_seq,
+        status=status,
+        started_at=said.started_at,
+        ended_at=said.ended_at,
+        exit_code=said.exit_code,
+        error_code=code,
+        error_diag=sentence,
+        stderr_tail=None,
+        measures=said.measures,
+        outputs=list(outputs),
         metadata=dict(said.metadata),
-    )  # fmt: skip
+    )
 
 
 # ------------------------------------------------------------------------------------ getStatus

@@ -159,19 +159,23 @@ def queues_at(tx: Connection, written: Sequence[str]) -> list[QueuesThen]:
         mine = [one for one in tasks if one.at == at and one.queue_id >= 0]
         ended = [one for one in reached if one.at == at]
         said = f"The tasks then: more than {past.CHANGES_MOST} statuses have changed since."
-        found.append(QueuesThen(
-            at, at not in too_far,
-            [
-                QueueThen(
-                    number, names.get(number, "no work queue"),
-                    {one.status: one.tasks for one in mine if one.queue_id == number},
-                    {one.status: one.jobs for one in ended if one.gshare == names.get(number)},
-                )
-                for number in [*names, *sorted({one.queue_id for one in mine} - {*names})]
-            ],
-            _knobs(one for one in before if one.at == at),
-            [*([said] if at in too_far else []), *_QUEUES_OPEN],
-        ))  # fmt: skip
+        found.append(
+            QueuesThen(
+                at,
+                at not in too_far,
+                [
+                    QueueThen(
+                        number,
+                        names.get(number, "no work queue"),
+                        {one.status: one.tasks for one in mine if one.queue_id == number},
+                        {one.status: one.jobs for one in ended if one.gshare == names.get(number)},
+                    )
+                    for number in [*names, *sorted({one.queue_id for one in mine} - {*names})]
+                ],
+                _knobs(one for one in before if one.at == at),
+                [*([said] if at in too_far else []), *_QUEUES_OPEN],
+            )
+        )
     return found
 
 
@@ -209,10 +213,24 @@ def _task(
     ]
     estimated = any(one.step > 1 for one in jobs)
     return TaskThen(
-        jedi_task_id, row.at, row.task_name, row.user_name, row.status, row.since, row.agent,
-        row.commanded_by, row.reason_code, row.reason, row.attempt_nr, dict(counts), sites,
-        estimated, decision, before, [*_open(row, jobs)],
-    )  # fmt: skip
+        jedi_task_id,
+        row.at,
+        row.task_name,
+        row.user_name,
+        row.status,
+        row.since,
+        row.agent,
+        row.commanded_by,
+        row.reason_code,
+        row.reason,
+        row.attempt_nr,
+        dict(counts),
+        sites,
+        estimated,
+        decision,
+        before,
+        [*_open(row, jobs)],
+    )
 
 
 def _open(row: Standing, jobs: Sequence[past.JobsThen]) -> Iterable[str]:
@@ -224,11 +242,15 @@ def _open(row: Standing, jobs: Sequence[past.JobsThen]) -> Iterable[str]:
         yield "The status log holds no entry that is as old."
     step = max((one.step for one in jobs), default=1)
     if step > 1:
-        yield (f"Jobs are estimated: JEDI looked up each {step}th unit of work, and multiplied the "
-               "numbers.")  # fmt: skip
+        yield (
+            f"Jobs are estimated: JEDI looked up each {step}th unit of work, and multiplied the "
+            "numbers."
+        )
     if lost := sum(one.jobs for one in jobs if one.status == "unknown"):
-        yield (f"The status of {lost * step} jobs: JEDI has removed their logs (knob "
-               "retention.jobs_days).")  # fmt: skip
+        yield (
+            f"The status of {lost * step} jobs: JEDI has removed their logs (knob "
+            "retention.jobs_days)."
+        )
     yield from _NO_HISTORY
 
 

@@ -137,8 +137,9 @@ def take_all(
         with engine.begin() as tx:
             calls = [(job.site, [_failure(job, error)]) for job, error in wrong]
             dispatch.accept_all(tx, calls)
-    return [[(job, orders[job.panda_id]) for job in jobs if job.panda_id in orders]
-            for jobs in given]  # fmt: skip
+    return [
+        [(job, orders[job.panda_id]) for job in jobs if job.panda_id in orders] for jobs in given
+    ]
 
 
 def _rounds(requests: Sequence[AcquireRequest]) -> list[list[int]]:
@@ -165,10 +166,14 @@ def report_all(tx: Connection, calls: Sequence[SiteMessages[Report]]) -> list[An
     """Record the ends of jobs. The pilot discards the work of a `stale` attempt. `stands` is the
     end that counts for the others: the first reported one."""
     return [
-        {"results": [_result(one, stands is not None) | {"stands": stands}
-                     for one, stands in zip(reports, ends, strict=True)]}
+        {
+            "results": [
+                _result(one, stands is not None) | {"stands": stands}
+                for one, stands in zip(reports, ends, strict=True)
+            ]
+        }
         for (_, reports), ends in zip(calls, dispatch.accept_all(tx, calls), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
@@ -179,10 +184,14 @@ def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
 def heartbeat_all(tx: Connection, calls: Sequence[SiteMessages[Beat]]) -> list[Answer]:
     """Record that jobs are alive. Return the jobs to kill, with reasons, and the jobs to hold."""
     return [
-        {"commands": [{"pandaid": beat.pandaid, "command": command, "why": why}
-                      for beat, (command, why) in zip(beats, commands, strict=True)]}
+        {
+            "commands": [
+                {"pandaid": beat.pandaid, "command": command, "why": why}
+                for beat, (command, why) in zip(beats, commands, strict=True)
+            ]
+        }
         for (_, beats), commands in zip(calls, dispatch.beat_all(tx, calls), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def log(tx: Connection, who: Identity, entries: Sequence[LogEntry]) -> Answer:
@@ -277,8 +286,9 @@ def _files(job: HeldJob, where: Finder) -> Answer:
     inputs, outputs, log_lfn = [], [], None
     for file in job.files:
         if file.type == "output":
-            outputs.append({"lfn": file.lfn, "source_name": file.source_name,
-                            "allow_missing": file.optional})  # fmt: skip
+            outputs.append(
+                {"lfn": file.lfn, "source_name": file.source_name, "allow_missing": file.optional}
+            )
         elif file.type == "log":
             log_lfn = log_lfn or file.lfn
         elif _is_read(file):

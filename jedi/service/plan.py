@@ -132,9 +132,13 @@ class Stage:
 
 
 def make(
-    known: SystemState, params: TaskParams, owner: str, priority: int, queue_of: QueueFinder,
+    known: SystemState,
+    params: TaskParams,
+    owner: str,
+    priority: int,
+    queue_of: QueueFinder,
     again: Continued | None = None,
-) -> tuple[TaskPlan, Sequence[SiteChoice]]:  # fmt: skip
+) -> tuple[TaskPlan, Sequence[SiteChoice]]:
     """Return the plan of a task and, if it gets jobs, the broker's choices of sites for the first
     of them. BadInput: the task is malformed; JediError: its input is unusable."""
     fed = feed(known, params, owner, priority, queue_of, again)
@@ -158,8 +162,11 @@ def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:
     broker = broker_of(row.vo, row.prod_source_label, known.knobs).nucleus
     snapshot, need = measured(known.sites, known.data.space), need_of(row, known.knobs)
     if broker.wants_data:
-        names = [(one.dataset_name, len(set(fed.files[one.dataset_id].lfns)))
-                 for one in fed.inputs if one.type == "input"]  # fmt: skip
+        names = [
+            (one.dataset_name, len(set(fed.files[one.dataset_id].lfns)))
+            for one in fed.inputs
+            if one.type == "input"
+        ]
         data = data_of(snapshot, names, known.data.replicas, known.knobs)
         need = with_data(need, row.workqueue_id or 0, data, known.pledges, 0.0)
     return broker.choose(snapshot, need, known.knobs, known.seed)
@@ -188,11 +195,12 @@ def _stages(known: SystemState, fed: PlannedTask) -> list[Stage]:
     if not fed.scouts:
         return [_stage(known, fed, fed.files, None)]
     limits = {one.dataset_id: one for one in fed.scouts}
-    free = {i: _first(files, limits[i]) if i in limits else files
-            for i, files in fed.files.items()}  # fmt: skip
+    free = {i: _first(files, limits[i]) if i in limits else files for i, files in fed.files.items()}
     first = _stage(known, fed, free, None)
-    left = {i: files.take(np.flatnonzero(~np.isin(files.file_ids, first.file_ids)))
-            for i, files in fed.files.items()}  # fmt: skip
+    left = {
+        i: files.take(np.flatnonzero(~np.isin(files.file_ids, first.file_ids)))
+        for i, files in fed.files.items()
+    }
     if not first.found.cuts or not any(len(left[i]) for i in limits):
         return [first]
     rules = {**(fed.row.rules or {}), "use_scout": SCOUTED}
@@ -226,9 +234,17 @@ def _stage(
         raise JediError("The task has no input file yet.", code="no_ready_files")
     made = Counter(before.figures["site"]) if before else {}
     found = propose(
-        order, chunks, known.sites, _all_at_once(known.knobs), known.data.locate,
-        seed=known.seed, most=sys.maxsize, used=tuple(made), past=RecentJobs(), made=made,
-    )  # fmt: skip
+        order,
+        chunks,
+        known.sites,
+        _all_at_once(known.knobs),
+        known.data.locate,
+        seed=known.seed,
+        most=sys.maxsize,
+        used=tuple(made),
+        past=RecentJobs(),
+        made=made,
+    )
     return _figures(known, found)
 
 
@@ -284,27 +300,51 @@ def _plan(
     masters = _masters(fed)
     files = sum(_whole(one.lfns) for one in masters)
     first = stages[0].found if stages else None
-    choices = [_choosing(first.broker, part.choice, part.need.dataset)
-               for part in first.proposals] if first else []  # fmt: skip
+    choices = (
+        [_choosing(first.broker, part.choice, part.need.dataset) for part in first.proposals]
+        if first
+        else []
+    )
     plan = TaskPlan(
-        task_name=row.task_name, owner=owner, work_queue=fed.queue, share=row.gshare or "",
-        priority=row.current_priority, seed=known.seed, jobs=0, scouts=0,
-        files=files, files_left=files,
+        task_name=row.task_name,
+        owner=owner,
+        work_queue=fed.queue,
+        share=row.gshare or "",
+        priority=row.current_priority,
+        seed=known.seed,
+        jobs=0,
+        scouts=0,
+        files=files,
+        files_left=files,
         left_out=dict(Counter(fed.left_out)),
         events=sum(int(one.events.sum()) for one in masters),
-        files_per_job=None, events_per_job=None, cores=None, walltime_s=None, memory_mb=None,
-        disk_mb=None, local=0, at=(), wait_s=None, unknown="no_jobs", nucleus=nucleus,
-        brokerage=choices[0] if choices else None, others=tuple(choices[1:]),
-        why_not=_why_not(first), continues=fed.again.jedi_task_id if fed.again else None,
-    )  # fmt: skip
+        files_per_job=None,
+        events_per_job=None,
+        cores=None,
+        walltime_s=None,
+        memory_mb=None,
+        disk_mb=None,
+        local=0,
+        at=(),
+        wait_s=None,
+        unknown="no_jobs",
+        nucleus=nucleus,
+        brokerage=choices[0] if choices else None,
+        others=tuple(choices[1:]),
+        why_not=_why_not(first),
+        continues=fed.again.jedi_task_id if fed.again else None,
+    )
     made = [one for one in stages if one.found.cuts]
     return _with_jobs(plan, fed, made) if made else plan
 
 
 def _masters(fed: PlannedTask) -> list[Files]:
     """The files, or ranges of their events, of the masters."""
-    return [fed.files[one.dataset_id] for one in fed.inputs
-            if one.master_id is None and one.dataset_id in fed.files]  # fmt: skip
+    return [
+        fed.files[one.dataset_id]
+        for one in fed.inputs
+        if one.master_id is None and one.dataset_id in fed.files
+    ]
 
 
 def _whole(lfns: Sequence[str]) -> int:
@@ -350,8 +390,9 @@ def _with_jobs(plan: TaskPlan, fed: PlannedTask, stages: Sequence[Stage]) -> Tas
 def _job_sets(found: Proposal, every: Mapping[str, Sequence[Any]]) -> JobSetPlan | None:
     rules = found.task.rules
     usual = ordinary_sites(rules, found.sites)
-    ranges = [n for site, n in zip(every["site"], every["ranges"], strict=True)
-              if site not in usual]  # fmt: skip
+    ranges = [
+        n for site, n in zip(every["site"], every["ranges"], strict=True) if site not in usual
+    ]
     if rules.event_mode is None or not ranges:
         return None
     return JobSetPlan(rules.event_mode, rules.consumers_per_set * len(ranges), sum(ranges))

@@ -28,9 +28,12 @@ def count_units(spec: SplitterSpec, knobs: Knobs) -> int | None:
 
 
 def divided(
-    spec: SplitterSpec, named: Mapping[int, str], files: Mapping[int, Files], data: PlanCatalogue,
+    spec: SplitterSpec,
+    named: Mapping[int, str],
+    files: Mapping[int, Files],
+    data: PlanCatalogue,
     knobs: Knobs,
-) -> dict[int, Files]:  # fmt: skip
+) -> dict[int, Files]:
     """The rows of master datasets (their names by id) once they are divided; other datasets stay
     as they are. BadInput, JediError: nothing can be divided."""
     found, before = dict(files), 0
@@ -73,8 +76,12 @@ def _of_units(rows: Files, units: Sequence[Unit], before: int) -> Files:
     found = rows.take(np.array([use.position for use, _ in uses], np.int64))
     starts = np.array([use.start or 0 for use, _ in uses], np.int64)
     events = found.events
-    stops = np.array([end if use.stop is None else use.stop
-                      for (use, _), end in zip(uses, events.tolist(), strict=True)])  # fmt: skip
+    stops = np.array(
+        [
+            end if use.stop is None else use.stop
+            for (use, _), end in zip(uses, events.tolist(), strict=True)
+        ]
+    )
     return replace(
         found,
         boundaries=np.array([number for _, number in uses], np.int64),

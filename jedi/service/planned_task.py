@@ -62,9 +62,13 @@ class PlannedTask:
 
 
 def feed(
-    known: SystemState, params: TaskParams, owner: str, priority: int, queue_of: QueueFinder,
+    known: SystemState,
+    params: TaskParams,
+    owner: str,
+    priority: int,
+    queue_of: QueueFinder,
     again: Continued | None = None,
-) -> PlannedTask:  # fmt: skip
+) -> PlannedTask:
     """Refine a task and look up its input; for a resubmitted task only the unprocessed part."""
     task = _refined(known, params, owner)
     columns = {**row_of(params, owner, priority), **new_tasks.columns(0, task)}
@@ -92,16 +96,19 @@ def feed(
         masters_of = {i: one.name for i, one in named if one.type == "input" and one.master is None}
         files = divided(params.splitter, masters_of, files, known.data, known.knobs)
     inputs = [_input(i, one, len(files.get(i, ()))) for i, one in named]
-    masters = [Master(r.dataset.dataset_id, len(r), r.events or 0)
-               for r in rows if r.dataset.is_master]  # fmt: skip
+    masters = [
+        Master(r.dataset.dataset_id, len(r), r.events or 0) for r in rows if r.dataset.is_master
+    ]
     first_jobs, more = int(known.knobs.scout.chunks), not outcome.is_complete
     scouts: list[Release] = []
     wants_scouts = asked.may_scout and not (again and again.done)  # else it had its own
     if wants_scouts and (scouts := released(masters, asked.rules, first_jobs, more=more)):
         row = row._replace(rules={**(row.rules or {}), "use_scout": SCOUTING})
-    without = [left_out(asked, listing, {file.lfn for file in some.files})
-               for listing, some in zip(outcome.listings, rows, strict=True)
-               if listing.dataset.is_master]  # fmt: skip
+    without = [
+        left_out(asked, listing, {file.lfn for file in some.files})
+        for listing, some in zip(outcome.listings, rows, strict=True)
+        if listing.dataset.is_master
+    ]
     reasons = [code for some in without for code in some.values()]
     return PlannedTask(task, queue.queue_name, asked, row, inputs, files, scouts, reasons, again)
 
@@ -144,20 +151,38 @@ def _as_claimed(columns: Mapping[str, Any]) -> ClaimedTask:
 def _fed(number: int, one: NewDataset) -> FedDataset:
     """Return a dataset as the feeder reads it before there are files."""
     return FedDataset(
-        jedi_task_id=0, dataset_id=number, dataset_name=one.name, container_name=one.container,
-        type=one.type, master_id=_master(one), status="ready", attributes=one.attributes,
-        due=True, files=0, n_files=0, n_files_to_be_used=0, n_events=0,
+        jedi_task_id=0,
+        dataset_id=number,
+        dataset_name=one.name,
+        container_name=one.container,
+        type=one.type,
+        master_id=_master(one),
+        status="ready",
+        attributes=one.attributes,
+        due=True,
+        files=0,
+        n_files=0,
+        n_files_to_be_used=0,
+        n_events=0,
         fed_upto=None,
-    )  # fmt: skip
+    )
 
 
 def _input(number: int, one: NewDataset, n_files: int) -> InputRow:
     """A dataset as the generator reads it, with so many files."""
     return InputRow(
-        jedi_task_id=0, dataset_id=number, dataset_name=one.name, type=one.type,
-        stream_name=one.stream_name, master_id=_master(one), attributes=one.attributes,
-        n_files=n_files, n_files_to_be_used=n_files, n_files_used=0, n_files_missing=0,
-    )  # fmt: skip
+        jedi_task_id=0,
+        dataset_id=number,
+        dataset_name=one.name,
+        type=one.type,
+        stream_name=one.stream_name,
+        master_id=_master(one),
+        attributes=one.attributes,
+        n_files=n_files,
+        n_files_to_be_used=n_files,
+        n_files_used=0,
+        n_files_missing=0,
+    )
 
 
 def _master(one: NewDataset) -> int | None:

@@ -51,9 +51,15 @@ class Alternative:
 
 
 def plan_now(
-    tx: Connection, ddm: DDM, who: str, text: str, format: str, files: LocalFiles, seed: int,
+    tx: Connection,
+    ddm: DDM,
+    who: str,
+    text: str,
+    format: str,
+    files: LocalFiles,
+    seed: int,
     other: Alternative,
-) -> PlanWithAlternative:  # fmt: skip
+) -> PlanWithAlternative:
     """Plan a task as if submitted now; BadInput as `submission.submit`. A resubmitted task plans
     its remaining files. The function writes nothing: the transaction may be read-only."""
     task = submission.check(tx, ddm, who, text, format, files)

@@ -42,6 +42,10 @@ def change(tx: Connection, who: str, jedi_task_id: int, priority: int) -> Change
         more = ", or ask an operator" if most < MOST else ""
         raise BadInput([Problem("priority", priority, rule, f"Choose one of these{more}")])
     if task.is_final:
-        raise Refused(f"Task {jedi_task_id} is already {task.status}.", code="wrong_status",
-                      jedi_task_id=jedi_task_id, status=task.status)  # fmt: skip
+        raise Refused(
+            f"Task {jedi_task_id} is already {task.status}.",
+            code="wrong_status",
+            jedi_task_id=jedi_task_id,
+            status=task.status,
+        )
     return Changed(jedi_task_id, priority, priorities.put(tx, jedi_task_id, priority, who))

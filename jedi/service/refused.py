@@ -105,24 +105,38 @@ def record(tx: Connection, decision_id: int) -> DecisionRecord:
         for place, (site, weight) in enumerate(zip(row.chosen, row.weights, strict=True), 1)
     ]
     others = [DecidedSite(site, None, None, reasons) for site, reasons in against.items()]
-    return DecisionRecord(decision_id, row.jedi_task_id, row.broker, row.data is not None,
-                          [*chosen, *others])  # fmt: skip
+    return DecisionRecord(
+        decision_id, row.jedi_task_id, row.broker, row.data is not None, [*chosen, *others]
+    )
 
 
 def _reasons(one: why_facts.RefusedSite) -> tuple[CriterionFigures, ...]:
     return tuple(
-        CriterionFigures(code, observed, limit, found.unit if found else "",
-                         _shown(code, observed, limit), found.lasting if found else True)
+        CriterionFigures(
+            code,
+            observed,
+            limit,
+            found.unit if found else "",
+            _shown(code, observed, limit),
+            found.lasting if found else True,
+        )
         for code, observed, limit in zip(one.codes, one.observed, one.limits, strict=True)
         for found in (FILTERS.get(code),)
-    )  # fmt: skip
+    )
 
 
 def _at(site: str, one: RefusalsAtSite) -> CountedRefusals:
     found = FILTERS.get(one.code)
-    return CountedRefusals(site, one.code, one.refusals, one.only,
-                           _shown(one.code, one.observed, one.lim), found.remedy if found else "",
-                           one.latest, one.decision_id)  # fmt: skip
+    return CountedRefusals(
+        site,
+        one.code,
+        one.refusals,
+        one.only,
+        _shown(one.code, one.observed, one.lim),
+        found.remedy if found else "",
+        one.latest,
+        one.decision_id,
+    )
 
 
 def _counted(site: str, code: str, refusals: int) -> CountedRefusals:

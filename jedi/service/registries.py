@@ -107,8 +107,10 @@ def lease(
         raise Refused(
             f"The session of {found.holder} may write to registry {found.name}{until}. "
             "This session reads; `take_over()` ends "
-            "the other's right.", code="lease_held", holder=found.holder,
-        )  # fmt: skip
+            "the other's right.",
+            code="lease_held",
+            holder=found.holder,
+        )
     return got
 
 
@@ -168,9 +170,12 @@ def _one(writer: Writer, kind: str, id: int) -> Draft:
 
 
 def create(
-    writer: Writer, kind: str, documents: Sequence[str], names: Sequence[str],
+    writer: Writer,
+    kind: str,
+    documents: Sequence[str],
+    names: Sequence[str],
     comments: Sequence[str],
-) -> list[Draft]:  # fmt: skip
+) -> list[Draft]:
     """New records with the next ids; names and comments: one for each document, or none."""
     number = len(documents)
     problems = _no_objects("documents", documents)
@@ -244,8 +249,11 @@ def _parents(path: str) -> list[str]:
 
 def _no_objects(argument: str, texts: Sequence[str]) -> list[Problem]:
     """Texts that are no JSON objects."""
-    return [Problem(f"{argument}.{number}", text[:80], "is no JSON object", "Write {...}")
-            for number, text in enumerate(texts) if object_of(text) is None]  # fmt: skip
+    return [
+        Problem(f"{argument}.{number}", text[:80], "is no JSON object", "Write {...}")
+        for number, text in enumerate(texts)
+        if object_of(text) is None
+    ]
 
 
 def _must_be_objects(argument: str, texts: Sequence[str]) -> None:
@@ -288,9 +296,13 @@ def begin(writer: Writer, id: int, version: int, backend: str) -> Draft:
 
 
 def accept(
-    writer: Writer, id: int, backend_id: str, status: Status, units: Sequence[SubjobState],
+    writer: Writer,
+    id: int,
+    backend_id: str,
+    status: Status,
+    units: Sequence[SubjobState],
     submission: int | None,
-) -> Draft:  # fmt: skip
+) -> Draft:
     """submitting or unknown -> submitted. Refused: no submission waits for this answer."""
     _must_be_objects("units", [one.override for one in units])
     with changing(writer) as change:
@@ -343,20 +355,31 @@ def note(writer: Writer, states: Sequence[DraftState], *, running_first: bool) -
         }
         kept = {one.id: lost[one.id] for one in news if one.id in lost and not one.changed}
         statuses = [
-            kept[one.id].status if one.id in kept
-            else after(counts.get(one.id, {}), cast(dict[Status, int], one.counts),
-                       complete=one.complete, running_first=running_first)
+            kept[one.id].status
+            if one.id in kept
+            else after(
+                counts.get(one.id, {}),
+                cast(dict[Status, int], one.counts),
+                complete=one.complete,
+                running_first=running_first,
+            )
             for one in news
-        ]  # fmt: skip
-        drafts.note(tx, guid, change, {
-            "ids": ids, "statuses": statuses,
-            "backend_statuses": [one.status for one in news],
-            "cursors": [one.cursor for one in news],
-            "completes": [one.complete for one in news],
-            "reasons": [kept[one.id].reason if one.id in kept else one.reason for one in news],
-            "counts": [text_of(counts.get(id, {})) for id in ids],
-            "ends": [status in ENDED for status in statuses],
-        })  # fmt: skip
+        ]
+        drafts.note(
+            tx,
+            guid,
+            change,
+            {
+                "ids": ids,
+                "statuses": statuses,
+                "backend_statuses": [one.status for one in news],
+                "cursors": [one.cursor for one in news],
+                "completes": [one.complete for one in news],
+                "reasons": [kept[one.id].reason if one.id in kept else one.reason for one in news],
+                "counts": [text_of(counts.get(id, {})) for id in ids],
+                "ends": [status in ENDED for status in statuses],
+            },
+        )
         return drafts.SOME.rows(tx, guid=guid, kind="job", ids=ids)
 
 

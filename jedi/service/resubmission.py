@@ -89,8 +89,10 @@ def continued(
             arguments |= {"sandbox": sandbox.sha256}
             changes["sandbox"] = params.sandbox
         else:
-            kept.append(f"Task {task} keeps its files, which differ from these. "
-                        "Set useNewCode: true to replace them.")  # fmt: skip
+            kept.append(
+                f"Task {task} keeps its files, which differ from these. "
+                "Set useNewCode: true to replace them."
+            )
     found, _ = change(old, changes)
     return replace(earlier, arguments=arguments, kept=tuple(kept)), found or params
 
@@ -99,8 +101,11 @@ def _changes(
     had: Mapping[str, Any], new: Mapping[str, Any], may_change: Collection[str]
 ) -> dict[str, Any]:
     """Return the changes that a resubmission makes; None takes a parameter back."""
-    changes = {key: new.get(key) for key in CHANGEABLE
-               if key in may_change and had.get(key) != new.get(key)}  # fmt: skip
+    changes = {
+        key: new.get(key)
+        for key in CHANGEABLE
+        if key in may_change and had.get(key) != new.get(key)
+    }
     if INPUTS in had and (items := with_inputs(had[INPUTS], new[INPUTS])) != had[INPUTS]:
         changes[INPUTS] = items
     return changes

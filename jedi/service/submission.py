@@ -96,15 +96,26 @@ def submit(
         params, _ = examine(manifests.read(text, format, who).document)
         if params and (known := take_key(tx, params.user_name or who, key)):
             _same_task(tx, who, key, known, params)
-            return Submitted(known.jedi_task_id or 0, known.status or "removed", False,
-                             again=known.attempt_nr > 1, attempt_nr=known.attempt_nr)  # fmt: skip
+            return Submitted(
+                known.jedi_task_id or 0,
+                known.status or "removed",
+                False,
+                again=known.attempt_nr > 1,
+                attempt_nr=known.attempt_nr,
+            )
     task = check(tx, ddm, who, text, format, files, explicit=explicit)
     if sandbox := task.sandbox:
         new_tasks.PUT_SANDBOX.run(tx, sha256=sandbox.sha256, data=sandbox.data)
     if earlier := task.earlier:
         resubmission.resubmit(tx, who, earlier)
-        done = Submitted(earlier.jedi_task_id, "toincexec", False,
-                         task.warnings, again=True, attempt_nr=earlier.attempt_nr + 1)  # fmt: skip
+        done = Submitted(
+            earlier.jedi_task_id,
+            "toincexec",
+            False,
+            task.warnings,
+            again=True,
+            attempt_nr=earlier.attempt_nr + 1,
+        )
     else:
         new_id = _insert(tx, task, text, format, key, task_id)
         begin_herd(tx, new_id, task.params, trial=task_id is not None)
@@ -212,8 +223,9 @@ def check(
     makers = _makers(tx, params)
     earlier = resubmission.find(tx, owner, params, makers.values())
     problems += _lost(tx, ddm, params)
-    problems += (resubmission.refusals(earlier, params) if earlier
-                 else _outputs(tx, ddm, params, makers))  # fmt: skip
+    problems += (
+        resubmission.refusals(earlier, params) if earlier else _outputs(tx, ddm, params, makers)
+    )
     parent_id, no_parent = _parent(tx, params, owner)
     problems += no_parent
     sandbox, bad_files = packed(files, params.sandbox, int(settings.sandbox.max_mb))

@@ -71,14 +71,19 @@ def unknown_places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
     """Yield problems of sites and endpoints that do not exist, and of keys that leave no site."""
     wanted = [("site", one) for one in (params.site or "").split(",")]
     wanted += [(key, getattr(params, key) or "") for key in ("nucleus", "cloud", "destination")]
-    wanted += [(path, item.destination or "")
-               for path, item in paths(params, OutputItem, "destination")]  # fmt: skip
+    wanted += [
+        (path, item.destination or "") for path, item in paths(params, OutputItem, "destination")
+    ]
     if not (any(name for _, name in wanted) or params.included_site or params.excluded_site):
         return
     rows = sites.ALL_SITES.rows(tx)
     names, endpoints = {row["site"] for row in rows}, sites.ALL_ENDPOINTS.rows(tx)
-    known = {"site": names, "nucleus": names, "cloud": {row["cloud"] for row in rows},
-             "destination": {row["ddm_endpoint"] for row in endpoints}}  # fmt: skip
+    known = {
+        "site": names,
+        "nucleus": names,
+        "cloud": {row["cloud"] for row in rows},
+        "destination": {row["ddm_endpoint"] for row in endpoints},
+    }
     for path, name in wanted:
         kind = path.rpartition(".")[2]
         if name and name not in known[kind]:

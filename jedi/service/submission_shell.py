@@ -37,9 +37,11 @@ def _commands(params: TaskParams) -> Iterator[tuple[str, str]]:
     """Each command of a task, with its placeholders, and its key."""
     yield "jobParameters", _joined(params.trans_path, Refiner().job_params_template(params))
     specs: dict[str, JobSpec | None] = {
-        "mergeSpec": params.merge_spec, "buildSpec": params.build_spec,
-        "preproSpec": params.prepro_spec, "esmergeSpec": params.esmerge_spec,
-    }  # fmt: skip
+        "mergeSpec": params.merge_spec,
+        "buildSpec": params.build_spec,
+        "preproSpec": params.prepro_spec,
+        "esmergeSpec": params.esmerge_spec,
+    }
     for key, spec in specs.items():
         if spec is not None:
             yield key, _joined(spec.trans_path, spec.job_parameters)
@@ -68,9 +70,14 @@ def _complaint(command: str) -> str | None:
     again."""
     try:
         read = subprocess.run(
-            ["/bin/sh", "-n"], input=command.encode(), capture_output=True, timeout=_READ_S,
-            env={"LANG": "C.UTF-8"}, cwd="/", check=False,
-        )  # fmt: skip
+            ["/bin/sh", "-n"],
+            input=command.encode(),
+            capture_output=True,
+            timeout=_READ_S,
+            env={"LANG": "C.UTF-8"},
+            cwd="/",
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     said = read.stderr.decode(errors="replace").strip().partition("\n")[0]

@@ -72,8 +72,12 @@ def _first_names(template: str) -> Sequence[str]:
 
 def _alike(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:
     """Outputs that would have the names of inputs."""
-    read = [plain for item in params.items(InputItem) for name in item.datasets
-            for plain in islice(_plain(ddm, name), _DATASETS)]  # fmt: skip
+    read = [
+        plain
+        for item in params.items(InputItem)
+        for name in item.datasets
+        for plain in islice(_plain(ddm, name), _DATASETS)
+    ]
     for item in params.items(OutputItem):
         template = split_output(item.value)[1]
         own = any(mark in template for mark in (MIDDLE, TASK_ID, f"${{{UNIT}/"))

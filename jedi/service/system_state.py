@@ -23,8 +23,18 @@ from jedi.taskbuffer.sites import decisions, sites, snapshot
 from jedi.taskbuffer.tasks import new_tasks
 
 FORMAT = "jedi-world-1"
-_KEYS = {"format", "time", "seed", "knobs", "sites", "datasets", "space", "resource_types",
-         "queues", "pledges"}  # fmt: skip
+_KEYS = {
+    "format",
+    "time",
+    "seed",
+    "knobs",
+    "sites",
+    "datasets",
+    "space",
+    "resource_types",
+    "queues",
+    "pledges",
+}
 _GRIDS = ("jobs", "links", "slots")
 _SITES = {*KINDS, *_GRIDS, "queued", "tapes", "unreadable", "readers"}
 

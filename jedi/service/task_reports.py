@@ -175,6 +175,8 @@ def _grouped(counts: Iterable[GroupCount]) -> list[TaskGroup]:
     for one in counts:
         statuses.setdefault(one.key, Counter())[one.status] += one.tasks
         newest[one.key] = max(newest.get(one.key, 0), one.newest)
-    found = [TaskGroup(key, sum(one.values()), dict(one.most_common()), newest[key])
-             for key, one in statuses.items()]  # fmt: skip
+    found = [
+        TaskGroup(key, sum(one.values()), dict(one.most_common()), newest[key])
+        for key, one in statuses.items()
+    ]
     return sorted(found, key=lambda one: (-one.tasks, one.key or ""))

@@ -107,8 +107,20 @@ def find(
     conditions = read_conditions(where, TASK_FIELDS)
     if unit_s is None:
         unit_s = knobs.load(tx)["throttle.unit_s"]
-    return listings.tasks(tx, limit, user_name, name, statuses, ids, begins, before, conditions,
-                          after=after, jobs=jobs, unit_s=unit_s)  # fmt: skip
+    return listings.tasks(
+        tx,
+        limit,
+        user_name,
+        name,
+        statuses,
+        ids,
+        begins,
+        before,
+        conditions,
+        after=after,
+        jobs=jobs,
+        unit_s=unit_s,
+    )
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
@@ -225,8 +237,16 @@ def files(
     if not found:
         must_exist(tx, jedi_task_id)
         if after is not None and not listings.HAS_FILE.value(tx, task=jedi_task_id, file=after):
-            raise BadInput([Problem("after", after, f"is no file of task {jedi_task_id}",
-                                    "Begin with the first page")])  # fmt: skip
+            raise BadInput(
+                [
+                    Problem(
+                        "after",
+                        after,
+                        f"is no file of task {jedi_task_id}",
+                        "Begin with the first page",
+                    )
+                ]
+            )
     return found
 
 

@@ -28,9 +28,13 @@ class ResplitUnits:
 
 
 def resplit(
-    tx: Connection, who: str, jedi_task_id: int, units: Sequence[int], files: int,
+    tx: Connection,
+    who: str,
+    jedi_task_id: int,
+    units: Sequence[int],
+    files: int,
     comment: str | None,
-) -> ResplitUnits:  # fmt: skip
+) -> ResplitUnits:
     """Cut the input of ended units into parts of at most so many files; each part is a new unit
     with the options of the old one, which is superseded. The task goes on with the new units.
     NotFound, Forbidden, BadInput; Refused: not in the status of the task, or it can't run."""

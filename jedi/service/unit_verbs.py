@@ -247,15 +247,20 @@ def apart_from(chosen: set[int], merged: Sequence[MergedUnits]) -> dict[int, Ans
 def _is_merged(number: int, others: Sequence[int]) -> AnsweredUnit:
     named = ", ".join(map(str, others[:SHOWN]))
     more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-    why = (f"The output of unit {number} is merged with those of units {named}{more}: "
-           "resubmit all of them together.")  # fmt: skip
+    why = (
+        f"The output of unit {number} is merged with those of units {named}{more}: "
+        "resubmit all of them together."
+    )
     return AnsweredUnit(number, False, why, "merged")
 
 
 def undo(
-    tx: Connection, jedi_task_id: int, units: Sequence[UnitSummary], merged: Sequence[MergedUnits],
+    tx: Connection,
+    jedi_task_id: int,
+    units: Sequence[UnitSummary],
+    merged: Sequence[MergedUnits],
     adds: int,
-) -> None:  # fmt: skip
+) -> None:
     """Give up the results of completed units, and of the merge jobs that have them."""
     again = {one.unit_nr for one in units if one.state == "completed"}
     mergers = [one.panda_id for one in merged if again.intersection(one.units)]
@@ -264,9 +269,14 @@ def undo(
 
 
 def go_on(
-    tx: Connection, who: str, jedi_task_id: int, status: str, numbers: Sequence[int],
-    comment: str | None, adds: int,
-) -> None:  # fmt: skip
+    tx: Connection,
+    who: str,
+    jedi_task_id: int,
+    status: str,
+    numbers: Sequence[int],
+    comment: str | None,
+    adds: int,
+) -> None:
     """Let the task go on with these units, `adds` attempts each."""
     if status in _ENDED:
         unit_verbs.leave_others(tx, jedi_task_id, numbers, killed=status == "aborted")

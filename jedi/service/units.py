@@ -118,9 +118,13 @@ def _answer(tx: Connection, known: KeyedTask) -> SubmittedUnits:
 
 
 def _judged(
-    document: Mapping[str, Any], units: Sequence[Any], known: FileDatasets, most: int,
-    *, keep_going: bool,
-) -> list[GivenUnit]:  # fmt: skip
+    document: Mapping[str, Any],
+    units: Sequence[Any],
+    known: FileDatasets,
+    most: int,
+    *,
+    keep_going: bool,
+) -> list[GivenUnit]:
     """Return the units, each with its refusal. BadInput: none is accepted, or there are too
     many."""
     if not 0 < len(units) <= most:
@@ -134,8 +138,10 @@ def _judged(
         late = [replace(one, refusal=one.refusal or why) for one in found[first + 1 :]]
         found = [*found[: first + 1], *late]
     if all(one.refusal for one in found):
-        told = [Problem(f"units[{n}]", None, one.refusal or "", "Correct it")
-                for n, one in enumerate(found[:SHOWN])]  # fmt: skip
+        told = [
+            Problem(f"units[{n}]", None, one.refusal or "", "Correct it")
+            for n, one in enumerate(found[:SHOWN])
+        ]
         raise BadInput(told)
     return found
 
@@ -167,9 +173,11 @@ def _needed(document: Mapping[str, Any]) -> list[str]:
     texts = [one.get("value") for one in _items(document)]
     named = [
         found.form
-        for text in texts if isinstance(text, str)
-        for found in placeholders(text) if found.name == UNIT
-    ]  # fmt: skip
+        for text in texts
+        if isinstance(text, str)
+        for found in placeholders(text)
+        if found.name == UNIT
+    ]
     return [name for name in dict.fromkeys(named) if name not in given]
 
 
@@ -219,8 +227,9 @@ def _write(
     origins = rows.origins(tx, jedi_task_id, len(units))
     most = settings.split.max_mb
     try:
-        options = render_units([Unit(one.options) for one in units], origins, values,
-                               int(most * 1e6))  # fmt: skip
+        options = render_units(
+            [Unit(one.options) for one in units], origins, values, int(most * 1e6)
+        )
     except OutOfRoomError:
         rule = f"their options have more than {most} MB (knob split.max_mb)"
         remedy = "Put what they share into the sandbox"
@@ -234,8 +243,14 @@ _CURSOR = re.compile(rf"({_MARK}){_COUNTS}(?:/((?:{_MARK})?)/([0-9]{{1,10}}))?")
 """The mark of an answer, with the numbers of units by state then. In the middle of pages: that of
 the first page with the numbers so far, the mark before that page, if any, and the last unit that
 was looked at."""
-_LETTERS = {"s": "submitted", "r": "running", "p": "completing", "c": "completed", "f": "failed",
-            "k": "killed"}  # fmt: skip
+_LETTERS = {
+    "s": "submitted",
+    "r": "running",
+    "p": "completing",
+    "c": "completed",
+    "f": "failed",
+    "k": "killed",
+}
 
 PAGE = 10_000
 """Units, outputs or attempts in one answer at most."""
@@ -286,8 +301,16 @@ def _answered(asked: _Asked, now: Mark, one: HerdStates) -> UnitStates:
     mark = asked.first or f"{now.history}-{now.bound}-{now.time}-{one.status}"
     mark += f"-{_brief(counts)}"
     cursor = mark if one.last is None else f"{mark}/{asked.before}/{one.last}"
-    return UnitStates(one.jedi_task_id, one.status, one.reason, one.complete, counts, one.units,
-                      cursor, one.last is not None)  # fmt: skip
+    return UnitStates(
+        one.jedi_task_id,
+        one.status,
+        one.reason,
+        one.complete,
+        counts,
+        one.units,
+        cursor,
+        one.last is not None,
+    )
 
 
 def _asked(now: Mark, jedi_task_id: int, cursor: str | None) -> _Asked:

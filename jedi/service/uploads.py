@@ -128,8 +128,9 @@ def _offer(ddm: DDM, knobs: Knobs, to: Destination, files: Sequence[NewFile]) ->
             files=other,
         )
     found = [_state(ddm, to, one, one.lfn in there) for one in files]
-    wanted = [(one, had.received) for one, had in zip(files, found, strict=True)
-              if had.status == "wanted"]  # fmt: skip
+    wanted = [
+        (one, had.received) for one, had in zip(files, found, strict=True) if had.status == "wanted"
+    ]
     _must_have_room(ddm, to, "files", sum(one.size - received for one, received in wanted))
     new = [one.size for one, _ in wanted if not ddm.upload_dir(to.endpoint, to.key(one)).exists()]
     lying = ddm.open_uploads(to.endpoint, to.owner)
@@ -170,8 +171,15 @@ def _admission(knobs: Knobs, to: Destination, field: str) -> Admit:
 
 
 def _no_space(code: str, why: Problem, to: Destination) -> NoSpace:
-    return NoSpace(str(why), code=code, endpoint=to.endpoint, path=why.path, value=why.value,
-                   rule=why.rule, remedy=why.remedy)  # fmt: skip
+    return NoSpace(
+        str(why),
+        code=code,
+        endpoint=to.endpoint,
+        path=why.path,
+        value=why.value,
+        rule=why.rule,
+        remedy=why.remedy,
+    )
 
 
 def _some(lfns: Sequence[str]) -> str:
@@ -258,8 +266,9 @@ def _put_piece(
         if offset > received:
             raise Refused(
                 f"{file.lfn} has {received} bytes so far, and this piece begins at {offset}.",
-                code="piece_missing", received=received,
-            )  # fmt: skip
+                code="piece_missing",
+                received=received,
+            )
         _write(writer, offset, data)
         received = max(received, offset + len(data))
         if received < file.size:
@@ -307,8 +316,9 @@ def _complete(writer: BinaryIO, file: NewFile, part: Path, whole: Path) -> None:
         raise Refused(
             f"{file.lfn} came with adler32 {found[0]} and sha256 {found[1]}, not {file.adler32} "
             f"and {file.sha256}: upload it again.",
-            code="checksum_differs", lfn=file.lfn,
-        )  # fmt: skip
+            code="checksum_differs",
+            lfn=file.lfn,
+        )
     os.fchmod(writer.fileno(), 0o644 & (part.parent.stat().st_mode | 0o600))
     part.rename(whole)
 
@@ -340,8 +350,9 @@ def add(
     if missing := [one.lfn for one in states if one.status == "wanted"]:
         raise Refused(
             f"{len(missing)} of {len(files)} files are not uploaded yet: {_some(missing)}.",
-            code="upload_missing", files=missing,
-        )  # fmt: skip
+            code="upload_missing",
+            files=missing,
+        )
     new = [one for one, had in zip(files, states, strict=True) if had.status == "uploaded"]
     added = {one.lfn for one in new}
     if not dry_run:
@@ -362,10 +373,13 @@ def _publish(ddm: DDM, to: Destination, new: Sequence[NewFile], known: Sequence[
             if closes:
                 (places[one.lfn] / _CLOSES).touch()
         ddm.create(to.dataset, to.endpoint)
-        ddm.publish(to.endpoint, [
-            (places[one.lfn] / one.lfn, to.dataset, FileInfo(one.lfn, one.size, one.adler32))
-            for one in new
-        ])  # fmt: skip
+        ddm.publish(
+            to.endpoint,
+            [
+                (places[one.lfn] / one.lfn, to.dataset, FileInfo(one.lfn, one.size, one.adler32))
+                for one in new
+            ],
+        )
     if closes:
         ddm.close(to.dataset)
     for one in (*known, *new):

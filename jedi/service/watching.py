@@ -115,9 +115,12 @@ def look(tx: Connection, question: ChangeQuestion, unit_s: float) -> tuple[Mark,
 
 
 def question_of(
-    ids: Collection[int], fresh: Sequence[TaskSelection], active: bool, since: Sequence[Version],
+    ids: Collection[int],
+    fresh: Sequence[TaskSelection],
+    active: bool,
+    since: Sequence[Version],
     whole: bool,
-) -> ChangeQuestion:  # fmt: skip
+) -> ChangeQuestion:
     """The question that serves many watchers at once: those of `fresh` have seen nothing yet, all
     others the version in `since`; `whole`: read every task."""
     new = frozenset(one for selection in fresh for one in selection.ids or ())

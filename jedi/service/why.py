@@ -252,8 +252,10 @@ def _too_large(row: TaskFacts, settings: Knobs) -> list[str]:
     if not row.too_large:
         return []
     knob = f"timeout.{'activated' if row.label in PRODUCTION_LABELS else 'analysis'}_s"
-    return [f"{row.too_large} of them ask for more cores, memory or disk than any slot there has; "
-            f"they are given back after {settings[knob] / 3600:g} h ({knob})."]  # fmt: skip
+    return [
+        f"{row.too_large} of them ask for more cores, memory or disk than any slot there has; "
+        f"they are given back after {settings[knob] / 3600:g} h ({knob})."
+    ]
 
 
 def _generation(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:

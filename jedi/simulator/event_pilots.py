@@ -106,10 +106,13 @@ class Zip(NamedTuple):
         numbers = (jobset_id, self.job.panda_id, self.job.lock_seq, self.work.n_zips)
         n_events = sum(one.n_events for one in self.ranges)
         zipped = ReportedZip(
-            lfn=f"{'.'.join(map(str, numbers))}.zip", endpoint=endpoint,
-            fsize=n_events * _EVENT_BYTES, adler32=ADLER32, n_events=n_events,
+            lfn=f"{'.'.join(map(str, numbers))}.zip",
+            endpoint=endpoint,
+            fsize=n_events * _EVENT_BYTES,
+            adler32=ADLER32,
+            n_events=n_events,
             ranges=[RangeResult(id=one.id, status="finished") for one in self.ranges],
-        )  # fmt: skip
+        )
         return ConsumerReport(**_sender(self.job), zips=[zipped])
 
 

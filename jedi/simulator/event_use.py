@@ -58,9 +58,14 @@ def _use(task: str, record: Record, lives: JobTimes) -> EventTotals:
         took_h = max(one.at_h for one in ours) - float(lives.begins[which].min())
         per_s = round(events / (3600 * took_h), 4) if took_h > 0 else None
     return EventTotals(
-        task, events, sum(record.merged.get(one, 0) for one in ids), per_s,
-        record.ranges[task], record.redone[task], _waste(record, lives, which),
-    )  # fmt: skip
+        task,
+        events,
+        sum(record.merged.get(one, 0) for one in ids),
+        per_s,
+        record.ranges[task],
+        record.redone[task],
+        _waste(record, lives, which),
+    )
 
 
 def _waste(record: Record, lives: JobTimes, which: Bools) -> float | None:

@@ -188,9 +188,15 @@ def fate(
     if events and events["mode"] != "cloning":
         job.ends = None
         job.work = EventWork(
-            events, order["pandaid"], task.event_s / site.speed, task.spread, streams, now,
-            dies=ends if fails else None, stuck=endless,
-        )  # fmt: skip
+            events,
+            order["pandaid"],
+            task.event_s / site.speed,
+            task.spread,
+            streams,
+            now,
+            dies=ends if fails else None,
+            stuck=endless,
+        )
     return job
 
 

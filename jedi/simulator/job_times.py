@@ -82,8 +82,9 @@ class JobTimes:
                 share, self, ours & (self.made < self.boosted), self.made, self.boosted
             )
             never = np.full_like(self.made, np.inf)
-            urgent = ShareJobs(share + BOOSTED, self, ours & (self.boosted < self.ends),
-                          self.boosted, never)  # fmt: skip
+            urgent = ShareJobs(
+                share + BOOSTED, self, ours & (self.boosted < self.ends), self.boosted, never
+            )
             yield from (part for part in (plain, urgent) if part.which.any())
 
 

@@ -124,8 +124,9 @@ def measure(record: Record) -> SimulationOutcome:
     grid = np.append(np.arange(0, end_h - 1e-9, scenario.sample_min / 60), end_h)
     parts = {part.name: part for part in lives.share_jobs()}
     shared = lives.shares.are(*_shared(record)) | lives.queues.are(*_shared(record))
-    usage = {name: _usage(part, grid, shared) for name, part in parts.items()
-             if shared[part.which].any()}  # fmt: skip
+    usage = {
+        name: _usage(part, grid, shared) for name, part in parts.items() if shared[part.which].any()
+    }
     allocation = _allocation(record.samples)
     names = sorted({*parts, *allocation})
     places = scenario.sites_by_name()
@@ -182,8 +183,15 @@ def _site(lives: JobTimes, site: str, place: ScenarioSite) -> SiteUse:
     closed = counted["closed"] + counted["cancelled"]
     cores = place.slots * place.cores
     utilisation = float(used) / (cores * lives.end_h) if cores else 0.0
-    return SiteUse(site, place.slots, cores, round(utilisation, 4), counted["finished"],
-                   counted["failed"], closed)  # fmt: skip
+    return SiteUse(
+        site,
+        place.slots,
+        cores,
+        round(utilisation, 4),
+        counted["finished"],
+        counted["failed"],
+        closed,
+    )
 
 
 # ----------------------------------------------------------------------------------------- shares
@@ -242,8 +250,9 @@ def _share(
         later = np.array([(part.first + part.last) / 2, part.last])
         usage = round(float(_part_of_all(part, later, shared)[0]), 4)
     queue = part.waiting(part.points(grid))
-    return ShareUse(name, usage, mean, len(waits), _or_none(median), _or_none(late),
-                    int(queue.max(initial=0)))  # fmt: skip
+    return ShareUse(
+        name, usage, mean, len(waits), _or_none(median), _or_none(late), int(queue.max(initial=0))
+    )
 
 
 def _later_mean(curve: Curve | None) -> float | None:
@@ -260,8 +269,14 @@ def _task_end(row: Any, record: Record) -> TaskEnd:
     start: datetime = record.scenario.start
     came = hours_after(row.creation_date, start)
     took = hours_after(row.end_time, start) - came if row.end_time else None
-    return TaskEnd(row.task_name, row.share or "", row.jedi_task_id in record.boosted, row.status,
-                   round(came, 3), _or_none(took))  # fmt: skip
+    return TaskEnd(
+        row.task_name,
+        row.share or "",
+        row.jedi_task_id in record.boosted,
+        row.status,
+        round(came, 3),
+        _or_none(took),
+    )
 
 
 def _or_none(value: float | None) -> float | None:

@@ -37,9 +37,13 @@ class Pilots:
     """The pilots of all sites; `tasks` says what the jobs of each task are like."""
 
     def __init__(
-        self, engine: Engine, ddm: SimulatedDDM, knobs: Knobs, places: Mapping[str, SimulatedSite],
+        self,
+        engine: Engine,
+        ddm: SimulatedDDM,
+        knobs: Knobs,
+        places: Mapping[str, SimulatedSite],
         streams: RandomStreams,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.engine, self.ddm, self.knobs, self.places = engine, ddm, knobs, places
         self.tasks: dict[int, ScenarioTask] = {}
         self.consumers = EventPilots(engine, self.tasks)
@@ -51,9 +55,12 @@ class Pilots:
         place = self.places[name]
         number = next(self._requests)
         request = AcquireRequest(
-            request_id=str(number), pilot_id=f"pilots {number} of {name}", site=name, n=n,
+            request_id=str(number),
+            pilot_id=f"pilots {number} of {name}",
+            site=name,
+            n=n,
             resources=Resources(cores=place.site.cores),
-        )  # fmt: skip
+        )
         who = _pilot(name)
         # without `Heads`, which would remember for a second of real time
         orders = pilots.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
@@ -95,9 +102,9 @@ class Pilots:
         self, name: str, place: SimulatedSite, panda_ids: Sequence[int], now: datetime
     ) -> None:
         killed = place.drop(panda_ids, now)
-        self._report(name, [
-            Report(**job.attempt, status="cancelled", error_code="killed") for job in killed
-        ])  # fmt: skip
+        self._report(
+            name, [Report(**job.attempt, status="cancelled", error_code="killed") for job in killed]
+        )
 
     def _report(self, name: str, reports: Iterable[Report]) -> None:
         for _ in self._say(name, reports, pilots.report):
@@ -141,10 +148,15 @@ def _ending(now: datetime, job: SimulatedJob) -> Report:
         exit_code=int(failed is not None),
         error_code=failed.code if failed else None,
         error_diag="So it was drawn." if failed else None,
-        measures=Measures(cpu_s=wall_s, wall_s=wall_s, max_rss_kb=_MEMORY_KB,
-                          max_pss_kb=_MEMORY_KB, output_bytes=sizes),
+        measures=Measures(
+            cpu_s=wall_s,
+            wall_s=wall_s,
+            max_rss_kb=_MEMORY_KB,
+            max_pss_kb=_MEMORY_KB,
+            output_bytes=sizes,
+        ),
         outputs=[_output(job, lfn, 1_000 if lfn == job.log else job.output_bytes) for lfn in lfns],
-    )  # fmt: skip
+    )
 
 
 def _output(job: SimulatedJob, lfn: str, size: int) -> StagedOutput:

@@ -60,8 +60,14 @@ def write_plots(outcomes: Outcomes, directory: Path) -> list[str]:
             file.unlink(missing_ok=True)  # of an earlier run
             empty.append(title)
             continue
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8,
-                    title=_title(outcomes), title_fontsize=8)  # fmt: skip
+        axes.legend(
+            loc="center left",
+            bbox_to_anchor=(1, 0.5),
+            frameon=False,
+            fontsize=8,
+            title=_title(outcomes),
+            title_fontsize=8,
+        )
         figure.savefig(file, dpi=120)
     return empty
 
@@ -75,8 +81,9 @@ def _shows(axes: Axes) -> bool:
 def _utilisation(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
         curves = outcome.curves.utilisation
-        axes.plot(*_percent(curves["all"]), style, color="black", linewidth=2,
-                  label=run("all sites"))  # fmt: skip
+        axes.plot(
+            *_percent(curves["all"]), style, color="black", linewidth=2, label=run("all sites")
+        )
         if len(outcomes) == 1:
             for site in outcome.sites[:_SITES] if len(outcome.sites) > 1 else []:
                 axes.plot(*_percent(curves[site.site]), alpha=0.6, linewidth=1, label=site.site)
@@ -97,8 +104,9 @@ def _shares(axes: Axes, outcomes: Outcomes) -> None:
 def _queues(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
         for share, curve in outcome.curves.waiting.items():
-            axes.plot(curve.hours, _broken(curve), style, **_looks(outcomes)[share],
-                      label=run(share))  # fmt: skip
+            axes.plot(
+                curve.hours, _broken(curve), style, **_looks(outcomes)[share], label=run(share)
+            )
     axes.set_ylim(bottom=0)
 
 
@@ -106,8 +114,14 @@ def _waiting(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
         for share, waits in outcome.curves.waits.items():
             if waits:
-                axes.plot(waits, _ranks(waits), style, **_looks(outcomes)[share],
-                          markevery=max(1, len(waits) // 10), label=run(share))  # fmt: skip
+                axes.plot(
+                    waits,
+                    _ranks(waits),
+                    style,
+                    **_looks(outcomes)[share],
+                    markevery=max(1, len(waits) // 10),
+                    label=run(share),
+                )
     axes.set_ylim(0, 105)
     axes.set_xlim(left=0)
 
@@ -121,12 +135,23 @@ def _completion(axes: Axes, outcomes: Outcomes) -> None:
                 continue
             colour = _looks(outcomes)[share]["color"]
             points = [(took, 100 * (n + 1) / len(ours)) for n, (took, _) in enumerate(ends)]
-            axes.step(*_columns([(0.0, 0.0), *points]), style, where="post", color=colour,
-                      label=run(share or "none"))  # fmt: skip
+            axes.step(
+                *_columns([(0.0, 0.0), *points]),
+                style,
+                where="post",
+                color=colour,
+                label=run(share or "none"),
+            )
             boosted = [at for at, (_, was) in zip(points, ends, strict=True) if was]
             if boosted:
-                axes.plot(*_columns(boosted), "o", color=colour, markersize=4, fillstyle="none",
-                          label=run(share + BOOSTED))  # fmt: skip
+                axes.plot(
+                    *_columns(boosted),
+                    "o",
+                    color=colour,
+                    markersize=4,
+                    fillstyle="none",
+                    label=run(share + BOOSTED),
+                )
     axes.set_ylim(0, 105)
     axes.set_xlim(left=0)
 
@@ -135,12 +160,25 @@ def _events(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
         curves = outcome.curves.events
         if "all" in curves:
-            axes.plot(curves["all"].hours, _broken(curves["all"]), style, color="black",
-                      linewidth=2, label=run("all sites"))  # fmt: skip
+            axes.plot(
+                curves["all"].hours,
+                _broken(curves["all"]),
+                style,
+                color="black",
+                linewidth=2,
+                label=run("all sites"),
+            )
         sites = [one.site for one in outcome.sites if one.site in curves][:_SITES]
         for number, site in enumerate(sites if len(sites) > 1 else []):
-            axes.plot(curves[site].hours, _broken(curves[site]), style, color=f"C{number}",
-                      alpha=0.6, linewidth=1, label=run(site))  # fmt: skip
+            axes.plot(
+                curves[site].hours,
+                _broken(curves[site]),
+                style,
+                color=f"C{number}",
+                alpha=0.6,
+                linewidth=1,
+                label=run(site),
+            )
     axes.set_ylim(bottom=0)
 
 
@@ -149,12 +187,20 @@ _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] 
     "utilisation": ("Cores in use", _HOUR, "% of the cores of the slots", _utilisation),
     "shares": ("Shares: cores in use and allocated", _HOUR, "% of all", _shares),
     "queues": ("Jobs that wait for their start", _HOUR, "jobs", _queues),
-    "waiting": ("How long jobs waited for their start", "hours",
-                "% of the jobs waited no longer", _waiting),
-    "completion": ("From submission to the end", "hours", "% of the tasks took no longer",
-                   _completion),
+    "waiting": (
+        "How long jobs waited for their start",
+        "hours",
+        "% of the jobs waited no longer",
+        _waiting,
+    ),
+    "completion": (
+        "From submission to the end",
+        "hours",
+        "% of the tasks took no longer",
+        _completion,
+    ),
     "events": ("Events that consumers processed", _HOUR, "events/s", _events),
-}  # fmt: skip
+}
 
 
 def _title(outcomes: Outcomes) -> str:
@@ -183,10 +229,12 @@ def _looks(outcomes: Outcomes) -> dict[str, dict[str, Any]]:
     colours = {share: f"C{number % 10}" for number, share in enumerate(own)}
     boosted: dict[str, Any] = {"marker": "o", "markersize": 3, "linewidth": 0.8, "alpha": 0.7}
     return {
-        share: {"color": colours[share.removesuffix(BOOSTED)],
-                **(boosted if share.endswith(BOOSTED) else {})}
+        share: {
+            "color": colours[share.removesuffix(BOOSTED)],
+            **(boosted if share.endswith(BOOSTED) else {}),
+        }
         for share in sorted({*known, *own})
-    }  # fmt: skip
+    }
 
 
 def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], SimulationOutcome, str]]:

@@ -12,8 +12,11 @@ from jedi.simulator.event_use import EventTotals
 from jedi.simulator.measure import Curve, Curves, ShareUse, SimulationOutcome, SiteUse, TaskEnd
 
 _TABLES: dict[str, type[Any]] = {
-    "sites": SiteUse, "shares": ShareUse, "tasks": TaskEnd, "events": EventTotals,
-}  # fmt: skip
+    "sites": SiteUse,
+    "shares": ShareUse,
+    "tasks": TaskEnd,
+    "events": EventTotals,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,19 @@ def write_tables(outcome: SimulationOutcome, directory: Path) -> list[Path]:
     """Write the tables and curves as CSV; the files."""
     directory.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Sequence[Any]] = {
-        "sites": outcome.sites, "shares": outcome.shares, "tasks": outcome.task_ends,
+        "sites": outcome.sites,
+        "shares": outcome.shares,
+        "tasks": outcome.task_ends,
         "events": outcome.events,
-    }  # fmt: skip
+    }
     found = [
-        _write(directory / f"{name}.csv", [field.name for field in fields(kind)],
-               [[*asdict(row).values()] for row in rows[name]])
+        _write(
+            directory / f"{name}.csv",
+            [field.name for field in fields(kind)],
+            [[*asdict(row).values()] for row in rows[name]],
+        )
         for name, kind in _TABLES.items()
-    ]  # fmt: skip
+    ]
     lines = list(_points(outcome.curves))
     found.append(_write(directory / "curves.csv", ["curve", "name", "hour", "value"], lines))
     return found

@@ -38,8 +38,17 @@ from jedi.taskbuffer.tasks.commands import live_jobs
 from jedi.taskbuffer.users import users
 from jedi.watchdog.all_dogs import DOGS
 
-AGENTS = ("TaskCommando", "Adder", "EventService", "PostProcessor", "TaskRefiner", "ContentsFeeder",
-          "TaskBroker", "JobGenerator", "Mover")  # fmt: skip
+AGENTS = (
+    "TaskCommando",
+    "Adder",
+    "EventService",
+    "PostProcessor",
+    "TaskRefiner",
+    "ContentsFeeder",
+    "TaskBroker",
+    "JobGenerator",
+    "Mover",
+)
 """The agents in the order of a step: makers of work first. Pilots come by themselves, and the
 simulated clock runs the dogs, one process that needs no locks."""
 SIMULATED_DOGS = tuple(dog for dog in DOGS.values() if dog.name not in ("notifier", "sweep"))
@@ -373,7 +382,12 @@ class Simulation:
             sites.import_sites(tx, USER, yaml.safe_dump(entries), Path("/simulated"))
             known = knobs.load(tx)
         settings = Settings(Path("/simulated"), None)
-        world = World(self.engine, settings, lambda _: known, lambda _tx, _knobs: self.ddm,
-                      Log(self.record.troubles))  # fmt: skip
+        world = World(
+            self.engine,
+            settings,
+            lambda _: known,
+            lambda _tx, _knobs: self.ddm,
+            Log(self.record.troubles),
+        )
         world.refresh()
         return world

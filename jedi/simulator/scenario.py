@@ -142,10 +142,18 @@ class ScenarioTask(Entry):
     def document(self, number: int) -> dict[str, Any]:
         """The task parameters of one of them."""
         name = f"{self.name}.{number}"
-        output = {"type": "template", "param_type": "output", "value": "-o out.${SN}.data",
-                  "dataset": f"sim:{name}.out"}  # fmt: skip
-        source = {"type": "template", "param_type": "input", "value": "-i ${IN}",
-                  "dataset": f"sim:{name}.in"}  # fmt: skip
+        output = {
+            "type": "template",
+            "param_type": "output",
+            "value": "-o out.${SN}.data",
+            "dataset": f"sim:{name}.out",
+        }
+        source = {
+            "type": "template",
+            "param_type": "input",
+            "value": "-i ${IN}",
+            "dataset": f"sim:{name}.in",
+        }
         pseudo = {"noInput": True, "nFiles": self.files}
         known = {"taskName": name, "nFilesPerJob": 1, "jobParameters": [output], **pseudo}
         if self.at:
@@ -258,8 +266,9 @@ def check_knobs(path: str, written: Mapping[str, Any]) -> tuple[dict[str, Any], 
         try:
             values[name] = KNOBS[name].check(value)
         except BadInput as error:
-            problems += [Problem(f"{path}.{p.path}", p.value, p.rule, p.remedy)
-                         for p in error.problems]  # fmt: skip
+            problems += [
+                Problem(f"{path}.{p.path}", p.value, p.rule, p.remedy) for p in error.problems
+            ]
     return values, problems
 
 
@@ -287,16 +296,20 @@ def _within(
 ) -> Iterator[Problem]:
     """Yield mistakes in well-formed entries, given these sites and tasks."""
     for path, site in _good(written, "sites", ScenarioSite):
-        yield from (_unknown(f"{path}.reads", one, "site", sites) for one in site.reads
-                    if one not in sites)  # fmt: skip
+        yield from (
+            _unknown(f"{path}.reads", one, "site", sites) for one in site.reads if one not in sites
+        )
         entry = site.entry(site.names()[0])
         yield from _under(path, partial(site_file.read_attributes, "attributes", entry))
         yield from _certain(path, site.failures)
     for path, task in _good(written, "tasks", ScenarioTask):
-        yield from (_unknown(f"{path}.at", one, "site", sites) for one in task.at
-                    if one not in sites)  # fmt: skip
-        yield from (Problem(f"{path}.parameters.{p.path}", p.value, p.rule, p.remedy)
-                    for p in examine(task.document(1))[1])  # fmt: skip
+        yield from (
+            _unknown(f"{path}.at", one, "site", sites) for one in task.at if one not in sites
+        )
+        yield from (
+            Problem(f"{path}.parameters.{p.path}", p.value, p.rule, p.remedy)
+            for p in examine(task.document(1))[1]
+        )
         yield from _certain(path, task.failures)
     for path, command in _good(written, "commands", ScenarioCommand):
         if command.tasks not in tasks:
@@ -347,5 +360,9 @@ def _certain(path: str, failures: list[ScenarioFailure]) -> Iterator[Problem]:
 
 
 def _unknown(path: str, name: str, what: str, known: Mapping[str, str]) -> Problem:
-    return Problem(path, name, f"no {what} here has this name",
-                   suggest(name, known, f"There are {', '.join([*known][:10])}"))  # fmt: skip
+    return Problem(
+        path,
+        name,
+        f"no {what} here has this name",
+        suggest(name, known, f"There are {', '.join([*known][:10])}"),
+    )

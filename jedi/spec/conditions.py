@@ -21,8 +21,10 @@ _OPERATORS: Mapping[FieldKind, tuple[str, ...]] = {
     "time": ("<", "<=", ">", ">="),
 }
 _KINDS: Mapping[FieldKind, str] = {
-    "text": "text", "number": "a whole number", "time": "a time, such as 2026-11-01T12:00+01:00",
-}  # fmt: skip
+    "text": "text",
+    "number": "a whole number",
+    "time": "a time, such as 2026-11-01T12:00+01:00",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,12 @@ def _parse(
         return Problem("where", text, rule, f"Write status=running; fields: {', '.join(fields)}")
     name, operator, written = form.groups()
     if name not in fields:
-        return Problem("where", text, f"no field is called {name}",
-                       suggest(name, fields, f"There are {', '.join(fields)}"))  # fmt: skip
+        return Problem(
+            "where",
+            text,
+            f"no field is called {name}",
+            suggest(name, fields, f"There are {', '.join(fields)}"),
+        )
     kind = fields[name]
     if operator not in _OPERATORS[kind]:
         rule = f"{name} is {_KINDS[kind]}, which takes no {operator}"
@@ -80,8 +86,12 @@ def _parse(
         return Problem("where", text, f"{operator} takes one value", "Write one")
     known = among.get(name, values) if operator in ("=", "!=") else values
     if unknown := [value for value in values if value not in known]:
-        return Problem("where", text, f"no such {name}: {unknown[0]}",
-                       suggest(unknown[0], known, f"There are {', '.join(known)}"))  # fmt: skip
+        return Problem(
+            "where",
+            text,
+            f"no such {name}: {unknown[0]}",
+            suggest(unknown[0], known, f"There are {', '.join(known)}"),
+        )
     return Condition(name, operator, values)
 
 

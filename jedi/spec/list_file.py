@@ -73,8 +73,12 @@ def read_list(text: str, model: type[_Entry], key: str) -> list[_Entry]:
 
 def no_mapping(number: int, entry: Any, key: str) -> Problem:
     """The mistake of an entry that has no keys."""
-    return Problem(f"entry {number}", entry, "must be a mapping of keys to values",
-                   f"Begin it with `- {key}: `")  # fmt: skip
+    return Problem(
+        f"entry {number}",
+        entry,
+        "must be a mapping of keys to values",
+        f"Begin it with `- {key}: `",
+    )
 
 
 def read_entry(written: Mapping[str, Any], model: type[_Entry], name: str) -> _Entry:

@@ -19,15 +19,23 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "missing": ("is mandatory", "Add it"),
     "extra_forbidden": ("no such name here", "Leave it out"),
     "string_type": ("must be text", "Write a text"),
-    "int_type": _WHOLE, "int_parsing": _WHOLE, "int_from_float": _WHOLE,
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_from_float": _WHOLE,
     "int_parsing_size": ("is too large a number", "Write a smaller one"),
-    "float_type": _NUMBER, "float_parsing": _NUMBER,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
     "finite_number": ("must be a finite number", "Correct the value"),
-    "bool_type": _TRUTH, "bool_parsing": _TRUTH,
+    "bool_type": _TRUTH,
+    "bool_parsing": _TRUTH,
     "list_type": ("must be a list", "Write a list"),
-    "dict_type": _KEYS, "model_type": _KEYS, "model_attributes_type": _KEYS,
+    "dict_type": _KEYS,
+    "model_type": _KEYS,
+    "model_attributes_type": _KEYS,
     "invalid_key": ("a key must be text", "Write the key in quotes"),
-    "datetime_type": _TIME, "datetime_parsing": _TIME, "datetime_from_date_parsing": _TIME,
+    "datetime_type": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
     "literal_error": ("must be {expected}", "Choose one of them"),
     "greater_than_equal": ("must be at least {ge}", "Correct the value"),
     "greater_than": ("must be more than {gt}", "Correct the value"),
@@ -37,7 +45,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "string_too_long": ("must have {max_length} or fewer characters", "Shorten it"),
     "too_short": ("must have {min_length} or more values", "Add some"),
     "too_long": ("must have {max_length} or fewer values", "Give fewer at once"),
-}  # fmt: skip
+}
 
 
 _CHECK = "jedi_check"

@@ -80,11 +80,15 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         files = herds.FILES.rows(tx, ids=ids)
         given = units.given(tx, [i for i, one in manifests.items() if one.splitter == EXPLICIT])
         return [
-            Herd(row.jedi_task_id, row.lock_seq, manifests[row.jedi_task_id],
-                 [one for one in files if one.jedi_task_id == row.jedi_task_id],
-                 given.get(row.jedi_task_id, ()))
+            Herd(
+                row.jedi_task_id,
+                row.lock_seq,
+                manifests[row.jedi_task_id],
+                [one for one in files if one.jedi_task_id == row.jedi_task_id],
+                given.get(row.jedi_task_id, ()),
+            )
             for row in rows
-        ]  # fmt: skip
+        ]
 
     def work(self, item: Herd) -> SplitOutcome:
         """Plan the units of one herd."""

@@ -71,8 +71,10 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
 
 def _wire_uses(unit: Unit) -> list[Any]:
     """A whole file is its position alone: an answer may have millions."""
-    return [use.position if use == FileUse(use.position) else [use.position, use.start, use.stop]
-            for use in unit.files]  # fmt: skip
+    return [
+        use.position if use == FileUse(use.position) else [use.position, use.start, use.stop]
+        for use in unit.files
+    ]
 
 
 def _wire_problems(problems: Iterable[Problem]) -> list[list[Any]]:

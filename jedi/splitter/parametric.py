@@ -47,8 +47,16 @@ class _Vector:
         for n in range(self.values):
             if value and not -_MOST_DIGITS <= value.adjusted() <= _MOST_DIGITS:
                 rule = f"its value {n} has more than {_MOST_DIGITS} digits"
-                raise BadInput([Problem(_spell("ParameterFactor", self.name), str(self.factor),
-                                        rule, "Lower it, or list the values")])  # fmt: skip
+                raise BadInput(
+                    [
+                        Problem(
+                            _spell("ParameterFactor", self.name),
+                            str(self.factor),
+                            rule,
+                            "Lower it, or list the values",
+                        )
+                    ]
+                )
             yield _shown(value, places)
             value = _EXACT.add(_EXACT.multiply(value, self.factor), self.step)
 

@@ -73,12 +73,16 @@ def render_units(
 def _names_of_files(number: int, options: Mapping[str, OptionValue]) -> list[Problem]:
     """Problems of the names of files that a unit's values made."""
     return [
-        Problem(f"{name} of unit {number}", file, "it has a blank or a character of the shell",
-                "Use values without them in names of files, such as $SplitID")
+        Problem(
+            f"{name} of unit {number}",
+            file,
+            "it has a blank or a character of the shell",
+            "Use values without them in names of files, such as $SplitID",
+        )
         for name in FILE_NAMES
         for file in flat(options.get(name, ()))
         if UNSAFE.search(file)
-    ]  # fmt: skip
+    ]
 
 
 def _too_long(number: int, options: Mapping[str, OptionValue]) -> list[Problem]:

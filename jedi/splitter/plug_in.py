@@ -92,8 +92,9 @@ class PlugIn:
             raise self._fault(_NONSENSE, wrong)
         return units
 
-    def _ask(self, ask: str, manifest: Manifest | None = None,
-             files: Sequence[SplitFile] = ()) -> _Answer:  # fmt: skip
+    def _ask(
+        self, ask: str, manifest: Manifest | None = None, files: Sequence[SplitFile] = ()
+    ) -> _Answer:
         question = {
             "name": self._point.name,
             "object": self._point.value,

@@ -93,10 +93,15 @@ def brokerage_page(grid: TableWriter) -> list[str]:
             users.setdefault(one.code, []).append(name)
             first.setdefault(one.code, one)
     rows = [
-        (f"`{code}`", _words(one.say), "lasting" if one.lasting else "passes", one.remedy,
-         ", ".join(dict.fromkeys(users[code])))
+        (
+            f"`{code}`",
+            _words(one.say),
+            "lasting" if one.lasting else "passes",
+            one.remedy,
+            ", ".join(dict.fromkeys(users[code])),
+        )
         for code, one in sorted(first.items())
-    ]  # fmt: skip
+    ]
     head = ("Code", "Reason against a site", "Kind", "Remedy", "Asked by")
     return ["# Brokerage", _INTRODUCTION, "## Reasons", grid(head, rows), _WEIGHTS]
 

@@ -26,11 +26,12 @@ WIDTH = 100
 def models_module() -> str:
     """client/…/models.py: the answers' types."""
     parts = [
-        _HEAD.format("Answers of the service."), _FUTURE,
+        _HEAD.format("Answers of the service."),
+        _FUTURE,
         "from dataclasses import dataclass\nfrom datetime import datetime\n"
         "from typing import Any, Literal\n",
         "from jedi_client.typed import Value",
-    ]  # fmt: skip
+    ]
     return "\n".join([*parts, *(f"\n{_model(one)}" for one in _models())])
 
 
@@ -40,22 +41,29 @@ def operations_module() -> str:
     body = "\n".join(_method(one) for one in OPERATIONS)
     used = [name for name in known if name in body]
     listed = "".join(f"    {name},\n" for name in used)
-    return "\n".join([
-        _HEAD.format("Everything that the service may be asked for."), _FUTURE,
-        "from collections.abc import Iterator\nfrom datetime import datetime",
-        "from typing import Any, Literal\n",
-        f"from jedi_client.models import (\n{listed})",
-        "from jedi_client.transport import Event, Response, Transport\n\n",
-        "class Client(Transport):",
-        '    """A service, one method an operation. Each may raise any JediError."""\n',
-        body,
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            _HEAD.format("Everything that the service may be asked for."),
+            _FUTURE,
+            "from collections.abc import Iterator\nfrom datetime import datetime",
+            "from typing import Any, Literal\n",
+            f"from jedi_client.models import (\n{listed})",
+            "from jedi_client.transport import Event, Response, Transport\n\n",
+            "class Client(Transport):",
+            '    """A service, one method an operation. Each may raise any JediError."""\n',
+            body,
+        ]
+    )
 
 
 def statuses_module() -> str:
     """client/…/statuses.py: words that commands complete and look for."""
-    sets = {"TASK_FINAL": states.TASK.final, "TASK_SETTLED": waiting.SETTLED,
-            "JOB_LIVE": states.JOB_LIVE, "FAULTS": FAULTS}  # fmt: skip
+    sets = {
+        "TASK_FINAL": states.TASK.final,
+        "TASK_SETTLED": waiting.SETTLED,
+        "JOB_LIVE": states.JOB_LIVE,
+        "FAULTS": FAULTS,
+    }
     words = {"TASK_STATUSES": states.TASK_STATES, "JOB_STATUSES": states.JOB.states}
     parts = [_HEAD.format("Statuses, and reasons at which an agent failed."), _FUTURE]
     for name, meanings in words.items():
@@ -100,8 +108,10 @@ def _described(one: Operation) -> Iterator[str]:
             yield f"| {name} | `{kind}` | {default and f'`{default}`'} |"
         yield ""
     if one.streams_events:
-        yield (f"Streams events: the data of each is `{_type(one.answer_type)}`, its id a version. "
-               "[The decision](decisions/watching.md) explains versions.")  # fmt: skip
+        yield (
+            f"Streams events: the data of each is `{_type(one.answer_type)}`, its id a version. "
+            "[The decision](decisions/watching.md) explains versions."
+        )
     else:
         yield f"Answer: `{_type(one.hints['return'])}`"
 
@@ -128,8 +138,12 @@ def _collect(hint: Any, found: dict[type, None]) -> None:
 
 def _model(kind: type) -> str:
     hints = get_type_hints(kind)
-    lines = ["\n@dataclass(eq=False, repr=False)", f"class {kind.__name__}(Value):",
-             *_docstring(inspect.getdoc(kind) or "", "    "), ""]  # fmt: skip
+    lines = [
+        "\n@dataclass(eq=False, repr=False)",
+        f"class {kind.__name__}(Value):",
+        *_docstring(inspect.getdoc(kind) or "", "    "),
+        "",
+    ]
     defaulted = False
     for one in fields(kind):
         defaulted = defaulted or one.default is not MISSING or one.default_factory is not MISSING
@@ -160,14 +174,16 @@ def _method(one: Operation) -> str:
         takes.append(f"{name}: {_type(one.hints[name])}{end}")
     answer = "Response" if one.streams else _type(one.answer_type)
     answer = f"Iterator[Event[{answer}]]" if one.streams_events else answer
-    return "\n".join([
-        f"    def {one.name.replace('.', '_')}(",
-        *(f"        {taken}," for taken in takes),
-        f"    ) -> {answer}:",
-        *_docstring(one.summary, "        "),
-        *_asking(one, own, answer),
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"    def {one.name.replace('.', '_')}(",
+            *(f"        {taken}," for taken in takes),
+            f"    ) -> {answer}:",
+            *_docstring(one.summary, "        "),
+            *_asking(one, own, answer),
+            "",
+        ]
+    )
 
 
 def _asking(one: Operation, own: Sequence[str], answer: str) -> Iterator[str]:
@@ -211,8 +227,11 @@ def _type(hint: Any) -> str:
     if origin is Literal:
         return f"Literal[{', '.join(map(repr, parts))}]".replace("'", '"')
     if origin is not None:
-        name = "list" if origin in (list, Sequence) or origin.__name__ == "Sequence" else (
-            "dict" if origin.__name__ == "Mapping" else origin.__name__)  # fmt: skip
+        name = (
+            "list"
+            if origin in (list, Sequence) or origin.__name__ == "Sequence"
+            else ("dict" if origin.__name__ == "Mapping" else origin.__name__)
+        )
         return f"{name}[{', '.join('...' if part is ... else _type(part) for part in parts)}]"
     if hint is Any or (isinstance(hint, type) and issubclass(hint, BaseModel)):
         return "Any"

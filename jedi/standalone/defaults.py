@@ -15,8 +15,9 @@ from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.sites.sites import AttributeChange
 
 
-def fill(tx: Connection, installation: Installation, site_file: str | None
-         ) -> list[AttributeChange]:  # fmt: skip
+def fill(
+    tx: Connection, installation: Installation, site_file: str | None
+) -> list[AttributeChange]:
     """Import the site file, if there is one; else our own sites and knobs into a database without
     sites. Import our own queues into one without queues. The changes of sites."""
     defaults, creator = packaged("config"), installation.creator

@@ -38,11 +38,14 @@ def destroy_orphan(root: Path) -> None:
     if known.get(root) is None:
         raise Refused(
             f"{root} is no database of a home that is gone. `jedi status` lists those.",
-            code="no_orphan", root=str(root),
-        )  # fmt: skip
+            code="no_orphan",
+            root=str(root),
+        )
     if pid := pairing.server(root):
         raise Refused(
             f"A server (process {pid}) has the database in {root}: end it first.",
-            code="no_orphan", root=str(root), pid=pid,
-        )  # fmt: skip
+            code="no_orphan",
+            root=str(root),
+            pid=pid,
+        )
     shutil.rmtree(root)

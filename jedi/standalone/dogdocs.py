@@ -58,10 +58,14 @@ def dogs_table(grid: TableWriter) -> str:
 def timeouts_table(grid: TableWriter) -> str:
     """Each time-out of jobs."""
     rows = [
-        (" ".join(f"`{status}`" for status in rule.statuses) + f" {rule.meant}".rstrip(),
-         *_limit(rule), rule.target, f"`{rule.code}`")
+        (
+            " ".join(f"`{status}`" for status in rule.statuses) + f" {rule.meant}".rstrip(),
+            *_limit(rule),
+            rule.target,
+            f"`{rule.code}`",
+        )
         for rule in TIMEOUTS
-    ]  # fmt: skip
+    ]
     return grid(("jobs", "longer than", "set by", "are", "code"), rows)
 
 

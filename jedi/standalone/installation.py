@@ -93,8 +93,9 @@ class Installation:
         return self.home.path / "running.json"
 
     @contextmanager
-    def sole(self, to_be: Literal["up", "down", "restore"], patience_s: float = 0.0
-             ) -> Iterator[None]:  # fmt: skip
+    def sole(
+        self, to_be: Literal["up", "down", "restore"], patience_s: float = 0.0
+    ) -> Iterator[None]:
         """Be the one in charge, who brings the system up or down or restores it; Refused, naming
         the process, if another still is after `patience_s`. Forbidden if the home is somebody
         else's."""

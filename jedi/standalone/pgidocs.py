@@ -18,8 +18,16 @@ def states_table(grid: TableWriter) -> str:
         )
         for name, now in pgi.STATES.items()
     ]
-    head = ("state", "of jobs that are", "storage for input", "for execution", "compute",
-            "storage for output", "sandbox", "message")  # fmt: skip
+    head = (
+        "state",
+        "of jobs that are",
+        "storage for input",
+        "for execution",
+        "compute",
+        "storage for output",
+        "sandbox",
+        "message",
+    )
     return grid(head, rows)
 
 

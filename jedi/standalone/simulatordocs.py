@@ -20,10 +20,14 @@ from jedi.spec.list_file import Entry
 from jedi.standalone.dogdocs import TableWriter
 
 _MODELS: dict[str, type[Entry]] = {
-    "": Scenario, "sites[].": ScenarioSite, "sites[].transfers.": Transfers,
-    "tasks[].": ScenarioTask, "outages[].": Outage, "commands[].": ScenarioCommand,
+    "": Scenario,
+    "sites[].": ScenarioSite,
+    "sites[].transfers.": Transfers,
+    "tasks[].": ScenarioTask,
+    "outages[].": Outage,
+    "commands[].": ScenarioCommand,
     "failures[].": ScenarioFailure,
-}  # fmt: skip
+}
 
 
 def keys_table(grid: TableWriter) -> str:

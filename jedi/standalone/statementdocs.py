@@ -98,12 +98,20 @@ def statements_page(tx: Connection, old: str, grid: TableWriter) -> list[str]:
         modules.setdefault(one.module, []).append(row)
     for module, rows in modules.items():
         parts += [f"## {module}", grid(("statement", "function", "purpose", "planned"), rows)]
-    parts += ["## Planned once", "Each session plans these statements at their first use, with the "
-              "settings of `jedi/taskbuffer/db/planning.py`: planning would take longer than their "
-              "execution. [Plans](decisions/plans.md) has the rule.",
-              grid(("statement", "planned", "reason and bound"), [
-                  (f"`{one.module}.{one.name}`", one.planning.word, one.text.why)
-                  for one in once if isinstance(one.text, Prepared)])]  # fmt: skip
+    parts += [
+        "## Planned once",
+        "Each session plans these statements at their first use, with the "
+        "settings of `jedi/taskbuffer/db/planning.py`: planning would take longer than their "
+        "execution. [Plans](decisions/plans.md) has the rule.",
+        grid(
+            ("statement", "planned", "reason and bound"),
+            [
+                (f"`{one.module}.{one.name}`", one.planning.word, one.text.why)
+                for one in once
+                if isinstance(one.text, Prepared)
+            ],
+        ),
+    ]
     return [*parts, _kept(old, _version(tx)) or "\n\n".join(_plans(tx, once))]
 
 

@@ -109,8 +109,10 @@ def up(
             serving.go_on()
             with _supervisor(installation, copies, logger) as supervisor:
                 supervisor.tend()  # parts load their own modules while this process loads others
-                waking = _waking(World(engine, installation.settings, knobs.load, factory.load,
-                                       logger), supervisor)  # fmt: skip
+                waking = _waking(
+                    World(engine, installation.settings, knobs.load, factory.load, logger),
+                    supervisor,
+                )
                 waking.go_on()
                 _run(
                     installation,
@@ -234,18 +236,28 @@ def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervi
         name: str, main: Callable[..., None], *arguments: str, kind: type[Program] = Program
     ) -> Program:
         command = [sys.executable, "-P", "-m", "jedi", *arguments, "--leashed"]
-        return kind(name, command, installation.home.logs / f"{name}.log", environment,
-                    partial(reported, partial(main, leashed=True)))  # fmt: skip
+        return kind(
+            name,
+            command,
+            installation.home.logs / f"{name}.log",
+            environment,
+            partial(reported, partial(main, leashed=True)),
+        )
 
     children: list[Supervised] = [Database(installation.embedded)] if installation.embedded else []
     children.append(program(SERVICE, parts.run_service, "api"))
     children += [
-        program(name if copy == 1 else f"{name}-{copy}",
-                partial(parts.run_agent, name, rests=name not in registry.AWAKE), "agent", "run",
-                name, kind=Program if name in registry.AWAKE else Sleeper)
+        program(
+            name if copy == 1 else f"{name}-{copy}",
+            partial(parts.run_agent, name, rests=name not in registry.AWAKE),
+            "agent",
+            "run",
+            name,
+            kind=Program if name in registry.AWAKE else Sleeper,
+        )
         for name in registry.AGENTS
         for copy in range(1, copies + 1)
-    ]  # fmt: skip
+    ]
 
     def record(children: Sequence[Supervised]) -> None:
         installation.write_record(children)
@@ -256,10 +268,14 @@ def _supervisor(installation: Installation, copies: int, logger: Any) -> Supervi
 
 def _waking(world: World, supervisor: Supervisor) -> Waking:
     """The look for work of agents that rest. Their modules are loaded here, once for all."""
-    agents = {name: registry.load(name)(world) for name in registry.AGENTS
-              if name not in registry.AWAKE}  # fmt: skip
-    sleepers = {one: agents[one.name.partition("-")[0]] for one in supervisor.children
-                if isinstance(one, Sleeper)}  # fmt: skip
+    agents = {
+        name: registry.load(name)(world) for name in registry.AGENTS if name not in registry.AWAKE
+    }
+    sleepers = {
+        one: agents[one.name.partition("-")[0]]
+        for one in supervisor.children
+        if isinstance(one, Sleeper)
+    }
     loading.end()
     return Waking(world, sleepers, supervisor.wake)
 

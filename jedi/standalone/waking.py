@@ -63,8 +63,9 @@ class Waking:
                 backoff.failed(clock.monotonic())
                 lost = isinstance(error, (psycopg.Error, SQLAlchemyError))
                 with forks.QUIET:
-                    self._world.log.warning("no look for work", error=str(error)[:500],
-                                            exc_info=not lost)  # fmt: skip
+                    self._world.log.warning(
+                        "no look for work", error=str(error)[:500], exc_info=not lost
+                    )
                 self._over.wait(backoff.wait_s)
 
     def _serve(self, wake_up: WakeUp) -> None:
@@ -102,17 +103,19 @@ class Waking:
         """The programs that may have something to do."""
         if not self._world.knobs.agent.rest_s:
             return [*resting]
-        simple = {one: agent for one, agent in resting.items()
-                  if type(agent).waiting is Agent.waiting}  # fmt: skip
+        simple = {
+            one: agent for one, agent in resting.items() if type(agent).waiting is Agent.waiting
+        }
         present = set(
             tasks.PRESENT.rows(
                 tx, statuses=sorted({s for agent in simple.values() for s in agent.serves})
             )
         )
         return [
-            one for one, agent in resting.items()
+            one
+            for one, agent in resting.items()
             if (present.intersection(agent.serves) if one in simple else agent.waiting(tx))
-        ]  # fmt: skip
+        ]
 
     def _call(self, found: Sequence[Sleeper]) -> None:
         for one in found:

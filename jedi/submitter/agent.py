@@ -171,8 +171,12 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         sent = {}
         for slot, starts in visit.orders:
             sent[slot.shape.name] = given = visit.engine.submit(slot, starts)
-            self.log.info("pilots sent", site=slot.site, number=len(given.started),
-                          resource_type=slot.shape.name)  # fmt: skip
+            self.log.info(
+                "pilots sent",
+                site=slot.site,
+                number=len(given.started),
+                resource_type=slot.shape.name,
+            )
         return VisitResult(seen, sent)
 
     def _demand(self, tx: Connection, served: Sequence[ServedSite]) -> dict[str, list[SlotRequest]]:

@@ -78,8 +78,13 @@ class CondorJobExecutor(BatchSchedulerExecutor):
 
     def get_status_command(self, native_ids: Collection[str]) -> list[str]:
         """The jobs' states, as JSON."""
-        return ["condor_q", "-json", "-attributes", "ClusterId,ProcId,JobStatus,HoldReason",
-                *native_ids]  # fmt: skip
+        return [
+            "condor_q",
+            "-json",
+            "-attributes",
+            "ClusterId,ProcId,JobStatus,HoldReason",
+            *native_ids,
+        ]
 
     def parse_status_output(self, exit_code: int, out: str) -> dict[str, JobStatus]:
         """The listing by id; without jobs HTCondor prints nothing at all."""

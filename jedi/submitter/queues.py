@@ -42,18 +42,44 @@ def _state(word: str, queued: frozenset[str], ended: frozenset[str]) -> BatchSta
     return "queued" if word in queued else "ended" if word in ended else "running"
 
 
-_SLURM_QUEUED = frozenset({
-    "PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
-    "SPECIAL_EXIT",
-})  # fmt: skip
-_SLURM_ENDED = frozenset({
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
-    "OUT_OF_MEMORY", "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
-})  # fmt: skip
+_SLURM_QUEUED = frozenset(
+    {
+        "PENDING",
+        "CONFIGURING",
+        "REQUEUED",
+        "REQUEUE_FED",
+        "REQUEUE_HOLD",
+        "RESV_DEL_HOLD",
+        "SPECIAL_EXIT",
+    }
+)
+_SLURM_ENDED = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "RECONFIG_FAIL",
+        "REVOKED",
+        "TIMEOUT",
+    }
+)
 _LSF_QUEUED, _LSF_ENDED = frozenset({"PEND", "PROV", "PSUSP", "WAIT"}), frozenset({"DONE", "EXIT"})
 _PBS_QUEUED, _PBS_ENDED = frozenset("HMQTW"), frozenset("CFX")
-_CONDOR = {1: "IDLE", 2: "RUNNING", 3: "REMOVED", 4: "COMPLETED", 5: "HELD", 6: "OUTPUT",
-           7: "SUSPENDED"}  # fmt: skip
+_CONDOR = {
+    1: "IDLE",
+    2: "RUNNING",
+    3: "REMOVED",
+    4: "COMPLETED",
+    5: "HELD",
+    6: "OUTPUT",
+    7: "SUSPENDED",
+}
 _CONDOR_QUEUED, _CONDOR_ENDED = frozenset({"IDLE", "HELD"}), frozenset({"REMOVED", "COMPLETED"})
 
 
@@ -116,17 +142,20 @@ def _condor(listing: str) -> list[BatchJob]:
 QUEUES = {
     "slurm": QueueCommand(
         ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%r|%j"),
-        _slurm, "job-name",
+        _slurm,
+        "job-name",
     ),
     "lsf": QueueCommand(
         ("bjobs", "-a", "-json", "-o", "jobid job_name stat exit_reason"),
-        _lsf, "J", none="No job found",
+        _lsf,
+        "J",
+        none="No job found",
     ),
     "pbs": QueueCommand(("qstat", "-f", "-F", "json"), _pbs, "N"),
     "htcondor": QueueCommand(
-        ("condor_q", "-json", "-attributes",
-         "ClusterId,ProcId,JobBatchName,JobStatus,HoldReason"),
-        _condor, "batch_name",
+        ("condor_q", "-json", "-attributes", "ClusterId,ProcId,JobBatchName,JobStatus,HoldReason"),
+        _condor,
+        "batch_name",
     ),
-}  # fmt: skip
+}
 """By name of the engine."""

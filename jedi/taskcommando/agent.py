@@ -70,10 +70,14 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         before = dict(commands.BEFORE_HOLD.rows(tx, ids=[row.jedi_task_id for row in rows]))
         lost = recovery.to_remove(tx, [r.jedi_task_id for r in rows if r.status == "toretry"])
         return [
-            CommandedTask.of(row, before.get(row.jedi_task_id), found.get(row.jedi_task_id),
-                             lost.get(row.jedi_task_id, NOTHING))
+            CommandedTask.of(
+                row,
+                before.get(row.jedi_task_id),
+                found.get(row.jedi_task_id),
+                lost.get(row.jedi_task_id, NOTHING),
+            )
             for row in rows
-        ]  # fmt: skip
+        ]
 
     def work(self, order: CommandedTask) -> str | None:
         """The reason to refuse the command; None: it is not refused, or there is none. Lost files
@@ -133,8 +137,15 @@ class TaskCommando(Agent[CommandedTask, str | None]):
                 asked = COMMANDS[command.command]
                 reason = f"{asked.participle.capitalize()} by {command.user_name}"
                 reason += f": {command.comment}" if command.comment else "."
-                moves.append(Move(*order.held, order.goes_to(asked), asked.name, reason,
-                                  user_name=command.user_name))  # fmt: skip
+                moves.append(
+                    Move(
+                        *order.held,
+                        order.goes_to(asked),
+                        asked.name,
+                        reason,
+                        user_name=command.user_name,
+                    )
+                )
         tasks.move_tasks(tx, moves, self.name)
         code = {o.jedi_task_id: c.arguments.get("sandbox") for o, c, why in answers if not why}
         retrying.use_code(tx, {task: sha for task, sha in code.items() if sha})
@@ -196,15 +207,22 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         moves = []
         for order in orders:
             i = order.jedi_task_id
-            to = target(order.before or order.old_status, refined=i in refined, fed=i in fed,
-                        nucleus="nucleus" in options[i])  # fmt: skip
+            to = target(
+                order.before or order.old_status,
+                refined=i in refined,
+                fed=i in fed,
+                nucleus="nucleus" in options[i],
+            )
             moves.append(Move(*order.held, to, *because[i]))
         tasks.move_tasks(tx, moves, self.name)
 
     def _end_jobs(
-        self, tx: Connection, orders: Sequence[CommandedTask],
-        because: Mapping[int, tuple[str, str]], end: CommandedEnd,
-    ) -> list[CommandedTask]:  # fmt: skip
+        self,
+        tx: Connection,
+        orders: Sequence[CommandedTask],
+        because: Mapping[int, tuple[str, str]],
+        end: CommandedEnd,
+    ) -> list[CommandedTask]:
         """End the jobs of tasks; the tasks that wait for none any more.
 
         Queued jobs end at once (a batch a cycle). Pilots end their jobs on request. The others are
@@ -228,10 +246,16 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         one_job.let_end(tx, after, self.name)
         jobs.ASK_TO_KILL.run(tx, code=end.code, ids=to_kill)
         ends = [
-            JobEnd(job.panda_id, end.target, end.code, because[job.jedi_task_id][1], job.lock_seq,
-                   end.source)
+            JobEnd(
+                job.panda_id,
+                end.target,
+                end.code,
+                because[job.jedi_task_id][1],
+                job.lock_seq,
+                end.source,
+            )
             for job in batch
-        ]  # fmt: skip
+        ]
         ended = {job.panda_id for job in job_ends.end_jobs(tx, ends, self.name)}
         busy = {
             job.jedi_task_id
@@ -276,9 +300,15 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         tasks.put_off(tx, [order.held for order in orders])
 
     def _move_jobs(
-        self, tx: Connection, ids: Sequence[int], source: str, target: str, code: str, reason: str,
+        self,
+        tx: Connection,
+        ids: Sequence[int],
+        source: str,
+        target: str,
+        code: str,
+        reason: str,
         limit: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         found = commands.live_jobs(tx, ids, [source])[:limit] if ids else []
         moves = [jobs.JobMove(job.panda_id, target, code, reason) for job in found]
         jobs.move_jobs(tx, moves, self.name, [source])
@@ -390,10 +420,14 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         incremental.merge_parameters(tx, {i: options[i].get("parameters", {}) for i in ids})
         commands.begin_attempt(tx, ids)
         moves = [
-            Move(*order.held, "rerefine", "parameters_merged",
-                 f"Attempt {order.attempt_nr + 1} begins.")
+            Move(
+                *order.held,
+                "rerefine",
+                "parameters_merged",
+                f"Attempt {order.attempt_nr + 1} begins.",
+            )
             for order in orders
-        ]  # fmt: skip
+        ]
         tasks.move_tasks(tx, moves, self.name)
         return ids
 

@@ -35,13 +35,25 @@ class CommandedTask:
 
     @classmethod
     def of(
-        cls, row: ClaimedTask, before: str | None, command: Any = None,
+        cls,
+        row: ClaimedTask,
+        before: str | None,
+        command: Any = None,
         lost: Mapping[str, Sequence[str]] = NOTHING,
-    ) -> CommandedTask:  # fmt: skip
+    ) -> CommandedTask:
         """From its row."""
         scouting = SplitRules.model_validate(row.rules or {}).scouting
-        return cls(row.jedi_task_id, row.lock_seq, row.status, row.old_status or row.status, before,
-                   row.attempt_nr, scouting, command, lost)  # fmt: skip
+        return cls(
+            row.jedi_task_id,
+            row.lock_seq,
+            row.status,
+            row.old_status or row.status,
+            before,
+            row.attempt_nr,
+            scouting,
+            command,
+            lost,
+        )
 
     @property
     def held(self) -> tuple[int, int]:

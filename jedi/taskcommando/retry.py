@@ -34,9 +34,18 @@ class RetriedDataset:
     def of(cls, row: TaskDataset, revived: int, *, stale: bool) -> RetriedDataset:
         """From its row, and how many of its files were just revived."""
         left = row.n_files_to_be_used - row.n_files_used - row.n_files_missing
-        return cls(row.dataset_id, row.type, row.master_id, row.status, row.state,
-                   row.n_files_used + revived, left, row.n_files_missing, stale,
-                   row.n_files > row.n_files_to_be_used or row.fed_upto is not None)  # fmt: skip
+        return cls(
+            row.dataset_id,
+            row.type,
+            row.master_id,
+            row.status,
+            row.state,
+            row.n_files_used + revived,
+            left,
+            row.n_files_missing,
+            stale,
+            row.n_files > row.n_files_to_be_used or row.fed_upto is not None,
+        )
 
     @property
     def is_master(self) -> bool:

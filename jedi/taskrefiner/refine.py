@@ -46,15 +46,21 @@ _CONTAINERS: dict[DatasetType, DatasetType] = {"output": "tmpl_output", "log": "
 _CONVERTED = {"n_events_per_worker": 1, "resurrect_consumers": True, "core_count": 0}
 """Parameters of tasks that JEDI turns into event-service tasks."""
 _PRESETS = {
-    "not_discard_events": True, "dec_att_on_failed_es": True, "merge_es_on_os": True,
-    "max_attempt_es": 1, "max_attempt_es_job": 0,
-}  # fmt: skip
+    "not_discard_events": True,
+    "dec_att_on_failed_es": True,
+    "merge_es_on_os": True,
+    "max_attempt_es": 1,
+    "max_attempt_es_job": 0,
+}
 """Rules that such a task may give itself."""
 _OF_HERDS = {"group_boundary_id": 4, "n_files_per_job": None}
 """The rules of herds: a job has the files of one unit, and its outputs have the unit's number."""
 _LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {
-    (False, False): None, (True, False): "allow", (False, True): "deny", (True, True): "both",
-}  # fmt: skip
+    (False, False): None,
+    (True, False): "allow",
+    (False, True): "deny",
+    (True, True): "both",
+}
 """Rule LS, by whether sites are included and excluded."""
 
 
@@ -226,12 +232,16 @@ class Refiner:
             if name not in known:
                 datasets.append(
                     NewDataset(
-                        name, "output", stream, _container(item, task), provenance=0,
+                        name,
+                        "output",
+                        stream,
+                        _container(item, task),
+                        provenance=0,
                         token=item.token,
                         attributes=item.split.render() or None,
                         destination=item.destination or params.destination,
                     )
-                )  # fmt: skip
+                )
             position = len(inputs) + (known.index(name) if name in known else len(known))
             template = fill_task_id(split_output(item.value)[1], task)
             templates.append(
@@ -242,9 +252,13 @@ class Refiner:
         log, template = self.log(submission, datasets)
         templates.append(OutputTemplate(len(inputs) + len(datasets), template, "LOG0", "log"))
         logs = NewDataset(
-            log, "log", "LOG0", _container(params.log, task), provenance=0,
+            log,
+            "log",
+            "LOG0",
+            _container(params.log, task),
+            provenance=0,
             destination=params.destination,
-        )  # fmt: skip
+        )
         return [*datasets, logs], tuple(templates)
 
     def log(self, submission: Submission, outputs: Sequence[NewDataset]) -> tuple[str, str]:

@@ -164,13 +164,16 @@ class Throttle:
 
     def capped(self) -> list[int]:
         """The queues that have more jobs than their cap and let only more urgent work pass."""
-        return sorted({
-            queue_id
-            for queue_id in self.queues
-            for root, shape in self.loads
-            if root == self.root(queue_id) and (queue := self.queues.get(root))
-            and (self._firm(queue, shape) or self._firm(queue, None))
-        })  # fmt: skip
+        return sorted(
+            {
+                queue_id
+                for queue_id in self.queues
+                for root, shape in self.loads
+                if root == self.root(queue_id)
+                and (queue := self.queues.get(root))
+                and (self._firm(queue, shape) or self._firm(queue, None))
+            }
+        )
 
     def full(self) -> list[tuple[int, str, int | None]]:
         """The queues and resource types, among those that have jobs, that get no more, but for
@@ -199,11 +202,12 @@ class Throttle:
         finds the rows of urgent work (and, of the second ones, of what is on its way to sites)
         and of the walltime of queued jobs, which cost more."""
         known = [
-            ThrottledQueue(q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share,
-                  _caps(q.caps))
+            ThrottledQueue(
+                q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share, _caps(q.caps)
+            )
             for q in queues
             if q.status == "active"
-        ]  # fmt: skip
+        ]
         counts = {
             (n.queue_id, n.resource_type): JobCounts(n.running, n.not_running, n.defined, n.waiting)
             for n in loads
@@ -223,8 +227,9 @@ class Throttle:
     def _load(self, queue_id: int, begin: str) -> JobCounts:
         """The jobs of all resource types of a queue that begin so."""
         root = self.root(queue_id)
-        found = (load for (q, shape), load in self.loads.items()
-                 if q == root and shape.startswith(begin))  # fmt: skip
+        found = (
+            load for (q, shape), load in self.loads.items() if q == root and shape.startswith(begin)
+        )
         return sum(found, JobCounts())
 
     def _tests(self, queue: ThrottledQueue, here: JobCounts, shape: str | None) -> Skip | None:
@@ -243,8 +248,7 @@ class Throttle:
         if here.waiting > crowd:
             return _skip("many_waiting", queue, shape, here.waiting, int(crowd))
         if ran and ran.load.running > ran.limit:
-            return _skip("running_cap", queue, shape, ran.load.running, ran.limit,
-                         yields=False)  # fmt: skip
+            return _skip("running_cap", queue, shape, ran.load.running, ran.limit, yields=False)
         if most and most.load.queued > most.limit:
             return _skip("queue_cap", queue, shape, most.load.queued, most.limit)
         return None
@@ -331,8 +335,13 @@ def _skip(
     test: str, queue: ThrottledQueue, shape: str | None, n: int, limit: int, *, yields: bool = True
 ) -> Skip:
     where = f"Work queue {queue.name}" + (f", {shape}" if shape else "")
-    facts = {"test": test, "queue": queue.name, "resource_type": shape, "observed": n,
-             "limit": limit}  # fmt: skip
+    facts = {
+        "test": test,
+        "queue": queue.name,
+        "resource_type": shape,
+        "observed": n,
+        "limit": limit,
+    }
     reason = f"{where}: {SAYS[test].format(n=n, limit=limit)}."
     return Skip("queue_throttled", reason, facts, yields)
 

@@ -41,13 +41,38 @@ from jedi.watchdog.dog import Dog
 DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
-        timeouts, leases, pending, throttle, exhausted, goal, failing, boost, measure,
-        jumbo, jumbo_jobs, co_jumbo, waiting_co_jumbo, periods, statistics, progress, retries,
-        shares, space, diskio, staging, copies,
-        expiry, purge, sweep,
-        caps, lookup, archive, notifier, retention,
+        timeouts,
+        leases,
+        pending,
+        throttle,
+        exhausted,
+        goal,
+        failing,
+        boost,
+        measure,
+        jumbo,
+        jumbo_jobs,
+        co_jumbo,
+        waiting_co_jumbo,
+        periods,
+        statistics,
+        progress,
+        retries,
+        shares,
+        space,
+        diskio,
+        staging,
+        copies,
+        expiry,
+        purge,
+        sweep,
+        caps,
+        lookup,
+        archive,
+        notifier,
+        retention,
     )
-}  # fmt: skip
+}
 
 
 def find(name: str) -> Dog:

@@ -24,5 +24,9 @@ def run(world: World) -> Counts:
         return Counts(closed=len(job_ends.end_jobs(tx, ends, "WatchDog", states.JOB_QUEUED)))
 
 
-DOG = Dog("co_jumbo", "watchdog.co_jumbo_period_s", "consumers end whose events are processed, in "
-          "tasks with jumbo jobs", run)  # fmt: skip
+DOG = Dog(
+    "co_jumbo",
+    "watchdog.co_jumbo_period_s",
+    "consumers end whose events are processed, in tasks with jumbo jobs",
+    run,
+)

@@ -20,12 +20,17 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         moves = [
-            Move(task.jedi_task_id, task.lock_seq, "paused", _CODE,
-                 f"{task.failed} of {task.ended} jobs failed, and {task.to_do} are left: look at "
-                 "their errors, then resume the task or end it.",
-                 {"failed": task.failed, "ended": task.ended, "to_do": task.to_do})
+            Move(
+                task.jedi_task_id,
+                task.lock_seq,
+                "paused",
+                _CODE,
+                f"{task.failed} of {task.ended} jobs failed, and {task.to_do} are left: look at "
+                "their errors, then resume the task or end it.",
+                {"failed": task.failed, "ended": task.ended, "to_do": task.to_do},
+            )
             for task in interventions.failing(tx, percent, *limits, _CODE, limit)
-        ]  # fmt: skip
+        ]
         return Counts(**{_CODE: len(tasks.move_tasks(tx, moves, "WatchDog"))})
 
     return in_batches(world, step) if percent else Counts()

@@ -37,10 +37,11 @@ def run(world: World) -> Counts:
         done |= jumbo.switch(tx, off, None, None)
         lost = {*on, *off} - done  # somebody holds them: the next run decides again
         news = [
-            _record(one) for one in decisions
+            _record(one)
+            for one in decisions
             if one.task.jedi_task_id not in lost
             and _settled(one.code) != _settled(last[one.task.jedi_task_id])
-        ]  # fmt: skip
+        ]
         jumbo.record(tx, news, limits._asdict())
     return Counts(enabled=len({*on} & done), disabled=len({*off} & done))
 
@@ -50,9 +51,15 @@ def _candidate(task: EventTask, sites: list[JumboSite]) -> JumboCandidate:
     online = (one.site for one in fitting if one.status == "online")
     lack = "jumbo_offline" if fitting else "jumbo_no_release" if sites else "jumbo_no_site"
     return JumboCandidate(
-        task.jedi_task_id, task.events, task.priority, task.jumbo, bool(task.site), (*online,),
-        positions_fit(task.rules or {}), lack,
-    )  # fmt: skip
+        task.jedi_task_id,
+        task.events,
+        task.priority,
+        task.jumbo,
+        bool(task.site),
+        (*online,),
+        positions_fit(task.rules or {}),
+        lack,
+    )
 
 
 def _settled(code: str | None) -> str | None:

@@ -32,8 +32,12 @@ def run(world: World) -> Counts:
         found = jumbo_jobs.lock_lacking(tx, most)
         joins = jumbo_jobs.mergeable(tx, [t.jobset_id for t in found], [s.site for s in sites])
         ranking = _rankings(tx, world.knobs, [one.jedi_task_id for one in found], sites)
-        wanted = [one for task in found if task.idle < tries
-                  for one in _next(task, sites, joins, ranking[task.jedi_task_id])]  # fmt: skip
+        wanted = [
+            one
+            for task in found
+            if task.idle < tries
+            for one in _next(task, sites, joins, ranking[task.jedi_task_id])
+        ]
         if new := jumbo_jobs.add_jumbos(tx, wanted, "WatchDog"):
             capping.keep_back(tx, world.knobs, [one.jedi_task_id for one in found], "WatchDog")
     with world.engine.begin() as tx:
@@ -73,5 +77,6 @@ def _next(
     ]
 
 
-DOG = Dog("jumbo_jobs", "watchdog.jumbo_jobs_period_s", "tasks get the jumbo jobs that they lack",
-          run)  # fmt: skip
+DOG = Dog(
+    "jumbo_jobs", "watchdog.jumbo_jobs_period_s", "tasks get the jumbo jobs that they lack", run
+)

@@ -47,5 +47,6 @@ def status_aside(status: str) -> str:
     return next((target for target in ways if states.TASK.allows(status, target)), status)
 
 
-DOG = Dog("leases", "watchdog.leases_period_s", "tasks of dead workers become free", run,
-          dogs.any_claimed)  # fmt: skip
+DOG = Dog(
+    "leases", "watchdog.leases_period_s", "tasks of dead workers become free", run, dogs.any_claimed
+)

@@ -36,5 +36,6 @@ def run(world: World) -> Counts:
     return Counts()
 
 
-DOG = Dog("shares", "watchdog.shares_period_s", "shares of work queues are computed", run,
-          shares.any_due)  # fmt: skip
+DOG = Dog(
+    "shares", "watchdog.shares_period_s", "shares of work queues are computed", run, shares.any_due
+)

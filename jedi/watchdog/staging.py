@@ -86,5 +86,4 @@ def _ask(world: World, name: str, lfns: Sequence[str]) -> list[TransferResult]:
     return ends
 
 
-DOG = Dog("staging", "watchdog.staging_period_s", "files are staged from tape", run,
-          tasks.any_live)  # fmt: skip
+DOG = Dog("staging", "watchdog.staging_period_s", "files are staged from tape", run, tasks.any_live)

@@ -79,9 +79,17 @@ def _place(world: World, claimed: Claimed, files: list[SetFile], snapshot: Snaps
         return 0
     chunk = Chunk(stream=stream, master=master, secondaries=(), more=False)
     found = propose(
-        task, [chunk], snapshot, knobs, once(world.ddm.locate), most=1, used=(), made={},
-        seed=lottery_seed(task.jedi_task_id, files[0].jobset_id), past=RecentJobs(),
-    )  # fmt: skip
+        task,
+        [chunk],
+        snapshot,
+        knobs,
+        once(world.ddm.locate),
+        most=1,
+        used=(),
+        made={},
+        seed=lottery_seed(task.jedi_task_id, files[0].jobset_id),
+        past=RecentJobs(),
+    )
     first = found.proposals[0]
     cut = cut_sets(chunk, [one.jobset_id for one in files], first.choice, knobs)
     if not len(cut):
@@ -90,17 +98,27 @@ def _place(world: World, claimed: Claimed, files: list[SetFile], snapshot: Snaps
     placed = [
         PlacedSet(files[start].jobset_id, sites, *needed)
         for start, sites, *needed in zip(
-            cut.starts.tolist(), places_of(found.task, cut, first.choice),
-            needs["cores"], needs["memory_mb"], needs["walltime_s"], strict=True,
+            cut.starts.tolist(),
+            places_of(found.task, cut, first.choice),
+            needs["cores"],
+            needs["memory_mb"],
+            needs["walltime_s"],
+            strict=True,
         )
-    ]  # fmt: skip
+    ]
     with world.engine.begin() as tx:
         placed = _mergeable(tx, placed, found.sites)
         if n := placed and waiting_sets.place(tx, placed, "WatchDog"):
             max_mb = knobs.decisions.snapshot_max_mb
             decisions.put_snapshot(tx, snapshot.hash, snapshot.packed, max_mb)
-            decisions.record(tx, [record(task.jedi_task_id, found.broker, snapshot, first.need,
-                                         knobs, first.choice)])  # fmt: skip
+            decisions.record(
+                tx,
+                [
+                    record(
+                        task.jedi_task_id, found.broker, snapshot, first.need, knobs, first.choice
+                    )
+                ],
+            )
     return n or (None if len(cut) < len({one.jobset_id for one in files}) else 0)
 
 
@@ -110,12 +128,23 @@ def _mergeable(tx: Connection, placed: list[PlacedSet], sites: Snapshot) -> list
     held: dict[int, set[str]] = defaultdict(set)
     for one in set_ends.HELD.rows(tx, ids=[one.jobset_id for one in placed]):
         held[one.jobset_id].add(one.endpoint)
-    writes = {one.jobset_id: [endpoints[name] for name in json.loads(one.sites)]
-              for one in placed if held[one.jobset_id]}  # fmt: skip
+    writes = {
+        one.jobset_id: [endpoints[name] for name in json.loads(one.sites)]
+        for one in placed
+        if held[one.jobset_id]
+    }
     readers = set_ends.readers(tx, {*chain(*writes.values(), *held.values())})
-    return [one for one in placed if one.jobset_id not in writes
-            or near.fits(writes[one.jobset_id], held[one.jobset_id], readers)]  # fmt: skip
+    return [
+        one
+        for one in placed
+        if one.jobset_id not in writes
+        or near.fits(writes[one.jobset_id], held[one.jobset_id], readers)
+    ]
 
 
-DOG = Dog("waiting_co_jumbo", "watchdog.jumbo_jobs_period_s", "job sets that wait for a site of "
-          "their co-jumbo jobs get one", run)  # fmt: skip
+DOG = Dog(
+    "waiting_co_jumbo",
+    "watchdog.jumbo_jobs_period_s",
+    "job sets that wait for a site of their co-jumbo jobs get one",
+    run,
+)

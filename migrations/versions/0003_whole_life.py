@@ -201,45 +201,85 @@ running > failed finished nooutput prepared
 
 
 COLUMNS = (
-    ("jedi_work_queue", "caps", "jsonb",
-     "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
-     "with _<resource type> for one alone"),
+    (
+        "jedi_work_queue",
+        "caps",
+        "jsonb",
+        "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
+        "with _<resource type> for one alone",
+    ),
     ("jedi_commands", "retry_at", "timestamptz", "when it is tried again; NULL: at once"),
     ("jedi_job_params", "texts", "jsonb", "files that the job finds, with their text, by name"),
     ("ddm_files", "boundary", "bigint", "files with the same one belong together"),
     ("ddm_files", "lumiblock", "integer", "the lumi block of its events"),
     ("ddm_replicas", "expires_at", "timestamptz", "until when a copy stays; empty: for good"),
-    ("jedi_dataset_contents", "ramcount", "integer",
-     "memory that its jobs need if the task asks for less, in the task''s unit"),
-    ("jedi_tasks", "measured_jobs", "integer NOT NULL DEFAULT 0",
-     "finished jobs when their figures were read last"),
+    (
+        "jedi_dataset_contents",
+        "ramcount",
+        "integer",
+        "memory that its jobs need if the task asks for less, in the task''s unit",
+    ),
+    (
+        "jedi_tasks",
+        "measured_jobs",
+        "integer NOT NULL DEFAULT 0",
+        "finished jobs when their figures were read last",
+    ),
     ("jedi_jobs", "metadata", "jsonb", "what the payload wants to be known"),
     ("jedi_jobs_archived", "metadata", "jsonb", "what the payload wants to be known"),
-    ("jedi_jobs", "hold_next", "text",
-     "the hold that begins when the payload has ended with success"),
-    ("jedi_jobs_archived", "hold_next", "text",
-     "the hold that begins when the payload has ended with success"),
+    (
+        "jedi_jobs",
+        "hold_next",
+        "text",
+        "the hold that begins when the payload has ended with success",
+    ),
+    (
+        "jedi_jobs_archived",
+        "hold_next",
+        "text",
+        "the hold that begins when the payload has ended with success",
+    ),
     ("jedi_tasks", "period", "text", "how often a periodical task gets a job"),
     ("jedi_tasks", "nextperiod", "timestamptz", "when it gets the next one"),
     ("jedi_sites", "queue", "text", "the batch system''s queue or partition"),
-    ("jedi_sites", "batch", "jsonb NOT NULL DEFAULT '{}'::jsonb",
-     "how pilots get through the batch system"),
-    ("jedi_pilots", "engine", "text NOT NULL DEFAULT 'local'::text",
-     "what runs it: local, slurm, ..."),
+    (
+        "jedi_sites",
+        "batch",
+        "jsonb NOT NULL DEFAULT '{}'::jsonb",
+        "how pilots get through the batch system",
+    ),
+    (
+        "jedi_pilots",
+        "engine",
+        "text NOT NULL DEFAULT 'local'::text",
+        "what runs it: local, slurm, ...",
+    ),
     ("jedi_pilots", "batch_id", "text", "the batch system''s id of it"),
-    ("jedi_users", "cap_running_jobs", "integer",
-     "most running analysis jobs; NULL: as the knob says, 0: no limit"),
-    ("jedi_broker_decisions", "used", "text[] NOT NULL DEFAULT '{}'::text[]",
-     "the sites that the task had jobs at"),
+    (
+        "jedi_users",
+        "cap_running_jobs",
+        "integer",
+        "most running analysis jobs; NULL: as the knob says, 0: no limit",
+    ),
+    (
+        "jedi_broker_decisions",
+        "used",
+        "text[] NOT NULL DEFAULT '{}'::text[]",
+        "the sites that the task had jobs at",
+    ),
     ("jedi_outbox", "username", "text", "who is told"),
     ("jedi_outbox", "channel", "text", "mail or webhook"),
     ("jedi_outbox", "next_try_at", "timestamptz", "not tried again before; NULL: not tried yet"),
     ("jedi_outbox", "error", "text", "why it could not be delivered last"),
     ("jedi_users", "webhook", "text", "where messages about tasks are posted"),
     ("jedi_users", "webhook_secret", "text", "signs them"),
-    ("jedi_users", "notices", "text NOT NULL DEFAULT 'tasks'::text",
-     "tasks: told of ends of tasks; jobs: also of jobs"),
-)  # fmt: skip
+    (
+        "jedi_users",
+        "notices",
+        "text NOT NULL DEFAULT 'tasks'::text",
+        "tasks: told of ends of tasks; jobs: also of jobs",
+    ),
+)
 """Table, column, type, meaning."""
 
 MEANINGS = (

@@ -18,14 +18,18 @@ REPORTED = "pilot_result IS NOT NULL AND postprocessed_at IS NULL"
 CONSUMERS = "'consumer', 'co_jumbo', 'jumbo', 'clone', 'fine'"
 COMMENTS = (
     ("jedi_jobs.booked", "the part of its life that its job set of events knows: started, ended"),
-    ("jedi_jobs_archived.booked",
-     "the part of its life that its job set of events knows: started, ended"),
+    (
+        "jedi_jobs_archived.booked",
+        "the part of its life that its job set of events knows: started, ended",
+    ),
     ("jedi_jobs.to_book", "its job set of events has to look at it"),
-    ("jedi_jobsets.next_look_at",
-     "when the EventService looks at it unasked: nobody serves it, and it waits"),
+    (
+        "jedi_jobsets.next_look_at",
+        "when the EventService looks at it unasked: nobody serves it, and it waits",
+    ),
     ("jedi_jobsets.wait_code", "why its merge can''t start"),
     ("jedi_jobsets.wait_reason", "the same in words"),
-)  # fmt: skip
+)
 
 
 def upgrade() -> None:

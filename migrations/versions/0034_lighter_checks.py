@@ -106,20 +106,26 @@ OR kind = 'clone' AND status IN ('starting', 'running') AND booked IS NULL"""
 INPUT_TYPES = "input pseudo_input random_seed pp_input in_constituent trn_log trn_output"
 # kind of file: how its types are chosen, its usual moves before and now, and the others
 FILES = {
-    "input": ("IN", "ready>running running>finished running>ready",
-              "ready>running running>finished running>ready",
-              "broken>ready failed>ready finished>failed finished>ready lost>ready missing>ready "
-              "pending>failed pending>lost pending>ready pending>staging ready>failed ready>lost "
-              "ready>waiting running>broken running>failed running>missing staging>failed "
-              "staging>lost staging>pending staging>ready waiting>failed waiting>lost "
-              "waiting>ready"),
-    "output": ("NOT IN", "defined>running running>finished",
-               "defined>running running>finished defined>finished",
-               "defined>failed defined>finished defined>merging defined>nooutput "
-               "defined>prepared finished>failed merging>failed merging>finished "
-               "merging>nooutput merging>prepared prepared>failed prepared>finished "
-               "running>failed running>nooutput running>prepared"),
-}  # fmt: skip
+    "input": (
+        "IN",
+        "ready>running running>finished running>ready",
+        "ready>running running>finished running>ready",
+        "broken>ready failed>ready finished>failed finished>ready lost>ready missing>ready "
+        "pending>failed pending>lost pending>ready pending>staging ready>failed ready>lost "
+        "ready>waiting running>broken running>failed running>missing staging>failed "
+        "staging>lost staging>pending staging>ready waiting>failed waiting>lost "
+        "waiting>ready",
+    ),
+    "output": (
+        "NOT IN",
+        "defined>running running>finished",
+        "defined>running running>finished defined>finished",
+        "defined>failed defined>finished defined>merging defined>nooutput "
+        "defined>prepared finished>failed merging>failed merging>finished "
+        "merging>nooutput merging>prepared prepared>failed prepared>finished "
+        "running>failed running>nooutput running>prepared",
+    ),
+}
 MAY_MOVE = """
 CREATE OR REPLACE FUNCTION jedi_{kind}_file_may_move(before text, after text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$

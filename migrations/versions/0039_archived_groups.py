@@ -24,19 +24,19 @@ SELECT jeditaskid, kind, status, site, attemptnr = 1, CASE status WHEN 'failed' 
 FROM jedi_jobs_archived GROUP BY 1, 2, 3, 4, 5, 6
 """
 COMMENTS = {
-    "TABLE job_stats_archived":
-        "the archived jobs of tasks in groups, so that nobody has to read all of them",
+    "TABLE job_stats_archived": "the archived jobs of tasks in groups, "
+    "so that nobody has to read all of them",
     "COLUMN job_stats_archived.jeditaskid": "the task",
     "COLUMN job_stats_archived.kind": "the jobs'' work",
     "COLUMN job_stats_archived.status": "the jobs'' status",
     "COLUMN job_stats_archived.site": "the jobs'' site",
     "COLUMN job_stats_archived.is_first": "first attempts",
-    "COLUMN job_stats_archived.cause":
-        "error code, error source and exit code of failed jobs; empty: of others",
+    "COLUMN job_stats_archived.cause": "error code, error source and exit code "
+    "of failed jobs; empty: of others",
     "COLUMN job_stats_archived.jobs": "number of jobs",
     "COLUMN job_stats_archived.purged": "number of jobs whose outputs are purged",
-    "COLUMN job_stats_archived.limited":
-        "outputs of some of the jobs are purged or have a last day",
+    "COLUMN job_stats_archived.limited": "outputs of some of the jobs "
+    "are purged or have a last day",
     "COLUMN job_stats_archived.walltime_s": "largest wall time asked in seconds",
     "COLUMN job_stats_archived.memory_mb": "largest memory asked in MB",
     "COLUMN job_stats_archived.disk_mb": "largest disk asked in MB",
@@ -46,7 +46,7 @@ COMMENTS = {
     "COLUMN job_stats_archived.last_job": "the largest id of the jobs",
     "COLUMN job_stats_archived.first_seen": "when the first of them reached its status",
     "COLUMN job_stats_archived.last_seen": "when the last of them reached its status",
-}  # fmt: skip
+}
 _NEW = {
     "jedi_jobs_ended_ix": "jedi_jobs (jeditaskid, pandaid) WHERE postprocessed_at IS NOT NULL",
     "jedi_jobs_archived_username_pandaid_ix": "jedi_jobs_archived (username, pandaid)",

@@ -206,8 +206,10 @@ def test_a_choice_of_a_nucleus_that_hangs_holds_its_own_task(world: World, tmp_p
     catalogue(world, in_=2)
     theirs, ours = ready(world, document(), document(output="a:other"), label="managed")
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET prodsourcelabel = 'test' WHERE jeditaskid = :t"),
-                   {"t": ours})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET prodsourcelabel = 'test' WHERE jeditaskid = :t"),
+            {"t": ours},
+        )
     agent = TaskBroker(world)
     with installed(tmp_path, "broker", source):
         assert agent.run_once() == 2
@@ -228,7 +230,9 @@ def test_no_transaction_waits_for_a_broker(world: World, tmp_path: Path) -> None
     the generic one."""
     task = jumbo_jobs_task(world, "online", files=2)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET prodsourcelabel = 'managed' WHERE jeditaskid = :t"),
-                   {"t": task})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET prodsourcelabel = 'managed' WHERE jeditaskid = :t"),
+            {"t": task},
+        )
     with installed(tmp_path, "broker", "import time\ntime.sleep(3600)"):
         assert run_dog(world, "jumbo_jobs") == {"added": 1}

@@ -57,9 +57,13 @@ class Place:
     def run(self, *command: str) -> str:
         """What a command prints; it must succeed."""
         done = subprocess.run(
-            command, cwd=self.scratch, env=self._environment, capture_output=True, text=True,
+            command,
+            cwd=self.scratch,
+            env=self._environment,
+            capture_output=True,
+            text=True,
             check=False,
-        )  # fmt: skip
+        )
         assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
         return done.stdout
 

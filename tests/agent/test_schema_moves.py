@@ -84,8 +84,10 @@ def test_no_migration_begins_while_agents_run(
         with part(old, tmp_path / "a", url, "agent", "run", "Submitter", **told) as agent:
             heard("READY=1")
             for code, *words in (
-                (NEW, "db", "upgrade"), (NEW, "up"), (old, "db", "downgrade", "base")
-            ):  # fmt: skip
+                (NEW, "db", "upgrade"),
+                (NEW, "up"),
+                (old, "db", "downgrade", "base"),
+            ):
                 refused = said(code, "c", *words, ends=1)
                 assert "Agents still run: Submitter on the database's host." in refused
                 assert "jedi down" in refused and "systemctl stop" in refused

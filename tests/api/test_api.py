@@ -102,14 +102,28 @@ def test_a_job_over_the_wire(client: TestClient, world: World) -> None:
         jobs.ASK_TO_KILL.run(tx, code="task_killed", ids=made.jobs)
     (command,) = client.post("/v1/pilot/heartbeat", json=beats).json()["commands"]
     assert command["command"] == "kill"
-    measures = {"cpu_s": 1.5, "max_rss_kb": 1, "max_pss_kb": 1, "read_bytes": 0,
-                "write_bytes": 0, "workdir_kb": 0, "input_bytes": 0, "output_bytes": 0,
-                "wall_s": 2.0}  # fmt: skip
+    measures = {
+        "cpu_s": 1.5,
+        "max_rss_kb": 1,
+        "max_pss_kb": 1,
+        "read_bytes": 0,
+        "write_bytes": 0,
+        "workdir_kb": 0,
+        "input_bytes": 0,
+        "output_bytes": 0,
+        "wall_s": 2.0,
+    }
     assert report(
-        "cancelled", started_at=None, ended_at="2026-01-01T10:00:09.123+00:00", exit_code=-9,
-        error_code="killed", error_diag="Ordered.", stderr_tail="a\0b", measures=measures,
+        "cancelled",
+        started_at=None,
+        ended_at="2026-01-01T10:00:09.123+00:00",
+        exit_code=-9,
+        error_code="killed",
+        error_diag="Ordered.",
+        stderr_tail="a\0b",
+        measures=measures,
         outputs=[{"lfn": job["log_lfn"], "size": 5, "adler32": "0000000a", "guid": "aa"}],
-    ) == {**accepted, "stands": "cancelled"}  # fmt: skip
+    ) == {**accepted, "stands": "cancelled"}
     with world.engine.begin() as tx:
         found = tx.execute(text("SELECT status, pilot_result, exit_code FROM jedi_jobs")).one()
         assert tuple(found) == ("holding", "cancelled", -9)
@@ -202,9 +216,11 @@ def test_a_known_token_that_is_revoked_ends_at_once(
 ) -> None:
     """It was good a moment ago, and does nothing more on any route."""
     asked: dict[str, Any] = {
-        "acquire": order(), "report": {"reports": []}, "heartbeat": {"beats": []},
+        "acquire": order(),
+        "report": {"reports": []},
+        "heartbeat": {"beats": []},
         "log": {"entries": []},
-    }  # fmt: skip
+    }
     with world.engine.begin() as tx:
         jobs_there = make_jobs(tx, 1).jobs
     assert client.post("/v1/pilot/heartbeat", json=asked["heartbeat"]).status_code == 200
@@ -281,24 +297,41 @@ def test_a_pilot_runs_a_job(world: World, place: Home, token: str) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 2, files=1)
         tx.execute(
-            text("UPDATE jedi_job_params SET jobparameters = "
-                 "'cat input.$PANDAID.1 > output.$PANDAID.1; echo hello >&2'"))  # fmt: skip
+            text(
+                "UPDATE jedi_job_params SET jobparameters = "
+                "'cat input.$PANDAID.1 > output.$PANDAID.1; echo hello >&2'"
+            )
+        )
     put_file_dataset(
-        world, f"test:{made.task}.input", {f"input.{job}.1": b"abc" for job in made.jobs},
+        world,
+        f"test:{made.task}.input",
+        {f"input.{job}.1": b"abc" for job in made.jobs},
         "SITE_A_DATADISK",
-    )  # fmt: skip
+    )
     for kind in ("output", "log"):
         world.ddm.create(f"test:{made.task}.{kind}", "SITE_A_DATADISK")
-    pilot = [sys.executable, "-I", str(Path(jedi.__file__).parent / "pilot"), "--site", "SITE_A",
-             "--work", str(place.work), "--idle-s", "0"]  # fmt: skip
+    pilot = [
+        sys.executable,
+        "-I",
+        str(Path(jedi.__file__).parent / "pilot"),
+        "--site",
+        "SITE_A",
+        "--work",
+        str(place.work),
+        "--idle-s",
+        "0",
+    ]
     with running(world):
         subprocess.run(
             pilot,
-            env={**os.environ, "JEDI_PILOT_URL": f"unix:{place.api_socket}",
-                 "JEDI_PILOT_TOKEN": token},
+            env={
+                **os.environ,
+                "JEDI_PILOT_URL": f"unix:{place.api_socket}",
+                "JEDI_PILOT_TOKEN": token,
+            },
             check=True,
             timeout=60,
-        )  # fmt: skip
+        )
     Adder(world).run_once()
     with world.engine.begin() as tx:
         found = tx.execute(text("SELECT status, error_diag, wall_s IS NOT NULL FROM jedi_jobs"))
@@ -330,8 +363,15 @@ def test_a_lost_database_is_said_and_comes_back(world: World, place: Home, serve
 
 
 def test_plain_tcp_is_loopback_only(world: World) -> None:
-    for bad in ("0.0.0.0:1", "no-such-host.invalid:80", "127.0.0.1:", "::1:80", "127.0.0.1", ":1",
-                "127.0.0.1:65536"):  # fmt: skip
+    for bad in (
+        "0.0.0.0:1",
+        "no-such-host.invalid:80",
+        "127.0.0.1:",
+        "::1:80",
+        "127.0.0.1",
+        ":1",
+        "127.0.0.1:65536",
+    ):
         with pytest.raises(BadInput, match="must be an address of this machine and a port"):
             listen_tcp(bad, secure=True)
     with pytest.raises(BadInput, match=r"needs a certificate, .*service\.crt and service\.key"):
@@ -367,11 +407,25 @@ def test_a_service_with_a_certificate(world: World, place: Home, token: str) -> 
     died = start(world)
     assert "service.key are not a certificate with its key" in died.communicate(timeout=30)[1]
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost",
-         "-keyout", place.private_key, "-out", place.certificate],
-        check=True, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-keyout",
+            place.private_key,
+            "-out",
+            place.certificate,
+        ],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
     trusting = {"JEDI_PILOT_CERTIFICATE": str(place.certificate)}
     with running(world):
         served = httpx2.get(
@@ -386,11 +440,23 @@ def test_a_service_with_a_certificate(world: World, place: Home, token: str) -> 
             ({"JEDI_PILOT_URL": f"https://127.0.0.1:{address[10:]}", **trusting}, 1, "mismatch"),
         ):
             pilot = subprocess.run(
-                [sys.executable, "-I", str(Path(jedi.__file__).parent / "pilot"), "--site",
-                 "SITE_A", "--work", str(place.work), "--idle-s", "0"],
+                [
+                    sys.executable,
+                    "-I",
+                    str(Path(jedi.__file__).parent / "pilot"),
+                    "--site",
+                    "SITE_A",
+                    "--work",
+                    str(place.work),
+                    "--idle-s",
+                    "0",
+                ],
                 env={"JEDI_PILOT_URL": f"https://{address}", "JEDI_PILOT_TOKEN": token, **more},
-                capture_output=True, text=True, timeout=60, check=False,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
             assert (pilot.returncode, said in pilot.stderr) == (code, True), pilot.stderr
 
 

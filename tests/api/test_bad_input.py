@@ -52,58 +52,97 @@ def task(text: str, format: str, statuses: tuple[int, ...] = (422,)) -> list[Bad
     asked = {"submit": {"texts": [one]}, "plan": {"text": one}, "needs": {"texts": [one]}}
     paths = {"submit": "/v1/tasks", "plan": "/v1/tasks/plan", "needs": "/v1/tasks/needs"}
     return [
-        Bad("POST", paths[name], json.dumps(body).encode(),
-            statuses=(200, 422) if name == "needs" else statuses)
+        Bad(
+            "POST",
+            paths[name],
+            json.dumps(body).encode(),
+            statuses=(200, 422) if name == "needs" else statuses,
+        )
         for name, body in asked.items()
-    ]  # fmt: skip
+    ]
 
 
 UTF8 = {
-    "body": Bad("POST", "/v1/tasks/kill", b'{"jedi_task_ids":[1],"comment":"\xff"}',
-                rule="is no JSON ('utf-8' codec"),
-    "cut body": Bad("POST", "/v1/tasks/kill", b'{"jedi_task_ids":[1],"comment":"\xe2\x82"}',
-                    rule="is no JSON ('utf-8' codec"),
+    "body": Bad(
+        "POST",
+        "/v1/tasks/kill",
+        b'{"jedi_task_ids":[1],"comment":"\xff"}',
+        rule="is no JSON ('utf-8' codec",
+    ),
+    "cut body": Bad(
+        "POST",
+        "/v1/tasks/kill",
+        b'{"jedi_task_ids":[1],"comment":"\xe2\x82"}',
+        rule="is no JSON ('utf-8' codec",
+    ),
     "path": Bad("PUT", "/v1/datasets/%ff", b"{}", rule="is no UTF-8"),
     "surrogate in the path": Bad("PUT", "/v1/datasets/%ed%a0%80", b"{}", rule="is no UTF-8"),
     "overlong": Bad("GET", "/v1/sites/%c0%af", rule="is no UTF-8"),
     "query": Bad("GET", "/v1/tasks?user=%ff", rule="is no UTF-8"),
     "name in the query": Bad("GET", "/v1/tasks?%ff=1", rule="is no UTF-8"),
-    "key": Bad("POST", "/v1/tasks/kill", b'{"jedi_task_ids":[1]}', {"Idempotency-Key": b"\xff"},
-               rule="printable characters"),
+    "key": Bad(
+        "POST",
+        "/v1/tasks/kill",
+        b'{"jedi_task_ids":[1]}',
+        {"Idempotency-Key": b"\xff"},
+        rule="printable characters",
+    ),
     "request id": Bad("GET", "/v1/me", None, {"X-Request-Id": b"\xff\xfe"}, (200,)),
     "version": Bad("GET", "/v1/tasks/watch", None, {"Last-Event-ID": b"\xff"}),
     "tag": Bad("GET", "/v1/me", None, {"If-None-Match": b"\xff"}, (200,)),
     "token": Bad("GET", "/v1/me", None, {"Authorization": b"Bearer \xff\xfe"}, (401,)),
     "signed token": Bad("GET", "/v1/me", None, {"Authorization": b"Bearer \xff.\xfe.\xfd"}, (401,)),
-    "pilot's token": Bad("POST", "/v1/pilot/report", b"{}", {"Authorization": b"Bearer \xff"},
-                         (401,)),
-    "report": Bad("POST", "/v1/pilot/report", b'{"reports":[{"\xff":1}]}', pilot=True,
-                  rule="is no JSON"),
-}  # fmt: skip
+    "pilot's token": Bad(
+        "POST", "/v1/pilot/report", b"{}", {"Authorization": b"Bearer \xff"}, (401,)
+    ),
+    "report": Bad(
+        "POST", "/v1/pilot/report", b'{"reports":[{"\xff":1}]}', pilot=True, rule="is no JSON"
+    ),
+}
 
 DEEP = {
     **{f"lists {depth}": kill(b'"comment":' + nested(depth).encode()) for depth in DEPTHS},
-    **{f"objects {depth}": kill(b'"comment":' + b'{"a":' * depth + b"1" + b"}" * depth)
-       for depth in DEPTHS},
-    **{f"parameters {depth}":
-       Bad("POST", "/v1/tasks/incexec", b'{"jedi_task_ids":[1],"parameters":{"a":'
-           + nested(depth).encode() + b"}}", rule="within each other" if depth < 500 else "")
-       for depth in DEPTHS},
+    **{
+        f"objects {depth}": kill(b'"comment":' + b'{"a":' * depth + b"1" + b"}" * depth)
+        for depth in DEPTHS
+    },
+    **{
+        f"parameters {depth}": Bad(
+            "POST",
+            "/v1/tasks/incexec",
+            b'{"jedi_task_ids":[1],"parameters":{"a":' + nested(depth).encode() + b"}}",
+            rule="within each other" if depth < 500 else "",
+        )
+        for depth in DEPTHS
+    },
     "open lists": Bad("POST", "/v1/tasks/kill", b"[" * 200_000),
-    "pilots": Bad("POST", "/v1/pilot/log", b'{"entries":' + nested(500).encode() + b"}",
-                  pilot=True),
-    **{f"{format} {depth} {number}": one for depth in (300, 900, 100_000)
-       for format in ("json", "yaml")
-       for number, one in enumerate(task(nested(depth), format)
-                                    + task(f'{{"taskName": {nested(depth)}}}', format))},
-    **{f"snapshot {depth}": Bad("POST", "/v1/tasks/plan", json.dumps(
-        {"text": {"text": "taskName: x"}, "snapshot": nested(depth)}).encode())
-       for depth in (900, 100_000)},
-    "settings": Bad("POST", "/v1/tasks/incexec", json.dumps(
-        {"jedi_task_ids": [1], "settings": [f"a={nested(1_000)}"]}).encode()),
+    "pilots": Bad(
+        "POST", "/v1/pilot/log", b'{"entries":' + nested(500).encode() + b"}", pilot=True
+    ),
+    **{
+        f"{format} {depth} {number}": one
+        for depth in (300, 900, 100_000)
+        for format in ("json", "yaml")
+        for number, one in enumerate(
+            task(nested(depth), format) + task(f'{{"taskName": {nested(depth)}}}', format)
+        )
+    },
+    **{
+        f"snapshot {depth}": Bad(
+            "POST",
+            "/v1/tasks/plan",
+            json.dumps({"text": {"text": "taskName: x"}, "snapshot": nested(depth)}).encode(),
+        )
+        for depth in (900, 100_000)
+    },
+    "settings": Bad(
+        "POST",
+        "/v1/tasks/incexec",
+        json.dumps({"jedi_task_ids": [1], "settings": [f"a={nested(1_000)}"]}).encode(),
+    ),
     "sites": Bad("POST", "/v1/sites/import", json.dumps({"text": nested(1_000)}).encode()),
     "queues": Bad("POST", "/v1/queues/import", json.dumps({"text": nested(1_000)}).encode()),
-}  # fmt: skip
+}
 
 LONG = b"9" * 5_000
 NUMBERS = {
@@ -117,41 +156,89 @@ NUMBERS = {
     "text for id": Bad("POST", "/v1/tasks/kill", b'{"jedi_task_ids":["1"]}'),
     "beyond bigint": Bad("POST", "/v1/tasks/kill", b'{"jedi_task_ids":[9223372036854775808]}'),
     "digits": kill(b'"comment":' + LONG),
-    "priority": Bad("PUT", "/v1/tasks/1/priority", b'{"priority":1' + b"0" * 30 + b"}",
-                    rule="you may give priorities from"),
-    "seed": Bad("POST", "/v1/tasks/plan", json.dumps(
-        {"text": {"text": "taskName: x"}, "seed": -(10**30)}).encode()),
+    "priority": Bad(
+        "PUT",
+        "/v1/tasks/1/priority",
+        b'{"priority":1' + b"0" * 30 + b"}",
+        rule="you may give priorities from",
+    ),
+    "seed": Bad(
+        "POST",
+        "/v1/tasks/plan",
+        json.dumps({"text": {"text": "taskName: x"}, "seed": -(10**30)}).encode(),
+    ),
     "knob": Bad("PUT", "/v1/config/agent.poll_s", b'{"value":1e999}'),
-    "big knob": Bad("PUT", "/v1/config/jobgen.batch", b'{"value":1' + b"0" * 400 + b"}",
-                    statuses=(404, 422)),
+    "big knob": Bad(
+        "PUT", "/v1/config/jobgen.batch", b'{"value":1' + b"0" * 400 + b"}", statuses=(404, 422)
+    ),
     "query": Bad("GET", "/v1/audit?before=1" + "0" * 30),
     "limit": Bad("GET", f"/v1/tasks?limit={LONG.decode()}"),
     "id": Bad("GET", f"/v1/tasks/{LONG.decode()}"),
     "id not a number": Bad("GET", "/v1/tasks/nan"),
-    "time": Bad("POST", "/v1/pilot/report", b'{"reports":[{"pandaid":1,"lock_seq":1,"status":'
-                b'"failed","ended_at":0}]}', pilot=True, rule="a time is a text such as"),
-    "beats": Bad("POST", "/v1/pilot/heartbeat",
-                 b'{"beats":[{"pandaid":1,"lock_seq":1,"measures":{"cpu_s":1e999}}]}', pilot=True),
-}  # fmt: skip
+    "time": Bad(
+        "POST",
+        "/v1/pilot/report",
+        b'{"reports":[{"pandaid":1,"lock_seq":1,"status":"failed","ended_at":0}]}',
+        pilot=True,
+        rule="a time is a text such as",
+    ),
+    "beats": Bad(
+        "POST",
+        "/v1/pilot/heartbeat",
+        b'{"beats":[{"pandaid":1,"lock_seq":1,"measures":{"cpu_s":1e999}}]}',
+        pilot=True,
+    ),
+}
 
 TWICE = {
-    "names": Bad("POST", "/v1/tasks/kill", b'{"jedi_task_ids":[1],"jedi_task_ids":[2]}',
-                 rule="'jedi_task_ids' occurs twice"),
-    "names within": Bad("POST", "/v1/tasks/incexec",
-                        b'{"jedi_task_ids":[1],"parameters":{"a":1,"\\u0061":2}}',
-                        rule="'a' occurs twice"),
-    "pilots": Bad("POST", "/v1/pilot/report", b'{"reports":[],"reports":[]}', pilot=True,
-                  rule="'reports' occurs twice"),
-    "many names": Bad("POST", "/v1/tasks/kill",
-                      b"{" + b",".join(b'"%d":1' % n for n in range(90_000)) + b',"0":1}',
-                      rule="'0' occurs twice"),
-    "many names of a task": Bad("POST", "/v1/tasks/needs", json.dumps({"texts": [{
-        "text": "{" + ",".join(f'"{n}":1' for n in (*range(60_000), 59_999)) + "}",
-        "format": "json"}]}).encode(), statuses=(200,)),
+    "names": Bad(
+        "POST",
+        "/v1/tasks/kill",
+        b'{"jedi_task_ids":[1],"jedi_task_ids":[2]}',
+        rule="'jedi_task_ids' occurs twice",
+    ),
+    "names within": Bad(
+        "POST",
+        "/v1/tasks/incexec",
+        b'{"jedi_task_ids":[1],"parameters":{"a":1,"\\u0061":2}}',
+        rule="'a' occurs twice",
+    ),
+    "pilots": Bad(
+        "POST",
+        "/v1/pilot/report",
+        b'{"reports":[],"reports":[]}',
+        pilot=True,
+        rule="'reports' occurs twice",
+    ),
+    "many names": Bad(
+        "POST",
+        "/v1/tasks/kill",
+        b"{" + b",".join(b'"%d":1' % n for n in range(90_000)) + b',"0":1}',
+        rule="'0' occurs twice",
+    ),
+    "many names of a task": Bad(
+        "POST",
+        "/v1/tasks/needs",
+        json.dumps(
+            {
+                "texts": [
+                    {
+                        "text": "{" + ",".join(f'"{n}":1' for n in (*range(60_000), 59_999)) + "}",
+                        "format": "json",
+                    }
+                ]
+            }
+        ).encode(),
+        statuses=(200,),
+    ),
     "query": Bad("GET", "/v1/tasks?limit=1&limit=2", rule="is given several times"),
-    "path and body": Bad("PUT", "/v1/tasks/1/priority", b'{"jedi_task_id":2,"priority":1}',
-                         rule="stands in the path already"),
-}  # fmt: skip
+    "path and body": Bad(
+        "PUT",
+        "/v1/tasks/1/priority",
+        b'{"jedi_task_id":2,"priority":1}',
+        rule="stands in the path already",
+    ),
+}
 
 NUL = {
     "path": Bad("PUT", "/v1/datasets/a%00b", b"{}"),
@@ -161,19 +248,29 @@ NUL = {
     "name": kill(b'"\\u0000":1'),
     "half a pair": kill(b'"comment":"\\ud800"'),
     "sandbox of pilots": Bad("GET", "/v1/sandbox/%00", statuses=(404,), pilot=True),
-    "settings": Bad("POST", "/v1/tasks/incexec", json.dumps(
-        {"jedi_task_ids": [1], "settings": ['taskName="a\\0b"']}).encode()),
-    "sites": Bad("POST", "/v1/sites/import",
-                 json.dumps({"text": '- {site: "a\\0"}'}).encode()),
+    "settings": Bad(
+        "POST",
+        "/v1/tasks/incexec",
+        json.dumps({"jedi_task_ids": [1], "settings": ['taskName="a\\0b"']}).encode(),
+    ),
+    "sites": Bad("POST", "/v1/sites/import", json.dumps({"text": '- {site: "a\\0"}'}).encode()),
     **{f"yaml {number}": one for number, one in enumerate(task('taskName: "a\\0"', "yaml"))},
-    **{f"json {number}": one for number, one in
-       enumerate(task('{"taskName": "a\\u0000"}', "json"))},
-}  # fmt: skip
+    **{
+        f"json {number}": one for number, one in enumerate(task('{"taskName": "a\\u0000"}', "json"))
+    },
+}
 
-ALL = {f"{kind}: {name}": one
-       for kind, group in (("UTF-8", UTF8), ("deep", DEEP), ("numbers", NUMBERS), ("twice", TWICE),
-                           ("NUL", NUL))
-       for name, one in group.items()}  # fmt: skip
+ALL = {
+    f"{kind}: {name}": one
+    for kind, group in (
+        ("UTF-8", UTF8),
+        ("deep", DEEP),
+        ("numbers", NUMBERS),
+        ("twice", TWICE),
+        ("NUL", NUL),
+    )
+    for name, one in group.items()
+}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -196,12 +293,14 @@ def test_bad_input_is_refused_by_name(service: Listening, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "body", "begin"),
-    [("/v1/tasks/abc", None, "jedi_task_id: 'abc': must be a whole number. Write digits alone."),
-     ("/v1/tasks?limit=-1", None, "limit: '-1': must be at least 1. Correct the value."),
-     ("/v1/tasks/kill", b'{"jedi_task_ids": [1], "bogus": 7}', "bogus: 7: no such name here."),
-     ("/v1/tasks/kill", b"[", "body: '[': is no JSON"),
-     ("/v1/tasks/kill", b"[1]", "body: '1 values': must be a mapping of keys to values.")],
-)  # fmt: skip
+    [
+        ("/v1/tasks/abc", None, "jedi_task_id: 'abc': must be a whole number. Write digits alone."),
+        ("/v1/tasks?limit=-1", None, "limit: '-1': must be at least 1. Correct the value."),
+        ("/v1/tasks/kill", b'{"jedi_task_ids": [1], "bogus": 7}', "bogus: 7: no such name here."),
+        ("/v1/tasks/kill", b"[", "body: '[': is no JSON"),
+        ("/v1/tasks/kill", b"[1]", "body: '1 values': must be a mapping of keys to values."),
+    ],
+)
 def test_a_mistake_is_named_with_its_place_and_value(
     service: Listening, path: str, body: bytes | None, begin: str
 ) -> None:
@@ -213,10 +312,15 @@ def test_a_mistake_is_named_with_its_place_and_value(
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("GET", "/v1/tasks/kill", "POST"), ("PUT", "/v1/retry-rules/test", "GET"),
-     ("OPTIONS", "/v1/config/agent.poll_s", "DELETE, GET, PUT"), ("DELETE", "/v1/me", "GET"),
-     ("PATCH", "/v1/tasks", "GET, POST"), ("GET", "/v1/pilot/report", "POST")],
-)  # fmt: skip
+    [
+        ("GET", "/v1/tasks/kill", "POST"),
+        ("PUT", "/v1/retry-rules/test", "GET"),
+        ("OPTIONS", "/v1/config/agent.poll_s", "DELETE, GET, PUT"),
+        ("DELETE", "/v1/me", "GET"),
+        ("PATCH", "/v1/tasks", "GET, POST"),
+        ("GET", "/v1/pilot/report", "POST"),
+    ],
+)
 def test_unknown_methods_get_the_known_ones(
     service: Listening, method: str, path: str, allowed: str
 ) -> None:

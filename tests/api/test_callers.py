@@ -72,13 +72,14 @@ def knob(world: World, name: str, value: Any) -> None:
 
 HOSTILE = {
     "small wrong outputs": b'{"reports":[{"pandaid":1,"lock_seq":1,"status":"finished","outputs":['
-    + b'{"lfn":""},' * 350_000 + b"{}]}]}",
+    + b'{"lfn":""},' * 350_000
+    + b"{}]}]}",
     "empty lists": b'{"reports":[' + b"[]," * 1_300_000 + b"[]]}",
-    "unknown fields": b'{"reports":[{'
-    + b",".join(b'"%x":1' % n for n in range(300_000)) + b"}]}",
+    "unknown fields": b'{"reports":[{' + b",".join(b'"%x":1' % n for n in range(300_000)) + b"}]}",
     "bad metadata": b'{"reports":[{"pandaid":1,"lock_seq":1,"status":"finished","metadata":{'
-    + b",".join(b'"%x":[]' % n for n in range(300_000)) + b"}}]}",
-}  # fmt: skip
+    + b",".join(b'"%x":[]' % n for n in range(300_000))
+    + b"}}]}",
+}
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -236,8 +237,12 @@ def test_who_is_slow_is_cut_off(world: World, place: Home, token: str) -> None:
     with running(world):
         with ExitStack() as stack:
             slow_ones = [stack.enter_context(connected(place)) for _ in range(4)]
-            words = (b"", b"GET /hea", (begun + "Content-Length: 100\r\n\r\nabc").encode(),
-                     first + b"GET /hea")  # fmt: skip
+            words = (
+                b"",
+                b"GET /hea",
+                (begun + "Content-Length: 100\r\n\r\nabc").encode(),
+                first + b"GET /hea",
+            )
             for slow, said in zip(slow_ones, words, strict=True):
                 slow.sendall(said)
             assert sum(map(closed_after, slow_ones)) < 5

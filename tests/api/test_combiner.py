@@ -155,8 +155,10 @@ def test_a_statement_for_pilots_of_several_sites(world: World) -> None:
     assert isinstance(foreign, dict)
     assert isinstance(own, dict)
     assert foreign["commands"][0] == {
-        "pandaid": job.panda_id, "command": "kill", "why": "This attempt is not known.",
-    }  # fmt: skip
+        "pandaid": job.panda_id,
+        "command": "kill",
+        "why": "This attempt is not known.",
+    }
     assert isinstance(unknown, Forbidden)
     assert unknown.code == "bad_token"
     assert own["commands"][0]["command"] == "none"

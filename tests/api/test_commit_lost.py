@@ -71,8 +71,9 @@ def test_an_unknown_outcome_has_its_code_and_its_remedy(world: World, tmp_path: 
     """A script sees 503 with Retry-After; the same key gives the first answer."""
     key = {"Idempotency-Key": "mine"}
     with breaking(world, tmp_path, ["after"]) as home, over(home) as script:
-        first, second = (script.post("/v1/tasks", json={"texts": TEXTS}, headers=key)
-                         for _ in range(2))  # fmt: skip
+        first, second = (
+            script.post("/v1/tasks", json={"texts": TEXTS}, headers=key) for _ in range(2)
+        )
     assert (first.status_code, first.json()["code"]) == (503, "outcome_unknown")
     assert int(first.headers["retry-after"]) > 0
     assert "may be done. Repeat the request with the same Idempotency-Key" in first.text

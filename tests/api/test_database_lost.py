@@ -46,8 +46,13 @@ PATIENCE_S = 60.0
 HANG_S = 30.0
 """Longest time for an answer while the database hangs."""
 
-ACQUIRE = {"request_id": "r1", "pilot_id": "p1", "site": "SITE_A", "n": 1,
-           "resources": {"cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0}}  # fmt: skip
+ACQUIRE = {
+    "request_id": "r1",
+    "pilot_id": "p1",
+    "site": "SITE_A",
+    "n": 1,
+    "resources": {"cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0},
+}
 
 
 @dataclass
@@ -80,8 +85,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
             task = make_jobs(tx, 1).task
             token = users.put_token(tx, "pilot", site="SITE_A")
         with running(world):
-            wire = Wire(f"unix:{Home(world.settings.home).api_socket}", token, Stop(),
-                        AWAY_S + PATIENCE_S)  # fmt: skip
+            wire = Wire(
+                f"unix:{Home(world.settings.home).api_socket}", token, Stop(), AWAY_S + PATIENCE_S
+            )
             [job] = wire.ask("acquire", ACQUIRE)["jobs"]
             yield Place(database, world, task, job, wire)
     finally:
@@ -127,23 +133,34 @@ def filled(value: Any, task: int) -> Any:
 def jedi_task(world: World, *words: str, **more: str) -> subprocess.Popen[str]:
     code = "from jedi_client.cli.task import main; main()"
     environment = {**os.environ, "JEDI_HOME": str(world.settings.home), **more}
-    return subprocess.Popen([sys.executable, "-c", code, *words], text=True, env=environment,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        text=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def test_everybody_waits_for_the_database(place: Place) -> None:
     """All operations and pilots' verbs answer 503 in a bounded time; watchers and pilots go on by
     themselves when it is back."""
     world, home = place.world, Home(place.world.settings.home)
-    beat = {"beats": [{"pandaid": place.job["pandaid"], "lock_seq": place.job["lock_seq"],
-                       "measures": {}}]}  # fmt: skip
+    beat = {
+        "beats": [
+            {"pandaid": place.job["pandaid"], "lock_seq": place.job["lock_seq"], "measures": {}}
+        ]
+    }
     with over(home) as client, over(home) as other, ThreadPoolExecutor(1) as pool:
-        with other.stream("GET", "/v1/tasks/watch", params={"jedi_task_ids": [place.task]},
-                          timeout=PATIENCE_S) as stream:  # fmt: skip
+        with other.stream(
+            "GET", "/v1/tasks/watch", params={"jedi_task_ids": [place.task]}, timeout=PATIENCE_S
+        ) as stream:
             lines = stream.iter_lines()
             version = next(one for one in lines if one.startswith("id:")).partition(": ")[2]
-            watching = [jedi_task(world, "watch", str(place.task), "--json", JEDI_WATCH=way)
-                        for way in ("", "poll")]  # fmt: skip
+            watching = [
+                jedi_task(world, "watch", str(place.task), "--json", JEDI_WATCH=way)
+                for way in ("", "poll")
+            ]
             assert all(one.stdout and json.loads(one.stdout.readline()) for one in watching)
             place.database.stop()
             answers = {name: ask(client, name, place.task) for name in BY_NAME}
@@ -167,8 +184,12 @@ def test_everybody_waits_for_the_database(place: Place) -> None:
         for process in watching:
             said = process.communicate(timeout=PATIENCE_S)[0]
             assert (process.returncode, '"finished"' in said) == (1, True), said
-        with client.stream("GET", "/v1/tasks/watch", params={"jedi_task_ids": [place.task]},
-                           headers={"Last-Event-ID": version}) as resumed:  # fmt: skip
+        with client.stream(
+            "GET",
+            "/v1/tasks/watch",
+            params={"jedi_task_ids": [place.task]},
+            headers={"Last-Event-ID": version},
+        ) as resumed:
             assert resumed.status_code == 200
             assert '"finished"' in next(one for one in resumed.iter_lines() if "data:" in one)
     with world.engine.begin() as tx:

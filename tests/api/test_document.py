@@ -100,8 +100,12 @@ def service(engine: Engine, home: Path) -> Iterator[Documented]:
     put_file_dataset(world, "anna:made", {"one": b"1"}, "SITE_A_DATADISK")
     with engine.begin() as tx:
         make_jobs(tx, 2, files=1)
-        tx.execute(text("UPDATE jedi_tasks SET currentpriority = 1000, prodsourcelabel = 'user', "
-                        "statechangetime = jedi_now() WHERE currentpriority IS NULL"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_tasks SET currentpriority = 1000, prodsourcelabel = 'user', "
+                "statechangetime = jedi_now() WHERE currentpriority IS NULL"
+            )
+        )
         knobs.put(tx, "api.calls_per_s", 0.0, "olga")
         knobs.put(tx, "api.wrong_tokens_per_s", 0.0, "olga")
         operator, pilot = headers_of(tx)
@@ -116,8 +120,9 @@ def service(engine: Engine, home: Path) -> Iterator[Documented]:
     listener = listen_tcp("127.0.0.1:0", secure=False)
     host, port = listener.getsockname()
     with served(world, app, listener):
-        yield Documented(f"http://{host}:{port}", operator["Authorization"], bea, carl,
-                         pilot["Authorization"])  # fmt: skip
+        yield Documented(
+            f"http://{host}:{port}", operator["Authorization"], bea, carl, pilot["Authorization"]
+        )
 
 
 @pytest.mark.long
@@ -130,10 +135,21 @@ def test_answers_are_as_documented(service: Documented, tmp_path: Path) -> None:
     config.write_text(service.config)
     chosen = [f"--include-path-regex={PATHS}"] if PATHS else []
     done = subprocess.run(
-        [sys.executable, "-m", "schemathesis.cli", f"--config-file={config}", "run",
-         f"{service.url}/openapi.json", "--no-color", *chosen],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "schemathesis.cli",
+            f"--config-file={config}",
+            "run",
+            f"{service.url}/openapi.json",
+            "--no-color",
+            *chosen,
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     print(done.stdout[-30_000:], done.stderr[-5_000:])
     made = re.search(r"(\d+) generated, (\d+) passed", done.stdout)
     assert done.returncode == 0 and made

@@ -32,7 +32,9 @@ def test_ranges_over_the_wire(client: TestClient, world: World) -> None:
     body = {"request_id": "1", "asks": [key]}
     (answer,) = client.post("/v1/pilot/event_ranges", json=body).json()["answers"]
     assert client.post("/v1/pilot/event_ranges", json=body).json()["answers"][0] == {
-        **answer, "last": False}  # fmt: skip
+        **answer,
+        "last": False,
+    }
     assert [*answer] == ["panda_id", "status", "ranges", "last"]
     assert (len(answer["ranges"]), answer["last"]) == (2, True)
     zips = [
@@ -48,17 +50,22 @@ def test_ranges_over_the_wire(client: TestClient, world: World) -> None:
     report = {"reports": [{**key, "zips": zips, "ranges": [{"id": "x", "status": "finished"}]}]}
     (answer,) = client.post("/v1/pilot/event_reports", json=report).json()["answers"]
     assert answer == {
-        "panda_id": made.consumers[0], "status": "partly", "accepted": 2,
+        "panda_id": made.consumers[0],
+        "status": "partly",
+        "accepted": 2,
         "refused": [{"id": "x", "code": "bad_entry", "sentence": answer["refused"][0]["sentence"]}],
-    }  # fmt: skip
+    }
     assert {one[4] for one in ranges_of(world.engine, made.task)} == {FINISHED}
 
 
 @pytest.mark.parametrize(
     ("verb", "body"),
-    [("event_ranges", {"request_id": "1", "asks": []}), ("event_reports", {"reports": []}),
-     ("event_pieces", {"panda_id": 1, "lock_seq": 1, "after": "1-2-3-4-5"})],
-)  # fmt: skip
+    [
+        ("event_ranges", {"request_id": "1", "asks": []}),
+        ("event_reports", {"reports": []}),
+        ("event_pieces", {"panda_id": 1, "lock_seq": 1, "after": "1-2-3-4-5"}),
+    ],
+)
 def test_strangers_and_mistakes(
     client: TestClient, world: World, verb: str, body: dict[str, Any]
 ) -> None:

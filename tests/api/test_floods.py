@@ -43,10 +43,18 @@ def service(
 ) -> Iterator[Listening]:
     place = tmp_path_factory.mktemp("home")
     with listening(
-        server, template, place, api_body_s=1.0, api_peer_connections=PEER, api_headers_s=60.0,
-        sandbox_max_mb=1, api_wrong_tokens_burst=BURST, api_wrong_tokens_per_s=0.2,
-        api_caller_streams=STREAMS, api_proxies=PROXY,
-    ) as found:  # fmt: skip
+        server,
+        template,
+        place,
+        api_body_s=1.0,
+        api_peer_connections=PEER,
+        api_headers_s=60.0,
+        sandbox_max_mb=1,
+        api_wrong_tokens_burst=BURST,
+        api_wrong_tokens_per_s=0.2,
+        api_caller_streams=STREAMS,
+        api_proxies=PROXY,
+    ) as found:
         yield found
 
 
@@ -203,8 +211,11 @@ def test_ten_thousand_idle_connections_keep_nobody_out(service: Listening) -> No
     each = min(500, (hard - 1_000) // 20)
     with ExitStack() as stack:
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        idle = [stack.enter_context(service.connected(f"127.0.1.{number}"))
-                for number in range(1, 21) for _ in range(each)]  # fmt: skip
+        idle = [
+            stack.enter_context(service.connected(f"127.0.1.{number}"))
+            for number in range(1, 21)
+            for _ in range(each)
+        ]
         for one in idle[::2]:
             one.sendall(b"GET /health HTTP/1.1\r\nX: ")
         others_are_served(service)
@@ -245,8 +256,10 @@ def test_wrong_tokens_of_an_address_are_limited(service: Listening) -> None:
     ):
         assert stranger.get("/v1/me", headers=service.operator).status_code == 200
         routes = [("GET", "/v1/me"), ("POST", "/v1/pilot/report"), ("GET", "/metrics")]
-        answers = [stranger.request(*routes[number % 3], headers=headers)
-                   for number, headers in enumerate(wrong)]  # fmt: skip
+        answers = [
+            stranger.request(*routes[number % 3], headers=headers)
+            for number, headers in enumerate(wrong)
+        ]
         assert [one.status_code for one in answers] == [401] * BURST + [429] * 3
         refused = answers[-1]
         assert refused.json()["code"] == "too_many_wrong_tokens"
@@ -267,8 +280,12 @@ def test_wrong_tokens_behind_a_proxy_are_limited_by_caller(service: Listening) -
     def statuses(source: str, *forwarded: str) -> list[int]:
         transport = httpx2.HTTPTransport(local_address=source)
         with httpx2.Client(transport=transport, base_url=service.url) as client:
-            return [client.get("/v1/me", headers={**bearer("wrong"), "X-Forwarded-For": one})
-                    .status_code for one in forwarded]  # fmt: skip
+            return [
+                client.get(
+                    "/v1/me", headers={**bearer("wrong"), "X-Forwarded-For": one}
+                ).status_code
+                for one in forwarded
+            ]
 
     forged = [f"203.0.113.{number}, 198.51.100.7" for number in range(BURST)]
     assert statuses(PROXY, *forged, "198.51.100.7") == [401] * BURST + [429]
@@ -301,8 +318,12 @@ def test_a_revoked_token_is_a_wrong_one() -> None:
             return f"wait {error.facts['retry_after_s']}"
 
     assert [ask("mine"), ask("x"), ask("y"), ask("z"), ask("mine")] == [
-        "known", "wrong", "wrong", "wait 1.0", "known"
-    ]  # fmt: skip
+        "known",
+        "wrong",
+        "wrong",
+        "wait 1.0",
+        "known",
+    ]
     good_ones.clear()
     assert [ask("mine"), ask("mine")] == ["wrong", "wait 2.0"]
     now[0] += 2

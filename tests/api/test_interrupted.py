@@ -102,8 +102,10 @@ def test_a_change_whose_service_stays_away_is_unsure(
     unknown."""
     monkeypatch.setattr("jedi_client.transport.REPEAT_S", 0.5)
     url = f"unix:{Home(world.settings.home).api_socket}"
-    with reborn(world, JEDI_CRASH="api:token.create.received") as ready, Client(
-        Profile(url)) as client:  # fmt: skip
+    with (
+        reborn(world, JEDI_CRASH="api:token.create.received") as ready,
+        Client(Profile(url)) as client,
+    ):
         ready()
         with pytest.raises(Unreachable, match="It may have done the work") as lost:
             client.token_create(name="laptop", scope="read", days=1)
@@ -123,8 +125,10 @@ def test_a_service_ends_when_its_requests_are_answered(world: World) -> None:
         world.engine.connect() as holder,
     ):
         assert kept.get("/v1/me").headers.get("connection") is None
-        holder.execute(text("INSERT INTO jedi_requests (request_key, digest) VALUES (:key, '')"),
-                       {"key": f"{caller()} held"})  # fmt: skip
+        holder.execute(
+            text("INSERT INTO jedi_requests (request_key, digest) VALUES (:key, '')"),
+            {"key": f"{caller()} held"},
+        )
         answer = pool.submit(slow.post, "/v1/tasks/pause", json=pause, headers=key)
         wait_until_it_waits(holder)
         process.send_signal(signal.SIGTERM)
@@ -140,8 +144,10 @@ def test_a_service_ends_when_its_requests_are_answered(world: World) -> None:
 def wait_until_it_waits(tx: Connection) -> None:
     """Until a session of the service waits for a lock."""
     end = time.monotonic() + PATIENCE_S
-    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-                   "AND datname = current_database()")  # fmt: skip
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND datname = current_database()"
+    )
     while not tx.scalar(waiting):
         assert time.monotonic() < end
         time.sleep(0.02)

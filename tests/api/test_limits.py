@@ -27,8 +27,13 @@ PATIENCE = 30.0
 SOON_S = 3.0
 HEAVY, OF_CALLER = 4, 2
 STATES = {"jobs": [{"jedi_task_id": 1}]}
-ACQUIRE = {"request_id": "r1", "pilot_id": "p1", "site": "SITE_A", "n": 1,
-           "resources": {"cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0}}  # fmt: skip
+ACQUIRE = {
+    "request_id": "r1",
+    "pilot_id": "p1",
+    "site": "SITE_A",
+    "n": 1,
+    "resources": {"cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0},
+}
 WAITING = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
   AND wait_event_type = 'Lock'"""
@@ -39,9 +44,13 @@ def service(
     server: str, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Listening]:
     with listening(
-        server, template, tmp_path_factory.mktemp("home"), api_statement_s=15.0,
-        api_heavy_calls=HEAVY, api_caller_heavy_calls=OF_CALLER,
-    ) as found:  # fmt: skip
+        server,
+        template,
+        tmp_path_factory.mktemp("home"),
+        api_statement_s=15.0,
+        api_heavy_calls=HEAVY,
+        api_caller_heavy_calls=OF_CALLER,
+    ) as found:
         yield found
 
 
@@ -123,8 +132,11 @@ def test_a_heavy_call_without_a_place_is_refused(service: Listening) -> None:
         with slow(service):
             good = [pool.submit(states, service, who) for who in (ann, ann, ben, cleo)]
             until(service, HEAVY)
-            refused = [pool.submit(states, service, ann), pool.submit(states, service, ben),
-                       pool.submit(herd)]  # fmt: skip
+            refused = [
+                pool.submit(states, service, ann),
+                pool.submit(states, service, ben),
+                pool.submit(herd),
+            ]
             answers = [one.result(PATIENCE) for one in refused]
             good.append(pool.submit(states, service, ben))
             time.sleep(PATIENCE_S / 10)

@@ -37,9 +37,19 @@ CONFIG = Path(__file__).parents[2] / "config"
 RULES = CONFIG / "prometheus-rules.yaml"
 BOARD = CONFIG / "grafana-jedi.json"
 LABELS = {
-    "operation", "status", "code", "le", "state", "site", "queue", "agent", "activity", "broker",
-    "outcome", "version",
-}  # fmt: skip
+    "operation",
+    "status",
+    "code",
+    "le",
+    "state",
+    "site",
+    "queue",
+    "agent",
+    "activity",
+    "broker",
+    "outcome",
+    "version",
+}
 """Labels that may stand in an answer: never task, user or host."""
 
 
@@ -60,22 +70,26 @@ def figures(client: httpx2.Client, **headers: str) -> dict[str, dict[tuple[str, 
 def deltas(tx: Connection, *rows: tuple[str, int, str, int]) -> None:
     """Statistics of jobs: site, work queue, status, jobs."""
     tx.execute(
-        text("INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, "
-             "cores) VALUES (:site, :queue, '', '', :status, :jobs, :jobs)"),
+        text(
+            "INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, "
+            "cores) VALUES (:site, :queue, '', '', :status, :jobs, :jobs)"
+        ),
         [dict(zip(("site", "queue", "status", "jobs"), row, strict=True)) for row in rows],
-    )  # fmt: skip
+    )
 
 
 def decide(tx: Connection, minutes: int, outcome: str, codes: list[str]) -> None:
     """A decision of so many minutes ago, which refused a site for these reasons."""
     tx.execute(
-        text("WITH d AS (INSERT INTO jedi_broker_decisions (jeditaskid, broker, seed, knobs, "
-             "outcome, chosen, weights, need, creationtime) VALUES (1, 'generic', 1, '{}', "
-             ":outcome, '{}', '{}', '{}', jedi_now() - :minutes * interval '1 minute') "
-             "RETURNING decision_id) INSERT INTO jedi_broker_reasons (decision_id, site, codes, "
-             "observed, limits) SELECT decision_id, 'SITE_A', :codes, '{}', '{}' FROM d"),
+        text(
+            "WITH d AS (INSERT INTO jedi_broker_decisions (jeditaskid, broker, seed, knobs, "
+            "outcome, chosen, weights, need, creationtime) VALUES (1, 'generic', 1, '{}', "
+            ":outcome, '{}', '{}', '{}', jedi_now() - :minutes * interval '1 minute') "
+            "RETURNING decision_id) INSERT INTO jedi_broker_reasons (decision_id, site, codes, "
+            "observed, limits) SELECT decision_id, 'SITE_A', :codes, '{}', '{}' FROM d"
+        ),
         {"minutes": minutes, "outcome": outcome, "codes": codes},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -91,14 +105,22 @@ def test_figures_come_from_what_is_kept(world: World, client: httpx2.Client) -> 
     processes of an agent the later heartbeat counts. A decision six minutes old is not recent."""
     put(world, good(), good("a:two"))
     with world.engine.begin() as tx:
-        deltas(tx, ("SITE_A", 1, "activated", 7), ("SITE_B", 2, "activated", 2),
-               ("SITE_A", 9, "running", 1))  # fmt: skip
+        deltas(
+            tx,
+            ("SITE_A", 1, "activated", 7),
+            ("SITE_B", 2, "activated", 2),
+            ("SITE_A", 9, "running", 1),
+        )
         for process, items in (("x-1", 3), ("x-2", 4)):
             agents.BEAT.run(
                 tx, agent="Adder", process=process, cycles=1, items=items, error=None, rss=100
             )
-        tx.execute(text("UPDATE jedi_agents SET heartbeat_at = clock_timestamp() - interval "
-                        "'1 hour' WHERE process = 'x-1'"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_agents SET heartbeat_at = clock_timestamp() - interval "
+                "'1 hour' WHERE process = 'x-1'"
+            )
+        )
         decide(tx, 1, "chosen", ["disk", "memory"])
         decide(tx, 2, "chosen", ["disk"])
         decide(tx, 6, "none", ["disk"])
@@ -114,19 +136,27 @@ def test_figures_come_from_what_is_kept(world: World, client: httpx2.Client) -> 
                 "('A', 'B', 'production_queued', 3), ('B', 'A', 'production_queued', 4)"
             )
         )
-        tx.execute(text("INSERT INTO job_stats_hourly (hour, site, gshare, status, jobs) VALUES "
-                        "(date_trunc('hour', jedi_now()), 'SITE_A', '', 'finished', 5), "
-                        "(date_trunc('hour', jedi_now()) - interval '1 hour', 'SITE_A', '', "
-                        "'finished', 50)"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO job_stats_hourly (hour, site, gshare, status, jobs) VALUES "
+                "(date_trunc('hour', jedi_now()), 'SITE_A', '', 'finished', 5), "
+                "(date_trunc('hour', jedi_now()) - interval '1 hour', 'SITE_A', '', "
+                "'finished', 50)"
+            )
+        )
     found = figures(client)
     jobs = {key[0]: value for key, value in found["jedi_jobs"].items()}
     assert jobs == dict.fromkeys(JOB.states, 0) | {"activated": 9, "running": 1}
     assert found["jedi_site_jobs"] == {
-        ("SITE_A", "activated"): 7, ("SITE_A", "running"): 1, ("SITE_B", "activated"): 2
-    }  # fmt: skip
+        ("SITE_A", "activated"): 7,
+        ("SITE_A", "running"): 1,
+        ("SITE_B", "activated"): 2,
+    }
     assert found["jedi_queue_jobs"] == {
-        ("user", "activated"): 7, ("managed", "activated"): 2, (OTHER, "running"): 1
-    }  # fmt: skip
+        ("user", "activated"): 7,
+        ("managed", "activated"): 2,
+        (OTHER, "running"): 1,
+    }
     assert found["jedi_tasks"][("registered",)] == 2
     assert found["jedi_agent_lag_seconds"].keys() == {("Adder",)}
     assert 0 <= found["jedi_agent_lag_seconds"][("Adder",)] < 60
@@ -237,8 +267,13 @@ def test_a_service_of_another_release_is_not_ready(world: World) -> None:
 def test_sites_beyond_the_limit_are_others() -> None:
     label = BoundedLabels(2)
     assert [label(name) for name in ("a", "b", "c", "a", "d", None)] == [
-        "a", "b", OTHER, "a", OTHER, OTHER
-    ]  # fmt: skip
+        "a",
+        "b",
+        OTHER,
+        "a",
+        OTHER,
+        OTHER,
+    ]
 
 
 # --------------------------------------------------------------------------- rules and the board
@@ -252,10 +287,18 @@ def known_names(world: World) -> set[str]:
         deltas(tx, ("SITE_A", 1, "activated", 7))
         agents.BEAT.run(tx, agent="Adder", process="x-1", cycles=1, items=1, error=None, rss=100)
         decide(tx, 1, "chosen", ["disk"])
-        tx.execute(text("INSERT INTO jedi_pilots (pilot_id, site, host, status) VALUES "
-                        "('p', 'SITE_A', 'h', 'running')"))  # fmt: skip
-        tx.execute(text("INSERT INTO jedi_network_matrix (src, dst, key, value) VALUES "
-                        "('A', 'B', 'express_queued', 3)"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_pilots (pilot_id, site, host, status) VALUES "
+                "('p', 'SITE_A', 'h', 'running')"
+            )
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_network_matrix (src, dst, key, value) VALUES "
+                "('A', 'B', 'express_queued', 3)"
+            )
+        )
     asking = TestClient(create_app(world), client=("127.0.0.1", 1))
     asking.get("/v1/tasks/1")
     return {*figures(asking)}
@@ -267,8 +310,9 @@ def names_in(expression: str) -> set[str]:
 
 
 def rules() -> list[dict[str, Any]]:
-    return [rule for group in yaml.safe_load(RULES.read_text())["groups"]
-            for rule in group["rules"]]  # fmt: skip
+    return [
+        rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
+    ]
 
 
 def panels() -> list[dict[str, Any]]:
@@ -294,8 +338,11 @@ def test_panels_of_the_board_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in json.loads(BOARD.read_text())["panels"]:
         at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"])
-                 for y in range(at["y"], at["y"] + at["h"])}  # fmt: skip
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
         assert at["x"] + at["w"] <= 24 and not cells & taken, panel["title"]
         taken |= cells
 
@@ -306,11 +353,16 @@ def test_promtool_accepts_rules_and_figures(world: World) -> None:
     asking.get("/v1/tasks/1")
     known_names(world)
     written = asking.get("/metrics").text
-    checked = subprocess.run(["promtool", "check", "rules", "--lint=all", str(RULES)], text=True,
-                             capture_output=True, check=False)  # fmt: skip
+    checked = subprocess.run(
+        ["promtool", "check", "rules", "--lint=all", str(RULES)],
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    checked = subprocess.run(["promtool", "check", "metrics"], input=written, text=True,
-                             capture_output=True, check=False)  # fmt: skip
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=written, text=True, capture_output=True, check=False
+    )
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
@@ -328,18 +380,28 @@ def test_alerts_fire(tmp_path: Path) -> None:
                     {"series": "jedi_database_up", "values": "1 1 1 0x10"},
                 ],
                 "promql_expr_test": [
-                    {"expr": 'count(ALERTS{alertname="JediAgentSilent", alertstate="firing"})',
-                     "eval_time": "9m", "exp_samples": [{"labels": "{}", "value": 1}]},
-                    {"expr": 'count(ALERTS{alertname="JediDatabaseDown", alertstate="firing"})',
-                     "eval_time": "9m", "exp_samples": [{"labels": "{}", "value": 1}]},
-                    {"expr": 'count(ALERTS{alertname=~"JediAgentSilent|JediDatabaseDown"})',
-                     "eval_time": "1m", "exp_samples": []},
+                    {
+                        "expr": 'count(ALERTS{alertname="JediAgentSilent", alertstate="firing"})',
+                        "eval_time": "9m",
+                        "exp_samples": [{"labels": "{}", "value": 1}],
+                    },
+                    {
+                        "expr": 'count(ALERTS{alertname="JediDatabaseDown", alertstate="firing"})',
+                        "eval_time": "9m",
+                        "exp_samples": [{"labels": "{}", "value": 1}],
+                    },
+                    {
+                        "expr": 'count(ALERTS{alertname=~"JediAgentSilent|JediDatabaseDown"})',
+                        "eval_time": "1m",
+                        "exp_samples": [],
+                    },
                 ],
             }
         ],
-    }  # fmt: skip
+    }
     written = tmp_path / "test.yaml"
     written.write_text(yaml.safe_dump(case))
-    checked = subprocess.run(["promtool", "test", "rules", str(written)], text=True,
-                             capture_output=True, check=False)  # fmt: skip
+    checked = subprocess.run(
+        ["promtool", "test", "rules", str(written)], text=True, capture_output=True, check=False
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -43,15 +43,19 @@ def configuration(place: Path, service: int, front: int) -> str:
     assert found
     text = dedent(found[0])
     for theirs, ours in (
-        ("127.0.0.1:8765", f"127.0.0.1:{service}"), ("listen 443", f"listen 127.0.0.1:{front}"),
-        ("jedi.example.org", "localhost"), ("/etc/ssl", str(place)),
-    ):  # fmt: skip
+        ("127.0.0.1:8765", f"127.0.0.1:{service}"),
+        ("listen 443", f"listen 127.0.0.1:{front}"),
+        ("jedi.example.org", "localhost"),
+        ("/etc/ssl", str(place)),
+    ):
         assert theirs in text
         text = text.replace(theirs, ours)
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     paths = "".join(f"{kind}_temp_path {place}/{kind};\n" for kind in kinds)
-    return (f"pid {place}/pid;\nerror_log {place}/errors;\ndaemon off;\nevents {{}}\n"
-            f"http {{\naccess_log off;\n{paths}{text}\n}}\n")  # fmt: skip
+    return (
+        f"pid {place}/pid;\nerror_log {place}/errors;\ndaemon off;\nevents {{}}\n"
+        f"http {{\naccess_log off;\n{paths}{text}\n}}\n"
+    )
 
 
 @contextmanager
@@ -94,8 +98,9 @@ def test_the_configuration_of_the_page_works(world: World, tmp_path: Path) -> No
             assert anna.task_needs(texts=[{"name": "x", "text": text, "format": "yaml"}]) == [[]]
         with Client(Profile(url, None, ca)) as stranger, pytest.raises(Forbidden):
             stranger.me_show()
-        source = httpx2.HTTPTransport(verify=ssl.create_default_context(cafile=ca),
-                                     local_address="127.0.0.9")  # fmt: skip
+        source = httpx2.HTTPTransport(
+            verify=ssl.create_default_context(cafile=ca), local_address="127.0.0.9"
+        )
         with httpx2.Client(transport=source, base_url=url) as elsewhere:
             headers = {"Authorization": f"Bearer {token}", "X-Forwarded-For": "203.0.113.1"}
             made = elsewhere.post("/v1/tokens", json={"name": "x", "days": 1}, headers=headers)
@@ -122,7 +127,9 @@ def test_a_change_that_reached_no_service_is_known_not_to_have_arrived(
         with nginx(tmp_path, service, front), ExitStack() as stack, Transport(profile) as wire:
             if dies:
                 stack.enter_context(Peer(*[b""] * 50, port=service))
-            with pytest.raises(Unreachable, match=sentence) as error, wire.request(
-                "POST", "/v1/tasks/kill", b"{}"):  # fmt: skip
+            with (
+                pytest.raises(Unreachable, match=sentence) as error,
+                wire.request("POST", "/v1/tasks/kill", b"{}"),
+            ):
                 pass
             assert isinstance(error.value, NotReached) is not dies

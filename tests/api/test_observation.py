@@ -27,9 +27,12 @@ from jedi.taskbuffer.users import users
 
 ME = caller()
 ORDER = {
-    "request_id": "r1", "pilot_id": "p1", "site": "SITE_A", "n": 1,
+    "request_id": "r1",
+    "pilot_id": "p1",
+    "site": "SITE_A",
+    "n": 1,
     "resources": {"cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0},
-}  # fmt: skip
+}
 
 
 def requests(log: list[str]) -> list[dict[str, Any]]:
@@ -55,15 +58,17 @@ def test_each_request_leaves_one_line(world: World) -> None:
             time.sleep(0.02)  # the line follows the answer
     assert mine.headers["x-request-id"] == "my.id-1"
     lines = requests(log)
-    assert [(one["method"], one["route"], one["status"], one["caller"], one.get("code"))
-            for one in lines] == [
+    assert [
+        (one["method"], one["route"], one["status"], one["caller"], one.get("code"))
+        for one in lines
+    ] == [
         ("GET", "/v1/me", 200, ME, None),
         ("GET", "/v1/tasks/{jedi_task_id}", 404, ME, "not_found"),
         ("GET", "/v1/me", 401, None, "bad_token"),
         ("POST", "/v1/pilot/acquire", 200, "pilot of SITE_A", None),
         ("GET", "unknown", 404, None, "http_404"),
         ("GET", "/health", 200, None, None),
-    ]  # fmt: skip
+    ]
     ids = [one["request_id"] for one in lines]
     assert ids[0] == "my.id-1" and ids[-1] == last.headers["x-request-id"]
     assert len({*ids}) == 6 and all(" " not in one for one in ids)
@@ -111,8 +116,10 @@ def test_the_database_shows_the_request(world: World) -> None:
     """`a request id that the database's log shows, too`: as the session's application_name, until
     its transaction ends. JEDI's PostgreSQL begins each line of its log with it (%a)."""
     put(world, good())
-    named = text("SELECT application_name FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-                 "AND datname = current_database()")  # fmt: skip
+    named = text(
+        "SELECT application_name FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND datname = current_database()"
+    )
     after = text(
         "SELECT DISTINCT application_name FROM pg_stat_activity "
         "WHERE datname = current_database() AND application_name LIKE 'jedi api%'"
@@ -123,9 +130,10 @@ def test_the_database_shows_the_request(world: World) -> None:
             with world.engine.begin() as tx:
                 tx.execute(text("LOCK TABLE jedi_tokens, jedi_tasks IN ACCESS EXCLUSIVE MODE"))
                 asked = threading.Thread(
-                    target=client.request, args=(method, "/v1/tokens"),
+                    target=client.request,
+                    args=(method, "/v1/tokens"),
                     kwargs={"headers": headers, "json": {"name": "x", "days": 1}, "timeout": 60},
-                )  # fmt: skip
+                )
                 asked.start()
                 found = until_seen(world, named)
             asked.join()

@@ -35,8 +35,13 @@ MINUTE = 60
 def provider(world: World) -> Iterator[TestIssuer]:
     """A provider that the service knows; no pause between fetches of its keys."""
     with issuer() as here:
-        set_knobs(world, issuer=here.url, audience=AUDIENCE, client_id="jedi-task",
-                  roles="/jedi/experts=operator /jedi/prod=production")  # fmt: skip
+        set_knobs(
+            world,
+            issuer=here.url,
+            audience=AUDIENCE,
+            client_id="jedi-task",
+            roles="/jedi/experts=operator /jedi/prod=production",
+        )
         yield here
 
 
@@ -74,9 +79,12 @@ def test_a_token_of_the_provider_names_its_user(provider: TestIssuer, door: http
     provider.keys.append(elliptic)
     assert me(door, provider.token(elliptic))["user_name"] == "ana-x"
     assert me(door, provider.token()) == {
-        "user_name": "ana-x", "role": "user", "way": "oidc", "scope": "all",
+        "user_name": "ana-x",
+        "role": "user",
+        "way": "oidc",
+        "scope": "all",
         "task_scope": "user.ana-x",
-    }  # fmt: skip
+    }
     assert me(door, provider.token(aud=["other", AUDIENCE]))["user_name"] == "ana-x"
     nameless = provider.token(preferred_username=None, sub="a1b2")
     assert me(door, nameless)["user_name"] == "a1b2"
@@ -84,9 +92,12 @@ def test_a_token_of_the_provider_names_its_user(provider: TestIssuer, door: http
 
 def test_login_facts_are_open_to_strangers(provider: TestIssuer, door: httpx2.Client) -> None:
     answer = door.get("/v1/login", headers={"Authorization": "Bearer wrong"})
-    assert answer.json() == {"issuer": provider.url, "client_id": "jedi-task",
-                             "audience": AUDIENCE,
-                             "scopes": "openid profile offline_access"}  # fmt: skip
+    assert answer.json() == {
+        "issuer": provider.url,
+        "client_id": "jedi-task",
+        "audience": AUDIENCE,
+        "scopes": "openid profile offline_access",
+    }
 
 
 def test_without_a_provider_there_is_no_such_login(world: World) -> None:
@@ -131,8 +142,9 @@ def test_clocks_may_differ_by_a_minute(provider: TestIssuer, door: httpx2.Client
 def unsigned(provider: TestIssuer, header: dict[str, Any]) -> str:
     """A token with the header that somebody likes, and a signature of nobody."""
     claims = provider.token().split(".")[1]
-    return ".".join([base64.urlsafe_b64encode(json.dumps(header).encode()).decode().rstrip("="),
-                     claims, ""])  # fmt: skip
+    return ".".join(
+        [base64.urlsafe_b64encode(json.dumps(header).encode()).decode().rstrip("="), claims, ""]
+    )
 
 
 def keyed_with_the_public_key(provider: TestIssuer) -> str:
@@ -149,14 +161,19 @@ def test_forged_tokens_are_refused(provider: TestIssuer, door: httpx2.Client) ->
     stolen = jwk.RSAKey.generate_key(2048, {"kid": "one"})
     genuine = provider.token()
     for forged in (
-        unsigned(provider, {"alg": "none"}), unsigned(provider, {"alg": "none", "kid": "one"}),
+        unsigned(provider, {"alg": "none"}),
+        unsigned(provider, {"alg": "none", "kid": "one"}),
         unsigned(provider, {"alg": ["RS256"], "kid": "one"}),
         unsigned(provider, {"alg": "RS256", "kid": ["one"]}),
         keyed_with_the_public_key(provider),
-        provider.token(stolen), genuine[:-4] + "AAAA", "a.b.c", "..", "[[[[.x.y",
+        provider.token(stolen),
+        genuine[:-4] + "AAAA",
+        "a.b.c",
+        "..",
+        "[[[[.x.y",
         provider.token(header={"typ": "logout+jwt"}),
         base64.urlsafe_b64encode(b"[" * 5000).decode() + ".x.y",
-    ):  # fmt: skip
+    ):
         refused = me(door, forged)
         assert refused.get("code") == "bad_token", forged
     assert me(door, genuine)["user_name"] == "ana-x"
@@ -196,14 +213,20 @@ def test_known_keys_serve_while_the_provider_is_away(
 def test_roles_follow_the_groups(world: World, provider: TestIssuer, door: httpx2.Client) -> None:
     """`a removed group takes the role away`; the highest role wins; the audit notes the change."""
     for groups, expected in (
-        (["/jedi/prod", "/other"], "production"), (["/jedi/prod", "/jedi/experts"], "operator"),
-        ("/jedi/prod", "production"), ([], "user"), (["/jedi/experts"], "operator"), (None, "user"),
-    ):  # fmt: skip
+        (["/jedi/prod", "/other"], "production"),
+        (["/jedi/prod", "/jedi/experts"], "operator"),
+        ("/jedi/prod", "production"),
+        ([], "user"),
+        (["/jedi/experts"], "operator"),
+        (None, "user"),
+    ):
         assert me(door, provider.token(groups=groups))["role"] == expected
         assert role(world, "ana-x") == expected
     with world.engine.begin() as tx:
-        noted = text("SELECT arguments->>'before', arguments->>'role' FROM jedi_audit WHERE "
-                     "username = 'ana-x' AND way = 'oidc' ORDER BY audit_id LIMIT 2")  # fmt: skip
+        noted = text(
+            "SELECT arguments->>'before', arguments->>'role' FROM jedi_audit WHERE "
+            "username = 'ana-x' AND way = 'oidc' ORDER BY audit_id LIMIT 2"
+        )
         assert [*tx.execute(noted)] == [("user", "production"), ("production", "operator")]
 
 
@@ -249,9 +272,12 @@ def test_odd_names_are_refused(provider: TestIssuer, door: httpx2.Client) -> Non
 def test_scopes_of_the_token_bound_its_use(provider: TestIssuer, door: httpx2.Client) -> None:
     """A token for `jedi.read`, `jedi.submit` or both; without such a scope it is for all."""
     for scope, expected in (
-        ("openid profile", "all"), ("openid jedi.read", "read"), ("jedi.submit", "submit"),
-        ("jedi.read jedi.submit", "submit"), ("jedi.unknown", "read"),
-    ):  # fmt: skip
+        ("openid profile", "all"),
+        ("openid jedi.read", "read"),
+        ("jedi.submit", "submit"),
+        ("jedi.read jedi.submit", "submit"),
+        ("jedi.unknown", "read"),
+    ):
         assert me(door, provider.token(scope=scope))["scope"] == expected
 
 
@@ -264,9 +290,12 @@ def test_an_unverified_address_is_no_name(world: World, provider: TestIssuer) ->
 
 
 def test_no_token_stands_in_the_log(
-    world: World, provider: TestIssuer, door: httpx2.Client, capfd: pytest.CaptureFixture[str],
+    world: World,
+    provider: TestIssuer,
+    door: httpx2.Client,
+    capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     provider.away = True
     token = provider.token()
     me(door, token)
@@ -278,9 +307,14 @@ def test_no_token_stands_in_the_log(
 @pytest.mark.usefixtures("operators")
 def test_knobs_that_can_not_work_are_refused(world: World) -> None:
     with world.engine.begin() as tx:
-        for name, value in (("roles", "experts"), ("roles", "experts=boss"), ("roles", "=operator"),
-                            ("issuer", "http://login.example.org"), ("issuer", "login"),
-                            ("user_prefix", "a b")):  # fmt: skip
+        for name, value in (
+            ("roles", "experts"),
+            ("roles", "experts=boss"),
+            ("roles", "=operator"),
+            ("issuer", "http://login.example.org"),
+            ("issuer", "login"),
+            ("user_prefix", "a b"),
+        ):
             with pytest.raises(BadInput):
                 config.put(tx, "me", f"oidc.{name}", value)
         config.put(tx, "me", "oidc.roles", "cn=x,dc=y=operator b=user")

@@ -47,9 +47,12 @@ def test_peers_on_the_socket_are_their_accounts(door: httpx2.Client) -> None:
 def test_tokens_stand_for_their_users(world: World, door: httpx2.Client) -> None:
     bea = token(world, "bea", "read")
     assert door.get("/v1/me", headers=bea).json() == {
-        "user_name": "bea", "role": "user", "way": "token", "scope": "read",
+        "user_name": "bea",
+        "role": "user",
+        "way": "token",
+        "scope": "read",
         "task_scope": "user.bea",
-    }  # fmt: skip
+    }
     refused = door.post("/v1/tasks/kill", headers=bea, json={"jedi_task_ids": [1]})
     assert (refused.status_code, refused.json()["code"]) == (403, "scope_too_small")
     made = door.post("/v1/tokens", json={"name": "laptop", "days": 1}).json()
@@ -82,15 +85,19 @@ def test_owners_act_on_their_own_tasks_only(world: World, door: httpx2.Client) -
     asked = {"jedi_task_ids": [one, two, 999], "comment": "wrong"}
     answers = door.post("/v1/tasks/kill", headers=bea, json=asked).json()
     assert [(a["accepted"], a["error"]) for a in answers] == [
-        (False, "forbidden"), (False, "forbidden"), (False, "not_found")
-    ]  # fmt: skip
+        (False, "forbidden"),
+        (False, "forbidden"),
+        (False, "not_found"),
+    ]
     answers = door.post("/v1/tasks/kill", headers=anna, json=asked).json()
     assert [a["accepted"] for a in answers] == [True, True, False]
     with world.engine.begin() as tx:
         named = text("SELECT jeditaskid, username FROM jedi_commands ORDER BY 1")
         assert [*tx.execute(named)] == [(one, "anna"), (two, "anna")]
-        noted = text("SELECT username, way, operation, arguments->>'comment' FROM jedi_audit "
-                     "ORDER BY audit_id")  # fmt: skip
+        noted = text(
+            "SELECT username, way, operation, arguments->>'comment' FROM jedi_audit "
+            "ORDER BY audit_id"
+        )
         assert [*tx.execute(noted)][-1] == ("anna", "token", "task.kill", "wrong")
     assert row_of(world, one).status == "registered"
 
@@ -121,20 +128,28 @@ def test_all_mistakes_are_named_at_once(door: httpx2.Client) -> None:
 
 
 MIXED = {
-    "task.list": ("/v1/tasks?status=runing&where=id%3Dx&where=foo%3D1&limit=0&user=a&user=b&x=1",
-                  ["user", "status", "where", "where", "limit", "x"]),
-    "task.groups": ("/v1/tasks/groups?by=colour&status=runing&where=foo%3D1",
-                    ["by", "status", "where"]),
+    "task.list": (
+        "/v1/tasks?status=runing&where=id%3Dx&where=foo%3D1&limit=0&user=a&user=b&x=1",
+        ["user", "status", "where", "where", "limit", "x"],
+    ),
+    "task.groups": (
+        "/v1/tasks/groups?by=colour&status=runing&where=foo%3D1",
+        ["by", "status", "where"],
+    ),
     "job.list": ("/v1/jobs?status=done&where=exit%3Dx&limit=0", ["status", "where", "limit"]),
-    "job.search": ("/v1/jobs/search?status=done&where=exit%3Dx&before=x",
-                   ["status", "where", "before"]),
-    "task.jobs": ("/v1/tasks/x/jobs?status=done&where=exit%3Dx",
-                  ["jedi_task_id", "status", "where"]),
+    "job.search": (
+        "/v1/jobs/search?status=done&where=exit%3Dx&before=x",
+        ["status", "where", "before"],
+    ),
+    "task.jobs": (
+        "/v1/tasks/x/jobs?status=done&where=exit%3Dx",
+        ["jedi_task_id", "status", "where"],
+    ),
     "task.files": ("/v1/tasks/1/files?type=x&status=y&limit=0", ["type", "status", "limit"]),
     "task.events": ("/v1/tasks/1/events?status=y&panda_id=x", ["panda_id", "status"]),
     "task.at": ("/v1/tasks/0/at?at=yesterday&at=2026-13-01", ["jedi_task_id", "at", "at"]),
     "NUL": ("/v1/tasks?user=%00&status=runing&limit=0", ["user", "status", "limit"]),
-}  # fmt: skip
+}
 """Questions with mistakes of several kinds, and the place of each mistake."""
 
 
@@ -154,8 +169,10 @@ def test_a_wrong_key_comes_with_the_other_mistakes(world: World, door: httpx2.Cl
     keyed = {"Idempotency-Key": "a b"}
     answer = door.post("/v1/tasks/kill", headers=keyed, json={"jedi_task_ids": [0], "colour": 1})
     assert [one["path"] for one in answer.json()["facts"]["problems"]] == [
-        "Idempotency-Key", "jedi_task_ids.0", "colour",
-    ]  # fmt: skip
+        "Idempotency-Key",
+        "jedi_task_ids.0",
+        "colour",
+    ]
     answer = door.post("/v1/tokens", json={"days": -1, "scope": "many"})
     assert {one["path"] for one in answer.json()["facts"]["problems"]} == {"days", "scope"}
     answer = door.put("/v1/users/anna", json={"role": "king", "gridpref": "kQ"})
@@ -165,8 +182,12 @@ def test_a_wrong_key_comes_with_the_other_mistakes(world: World, door: httpx2.Cl
 def test_a_missing_argument_has_no_value(door: httpx2.Client) -> None:
     answer = door.post("/v1/tasks/kill", json={})
     [problem] = answer.json()["facts"]["problems"]
-    assert problem == {"path": "jedi_task_ids", "value": None, "rule": "is mandatory",
-                       "remedy": "Add it"}  # fmt: skip
+    assert problem == {
+        "path": "jedi_task_ids",
+        "value": None,
+        "rule": "is mandatory",
+        "remedy": "Add it",
+    }
 
 
 def test_a_pattern_is_named_in_words(door: httpx2.Client) -> None:
@@ -179,8 +200,11 @@ def test_reads_are_cheap_to_repeat(world: World, door: httpx2.Client) -> None:
     put(world, good())
     answer = door.get("/v1/tasks", params={"status": ["registered", "defined"], "user": "anna"})
     assert [task["task_name"] for task in answer.json()] == ["t"]
-    same = door.get("/v1/tasks", params={"status": ["registered", "defined"], "user": "anna"},
-                    headers={"If-None-Match": answer.headers["etag"]})  # fmt: skip
+    same = door.get(
+        "/v1/tasks",
+        params={"status": ["registered", "defined"], "user": "anna"},
+        headers={"If-None-Match": answer.headers["etag"]},
+    )
     assert (same.status_code, same.content) == (304, b"")
 
 
@@ -203,8 +227,11 @@ def test_secrets_are_kept_nowhere(world: World, door: httpx2.Client) -> None:
     again = door.post("/v1/tokens", headers=keyed, json={"name": "laptop"})
     assert (again.status_code, again.json()["code"]) == (409, "answer_not_kept")
     with world.engine.begin() as tx:
-        kept = [str(row) for table in ("jedi_requests", "jedi_audit", "jedi_tokens")
-                for row in tx.execute(text(f"SELECT * FROM {table}"))]  # fmt: skip
+        kept = [
+            str(row)
+            for table in ("jedi_requests", "jedi_audit", "jedi_tokens")
+            for row in tx.execute(text(f"SELECT * FROM {table}"))
+        ]
     assert len(kept) == 3 and made["token"] not in "".join(kept)
 
 
@@ -229,19 +256,31 @@ def test_jobs_are_answered_one_by_one(world: World, door: httpx2.Client) -> None
     asked = {"panda_ids": [three, 999, one, three]}
     tried = door.post("/v1/jobs/cancel", headers=anna, json={**asked, "dry_run": True}).json()
     assert [(a["panda_id"], a["accepted"], a["error"]) for a in tried] == [
-        (three, True, None), (999, False, "not_found"), (one, True, None)
-    ]  # fmt: skip
+        (three, True, None),
+        (999, False, "not_found"),
+        (one, True, None),
+    ]
     assert tried[0]["job"]["status"] == "cancelled"
-    assert status(world) == {one: "activated", two: "activated", three: "activated",
-                             four: "activated"}  # fmt: skip
+    assert status(world) == {
+        one: "activated",
+        two: "activated",
+        three: "activated",
+        four: "activated",
+    }
     done = door.post("/v1/jobs/cancel", headers=anna, json=asked).json()
-    assert [(a["accepted"], a["error"]) for a in done] == [(a["accepted"], a["error"])
-                                                          for a in tried]  # fmt: skip
-    assert status(world) == {one: "cancelled", two: "activated", three: "cancelled",
-                             four: "activated"}  # fmt: skip
+    assert [(a["accepted"], a["error"]) for a in done] == [
+        (a["accepted"], a["error"]) for a in tried
+    ]
+    assert status(world) == {
+        one: "cancelled",
+        two: "activated",
+        three: "cancelled",
+        four: "activated",
+    }
     for verb in ("hold", "cancel", "purge", "release"):
-        answers = door.post(f"/v1/jobs/{verb}", headers=token(world, "bea"),
-                            json={"panda_ids": [two, one]}).json()  # fmt: skip
+        answers = door.post(
+            f"/v1/jobs/{verb}", headers=token(world, "bea"), json={"panda_ids": [two, one]}
+        ).json()
         assert [a["error"] for a in answers] == ["forbidden"] * 2, verb
     held = door.post("/v1/jobs/hold", headers=anna, json={"panda_ids": made.jobs}).json()
     assert [a["error"] for a in held] == ["wrong_status", None, "wrong_status", None]
@@ -249,8 +288,10 @@ def test_jobs_are_answered_one_by_one(world: World, door: httpx2.Client) -> None
 
 def status(world: World) -> dict[int, str]:
     with world.engine.begin() as tx:
-        found = text("SELECT pandaid, status FROM jedi_jobs UNION ALL "
-                     "SELECT pandaid, status FROM jedi_jobs_archived")  # fmt: skip
+        found = text(
+            "SELECT pandaid, status FROM jedi_jobs UNION ALL "
+            "SELECT pandaid, status FROM jedi_jobs_archived"
+        )
         return dict(tuple(row) for row in tx.execute(found))
 
 
@@ -261,8 +302,9 @@ def test_a_dry_run_says_what_would_happen(world: World, door: httpx2.Client) -> 
     asked = {"jedi_task_ids": [task, 999], "dry_run": True}
     tried = door.post("/v1/tasks/kill", headers=anna, json=asked).json()
     assert [(a["accepted"], a["sentence"], a["command_id"]) for a in tried] == [
-        (True, "kill is possible.", None), (False, "There is no task 999.", None)
-    ]  # fmt: skip
+        (True, "kill is possible.", None),
+        (False, "There is no task 999.", None),
+    ]
     with world.engine.begin() as tx:
         for table in ("jedi_commands", "jedi_audit", "jedi_requests"):
             assert tx.scalar(text(f"SELECT count(*) FROM {table}")) == 0
@@ -309,11 +351,18 @@ def test_operators_handle_tokens_of_others(world: World, door: httpx2.Client) ->
 def test_pages_of_other_origins_get_nothing(door: httpx2.Client) -> None:
     """CORS is off: no answer lets a browser give it to a page from elsewhere."""
     origin = {"Origin": "https://evil.example.org"}
-    wish = {**origin, "Access-Control-Request-Method": "POST",
-            "Access-Control-Request-Headers": "authorization"}  # fmt: skip
-    answers = [door.get("/v1/me", headers=origin), door.get("/health", headers=origin),
-               door.options("/v1/tasks/kill", headers=wish), door.get("/v1/none", headers=origin),
-               door.get("/v1/me", headers={**origin, "Authorization": "Bearer x"})]  # fmt: skip
+    wish = {
+        **origin,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
+    answers = [
+        door.get("/v1/me", headers=origin),
+        door.get("/health", headers=origin),
+        door.options("/v1/tasks/kill", headers=wish),
+        door.get("/v1/none", headers=origin),
+        door.get("/v1/me", headers={**origin, "Authorization": "Bearer x"}),
+    ]
     assert [one.status_code for one in answers] == [200, 200, 405, 404, 401]
     for answer in answers:
         assert not [name for name in answer.headers if name.startswith("access-control-")]

@@ -92,8 +92,12 @@ def test_a_task_from_upload_to_list(me: httpx2.Client, service: Listening) -> No
     said = post(me, "task/submit", task_parameters=case_a(), parent_tid=None)
     number = int(re.search(r"jediTaskID=(\d+)", said["message"])[1])  # type: ignore[index]
     assert (said["success"], said["data"]) == (True, number)
-    listed = get(me, "task/get_tasks_detailed_info_since", n_tasks=10,
-                 filters=json.dumps({"reqID": str(number)}))["data"]  # fmt: skip
+    listed = get(
+        me,
+        "task/get_tasks_detailed_info_since",
+        n_tasks=10,
+        filters=json.dumps({"reqID": str(number)}),
+    )["data"]
     assert [(one["jediTaskID"], one["taskName"], one["userName"]) for one in listed] == [
         (number, "user.me.t1/", "me")
     ]
@@ -103,9 +107,13 @@ def test_a_task_from_upload_to_list(me: httpx2.Client, service: Listening) -> No
     parameters = get(me, "task/get_task_parameters", task_id=number)["data"]
     assert parameters["sandbox"] == ["jedi-run", NO_BUILD]
     with service.world.engine.begin() as tx:
-        packed = tx.scalar(text(
-            "SELECT data FROM jedi_sandboxes JOIN jedi_taskparams ON sha256 = sandbox_sha256 "
-            "WHERE jeditaskid = :id"), {"id": number})  # fmt: skip
+        packed = tx.scalar(
+            text(
+                "SELECT data FROM jedi_sandboxes JOIN jedi_taskparams ON sha256 = sandbox_sha256 "
+                "WHERE jeditaskid = :id"
+            ),
+            {"id": number},
+        )
     with tarfile.open(fileobj=io.BytesIO(packed)) as found:
         inner = found.extractfile(NO_BUILD)
         assert sorted(found.getnames()) == sorted(["jedi-run", NO_BUILD])
@@ -130,8 +138,10 @@ def test_commands_and_their_refusals(anna: httpx2.Client, service: Listening) ->
     assert "only its owner and operators may finish it" in strange["message"]
     with service.world.engine.begin() as tx:
         for status in ("defined", "ready", "running", "prepared", "failed"):
-            tx.execute(text("UPDATE jedi_tasks SET status = :status WHERE jeditaskid = :id"),
-                       {"id": mine, "status": status})  # fmt: skip
+            tx.execute(
+                text("UPDATE jedi_tasks SET status = :status WHERE jeditaskid = :id"),
+                {"id": mine, "status": status},
+            )
         tx.execute(text("DELETE FROM jedi_commands"))
     assert post(anna, "task/retry", task_id=mine, new_parameters={})["data"] == 0
     with service.world.engine.begin() as tx:
@@ -148,18 +158,27 @@ def test_commands_and_their_refusals(anna: httpx2.Client, service: Listening) ->
 
 def test_questions_about_a_task(anna: httpx2.Client, service: Listening) -> None:
     [number] = put(service.world, good())
-    details = get(anna, "task/get_details", task_id=number, include_parameters="True",
-                  include_status="True")["data"]  # fmt: skip
+    details = get(
+        anna, "task/get_details", task_id=number, include_parameters="True", include_status="True"
+    )["data"]
     assert (details["jediTaskID"], details["taskParams"]["taskName"]) == (number, "t")
     assert get(anna, "task/get_job_ids", task_id=number)["data"] == []
     assert (
         get(anna, "task/get_job_descriptions", task_id=number, unsuccessful_only="False")["data"]
         == []
     )
-    assert get(anna, "task/get_datasets_and_files", task_id=number,
-               dataset_types=["input", "pseudo_input"])["success"]  # fmt: skip
-    modified = get(anna, "task/get_tasks_modified_since", since="2020-01-01 00:00:00", dn="None",
-                   full="True", min_task_id="None", prod_source_label="user")  # fmt: skip
+    assert get(
+        anna, "task/get_datasets_and_files", task_id=number, dataset_types=["input", "pseudo_input"]
+    )["success"]
+    modified = get(
+        anna,
+        "task/get_tasks_modified_since",
+        since="2020-01-01 00:00:00",
+        dn="None",
+        full="True",
+        min_task_id="None",
+        prod_source_label="user",
+    )
     assert str(number) in modified["data"]
     assert post(anna, "job/get_description", job_ids=[10**12])["data"] == [None]
     assert get(anna, "job/get_metadata_for_analysis_jobs", task_id=number)["data"] == []
@@ -292,11 +311,22 @@ def test_no_request_makes_the_service_fail(call: Any, me: httpx2.Client) -> None
     for name in [*names, "unknown"]:
         for odd in _ODD:
             requests.append({**dict.fromkeys(names, 1), name: odd})
-    raw = (b"", b"{", b"[]", b"null", b"\xff\xfe", b"\x1f\x8b" + b"x" * 20, b"a=1&b=2",
-           gzip.compress(b'{"task_id": 1}'), gzip.compress(bytes(20 * 2**20)))  # fmt: skip
+    raw = (
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"\x1f\x8b" + b"x" * 20,
+        b"a=1&b=2",
+        gzip.compress(b'{"task_id": 1}'),
+        gzip.compress(bytes(20 * 2**20)),
+    )
     if call.method == "GET":
-        sent = [me.get(path, params={key: str(value) for key, value in given.items()})
-                for given in requests]  # fmt: skip
+        sent = [
+            me.get(path, params={key: str(value) for key, value in given.items()})
+            for given in requests
+        ]
         sent.append(me.get(f"{path}?task_id=%ff"))
     else:
         sent = [me.post(path, json=given) for given in requests]

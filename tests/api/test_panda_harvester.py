@@ -14,8 +14,14 @@ from support.panda_pilots import client_of
 from jedi.agent.base import World
 from jedi.api.panda.harvester_routes import NOTED, SECRETS
 
-ASK = {"site_name": "SITE_A", "node": "h1", "prod_source_label": "user", "computing_element": "CE",
-       "n_jobs": 2, "scheduler_id": "harvester-x"}  # fmt: skip
+ASK = {
+    "site_name": "SITE_A",
+    "node": "h1",
+    "prod_source_label": "user",
+    "computing_element": "CE",
+    "n_jobs": 2,
+    "scheduler_id": "harvester-x",
+}
 
 
 @pytest.fixture
@@ -41,12 +47,20 @@ def test_jobs_and_their_updates_in_bulk(client: TestClient, world: World) -> Non
     found = post(client, "pilot/acquire_jobs", **ASK)
     assert found["StatusCode"] == 0
     assert [job["PandaID"] for job in found["jobs"]] == made.jobs[:2]
-    updates = [{"job_id": job["PandaID"], "site_name": "SITE_A", "job_status": "running",
-                "job_sub_status": None, "attempt_nr": job["attemptNr"]}
-               for job in found["jobs"]]  # fmt: skip
+    updates = [
+        {
+            "job_id": job["PandaID"],
+            "site_name": "SITE_A",
+            "job_status": "running",
+            "job_sub_status": None,
+            "attempt_nr": job["attemptNr"],
+        }
+        for job in found["jobs"]
+    ]
     updates[1:1] = [{"job_id": "x"}, {**updates[0], "attempt_nr": 99}]
-    good, bad, stale, last = post(client, "pilot/update_jobs_bulk", job_list=updates,
-                                  harvester_id="h")  # fmt: skip
+    good, bad, stale, last = post(
+        client, "pilot/update_jobs_bulk", job_list=updates, harvester_id="h"
+    )
     null = {"success": True, "message": "", "data": {"StatusCode": 0, "command": "NULL"}}
     assert (good, last) == (null, null)
     assert stale["data"]["command"] == "tobekilled"
@@ -96,23 +110,30 @@ def test_no_secrets(client: TestClient, path: str) -> None:
 def test_ranges_of_events(client: TestClient, world: World) -> None:
     with world.engine.begin() as tx:
         [consumer] = make_job_set(tx, 3).consumers
-    found = post(client, "event/acquire_event_ranges", job_id=consumer, jobset_id=1, task_id=1,
-                 n_ranges=2)  # fmt: skip
+    found = post(
+        client, "event/acquire_event_ranges", job_id=consumer, jobset_id=1, task_id=1, n_ranges=2
+    )
     assert (found["StatusCode"], len(found["eventRanges"])) == (0, 2)
-    done = [{"eventRangeID": one["eventRangeID"], "eventStatus": "finished"}
-            for one in found["eventRanges"]]  # fmt: skip
+    done = [
+        {"eventRangeID": one["eventRangeID"], "eventStatus": "finished"}
+        for one in found["eventRanges"]
+    ]
     told = post(client, "event/update_event_ranges", event_ranges=done, version=0)
     assert (told["StatusCode"], told["Returns"]) == (0, [True, True])
 
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("pilot/acquire_jobs", {**ASK, "n_jobs": 0}), ("pilot/acquire_jobs", {"n_jobs": 1}),
-     ("pilot/update_jobs_bulk", {"job_list": "x"}), ("pilot/update_job", {}),
-     ("pilot/update_jobs_bulk", {"job_list": [{}] * 1_001}),
-     ("event/acquire_event_ranges", {"job_id": []}),
-     ("event/update_event_ranges", {"event_ranges": 7})],
-)  # fmt: skip
+    [
+        ("pilot/acquire_jobs", {**ASK, "n_jobs": 0}),
+        ("pilot/acquire_jobs", {"n_jobs": 1}),
+        ("pilot/update_jobs_bulk", {"job_list": "x"}),
+        ("pilot/update_job", {}),
+        ("pilot/update_jobs_bulk", {"job_list": [{}] * 1_001}),
+        ("event/acquire_event_ranges", {"job_id": []}),
+        ("event/update_event_ranges", {"event_ranges": 7}),
+    ],
+)
 def test_mistakes(client: TestClient, path: str, body: dict[str, Any]) -> None:
     answer = client.post(f"/api/v1/{path}", json=body)
     found = answer.json()
@@ -125,6 +146,10 @@ def test_mistakes(client: TestClient, path: str, body: dict[str, Any]) -> None:
 
 def test_strangers(world: World) -> None:
     stranger = client_of(world, None)
-    for method, path in (("POST", "pilot/acquire_jobs"), ("GET", "metaconfig/get_resource_types"),
-                         ("POST", NOTED[0]), ("GET", SECRETS[0])):  # fmt: skip
+    for method, path in (
+        ("POST", "pilot/acquire_jobs"),
+        ("GET", "metaconfig/get_resource_types"),
+        ("POST", NOTED[0]),
+        ("GET", SECRETS[0]),
+    ):
         assert stranger.request(method, f"/api/v1/{path}", json={}).status_code == 401

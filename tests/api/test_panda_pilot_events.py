@@ -27,8 +27,12 @@ def job_set(world: World, ranges: int = 6) -> BuiltJobSet:
 
 
 def ranges(client: TestClient, made: BuiltJobSet, n: int) -> list[dict[str, Any]]:
-    fields = {"pandaID": made.consumers[0], "jobsetID": made.jobset, "taskID": made.task,
-              "nRanges": n}  # fmt: skip
+    fields = {
+        "pandaID": made.consumers[0],
+        "jobsetID": made.jobset,
+        "taskID": made.task,
+        "nRanges": n,
+    }
     answer = by_form(client, "getEventRanges", fields).json()
     assert answer["StatusCode"] == 0
     found: list[dict[str, Any]] = answer["eventRanges"]
@@ -51,8 +55,10 @@ def test_ranges_until_there_are_no_more(client: TestClient, world: World) -> Non
     assert len(first) == 4
     assert set(first[0]) == {"eventRangeID", "LFN", "GUID", "scope", "startEvent", "lastEvent"}
     assert (first[0]["LFN"], first[0]["GUID"], first[0]["scope"]) == (
-        f"in.{made.jobset}", "guid-1", "test",
-    )  # fmt: skip
+        f"in.{made.jobset}",
+        "guid-1",
+        "test",
+    )
     assert (first[0]["startEvent"], first[0]["lastEvent"]) == (0, 4)  # as the rows are made
     rest = ranges(client, made, 4)
     assert len({one["eventRangeID"] for one in first + rest}) == 6
@@ -63,10 +69,20 @@ def test_results_in_a_zip_file(client: TestClient, world: World) -> None:
     made = job_set(world)
     got = ranges(client, made, 6)
     done = [{"eventRangeID": one["eventRangeID"], "eventStatus": "finished"} for one in got[:3]]
-    zip_file = {"numEvents": 3, "objstoreID": "117", "lfn": "es.1.zip", "fsize": 30,
-                "pathConvention": 1, "adler32": "0000000a"}  # fmt: skip
-    bad = {"eventRangeID": got[3]["eventRangeID"], "eventStatus": "failed", "errorCode": 1220,
-           "errorDiag": "segfault"}  # fmt: skip
+    zip_file = {
+        "numEvents": 3,
+        "objstoreID": "117",
+        "lfn": "es.1.zip",
+        "fsize": 30,
+        "pathConvention": 1,
+        "adler32": "0000000a",
+    }
+    bad = {
+        "eventRangeID": got[3]["eventRangeID"],
+        "eventStatus": "failed",
+        "errorCode": 1220,
+        "errorDiag": "segfault",
+    }
     fatal = {"eventRangeID": got[4]["eventRangeID"], "eventStatus": "fatal"}
     entries = [{"zipFile": zip_file, "eventRanges": done}, {"eventRanges": [bad, fatal]}]
     good = {"StatusCode": 0, "Returns": [True] * 5, "Command": {}}
@@ -81,9 +97,11 @@ def test_results_one_by_one(client: TestClient, world: World) -> None:
     """Version 0 is a flat list."""
     made = job_set(world)
     got = ranges(client, made, 3)
-    entries = [{"eventRangeID": got[0]["eventRangeID"], "eventStatus": "finished"},
-               {"eventRangeID": got[1]["eventRangeID"], "eventStatus": "running"},
-               {"eventRangeID": f"{made.task}-1-1-1-1", "eventStatus": "finished"}]  # fmt: skip
+    entries = [
+        {"eventRangeID": got[0]["eventRangeID"], "eventStatus": "finished"},
+        {"eventRangeID": got[1]["eventRangeID"], "eventStatus": "running"},
+        {"eventRangeID": f"{made.task}-1-1-1-1", "eventStatus": "finished"},
+    ]
     answer = update(client, entries, 0)
     assert answer["Returns"][:2] == [True, True]
     assert answer["Returns"][2] is False
@@ -123,9 +141,10 @@ def test_mistakes(client: TestClient, entries: Any, word: str) -> None:
 
 def test_mistakes_of_asks(client: TestClient) -> None:
     for fields, word in (
-        ({}, "pandaID is missing"), ({"pandaID": "x"}, "pandaID must be a whole number"),
+        ({}, "pandaID is missing"),
+        ({"pandaID": "x"}, "pandaID must be a whole number"),
         ({"pandaID": 1, "nRanges": 0}, "nRanges must be at least 1"),
-    ):  # fmt: skip
+    ):
         answer = by_form(client, "getEventRanges", fields).json()
         assert answer["StatusCode"] == 30
         assert word in answer["errorDialog"]

@@ -73,8 +73,15 @@ def test_inputs_are_links(client: TestClient, world: World) -> None:
     assert job["realDatasetsIn"] == ",".join([f"test:{made.task}.input"] * 2)
     assert job["fsize"] == "3,3"
     assert job["ddmEndPointIn"] == f"{ENDPOINT},{ENDPOINT}"
-    lists = ("GUID", "checksum", "scopeIn", "prodDBlocks", "prodDBlockToken", "dispatchDblock",
-             "dispatchDBlockToken")  # fmt: skip
+    lists = (
+        "GUID",
+        "checksum",
+        "scopeIn",
+        "prodDBlocks",
+        "prodDBlockToken",
+        "dispatchDblock",
+        "dispatchDBlockToken",
+    )
     assert {len(job[name].split(",")) for name in lists} == {2}
     for number, (scope, lfn) in enumerate(zip(job["scopeIn"].split(","), lfns, strict=True), 1):
         place = pilots_place(world, scope, lfn)
@@ -209,11 +216,15 @@ def test_jobs_that_no_pilot_of_panda_can_run(client: TestClient, world: World) -
     long, comma = job_with_files(world, 0), job_with_files(world, 0)
     with world.engine.begin() as tx:
         tx.execute(
-            text("UPDATE jedi_job_params SET jobparameters = repeat('x ', 60000) "
-                 "WHERE pandaid = :id"), {"id": long.jobs[0]},
-        )  # fmt: skip
-        tx.execute(text("UPDATE jedi_job_files SET lfn = 'a,b' WHERE pandaid = :id "
-                        "AND type = 'output'"), {"id": comma.jobs[0]})  # fmt: skip
+            text(
+                "UPDATE jedi_job_params SET jobparameters = repeat('x ', 60000) WHERE pandaid = :id"
+            ),
+            {"id": long.jobs[0]},
+        )
+        tx.execute(
+            text("UPDATE jedi_job_files SET lfn = 'a,b' WHERE pandaid = :id AND type = 'output'"),
+            {"id": comma.jobs[0]},
+        )
     assert get_job(client)["StatusCode"] == 20
     assert get_job(client)["StatusCode"] == 20
     Adder(world).run_once()
@@ -227,8 +238,9 @@ def test_pruns_command_has_its_own_transformation(client: TestClient, world: Wor
     job_with_files(world, 0)
     words = """-j "" --sourceURL http://h:1 -r . -a jobO.1.tar.gz -o "{'o': 'x'}" -p "a%20b" """
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_job_params SET jobparameters = :c"),
-                   {"c": f"./jedi-run {words}"})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_job_params SET jobparameters = :c"), {"c": f"./jedi-run {words}"}
+        )
     job = get_job(client)
     assert job["transformation"] == "http://panda.site.org:25080/trf/user/jedi-run"
     assert job["jobPars"] == words
@@ -250,13 +262,20 @@ def test_scripts_and_sandboxes_need_no_token(world: World) -> None:
     archive = tar_gz(("run.sh", b"echo\n"))
     name = hashlib.sha256(archive).hexdigest()
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_sandboxes (sha256, data) VALUES (:n, :d)"),
-                   {"n": name, "d": archive})  # fmt: skip
+        tx.execute(
+            text("INSERT INTO jedi_sandboxes (sha256, data) VALUES (:n, :d)"),
+            {"n": name, "d": archive},
+        )
     assert stranger.get(f"/trf/sandbox/{name}").content == archive
     assert stranger.get("/trf/user/jedi-command").content == script("jedi-command")
     assert stranger.get("/trf/user/jedi-run").content == script()
-    for wrong in ("/trf/sandbox/abc", f"/trf/sandbox/{'0' * 64}", "/trf/user/other",
-                  "/trf/user/..%2fapp", "/trf/user/jedi_command.py"):  # fmt: skip
+    for wrong in (
+        "/trf/sandbox/abc",
+        f"/trf/sandbox/{'0' * 64}",
+        "/trf/user/other",
+        "/trf/user/..%2fapp",
+        "/trf/user/jedi_command.py",
+    ):
         assert stranger.get(wrong).status_code == 404, wrong
 
 
@@ -293,9 +312,14 @@ def file_url(tmp_path: Path, archive: bytes, name: str = "") -> str:
 
 def test_the_command_of_a_job(run: CommandRun, tmp_path: Path) -> None:
     url = file_url(tmp_path, tar_gz(("d/run.sh", b'echo "$1 $PANDAID"; cat list\n')))
-    done = run("sh d/run.sh 'a;b $x' > 'out 1'; echo x > maybe", sandbox=url, env="PANDAID=17",
-               text="list=é\n", rename="out 1=o.dat",
-               deliver=[f"maybe={tmp_path}/target", f"never={tmp_path}/no"])  # fmt: skip
+    done = run(
+        "sh d/run.sh 'a;b $x' > 'out 1'; echo x > maybe",
+        sandbox=url,
+        env="PANDAID=17",
+        text="list=é\n",
+        rename="out 1=o.dat",
+        deliver=[f"maybe={tmp_path}/target", f"never={tmp_path}/no"],
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert (run.place / "o.dat").read_text() == "a;b $x 17\né\n"
     assert (tmp_path / "target").read_text() == "x\n"
@@ -364,14 +388,26 @@ def test_bad_sandboxes(run: CommandRun, tmp_path: Path) -> None:
 def test_documents_of_queues_and_storages(world: World) -> None:
     stranger = client_of(world, None)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET catchall = '{\"timefloor\": 10}', maxwdir = 5000 "
-                        "WHERE site = 'SITE_A'"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_sites SET catchall = '{\"timefloor\": 10}', maxwdir = 5000 "
+                "WHERE site = 'SITE_A'"
+            )
+        )
     queue = stranger.get("/cache/schedconfig/SITE_A.all.json").json()
     assert queue == stranger.get("/cache/schedconfig/SITE_A.json").json()
-    found = {name: queue[name] for name in ("nickname", "panda_resource", "state", "status",
-                                            "timefloor", "maxwdir")}  # fmt: skip
-    assert found == {"nickname": "SITE_A", "panda_resource": "SITE_A", "state": "ACTIVE",
-                     "status": "online", "timefloor": 10, "maxwdir": 5000}  # fmt: skip
+    found = {
+        name: queue[name]
+        for name in ("nickname", "panda_resource", "state", "status", "timefloor", "maxwdir")
+    }
+    assert found == {
+        "nickname": "SITE_A",
+        "panda_resource": "SITE_A",
+        "state": "ACTIVE",
+        "status": "online",
+        "timefloor": 10,
+        "maxwdir": 5000,
+    }
     assert "mv_final_destination" in queue["catchall"]
     assert list(queue["copytools"]) == ["mv"]
     assert queue["astorages"]["pw"] == [ENDPOINT]
@@ -384,8 +420,13 @@ def test_documents_of_queues_and_storages(world: World) -> None:
 
 
 def test_workers_are_heard(client: TestClient) -> None:
-    said = {"workerID": "1", "harvesterID": "h", "status": "started", "site": "SITE_A",
-            "node_id": "n"}  # fmt: skip
+    said = {
+        "workerID": "1",
+        "harvesterID": "h",
+        "status": "started",
+        "site": "SITE_A",
+        "node_id": "n",
+    }
     assert by_form(client, "updateWorkerPilotStatus", said).json() == {"StatusCode": 0}
 
 

@@ -28,17 +28,54 @@ from jedi.taskbuffer.db.engine import connect
 pytestmark = pytest.mark.long
 
 HOSTILE: tuple[Any, ...] = (
-    None, "", "NULL", "x", "-1", -1, 0, 1.5, 10**30, "9" * 5_000, 1e308, True, [], {}, [[]],
-    {"a": {"b": []}}, "\0", "\ud800", "é" * 300, "../../etc/passwd", "'; DROP TABLE jedi_jobs; --",
-    "A" * 100_000, "{", "[1", '{"a": NaN}', "nan", "inf", "1e999", "\u202e", "１７",
-)  # fmt: skip
+    None,
+    "",
+    "NULL",
+    "x",
+    "-1",
+    -1,
+    0,
+    1.5,
+    10**30,
+    "9" * 5_000,
+    1e308,
+    True,
+    [],
+    {},
+    [[]],
+    {"a": {"b": []}},
+    "\0",
+    "\ud800",
+    "é" * 300,
+    "../../etc/passwd",
+    "'; DROP TABLE jedi_jobs; --",
+    "A" * 100_000,
+    "{",
+    "[1",
+    '{"a": NaN}',
+    "nan",
+    "inf",
+    "1e999",
+    "\u202e",
+    "１７",
+)
 """Values that some field may have."""
 
-RANGES = json.dumps([
-    {"zipFile": {"numEvents": 1, "objstoreID": "1", "lfn": "es.zip", "fsize": 3,
-                 "adler32": "00000001", "pathConvention": 1},
-     "eventRanges": [{"eventRangeID": "1-2-3-4-5", "eventStatus": "finished"}]},
-])  # fmt: skip
+RANGES = json.dumps(
+    [
+        {
+            "zipFile": {
+                "numEvents": 1,
+                "objstoreID": "1",
+                "lfn": "es.zip",
+                "fsize": 3,
+                "adler32": "00000001",
+                "pathConvention": 1,
+            },
+            "eventRanges": [{"eventRangeID": "1-2-3-4-5", "eventStatus": "finished"}],
+        },
+    ]
+)
 XML = json.dumps({"out": {"guid": "", "fsize": 3, "adler32": "00000001", "surl": "x"}})
 
 
@@ -53,19 +90,39 @@ def recorded(world: World, client: TestClient) -> dict[str, dict[str, Any]]:
         make_jobs(tx, 1, files=0)
         consumer = make_job_set(tx, 2).consumers[0]
     job = get_job(client)
-    update = {**BEAT, **END, "jobId": str(job["PandaID"]), "attemptNr": str(job["attemptNr"]),
-              "state": "failed", "xml": XML, "jobMetrics": "workDirSize=12", "nEvents": "3",
-              "pilotErrorCode": "1305", "stdout": "tail"}  # fmt: skip
+    update = {
+        **BEAT,
+        **END,
+        "jobId": str(job["PandaID"]),
+        "attemptNr": str(job["attemptNr"]),
+        "state": "failed",
+        "xml": XML,
+        "jobMetrics": "workDirSize=12",
+        "nEvents": "3",
+        "pilotErrorCode": "1305",
+        "stdout": "tail",
+    }
     return {
-        "getJob": {**GET_JOB, "taskID": "1", "harvester_id": "h", "worker_id": "1",
-                   "resourceType": "SCORE", "remaining_time": "600"},
+        "getJob": {
+            **GET_JOB,
+            "taskID": "1",
+            "harvester_id": "h",
+            "worker_id": "1",
+            "resourceType": "SCORE",
+            "remaining_time": "600",
+        },
         "updateJob": update,
         "getStatus": {"ids": str(job["PandaID"])},
-        "updateWorkerPilotStatus": {"workerID": "1", "harvesterID": "h", "status": "started",
-                                    "site": "SITE_A", "node_id": "n"},
+        "updateWorkerPilotStatus": {
+            "workerID": "1",
+            "harvesterID": "h",
+            "status": "started",
+            "site": "SITE_A",
+            "node_id": "n",
+        },
         "getEventRanges": {"pandaID": consumer, "jobsetID": "1", "taskID": "1", "nRanges": "2"},
         "updateEventRanges": {"eventRanges": RANGES, "version": "1"},
-    }  # fmt: skip
+    }
 
 
 def mutants(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -106,17 +163,29 @@ def rows(world: World) -> list[tuple[Any, ...]]:
     """All that calls could change."""
     found: list[tuple[Any, ...]] = []
     with world.engine.begin() as tx:
-        for table in ("jedi_jobs", "jedi_job_files", "jedi_events", "jedi_event_zips",
-                      "jedi_jobs_statuslog"):  # fmt: skip
+        for table in (
+            "jedi_jobs",
+            "jedi_job_files",
+            "jedi_events",
+            "jedi_event_zips",
+            "jedi_jobs_statuslog",
+        ):
             asked = text(f"SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM {table} t")
             found.append(tuple(tx.execute(asked).one()))
     return found
 
 
-@pytest.mark.parametrize("call", [
-    "getJob", "updateJob", "getStatus", "updateWorkerPilotStatus", "getEventRanges",
-    "updateEventRanges",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        "getJob",
+        "updateJob",
+        "getStatus",
+        "updateWorkerPilotStatus",
+        "getEventRanges",
+        "updateEventRanges",
+    ],
+)
 def test_recorded_requests_spoilt(client: TestClient, world: World, call: str) -> None:
     fields = recorded(world, client)[call]
     refused = 0
@@ -130,8 +199,7 @@ def test_recorded_requests_spoilt(client: TestClient, world: World, call: str) -
             flat = {k: v if isinstance(v, str) else json.dumps(v) for k, v in mutant.items()}
             body = urlencode(flat, errors="replace").encode()
             kind = "application/x-www-form-urlencoded"
-        answer = client.post(f"/server/panda/{call}", content=body,
-                             headers={"Content-Type": kind})  # fmt: skip
+        answer = client.post(f"/server/panda/{call}", content=body, headers={"Content-Type": kind})
         found = judge(answer, mutant)
         if found["StatusCode"] == 0:
             before = rows(world)
@@ -143,14 +211,32 @@ def test_recorded_requests_spoilt(client: TestClient, world: World, call: str) -
 
 BOMB = gzip.compress(b'{"siteName": "' + b"A" * (2 * BODY_MAX) + b'"}')
 BODIES: tuple[bytes, ...] = (
-    b"", b"{", b"[]", b"null", b"17", b'"text"', b"\xff\xfe{\x00", b"{'siteName': 'SITE_A'}",
-    b"[" * 100_000, b'{"a":' * 50_000, b"=&=&==", b"%ff%fe=%00", b"siteName=%ZZ",
-    b"&".join(b"a%d=1" % n for n in range(5_000)), b'{"siteName": NaN}', BOMB, BOMB[:1_000],
-    b"\x1f\x8b", b"\x1f\x8b\x08" + b"\0" * 50, zlib.compress(b"{}"),
-    gzip.compress(gzip.compress(b"{}")), '{"siteName": "SITE_Ä"}'.encode("latin-1"),
-    '{"siteName": "SITE_A"}'.encode("utf-16"), b"--x\r\nContent-Disposition: form-data\r\n\r\n1",
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"17",
+    b'"text"',
+    b"\xff\xfe{\x00",
+    b"{'siteName': 'SITE_A'}",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b"=&=&==",
+    b"%ff%fe=%00",
+    b"siteName=%ZZ",
+    b"&".join(b"a%d=1" % n for n in range(5_000)),
+    b'{"siteName": NaN}',
+    BOMB,
+    BOMB[:1_000],
+    b"\x1f\x8b",
+    b"\x1f\x8b\x08" + b"\0" * 50,
+    zlib.compress(b"{}"),
+    gzip.compress(gzip.compress(b"{}")),
+    '{"siteName": "SITE_Ä"}'.encode("latin-1"),
+    '{"siteName": "SITE_A"}'.encode("utf-16"),
+    b"--x\r\nContent-Disposition: form-data\r\n\r\n1",
     json.dumps({f"k{n}": n for n in range(5_000)}).encode(),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("call", ["getJob", "updateJob", "getStatus", "getEventRanges"])
@@ -159,8 +245,9 @@ def test_bodies_that_are_none(client: TestClient, world: World, call: str) -> No
     before = rows(world)
     for body in BODIES:
         for kind in ("application/json", "application/x-www-form-urlencoded", "", "x/y; charset=7"):
-            answer = client.post(f"/server/panda/{call}", content=body,
-                                 headers={"Content-Type": kind})  # fmt: skip
+            answer = client.post(
+                f"/server/panda/{call}", content=body, headers={"Content-Type": kind}
+            )
             found = judge(answer, body[:50])
             assert found["StatusCode"] in (30, 40), (body[:50], found)
     assert rows(world) == before
@@ -178,8 +265,9 @@ def test_random_bytes(client: TestClient, world: World) -> None:
     dice = random.Random(17)
     for number in range(400):
         call = dice.choice(sorted(calls))
-        body = bytearray(json.dumps(calls[call]).encode() if number % 2 else
-                         urlencode(calls[call]).encode())  # fmt: skip
+        body = bytearray(
+            json.dumps(calls[call]).encode() if number % 2 else urlencode(calls[call]).encode()
+        )
         for _ in range(dice.randint(1, 5)):
             place = dice.randrange(len(body))
             match dice.randrange(3):
@@ -194,8 +282,9 @@ def test_random_bytes(client: TestClient, world: World) -> None:
 
 
 def test_all_mistakes_at_once(client: TestClient) -> None:
-    answer = client.post("/server/panda/updateJob", json={"state": "odd", "attemptNr": "x",
-                                                          "pilotErrorCode": []})  # fmt: skip
+    answer = client.post(
+        "/server/panda/updateJob", json={"state": "odd", "attemptNr": "x", "pilotErrorCode": []}
+    )
     said = answer.json()["errorDialog"]
     for word in ("jobId is missing", "state must be one of", "attemptNr", "pilotErrorCode"):
         assert word in said
@@ -219,5 +308,6 @@ def client_of_lost(world: World, url: Any) -> TestClient:
     """A client of a service whose database does not answer."""
     engine = connect(url.render_as_string(hide_password=False))
     headers = {"Authorization": "Bearer any", "Accept": "application/json"}
-    return TestClient(create_app(replace(world, engine=engine)), headers=headers,
-                      raise_server_exceptions=False)  # fmt: skip
+    return TestClient(
+        create_app(replace(world, engine=engine)), headers=headers, raise_server_exceptions=False
+    )

@@ -57,9 +57,12 @@ def test_the_dictionary_of_a_job(client: TestClient, world: World) -> None:
     assert job["transformation"] == "http://panda.site.org:25080/trf/user/jedi-command"
     assert unquote(*option(job, "command")) == f"echo {panda_id}"
     assert [unquote(one) for one in option(job, "env")] == [
-        f"JEDITASKID={made.task}", f"PANDAID={panda_id}", "ATTEMPTNR=1", "SITE=SITE_A",
+        f"JEDITASKID={made.task}",
+        f"PANDAID={panda_id}",
+        "ATTEMPTNR=1",
+        "SITE=SITE_A",
         "CORECOUNT=1",
-    ]  # fmt: skip
+    ]
     output, log = f"output.{panda_id}.1", f"log.{panda_id}.1"
     # docs/reference/panda.md#job-dictionary: the log is among all lists but scopeOut
     assert job["outFiles"] == f"{output},{log}"
@@ -70,10 +73,22 @@ def test_the_dictionary_of_a_job(client: TestClient, world: World) -> None:
     assert len(job["outFiles"].split(",")) == len(job["destinationDBlockToken"].split(","))
     assert {job[name] for name in ("inFiles", "GUID", "fsize", "checksum", "scopeIn")} == {"NULL"}
     for name in (
-        "jobsetID", "jobDefinitionID", "jobName", "prodSourceLabel", "processingType", "prodUserID",
-        "reqID", "homepackage", "swRelease", "cmtConfig", "coreCount", "maxCpuCount",
-        "minRamCount", "maxDiskCount", "maxWalltime",
-    ):  # fmt: skip
+        "jobsetID",
+        "jobDefinitionID",
+        "jobName",
+        "prodSourceLabel",
+        "processingType",
+        "prodUserID",
+        "reqID",
+        "homepackage",
+        "swRelease",
+        "cmtConfig",
+        "coreCount",
+        "maxCpuCount",
+        "minRamCount",
+        "maxDiskCount",
+        "maxWalltime",
+    ):
         assert name in job
     assert job["maxWalltime"] >= 600
 
@@ -168,8 +183,9 @@ def test_a_site_is_its_tokens(client: TestClient) -> None:
     answer = by_form(client, "getJob", {**GET_JOB, "siteName": "SITE_B"})
     assert answer.status_code == 403
     assert answer.json() == {
-        "StatusCode": 40, "errorDialog": "This token is for SITE_A, not for SITE_B.",
-    }  # fmt: skip
+        "StatusCode": 40,
+        "errorDialog": "This token is for SITE_A, not for SITE_B.",
+    }
 
 
 @pytest.mark.parametrize("name", ["getJob", "updateJob", "getStatus"])
@@ -246,10 +262,16 @@ def test_a_lost_answer_to_get_job_costs_one_time_out(client: TestClient, world: 
     ("said", "code", "sentence"),
     [
         # docs/reference/panda.md: payload `exit 7`: failed, pilotErrorCode 1305, transExitCode 7
-        ({"pilotErrorCode": "1305", "transExitCode": "7", "pilotErrorDiag": "Failed to execute"},
-         "payload_exit", "Exit code 7"),
-        ({"pilotErrorCode": "1165", "pilotErrorDiag": "Local output file is missing: out.dat"},
-         "output_missing", "out.dat"),
+        (
+            {"pilotErrorCode": "1305", "transExitCode": "7", "pilotErrorDiag": "Failed to execute"},
+            "payload_exit",
+            "Exit code 7",
+        ),
+        (
+            {"pilotErrorCode": "1165", "pilotErrorDiag": "Local output file is missing: out.dat"},
+            "output_missing",
+            "out.dat",
+        ),
         ({"pilotErrorCode": "-1137", "pilotErrorDiag": "mv: no"}, "stageout_failed", "mv: no"),
         ({"pilotErrorCode": "1099"}, "stagein_failed", "1099"),
         ({"pilotErrorCode": "1213"}, "wall_limit", "batch system"),
@@ -259,7 +281,7 @@ def test_a_lost_answer_to_get_job_costs_one_time_out(client: TestClient, world: 
         ({"transExitCode": "3"}, "payload_exit", "exit code 3"),
         ({}, "no_reason", "without a reason"),
     ],
-)  # fmt: skip
+)
 def test_failures_are_read(
     client: TestClient, world: World, said: dict[str, str], code: str, sentence: str
 ) -> None:
@@ -331,5 +353,7 @@ def test_statuses_of_jobs(client: TestClient, world: World) -> None:
     beat(client, get_job(client), "running")
     answer = by_form(client, "getStatus", {"ids": f"{first},{second},999999"}).json()
     assert answer == {
-        "StatusCode": 0, "status": "running,activated,notfound", "attemptNr": "1,0,0",
-    }  # fmt: skip
+        "StatusCode": 0,
+        "status": "running,activated,notfound",
+        "attemptNr": "1,0,0",
+    }

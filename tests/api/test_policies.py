@@ -45,28 +45,50 @@ POLICY = {"own": "self"}
 """Rules that a policy of another name contains."""
 
 PANDA_PILOT_CALLS = (
-    "getJob", "updateJob", "getStatus", "updateWorkerPilotStatus", "getEventRanges",
+    "getJob",
+    "updateJob",
+    "getStatus",
+    "updateWorkerPilotStatus",
+    "getEventRanges",
     "updateEventRanges",
-)  # fmt: skip
+)
 
 OTHERS = {
-    "/health", "/ready", "/metrics", "/openapi.json", "/v1/login", "/v1/pilot/acquire",
+    "/health",
+    "/ready",
+    "/metrics",
+    "/openapi.json",
+    "/v1/login",
+    "/v1/pilot/acquire",
     "/v1/pilot/report",
-    "/v1/pilot/heartbeat", "/v1/pilot/log", "/v1/sandbox/{sha256}",
-    "/v1/pilot/event_ranges", "/v1/pilot/event_reports", "/v1/pilot/event_pieces",
+    "/v1/pilot/heartbeat",
+    "/v1/pilot/log",
+    "/v1/sandbox/{sha256}",
+    "/v1/pilot/event_ranges",
+    "/v1/pilot/event_reports",
+    "/v1/pilot/event_pieces",
     *(f"/server/panda/{name}" for name in PANDA_PILOT_CALLS),
-    "/cache/schedconfig/{name}", "/cache/ddmendpoints.json", "/trf/user/{name}",
+    "/cache/schedconfig/{name}",
+    "/cache/ddmendpoints.json",
+    "/trf/user/{name}",
     "/trf/sandbox/{sha256}",
-    "/cache/{file_name}", "/auth/{file_name}",
-}  # fmt: skip
+    "/cache/{file_name}",
+    "/auth/{file_name}",
+}
 """Routes of pilots and of nobody in particular."""
 
 MONITOR = {
-    "/act/{operation}", "/live", "/login", "/login/link", "/login/oidc", "/login/callback",
-    "/logout", "/static/{version}/{name}",
+    "/act/{operation}",
+    "/live",
+    "/login",
+    "/login/link",
+    "/login/oidc",
+    "/login/callback",
+    "/logout",
+    "/static/{version}/{name}",
     "/static/{version}/vendor/{name}",
     *(one.path for one in PAGES.values()),
-}  # fmt: skip
+}
 """Routes of pages, which ask operations in the name of the caller."""
 
 PANDA = ("/api/v1/", "/server/panda/")
@@ -102,8 +124,9 @@ class Door:
             with self.client.stream("GET", url, headers=headers, params=rest) as answer:
                 lines = answer.iter_lines()
                 data = next(lines) if answer.status_code == 200 else answer.read()
-                return httpx2.Response(answer.status_code, content=b"[]" if data == ": JEDI"
-                                      else data)  # fmt: skip
+                return httpx2.Response(
+                    answer.status_code, content=b"[]" if data == ": JEDI" else data
+                )
         if one.method == "GET":
             return self.client.get(url, headers=headers, params=rest)
         return self.client.request(one.method, url, headers=headers, json=rest)
@@ -115,8 +138,10 @@ def fresh(world: World, row: Row) -> int:
         return put(world, good())[0]
     with world.engine.begin() as tx:
         made = make_jobs(tx, 1)
-        tx.execute(text("UPDATE jedi_tasks SET username = 'anna' WHERE jeditaskid = :task"),
-                   {"task": made.task})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET username = 'anna' WHERE jeditaskid = :task"),
+            {"task": made.task},
+        )
         return made.jobs[0]
 
 
@@ -153,13 +178,25 @@ def _prepare(world: World, address: str) -> dict[str, dict[str, str]]:
         knobs.put(tx, "api.listen", address, "olga")
         users.PUT_USER.run(tx, user="paul", role="production", gridpref=None, cap=None)
         users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
-        tx.execute(text("INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
-                        "VALUES (:task, :name, 'output', 'defined')"),
-                   {"task": task, "name": MADE})  # fmt: skip
-        tx.execute(text("INSERT INTO jedi_retry_rules (rule_id, active, error_code, action) "
-                        "VALUES (5, true, 'x', 'no_retry')"))  # fmt: skip
-        tx.execute(text("INSERT INTO jedi_registries (guid, username, name) "
-                        "VALUES (:guid, 'anna', 'first')"), {"guid": GUID})  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+                "VALUES (:task, :name, 'output', 'defined')"
+            ),
+            {"task": task, "name": MADE},
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_retry_rules (rule_id, active, error_code, action) "
+                "VALUES (5, true, 'x', 'no_retry')"
+            )
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_registries (guid, username, name) VALUES (:guid, 'anna', 'first')"
+            ),
+            {"guid": GUID},
+        )
         made = {
             "pilot": users.put_token(tx, "pilot", site="SITE_A"),
             "reader": access.put_user_token(tx, "olga", None, "read", 600.0),
@@ -178,8 +215,13 @@ def expected(row: Row) -> dict[str, str]:
     stands in the way."""
     users_ = {name: "done" if name in MAY[row.rule] else "refused" for name in ROLES}
     reader = "done" if row.scope == "read" else "scope_too_small"
-    return {"nobody": "no_token", "wrong": "bad_token", "pilot": "not_a_user", "reader": reader,
-            **users_}  # fmt: skip
+    return {
+        "nobody": "no_token",
+        "wrong": "bad_token",
+        "pilot": "not_a_user",
+        "reader": reader,
+        **users_,
+    }
 
 
 STATUS = {"no_token": 401, "bad_token": 401, "not_a_user": 403, "scope_too_small": 403}
@@ -220,12 +262,19 @@ def test_strangers_learn_nothing_of_tasks(door: Door, name: str) -> None:
 
 
 NEVER_DRY = {
-    "dataset.close", "dataset.create",  # the catalogue may be directories
+    "dataset.close",
+    "dataset.create",  # the catalogue may be directories
     "dog.run",  # transactions of its own
-    "cache.find", "cache.put", "sandbox.put",  # only keep bytes
-    "site.create_token", "token.create", "user.notify",  # secrets, useless if they are not kept
-    "session.link", "registry.lease", "registry.renew",  # likewise
-}  # fmt: skip
+    "cache.find",
+    "cache.put",
+    "sandbox.put",  # only keep bytes
+    "site.create_token",
+    "token.create",
+    "user.notify",  # secrets, useless if they are not kept
+    "session.link",
+    "registry.lease",
+    "registry.renew",  # likewise
+}
 DRY = sorted(one.name for one in OPERATIONS if one.dry_run)
 
 
@@ -238,10 +287,11 @@ def contents(world: World) -> dict[str, str]:
     with world.engine.begin() as tx:
         names = tx.scalars(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"))
         found = {
-            name: str(tx.scalar(text(f"SELECT md5(string_agg({ROW}, '|' ORDER BY {ROW})) "
-                                     f"FROM {name} r")))
+            name: str(
+                tx.scalar(text(f"SELECT md5(string_agg({ROW}, '|' ORDER BY {ROW})) FROM {name} r"))
+            )
             for name in names.all()
-        }  # fmt: skip
+        }
     stored = (world.settings.home / "storage").rglob("*")
     return found | {str(one): one.read_bytes().hex() for one in stored if one.is_file()}
 
@@ -264,9 +314,12 @@ def test_a_dry_run_checks_all_and_changes_nothing(door: Door, name: str) -> None
 
 @pytest.mark.parametrize(
     ("verb", "things", "more"),
-    [("report", "reports", {"status": "running"}), ("heartbeat", "beats", {}),
-     ("log", "entries", {"stdout_tail": "x"})],
-)  # fmt: skip
+    [
+        ("report", "reports", {"status": "running"}),
+        ("heartbeat", "beats", {}),
+        ("log", "entries", {"stdout_tail": "x"}),
+    ],
+)
 def test_pilots_learn_nothing_of_jobs_elsewhere(
     door: Door, verb: str, things: str, more: dict[str, Any]
 ) -> None:
@@ -301,8 +354,10 @@ def test_every_operation_stands_in_the_table_of_this_test(door: Door) -> None:
     document = door.client.get("/openapi.json").json()["paths"]
     routes = {
         route["operationId"]: (route["x-policy"], route["x-scope"])
-        for methods in document.values() for route in methods.values() if "x-policy" in route
-    }  # fmt: skip
+        for methods in document.values()
+        for route in methods.values()
+        if "x-policy" in route
+    }
     rules = {name: (POLICY.get(row.rule, row.rule), row.scope) for name, row in ROWS.items()}
     rules |= {name: ("self", ROWS[name].scope) for name in ("user.notices", "user.notify")}
     assert routes == rules

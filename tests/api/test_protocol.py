@@ -19,18 +19,17 @@ REFUSED = {
     "no host": b"GET /health HTTP/1.1\r\n\r\n",
     "two hosts": b"GET /health HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
     "two lengths": b"POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n"
-                   b"Content-Length: 2\r\n\r\nab",
+    b"Content-Length: 2\r\n\r\nab",
     "length and chunks": b"POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n"
-                         b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "a folded header": b"GET /health HTTP/1.1\r\nHost: x\r\n a: b\r\n\r\n",
     "a path that is no ASCII": b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
     "another protocol and a body": b"POST /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
-                                   b"Upgrade: h2c\r\nContent-Length: 2\r\n\r\nab",
+    b"Upgrade: h2c\r\nContent-Length: 2\r\n\r\nab",
     "a body of nothing but chunk names": b"POST /health HTTP/1.1\r\nHost: x\r\n"
-                                         b"Transfer-Encoding: chunked\r\n\r\n1;"
-                                         + b"x" * 100_000,
+    b"Transfer-Encoding: chunked\r\n\r\n1;" + b"x" * 100_000,
     "no HTTP": b"\x16\x03\x01 hello\r\n\r\n",
-}  # fmt: skip
+}
 
 
 @contextmanager

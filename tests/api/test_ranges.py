@@ -62,10 +62,15 @@ def test_ranges_over_the_wire(world: World) -> None:
     path = f"/v1/tasks/{pilot.made.task}/files/{number}/content"
     with served(world), over(Home(world.settings.home)) as client:
         for header, status, content in (
-            (None, 200, whole), ("bytes=5-", 206, whole[5:]), ("bytes=-2", 206, whole[-2:]),
-            ("bytes=2-4,900-", 206, whole[2:5]), ("bytes=5-4", 200, whole),
-            ("bytes=a-", 200, whole), ("lines=0-4", 200, whole), ("", 200, whole),
-        ):  # fmt: skip
+            (None, 200, whole),
+            ("bytes=5-", 206, whole[5:]),
+            ("bytes=-2", 206, whole[-2:]),
+            ("bytes=2-4,900-", 206, whole[2:5]),
+            ("bytes=5-4", 200, whole),
+            ("bytes=a-", 200, whole),
+            ("lines=0-4", 200, whole),
+            ("", 200, whole),
+        ):
             answer = client.get(path, headers={} if header is None else {"Range": header})
             assert (answer.status_code, answer.content) == (status, content), header
         beyond = client.get(path, headers={"Range": f"bytes={len(whole)}-"})
@@ -75,8 +80,9 @@ def test_ranges_over_the_wire(world: World) -> None:
         assert beyond.json()["facts"] == {"size": len(whole)}
         changed = {"Range": f"bytes={len(whole)}-", "If-Range": '"other"'}
         assert client.get(path, headers=changed).content == whole
-        place = world.ddm.path("SITE_A_DATADISK", pilot.dataset("output"),
-                               pilot.published("output")[0])  # fmt: skip
+        place = world.ddm.path(
+            "SITE_A_DATADISK", pilot.dataset("output"), pilot.published("output")[0]
+        )
         place.unlink()
         assert client.get(path).json()["code"] == "file_missing"
         os.mkfifo(place)

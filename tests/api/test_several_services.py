@@ -78,10 +78,25 @@ def net() -> Iterator[Net]:
         run("ip", "netns", "add", found.name(host))
     try:
         for number, host in enumerate(NEIGHBOURS):
-            lines = ((found.name("front"), f"lan{number}", found.front(host)),
-                     (found.name(host), "lan0", found.address(host)))  # fmt: skip
-            run("ip", "-n", found.name("front"), "link", "add", f"lan{number}", "type", "veth",
-                "peer", "name", "lan0", "netns", found.name(host))  # fmt: skip
+            lines = (
+                (found.name("front"), f"lan{number}", found.front(host)),
+                (found.name(host), "lan0", found.address(host)),
+            )
+            run(
+                "ip",
+                "-n",
+                found.name("front"),
+                "link",
+                "add",
+                f"lan{number}",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "lan0",
+                "netns",
+                found.name(host),
+            )
             for name, link, ip in lines:
                 run("ip", "-n", name, "address", "add", f"{ip}/24", "dev", link)
                 run("ip", "-n", name, "link", "set", link, "up")
@@ -93,9 +108,24 @@ def net() -> Iterator[Net]:
 
 def certificate(directory: Path, name: str, shown: str) -> None:
     """As the page says."""
-    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3650", "-subj",
-        "/CN=jedi.example.org", "-addext", f"subjectAltName={shown}", "-keyout",
-        directory / f"{name}.key", "-out", directory / f"{name}.crt")  # fmt: skip
+    run(
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "3650",
+        "-subj",
+        "/CN=jedi.example.org",
+        "-addext",
+        f"subjectAltName={shown}",
+        "-keyout",
+        directory / f"{name}.key",
+        "-out",
+        directory / f"{name}.crt",
+    )
 
 
 class Service:
@@ -106,15 +136,20 @@ class Service:
         self.home.prepare()
         certificate(self.home.path, "service", "DNS:jedi.example.org")
         ours = {k: v for k, v in os.environ.items() if not k.startswith("JEDI_")}
-        self._environment = {**ours, "JEDI_HOME": str(self.home.path), "JEDI_DATABASE_URL": url,
-                             "JEDI_LISTEN": f"{net.address(host)}:8765"}  # fmt: skip
+        self._environment = {
+            **ours,
+            "JEDI_HOME": str(self.home.path),
+            "JEDI_DATABASE_URL": url,
+            "JEDI_LISTEN": f"{net.address(host)}:8765",
+        }
         self._words = net.within(host, sys.executable, "-m", "jedi", "api")
         self._log = scratch / f"{host}.log"
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._words, env=self._environment, stdout=log,
-                                             stderr=log)  # fmt: skip
+            self._process = subprocess.Popen(
+                self._words, env=self._environment, stdout=log, stderr=log
+            )
         end = time.monotonic() + PATIENCE_S
         while not self._ready():
             assert time.monotonic() < end and self._process.poll() is None, self._log.read_text()
@@ -146,14 +181,16 @@ class Service:
 @contextmanager
 def front(net: Net, scratch: Path) -> Iterator[None]:
     """nginx as on the page, with our addresses and files."""
-    found = re.search(r"^    upstream jedi.*?^    server.*?^    }$", PAGE.read_text(),
-                      re.MULTILINE | re.DOTALL)  # fmt: skip
+    found = re.search(
+        r"^    upstream jedi.*?^    server.*?^    }$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
     assert found
     conf = dedent(found[0])
     for theirs, ours in (
-        ("jedi1.example.org:", f"{net.address('one')}:"), ("/etc/ssl", str(scratch)),
+        ("jedi1.example.org:", f"{net.address('one')}:"),
+        ("/etc/ssl", str(scratch)),
         ("jedi2.example.org:", f"{net.address('two')}:"),
-    ):  # fmt: skip
+    ):
         assert theirs in conf
         conf = conf.replace(theirs, ours)
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -183,8 +220,9 @@ def load(
     url = f"https://{net.front('laptop')}"
     words: list[str | Path] = [sys.executable, LOAD, url, scratch / "jedi.crt", *tokens, str(task)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(net.within("laptop", *words), stdin=pipe, stdout=pipe,
-                          text=True) as callers:  # fmt: skip
+    with subprocess.Popen(
+        net.within("laptop", *words), stdin=pipe, stdout=pipe, text=True
+    ) as callers:
         try:
             assert callers.stdout and callers.stdout.readline() == "ready\n"
             yield record
@@ -199,8 +237,10 @@ def test_a_rolling_restart_loses_no_request(net: Net, world: World, tmp_path: Pa
     sees an error, and each submission that was answered is there once."""
     with world.engine.begin() as tx:
         task = make_jobs(tx, 1).task
-        tokens = (access.put_user_token(tx, "anna", None, "all", 600.0),
-                  users.put_token(tx, "pilot", site="SITE_A"))  # fmt: skip
+        tokens = (
+            access.put_user_token(tx, "anna", None, "all", 600.0),
+            users.put_token(tx, "pilot", site="SITE_A"),
+        )
     url = world.engine.url.render_as_string(hide_password=False)
     services = [Service(net, host, tmp_path, url) for host in HOSTS]
     certificate(tmp_path, "jedi", f"IP:{net.front('laptop')}")
@@ -226,8 +266,10 @@ def test_a_rolling_restart_loses_no_request(net: Net, world: World, tmp_path: Pa
     assert isinstance(submitted, dict) and len(submitted) > 50
     assert record["statuses"] == ["running", "pending"]
     with world.engine.begin() as tx:
-        rows = tx.execute(text("SELECT taskname, jeditaskid FROM jedi_tasks "
-                               "WHERE jeditaskid <> :task"), {"task": task}).all()  # fmt: skip
+        rows = tx.execute(
+            text("SELECT taskname, jeditaskid FROM jedi_tasks WHERE jeditaskid <> :task"),
+            {"task": task},
+        ).all()
     assert sorted(tuple(row) for row in rows) == sorted(submitted.items())
     for service in services:
         answers = service.answers()

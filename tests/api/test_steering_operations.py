@@ -49,8 +49,9 @@ def test_an_operator_steers_from_afar(world: World, client: Client) -> None:
 def _sites(world: World, client: Client) -> None:
     changes = client.site_import(text=SITE, comment="new")
     assert {(one.site, one.attribute, one.new) for one in changes} >= {
-        ("GAMMA", "site", "GAMMA"), ("GAMMA", "nslots", "3")
-    }  # fmt: skip
+        ("GAMMA", "site", "GAMMA"),
+        ("GAMMA", "nslots", "3"),
+    }
     [gamma] = [one for one in client.site_list() if one.site == "GAMMA"]
     assert (gamma.nslots, gamma.endpoints) == (3, ["GAMMA_DISK"])
     assert [one.old for one in client.site_set("GAMMA", settings=["nslots=9"])] == ["3"]
@@ -128,9 +129,13 @@ def test_datasets_that_a_task_makes_are_its_owners(world: World) -> None:
     [task] = put(world, good())
     put_file_dataset(world, "a:out", {"f": b"abc"}, "SITE_A_DATADISK")
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
-                        "VALUES (:task, 'a:out', 'output', 'defined')"),
-                   {"task": task})  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+                "VALUES (:task, 'a:out', 'output', 'defined')"
+            ),
+            {"task": task},
+        )
         with pytest.raises(Forbidden, match="made by a task of anna"):
             datasets.close_own(tx, world.ddm, "bea", "a:out")
         assert datasets.close_own(tx, world.ddm, "anna", "a:out").state == "closed"

@@ -74,8 +74,9 @@ def test_files_travel_into_a_dataset(world: World, client: Client, tmp_path: Pat
     assert world.ddm.dataset(MINE).state == "closed"
     assert lying(world, MINE) == [
         FileInfo("big", 2**23 + 3, f"{zlib.adler32(big + b'end'):08x}"),
-        FileInfo("empty", 0, "00000001"), FileInfo("small", 5, f"{zlib.adler32(b'small'):08x}"),
-    ]  # fmt: skip
+        FileInfo("empty", 0, "00000001"),
+        FileInfo("small", 5, f"{zlib.adler32(b'small'):08x}"),
+    ]
     assert world.ddm.path(DISK, MINE, "big").read_bytes() == big + b"end"
     assert not [*world.ddm.staging_dir(DISK, 0, 0).parent.glob("upload-*")]
     with world.engine.begin() as tx:
@@ -151,9 +152,13 @@ def test_users_change_datasets_of_their_own_scope(
     a task makes is its owner's, in any scope."""
     [task] = put(world, good())
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
-                        "VALUES (:task, 'user.bea:annas', 'output', 'defined')"),
-                   {"task": task})  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+                "VALUES (:task, 'user.bea:annas', 'output', 'defined')"
+            ),
+            {"task": task},
+        )
         PUT_USER.run(tx, user="bea", role="production", gridpref=None, cap=None)
         token = access.put_user_token(tx, "bea", None, "submit", 600.0)
     files = local(tmp_path, one=b"1")
@@ -161,8 +166,13 @@ def test_users_change_datasets_of_their_own_scope(
         assert upload(bea, "user.bea:texts", files)[0].added
         assert bea.dataset_create("user.bea:run7", state="open", endpoint=DISK).state == "open"
         assert bea.dataset_close("user.bea:run7").state == "closed"
-        for name in ("bea:texts", "anna:texts", "user.anna:texts", "group.bea:texts",
-                     "user.bea:annas"):  # fmt: skip
+        for name in (
+            "bea:texts",
+            "anna:texts",
+            "user.anna:texts",
+            "group.bea:texts",
+            "user.bea:annas",
+        ):
             must_be_refused(bea, name, files)
         with world.engine.begin() as tx:
             PUT_USER.run(tx, user="bea", role="operator", gridpref=None, cap=None)
@@ -191,9 +201,13 @@ def must_be_refused(client: Client, name: str, files: list[LocalFile]) -> str:
 
 @pytest.mark.parametrize(
     ("user", "foreign"),
-    [("data.higgs", "data.higgs"), ("user.bea", "user.bea"), ("a.b", "user.a_b"),
-     ("ana@cern.ch", "user.ana")],
-)  # fmt: skip
+    [
+        ("data.higgs", "data.higgs"),
+        ("user.bea", "user.bea"),
+        ("a.b", "user.a_b"),
+        ("ana@cern.ch", "user.ana"),
+    ],
+)
 def test_a_user_name_is_no_scope_of_others(
     world: World, tmp_path: Path, user: str, foreign: str
 ) -> None:
@@ -257,8 +271,15 @@ def test_mistakes_are_named(world: World, client: Client, tmp_path: Path) -> Non
 
 def test_a_larger_piece_is_refused(world: World, client: Client) -> None:
     with pytest.raises(errors.JediError) as large:
-        client.dataset_put_piece(MINE, "one", size=2**30, adler32="0" * 8, sha256="0" * 64,
-                                 endpoint=DISK, data=bytes(PIECE_MAX + 1))  # fmt: skip
+        client.dataset_put_piece(
+            MINE,
+            "one",
+            size=2**30,
+            adler32="0" * 8,
+            sha256="0" * 64,
+            endpoint=DISK,
+            data=bytes(PIECE_MAX + 1),
+        )
     assert large.value.code == "http_413"
     assert not [*world.ddm.staging_dir(DISK, 0, 0).parent.glob("upload-*")]
 
@@ -274,8 +295,9 @@ def test_storage_that_fails_is_a_refusal(world: World, client: Client, tmp_path:
             ask(MINE, files=files, endpoint=DISK)
         assert refused.value.code == "storage_failed"
     with pytest.raises(errors.Refused, match="Not a directory"):
-        client.dataset_put_piece(MINE, "one", **{key: files[0][key] for key in SUMS}, data=b"1",
-                                 endpoint=DISK)  # fmt: skip
+        client.dataset_put_piece(
+            MINE, "one", **{key: files[0][key] for key in SUMS}, data=b"1", endpoint=DISK
+        )
 
 
 def test_an_open_dataset_stays_open(world: World, client: Client, tmp_path: Path) -> None:
@@ -426,9 +448,13 @@ def test_a_piece_needs_room_for_the_rest_of_its_file(world: World, client: Clien
 
 
 def piece(
-    client: Client, file: LocalFile, data: bytes | None = None, *, name: str = MINE,
+    client: Client,
+    file: LocalFile,
+    data: bytes | None = None,
+    *,
+    name: str = MINE,
     endpoint: str = DISK,
-) -> Any:  # fmt: skip
+) -> Any:
     """Upload all of a file, or `data`, in one piece."""
     sums = {key: file[key] for key in SUMS}
     content = file.path.read_bytes() if data is None else data

@@ -66,9 +66,13 @@ class Stream:
             if "data" in block:
                 assert block["event"] == "tasks"
                 tasks = [one["task"] for one in json.loads(block["data"])]
-                return Seen(block["id"], {
-                    one["jedi_task_id"]: (one["status"], one["n_files_finished"]) for one in tasks
-                })  # fmt: skip
+                return Seen(
+                    block["id"],
+                    {
+                        one["jedi_task_id"]: (one["status"], one["n_files_finished"])
+                        for one in tasks
+                    },
+                )
         raise AssertionError("the stream has ended")
 
     def rest(self) -> list[dict[str, str]]:
@@ -93,9 +97,13 @@ def move(tx: Connection, task: int, *path: str) -> None:
 
 
 def finish_files(tx: Connection, task: int) -> None:
-    tx.execute(text("UPDATE jedi_datasets SET nfilesfinished = nfilesfinished + 1 "
-                    "WHERE jeditaskid = :task AND type = 'input' AND masterid IS NULL"),
-               {"task": task})  # fmt: skip
+    tx.execute(
+        text(
+            "UPDATE jedi_datasets SET nfilesfinished = nfilesfinished + 1 "
+            "WHERE jeditaskid = :task AND type = 'input' AND masterid IS NULL"
+        ),
+        {"task": task},
+    )
 
 
 @pytest.fixture
@@ -181,19 +189,24 @@ def test_own_tasks_come_and_go(world: World, service: None, task: int) -> None:
         new = put(world, good())[0]
         with world.engine.begin() as tx:
             finish_files(tx, task)
-            tx.execute(text("UPDATE jedi_tasks SET username = 'bea' WHERE jeditaskid = :task"),
-                       {"task": new})  # fmt: skip
+            tx.execute(
+                text("UPDATE jedi_tasks SET username = 'bea' WHERE jeditaskid = :task"),
+                {"task": new},
+            )
         assert stream.next().tasks == {new: ("registered", 0)}
         with world.engine.begin() as tx:
             move(tx, new, "aborting", "toabort", "aborted")
         assert stream.next().tasks == {new: ("aborted", 0)}
 
 
-@pytest.mark.parametrize("change", [
-    lambda v: v._replace(time=v.time - KEPT_S - 1),
-    lambda v: v._replace(history="0123abcd"),
-    lambda v: v._replace(bound=v.bound + 10**6),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: v._replace(time=v.time - KEPT_S - 1),
+        lambda v: v._replace(history="0123abcd"),
+        lambda v: v._replace(bound=v.bound + 10**6),
+    ],
+)
 def test_versions_that_say_nothing_are_gone(
     world: World, service: None, task: int, change: Any
 ) -> None:
@@ -246,8 +259,11 @@ def test_many_watchers_cost_one_query_a_look(world: World, service: None, task: 
         for stream in streams:
             stream.next()
         looks: list[str] = []
-        event.listen(world.engine, "before_cursor_execute",
-                     lambda _c, _u, statement, *_: looks.append(statement))  # fmt: skip
+        event.listen(
+            world.engine,
+            "before_cursor_execute",
+            lambda _c, _u, statement, *_: looks.append(statement),
+        )
         begun = time.monotonic()
         with world.engine.begin() as tx:
             finish_files(tx, task)
@@ -278,8 +294,10 @@ def test_a_revoked_token_ends_its_stream(
         assert [block for block in stream.rest() if "data" in block] == []
         new = put(world, good())[0]
         with world.engine.begin() as tx:
-            tx.execute(text("UPDATE jedi_tasks SET username = :me WHERE jeditaskid = :task"),
-                       {"me": caller(), "task": new})  # fmt: skip
+            tx.execute(
+                text("UPDATE jedi_tasks SET username = :me WHERE jeditaskid = :task"),
+                {"me": caller(), "task": new},
+            )
         assert kept.next().tasks == {new: ("registered", 0)}
 
 
@@ -294,8 +312,12 @@ def test_the_database_may_be_away_for_a_moment(world: World, service: None, task
         admin = create_engine(other, isolation_level="AUTOCOMMIT")
         with admin.connect() as tx:
             tx.execute(text(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false'))
-            tx.execute(text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                            "WHERE datname = :name"), {"name": name})  # fmt: skip
+            tx.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
+                ),
+                {"name": name},
+            )
             time.sleep(1.5)
             tx.execute(text(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true'))
         admin.dispose()

@@ -69,8 +69,10 @@ def test_data_do_not_move_since_a_site_is_down_but_today_they_do() -> None:
 
 def test_the_weight() -> None:
     """(nR+1)/(act+ass+def+start+1), nR bootstrapped without a limit on priority."""
-    at = world("S", jobs={"running": [30], "activated": [1], "assigned": [2], "defined": [3],
-                          "starting": [4]})  # fmt: skip
+    at = world(
+        "S",
+        jobs={"running": [30], "activated": [1], "assigned": [2], "defined": [3], "starting": [4]},
+    )
     factors = weights.analysis(at, user_task({"S": FULL}, priority=1000), CLASSIC, moving=False)
     assert weights.product(factors)[0] == pytest.approx(31 / 11)
     empty = world("S", workers=[7])
@@ -124,9 +126,9 @@ def test_many_failures_and_long_queues() -> None:
 
 def test_a_share_sees_only_its_own_jobs() -> None:
     at = Snapshot.read(
-        world("S").plain() | {"jobs": [[["other", "SCORE", "activated"], [500]],
-                                       [[SHARE, "SCORE", "running"], [30]]]}
-    )  # fmt: skip
+        world("S").plain()
+        | {"jobs": [[["other", "SCORE", "activated"], [500]], [[SHARE, "SCORE", "running"], [30]]]}
+    )
     assert names(choose(at, user_task({"S": FULL}))) == ["S"]
     assert at.activated.tolist() == [500]
 

@@ -43,8 +43,15 @@ def codes(world: Snapshot, asked: Requirements, **knobs: Any) -> list[str]:
 # Each attribute at both sides of its limit: 8-core jobs of 2000 MB a core and 1000 MB besides
 # take 17,000 MB; 1000 events of 1000 HS06 s take 13,889 s + 600 s; 100 MB of input and as much
 # work space make 200 MB; there is room besides only in the preset of today.
-MULTI = {"core_count": 8, "ram_count": 2000, "ram_unit": "MBPerCore", "base_ram_count": 1000,
-         "cpu_time": 1000, "work_disk_count": 100, "work_disk_unit": "MB"}  # fmt: skip
+MULTI = {
+    "core_count": 8,
+    "ram_count": 2000,
+    "ram_unit": "MBPerCore",
+    "base_ram_count": 1000,
+    "cpu_time": 1000,
+    "work_disk_count": 100,
+    "work_disk_unit": "MB",
+}
 
 
 @pytest.mark.parametrize(
@@ -211,12 +218,15 @@ def test_what_nobody_measured_is_not_shown_as_measured() -> None:
         return why_nowhere(choice(world, task).verdict)
 
     assert "(kept for jobs above 60 s, the duration of these is unknown)" in said(
-        sites("S", min_time_s=[60]), need())  # fmt: skip
+        sites("S", min_time_s=[60]), need()
+    )
     assert "(no pilot was ever seen)" in said(sites("S", pilot_age_s=[None]), need())
     assert "(the last pilot was seen 86400 s ago, 10800 s may pass)" in said(
-        sites("S", pilot_age_s=[86_400]), need())  # fmt: skip
+        sites("S", pilot_age_s=[86_400]), need()
+    )
     assert "(0.4 GB usable at its endpoint, more than 200 GB must be)" in said(
-        sites("S", usable_gb=[0.4]), need())  # fmt: skip
+        sites("S", usable_gb=[0.4]), need()
+    )
 
 
 def test_the_reasons_in_a_sentence() -> None:
@@ -290,10 +300,13 @@ def test_infinite_figures_are_stored_as_nothing() -> None:
 @given(
     st.lists(
         st.tuples(st.integers(0, 4000), st.integers(1, 8), st.integers(0, 40)),
-        min_size=1, max_size=6,
+        min_size=1,
+        max_size=6,
     ),
-    st.integers(0, 3000), st.integers(0, 8), st.randoms(),
-)  # fmt: skip
+    st.integers(0, 3000),
+    st.integers(0, 8),
+    st.randoms(),
+)
 def test_the_order_of_filters_and_sites_does_not_matter(
     rows: list[tuple[int, int, int]], ram: int, cores: int, random: Any
 ) -> None:
@@ -321,10 +334,17 @@ def test_the_order_of_filters_and_sites_does_not_matter(
 
 
 def test_the_nucleus_with_most_free_space() -> None:
-    world = sites("A", "B", "C", "D", "E", usable_gb=[100, 500, 900, 9999, 9999],
-                  state=["ACTIVE", "ACTIVE", "DOWN", "ACTIVE", "ACTIVE"],
-                  role=["nucleus", "nucleus", "nucleus", "satellite", "nucleus"],
-                  endpoint=["d", "d", "d", "d", ""])  # fmt: skip
+    world = sites(
+        "A",
+        "B",
+        "C",
+        "D",
+        "E",
+        usable_gb=[100, 500, 900, 9999, 9999],
+        state=["ACTIVE", "ACTIVE", "DOWN", "ACTIVE", "ACTIVE"],
+        role=["nucleus", "nucleus", "nucleus", "satellite", "nucleus"],
+        endpoint=["d", "d", "d", "d", ""],
+    )
     found = nucleus.most_space(world, need(), Knobs(), 1)
     assert [found.sites.sites[i] for i in found.candidates] == ["B"]
     assert found.weights == (500.0,)

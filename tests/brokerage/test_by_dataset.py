@@ -103,8 +103,9 @@ def test_a_dataset_that_has_no_site_keeps_no_other_waiting(grid: World) -> None:
         found = why(tx, task).brokerage
     assert found is not None and (found.dataset, found.chosen) == ("demo:one", ())
     assert {one.code: one.sites for one in found.near_misses} == {
-        "status_offline": ("SITE_A",), "no_data": ("SITE_B",)
-    }  # fmt: skip
+        "status_offline": ("SITE_A",),
+        "no_data": ("SITE_B",),
+    }
     for _ in range(4):
         make_due(grid)
         generate(grid)
@@ -137,8 +138,9 @@ def test_jobs_of_one_dataset_count_for_the_next(grid: World) -> None:
 def test_the_plan_tells_it_dataset_by_dataset(grid: World) -> None:
     with grid.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
-        plan = plan_now(tx, grid.ddm, "anna", json.dumps(document(**BOTH)), "json", Path(), 0,
-                   Alternative()).plan  # fmt: skip
+        plan = plan_now(
+            tx, grid.ddm, "anna", json.dumps(document(**BOTH)), "json", Path(), 0, Alternative()
+        ).plan
     assert plan.brokerage is not None
     told = [(one.dataset, one.chosen) for one in (plan.brokerage, *plan.others)]
     assert told == [("demo:one", ("SITE_A",)), ("demo:two", ("SITE_B",))]
@@ -179,8 +181,9 @@ def test_the_limit_on_sites_holds_for_all_datasets_of_a_task(grid: World) -> Non
     do(grid, f"UPDATE jedi_tasks SET status = 'running' WHERE jeditaskid = {task}")
     generate(grid)
     assert {(name, site) for name, site, _ in made(grid)} == {
-        ("demo:one", "SITE_A"), ("demo:two", "SITE_B")
-    }  # fmt: skip
+        ("demo:one", "SITE_A"),
+        ("demo:two", "SITE_B"),
+    }
 
 
 def test_a_cycle_reads_no_more_than_it_uses(grid: World) -> None:
@@ -194,8 +197,13 @@ def test_a_cycle_reads_no_more_than_it_uses(grid: World) -> None:
     grid.ddm.create("demo:many", "SITE_A_DATADISK", container=True)
     grid.ddm.add_members("demo:many", many)
     grid.ddm.close("demo:many")
-    put_knobs(grid, jobgen__n_files=24, jobgen__hard_max_files_per_job=1, analysis__cap_jobs=1000,
-              analysis__overload_jobs=1000)  # fmt: skip
+    put_knobs(
+        grid,
+        jobgen__n_files=24,
+        jobgen__hard_max_files_per_job=1,
+        analysis__cap_jobs=1000,
+        analysis__overload_jobs=1000,
+    )
     ready(grid, document(**{**BOTH, "jobParameters": [{**INPUT, "dataset": "demo:many"}, OUTPUT]}))
     generate(grid)
     first = [name for name, _ in decided(grid)]

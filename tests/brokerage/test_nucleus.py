@@ -86,11 +86,12 @@ def test_a_nucleus_is_refused_for_what_its_own_queues_lack() -> None:
     asked = need(columns={"ram_count": 2000, "ram_unit": "MB"})
     places: dict[str, Any] = {"grid_site": ["X", "X", "Y"], "cores": [8, 1, 1]}
     found = choose(world(*"ABC", **places, max_rss_mb=[1999, 1500, 1000]), asked)
-    told = {one.site: [*zip(one.codes, one.observed, one.limits, strict=True)]
-            for one in refusals(found.verdict)}  # fmt: skip
+    told = {
+        one.site: [*zip(one.codes, one.observed, one.limits, strict=True)]
+        for one in refusals(found.verdict)
+    }
     memory = [("little_memory", figure, 2000.0) for figure in (1999.0, 1500.0, 1000.0)]
-    assert told == {"A": [("many_cores", 8.0, 1.0), memory[0]], "B": [memory[1]],
-                    "C": [memory[2]]}  # fmt: skip
+    assert told == {"A": [("many_cores", 8.0, 1.0), memory[0]], "B": [memory[1]], "C": [memory[2]]}
     assert found.verdict.lasting
     helped = choose(world(*"ABC", **places, max_rss_mb=[1999, 2000, 1000]), asked)
     assert {one.site for one in refusals(helped.verdict)} == {"C"}
@@ -156,8 +157,9 @@ def test_no_source_of_the_input() -> None:
 
 def test_the_weight_of_old() -> None:
     """available × tape / (max'(RW) × total), RW below 50 core-days counting as 1."""
-    data = large_input(A=held(50 * GB, 500), B=held(100 * GB, 1000, disk=False),
-                       C=held(20 * GB, 200))  # fmt: skip
+    data = large_input(
+        A=held(50 * GB, 500), B=held(100 * GB, 1000, disk=False), C=held(20 * GB, 200)
+    )
     asked = replace(need(data), work=RemainingWork(ahead={"A": 49.9, "B": 50.0, "C": 200.0}))
     found = choose(world(*"ABC"), asked)
     product = np.prod(list(found.factors.values()), axis=0)
@@ -197,8 +199,12 @@ def test_the_draw_is_proportional_and_can_be_repeated() -> None:
 
 
 def test_work_ahead_is_that_of_the_queue_and_of_no_lower_priority() -> None:
-    pledges = [Pledge("A", 1, 500, 10.0), Pledge("A", 1, 499, 20.0), Pledge("A", 2, 900, 40.0),
-               Pledge("B", 1, 900, 80.0)]  # fmt: skip
+    pledges = [
+        Pledge("A", 1, 500, 10.0),
+        Pledge("A", 1, 499, 20.0),
+        Pledge("A", 2, 900, 40.0),
+        Pledge("B", 1, 900, 80.0),
+    ]
     work = ahead(pledges, 1, 500)
     assert work.all == {"A": 70.0, "B": 80.0}
     assert work.ahead == {"A": 10.0, "B": 80.0}

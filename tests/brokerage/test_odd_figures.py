@@ -62,18 +62,27 @@ def columns_of(table: str) -> dict[str, Fault]:
     return found
 
 
-_LINK = text("INSERT INTO jedi_network_matrix (src, dst, key, value, ts) VALUES (:site, "
-             f"'{HOME}', :key, CAST(CAST(:figure AS text) AS float8), "
-             "jedi_now() - CAST(CAST(:age AS text) AS interval))")  # fmt: skip
-_METRIC = text("INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
-               "VALUES (:site, '', 'diskio', CAST(:value AS jsonb))")  # fmt: skip
+_LINK = text(
+    "INSERT INTO jedi_network_matrix (src, dst, key, value, ts) VALUES (:site, "
+    f"'{HOME}', :key, CAST(CAST(:figure AS text) AS float8), "
+    "jedi_now() - CAST(CAST(:age AS text) AS interval))"
+)
+_METRIC = text(
+    "INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
+    "VALUES (:site, '', 'diskio', CAST(:value AS jsonb))"
+)
 KEYS = ("closeness", "production_queued", "express_queued", "mbps_1h", "mbps_1d", "mbps_1w")
 LINKS = [
-    *((key, figure, "0 s") for key in KEYS
-      for figure in ("NaN", "Infinity", "-Infinity", "-7", "1e300")),
-    ("production_queued", "9999", "61 minutes"), ("express_queued", "9999", "61 minutes"),
-    ("mbps_1h", "0", "61 minutes"), ("closeness", "-1", "11 years"),
-]  # fmt: skip
+    *(
+        (key, figure, "0 s")
+        for key in KEYS
+        for figure in ("NaN", "Infinity", "-Infinity", "-7", "1e300")
+    ),
+    ("production_queued", "9999", "61 minutes"),
+    ("express_queued", "9999", "61 minutes"),
+    ("mbps_1h", "0", "61 minutes"),
+    ("closeness", "-1", "11 years"),
+]
 """What nobody can mean, and what was true once."""
 METRICS = ('"busy"', "null", "-1", "1e400", "[7]", '{"a": 1}')
 
@@ -85,14 +94,25 @@ ABSENT = {
     "policy": Fault({"fairsharepolicy": ",type=,:0,priority>=x:0,group,=:0%"}),
     "long policy": Fault({"fairsharepolicy": "priority<" + 5000 * "9" + ":0"}),
     **{f"catchall={said}": Fault({"catchall": said}) for said in NO_KEYS},
-    **{f"catchall.{key}={value}": Fault({"catchall": {key: value}})
-       for key in ("gpu", "useJumboJobs", "minEventsForJumbo", "use_only_local_data", "platforms",
-                   "software", "allowed_processing", "excluded_processing", "bareNucleus",
-                   "allow_no_pilot")
-       for value in (None, "", [], [None], False)},
+    **{
+        f"catchall.{key}={value}": Fault({"catchall": {key: value}})
+        for key in (
+            "gpu",
+            "useJumboJobs",
+            "minEventsForJumbo",
+            "use_only_local_data",
+            "platforms",
+            "software",
+            "allowed_processing",
+            "excluded_processing",
+            "bareNucleus",
+            "allow_no_pilot",
+        )
+        for value in (None, "", [], [None], False)
+    },
     "detailed_status=[]": Fault(store={"detailed_status": []}),
     "detailed_status=?": Fault(store={"detailed_status": {"read_lan": None, "write_lan": 7}}),
-}  # fmt: skip
+}
 """Lists and free keys that say nothing."""
 
 
@@ -102,15 +122,21 @@ def odd_world(world: World, label: str, **row: Any) -> tuple[int, Ask]:
     sites = columns_of("jedi_sites") | columns_of("jedi_ddm_endpoints")
     sites |= ABSENT | {f"{key}={figure}": Fault() for key, figure, _ in LINKS}
     sites |= {f"diskio={number}": Fault() for number in range(len(METRICS))}
-    knobs = {"broker.local": "full", "taskbroker.space_counts": 1, "taskbroker.count_reserved": 1,
-             "taskbroker.room_tb": 0.5, "broker.max_disk_io_kb_s": 50}  # fmt: skip
+    knobs = {
+        "broker.local": "full",
+        "taskbroker.space_counts": 1,
+        "taskbroker.count_reserved": 1,
+        "taskbroker.room_tb": 0.5,
+        "broker.max_disk_io_kb_s": 50,
+    }
     broker = Broker(label, (Ask(ASKED, sites, row={"diskio": 60, **row}),), knobs)
     (task,) = submit(world, broker)
     build(world, broker, [task])
     with world.engine.begin() as tx:
         for key, figure, age in LINKS:
-            tx.execute(_LINK, {"site": f"CASE_{key}={figure}", "key": key, "figure": figure,
-                               "age": age})  # fmt: skip
+            tx.execute(
+                _LINK, {"site": f"CASE_{key}={figure}", "key": key, "figure": figure, "age": age}
+            )
         for number, value in enumerate(METRICS):
             tx.execute(_METRIC, {"site": f"CASE_diskio={number}", "value": value})
     return task, broker.asks[0]
@@ -142,23 +168,43 @@ def test_what_means_nothing_is_in_no_nucleus_way(world: World) -> None:
 def test_a_site_below_nothing_has_no_slots_no_limits_and_the_usual_time(world: World) -> None:
     with world.engine.begin() as tx:
         jobs = make_jobs(tx, 3, memory_mb=2000).jobs
-        tx.execute(text("UPDATE jedi_sites SET submitter = 'local', nslots = CASE site WHEN :s "
-                        "THEN -1 ELSE 2 END, maxrss = -1, maxwdir = -1, transtimehi = -1, "
-                        "transtimelo = -1"), {"s": HOME})  # fmt: skip
-        tx.execute(text("UPDATE jedi_job_ready SET site = 'SITE_B' WHERE pandaid <> :j"),
-                   {"j": jobs[0]})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_sites SET submitter = 'local', nslots = CASE site WHEN :s "
+                "THEN -1 ELSE 2 END, maxrss = -1, maxwdir = -1, transtimehi = -1, "
+                "transtimelo = -1"
+            ),
+            {"s": HOME},
+        )
+        tx.execute(
+            text("UPDATE jedi_job_ready SET site = 'SITE_B' WHERE pandaid <> :j"), {"j": jobs[0]}
+        )
         tx.execute(text("SET LOCAL session_replication_role = replica"))
-        tx.execute(text("UPDATE jedi_jobs SET status = 'transferring', statechangetime = "
-                        "jedi_now() - interval '2 hours' WHERE pandaid = :j"),
-                   {"j": jobs[0]})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_jobs SET status = 'transferring', statechangetime = "
+                "jedi_now() - interval '2 hours' WHERE pandaid = :j"
+            ),
+            {"j": jobs[0]},
+        )
         served = {
             site.site: (site.n_slots, site.max_rss, site.max_wdir)
             for site in pilots.SERVE.rows(tx, host="here", limit=9)
         }
         assert served == {HOME: (0, 0, 0), "SITE_B": (2, 0, 0)}
-        slots = [{"site": site, "name": "", "cores": 1, "memory_mb": maxrss, "disk_mb": maxwdir,
-                  "min_cores": 0, "min_memory_mb": 0, "most": nslots}
-                 for site, (nslots, maxrss, maxwdir) in served.items()]  # fmt: skip
+        slots = [
+            {
+                "site": site,
+                "name": "",
+                "cores": 1,
+                "memory_mb": maxrss,
+                "disk_mb": maxwdir,
+                "min_cores": 0,
+                "min_memory_mb": 0,
+                "most": nslots,
+            }
+            for site, (nslots, maxrss, maxwdir) in served.items()
+        ]
         waiting = {site: row.waiting for (site, _), row in pilots.demand(tx, slots).items()}
         assert waiting == {HOME: 0, "SITE_B": 2}
     assert walk(world, DOGS["timeouts"]).total() == 0
@@ -172,8 +218,11 @@ NOT_FINITE = (".nan", ".inf", "-.inf")
 
 def figures(model: type[Entry]) -> list[str]:
     """The fields of an entry that are numbers."""
-    return [name for name, field in model.model_fields.items()
-            if name != "nslots" and {"integer", "number"} & set(_kinds(model, name))]  # fmt: skip
+    return [
+        name
+        for name, field in model.model_fields.items()
+        if name != "nslots" and {"integer", "number"} & set(_kinds(model, name))
+    ]
 
 
 def _kinds(model: type[Entry], name: str) -> Iterator[str]:
@@ -206,10 +255,20 @@ def test_no_file_brings_what_is_no_number(
 
 @pytest.mark.parametrize(
     "said",
-    ["corepower=.inf", "corepower=0", "maxrss=-1", "max_io_intensity=.nan", "maxdiskio=1e400",
-     "pledgedcpu=99999999999", "catchall={since: 2020-01-01}",
-     'cloud="a\\0b"', 'releases=["\\ud800"]', "corecount=", "status=on"],
-)  # fmt: skip
+    [
+        "corepower=.inf",
+        "corepower=0",
+        "maxrss=-1",
+        "max_io_intensity=.nan",
+        "maxdiskio=1e400",
+        "pledgedcpu=99999999999",
+        "catchall={since: 2020-01-01}",
+        'cloud="a\\0b"',
+        'releases=["\\ud800"]',
+        "corecount=",
+        "status=on",
+    ],
+)
 @pytest.mark.usefixtures("operators")
 def test_no_site_is_set_to_what_makes_no_sense(world: World, said: str) -> None:
     with world.engine.begin() as tx:
@@ -256,10 +315,14 @@ QUEUES: tuple[dict[str, Any], ...] = (
     {"queue_name": "gnir", "partitionid": 12, "criteria": "campaign = 'gnir'", "queue_share": 5},
     {"queue_name": "nothing", "queue_share": 0, "criteria": "campaign = 'nothing'"},
     {"queue_name": "less", "queue_share": -5, "criteria": "campaign = 'less'"},
-    {"queue_name": "words", "queue_share": 10, "caps": {"NQUEUECAP": "few", "NRUNNINGCAP": -1},
-     "criteria": "campaign = 'words'"},
+    {
+        "queue_name": "words",
+        "queue_share": 10,
+        "caps": {"NQUEUECAP": "few", "NRUNNINGCAP": -1},
+        "criteria": "campaign = 'words'",
+    },
     {"queue_name": "list", "queue_share": 10, "caps": [1], "criteria": "campaign = 'list'"},
-)  # fmt: skip
+)
 _QUEUE = text("""
 INSERT INTO jedi_work_queue SELECT (jsonb_populate_record(q, CAST(:row AS jsonb))).*
 FROM jedi_work_queue q WHERE queue_id = 1
@@ -274,8 +337,12 @@ def test_queues_that_make_no_sense_stop_nobody(world: World) -> None:
         for number, queue in enumerate(QUEUES, 10):
             row = {"queue_id": number, "queue_order": -number, **queue}
             tx.execute(_QUEUE, {"row": json.dumps(row)})
-        tx.execute(text("INSERT INTO job_stats SELECT 'SITE_A', queue_id, queue_name, 'SCORE', "
-                        "'running', 2, 2 FROM jedi_work_queue WHERE queue_id >= 10"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO job_stats SELECT 'SITE_A', queue_id, queue_name, 'SCORE', "
+                "'running', 2, 2 FROM jedi_work_queue WHERE queue_id >= 10"
+            )
+        )
     names = [queue["queue_name"] for queue in QUEUES[2:]]
     tasks = ready(world, *(document(output=f"a:{name}", campaign=name) for name in names))
     told = rows(world, "SELECT gshare FROM jedi_tasks ORDER BY jeditaskid")
@@ -320,8 +387,12 @@ def test_any_figure_in_the_file_of_a_world_leads_to_a_decision(name: str, preset
     nucleus = "" if name == "nucleus" else "N"
     asked = {"nucleus": nucleus, "io_kb_s": 300.0, "disk_io_kb_s": 5.0, "ip_stack": "IPv6"}
     need = Requirements.read({**NEED, "request": asked})
-    plain = {"sites": ["A", "N"], "endpoint": ["E", "F"], "usable_gb": [1e6] * 2,
-             "free_gb": [1e6] * 2}  # fmt: skip
+    plain = {
+        "sites": ["A", "N"],
+        "endpoint": ["E", "F"],
+        "usable_gb": [1e6] * 2,
+        "free_gb": [1e6] * 2,
+    }
     for column in (name for name, kind in KINDS.items() if kind == "numbers"):
         for figure in (0, -1, 1e12, -1e12, 1e-12, None):
             world = Snapshot.of({**plain, column: [figure, figure]}, {})

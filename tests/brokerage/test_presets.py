@@ -201,8 +201,9 @@ def test_declared_slots_count_as_running_jobs(
 ) -> None:
     """docs/reference/network-and-weights.md#bootstrap: n declared slots count as max(n ÷ cores,
     running), 0 slots as running + starting."""
-    at = world("S", jobs={"running": [5], "starting": [7]}, cores=[8],
-               slots=[[[SHARE, "MCORE"], [slots]]])  # fmt: skip
+    at = world(
+        "S", jobs={"running": [5], "starting": [7]}, cores=[8], slots=[[[SHARE, "MCORE"], [slots]]]
+    )
     wanted = need(columns={"core_count": 8}, **{"resource_type": "MCORE", **asked})
     assert weights.queue_factor(at, wanted, CURRENT)[0] == pytest.approx(expected)
     assert weights.queue_factor(at, wanted, CLASSIC)[0] == pytest.approx(6 / 17)

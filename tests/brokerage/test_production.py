@@ -50,9 +50,17 @@ def test_the_golden_weight() -> None:
     """nRun 100, act 40, ass 30, start 5, def 5; 100 GB, 60 GB of them local, 200 files missing;
     75 of 150 files on the link, 60 MB/s: 0.9277
     (docs/reference/network-and-weights.md#golden-example)."""
-    at = world("S", jobs={"running": [100], "activated": [40], "assigned": [30], "starting": [5],
-                          "defined": [5]},
-               links={"production_queued": [75], "mb_s": [60]})  # fmt: skip
+    at = world(
+        "S",
+        jobs={
+            "running": [100],
+            "activated": [40],
+            "assigned": [30],
+            "starting": [5],
+            "defined": [5],
+        },
+        links={"production_queued": [75], "mb_s": [60]},
+    )
     data = input_of(500, 100 * GB, S=SiteInput(60 * GB, 300, 60 * GB, 300))
     asked = need(data, nucleus="NUC")
     knobs = Knobs({"core.preset": "current", "network.active": 1})
@@ -156,8 +164,14 @@ def test_the_t1_weight_of_urgent_tasks_that_name_their_sites() -> None:
 
 def test_estimates_of_the_specification() -> None:
     """docs/reference/estimates.md#walltime: budget, walltime, memory."""
-    figures = demand(cpu_time=250, cpu_efficiency=90, base_walltime=600, ram_count=2200,
-                     ram_unit="MBPerCore", base_ram_count=1000)  # fmt: skip
+    figures = demand(
+        cpu_time=250,
+        cpu_efficiency=90,
+        base_walltime=600,
+        ram_count=2200,
+        ram_unit="MBPerCore",
+        base_ram_count=1000,
+    )
     assert figures.budget(172_800, 8.0, 12.0) == pytest.approx(14_878_080)
     cores, power = np.array([8.0]), np.array([12.0])
     walltime = figures.walltime_s(InputSize(0.0, 2000.0), cores, power)
@@ -188,27 +202,63 @@ URGENT = {"priority": 901}
     [
         ({"type": ["unified"]}, {"type": ["analysis"]}, {}, "not_for_production"),
         ({"cloud": ["US"]}, {"cloud": ["ND"]}, {"cloud": "US"}, "other_cloud"),
-        ({"tier": ["T1"], "cloud": ["US"]}, {"tier": ["T2"], "cloud": ["US"]},
-         {"cloud": "US", **URGENT}, "not_t1"),
+        (
+            {"tier": ["T1"], "cloud": ["US"]},
+            {"tier": ["T2"], "cloud": ["US"]},
+            {"cloud": "US", **URGENT},
+            "not_t1",
+        ),
         ({"role": ["nucleus"]}, {"role": ["satellite"]}, URGENT, "not_t1"),
         ({"role": ["nucleus"]}, {"role": ["satellite"]}, {"scout": True}, "not_t1"),
-        ({"start_age_s": [7200], "wait_age_s": [9000], **WAITS},
-         {"start_age_s": [7201], "wait_age_s": [9000], **WAITS}, {"priority": 801}, "inactive"),
-        ({"start_age_s": [None], "wait_age_s": [7200], **WAITS},
-         {"start_age_s": [None], "wait_age_s": [7201], **WAITS}, {"merges": True}, "inactive"),
-        ({"policy": ["type=simul:100%"]}, {"policy": ["type=evgen:100%"]},
-         {"processing_type": "simul"}, "zero_share"),
-        ({"allowed": ["a,simul"]}, {"excluded": ["a,simul"]}, {"processing_type": "simul"},
-         "other_processing"),
-        ({"disk_io_kb_s": [100], "max_disk_io_kb_s": [99]},
-         {"disk_io_kb_s": [100], "max_disk_io_kb_s": [49]}, {"disk_io_kb_s": 50.0}, "disk_io"),
-        ({"cores": [1]}, {"cores": [8]}, {"max_cores": 7, "columns": {"core_count": 0}},
-         "above_max_cores"),
+        (
+            {"start_age_s": [7200], "wait_age_s": [9000], **WAITS},
+            {"start_age_s": [7201], "wait_age_s": [9000], **WAITS},
+            {"priority": 801},
+            "inactive",
+        ),
+        (
+            {"start_age_s": [None], "wait_age_s": [7200], **WAITS},
+            {"start_age_s": [None], "wait_age_s": [7201], **WAITS},
+            {"merges": True},
+            "inactive",
+        ),
+        (
+            {"policy": ["type=simul:100%"]},
+            {"policy": ["type=evgen:100%"]},
+            {"processing_type": "simul"},
+            "zero_share",
+        ),
+        (
+            {"allowed": ["a,simul"]},
+            {"excluded": ["a,simul"]},
+            {"processing_type": "simul"},
+            "other_processing",
+        ),
+        (
+            {"disk_io_kb_s": [100], "max_disk_io_kb_s": [99]},
+            {"disk_io_kb_s": [100], "max_disk_io_kb_s": [49]},
+            {"disk_io_kb_s": 50.0},
+            "disk_io",
+        ),
+        (
+            {"cores": [1]},
+            {"cores": [8]},
+            {"max_cores": 7, "columns": {"core_count": 0}},
+            "above_max_cores",
+        ),
         ({"releases": ["A,B"]}, {"releases": ["A"]}, {"release": "B"}, "no_release"),
-        ({"releases": ["AUTO"], "software": ["B"]}, {"releases": ["AUTO"], "software": ["A"]},
-         {"release": "B"}, "no_release"),
-        ({"platforms": ["x86_64-*"]}, {"platforms": ["aarch64-*"]},
-         {"platform": "x86_64-centos7#avx"}, "no_platform"),
+        (
+            {"releases": ["AUTO"], "software": ["B"]},
+            {"releases": ["AUTO"], "software": ["A"]},
+            {"release": "B"},
+            "no_release",
+        ),
+        (
+            {"platforms": ["x86_64-*"]},
+            {"platforms": ["aarch64-*"]},
+            {"platform": "x86_64-centos7#avx"},
+            "no_platform",
+        ),
         ({"gpu": [1]}, {"gpu": [0]}, {"platform": "&nvidia"}, "no_gpu"),
         ({"gpu": [0]}, {"gpu": [1]}, {}, "gpu_only"),
         ({"max_wdir_mb": [2660]}, {"max_wdir_mb": [2659]}, {}, "little_scratch"),
@@ -220,31 +270,40 @@ URGENT = {"priority": 901}
         ({"gets_wan": [1]}, {"gets_wan": [0]}, {"data": data(9, 90)}, "input_unwelcome"),
         ({"sends_wan": [1]}, {"sends_wan": [0]}, {"nucleus": "NUC"}, "output_stuck"),
         ({}, {}, {"data": InputAvailability(GB, 90, False, HELD)}, "no_source"),
-        ({"max_time_s": [96_600]}, {"max_time_s": [95_000]},
-         {"scout": True}, "short_slots"),
-        ({"connectivity": ["http#IPv4"]}, {"connectivity": ["none"]}, {"connectivity": "http"},
-         "no_connectivity"),
-        ({"connectivity": ["full#IPv6"]}, {"connectivity": ["full#IPv4"]}, {"ip_stack": "IPv6"},
-         "other_ip_stack"),
-        ({"job_seed": ["es"]}, {"job_seed": ["std"]}, {"event_service": True},
-         "no_event_service"),
+        ({"max_time_s": [96_600]}, {"max_time_s": [95_000]}, {"scout": True}, "short_slots"),
+        (
+            {"connectivity": ["http#IPv4"]},
+            {"connectivity": ["none"]},
+            {"connectivity": "http"},
+            "no_connectivity",
+        ),
+        (
+            {"connectivity": ["full#IPv6"]},
+            {"connectivity": ["full#IPv4"]},
+            {"ip_stack": "IPv6"},
+            "other_ip_stack",
+        ),
+        ({"job_seed": ["es"]}, {"job_seed": ["std"]}, {"event_service": True}, "no_event_service"),
         ({"job_seed": ["eshigh"]}, {"job_seed": ["es"]}, {}, "event_service_only"),
         ({"jumbo": ["yes"]}, {"jumbo": ["only"]}, {}, "jumbo_only"),
         ({"jumbo": ["yes"]}, {"jumbo": ["only"]}, {"jumbo": True}, "jumbo_only"),
         ({"jumbo_events": [10]}, {"jumbo_events": [11]}, {"jumbo": True}, "few_jumbo_events"),
         ({}, {"full_chain": ["only"]}, {"nucleus": "NUC"}, "full_chain_only"),
-        ({"grid_site": ["NUC"]}, {}, {"nucleus": "NUC", "full_chain": True},
-         "full_chain_outside"),
+        ({"grid_site": ["NUC"]}, {}, {"nucleus": "NUC", "full_chain": True}, "full_chain_outside"),
         ({"grid_site": ["NUC"]}, {}, {"nucleus": "NUC", "t1_weight": -1}, "outside_nucleus"),
         ({"max_io_kb_s": [50]}, {"max_io_kb_s": [49]}, {"io_kb_s": 50.0}, "io_intensive"),
         ({"pilot_age_s": [10_800]}, {"pilot_age_s": [10_801]}, {}, "no_pilots"),
-        ({"no_pilots_needed": [1], "pilot_age_s": [None]}, {"pilot_age_s": [None]}, {},
-         "no_pilots"),
+        (
+            {"no_pilots_needed": [1], "pilot_age_s": [None]},
+            {"pilot_age_s": [None]},
+            {},
+            "no_pilots",
+        ),
         ({"local_only": [0]}, {"local_only": [1]}, {"data": data(1, 90)}, "local_data_only"),
         ({}, {}, {"included": ("X*",)}, "not_included"),
         ({}, {}, {"excluded": ("S*",)}, "excluded"),
     ],
-)  # fmt: skip
+)
 def test_each_filter_at_its_border(
     good: dict[str, Any], bad: dict[str, Any], asked: dict[str, Any], code: str
 ) -> None:
@@ -331,9 +390,10 @@ def test_a_standby_site_takes_who_asks_for_it() -> None:
     assert codes(at, replace(need(), sites=("S",))) == []
 
 
-@pytest.mark.parametrize(("queued", "classic", "current"),
-                         [(148, True, True), (150, True, False), (300, True, False),
-                          (301, False, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("queued", "classic", "current"),
+    [(148, True, True), (150, True, False), (300, True, False), (301, False, False)],
+)
 def test_the_cap_of_a_link(queued: int, classic: bool, current: bool) -> None:
     at = world("S", "NUC", links={"production_queued": [queued, None]})
     for knobs, good in ((CLASSIC, classic), (CURRENT, current)):
@@ -423,13 +483,22 @@ def test_zero_shares(policy: str, asked: dict[str, Any], classic: bool, current:
 
 def test_caps_are_two_tests_and_the_best_three_go_on() -> None:
     n = 5
-    at = world(*"ABCDE", jobs={"running": [10.0] * n, "activated": [21.0, 22, 23, 24, 5],
-                               "defined": [0.0, 0, 0, 0, 16]})  # fmt: skip
+    at = world(
+        *"ABCDE",
+        jobs={
+            "running": [10.0] * n,
+            "activated": [21.0, 22, 23, 24, 5],
+            "defined": [0.0, 0, 0, 0, 16],
+        },
+    )
     verdict = judge(ProductionBroker.filters, at, need(), CLASSIC)
     assert [[verdict.filters[i].code for i in verdict.reasons(s)] for s in range(n)] == [
-        ["queue_cap", "waiting_cap"], ["queue_cap", "waiting_cap"], ["queue_cap", "waiting_cap"],
-        ["queue_cap", "waiting_cap"], ["waiting_cap"],
-    ]  # fmt: skip
+        ["queue_cap", "waiting_cap"],
+        ["queue_cap", "waiting_cap"],
+        ["queue_cap", "waiting_cap"],
+        ["queue_cap", "waiting_cap"],
+        ["waiting_cap"],
+    ]
     assert names(choose(at, need())) == ["A", "E", "B"]
     assert names(choose(at, need(resource_type="SCORE"), CURRENT)) == []
     assert codes(world("S", jobs={"activated": [20], "running": [10]}), need()) == []
@@ -488,29 +557,44 @@ def test_load_spreads_with_the_weights() -> None:
 # ------------------------------------------------------------------------- what always holds
 
 site_rows = st.lists(
-    st.fixed_dictionaries({
-        "cores": st.sampled_from([1, 4, 8]), "max_rss_mb": st.sampled_from([None, 1000, 3000]),
-        "usable_gb": st.sampled_from([None, 100, 300]), "start_age_s": st.sampled_from([0, 9999]),
-        "pilot_age_s": st.sampled_from([0, None]),
-        "role": st.sampled_from(["nucleus", "satellite"]),
-        "max_time_s": st.sampled_from([None, 1000, 100_000]), "running": st.integers(0, 30),
-        "activated": st.integers(0, 60), "queued": st.sampled_from([0, 200, 400]),
-    }), min_size=1, max_size=8,
-)  # fmt: skip
+    st.fixed_dictionaries(
+        {
+            "cores": st.sampled_from([1, 4, 8]),
+            "max_rss_mb": st.sampled_from([None, 1000, 3000]),
+            "usable_gb": st.sampled_from([None, 100, 300]),
+            "start_age_s": st.sampled_from([0, 9999]),
+            "pilot_age_s": st.sampled_from([0, None]),
+            "role": st.sampled_from(["nucleus", "satellite"]),
+            "max_time_s": st.sampled_from([None, 1000, 100_000]),
+            "running": st.integers(0, 30),
+            "activated": st.integers(0, 60),
+            "queued": st.sampled_from([0, 200, 400]),
+        }
+    ),
+    min_size=1,
+    max_size=8,
+)
 asked_rows = st.builds(
-    need, priority=st.sampled_from([0, 801, 901]), scout=st.booleans(),
+    need,
+    priority=st.sampled_from([0, 801, 901]),
+    scout=st.booleans(),
     nucleus=st.sampled_from(["", "NUC"]),
-    columns=st.fixed_dictionaries({"core_count": st.sampled_from([0, 1, 8]),
-                                   "ram_count": st.sampled_from([0, 2000])}),
-)  # fmt: skip
+    columns=st.fixed_dictionaries(
+        {"core_count": st.sampled_from([0, 1, 8]), "ram_count": st.sampled_from([0, 2000])}
+    ),
+)
 
 
 def built(rows: list[dict[str, Any]], labels: list[str]) -> Snapshot:
     columns = {k: [row[k] for row in rows] for k in rows[0]}
     running, activated = columns.pop("running"), columns.pop("activated")
     queued = columns.pop("queued")
-    return world(*labels, jobs={"running": running, "activated": activated},
-                 links={"production_queued": queued}, **columns)  # fmt: skip
+    return world(
+        *labels,
+        jobs={"running": running, "activated": activated},
+        links={"production_queued": queued},
+        **columns,
+    )
 
 
 @settings(max_examples=60)
@@ -536,12 +620,22 @@ def test_the_order_of_filters_and_sites_does_not_matter(
 @given(
     site_rows,
     asked_rows,
-    st.sampled_from(["broker.link_cap", "broker.nucleus_cap", "broker.active_s",
-                     "broker.pilot_fresh_s", "broker.cap_ratio", "broker.cap_jobs",
-                     "broker.transferring_ratio", "broker.move_gb", "broker.move_files",
-                     "broker.io_intensive_kb_s"]),
+    st.sampled_from(
+        [
+            "broker.link_cap",
+            "broker.nucleus_cap",
+            "broker.active_s",
+            "broker.pilot_fresh_s",
+            "broker.cap_ratio",
+            "broker.cap_jobs",
+            "broker.transferring_ratio",
+            "broker.move_gb",
+            "broker.move_files",
+            "broker.io_intensive_kb_s",
+        ]
+    ),
     st.floats(1.0, 10.0),
-)  # fmt: skip
+)
 def test_raising_a_limit_never_removes_a_site(
     rows: list[dict[str, Any]], asked: Requirements, knob: str, factor: float
 ) -> None:

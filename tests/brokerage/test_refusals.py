@@ -89,11 +89,19 @@ def test_each_test_of_the_throttler_holds_its_queue(world: World) -> None:
     catalogue(world, in_=2)
     with world.engine.begin() as tx:
         for number, (code, (jobs, caps)) in enumerate(THROTTLED.items(), 10):
-            tx.execute(_QUEUE, {"id": number, "name": code, "criteria": f"campaign = '{code}'",
-                                "caps": json.dumps(caps)})  # fmt: skip
+            tx.execute(
+                _QUEUE,
+                {
+                    "id": number,
+                    "name": code,
+                    "criteria": f"campaign = '{code}'",
+                    "caps": json.dumps(caps),
+                },
+            )
             for status, n in jobs.items():
-                tx.execute(_LIVE, {"site": HOME, "queue": number, "share": code, "status": status,
-                                   "n": n})  # fmt: skip
+                tx.execute(
+                    _LIVE, {"site": HOME, "queue": number, "share": code, "status": status, "n": n}
+                )
     tasks = ready(world, *(document(output=f"a:{code}", campaign=code) for code in THROTTLED))
     assert generate(world) == 0
     for task_id, code in zip(tasks, THROTTLED, strict=True):

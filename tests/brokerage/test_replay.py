@@ -78,8 +78,10 @@ def test_decisions_are_listed_and_explained(grid: World) -> None:
         assert decisions.newest(tx, newest.jedi_task_id, None, 10) == [newest, *older]
         assert decisions.newest(tx, None, newest.decision_id, 10) == older
         assert (newest.decision_id, newest.chosen, newest.refused) == (
-            decided(grid), ["SITE_A", "SITE_B"], 1
-        )  # fmt: skip
+            decided(grid),
+            ["SITE_A", "SITE_B"],
+            1,
+        )
         told = decisions.explain(tx, newest.decision_id)
         with pytest.raises(NotFound, match="There is no decision 999"):
             decisions.explain(tx, 999)
@@ -129,8 +131,9 @@ def test_other_knobs_and_sites(grid: World) -> None:
     ]
     other = ask(grid, number, sites=("SITE_C.maxrss=4000", "SITE_A.status=offline"))
     assert {one.site: one.change for one in other.differences} == {
-        "SITE_A": "lost", "SITE_C": "gained"
-    }  # fmt: skip
+        "SITE_A": "lost",
+        "SITE_C": "gained",
+    }
     assert other.same, "the decision as such is the same"
     lost = next(one for one in other.differences if one.site == "SITE_A")
     assert lost.reasons == ("status_offline",)
@@ -154,12 +157,17 @@ def test_other_knobs_and_sites(grid: World) -> None:
 def test_snapshots_take_no_more_room_than_they_may(grid: World) -> None:
     """One that is too large is not kept, the oldest of too many are forgotten."""
     catalogue(grid, in_=2)
-    do(grid, "INSERT INTO jedi_snapshots (snapshot_hash, data, creationtime) SELECT i::text, "
-       "decode(repeat('ab', 700000), 'hex'), jedi_now() - i * interval '1 hour' "
-       "FROM generate_series(1, 4) i")  # fmt: skip
-    do(grid, "INSERT INTO jedi_knobs (component, key, value, username) VALUES "
-       "('decisions', 'total_max_mb', '2', 'olga'), ('decisions', 'snapshot_max_mb', '0', 'olga')"
-       )  # fmt: skip
+    do(
+        grid,
+        "INSERT INTO jedi_snapshots (snapshot_hash, data, creationtime) SELECT i::text, "
+        "decode(repeat('ab', 700000), 'hex'), jedi_now() - i * interval '1 hour' "
+        "FROM generate_series(1, 4) i",
+    )
+    do(
+        grid,
+        "INSERT INTO jedi_knobs (component, key, value, username) VALUES "
+        "('decisions', 'total_max_mb', '2', 'olga'), ('decisions', 'snapshot_max_mb', '0', 'olga')",
+    )
     grid.refresh()
     assert walk(grid, DOGS["retention"])["surplus"] == 2
     kept = rows(grid, "SELECT snapshot_hash FROM jedi_snapshots ORDER BY 1")

@@ -61,10 +61,14 @@ def grid(world: World) -> World:
         tx.execute(text("UPDATE jedi_sites SET status = 'offline' WHERE site LIKE 'SITE%'"))
         tx.execute(_QUEUES, {"names": list(SHARES), "shares": list(SHARES.values())})
         for name, value in {
-            "broker.local": "full", "analysis.max_sites": len(SITES), "jobgen.batch": 100,
-            "taskrefiner.batch": 200, "contentsfeeder.batch": 200,
-            "analysis.overload_jobs": 10**6, "analysis.cap_jobs": 10**6,
-        }.items():  # fmt: skip
+            "broker.local": "full",
+            "analysis.max_sites": len(SITES),
+            "jobgen.batch": 100,
+            "taskrefiner.batch": 200,
+            "contentsfeeder.batch": 200,
+            "analysis.overload_jobs": 10**6,
+            "analysis.cap_jobs": 10**6,
+        }.items():
             knobs.put(tx, name, value, "test")
     world.refresh()
     return world
@@ -106,8 +110,15 @@ def test_jobs_spread_by_the_weights_of_their_share(grid: World) -> None:
     with grid.engine.begin() as tx:
         for share, sites in busy.items():
             running, activated = zip(*sites.values(), strict=True)
-            tx.execute(_BUSY, {"share": share, "sites": list(sites), "running": list(running),
-                               "activated": list(activated)})  # fmt: skip
+            tx.execute(
+                _BUSY,
+                {
+                    "share": share,
+                    "sites": list(sites),
+                    "running": list(running),
+                    "activated": list(activated),
+                },
+            )
     for share in busy:
         ready(grid, *(document(output=f"{share}:{n}", campaign=share) for n in range(120)))
     while generate(grid):
@@ -118,10 +129,12 @@ def test_jobs_spread_by_the_weights_of_their_share(grid: World) -> None:
         made: Counter[str] = Counter()
         chances = []
         for site in drawn:  # docs/reference/network-and-weights.md#analysis-weight
-            chances.append({
-                name: (running + 1) / (activated + made[name] + 1)
-                for name, (running, activated) in sites.items()
-            })  # fmt: skip
+            chances.append(
+                {
+                    name: (running + 1) / (activated + made[name] + 1)
+                    for name, (running, activated) in sites.items()
+                }
+            )
             made[site] += 1
         assert likely(surprise(drawn, chances))
         even = [dict.fromkeys(SITES, 1.0)] * len(drawn)
@@ -152,8 +165,10 @@ def test_slots_go_to_shares_by_what_they_may_use(grid: World) -> None:
     catalogue(grid, in_=300).endpoints = ["SITE_A_DATADISK"]
     campaigns = [share for share in SHARES if share != "idle"]
     for share in campaigns:
-        ready(grid, *(document(output=f"{share}:{n}", campaign=share, nFilesPerJob=1)
-                      for n in range(5)))  # fmt: skip
+        ready(
+            grid,
+            *(document(output=f"{share}:{n}", campaign=share, nFilesPerJob=1) for n in range(5)),
+        )
     at: dict[str, list[int]] = {site: [] for site in SITES}
     used: deque[Counter[str]] = deque(maxlen=15)
     for turn in range(18):

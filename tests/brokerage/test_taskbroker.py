@@ -33,8 +33,10 @@ def assigning(world: World, n: int = 1) -> list[int]:
 def set_space(world: World, **free: float | None) -> None:
     with world.engine.begin() as tx:
         for site, gb in free.items():
-            tx.execute(text("UPDATE jedi_ddm_endpoints SET space_free = :gb WHERE site = :site"),
-                       {"gb": gb, "site": site})  # fmt: skip
+            tx.execute(
+                text("UPDATE jedi_ddm_endpoints SET space_free = :gb WHERE site = :site"),
+                {"gb": gb, "site": site},
+            )
 
 
 def test_the_active_nucleus_with_most_free_space(world: World) -> None:
@@ -48,8 +50,10 @@ def test_the_active_nucleus_with_most_free_space(world: World) -> None:
         assert row.errordialog == "SITE_B has the most free space."
     places = rows(world, "SELECT DISTINCT type, destination FROM jedi_datasets ORDER BY type")
     assert [tuple(p) for p in places] == [
-        ("input", None), ("log", "SITE_B_DATADISK"), ("output", "SITE_B_DATADISK"),
-    ]  # fmt: skip
+        ("input", None),
+        ("log", "SITE_B_DATADISK"),
+        ("output", "SITE_B_DATADISK"),
+    ]
     decisions = rows(world, "SELECT * FROM jedi_broker_decisions")
     assert [(d.broker, d.chosen, d.weights) for d in decisions] == [
         ("nucleus", ["SITE_B"], [900.0])
@@ -97,18 +101,27 @@ def test_the_nucleus_asked_for(world: World) -> None:
 def test_outputs_with_a_token_go_to_that_space_of_the_nucleus(world: World) -> None:
     catalogue(world, in_=1)
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint, site, path, token) "
-                        "VALUES ('SITE_A_SCRATCH', 'SITE_A', '/scratch', 'T')"))  # fmt: skip
-        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, default_write) "
-                        "VALUES ('SITE_A', 'SITE_A_SCRATCH', false)"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, site, path, token) "
+                "VALUES ('SITE_A_SCRATCH', 'SITE_A', '/scratch', 'T')"
+            )
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, default_write) "
+                "VALUES ('SITE_A', 'SITE_A_SCRATCH', false)"
+            )
+        )
     task = document(nucleus="SITE_A")
     task["jobParameters"][-1]["token"] = "T"
     ready(world, task)
     assert TaskBroker(world).run_once() == 1
     places = rows(world, "SELECT type, destination FROM jedi_datasets WHERE destination <> ''")
     assert {one.type: one.destination for one in places} == {
-        "output": "SITE_A_SCRATCH", "log": "SITE_A_DATADISK"
-    }  # fmt: skip
+        "output": "SITE_A_SCRATCH",
+        "log": "SITE_A_DATADISK",
+    }
 
 
 def test_a_nucleus_that_is_down_is_passed_over(world: World) -> None:

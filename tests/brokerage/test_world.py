@@ -57,12 +57,27 @@ def test_sites_that_say_nothing_or_nonsense(engine: Engine, tmp_path: Any) -> No
     )
     at = load(engine)
     for column, value in {
-        "cores": 1, "core_power": 10, "max_time_s": np.inf, "min_time_s": 0, "max_rss_mb": np.inf,
-        "min_rss_mb": 0, "max_wdir_mb": np.inf, "transferring_limit": 2000,
-        "pledged_cores": np.inf, "max_io_kb_s": np.inf, "max_disk_io_kb_s": np.inf, "gpu": 0,
-        "jumbo_events": 0, "pilot_age_s": np.inf, "start_age_s": np.inf, "usable_gb": np.inf,
-        "free_gb": np.inf, "total_gb": np.inf, "starts_per_h": np.inf, "workers": 0,
-    }.items():  # fmt: skip
+        "cores": 1,
+        "core_power": 10,
+        "max_time_s": np.inf,
+        "min_time_s": 0,
+        "max_rss_mb": np.inf,
+        "min_rss_mb": 0,
+        "max_wdir_mb": np.inf,
+        "transferring_limit": 2000,
+        "pledged_cores": np.inf,
+        "max_io_kb_s": np.inf,
+        "max_disk_io_kb_s": np.inf,
+        "gpu": 0,
+        "jumbo_events": 0,
+        "pilot_age_s": np.inf,
+        "start_age_s": np.inf,
+        "usable_gb": np.inf,
+        "free_gb": np.inf,
+        "total_gb": np.inf,
+        "starts_per_h": np.inf,
+        "workers": 0,
+    }.items():
         assert getattr(at, column).tolist() == [value], column
     assert (at.releases, at.cloud, at.job_seed) == (("",), ("",), ("std",))
     assert Snapshot.unpack(at.packed).hash == at.hash
@@ -95,8 +110,10 @@ def test_links_are_believed_for_a_time(engine: Engine, tmp_path: Any) -> None:
     with engine.begin() as tx:
         for site, place in (("A", "GA"), ("B", "GB"), ("NUC", "N")):
             add_site(tx, site, f"{site}_DISK", tmp_path, pandasite=place)
-    link = ("INSERT INTO jedi_network_matrix (src, dst, key, value, ts) VALUES "
-            "('{}', 'N', '{}', {}, jedi_now() - interval '{}')")  # fmt: skip
+    link = (
+        "INSERT INTO jedi_network_matrix (src, dst, key, value, ts) VALUES "
+        "('{}', 'N', '{}', {}, jedi_now() - interval '{}')"
+    )
     run(
         engine,
         link.format("GA", "production_queued", 30, "59 minutes"),
@@ -114,8 +131,11 @@ def test_links_are_believed_for_a_time(engine: Engine, tmp_path: Any) -> None:
     rows = {what: at.links.row("NUC", what) for what in ("production_queued", "mb_s", "closeness")}
     found = {what: None if row is None else row.tolist() for what, row in rows.items()}
     nothing = float("inf")
-    assert found == {"production_queued": [30, nothing, nothing], "mb_s": [50, nothing, nothing],
-                     "closeness": [nothing, -1, nothing]}  # fmt: skip
+    assert found == {
+        "production_queued": [30, nothing, nothing],
+        "mb_s": [50, nothing, nothing],
+        "closeness": [nothing, -1, nothing],
+    }
     assert at.queued_in.tolist() == [0, 0, 32]
     assert load(engine).links.keys == ()
 
@@ -137,8 +157,11 @@ def test_counts_and_rates(engine: Engine, tmp_path: Any) -> None:
         "(jedi_now() - interval '30 minutes', 'B', 'x', 'running', 6)",
     )
     at = load(engine)
-    assert at.jobs.keys == (("x", "MCORE", "activated"), ("x", "SCORE", "running"),
-                            ("y", "SCORE", "running"))  # fmt: skip
+    assert at.jobs.keys == (
+        ("x", "MCORE", "activated"),
+        ("x", "SCORE", "running"),
+        ("y", "SCORE", "running"),
+    )
     assert at.running.tolist() == [7, 2]
     assert at.queued == {2: 3}
     assert at.starts_per_h.tolist() == [2, 6]
@@ -150,9 +173,11 @@ def test_since_when_jobs_wait_for_a_slot(engine: Engine, tmp_path: Any) -> None:
     with engine.begin() as tx:
         for site in "ABCD":
             add_site(tx, site, f"{site}_DISK", tmp_path)
-    change = ("INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, "
-              "cores, modificationtime) VALUES ('{}', 1, 'x', 'SCORE', '{}', {}, 1, "
-              "jedi_now() - interval '{} s')")  # fmt: skip
+    change = (
+        "INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, "
+        "cores, modificationtime) VALUES ('{}', 1, 'x', 'SCORE', '{}', {}, 1, "
+        "jedi_now() - interval '{} s')"
+    )
     run(
         engine,
         change.format("A", "activated", 1, 9000),
@@ -233,8 +258,9 @@ def test_a_production_task_gets_a_nucleus_and_jobs(grid: World) -> None:
     assert sorted(last.chosen) == ["SITE_A", "SITE_B"]
     assert row_of(grid, task).status == "running", row_of(grid, task).errordialog
     # what was decided can be decided again, to the bit
-    (stored,) = rows(grid, "SELECT data FROM jedi_snapshots WHERE snapshot_hash = :h",
-                     h=last.snapshot_hash)  # fmt: skip
+    (stored,) = rows(
+        grid, "SELECT data FROM jedi_snapshots WHERE snapshot_hash = :h", h=last.snapshot_hash
+    )
     world, asked = Snapshot.unpack(stored.data), Requirements.read(last.need)
     again = ProductionBroker().choose(world, asked, Knobs(last.knobs), (), last.seed)
     assert [again.sites.sites[i] for i in again.candidates] == last.chosen
@@ -243,8 +269,11 @@ def test_a_production_task_gets_a_nucleus_and_jobs(grid: World) -> None:
 
 def test_nucleus_criteria_of_a_grid(grid: World) -> None:
     task = tasks(grid, "managed")
-    run(grid.engine, "UPDATE jedi_tasks SET vo = 'atlas'",
-        "UPDATE jedi_ddm_endpoints SET space_free = 5000")  # fmt: skip
+    run(
+        grid.engine,
+        "UPDATE jedi_tasks SET vo = 'atlas'",
+        "UPDATE jedi_ddm_endpoints SET space_free = 5000",
+    )
     TaskBroker(grid).run_once()
     row = row_of(grid, task)
     assert (row.status, row.reason_code) == ("assigning", "no_nucleus")
@@ -255,15 +284,20 @@ def test_nucleus_criteria_of_a_grid(grid: World) -> None:
 def test_a_nucleus_decision_tells_what_its_queues_lack(grid: World) -> None:
     """In the decision, in `why` with its near misses, and in a replay."""
     task = tasks(grid, "managed")
-    run(grid.engine, "UPDATE jedi_tasks SET vo = 'atlas', ramcount = 2000, ramunit = 'MB', "
-        "currentpriority = 850", "UPDATE jedi_sites SET laststart = NULL",
+    run(
+        grid.engine,
+        "UPDATE jedi_tasks SET vo = 'atlas', ramcount = 2000, ramunit = 'MB', "
+        "currentpriority = 850",
+        "UPDATE jedi_sites SET laststart = NULL",
         "UPDATE jedi_sites SET maxrss = 1900 WHERE site = 'SITE_A'",
-        "INSERT INTO job_stats VALUES ('SITE_B', 12, 'x', 'SCORE', 'activated', 1, 1)")  # fmt: skip
+        "INSERT INTO job_stats VALUES ('SITE_B', 12, 'x', 'SCORE', 'activated', 1, 1)",
+    )
     assert TaskBroker(grid).run_once() == 1
     row = row_of(grid, task)
     assert (row.reason_code, row.reason_facts) == (
-        "no_nucleus", {"refused": {"inactive": 1, "little_memory": 1}}
-    )  # fmt: skip
+        "no_nucleus",
+        {"refused": {"inactive": 1, "little_memory": 1}},
+    )
     assert "slots of 1900 MB, the jobs need 2000 MB" in row.errordialog
     waits_s = (row.next_run_at - row.modificationtime).total_seconds()
     assert waits_s == pytest.approx(120, abs=5)  # SITE_B may be free of its reason in a moment
@@ -273,15 +307,19 @@ def test_a_nucleus_decision_tells_what_its_queues_lack(grid: World) -> None:
         again = replay(tx, kept.decision_id, ["broker.active_s=1e9"], ["SITE_A.maxrss=2000"])
     assert said is not None
     assert {one.code: one.sites for one in said.near_misses} == {
-        "inactive": ("SITE_B",), "little_memory": ("SITE_A",)
-    }  # fmt: skip
+        "inactive": ("SITE_B",),
+        "little_memory": ("SITE_A",),
+    }
     gaps = {one.code: one.sentence for one in said.near_misses}
     assert gaps["little_memory"] == (
         "1 site lacks only 100 MB (little_memory: slots of 1900 MB, the jobs need 2000 MB)"
     )
     assert again.same and [site for site, _ in again.chosen] in (["SITE_A"], ["SITE_B"])
-    run(grid.engine, f"UPDATE jedi_tasks SET ramcount = 3000, next_run_at = NULL "
-        f"WHERE jeditaskid = {task}", "UPDATE jedi_sites SET maxrss = 1900")  # fmt: skip
+    run(
+        grid.engine,
+        f"UPDATE jedi_tasks SET ramcount = 3000, next_run_at = NULL WHERE jeditaskid = {task}",
+        "UPDATE jedi_sites SET maxrss = 1900",
+    )
     TaskBroker(grid).run_once()
     row = row_of(grid, task)
     waits_s = (row.next_run_at - row.modificationtime).total_seconds()
@@ -296,8 +334,10 @@ def test_work_assigned_in_a_cycle_counts_for_the_next_task(grid: World) -> None:
     ids = ready(grid, *(document(output=f"a:{i}", vo="atlas") for i in range(6)), label="managed")
     run(grid.engine, "UPDATE jedi_tasks SET vo = 'atlas', cputime = 100000000")
     TaskBroker(grid).run_once()
-    works = [Requirements.read(d.need).work.ahead for d in
-             rows(grid, "SELECT need FROM jedi_broker_decisions ORDER BY decision_id")]  # fmt: skip
+    works = [
+        Requirements.read(d.need).work.ahead
+        for d in rows(grid, "SELECT need FROM jedi_broker_decisions ORDER BY decision_id")
+    ]
     days = 3 * 1e8 / 10 / 86400
     assert [round(sum(work.values()) / days, 6) for work in works] == [0, 1, 2, 3, 4, 5]
     assert len(ids) == 6
@@ -313,11 +353,13 @@ def test_an_analysis_task_goes_to_its_data(grid: World) -> None:
     reasons = rows(grid, "SELECT site, codes FROM jedi_broker_reasons")
     assert [tuple(r) for r in reasons] == [("SITE_B", ["no_data"])]
     # jobs that were closed there send the data elsewhere
-    run(grid.engine,
+    run(
+        grid.engine,
         "UPDATE jedi_jobs SET status = 'closed', endtime = jedi_now()",
         "UPDATE jedi_dataset_contents SET status = 'ready', attemptnr = 0 WHERE type = 'input'",
         "UPDATE jedi_datasets SET nfilesused = 0 WHERE type = 'input'",
-        f"UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = {task}")  # fmt: skip
+        f"UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = {task}",
+    )
     generate(grid)
     last = rows(grid, "SELECT * FROM jedi_broker_decisions ORDER BY decision_id")[-1]
     assert last.chosen == ["SITE_B"], row_of(grid, task).errordialog
@@ -346,8 +388,10 @@ def test_vo_local_keeps_the_generic_broker_unless_a_knob_says_otherwise(grid: Wo
     (kept,) = rows(grid, "SELECT broker FROM jedi_broker_decisions")
     assert kept.broker == "generic"
     tasks(grid, "user")
-    run(grid.engine, "INSERT INTO jedi_knobs (component, key, value) VALUES "
-        "('broker', 'local', '\"full\"')")  # fmt: skip
+    run(
+        grid.engine,
+        "INSERT INTO jedi_knobs (component, key, value) VALUES ('broker', 'local', '\"full\"')",
+    )
     generate(grid)
     last = rows(grid, "SELECT broker FROM jedi_broker_decisions ORDER BY decision_id")[-1]
     assert last.broker == "analysis"

@@ -80,11 +80,18 @@ def test_a_manifest_becomes_a_herd(world: World, run: Run, tmp_path: Path) -> No
         assert run("jdl", *words).out == RFC
     child = run("jdl", "1", "--unit", "3").out
     assert parse(child) == {
-        "Executable": "/bin/echo", "JobName": "parametric_41:02", "Arguments": "3.99",
-        "StdOutput": "StdOut_02", "StdError": "StdErr_02",
-        "OutputSandbox": ["StdOut_02", "StdErr_02"], "Parameter": "3.99", "ParameterNumber": "2",
-        "SplitID": "02", "SplitSourceJob": "41", "JobID": "43",
-    }  # fmt: skip
+        "Executable": "/bin/echo",
+        "JobName": "parametric_41:02",
+        "Arguments": "3.99",
+        "StdOutput": "StdOut_02",
+        "StdError": "StdErr_02",
+        "OutputSandbox": ["StdOut_02", "StdErr_02"],
+        "Parameter": "3.99",
+        "ParameterNumber": "2",
+        "SplitID": "02",
+        "SplitSourceJob": "41",
+        "JobID": "43",
+    }
     assert 'SplitID = "02";' in child, "a leading zero would be octal"
     assert [*parse(child)][:3] == ["Executable", "JobName", "Arguments"], "in their order"
     assert "has units 1 to 10" in run("jdl", "1", "--unit", "11").err
@@ -119,7 +126,10 @@ def test_a_broken_task_shows_the_step_that_failed(world: World, run: Run, tmp_pa
     assert run("kill", "1").code == 0
     assert TaskCommando(world).run_once() == 1
     assert chain(run) == [
-        ("JobPath", "failed"), ("JobSanity", "skipped"), ("JobScheduling", "skipped")]  # fmt: skip
+        ("JobPath", "failed"),
+        ("JobSanity", "skipped"),
+        ("JobScheduling", "skipped"),
+    ]
 
 
 def test_programs_read_the_warnings_of_a_submission(world: World, run: Run, tmp_path: Path) -> None:
@@ -132,11 +142,19 @@ def test_programs_read_the_warnings_of_a_submission(world: World, run: Run, tmp_
         assert "Owner has no effect" in warning and f"Warning: {warning}" in done.err
 
 
-@pytest.mark.parametrize(("name", "text", "expected"), [
-    ("a.jdl", "", "jdl"), ("a.json", "[1]", "json"), ("a.yaml", "a = 1", "yaml"),
-    ("-", "/* x */ Executable = a;", "jdl"), ("-", "# x\n[ // y\n Executable = a; ]", "jdl"),
-    ("-", '[{"taskName": "t"}]', "json"), ("-", "taskName: t", "yaml"),
-    ("job.txt", "Executable = a;", "jdl"), ("job", "# no\ntaskName: a = b", "yaml"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.jdl", "", "jdl"),
+        ("a.json", "[1]", "json"),
+        ("a.yaml", "a = 1", "yaml"),
+        ("-", "/* x */ Executable = a;", "jdl"),
+        ("-", "# x\n[ // y\n Executable = a; ]", "jdl"),
+        ("-", '[{"taskName": "t"}]', "json"),
+        ("-", "taskName: t", "yaml"),
+        ("job.txt", "Executable = a;", "jdl"),
+        ("job", "# no\ntaskName: a = b", "yaml"),
+    ],
+)
 def test_formats_by_name_or_content(name: str, text: str, expected: str) -> None:
     assert task._format(Path(name), text) == expected

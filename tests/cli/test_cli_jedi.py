@@ -141,9 +141,12 @@ def test_a_question_to_the_service_loads_no_database(tmp_path: Path) -> None:
         "print([m for m in ('sqlalchemy', 'numpy', 'jedi.taskbuffer') if m in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "JEDI_HOME": str(tmp_path)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        env={**os.environ, "JEDI_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == ["3", "[]"]
 
 
@@ -229,8 +232,9 @@ def test_sentences_fold_at_100_columns_in_a_pipe(shell: Shell, tmp_path: Path) -
 @pytest.mark.usefixtures("bare_service")
 def test_all_mistakes_are_told_and_nothing_is_stored(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "sites.yaml"
-    file.write_text("- {site: ALPHA, nslot: 3}\n- {site: BETA, status: up}\n"
-                    "- {site: GAMMA, nslots: -1}\n")  # fmt: skip
+    file.write_text(
+        "- {site: ALPHA, nslot: 3}\n- {site: BETA, status: up}\n- {site: GAMMA, nslots: -1}\n"
+    )
     said = shell.run("site", "import", str(file), code=2)
     assert "Did you mean nslots?" in said and "BETA.status" in said
     assert "GAMMA.nslots " in said and "literal" not in said
@@ -292,8 +296,9 @@ def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
     odd[1].parent.mkdir()
     for one in odd[:2]:
         one.write_text("odd")
-    told = shell.run("dataset", "add", "user.me:odd", str(tmp_path / "one.txt"), *map(str, odd),
-                     code=2)  # fmt: skip
+    told = shell.run(
+        "dataset", "add", "user.me:odd", str(tmp_path / "one.txt"), *map(str, odd), code=2
+    )
     for mistake in ("'b ad.txt'", "has the same name", "is not a file", "can't be read"):
         assert mistake in told
 
@@ -440,8 +445,13 @@ def test_agents_rest_until_there_is_work(system: System, tmp_path: Path) -> None
     (tmp_path / "task.yaml").write_text(TASK)
     jedi_task = str(Path(sys.executable).with_name("jedi-task"))
     for words in (["submit", str(tmp_path / "task.yaml")], ["wait", "1"]):
-        subprocess.run([jedi_task, *words], check=True, env=system.environment, capture_output=True,
-                       timeout=DEADLINE_S)  # fmt: skip
+        subprocess.run(
+            [jedi_task, *words],
+            check=True,
+            env=system.environment,
+            capture_output=True,
+            timeout=DEADLINE_S,
+        )
     assert min(system.lives(name) for name in ("TaskRefiner", "JobGenerator", "Adder")) > 0
     wait_until(all_asleep)
     assert system.json("status")["healthy"]

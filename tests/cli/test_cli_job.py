@@ -155,8 +155,10 @@ def test_a_released_job_has_all_its_time(made: Made, engine: Engine) -> None:
         jobs.hold(tx, caller(), [first], None)
         tx.execute(text("UPDATE jedi_jobs SET statechangetime = jedi_now() - interval '30 days'"))
         jobs.release(tx, caller(), [first], None)
-        waited = text("SELECT jedi_now() - statechangetime < interval '1 min' FROM jedi_jobs "
-                      "WHERE pandaid = :id")  # fmt: skip
+        waited = text(
+            "SELECT jedi_now() - statechangetime < interval '1 min' FROM jedi_jobs "
+            "WHERE pandaid = :id"
+        )
         assert tx.scalar(waited, {"id": first}) is True
 
 
@@ -167,8 +169,10 @@ def test_cancel_before_a_pilot_has_it(run: Run, made: Made, engine: Engine) -> N
     assert [one["job"]["pgi_state"] for one in answer.value] == ["Failed-Cancelled"] * 2
     shown = run("show", first, "--json").value["job"]
     assert (shown["status"], shown["kill_code"], shown["hold_kind"]) == (
-        "cancelled", "cancelled_by_user", None
-    )  # fmt: skip
+        "cancelled",
+        "cancelled_by_user",
+        None,
+    )
     tried = run("cancel", third, first, "--dry-run")
     assert (tried.code, "Dry run: nothing changed." in tried.err) == (1, True)
     again = run("cancel", first)
@@ -246,8 +250,13 @@ def test_a_job_without_outputs_says_why(run: Run, made: Made, engine: Engine) ->
 
 
 def test_what_no_number_can_be_is_wrong_use(run: Run) -> None:
-    for words in (("show", 2**63), ("cancel", 1, 2**70), ("purge", 1, "--after", "1e300"),
-                  ("purge", 1, "--after", "inf"), ("purge", 1, "--after", "nan")):  # fmt: skip
+    for words in (
+        ("show", 2**63),
+        ("cancel", 1, 2**70),
+        ("purge", 1, "--after", "1e300"),
+        ("purge", 1, "--after", "inf"),
+        ("purge", 1, "--after", "nan"),
+    ):
         assert run(*words).code == 2
     assert f"is no integer from 1 to {2**63 - 1}" in run("show", 2**63).err
 
@@ -269,8 +278,10 @@ def test_what_it_printed(run: Run, made: Made, engine: Engine) -> None:
     first = made.jobs[0]
     assert (run("log", first).code, run("log", 1).code) == (1, 1)
     with engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_job_tail (pandaid, stdout_tail) VALUES (:id, 'hi')"),
-                   {"id": first})  # fmt: skip
+        tx.execute(
+            text("INSERT INTO jedi_job_tail (pandaid, stdout_tail) VALUES (:id, 'hi')"),
+            {"id": first},
+        )
     assert run("log", first).out == "hi"
 
 
@@ -282,10 +293,12 @@ def test_what_it_printed_is_not_obeyed_by_the_terminal(
     hostile = "a\x1b]0;title\x07\x1b[2Jb\x9b31m\tä\n50 %\r100 %\r\nfile\u202egpj.exe\x7f\b"
     with engine.begin() as tx:
         tx.execute(
-            text("INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
-                 "VALUES (:id, :said, :said)"),
+            text(
+                "INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
+                "VALUES (:id, :said, :said)"
+            ),
             {"id": made.jobs[0], "said": hostile},
-        )  # fmt: skip
+        )
     shown = "a␛]0;title␇␛[2Jb�31m\tä\n50 %\n100 %\nfile�gpj.exe�␈"
     assert run("log", made.jobs[0]).out == shown
     assert harmless("\x1b\r\r\n\ud800x") == "␛\n�x"
@@ -334,8 +347,10 @@ def test_a_job_tells_what_it_runs_reads_and_makes(run: Run, made: Made, engine: 
     first = made.jobs[0]
     with engine.begin() as tx:
         tx.execute(text("UPDATE jedi_job_params SET jobparameters = 'cat a > b'"))
-        known = tx.execute(text("SELECT type, lfn FROM jedi_job_files WHERE pandaid = :j "
-                                "ORDER BY type, fileid"), {"j": first}).all()  # fmt: skip
+        known = tx.execute(
+            text("SELECT type, lfn FROM jedi_job_files WHERE pandaid = :j ORDER BY type, fileid"),
+            {"j": first},
+        ).all()
     value = run("show", first, "--json").value
     assert value["command"] == "cat a > b"
     assert [(one["type"], one["lfn"]) for one in value["files"]] == [tuple(row) for row in known]
@@ -349,11 +364,18 @@ def test_jobs_of_all_tasks_are_listed(run: Run, made: Made, engine: Engine) -> N
         other, strange = make_jobs(tx, 1), make_jobs(tx, 1)
         for task, owner in ((other.task, caller()), (strange.task, "ann")):
             for table in ("jedi_tasks", "jedi_jobs"):
-                tx.execute(text(f"UPDATE {table} SET username = :owner WHERE jeditaskid = :task"),
-                           {"owner": owner, "task": task})  # fmt: skip
+                tx.execute(
+                    text(f"UPDATE {table} SET username = :owner WHERE jeditaskid = :task"),
+                    {"owner": owner, "task": task},
+                )
         move_jobs(tx, [JobMove(made.jobs[0], "sent", "test", "test")], "test", ["activated"])
-        tx.execute(text("UPDATE jedi_jobs SET starttime = creationtime + interval '3 s' "
-                        "WHERE pandaid = :job"), {"job": made.jobs[0]})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_jobs SET starttime = creationtime + interval '3 s' "
+                "WHERE pandaid = :job"
+            ),
+            {"job": made.jobs[0]},
+        )
     mine = [*other.jobs, *reversed(made.jobs)]
     assert [one["panda_id"] for one in run("list", "--json").value] == mine
     assert [one["panda_id"] for one in run("list", "--status", "sent", "--json").value] == [
@@ -382,18 +404,27 @@ def test_what_it_prints_is_followed(
         with engine.begin() as tx:
             if said is None:
                 unguard(tx)
-                tx.execute(text("UPDATE jedi_jobs SET status = 'failed' WHERE pandaid = :j"),
-                           {"j": job_id})  # fmt: skip
+                tx.execute(
+                    text("UPDATE jedi_jobs SET status = 'failed' WHERE pandaid = :j"), {"j": job_id}
+                )
                 return
-            tx.execute(text("INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
-                            "VALUES (:j, :said, 'oh\n') ON CONFLICT (pandaid) DO UPDATE "
-                            "SET stdout_tail = :said"), {"j": job_id, "said": said})  # fmt: skip
+            tx.execute(
+                text(
+                    "INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
+                    "VALUES (:j, :said, 'oh\n') ON CONFLICT (pandaid) DO UPDATE "
+                    "SET stdout_tail = :said"
+                ),
+                {"j": job_id, "said": said},
+            )
 
     monkeypatch.setattr("time.sleep", step)
     answer = run("log", "-f", job_id)
     assert (answer.code, answer.out) == (0, "one\ntwo\nthree\n\u241b[2J")
     assert answer.err.splitlines() == [
-        f"job {job_id} is activated", "oh", f"job {job_id} is failed"]  # fmt: skip
+        f"job {job_id} is activated",
+        "oh",
+        f"job {job_id} is failed",
+    ]
     with engine.begin() as tx:  # the records agree again
         unguard(tx)
         tx.execute(text("UPDATE jedi_jobs SET status = 'activated'"))

@@ -54,8 +54,9 @@ def made(world: World) -> Made:
     """A task of the caller: of three jobs one finished, one failed, one runs."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 3)
-        tx.execute(text("UPDATE jedi_tasks SET username = :me, taskname = 'words'"),
-                   {"me": caller()})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET username = :me, taskname = 'words'"), {"me": caller()}
+        )
         moves = [JobMove(job, "sent", "test", "test") for job in made.jobs]
         move_jobs(tx, moves, "test", ["activated"])
         first, second, _ = made.jobs
@@ -66,10 +67,12 @@ def made(world: World) -> Made:
         end_jobs(tx, [JobEnd(second, "failed", "payload_exit", "It exited with 7.")], "test")
         stderr = "\n".join(f"line {i}" for i in range(30))
         tx.execute(
-            text("INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
-                 "VALUES (:j, 'half [way]\n', :err)"),
+            text(
+                "INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
+                "VALUES (:j, 'half [way]\n', :err)"
+            ),
             {"j": second, "err": stderr},
-        )  # fmt: skip
+        )
     return made
 
 
@@ -84,8 +87,9 @@ def to(tx: Connection, task_id: int, *path: str) -> None:
 def test_submit_prints_the_id_and_a_repeat_finds_the_task(run: Run) -> None:
     first = run("submit", HELLO, "--key", "monday", "--json")
     assert (first.code, first.value.keys()) == (
-        0, {"jedi_task_id", "status", "attempt_nr", "warnings"}
-    )  # fmt: skip
+        0,
+        {"jedi_task_id", "status", "attempt_nr", "warnings"},
+    )
     assert first.value["status"] == "registered"
     assert run("submit", HELLO, "--key", "monday", "--json").value == first.value
     assert f"Task {first.value['jedi_task_id']} " in run("submit", HELLO, "--key", "monday").out
@@ -148,8 +152,10 @@ def test_missing_local_files_hide_no_other_mistakes(run: Run, tmp_path: Path) ->
     (tmp_path / "here.txt").write_text("here")
     file.write_text(WITH_FILES)
     other.write_text(WITH_FILES.replace("[nothere.txt, here.txt, neither.txt]", "[here.txt]"))
-    jdl.write_text('Executable = "here.txt";\nInputSandbox = { "no.txt", "here.txt" };\n'
-                   'InputData = "user.me:none";\n')  # fmt: skip
+    jdl.write_text(
+        'Executable = "here.txt";\nInputSandbox = { "no.txt", "here.txt" };\n'
+        'InputData = "user.me:none";\n'
+    )
     parent = ("parentTaskName", "nope")
     lost = [("sandbox[0]", "nothere.txt"), ("sandbox[2]", "neither.txt")]
     for words in (["submit"], ["submit", "--validate"], ["plan"]):
@@ -161,7 +167,7 @@ def test_missing_local_files_hide_no_other_mistakes(run: Run, tmp_path: Path) ->
     assert problem_rows(run("submit", jdl, "--json")) == [
         ("line 2, column 1: InputSandbox[0]", "no.txt"),
         ("line 3, column 1: InputData", "user.me:none"),
-    ]  # fmt: skip
+    ]
     answer = run(
         "exec", "--file", "no.sh", "--input", "user.me:none", "--json", "--", "sh", "no.sh"
     )
@@ -173,8 +179,13 @@ def test_missing_local_files_hide_no_other_mistakes(run: Run, tmp_path: Path) ->
 
 
 def test_a_task_comes_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = {"taskName": "two", "noInput": True, "nFiles": 1, "transPath": "true",
-           "jobParameters": []}  # fmt: skip
+    two = {
+        "taskName": "two",
+        "noInput": True,
+        "nFiles": 1,
+        "transPath": "true",
+        "jobParameters": [],
+    }
     for said in (HELLO.read_text(), json.dumps(two)):
         monkeypatch.setattr("sys.stdin", io.StringIO(said))
         assert run("submit", "-").code == 0
@@ -221,16 +232,24 @@ def test_wrong_use_is_told_apart(run: Run) -> None:
         (("show", "it's"), ("ID", "it's", "is no integer of 1 or more", "Write one, such as 1")),
         (("show", 0), ("ID", 0, "is no integer of 1 or more", "Write one, such as 1")),
         (("set", 12, "priority", "abc"), ("VALUE", "abc", "is no integer", "Write one, such as 1")),
-        (("set", 12, "foo", 3), ("ATTRIBUTE", "foo", "is not among the choices",
-                                 "Choices: priority")),
-        (("list", "--limit", "x"), ("--limit", "x", "is no integer of 1 or more",
-                                    "Write one, such as 1")),
-        (("clean", 1, "--after", "1e9"), ("--after", 1e9, "is no number from 0 to 36500",
-                                          "Write one, such as 1")),
-        (("token", "create", "--days", "x"), ("--days", "x", "is no number",
-                                              "Write one, such as 1")),
+        (
+            ("set", 12, "foo", 3),
+            ("ATTRIBUTE", "foo", "is not among the choices", "Choices: priority"),
+        ),
+        (
+            ("list", "--limit", "x"),
+            ("--limit", "x", "is no integer of 1 or more", "Write one, such as 1"),
+        ),
+        (
+            ("clean", 1, "--after", "1e9"),
+            ("--after", 1e9, "is no number from 0 to 36500", "Write one, such as 1"),
+        ),
+        (
+            ("token", "create", "--days", "x"),
+            ("--days", "x", "is no number", "Write one, such as 1"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_numbers_and_choices_are_mistakes_like_others(
     run: Run, words: Sequence[object], row: Sequence[object]
 ) -> None:
@@ -238,7 +257,9 @@ def test_wrong_numbers_and_choices_are_mistakes_like_others(
     answer = run(*words, "--json")
     [found] = json.loads(answer.err)["facts"]["problems"]
     assert (answer.code, found) == (
-        2, dict(zip(("path", "value", "rule", "remedy"), row, strict=True)))  # fmt: skip
+        2,
+        dict(zip(("path", "value", "rule", "remedy"), row, strict=True)),
+    )
     shown = run(*words).err.splitlines()
     assert shown[0].split() == ["where", "value", "rule", "remedy"]
     assert shown[1].startswith(str(row[0])) and str(row[3]) in " ".join(shown)
@@ -340,9 +361,12 @@ def on_terminal(columns: int, *words: str) -> str:
     drawn: list[bytes] = []
     with os.fdopen(slave, "w") as terminal:
         process = subprocess.Popen(
-            [COMMAND, *words], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
+            [COMMAND, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=terminal,
+            stderr=terminal,
             env=known | {"TERM": "xterm"},
-        )  # fmt: skip
+        )
     with suppress(OSError):  # nobody holds the other end any more
         while part := os.read(master, 100_000):
             drawn.append(part)
@@ -372,8 +396,9 @@ def test_show_counts_failures_by_cause(run: Run, made: Made) -> None:
 
 def test_show_tells_how_a_long_diagnosis_begins(run: Run, made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobs SET error_diag = repeat('word ', 400) "
-                        "WHERE status = 'failed'"))  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET error_diag = repeat('word ', 400) WHERE status = 'failed'")
+        )
     assert 10 < run("show", made.task).out.count("word ") < 60
     (failure,) = run("show", made.task, "--json").value["failures"]
     assert failure["error_diag"].count("word") == 400
@@ -415,8 +440,12 @@ def test_files_are_listed_by_kind_and_status(run: Run, made: Made) -> None:
 
 def test_parts_of_files_are_listed_with_their_events(world: World, run: Run, made: Made) -> None:
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_dataset_contents SET startevent = 100, endevent = 149 "
-                        "WHERE type = 'input'"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_dataset_contents SET startevent = 100, endevent = 149 "
+                "WHERE type = 'input'"
+            )
+        )
     assert ", 100-149 " in run("files", made.task, "--type", "input").out
     assert "100-149" not in run("files", made.task, "--type", "output").out
 
@@ -446,8 +475,9 @@ def test_log_file_of_a_job_is_unpacked(run: Run, made: Made, world: World) -> No
             member = tarfile.TarInfo(name)
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
-    put_file_dataset(world, f"test:{made.task}.log", {log_name(made): packed.getvalue()},
-                     "SITE_A_DATADISK")  # fmt: skip
+    put_file_dataset(
+        world, f"test:{made.task}.log", {log_name(made): packed.getvalue()}, "SITE_A_DATADISK"
+    )
     value = run("log", made.task, "--job", made.jobs[1], "--json").value
     path = world.ddm.path("SITE_A_DATADISK", f"test:{made.task}.log", log_name(made))
     path.chmod(0o644)
@@ -470,10 +500,12 @@ def stored(world: World, made: Made) -> dict[str, bytes]:
         unguard(tx)
         for lfn, content in data.items():
             tx.execute(
-                text("UPDATE jedi_dataset_contents SET status = 'finished', fsize = :size, "
-                     "checksum = :sum WHERE lfn = :lfn"),
+                text(
+                    "UPDATE jedi_dataset_contents SET status = 'finished', fsize = :size, "
+                    "checksum = :sum WHERE lfn = :lfn"
+                ),
                 {"lfn": lfn, "size": len(content), "sum": f"{zlib.adler32(content):08x}"},
-            )  # fmt: skip
+            )
     return data
 
 
@@ -581,12 +613,20 @@ def test_watch_tells_why_a_task_waits_and_how_long_it_takes(
     2 are through (the rate of a task: tests/cli/test_layout.py)."""
     monkeypatch.setenv("JEDI_WATCH", "poll")  # it sleeps, and that is when things happen
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_datasets SET nfilestobeused = nfilesused "
-                        "WHERE type = 'input' AND masterid IS NULL"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_datasets SET nfilestobeused = nfilesused "
+                "WHERE type = 'input' AND masterid IS NULL"
+            )
+        )
 
     def more(tx: Connection) -> None:
-        tx.execute(text("UPDATE jedi_datasets SET nfilesfinished = nfilesfinished + 2 "
-                        "WHERE type = 'input' AND masterid IS NULL"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_datasets SET nfilesfinished = nfilesfinished + 2 "
+                "WHERE type = 'input' AND masterid IS NULL"
+            )
+        )
 
     def wait(tx: Connection) -> None:
         why = "No site has the room."
@@ -656,8 +696,11 @@ def test_watch_draws_bars_on_a_terminal(run: Run, made: Made, engine: Engine) ->
     with os.fdopen(slave, "w") as terminal:
         ended = subprocess.run(
             [COMMAND, "watch", str(made.task)],
-            stdout=terminal, env={**os.environ, "TERM": "xterm"}, timeout=60, check=False,
-        )  # fmt: skip
+            stdout=terminal,
+            env={**os.environ, "TERM": "xterm"},
+            timeout=60,
+            check=False,
+        )
     drawn = os.read(master, 10_000).decode()
     os.close(master)
     assert (ended.returncode, "words" in drawn, "2 of 6 files" in drawn) == (1, True, True)
@@ -765,12 +808,24 @@ def test_every_verb_has_an_example_and_json() -> None:
 
 def test_listing_imports_nothing_that_it_does_not_need(run: Run) -> None:
     """It is to feel instant: half a second for the interpreter, SQLAlchemy, psycopg and Typer."""
-    listed = "import sys; from jedi_client.cli import task; sys.argv = ['', 'list']\n" \
-             "try: task.main()\nfinally: print(*sys.modules)"  # fmt: skip
-    told = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True,
-                          timeout=60, check=True)  # fmt: skip
-    heavy = {"jedi.spec.tasks.params", "jedi.taskbuffer.schema.tables", "jedi.ddm.filesystem", "starlette",  # noqa: E501
-             "numpy", "httpx2", "alembic", "structlog", "apscheduler"}  # fmt: skip
+    listed = (
+        "import sys; from jedi_client.cli import task; sys.argv = ['', 'list']\n"
+        "try: task.main()\nfinally: print(*sys.modules)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", listed], capture_output=True, text=True, timeout=60, check=True
+    )
+    heavy = {
+        "jedi.spec.tasks.params",
+        "jedi.taskbuffer.schema.tables",
+        "jedi.ddm.filesystem",
+        "starlette",
+        "numpy",
+        "httpx2",
+        "alembic",
+        "structlog",
+        "apscheduler",
+    }
     assert heavy & set(told.stdout.split()) == set()
 
 
@@ -788,12 +843,20 @@ def test_tasks_and_statuses_are_completed(
     run: Run, made: Made, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     assert [name for name, _ in statuses("scout")] == ["scouting", "scouted"]
-    env = {**os.environ, "_JEDI_TASK_COMPLETE": "complete_bash", "COMP_WORDS": "jedi-task show ",
-           "COMP_CWORD": "2"}  # fmt: skip
+    env = {
+        **os.environ,
+        "_JEDI_TASK_COMPLETE": "complete_bash",
+        "COMP_WORDS": "jedi-task show ",
+        "COMP_CWORD": "2",
+    }
     told = subprocess.run(
-        [COMMAND], env=env, capture_output=True, text=True,
-        timeout=60, check=False,
-    )  # fmt: skip
+        [COMMAND],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert str(made.task) in told.stdout.split()
     assert task_ids("") == [(str(made.task), "words, running")] == task_ids(str(made.task))
     assert task_ids("99") == []

@@ -28,20 +28,30 @@ def test_a_command_is_one_job() -> None:
     command, printed = task["jobParameters"]
     assert command == {"type": "constant", "value": "echo 'hello  world' 'it'\"'\"'s'"}
     assert (printed["value"], printed["dataset"]) == (
-        "> printed.${SN}.txt", "user.me:exec.$JEDITASKID")  # fmt: skip
+        "> printed.${SN}.txt",
+        "user.me:exec.$JEDITASKID",
+    )
 
 
 @pytest.mark.parametrize(
     ("command", "line"),
-    [(("wc", "-w"), "wc -w ${IN/S}"), (("sort ${IN/S} | uniq",), "(sort ${IN/S} | uniq)"),
-     (("date; wc",), "(date; wc ${IN/S})"), (("./mine",), "./mine ${IN/S}")],
-)  # fmt: skip
+    [
+        (("wc", "-w"), "wc -w ${IN/S}"),
+        (("sort ${IN/S} | uniq",), "(sort ${IN/S} | uniq)"),
+        (("date; wc",), "(date; wc ${IN/S})"),
+        (("./mine",), "./mine ${IN/S}"),
+    ],
+)
 def test_a_dataset_is_a_job_a_file(command: tuple[str, ...], line: str) -> None:
     """The file stands where ${IN} is, else at the end; all that several commands print is kept."""
     task = made(*command, dataset="a:in", per_job=3)
     assert task["nFilesPerJob"] == 3 and "noInput" not in task
     assert task["jobParameters"][0] == {
-        "type": "template", "param_type": "input", "value": line, "dataset": "a:in"}  # fmt: skip
+        "type": "template",
+        "param_type": "input",
+        "value": line,
+        "dataset": "a:in",
+    }
 
 
 def test_odd_names_are_names_all_the_same() -> None:

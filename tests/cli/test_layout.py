@@ -38,8 +38,10 @@ def test_criteria_of_a_broker_fold_in_a_pipe(
     """`jedi-task why`: at 100 columns no line is wider, and all columns and words are there."""
     monkeypatch.setenv("COLUMNS", "100")
     remedy = "Set the memory that the task asks to no more than the site gives. " * 3
-    funnel = tuple(RefusingCriterion(code, 1234, 1000, 99, "A_LONG_NAME_OF_A_SITE", remedy, True)
-                   for code in ("memory", "a_criterion_with_a_long_name"))  # fmt: skip
+    funnel = tuple(
+        RefusingCriterion(code, 1234, 1000, 99, "A_LONG_NAME_OF_A_SITE", remedy, True)
+        for code in ("memory", "a_criterion_with_a_long_name")
+    )
     task_why._tell_choice(BrokerOutcome(1, "generic", clock.now(), (), funnel, ()))
     _, *lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100
@@ -75,8 +77,16 @@ def test_old_news_do_not_count() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(0.2, "0 s"), (89, "89 s"), (90, "2 min"), (3569, "59 min"), (3599, "1 h"),
-     (7500, "2 h 5 min"), (86_400, "1 d"), (100_800, "1 d 4 h")],
-)  # fmt: skip
+    [
+        (0.2, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (3569, "59 min"),
+        (3599, "1 h"),
+        (7500, "2 h 5 min"),
+        (86_400, "1 d"),
+        (100_800, "1 d 4 h"),
+    ],
+)
 def test_times_as_people_say_them(seconds: float, said: str) -> None:
     assert span(seconds) == said

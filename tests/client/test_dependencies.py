@@ -31,17 +31,23 @@ def closure() -> dict[str, Distribution]:
 def test_it_needs_three_libraries_at_most() -> None:
     """`at most three dependencies, pure Python`."""
     assert 1 <= len(required()) <= 3
-    wrong = {one.name: distribution(one.name).version for one in required()
-             if distribution(one.name).version not in one.specifier}  # fmt: skip
+    wrong = {
+        one.name: distribution(one.name).version
+        for one in required()
+        if distribution(one.name).version not in one.specifier
+    }
     assert wrong == {}, "install the environment anew: make test"
 
 
 def test_no_library_below_it_is_compiled() -> None:
     """typer 0.29 needs pydantic, whose core is compiled."""
     tags = {
-        name: [line.removeprefix("Tag: ") for line in (one.read_text("WHEEL") or "").splitlines()
-               if line.startswith("Tag: ")]
+        name: [
+            line.removeprefix("Tag: ")
+            for line in (one.read_text("WHEEL") or "").splitlines()
+            if line.startswith("Tag: ")
+        ]
         for name, one in closure().items()
-    }  # fmt: skip
+    }
     assert {"typer", "rich", "pygments"} <= tags.keys()
     assert [name for name, found in tags.items() if "py3-none-any" not in found] == []

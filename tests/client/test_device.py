@@ -32,8 +32,12 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestIs
 
 
 def log_in(provider: TestIssuer, waits: list[float]) -> Profile:
-    facts: dict[str, Any] = {"issuer": provider.url, "client_id": "jedi-task",
-                             "audience": AUDIENCE, "scopes": "openid"}  # fmt: skip
+    facts: dict[str, Any] = {
+        "issuer": provider.url,
+        "client_id": "jedi-task",
+        "audience": AUDIENCE,
+        "scopes": "openid",
+    }
     bare = Profile("https://jedi.example.org")
     return device.log_in(facts, bare, "grid", lambda _page, _code: None, waits.append)
 
@@ -94,8 +98,11 @@ def test_login_goes_through_to_whoami(
     world: World, provider: TestIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with world.engine.begin() as tx:
-        for name, value in (("issuer", provider.url), ("audience", AUDIENCE),
-                            ("client_id", "jedi-task")):  # fmt: skip
+        for name, value in (
+            ("issuer", provider.url),
+            ("audience", AUDIENCE),
+            ("client_id", "jedi-task"),
+        ):
             knobs.put(tx, f"oidc.{name}", value, "root")
     url = f"unix:{Home(world.settings.home).api_socket}"
     with served(world):
@@ -121,8 +128,10 @@ def test_logout_revokes_the_login_at_its_provider(provider: TestIssuer) -> None:
     names itself by `client_id`."""
     done = log_out(provider)
     assert provider.asked_for[-1] == {
-        "token": "refresh-2", "token_type_hint": "refresh_token", "client_id": "jedi-task"
-    }  # fmt: skip
+        "token": "refresh-2",
+        "token_type_hint": "refresh_token",
+        "client_id": "jedi-task",
+    }
     assert '"revoked": true' in done.stdout and done.stderr == ""
 
 
@@ -134,8 +143,10 @@ def test_logout_forgets_the_profile_in_any_case(provider: TestIssuer) -> None:
     assert len(provider.asked_for) == 2 and "revokes no tokens" in done.stderr
     refused = log_in(provider, [])
     assert refused.session
-    for place, said in ((f"{provider.url}/revoke", "refuses: unsupported_token_type"),
-                        ("http://127.0.0.1:9/revoke", "does not answer")):  # fmt: skip
+    for place, said in (
+        (f"{provider.url}/revoke", "refuses: unsupported_token_type"),
+        ("http://127.0.0.1:9/revoke", "does not answer"),
+    ):
         provider.said = ["unsupported_token_type"]
         session = replace(refused.session, revocation_endpoint=place)
         profiles.save({"grid": replace(refused, session=session)})

@@ -42,8 +42,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (place / "node_modules").is_dir():
         if not (shutil.which("npm") and shutil.which("node")):
             pytest.skip("there is no npm, or no node")
-        npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--fetch-retries=0",
-               "--prefix", str(place), "oidc-provider@9.13.3"]  # fmt: skip
+        npm = [
+            "npm",
+            "install",
+            "--silent",
+            "--no-audit",
+            "--no-fund",
+            "--fetch-retries=0",
+            "--prefix",
+            str(place),
+            "oidc-provider@9.13.3",
+        ]
         if subprocess.run(npm, capture_output=True, timeout=120, check=False).returncode:
             pytest.skip("npm can't install oidc-provider here")
     shutil.copy(SOURCE, place)
@@ -54,8 +63,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def up(installed: Path, port: int, groups: Path) -> Iterator[None]:
     """The provider, with a key of its own."""
     command = ["node", str(installed / SOURCE.name), str(port), AUDIENCE, str(groups)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True) as process:  # fmt: skip
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdout
         try:
             assert any(line == "ready\n" for line in process.stdout)
@@ -115,9 +125,12 @@ def test_from_login_to_whoami(
     groups = tmp_path / "groups.json"
     groups.write_text('{"ana": ["/jedi/experts"]}')
     with world.engine.begin() as tx:
-        for name, value in (("issuer", f"http://127.0.0.1:{port}"), ("audience", AUDIENCE),
-                            ("client_id", "jedi-task"),
-                            ("roles", "/jedi/experts=operator")):  # fmt: skip
+        for name, value in (
+            ("issuer", f"http://127.0.0.1:{port}"),
+            ("audience", AUDIENCE),
+            ("client_id", "jedi-task"),
+            ("roles", "/jedi/experts=operator"),
+        ):
             knobs.put(tx, f"oidc.{name}", value, "root")
     url = f"unix:{Home(world.settings.home).api_socket}"
     with pages(world) as address:

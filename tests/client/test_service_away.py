@@ -40,9 +40,12 @@ def begun(world: World, *words: str, **env: str) -> Iterator[subprocess.Popen[st
     """A program that began before the service, and has said so."""
     home = {"JEDI_HOME": str(world.settings.home), "NO_COLOR": "1"}
     with subprocess.Popen(
-        [BIN / words[0], *words[1:]], env={**os.environ, **home, **env}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
+        [BIN / words[0], *words[1:]],
+        env={**os.environ, **home, **env},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         try:
             assert process.stderr
             said = process.stderr.readline()

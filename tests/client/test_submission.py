@@ -121,6 +121,7 @@ def test_read_tokens_bring_nothing(client: Client, archive: bytes) -> None:
 def test_a_command_is_a_task(client: Client) -> None:
     done = client.task_exec(command=["echo", "hello world"])
     assert client.task_show(done.jedi_task_id).task.task_name.startswith("exec.echo.")
-    plan = client.task_plan(text=texts("x")[0] | {"text": TASK.format(name="x").replace(
-        "sandbox: [run.sh]", "")})  # fmt: skip
+    plan = client.task_plan(
+        text=texts("x")[0] | {"text": TASK.format(name="x").replace("sandbox: [run.sh]", "")}
+    )
     assert plan.plan.jobs == 2

@@ -29,9 +29,12 @@ def test_a_time_carries_its_zone() -> None:
 
 @pytest.mark.parametrize(
     ("zone", "shown"),
-    [("UTC", "2026-11-29 00:59:04 UTC"), ("Europe/Zurich", "2026-11-29 01:59:04 +01:00"),
-     ("America/New_York", "2026-11-28 19:59:04 -05:00")],
-)  # fmt: skip
+    [
+        ("UTC", "2026-11-29 00:59:04 UTC"),
+        ("Europe/Zurich", "2026-11-29 01:59:04 +01:00"),
+        ("America/New_York", "2026-11-28 19:59:04 -05:00"),
+    ],
+)
 def test_commands_show_the_zone_of_the_machine(
     monkeypatch: pytest.MonkeyPatch, zone: str, shown: str
 ) -> None:
@@ -47,10 +50,14 @@ def test_commands_show_the_zone_of_the_machine(
 
 _NAMES_AND_TICKS = {
     # names of files and tasks
-    "jedi/monitor/keeping.py", "jedi/service/execution.py", "jedi/standalone/backup.py",
+    "jedi/monitor/keeping.py",
+    "jedi/service/execution.py",
+    "jedi/standalone/backup.py",
     # the ticks of an axis, whose end names the zone; output of ps; the pilot, which imports nothing
-    "jedi/monitor/charts.py", "jedi/host/processes.py", "jedi/pilot/base.py",
-}  # fmt: skip
+    "jedi/monitor/charts.py",
+    "jedi/host/processes.py",
+    "jedi/pilot/base.py",
+}
 
 
 def test_nothing_else_writes_times() -> None:

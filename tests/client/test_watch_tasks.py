@@ -40,9 +40,13 @@ def client_of(world: World) -> Client:
 
 def finish_a_file(world: World, task: int) -> None:
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_datasets SET nfilesfinished = nfilesfinished + 1 "
-                        "WHERE jeditaskid = :task AND type = 'input' AND masterid IS NULL"),
-                   {"task": task})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_datasets SET nfilesfinished = nfilesfinished + 1 "
+                "WHERE jeditaskid = :task AND type = 'input' AND masterid IS NULL"
+            ),
+            {"task": task},
+        )
 
 
 def move(world: World, task: int, status: str) -> None:
@@ -51,8 +55,10 @@ def move(world: World, task: int, status: str) -> None:
 
 
 def short(changes: list[Watched]) -> Seen:
-    return [(one.task.jedi_task_id, one.task.status, one.task.n_files_finished, one.settled)
-            for one in changes]  # fmt: skip
+    return [
+        (one.task.jedi_task_id, one.task.status, one.task.n_files_finished, one.settled)
+        for one in changes
+    ]
 
 
 @WAYS
@@ -74,9 +80,11 @@ def test_both_ways_give_the_same(
                 case 4:
                     break
     assert seen == [
-        [(task, "running", 0, False)], [(task, "running", 1, False)],
-        [(task, "prepared", 1, False)], [(task, "done", 1, True)],
-    ]  # fmt: skip
+        [(task, "running", 0, False)],
+        [(task, "running", 1, False)],
+        [(task, "prepared", 1, False)],
+        [(task, "done", 1, True)],
+    ]
 
 
 @WAYS

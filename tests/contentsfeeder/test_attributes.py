@@ -84,8 +84,10 @@ def test_a_part_of_a_dataset_is_fed(world: World) -> None:
     select = "SELECT lfn, status FROM jedi_dataset_contents WHERE reason IS NULL ORDER BY fileid"
     again = rows(world, select)
     assert [(r.lfn, r.status) for r in again] == [
-        ("in000001", "ready"), ("in000002", "ready"), ("in000003", "ready"),
-    ]  # fmt: skip
+        ("in000001", "ready"),
+        ("in000002", "ready"),
+        ("in000003", "ready"),
+    ]
 
 
 def test_a_file_that_is_named_must_be_there(world: World) -> None:
@@ -114,12 +116,14 @@ def test_a_file_that_is_named_must_be_there(world: World) -> None:
         (Secondary("IN2", files(9, events=[3] * 9), event_ratio=1), [(0, 2), (2, 4), (4, 5)]),
         (Secondary("IN2", files(9, events=[9] * 9), event_ratio=0.5), [(0, 1), (1, 2), (2, 3)]),
         (Secondary("IN2", files(3, events=[2] * 3), event_ratio=1), [(0, 2)]),
-        (Secondary("IN2", files(3, events=[2] * 3), event_ratio=1, reusable=True),
-         [(0, 2), (0, 2), (2, 3)]),
+        (
+            Secondary("IN2", files(3, events=[2] * 3), event_ratio=1, reusable=True),
+            [(0, 2), (0, 2), (2, 3)],
+        ),
         (Secondary("IN2", files(1, events=[2]), event_ratio=1, reusable=True), []),
         (Secondary("IN2", files(0), event_ratio=1), []),
     ],
-)  # fmt: skip
+)
 def test_how_many_follow(secondary: Secondary, expected: list[tuple[int, int]]) -> None:
     master = files(10, events=[1] * 10)
     assert follow(cut([chunk(master, secondary)], FOUR)) == expected
@@ -174,13 +178,16 @@ def test_attributes_reach_the_jobs(world: World, there: int, firsts: list[int]) 
 def test_events_of_another_dataset_reach_the_jobs(world: World) -> None:
     pile = {**SECOND, "eventRatio": 2}
     events = [FileInfo(f"p{i}", 10, "00000001", None, 100) for i in range(9)]
-    catalogue(world, in_=[FileInfo(f"m{i}", 10, "00000001", None, 150) for i in range(2)],
-              second=events)  # fmt: skip
+    catalogue(
+        world, in_=[FileInfo(f"m{i}", 10, "00000001", None, 150) for i in range(2)], second=events
+    )
     (task,) = ready(world, document(pile, nEventsPerJob=100))
     generate(world)
     assert [*inputs_of(world, task).values()] == [
-        ["m0", "p0", "p1"], ["m0", "m1", "p2", "p3"], ["m1", "p4", "p5"],
-    ]  # fmt: skip
+        ["m0", "p0", "p1"],
+        ["m0", "m1", "p2", "p3"],
+        ["m1", "p4", "p5"],
+    ]
 
 
 # ------------------------------------------------------------------------------------- rules

@@ -75,8 +75,9 @@ def test_a_file_that_is_there_after_all_is_tried_again(world: World) -> None:
     put_file_dataset(world, pilot.dataset("input"), {lfn: b"abc"}, ENDPOINT)
     assert adder(world).run_once() == 1
     assert [(f.status, f.maxattempt, f.failedattempt) for f in files(world)] == [
-        ("ready", 3, 1), ("ready", 3, 1),
-    ]  # fmt: skip
+        ("ready", 3, 1),
+        ("ready", 3, 1),
+    ]
 
 
 def test_a_task_ends_without_its_bad_files_and_a_retry_looks_for_them(world: World) -> None:
@@ -85,22 +86,29 @@ def test_a_task_ends_without_its_bad_files_and_a_retry_looks_for_them(world: Wor
     cycle(world, jobs_end_too=False)
     with world.engine.begin() as tx:
         (job,) = tx.scalars(text("SELECT pandaid FROM jedi_jobs"))
-        tx.execute(text("UPDATE jedi_job_files SET problem = CASE lfn WHEN 'a' THEN 'missing' "
-                        "WHEN 'b' THEN 'broken' END WHERE type = 'input'"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_job_files SET problem = CASE lfn WHEN 'a' THEN 'missing' "
+                "WHEN 'b' THEN 'broken' END WHERE type = 'input'"
+            )
+        )
         job_ends.end_jobs(tx, [JobEnd(job, "failed", "stagein_missing", "Gone.")], "test")
     cycle(world)
     row = row_of(world, task)
     assert (row.status, row.errordialog) == (
-        "finished", "1 of 3 input files were processed; 2 missing.",
-    )  # fmt: skip
+        "finished",
+        "1 of 3 input files were processed; 2 missing.",
+    )
     world.ddm.path(ENDPOINT, "demo:in", "b").write_bytes(b"mended")
     with world.engine.begin() as tx:
         command(tx, "anna", task, "retry")
     cycle(world)
     assert row_of(world, task).status == "done"
     assert {f.lfn: (f.status, f.fsize) for f in files(world)} == {
-        "a": ("finished", 1), "b": ("finished", 6), "c": ("finished", 1),
-    }  # fmt: skip
+        "a": ("finished", 1),
+        "b": ("finished", 6),
+        "c": ("finished", 1),
+    }
 
 
 def test_what_stays_away_ends_the_retry_as_before(world: World) -> None:
@@ -147,9 +155,14 @@ def test_a_file_that_goes_with_every_job_is_skipped(world: World, attributes: st
     for job in (one, other):  # the second one reports what is known
         blame(world, job, "s")
     assert lines(world) == [
-        ("a", "ready", 2, 0), ("b", "ready", 2, 0), ("c", "ready", 2, 0), ("d", "ready", 2, 0),
-        ("s", "broken", 1, 0), ("t", "ready", 1, 0), ("u", "ready", 1, 0),
-    ]  # fmt: skip
+        ("a", "ready", 2, 0),
+        ("b", "ready", 2, 0),
+        ("c", "ready", 2, 0),
+        ("d", "ready", 2, 0),
+        ("s", "broken", 1, 0),
+        ("t", "ready", 1, 0),
+        ("u", "ready", 1, 0),
+    ]
     with world.engine.begin() as tx:
         row = tx.execute(
             text("SELECT * FROM jedi_datasets WHERE datasetname = 'demo:second'")
@@ -186,16 +199,22 @@ def test_all_ranges_of_a_damaged_file_are_skipped(world: World) -> None:
         job_ends.end_jobs(tx, [JobEnd(third, "failed", "transfer_failed", "Oh.")], "test")
     blame(world, second, "b")
     assert [(f.lfn, f.startevent, f.status) for f in files(world)] == [
-        ("a", 0, "running"), ("a", 100, "ready"), ("b", 0, "broken"), ("b", 50, "broken"),
-        ("c", 0, "running"), ("c", 100, "running"),
-    ]  # fmt: skip
+        ("a", 0, "running"),
+        ("a", 100, "ready"),
+        ("b", 0, "broken"),
+        ("b", 50, "broken"),
+        ("c", 0, "running"),
+        ("c", 100, "running"),
+    ]
     with world.engine.begin() as tx:
         row = tx.execute(text("SELECT * FROM jedi_datasets WHERE type = 'input'")).one()
     assert (row.nfilestobeused, row.nfilesused, row.nfilesmissing) == (6, 3, 2)
     cycle(world, jobs_end_too=False)
     assert [lfns for job, lfns in inputs_of(world, task).items() if job > third] == [
-        ["c"], ["c"], ["a"],
-    ]  # fmt: skip
+        ["c"],
+        ["c"],
+        ["a"],
+    ]
 
 
 @pytest.mark.parametrize("problem", ["missing", "broken"])
@@ -208,8 +227,10 @@ def test_ranges_that_wait_for_more_files_are_skipped(world: World, problem: str)
     cycle(world, jobs_end_too=False)
     one, other = inputs_of(world, task)
     assert [(f.startevent, f.status) for f in files(world)] == [
-        (0, "running"), (100, "running"), (200, "pending"),
-    ]  # fmt: skip
+        (0, "running"),
+        (100, "running"),
+        (200, "pending"),
+    ]
     with world.engine.begin() as tx:
         job_ends.end_jobs(tx, [JobEnd(other, "failed", "transfer_failed", "Oh.")], "test")
     blame(world, one, "a", problem)
@@ -234,8 +255,13 @@ def test_a_dataset_is_read_once_however_many_of_its_files_are_bad(world: World) 
     with world.engine.begin() as tx:
         ends = [JobEnd(job, "failed", "transfer_failed", "Oh.") for job in jobs if job not in bad]
         job_ends.end_jobs(tx, ends, "test")
-        tx.execute(text("UPDATE jedi_job_files SET problem = 'broken' WHERE type = 'input' "
-                        "AND pandaid = ANY(:jobs)"), {"jobs": bad})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_job_files SET problem = 'broken' WHERE type = 'input' "
+                "AND pandaid = ANY(:jobs)"
+            ),
+            {"jobs": bad},
+        )
     vacuum(world.engine)
     with world.engine.begin() as tx:
         explain = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {bad_files._SKIP.sql}")
@@ -271,13 +297,18 @@ def test_a_damaged_file_is_skipped_below_each_master(world: World) -> None:
         job_ends.end_jobs(tx, [JobEnd(other, "failed", "transfer_failed", "Oh.")], "test")
     blame(world, one, "s")
     assert [(f.lfn, f.status) for f in files(world)] == [
-        ("x", "ready"), ("y", "ready"), ("s", "broken"), ("t", "ready"), ("s", "broken"),
+        ("x", "ready"),
+        ("y", "ready"),
+        ("s", "broken"),
         ("t", "ready"),
-    ]  # fmt: skip
+        ("s", "broken"),
+        ("t", "ready"),
+    ]
     cycle(world, jobs_end_too=False)
     assert [lfns for job, lfns in inputs_of(world, task).items() if job > other] == [
-        ["x", "t"], ["y", "t"],
-    ]  # fmt: skip
+        ["x", "t"],
+        ["y", "t"],
+    ]
 
 
 def test_who_marks_a_file_waits_for_no_other_dataset(world: World) -> None:
@@ -286,8 +317,9 @@ def test_who_marks_a_file_waits_for_no_other_dataset(world: World) -> None:
     one, other = inputs_of(world, task)
     with world.engine.begin() as tx:
         job_ends.end_jobs(tx, [JobEnd(other, "failed", "transfer_failed", "Oh.")], "test")
-        last = tx.scalar(text("SELECT max(datasetid) FROM jedi_datasets "
-                              "WHERE datasetname = 'demo:second'"))  # fmt: skip
+        last = tx.scalar(
+            text("SELECT max(datasetid) FROM jedi_datasets WHERE datasetname = 'demo:second'")
+        )
     with world.engine.begin() as busy:
         busy.execute(text("SELECT FROM jedi_datasets WHERE datasetid = :d FOR UPDATE"), {"d": last})
         blame(world, one, "s")
@@ -331,5 +363,6 @@ def test_a_file_that_vanishes_before_its_job_is_skipped(
     cycle(world)
     row = row_of(world, task)
     assert (row.status, row.errordialog) == (
-        "finished", "2 of 3 input files were processed; 1 missing.",
-    )  # fmt: skip
+        "finished",
+        "2 of 3 input files were processed; 1 missing.",
+    )

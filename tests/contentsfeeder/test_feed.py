@@ -88,8 +88,9 @@ def test_files_become_rows(world: World) -> None:
     with world.engine.begin() as tx:
         rows = tx.execute(text("SELECT * FROM jedi_dataset_contents ORDER BY fileid")).all()
     assert [(r.lfn, r.fsize, r.checksum) for r in rows] == [
-        ("a", 1, "00620062"), ("b", 2, "012800c5"),
-    ]  # fmt: skip
+        ("a", 1, "00620062"),
+        ("b", 2, "012800c5"),
+    ]
     assert {(r.jeditaskid, r.type, r.scope, r.status, r.proc_status) for r in rows} == {
         (task_id, "input", "demo", "ready", "ready")
     }
@@ -99,8 +100,11 @@ def test_files_become_rows(world: World) -> None:
     assert all(r.guid for r in rows)
     found = dataset(world, task_id)
     assert (found.status, found.state, found.n_files, found.n_files_to_be_used) == (
-        "ready", "closed", 2, 2,
-    )  # fmt: skip
+        "ready",
+        "closed",
+        2,
+        2,
+    )
 
 
 def test_the_default_number_of_attempts_is_a_knob(world: World) -> None:
@@ -266,8 +270,9 @@ def test_a_dataset_that_was_never_made_breaks_the_task(world: World) -> None:
     maker, task_id = feed(world, good("demo:made"), reader("demo:made"))
     with world.engine.begin() as tx:
         tx.execute(text("SET LOCAL session_replication_role = replica"))
-        tx.execute(text("UPDATE jedi_tasks SET status = 'failed' WHERE jeditaskid = :t"),
-                   {"t": maker})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET status = 'failed' WHERE jeditaskid = :t"), {"t": maker}
+        )
     look_again(world, task_id)
     assert row_of(world, task_id).reason_code == "input_unknown"
 
@@ -303,8 +308,10 @@ def test_trouble_holds_the_task(world: World) -> None:
     (task_id,) = feed(world, good())
     task = row_of(world, task_id)
     assert (task.status, task.oldstatus, task.reason_code) == (
-        "pending", "defined", "feeding_failed",
-    )  # fmt: skip
+        "pending",
+        "defined",
+        "feeding_failed",
+    )
     assert "does not answer" in task.errordialog
 
 
@@ -413,8 +420,17 @@ def test_caps_hold_over_any_masters(
     listings = [listing(i, n, min(old, n), events) for i, (n, old) in enumerate(sizes)]
     known = {i: {f.lfn for f in named(min(old, n))} for i, (n, old) in enumerate(sizes)}
     before = sum(map(len, known.values()))
-    task = FeedTask(1, 1, False, (), 3, n_files=n_files, files_fed=before,
-                    n_events=n_events, events_fed=before * events)  # fmt: skip
+    task = FeedTask(
+        1,
+        1,
+        False,
+        (),
+        3,
+        n_files=n_files,
+        files_fed=before,
+        n_events=n_events,
+        events_fed=before * events,
+    )
     found = new_files(task, listings, known)
     for i, files in enumerate(found):
         fresh = [f for f in listings[i].files if f.lfn not in known[i]]

@@ -104,9 +104,12 @@ def test_entries_that_are_no_files_neither_hold_nor_break_a_task(world: World) -
     assert input_statuses(world, task) == {"good": "ready", "link": "ready"}
     assert len(statuses(world, task, "files", status="skipped")) == 5
     assert reasons(world, task) == {
-        "fifo": "not_a_file", "directory": "not_a_file", "dangling": "link_broken",
-        "outside": "link_outside", "odd name": "bad_file_name",
-    }  # fmt: skip
+        "fifo": "not_a_file",
+        "directory": "not_a_file",
+        "dangling": "link_broken",
+        "outside": "link_outside",
+        "odd name": "bad_file_name",
+    }
     cycle(world)
     assert row_of(world, task).status == "done"
     found = shown(world, task)
@@ -134,15 +137,24 @@ def test_an_entry_that_becomes_a_file_is_used_and_one_that_goes_is_forgotten(wor
     ("item", "keys", "expected"),
     [
         ({}, {"nFiles": 2}, {"in000002": "beyond_limit", "in000003": "beyond_limit"}),
-        ({"include": "in*", "exclude": "*0,*3"}, {},
-         {"in000000": "not_selected", "in000003": "not_selected"}),
-        ({"files": ["in000001"]}, {},
-         {"in000000": "not_selected", "in000002": "not_selected", "in000003": "not_selected"}),
-        ({"offset": 1, "num_records": 2}, {},
-         {"in000000": "not_selected", "in000003": "not_selected"}),
+        (
+            {"include": "in*", "exclude": "*0,*3"},
+            {},
+            {"in000000": "not_selected", "in000003": "not_selected"},
+        ),
+        (
+            {"files": ["in000001"]},
+            {},
+            {"in000000": "not_selected", "in000002": "not_selected", "in000003": "not_selected"},
+        ),
+        (
+            {"offset": 1, "num_records": 2},
+            {},
+            {"in000000": "not_selected", "in000003": "not_selected"},
+        ),
         ({}, {"skipShortOutput": True, "nFilesPerJob": 3}, {"in000003": "beyond_limit"}),
     ],
-)  # fmt: skip
+)
 def test_each_rule_names_the_files_that_it_leaves_out(
     world: World, item: dict[str, Any], keys: dict[str, Any], expected: dict[str, str]
 ) -> None:
@@ -155,8 +167,12 @@ def test_each_rule_names_the_files_that_it_leaves_out(
 
 
 def test_short_input_is_left_out(world: World) -> None:
-    catalogue(world, in_=[FileInfo(lfn, 10, "00000001", nevents=n) for lfn, n in
-                          (("a", 100), ("b", 99), ("c", 0))])  # fmt: skip
+    catalogue(
+        world,
+        in_=[
+            FileInfo(lfn, 10, "00000001", nevents=n) for lfn, n in (("a", 100), ("b", 99), ("c", 0))
+        ],
+    )
     (task,) = ready(world, document(skipShortInput=True, nEventsPerInputFile=100))
     assert reasons(world, task) == {"b": "too_few_events", "c": "too_few_events"}
 
@@ -193,11 +209,16 @@ def test_all_are_counted_though_not_all_have_a_row(
     """A task of two files of a million does not write a million rows; entries that are no files
     come first, and all have one."""
     monkeypatch.setattr(contents, "LEFT_OUT_ROWS", 3)
-    catalogue(world, in_=[*(FileInfo(f"f{i}", 1, "00000001") for i in range(8)),
-                          FileInfo("z z", 1, "00000001")])  # fmt: skip
+    catalogue(
+        world,
+        in_=[*(FileInfo(f"f{i}", 1, "00000001") for i in range(8)), FileInfo("z z", 1, "00000001")],
+    )
     (task,) = ready(world, document(nFiles=2))
-    assert reasons(world, task) == {"z z": "bad_file_name", "f2": "beyond_limit",
-                                    "f3": "beyond_limit"}  # fmt: skip
+    assert reasons(world, task) == {
+        "z z": "bad_file_name",
+        "f2": "beyond_limit",
+        "f3": "beyond_limit",
+    }
     assert (shown(world, task).n_files, shown(world, task).n_left_out) == (2, 7)
     [(dataset,)] = rows(world, "SELECT datasetid FROM jedi_datasets WHERE type = 'input'")
     with world.engine.begin() as tx:
@@ -211,8 +232,9 @@ def test_a_plan_counts_files_and_those_that_are_left_out(world: World) -> None:
     os.mkfifo(home_of(world) / "fifo")
     task = json.dumps(good(nEventsPerJob=50, site="SITE_A", skipScout=True))
     with world.engine.begin() as tx:
-        plan = planning.plan_now(tx, world.ddm, "me", task, "json", Path(), 0,
-                                 planning.Alternative((), ())).plan  # fmt: skip
+        plan = planning.plan_now(
+            tx, world.ddm, "me", task, "json", Path(), 0, planning.Alternative((), ())
+        ).plan
     assert (plan.files, plan.jobs, plan.files_left) == (2, 3, 0)
     assert plan.left_out == {"no_events": 1, "not_a_file": 1}
     assert plan.files_per_job and (plan.files_per_job.least, plan.files_per_job.most) == (1, 1)
@@ -224,7 +246,8 @@ def test_a_dataset_names_left_out_entries_as_rows_do(world: World) -> None:
     for name in (b"new\nline", b"bad\xff"):
         (home_of(world, "demo:in") / os.fsdecode(name)).touch()
     assert datasets.summary(world.ddm, "demo:in").left_out == {
-        "new\\nline": "bad_file_name", "bad\\xff": "bad_file_name",
-    }  # fmt: skip
+        "new\\nline": "bad_file_name",
+        "bad\\xff": "bad_file_name",
+    }
     task = start(world)
     assert reasons(world, task) == datasets.summary(world.ddm, "demo:in").left_out

@@ -48,8 +48,9 @@ def test_files_are_worked_on_as_they_come(world: World) -> None:
     cycle(world)
     assert input_statuses(world, task_id) == {"a": "finished", "b": "finished"}
     assert (row_of(world, task_id).status, row_of(world, task_id).reason_code) == (
-        "defined", "input_open",
-    )  # fmt: skip
+        "defined",
+        "input_open",
+    )
     grow(world, "c")
     cycle(world)
     assert input_statuses(world, task_id)["c"] == "finished"
@@ -66,8 +67,9 @@ def test_an_empty_open_dataset_is_waited_for(world: World) -> None:
     assert str(made) == "Dataset demo:in (open)"
     task_id = start(world)
     assert (row_of(world, task_id).status, row_of(world, task_id).reason_code) == (
-        "defined", "input_open",
-    )  # fmt: skip
+        "defined",
+        "input_open",
+    )
     assert ContentsFeeder(world).run_once() == 0
     grow(world, "a")
     cycle(world)
@@ -126,8 +128,10 @@ def test_a_preset_may_wait_for_more_jobs(world: World, pooled: bool, expected: s
 def test_events_of_an_open_dataset_come_in_full_jobs(world: World) -> None:
     grow(world, "a", "b")
     task_id = start(world, nEventsPerJob=3, nEventsPerInputFile=4)
-    query = text("SELECT endevent - startevent + 1 AS n, status FROM jedi_dataset_contents "
-                 "WHERE type = 'input' ORDER BY fileid")  # fmt: skip
+    query = text(
+        "SELECT endevent - startevent + 1 AS n, status FROM jedi_dataset_contents "
+        "WHERE type = 'input' ORDER BY fileid"
+    )
     with world.engine.begin() as tx:
         found = [(row.n, row.status) for row in tx.execute(query)]
     assert found == [(3, "ready"), (1, "ready"), (2, "ready"), (2, "pending")]
@@ -162,8 +166,12 @@ def test_ranges_go_on_in_a_block_that_grows(
     """Ranges continue the remainder of the previous file; a new lumi block or boundary id begins
     anew. However often the dataset is looked at, the cuts are the same."""
     files = {"a": (150, 1), "b": (120, 2), "c": (130, 2), "d": (150, 3)}
-    said = {"files": {lfn: {"nevents": n, "lumiblock": block, "boundary": block}
-                      for lfn, (n, block) in files.items()}}  # fmt: skip
+    said = {
+        "files": {
+            lfn: {"nevents": n, "lumiblock": block, "boundary": block}
+            for lfn, (n, block) in files.items()
+        }
+    }
     for at, lfns in enumerate(looks):
         grow(world, *lfns)
         home = world.ddm.path(ENDPOINT, "demo:in", "a").parent
@@ -173,14 +181,22 @@ def test_ranges_go_on_in_a_block_that_grows(
             assert ContentsFeeder(world).run_once() == 1
         else:
             start(world, nEventsPerJob=100, **keys)
-    query = text("SELECT lfn, startevent, endevent FROM jedi_dataset_contents "
-                 "WHERE type = 'input' ORDER BY fileid")  # fmt: skip
+    query = text(
+        "SELECT lfn, startevent, endevent FROM jedi_dataset_contents "
+        "WHERE type = 'input' ORDER BY fileid"
+    )
     with world.engine.begin() as tx:
         found = [tuple(row) for row in tx.execute(query)]
     assert found == [
-        ("a", 0, 99), ("a", 100, 149), ("b", 0, 99), ("b", 100, 119), ("c", 0, 79), ("c", 80, 129),
-        ("d", 0, 99), ("d", 100, 149),
-    ]  # fmt: skip
+        ("a", 0, 99),
+        ("a", 100, 149),
+        ("b", 0, 99),
+        ("b", 100, 119),
+        ("c", 0, 79),
+        ("c", 80, 129),
+        ("d", 0, 99),
+        ("d", 100, 149),
+    ]
 
 
 def test_input_that_nobody_knows_yet_may_be_waited_for(world: World) -> None:
@@ -240,8 +256,9 @@ def test_a_task_at_work_looks_again_in_time(world: World) -> None:
     put_file_dataset(world, "demo:in", {"b": b"b"}, ENDPOINT, closed=False)
     assert ContentsFeeder(world).run_once() == 0
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_datasets SET statechecktime = statechecktime - "
-                        "interval '301 s'"))  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_datasets SET statechecktime = statechecktime - interval '301 s'")
+        )
     assert ContentsFeeder(world).run_once() == 1
     assert input_statuses(world, task_id) == {"a": "running", "b": "ready"}
     assert row_of(world, task_id).status == "running"
@@ -266,8 +283,9 @@ def test_files_that_vanish_are_lost_until_they_are_back(world: World) -> None:
     cycle(world)
     task = row_of(world, task_id)
     assert (task.status, task.errordialog) == (
-        "finished", "2 of 3 input files were processed; 1 missing.",
-    )  # fmt: skip
+        "finished",
+        "2 of 3 input files were processed; 1 missing.",
+    )
 
 
 def test_a_dataset_that_vanishes_ends_the_task_with_what_it_has(world: World) -> None:
@@ -437,8 +455,10 @@ def test_files_that_come_while_a_closed_dataset_is_listed(world: World, containe
     assert TaskRefiner(world).run_once() == 1
     assert ContentsFeeder(world).run_once() == 1
     assert (master(world).status, master(world).state, master(world).nfiles) == (
-        "running", "open", 2,
-    )  # fmt: skip
+        "running",
+        "open",
+        2,
+    )
     with world.engine.begin() as tx:
         wake_consumers(tx, ["demo:all", "demo:part"])
     assert ContentsFeeder(world).run_once() == 1

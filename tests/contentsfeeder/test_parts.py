@@ -151,10 +151,14 @@ def test_too_many_files_are_noticed_with_the_first_part(world: World) -> None:
 
 @pytest.mark.parametrize(
     "keys",
-    [{"nFiles": 9}, {"nEventsPerJob": 1, "nEventsPerInputFile": 2}, {"orderByLB": True},
-     {"nFilesPerJob": 2, "skipFilesUsedBy": [999]}],
+    [
+        {"nFiles": 9},
+        {"nEventsPerJob": 1, "nEventsPerInputFile": 2},
+        {"orderByLB": True},
+        {"nFilesPerJob": 2, "skipFilesUsedBy": [999]},
+    ],
     ids=json.dumps,
-)  # fmt: skip
+)
 def test_choices_and_orders_need_the_whole_dataset(world: World, keys: dict[str, Any]) -> None:
     start(world, **keys)
     assert master(world).nfiles >= 9 and fed(world)[2:] == ("ready", None)
@@ -166,12 +170,16 @@ def test_only_the_first_and_the_last_part_count_all_files(
     """A count with each part would grow with the square of the files."""
     parts = [world.ddm.list_part("demo:in", after, 4) for after in (None, "f03", "f07")]
     assert [(len(one.files), one.more, one.total) for one in parts] == [
-        (4, True, 10), (4, True, None), (2, False, 10)
-    ]  # fmt: skip
+        (4, True, 10),
+        (4, True, None),
+        (2, False, 10),
+    ]
     monkeypatch.setattr(interface, "_AT_ONCE", 5)
     assert [sorted(some) for some in interface.names_in_parts(world.ddm, "demo:in")] == [
-        LFNS[:5], LFNS[5:], []
-    ]  # fmt: skip
+        LFNS[:5],
+        LFNS[5:],
+        [],
+    ]
 
 
 def test_a_part_of_a_large_dataset_is_found_by_an_index(world: World) -> None:
@@ -188,8 +196,12 @@ def test_a_part_of_a_large_dataset_is_found_by_an_index(world: World) -> None:
 def looked_up(world: World, **keys: Any) -> tuple[list[dict[str, Any]], Any]:
     """The parts of the plan that find the input of a task, as they ran, and the input: an open
     dataset of 500 files of 10 events in the lumi blocks 0 and 1."""
-    listed(world, in_=[FileInfo(f"f{n:03}", 10, "00000001", None, 10, lumiblock=n // 250)
-                       for n in range(500)]).state = "open"  # fmt: skip
+    listed(
+        world,
+        in_=[
+            FileInfo(f"f{n:03}", 10, "00000001", None, 10, lumiblock=n // 250) for n in range(500)
+        ],
+    ).state = "open"
     (task_id,) = ready(world, document(**keys))
     values = {"ids": [task_id], "types": ["input"], "ranges": ["n_events_per_job"]}
     with world.engine.begin() as tx:

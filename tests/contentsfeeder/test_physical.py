@@ -30,8 +30,14 @@ def document(
     *paths: str, items: tuple[dict[str, Any], ...] = (), output: str = "a:out", **keys: Any
 ) -> dict[str, Any]:
     """A task that reads these files."""
-    return {"taskName": "t", "skipScout": True, "pfnList": [*paths], "site": "SITE_A",
-            "jobParameters": [CAT, *items, {**OUTPUT, "dataset": output}], **keys}  # fmt: skip
+    return {
+        "taskName": "t",
+        "skipScout": True,
+        "pfnList": [*paths],
+        "site": "SITE_A",
+        "jobParameters": [CAT, *items, {**OUTPUT, "dataset": output}],
+        **keys,
+    }
 
 
 def commands(world: World) -> list[str]:
@@ -41,8 +47,9 @@ def commands(world: World) -> list[str]:
 
 def acquire(world: World, n: int) -> list[dict[str, Any]]:
     """What a pilot at the site gets."""
-    request = AcquireRequest(request_id=str(uuid4()), pilot_id="p", site="SITE_A", n=n,
-                             resources=Resources(cores=1))  # fmt: skip
+    request = AcquireRequest(
+        request_id=str(uuid4()), pilot_id="p", site="SITE_A", n=n, resources=Resources(cores=1)
+    )
     found = pilots.acquire(world.engine, world.ddm, world.knobs, PILOT, request)
     return list(found["jobs"])
 

@@ -20,11 +20,13 @@ from jedi.taskbuffer.inputs import staging
 @pytest.mark.parametrize(
     ("item", "task"),
     [
-        ({"attributes": "nosplit"}, {}), ({"attributes": "repeat"}, {}),
+        ({"attributes": "nosplit"}, {}),
+        ({"attributes": "repeat"}, {}),
         ({"ratio": 2, "reusable": True}, {}),
-        ({"nFilesPerJob": 2, "reusable": True}, {}), ({}, {"reuseSecOnDemand": True}),
+        ({"nFilesPerJob": 2, "reusable": True}, {}),
+        ({}, {"reuseSecOnDemand": True}),
     ],
-)  # fmt: skip
+)
 def test_files_that_several_jobs_have_stay_ready(
     world: World, item: dict[str, Any], task: dict[str, Any]
 ) -> None:

@@ -42,10 +42,12 @@ def tape(world: World) -> World:
     (world.settings.home / "storage" / TAPE).mkdir()
     with world.engine.begin() as tx:
         tx.execute(
-            text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path, is_tape) "
-                 "VALUES (:name, :path, true)"),
+            text(
+                "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path, is_tape) "
+                "VALUES (:name, :path, true)"
+            ),
             {"name": TAPE, "path": str(world.settings.home / "storage" / TAPE)},
-        )  # fmt: skip
+        )
         tx.execute(
             text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) VALUES ('SITE_A', :name)"),
             {"name": TAPE},
@@ -88,12 +90,15 @@ def test_a_task_begins_with_the_first_of_its_input(tape: World) -> None:
         "d": "staging",
     }
     assert (master(tape).status, master(tape).nfiles, master(tape).nfilestobeused) == (
-        "running", 4, 2,
-    )  # fmt: skip
+        "running",
+        4,
+        2,
+    )
     cycle(tape)
     assert (status(tape, task_id), row_of(tape, task_id).reason_code) == (
-        "defined", "input_on_tape",
-    )  # fmt: skip
+        "defined",
+        "input_on_tape",
+    )
     assert dog(tape) == {"staged": 2}
     cycle(tape)
     assert status(tape, task_id) == "done"
@@ -106,9 +111,7 @@ def test_what_came_fills_whole_jobs(tape: World) -> None:
     task_id = start(tape, nFilesPerJob=2, panda_data_carousel=True, inputPreStaging=False)
     assert status(tape, task_id) == "defined"
     ContentsFeeder(tape).run_once()
-    assert input_statuses(tape, task_id) == {
-        **dict.fromkeys("abde", "staging"), "c": "pending"
-    }  # fmt: skip
+    assert input_statuses(tape, task_id) == {**dict.fromkeys("abde", "staging"), "c": "pending"}
     dog(tape)
     cycle(tape)
     assert status(tape, task_id) == "done"
@@ -237,8 +240,11 @@ def test_what_is_on_its_way_counts_before_more_urgent_files(
     turn(tape, "staging.limit_gb", 1.5 / 2**30)
     for number, (name, priority) in enumerate((("demo:in", 500), ("demo:other", 1000))):
         inputs = {**INPUT, "dataset": f"{name},{name}_disk"}
-        start(tape, jobParameters=[inputs, {**OUTPUT, "dataset": f"a:{number}"}],
-              taskPriority=priority)  # fmt: skip
+        start(
+            tape,
+            jobParameters=[inputs, {**OUTPUT, "dataset": f"a:{number}"}],
+            taskPriority=priority,
+        )
         cycle(tape)
         monkeypatch.setattr(type(tape.ddm), "stage", stage)
         asked.clear()

@@ -17,19 +17,51 @@ from jedi.core.reasons import REASONS
 ROOT = Path(jedi.__file__).parent
 CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NAMES = {"code", "reason_code", "error_code"}
-OTHER_CODES = ("api", "cli", "client", "demo", "service", "standalone", "core", "agent/registry",
-               "watchdog/kennel", "brokerage/filters", "brokerage/nucleus",
-               "brokerage/task", "simulator", "eventservice/jumbo", "monitor")  # fmt: skip
+OTHER_CODES = (
+    "api",
+    "cli",
+    "client",
+    "demo",
+    "service",
+    "standalone",
+    "core",
+    "agent/registry",
+    "watchdog/kennel",
+    "brokerage/filters",
+    "brokerage/nucleus",
+    "brokerage/task",
+    "simulator",
+    "eventservice/jumbo",
+    "monitor",
+)
 """Where codes are no reasons: refusals that are answers to people and that no row remembers; and
 why a site does not fit, or a task has no jumbo jobs: vocabularies of their own, with sentences."""
 ONLY_TOLD = {
-    "answer_not_kept", "key_reused",
-    "batch_garbage", "batch_missing", "batch_refused", "batch_timeout", "catalogue_changed",
-    "checksum_differs", "container_cycle", "database_account", "dataset_exists", "engine_failed",
-    "event_count_failed", "home_closed", "is_container", "no_database_account", "no_dog",
-    "no_plugin", "not_our_container", "not_staged", "other_home", "outside_root", "schema_differs",
+    "answer_not_kept",
+    "key_reused",
+    "batch_garbage",
+    "batch_missing",
+    "batch_refused",
+    "batch_timeout",
+    "catalogue_changed",
+    "checksum_differs",
+    "container_cycle",
+    "database_account",
+    "dataset_exists",
+    "engine_failed",
+    "event_count_failed",
+    "home_closed",
+    "is_container",
+    "no_database_account",
+    "no_dog",
+    "no_plugin",
+    "not_our_container",
+    "not_staged",
+    "other_home",
+    "outside_root",
+    "schema_differs",
     "source_missing",
-}  # fmt: skip
+}
 """Codes of errors whose catchers put them into a reason of their own, and one that JEDI's own
 plug-ins leave no room for."""
 
@@ -116,8 +148,11 @@ def used() -> dict[str, str]:
                 case ast.Assign(targets=[target], value=value):
                     given += named(target, value)
                 case ast.Dict(keys=keys, values=values):
-                    given += [v for k, v in zip(keys, values, strict=True)
-                              if isinstance(k, ast.Constant) and k.value in NAMES]  # fmt: skip
+                    given += [
+                        v
+                        for k, v in zip(keys, values, strict=True)
+                        if isinstance(k, ast.Constant) and k.value in NAMES
+                    ]
             found |= {code: module for one in given for code in literals(one)}
     return found
 
@@ -132,8 +167,12 @@ def words() -> frozenset[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     plain = {word for text in texts for word in re.findall(r"[a-z0-9_]+", text)}
-    ends = {f"{text}{end}" for text in plain if text.endswith("_")
-            for end in ("done", "finished", "failed", "cancelled", "closed")}  # fmt: skip
+    ends = {
+        f"{text}{end}"
+        for text in plain
+        if text.endswith("_")
+        for end in ("done", "finished", "failed", "cancelled", "closed")
+    }
     return frozenset(plain | ends)
 
 

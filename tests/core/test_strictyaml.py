@@ -180,8 +180,18 @@ READERS: dict[str, Callable[[Path, str], object]] = {
 }
 """All that read what people write."""
 
-MALFORMED = ["!!float x", "!!merge x", "2001-99-99", '"\\Uffffffff"', "9" * 5000, "[" * 100_000,
-             "a: &x [1]\nb: [*x, *x]", "{", "\x00", "<<: {a: 1}"]  # fmt: skip
+MALFORMED = [
+    "!!float x",
+    "!!merge x",
+    "2001-99-99",
+    '"\\Uffffffff"',
+    "9" * 5000,
+    "[" * 100_000,
+    "a: &x [1]\nb: [*x, *x]",
+    "{",
+    "\x00",
+    "<<: {a: 1}",
+]
 
 
 @pytest.mark.parametrize("text", MALFORMED, ids=lambda text: text[:12])
@@ -197,11 +207,60 @@ def test_every_reader_refuses_what_is_malformed(tmp_path: Path, reader: str, tex
 
 
 PIECES = st.sampled_from(
-    ["a", "b: ", ": ", "- ", "\n", "  ", "? ", "[", "]", "{", "}", ",", "&x ", "*x", "!!int ", "! ",
-     "<<: ", "'", '"', "\\U", "\\x", "ffffffff", "0", "9" * 45, ".", "e+9", "_", ":", "2001-01-01",
-     "| \n", ">-\n", "#", "%TAG ", "---\n", "...\n", "\t", "\r", "\u2028", "\x85", "\ufeff", "\0",
-     "\ud800", "=", "~", "null", "yes", ".inf", "queue_id: 1", "site: A", "files: ", "src: "]
-)  # fmt: skip
+    [
+        "a",
+        "b: ",
+        ": ",
+        "- ",
+        "\n",
+        "  ",
+        "? ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "&x ",
+        "*x",
+        "!!int ",
+        "! ",
+        "<<: ",
+        "'",
+        '"',
+        "\\U",
+        "\\x",
+        "ffffffff",
+        "0",
+        "9" * 45,
+        ".",
+        "e+9",
+        "_",
+        ":",
+        "2001-01-01",
+        "| \n",
+        ">-\n",
+        "#",
+        "%TAG ",
+        "---\n",
+        "...\n",
+        "\t",
+        "\r",
+        "\u2028",
+        "\x85",
+        "\ufeff",
+        "\0",
+        "\ud800",
+        "=",
+        "~",
+        "null",
+        "yes",
+        ".inf",
+        "queue_id: 1",
+        "site: A",
+        "files: ",
+        "src: ",
+    ]
+)
 TEXTS = st.lists(PIECES | st.text(max_size=3), max_size=25).map("".join)
 
 

@@ -61,9 +61,11 @@ class TestConformance:
         ddm.create("s:c", "A", container=True)
         ddm.add_members("s:c", ["s:a.b"])
         assert ddm.find("*") == [
-            ("s:a.b", "closed"), ("s:a_b", "open"), ("s:c", ddm.dataset("s:c").state),
+            ("s:a.b", "closed"),
+            ("s:a_b", "open"),
+            ("s:c", ddm.dataset("s:c").state),
             ("t:axb", "closed"),
-        ]  # fmt: skip
+        ]
         assert [name for name, _ in ddm.find("s:a*")] == ["s:a.b", "s:a_b"]
         assert [name for name, _ in ddm.find("*:a_b")] == ["s:a_b"]
         assert [name for name, _ in ddm.find("s:a.b")] == ["s:a.b"]
@@ -423,8 +425,10 @@ class TestConformance:
         ddm.add_members("s:c", ["s:d"])
         wanted = {"s:d/": ["g", "f", "h"], "s:e": ["f"], "s:c": ["f"], "s:missing": ["f"]}
         assert ddm.holders(wanted) == {
-            ("s:d/", "g"): ["A"], ("s:d/", "f"): ["A", "B"], ("s:e", "f"): ["B"],
-        }  # fmt: skip
+            ("s:d/", "g"): ["A"],
+            ("s:d/", "f"): ["A", "B"],
+            ("s:e", "f"): ["B"],
+        }
         ddm.remove_files("s:d", ["g", "h"])
         ddm.remove_files("s:d", ["g"])
         assert ddm.locate("s:d", ["g"]) == {"g": []}
@@ -483,8 +487,10 @@ class TestConformance:
         for _ in range(2):
             ends = ddm.stage("s:d", ["g", "f", "no"], "Staging")
             assert [(end.lfn, end.code) for end in ends] == [
-                ("g", "done"), ("f", "done"), ("no", "source_missing")
-            ]  # fmt: skip
+                ("g", "done"),
+                ("f", "done"),
+                ("no", "source_missing"),
+            ]
         assert ddm.on_tape("s:d") == ["h"]
         assert ddm.locate("s:d", "fgh") == {"f": ["B", "A"], "g": ["B", "A"], "h": ["A"]}
         assert ddm.copies() == []
@@ -508,8 +514,11 @@ class TestConformance:
         assert ddm.drop_copies(copies[:1]) == (1, [])
         assert ddm.drop_copies(copies[:1]) == (0, [])
         assert ddm.locate("s:d", "fghi") == {
-            "f": ["A"], "g": ["A", "B"], "h": ["A", "B"], "i": ["A", "B"]
-        }  # fmt: skip
+            "f": ["A"],
+            "g": ["A", "B"],
+            "h": ["A", "B"],
+            "i": ["A", "B"],
+        }
         assert not ddm.path("B", "s:d", "f").exists()
 
     def test_a_copy_may_lose_its_end(self, make: Make, roots: Roots) -> None:

@@ -312,20 +312,35 @@ def test_each_entry_that_is_no_file_has_its_reason(fs: FileSystemDDM, tmp_path: 
     lay(tmp_path / "a/.staging", "1.2:x", {"theirs": "y"})
     (home / "directory").mkdir()
     os.mkfifo(home / "fifo")
-    for link, end in {"chain": "good", "good": "../other/target", "dangling": "nowhere",
-                      "loop": "loop", "to_directory": "directory", "through_file": "f/x",
-                      "staged": "../../.staging/1.2/x/theirs"}.items():  # fmt: skip
+    for link, end in {
+        "chain": "good",
+        "good": "../other/target",
+        "dangling": "nowhere",
+        "loop": "loop",
+        "to_directory": "directory",
+        "through_file": "f/x",
+        "staged": "../../.staging/1.2/x/theirs",
+    }.items():
         (home / link).symlink_to(end)
     os.close(os.open(os.fsencode(home) + b"/\xff\n", os.O_CREAT | os.O_WRONLY))
     assert {file.lfn: file.size for file in fs.list_files("s:d")} == {
-        "f": 3, "good": 5, "chain": 5,
-    }  # fmt: skip
+        "f": 3,
+        "good": 5,
+        "chain": 5,
+    }
     assert fs.left_out("s:d") == {
-        "my file": "bad_file_name", ".hidden": "bad_file_name", "a..b": "bad_file_name",
-        "\udcff\n": "bad_file_name", "directory": "not_a_file", "fifo": "not_a_file",
-        "dangling": "link_broken", "loop": "link_broken", "through_file": "link_broken",
-        "to_directory": "not_a_file", "staged": "link_outside",
-    }  # fmt: skip
+        "my file": "bad_file_name",
+        ".hidden": "bad_file_name",
+        "a..b": "bad_file_name",
+        "\udcff\n": "bad_file_name",
+        "directory": "not_a_file",
+        "fifo": "not_a_file",
+        "dangling": "link_broken",
+        "loop": "link_broken",
+        "through_file": "link_broken",
+        "to_directory": "not_a_file",
+        "staged": "link_outside",
+    }
 
 
 def test_a_directory_that_leads_outside_is_refused(

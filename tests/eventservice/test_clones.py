@@ -70,7 +70,10 @@ def test_storeonce_counts_the_first_that_stores(world: World) -> None:
     first, second = pilot.take(2)
     serve(world)
     assert [state for _, state, _ in set_jobs(world, task, "clone")] == [
-        "running", "running", "activated"]  # fmt: skip
+        "running",
+        "running",
+        "activated",
+    ]
     pilot.end(second)
     serve(world)
     assert kill_code(world, first) == "jc_unlock"
@@ -95,7 +98,9 @@ def test_of_two_that_store_at_once_one_counts(world: World) -> None:
         pilot.end(job)
     serve(world)
     assert set_jobs(world, task, "clone") == [
-        ("clone", "finished", None), ("clone", "closed", "jc_unlock")]  # fmt: skip
+        ("clone", "finished", None),
+        ("clone", "closed", "jc_unlock"),
+    ]
     assert [state for _, state in outputs(world)] == ["finished"]
     assert files(world, task) == {"finished": 1}
     sound(world)
@@ -132,7 +137,9 @@ def test_a_failed_copy_leaves_it_to_the_others(world: World) -> None:
     pilot.end(first, "failed", error_code="payload_exit", error_diag="It crashed.")
     serve(world)
     assert set_jobs(world, task, "clone") == [
-        ("clone", "failed", "pilot_failed"), ("clone", "running", None)]  # fmt: skip
+        ("clone", "failed", "pilot_failed"),
+        ("clone", "running", None),
+    ]
     pilot.end(second)
     serve(world)
     assert outputs(world) == [(second.panda_id, "finished")]
@@ -262,6 +269,8 @@ def test_an_agent_that_comes_back_late_removes_no_outputs(world: World) -> None:
         late.apply(tx, results)
     serve(world)
     assert (outputs(world), files(world, task)) == (
-        [(counts.panda_id, "finished")], {"finished": 1})  # fmt: skip
+        [(counts.panda_id, "finished")],
+        {"finished": 1},
+    )
     with world.engine.begin() as tx:
         assert [one for one in check.check(tx, world.ddm) if one.violations] == []

@@ -59,10 +59,12 @@ def test_a_look_costs_with_the_due_sets_alone(world: World) -> None:
     task = events_task(world)
     [job] = (pilot := EventPilot(world)).take()
     pilot.end(job)
-    looks: list[tuple[Any, dict[str, Any]]] = [(consumer_ends._DUE, {"limit": 100, "not_yet": []}),
-             (consumer_ends.ANY_OPEN, {}),
-             (job_ends._REPORTED, {"limit": 100, "first": 0}),
-             (job_ends.ANY_REPORTED, {})]  # fmt: skip
+    looks: list[tuple[Any, dict[str, Any]]] = [
+        (consumer_ends._DUE, {"limit": 100, "not_yet": []}),
+        (consumer_ends.ANY_OPEN, {}),
+        (job_ends._REPORTED, {"limit": 100, "first": 0}),
+        (job_ends.ANY_REPORTED, {}),
+    ]
     add_live(world.engine, 200)
     few = [buffers(world.engine, look, **values) for look, values in looks]
     add_live(world.engine, 1800)
@@ -108,9 +110,13 @@ def test_facts_of_a_set_keep_no_ranges(engine: Engine) -> None:
     owner and by zip file, so nothing sorts or keeps more rows than there are zip files."""
     with engine.begin() as tx:
         sets = [make_job_set(tx, n).jobset for n in (200, 2000)]
-        tx.execute(text(
-            "UPDATE jedi_events e SET status = 6, ziprow_id = 1 + job_processid % 100 "
-            "WHERE jobsetid = ANY(:sets)"), {"sets": sets})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_events e SET status = 6, ziprow_id = 1 + job_processid % 100 "
+                "WHERE jobsetid = ANY(:sets)"
+            ),
+            {"sets": sets},
+        )
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
         tx.exec_driver_sql("VACUUM ANALYZE")
     with engine.begin() as tx:
@@ -152,8 +158,14 @@ def test_a_page_of_pieces_costs_what_it_returns(engine: Engine) -> None:
             lead(tx, [made.jobset], "activated", "sent", "running")
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
             tx.exec_driver_sql("VACUUM ANALYZE")
-        given = {"site": "SITE_A", "panda_id": made.jobset, "lock_seq": 0, "n": 50,
-                 "file": made.file, "process": 5 * n // 2}  # fmt: skip
+        given = {
+            "site": "SITE_A",
+            "panda_id": made.jobset,
+            "lock_seq": 0,
+            "n": 50,
+            "file": made.file,
+            "process": 5 * n // 2,
+        }
         with engine.begin() as tx:
             for _ in range(2):
                 explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {pieces._PAGE}"
@@ -180,7 +192,8 @@ def test_the_sweep_looks_at_its_own_job_sets(engine: Engine) -> None:
         touched.append(buffers(engine, dogs._OPEN_SETS, **given))
         with engine.begin() as tx:
             assert dogs.open_sets(tx, [(first.task, one) for one in sets]) == {
-                (first.task, one) for one in sets}  # fmt: skip
+                (first.task, one) for one in sets
+            }
     assert touched[1] <= touched[0] + 20, touched
 
 
@@ -202,9 +215,12 @@ def test_ends_of_sets_and_of_jobs_lock_datasets_in_one_order(world: World) -> No
     world.refresh()
     with world.engine.begin() as tx:
         results = [(item, agent.work(item)) for item in agent.claim(tx, 10)]
-        output, *_ = tx.scalars(text(
-            "SELECT datasetid FROM jedi_datasets WHERE jeditaskid = :task AND type = 'output'"),
-            {"task": first}).all()  # fmt: skip
+        output, *_ = tx.scalars(
+            text(
+                "SELECT datasetid FROM jedi_datasets WHERE jeditaskid = :task AND type = 'output'"
+            ),
+            {"task": first},
+        ).all()
         last = max(tx.scalars(_DATASETS, {"task": second}))
     assert len(results) == 2
 

@@ -74,7 +74,12 @@ def test_all_ranges_processed_are_merged_and_end_the_set(world: World) -> None:
     assert range_counts(world, task) == {"done": 3}
     merge = merge_job(world, task)
     assert (merge.status, merge.site, merge.gshare, merge.priority, merge.memory_mb) == (
-        "activated", "SITE_A", "Express", 5000, 2000)  # fmt: skip
+        "activated",
+        "SITE_A",
+        "Express",
+        5000,
+        2000,
+    )
     sound(world)
     [job] = pilot.take()
     pilot.end(job)
@@ -110,17 +115,27 @@ def test_the_merge_job_asks_for_its_pieces(
     [merge] = pilot.take()
     found = pilot.pieces(merge)
     [file] = {member.split("-")[2] for one in found for member in one["members"]}
-    assert [tuple(one[name] for name in ("lfn", "endpoint", "fsize", "adler32", "members"))
-            for one in found] == [
-        (f"{job.panda_id}.{zip_file}.zip", "SITE_A_DATADISK", 10, "00000001",
-         [f"{task}-{job.panda_id}-{file}-{first}-10" for first in firsts])
+    assert [
+        tuple(one[name] for name in ("lfn", "endpoint", "fsize", "adler32", "members"))
+        for one in found
+    ] == [
+        (
+            f"{job.panda_id}.{zip_file}.zip",
+            "SITE_A_DATADISK",
+            10,
+            "00000001",
+            [f"{task}-{job.panda_id}-{file}-{first}-10" for first in firsts],
+        )
         for zip_file, firsts in expected
-    ]  # fmt: skip
+    ]
     place = world.ddm.pieces_where("SITE_A_DATADISK", task, job.panda_id)
     assert found[0]["path"] == f"{place}/{job.panda_id}.1.zip"
     with world.engine.begin() as tx:
-        for stale in (("SITE_B", merge.panda_id, 1), ("SITE_A", merge.panda_id, 2),
-                      ("SITE_A", job.panda_id, 1)):  # fmt: skip
+        for stale in (
+            ("SITE_B", merge.panda_id, 1),
+            ("SITE_A", merge.panda_id, 2),
+            ("SITE_A", job.panda_id, 1),
+        ):
             assert pieces.page(tx, *stale) is None
 
 
@@ -135,7 +150,9 @@ def test_ranges_that_are_left_go_to_another_consumer(world: World) -> None:
     pilot.end(job)
     serve(world)
     assert set_jobs(world, task, "consumer") == [
-        ("consumer", "merging", "es_retry"), ("consumer", "activated", None)]  # fmt: skip
+        ("consumer", "merging", "es_retry"),
+        ("consumer", "activated", None),
+    ]
     assert ranges(world, task) == {1: [("done", 10)], 3: [("ready", 9)], 5: [("ready", 10)]}
     with world.engine.begin() as tx:
         hold = why(tx, task)
@@ -143,17 +160,20 @@ def test_ranges_that_are_left_go_to_another_consumer(world: World) -> None:
     assert hold.detail.endswith(
         f"Consumer {job.panda_id} (es_retry): Ranges processed: 1; left for another job: 2."
     )
-    first, second = rows(world, "SELECT priority FROM jedi_jobs WHERE kind = 'consumer' "
-                         "ORDER BY pandaid")  # fmt: skip
+    first, second = rows(
+        world, "SELECT priority FROM jedi_jobs WHERE kind = 'consumer' ORDER BY pandaid"
+    )
     assert second.priority == first.priority + 1
     sound(world)
     [job] = pilot.take()
     pilot.process(job, pilot.ask(job, 9))
     pilot.end(job)
     serve(world)
-    assert set_jobs(world, task) == [("es_merge", "activated", None),
-                                     ("consumer", "merging", "es_retry"),
-                                     ("consumer", "merging", "es_merge")]  # fmt: skip
+    assert set_jobs(world, task) == [
+        ("es_merge", "activated", None),
+        ("consumer", "merging", "es_retry"),
+        ("consumer", "merging", "es_merge"),
+    ]
     sound(world)
 
 
@@ -169,7 +189,10 @@ def test_a_failed_range_gets_a_new_row_and_a_spared_one_keeps_its_attempts(world
     pilot.end(job)
     serve(world)
     assert ranges(world, task) == {
-        1: [("done", 10)], 3: [("failed", 10), ("ready", 9)], 5: [("ready", 10)]}  # fmt: skip
+        1: [("done", 10)],
+        3: [("failed", 10), ("ready", 9)],
+        5: [("ready", 10)],
+    }
     sound(world)
 
 
@@ -208,13 +231,19 @@ def test_while_others_have_ranges_nothing_is_merged(world: World) -> None:
     serve(world)
     jobs = set_jobs(world, task, "consumer")
     assert (jobs[0], jobs[3]) == (
-        ("consumer", "merging", "es_wait"), ("consumer", "closed", "es_unused"))  # fmt: skip
+        ("consumer", "merging", "es_wait"),
+        ("consumer", "closed", "es_unused"),
+    )
     assert merge_job(world, task).status == "waiting"
     pilot.process(second, last)
     pilot.end(second)
     serve(world)
     assert [detail for _, _, detail in set_jobs(world, task, "consumer")] == [
-        "es_wait", "es_merge", None, "es_unused"]  # fmt: skip
+        "es_wait",
+        "es_merge",
+        None,
+        "es_unused",
+    ]
     assert merge_job(world, task).status == "activated"
     [told] = rows(world, "SELECT kill_code FROM jedi_jobs WHERE pandaid = :j", j=idle.panda_id)
     assert told.kill_code == "es_killed"
@@ -353,8 +382,10 @@ def test_a_consumer_whose_pilot_died_is_judged_by_what_it_processed(world: World
     first, second = pilot.take(2)
     pilot.process(first, pilot.ask(first, 1))
     pilot.ask(second, 1)
-    ends = [JobEnd(job.panda_id, "failed", "lost_pilot", "It was killed.", job.lock_seq, "pilot")
-            for job in (first, second)]  # fmt: skip
+    ends = [
+        JobEnd(job.panda_id, "failed", "lost_pilot", "It was killed.", job.lock_seq, "pilot")
+        for job in (first, second)
+    ]
     with world.engine.begin() as tx:
         job_ends.end_lost(tx, ends, [end.panda_id for end in ends], "Submitter")
     serve(world)
@@ -384,7 +415,9 @@ def test_the_end_of_a_held_consumer_waits(world: World) -> None:
         jobs.release(tx, "anna", [job.panda_id], None)
     serve(world)
     assert set_jobs(world, task, "consumer") == [
-        ("consumer", "merging", "es_retry"), ("consumer", "activated", None)]  # fmt: skip
+        ("consumer", "merging", "es_retry"),
+        ("consumer", "activated", None),
+    ]
     sound(world)
 
 
@@ -410,8 +443,9 @@ def test_consumers_whose_input_never_comes_use_up_attempts(world: World) -> None
     maxAttemptEsJob the set fails, and its input goes back to the broker."""
     task = events_task(world, maxAttemptEsJob=1)
     for n in range(1, 3):
-        [job] = rows(world, "SELECT pandaid FROM jedi_jobs WHERE kind = 'consumer' "
-                     "AND status = 'activated'")  # fmt: skip
+        [job] = rows(
+            world, "SELECT pandaid FROM jedi_jobs WHERE kind = 'consumer' AND status = 'activated'"
+        )
         lacking = JobEnd(job.pandaid, "failed", "transfer_failed", "It is lost.", None, "jedi")
         with world.engine.begin() as tx:
             job_ends.end_jobs(tx, [lacking], "Mover")
@@ -481,7 +515,10 @@ def test_corrupt_pieces_give_back_just_their_ranges(world: World) -> None:
     pilot.end(merge, "failed", error_code="stagein_checksum", error_diag="Bad.", bad_inputs=bad)
     adder(world)
     assert ranges(world, task) == {
-        1: [("done", 10)], 3: [("corrupted", 10), ("ready", 9)], 5: [("done", 10)]}  # fmt: skip
+        1: [("done", 10)],
+        3: [("corrupted", 10), ("ready", 9)],
+        5: [("done", 10)],
+    }
     serve(world)
     sound(world)
     [job] = pilot.take()
@@ -527,14 +564,18 @@ def test_one_killed_consumer_leaves_its_ranges_to_others(world: World) -> None:
     pilot.process(first, pilot.ask(first, 1))
     pilot.ask(first, 1)
     with world.engine.begin() as tx:
-        tx.exec_driver_sql("UPDATE jedi_jobs SET kill_code = 'cancelled_by_user' "
-                           "WHERE pandaid = %s", (first.panda_id,))  # fmt: skip
+        tx.exec_driver_sql(
+            "UPDATE jedi_jobs SET kill_code = 'cancelled_by_user' WHERE pandaid = %s",
+            (first.panda_id,),
+        )
     pilot.end(first, "cancelled")
     serve(world)
     assert set_jobs(world, task, "consumer")[0] == ("consumer", "cancelled", None)
     assert ranges(world, task) == {
-        1: [("discarded", 10), ("ready", 10)], 3: [("cancelled", 10), ("ready", 10)],
-        5: [("ready", 10)]}  # fmt: skip
+        1: [("discarded", 10), ("ready", 10)],
+        3: [("cancelled", 10), ("ready", 10)],
+        5: [("ready", 10)],
+    }
     pilot.process(second, pilot.ask(second, 9))
     pilot.end(second)
     serve(world)
@@ -602,9 +643,12 @@ def test_a_crash_loses_and_doubles_nothing(world: World, point: str) -> None:
 
 def crashed(world: World, point: str) -> int:
     """An EventService in a process of its own dies at a point; its exit code."""
-    environment = {**os.environ, "JEDI_HOME": str(world.settings.home),
-                   "JEDI_DATABASE_URL": world.settings.database_url or "",
-                   "JEDI_CRASH": f"eventservice:{point}"}  # fmt: skip
+    environment = {
+        **os.environ,
+        "JEDI_HOME": str(world.settings.home),
+        "JEDI_DATABASE_URL": world.settings.database_url or "",
+        "JEDI_CRASH": f"eventservice:{point}",
+    }
     command = [sys.executable, "-m", "jedi", "agent", "run", "EventService", "--once"]
     return subprocess.run(command, env=environment, check=False, timeout=120).returncode
 
@@ -628,6 +672,10 @@ def test_two_agents_at_the_same_job_set_do_its_work_once(world: World) -> None:
         with world.engine.begin() as tx:
             agent.apply(tx, results)
     assert [detail for _, _, detail in set_jobs(world, task, "consumer")] == [
-        "es_retry", "es_retry", None, None]  # fmt: skip
+        "es_retry",
+        "es_retry",
+        None,
+        None,
+    ]
     assert ranges(world, task) == {1: [("done", 10)], 3: [("done", 10)], 5: [("ready", 10)]}
     sound(world)

@@ -59,24 +59,35 @@ def test_all_reasons_are_given_at_once() -> None:
         ({"nEventsPerInputFile": 5}, []),
         ({"esmergeSpec": {"transPath": "m", "jobParameters": "${IN/L} ${SN}"}}, []),
         ({"esmergeSpec": {"jobParameters": "  "}}, ["nEventsPerWorker"]),
-        ({"esmergeSpec": {"transPath": "m", "jobParameters": "${IN9} ${OUTPUT0/X}"}},
-         ["esmergeSpec.jobParameters"] * 2),
+        (
+            {"esmergeSpec": {"transPath": "m", "jobParameters": "${IN9} ${OUTPUT0/X}"}},
+            ["esmergeSpec.jobParameters"] * 2,
+        ),
         ({"useJobCloning": "runonce"}, ["nEventsPerWorker"]),
         ({"nEventsPerWorker": None, "useJobCloning": "runonce"}, []),
         ({"nEventsPerWorker": None, "fineGrainedProc": True}, []),
-        ({"nEventsPerWorker": None, "fineGrainedProc": True, "esmergeSpec": None},
-         ["fineGrainedProc"]),
+        (
+            {"nEventsPerWorker": None, "fineGrainedProc": True, "esmergeSpec": None},
+            ["fineGrainedProc"],
+        ),
         ({"nEventsPerWorker": None}, ["esmergeSpec"]),
         ({"nEventsPerWorker": None, "nJumboJobs": 1}, ["nJumboJobs", "esmergeSpec"]),
         ({"nEventsPerWorker": None, "esConvertible": True, "esFraction": 0.5}, []),
-        ({"nEventsPerWorker": None, "esConvertible": True, "esFraction": 0.5, "esmergeSpec": None},
-         ["esFraction"]),
+        (
+            {
+                "nEventsPerWorker": None,
+                "esConvertible": True,
+                "esFraction": 0.5,
+                "esmergeSpec": None,
+            },
+            ["esFraction"],
+        ),
         ({"nEventsPerWorker": None, "esFraction": 0.5, "esmergeSpec": None}, ["esFraction"]),
         ({"nEventsPerWorker": None, "esFraction": 0.5}, []),
         ({"nEventsPerWorker": None, "esFraction": 1.0}, []),
         ({"nEventsPerWorker": None, "esFraction": 1.5}, ["esFraction"]),
     ],
-)  # fmt: skip
+)
 def test_keys_that_fit_and_keys_that_do_not(keys: dict[str, Any], paths: list[str]) -> None:
     task = {key: value for key, value in event_task(**keys).items() if value is not None}
     assert paths_of(task) == paths
@@ -86,8 +97,9 @@ def test_keys_without_their_mode_are_reported() -> None:
     """A key is never ignored: what it needs is named."""
     task = document(maxAttemptES=3, nEsConsumers=2)
     assert [one.partition(" ")[0] for one in unsupported.kept(task)] == [
-        "maxAttemptES", "nEsConsumers",
-    ]  # fmt: skip
+        "maxAttemptES",
+        "nEsConsumers",
+    ]
     assert not [*unsupported.kept(event_task(maxAttemptES=3, nEsConsumers=2))]
 
 
@@ -183,7 +195,10 @@ def test_a_converted_task_is_one_of_the_event_service(world: World) -> None:
     generate(world)
     assert [one.command for one in consumers(world, task)] == ["cat File1 --events > o.000001"]
     assert [(e.def_min_eventid, e.attemptnr) for e in ranges(world, task)] == [
-        (1, 1), (2, 1), (3, 1)]  # fmt: skip
+        (1, 1),
+        (2, 1),
+        (3, 1),
+    ]
     assert [one.attempts_left for one in job_sets(world, task)] == [0]
 
 

@@ -55,9 +55,13 @@ def test_a_job_set_has_a_job_that_waits_consumers_and_ranges(world: World) -> No
     assert [one.jobsetid for one in sets] == [job.panda_id for job in waiting]
     first, second = waiting
     assert first.command == f"merge.sh File1 o.000001 {first.panda_id}"
-    assert [(s.merge_pandaid, s.mode, s.clone, s.n_ranges, s.n_consumers, s.attempts_left, s.jumbo)
-            for s in sets] == [(first.panda_id, "es", None, 3, 2, 3, False),
-                               (second.panda_id, "es", None, 2, 2, 3, False)]  # fmt: skip
+    assert [
+        (s.merge_pandaid, s.mode, s.clone, s.n_ranges, s.n_consumers, s.attempts_left, s.jumbo)
+        for s in sets
+    ] == [
+        (first.panda_id, "es", None, 3, 2, 3, False),
+        (second.panda_id, "es", None, 2, 2, 3, False),
+    ]
     made = consumers(world, task)
     assert [(c.jobsetid, c.number, c.kind, c.status, c.unit_nr) for c in made] == [
         (first.panda_id, 1, "consumer", "activated", 1),
@@ -67,8 +71,13 @@ def test_a_job_set_has_a_job_that_waits_consumers_and_ranges(world: World) -> No
     ]
     assert [c.command for c in made] == ["cat File1 > o.000001"] * 2 + ["cat File2 > o.000002"] * 2
     found = ranges(world, task)
-    assert cuts(found) == [("File1", 1, 2), ("File1", 3, 4), ("File1", 5, 5), ("File2", 6, 7),
-                           ("File2", 8, 8)]  # fmt: skip
+    assert cuts(found) == [
+        ("File1", 1, 2),
+        ("File1", 3, 4),
+        ("File1", 5, 5),
+        ("File2", 6, 7),
+        ("File2", 8, 8),
+    ]
     assert [e.job_processid for e in found] == [1, 3, 5, 6, 8]
     assert [e.event_offset for e in found] == [0, 0, 0, 5, 5]
     assert {(e.status, e.attemptnr, e.panda_id == e.jobsetid, e.ready) for e in found} == {
@@ -111,13 +120,19 @@ def test_a_consumer_reads_the_inputs_and_has_only_a_log_of_its_own(world: World)
     ("keys", "numbers", "offsets"),
     [
         ({"inFilePosEvtNum": True}, [(1, 2), (3, 4), (5, 5), (1, 2), (3, 3)], [0] * 5),
-        ({"firstEvent": 100}, [(101, 102), (103, 104), (105, 105), (106, 107), (108, 108)],
-         [100, 100, 100, 105, 105]),
+        (
+            {"firstEvent": 100},
+            [(101, 102), (103, 104), (105, 105), (106, 107), (108, 108)],
+            [100, 100, 100, 105, 105],
+        ),
         # 4 events a job: 1-4 of File1; 5 of File1 and 1-3 of File2
-        ({"nEventsPerJob": 4, "nFilesPerJob": None},
-         [(1, 2), (3, 4), (5, 5), (6, 7), (8, 8)], [0, 0, 0, 5, 5]),
+        (
+            {"nEventsPerJob": 4, "nFilesPerJob": None},
+            [(1, 2), (3, 4), (5, 5), (6, 7), (8, 8)],
+            [0, 0, 0, 5, 5],
+        ),
     ],
-)  # fmt: skip
+)
 def test_events_have_numbers(
     world: World, keys: dict[str, Any], numbers: list[tuple[int, int]], offsets: list[int]
 ) -> None:
@@ -140,7 +155,8 @@ def test_clones_have_one_range_an_input_and_make_the_outputs(world: World) -> No
     generate(world)
     sets, made = job_sets(world, task), consumers(world, task)
     assert [(s.mode, s.clone, s.n_ranges, s.n_consumers) for s in sets] == [
-        ("cloning", "storeonce", 1, 2)] * 2  # fmt: skip
+        ("cloning", "storeonce", 1, 2)
+    ] * 2
     assert [c.kind for c in made] == ["clone"] * 4
     for first, second in (made[:2], made[2:]):
         assert first.site != second.site
@@ -177,12 +193,18 @@ def test_more_consumers_follow_those_that_fail(world: World) -> None:
     assert (added.jobset_id, added.number, added.status) == (jobset.jobsetid, 2, "assigned")
     first, second = consumers(world, task)
     assert (second.panda_id, second.site, second.priority) == (
-        added.panda_id, first.site, first.priority + 1)  # fmt: skip
+        added.panda_id,
+        first.site,
+        first.priority + 1,
+    )
     assert second.command == first.command
     (jobset,) = job_sets(world, task)
     assert (jobset.n_consumers, jobset.attempts_left) == (2, 1)
-    history = rows(world, "SELECT oldpandaid, newpandaid FROM jedi_job_retry_history "
-                   "WHERE jeditaskid = :t", t=task)  # fmt: skip
+    history = rows(
+        world,
+        "SELECT oldpandaid, newpandaid FROM jedi_job_retry_history WHERE jeditaskid = :t",
+        t=task,
+    )
     assert [(r.oldpandaid, r.newpandaid) for r in history] == [(first.panda_id, second.panda_id)]
     clean(world)
 
@@ -282,10 +304,11 @@ def test_each_event_is_in_one_range(inputs: list[tuple[int, int]], size: int, mo
     found = [
         (file, event - 1)
         for block in whole.blocks(most)
-        for file, a, b in zip(*(c.tolist() for c in (block.file_ids, block.first, block.last)),
-                              strict=True)
+        for file, a, b in zip(
+            *(c.tolist() for c in (block.file_ids, block.first, block.last)), strict=True
+        )
         for event in range(a, b + 1)
-    ]  # fmt: skip
+    ]
     wanted = [(i, e) for i, (start, n) in enumerate(inputs) for e in range(start, start + n)]
     assert found == wanted
     assert all(len(block.first) <= most for block in whole.blocks(most))
@@ -299,8 +322,16 @@ def test_range_ids_are_read_and_written() -> None:
     assert RangeId.parse("12-345-67-1-10") == known
 
 
-_BAD = ["", "1-2-3-4-٣", "1-2-3-4", "1-2-3-4-5-6", "a-2-3-4-5", "1--2-3-4", f"1-2-3-4-{2**63}",
-        "1-2-3-4-" + "9" * 99]  # fmt: skip
+_BAD = [
+    "",
+    "1-2-3-4-٣",
+    "1-2-3-4",
+    "1-2-3-4-5-6",
+    "a-2-3-4-5",
+    "1--2-3-4",
+    f"1-2-3-4-{2**63}",
+    "1-2-3-4-" + "9" * 99,
+]
 
 
 @pytest.mark.parametrize("word", _BAD)

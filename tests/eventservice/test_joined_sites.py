@@ -145,15 +145,18 @@ class RandomSites:
         self.chance = random.Random(seed)
         self.world = world = make_grid(world, self.chance)
         sites = ",".join(f"SITE_{one}" for one in GRID)
-        self.task = events_task(world, 16, site=sites, nSitesPerJob=3, nEsConsumers=3,
-                                maxAttemptEsJob=20)  # fmt: skip
+        self.task = events_task(
+            world, 16, site=sites, nSitesPerJob=3, nEsConsumers=3, maxAttemptEsJob=20
+        )
         self.pilots = {f"SITE_{one}": EventPilot(world, f"SITE_{one}") for one in GRID}
 
     def play(self) -> None:
         """One job of the site that has waited longest."""
         serve(self.world)
-        queue = rows(self.world, "SELECT site FROM jedi_jobs WHERE status = 'activated' "
-                     "ORDER BY pandaid LIMIT 1")  # fmt: skip
+        queue = rows(
+            self.world,
+            "SELECT site FROM jedi_jobs WHERE status = 'activated' ORDER BY pandaid LIMIT 1",
+        )
         for row in queue:
             pilot = self.pilots[row.site]
             [job] = pilot.take()
@@ -206,8 +209,9 @@ def test_a_set_ends_after_a_loss(world: World, seed: int, at: Callable[[float], 
             [row] = rows(world, "SELECT endpoint FROM jedi_event_zips ORDER BY ziprow_id LIMIT 1")
             site = row.endpoint.removesuffix("_DATADISK")
             with world.engine.begin() as tx:
-                tx.exec_driver_sql("DELETE FROM jedi_site_endpoints WHERE ddm_endpoint = %s",
-                                   (row.endpoint,))  # fmt: skip
+                tx.exec_driver_sql(
+                    "DELETE FROM jedi_site_endpoints WHERE ddm_endpoint = %s", (row.endpoint,)
+                )
             set_sites(world, site, status="offline")
             lost = True
         if files(world, found.task) == {"finished": 1}:

@@ -81,8 +81,11 @@ def test_the_largest_tasks_come_first_until_there_are_enough_tasks() -> None:
     wide = LIMITS._replace(max_events=10**9)
     assert codes(tasks, wide._replace(max_tasks=0)) == dict.fromkeys(range(4), "jumbo_enough_tasks")
     assert codes(tasks, wide._replace(max_tasks=2)) == {
-        3: "jumbo_enabled", 2: "jumbo_enabled", 1: "jumbo_enough_tasks", 0: "jumbo_enough_tasks",
-    }  # fmt: skip
+        3: "jumbo_enabled",
+        2: "jumbo_enabled",
+        1: "jumbo_enough_tasks",
+        0: "jumbo_enough_tasks",
+    }
     having = [tasks[0]._replace(jumbo=True), *tasks[1:]]
     assert codes(having, wide._replace(max_tasks=2))[3] == "jumbo_enabled"
     assert codes(having, wide._replace(max_tasks=1))[3] == "jumbo_enough_tasks"
@@ -146,14 +149,32 @@ def make(world: World) -> Callable[..., int]:
         tx.execute(_SITE, {"site": "SITE_B", "catchall": "{}", "releases": []})
 
     def make_task(
-        events: int, used: int = 0, *, release: str = "R1", status: str = "running",
-        service: int | None = 1, site: str | None = None, flag: str | None = None, **rules: Any,
-    ) -> int:  # fmt: skip
+        events: int,
+        used: int = 0,
+        *,
+        release: str = "R1",
+        status: str = "running",
+        service: int | None = 1,
+        site: str | None = None,
+        flag: str | None = None,
+        **rules: Any,
+    ) -> int:
         said = {"n_files_per_job": 1, "n_events_per_worker": 5, **rules}
         with world.engine.begin() as tx:
-            task = int(tx.scalar(_TASK, {
-                "status": status, "service": service, "release": release, "site": site,
-                "flag": flag, "rules": json.dumps(said)}) or 0)  # fmt: skip
+            task = int(
+                tx.scalar(
+                    _TASK,
+                    {
+                        "status": status,
+                        "service": service,
+                        "release": release,
+                        "site": site,
+                        "flag": flag,
+                        "rules": json.dumps(said),
+                    },
+                )
+                or 0
+            )
             for kind, n, m in (("input", events, used), ("output", 10**9, 0)):
                 tx.execute(_DATASET, {"task": task, "type": kind, "events": n, "used": m})
         return task
@@ -163,8 +184,10 @@ def make(world: World) -> Callable[..., int]:
 
 def row(world: World, task: int) -> Any:
     with world.engine.begin() as tx:
-        return tx.execute(text("SELECT usejumbo, rules, splitrule FROM jedi_tasks "
-                               "WHERE jeditaskid = :t"), {"t": task}).one()  # fmt: skip
+        return tx.execute(
+            text("SELECT usejumbo, rules, splitrule FROM jedi_tasks WHERE jeditaskid = :t"),
+            {"t": task},
+        ).one()
 
 
 def reason(world: World, task: int) -> str:
@@ -185,7 +208,10 @@ def test_it_enables_and_disables(world: World, make: Callable[..., int]) -> None
     assert run(world, "jumbo") == Counts(enabled=1)
     found = row(world, large)
     assert (found.usejumbo, found.rules["n_jumbo_jobs"], found.rules["max_jumbo_per_site"]) == (
-        "Y", 3, 2)  # fmt: skip
+        "Y",
+        3,
+        2,
+    )
     assert "NJ=3,MJ=2" in found.splitrule
     assert row(world, small).usejumbo is None
     assert (reason(world, large), reason(world, small)) == ("jumbo_enabled", "jumbo_enough_tasks")
@@ -198,8 +224,13 @@ def test_it_enables_and_disables(world: World, make: Callable[..., int]) -> None
             f"Jumbo jobs: {DECISIONS['jumbo_enabled'].format(events=103)}"
         )
         assert why(tx, large).brokerage is None  # no broker has decided
-        tx.execute(text("UPDATE jedi_datasets SET neventsused = 141 WHERE jeditaskid = :t "
-                        "AND type = 'input'"), {"t": large})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_datasets SET neventsused = 141 WHERE jeditaskid = :t "
+                "AND type = 'input'"
+            ),
+            {"t": large},
+        )
     assert run(world, "jumbo") == Counts(enabled=1, disabled=1)
     found = row(world, large)
     assert (found.usejumbo, {*found.rules}) == (None, {"n_files_per_job", "n_events_per_worker"})
@@ -230,9 +261,13 @@ def test_releases_sites_and_positions(world: World, make: Callable[..., int]) ->
     having = make(101, site="SITE_A", flag="Y", n_jumbo_jobs=1)
     assert run(world, "jumbo") == Counts(enabled=2, disabled=1)
     assert [reason(world, one) for one in (listed, published, none, named, across, having)] == [
-        "jumbo_enabled", "jumbo_enabled", "jumbo_no_release", "jumbo_site_named",
-        "jumbo_no_positions", "jumbo_site_named",
-    ]  # fmt: skip
+        "jumbo_enabled",
+        "jumbo_enabled",
+        "jumbo_no_release",
+        "jumbo_site_named",
+        "jumbo_no_positions",
+        "jumbo_site_named",
+    ]
     assert row(world, having).usejumbo is None
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_sites SET status = 'offline' WHERE site = 'SITE_A'"))

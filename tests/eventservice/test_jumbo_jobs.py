@@ -60,8 +60,12 @@ def jumbo_task(world: World, files: int = 2, jumbos: int = 1, **keys: Any) -> in
 def ended(world: World, task: int) -> None:
     """JEDI merges what is to be merged, at any site."""
     for site in ("SITE_A", "SITE_B"):
-        waiting = rows(world, "SELECT pandaid FROM jedi_jobs WHERE kind = 'es_merge' "
-                       "AND status = 'activated' AND site = :s", s=site)  # fmt: skip
+        waiting = rows(
+            world,
+            "SELECT pandaid FROM jedi_jobs WHERE kind = 'es_merge' "
+            "AND status = 'activated' AND site = :s",
+            s=site,
+        )
         pilot = EventPilot(world, site)
         for job in pilot.take(len(waiting)) if waiting else ():
             pilot.end(job)
@@ -119,8 +123,11 @@ def test_a_jumbo_job_is_as_large_as_a_slot_of_its_site(world: World) -> None:
     has 8 cores and 16000 MB."""
     set_sites(world, "SITE_B", corecount=8, maxrss=16_000)
     task = jumbo_task(world)
-    found = rows(world, "SELECT cores, memory_mb FROM jedi_jobs WHERE jeditaskid = :t "
-                 "AND kind = 'jumbo'", t=task)  # fmt: skip
+    found = rows(
+        world,
+        "SELECT cores, memory_mb FROM jedi_jobs WHERE jeditaskid = :t AND kind = 'jumbo'",
+        t=task,
+    )
     assert [tuple(row) for row in found] == [(8, 16_000)]
     sound(world)
 
@@ -199,8 +206,7 @@ def test_no_jumbo_job_where_its_pieces_cannot_be_merged(world: World) -> None:
     """No site reads the storage of both: pieces at SITE_B would never be merged with those at
     SITE_A."""
     set_sites(world, "SITE_B", catchall={"useJumboJobs": True})
-    task = events_task(world, site=None, includedSite="SITE_A", inFilePosEvtNum=True,
-                       nJumboJobs=1)  # fmt: skip
+    task = events_task(world, site=None, includedSite="SITE_A", inFilePosEvtNum=True, nJumboJobs=1)
     assert run_dog(world, "jumbo_jobs") == {}
     assert set_jobs(world, task, "jumbo") == []
 
@@ -221,8 +227,12 @@ def test_a_job_set_waits_for_its_merge_from_the_end_of_the_jumbo_job(
     serve(world)
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_consumers SET settled_at = settled_at - interval '1 hour'"))
-        tx.execute(text("UPDATE jedi_jobs SET statechangetime = statechangetime - interval '1 hour'"
-                        " WHERE kind = 'es_merge'"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_jobs SET statechangetime = statechangetime - interval '1 hour'"
+                " WHERE kind = 'es_merge'"
+            )
+        )
     jumbo.end(big)  # without a result of its ranges
     serve(world)
     run_dog(world, "timeouts")
@@ -237,7 +247,12 @@ def test_a_jumbo_job_processes_ranges_of_all_job_sets(world: World) -> None:
     status to done when they are finished". It has the inputs of all job sets."""
     task = jumbo_task(world)
     assert [kind for kind, *_ in set_jobs(world, task)] == [
-        "es_merge", "es_merge", "co_jumbo", "co_jumbo", "jumbo"]  # fmt: skip
+        "es_merge",
+        "es_merge",
+        "co_jumbo",
+        "co_jumbo",
+        "jumbo",
+    ]
     pilot, job = jumbo_at_work(world, task)
     inputs = [file for file in job.files if file.type == "input"]
     assert [file.endpoint for file in inputs] == ["SITE_B_DATADISK"] * 2  # brought there
@@ -263,9 +278,11 @@ def test_the_end_of_a_co_jumbo_job_makes_ranges_done_and_starts_the_merge(world:
     small.end(one)
     serve(world)
     assert range_counts(world, task) == {"done": 3}
-    assert set_jobs(world, task) == [("es_merge", "activated", None),
-                                     ("co_jumbo", "merging", "es_merge"),
-                                     ("jumbo", "running", None)]  # fmt: skip
+    assert set_jobs(world, task) == [
+        ("es_merge", "activated", None),
+        ("co_jumbo", "merging", "es_merge"),
+        ("jumbo", "running", None),
+    ]
     ended(world, task)
     assert range_counts(world, task) == {"merged": 3}
     assert files(world, task) == {"finished": 1}
@@ -295,12 +312,17 @@ def test_merge_jobs_speak_for_their_own_sets(world: World) -> None:
     jumbo.end(second, "failed", error_code="payload_exit", error_diag="It crashed.")
     while Adder(world).run_once():
         pass
-    counts = rows(world, "SELECT e.jobsetid, e.status, count(*) AS n FROM jedi_events e "
-                  "GROUP BY 1, 2 ORDER BY 1, 2")  # fmt: skip
+    counts = rows(
+        world,
+        "SELECT e.jobsetid, e.status, count(*) AS n FROM jedi_events e GROUP BY 1, 2 ORDER BY 1, 2",
+    )
     one, other = sorted({row.jobsetid for row in counts})
     code = states.EVENT_CODES
     assert [tuple(row) for row in counts] == [
-        (one, code["ready"], 3), (one, code["corrupted"], 3), (other, code["done"], 3)]  # fmt: skip
+        (one, code["ready"], 3),
+        (one, code["corrupted"], 3),
+        (other, code["done"], 3),
+    ]
     sound(world)
 
 

@@ -56,7 +56,10 @@ def test_the_next_job_set_processes_only_the_rest(world: World) -> None:
     sound(world)
     again(world)
     assert ranges(world, task) == {
-        1: [("done", 10)], 3: [("done", 10)], 5: [("ready", 10), ("failed", 1)]}  # fmt: skip
+        1: [("done", 10)],
+        3: [("done", 10)],
+        5: [("ready", 10), ("failed", 1)],
+    }
     sound(world)
     [job] = pilot.take()
     assert pilot.ask(job, 9) == [5]

@@ -62,7 +62,9 @@ def test_a_consumer_killed_in_merging_loses_its_pieces(world: World) -> None:
     cancel(world, first)
     serve(world)
     assert set_jobs(world, task, "consumer") == [
-        ("consumer", "cancelled", None), ("consumer", "running", None)]  # fmt: skip
+        ("consumer", "cancelled", None),
+        ("consumer", "running", None),
+    ]
     assert ranges(world, task)[1] == [("discarded", 10), ("ready", 10)]
     assert pilot.ask(second, 9) == [1, 3, 5]
     pilot.process(second, [1, 3, 5])
@@ -110,9 +112,18 @@ def test_another_consumer_follows_the_last_one_if_others_did_something(world: Wo
     cancel(world, first)
     serve(world)
     assert [one[1] for one in set_jobs(world, task, "consumer")] == [
-        "cancelled", "merging", "cancelled", "closed", "cancelled", "activated"]  # fmt: skip
+        "cancelled",
+        "merging",
+        "cancelled",
+        "closed",
+        "cancelled",
+        "activated",
+    ]
     assert ranges(world, task) == {
-        1: [("discarded", 10), ("ready", 10)], 3: [("done", 10)], 5: [("ready", 10)]}  # fmt: skip
+        1: [("discarded", 10), ("ready", 10)],
+        3: [("done", 10)],
+        5: [("ready", 10)],
+    }
     sound(world)
 
 
@@ -180,9 +191,11 @@ def test_a_failed_range_of_a_consumer_that_runs_is_waited_for(world: World) -> N
     pilot.process(second, pilot.ask(second, 1), "failed")
     one_range(pilot, first)
     serve(world)
-    assert set_jobs(world, task) == [("es_merge", "waiting", None),
-                                     ("consumer", "merging", "es_wait"),
-                                     ("consumer", "running", None)]  # fmt: skip
+    assert set_jobs(world, task) == [
+        ("es_merge", "waiting", None),
+        ("consumer", "merging", "es_wait"),
+        ("consumer", "running", None),
+    ]
     pilot.end(second)
     serve(world)
     assert ranges(world, task) == {1: [("failed", 10), ("ready", 9)], 3: [("done", 10)]}

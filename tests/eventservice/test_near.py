@@ -124,10 +124,15 @@ def test_the_merge_job_moves_to_the_pieces_that_can_be_read(world: World) -> Non
     pilot.process(job, pilot.ask(job, 9))
     pilot.end(job)
     with world.engine.begin() as tx:
-        tx.exec_driver_sql("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local) "
-                           "VALUES ('SITE_B', 'SITE_A_DATADISK', false)")  # fmt: skip
+        tx.exec_driver_sql(
+            "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local) "
+            "VALUES ('SITE_B', 'SITE_A_DATADISK', false)"
+        )
     set_sites(world, "SITE_A", status="offline")
     serve(world)
-    [merge] = rows(world, "SELECT site, status FROM jedi_jobs WHERE jeditaskid = :t "
-                   "AND kind = 'es_merge'", t=task)  # fmt: skip
+    [merge] = rows(
+        world,
+        "SELECT site, status FROM jedi_jobs WHERE jeditaskid = :t AND kind = 'es_merge'",
+        t=task,
+    )
     assert tuple(merge) == ("SITE_B", "activated")

@@ -95,8 +95,10 @@ def test_ordinary_jobs_are_refused_where_they_cannot_be(more: dict[str, Any]) ->
     keys |= {"switchEStoNormal": True, "nEventsPerInputFile": 4}
     task = {key: value for key, value in event_task(**keys).items() if value is not None}
     if "es_only" in more:
-        task["jobParameters"] = [{"type": "constant", "value": "--e", "es_only": True},
-                                 *task["jobParameters"]]  # fmt: skip
+        task["jobParameters"] = [
+            {"type": "constant", "value": "--e", "es_only": True},
+            *task["jobParameters"],
+        ]
     assert "switchEStoNormal" in [problem.path for problem in examine(task)[1]]
 
 

@@ -54,8 +54,12 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str]] = [
     # limit"
     ({"got": 5, "made": 3, "done": 3, "used_up": 2, "spent": True}, "failed", None, "fail"),
     # … at once, whoever else lives; "they were killed since associated ES jobs failed (es_aborted)"
-    ({"got": 5, "made": 3, "done": 3, "used_up": 2, "spent": True, "busy": 1, "alive": 1},
-     "failed", None, "fail"),
+    (
+        {"got": 5, "made": 3, "done": 3, "used_up": 2, "spent": True, "busy": 1, "alive": 1},
+        "failed",
+        None,
+        "fail",
+    ),
     ({"got": 5, "made": 3, "done": 3, "used_up": 2}, "closed", "es_aborted", "fail"),
     # "all ranges failed: failed"
     ({"got": 5}, "failed", None, "fail"),
@@ -76,15 +80,29 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str]] = [
     ({"result": "lost", "done": 5}, "failed", "es_heartbeat", "merge"),
     ({"result": "lost", "got": 5, "made": 1, "left": 4}, "merging", "es_retry", "retry"),
     # the site ended the pilot, which is nobody's failure
-    ({"result": "failed", "error_code": "pilot_terminated", "left": 5, "attempts": 1},
-     "closed", "es_noevent", "retry"),
+    (
+        {"result": "failed", "error_code": "pilot_terminated", "left": 5, "attempts": 1},
+        "closed",
+        "es_noevent",
+        "retry",
+    ),
     # "they were killed since an associated ES job generated an ES merge job (es_killed)"
     ({"kill_code": "es_killed", "merge": "activated"}, "closed", "es_killed", "none"),
     ({"merge": "running"}, "closed", "es_killed", "none"),
     ({"merge": "finished"}, "closed", "es_killed", "none"),
     # "they were killed before being dispatched to WN (es_unused)"
-    ({"status": "closed", "error_code": "activated_timeout", "kill_code": "activated_timeout",
-      "dispatched": False, "left": 5}, None, "es_unused", "retry"),
+    (
+        {
+            "status": "closed",
+            "error_code": "activated_timeout",
+            "kill_code": "activated_timeout",
+            "dispatched": False,
+            "left": 5,
+        },
+        None,
+        "es_unused",
+        "retry",
+    ),
     # "they were killed since associated ES jobs failed (es_aborted)"
     ({"kill_code": "es_aborted", "merge": "failed"}, "closed", "es_aborted", "none"),
     ({"merge": "failed"}, "closed", "es_aborted", "none"),
@@ -93,24 +111,56 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str]] = [
     ({"kill_code": "cancelled_by_user", "left": 5, "alive": 1}, "cancelled", None, "none"),
     ({"status": "cancelled", "kill_code": "killed", "left": 5}, None, None, "cancel"),
     # … which leaves the work of others alone
-    ({"status": "cancelled", "kill_code": "killed", "made": 2, "left": 2, "done": 3}, None, None,
-     "retry"),
+    (
+        {"status": "cancelled", "kill_code": "killed", "made": 2, "left": 2, "done": 3},
+        None,
+        None,
+        "retry",
+    ),
     ({"status": "cancelled", "kill_code": "killed", "merge": "cancelled"}, None, None, "none"),
     ({"kill_code": "reassigned", "merge": "closed"}, "closed", None, "none"),
     # "still defined/pending: closed / es_badstatus"
-    ({"status": "closed", "error_code": "defined_timeout", "kill_code": "defined_timeout",
-      "dispatched": False, "left": 5}, None, "es_badstatus", "retry"),
+    (
+        {
+            "status": "closed",
+            "error_code": "defined_timeout",
+            "kill_code": "defined_timeout",
+            "dispatched": False,
+            "left": 5,
+        },
+        None,
+        "es_badstatus",
+        "retry",
+    ),
     # somebody else ended it
-    ({"status": "failed", "error_code": "holding_timeout", "made": 2, "left": 3}, None, None,
-     "retry"),
+    (
+        {"status": "failed", "error_code": "holding_timeout", "made": 2, "left": 3},
+        None,
+        None,
+        "retry",
+    ),
     # it failed before a pilot took it: no kill, hence no es_unused, and an attempt used up
-    ({"status": "failed", "error_code": "transfer_failed", "dispatched": False, "left": 5,
-      "attempts": 1}, None, None, "retry"),
-    ({"status": "failed", "error_code": "transfer_failed", "dispatched": False, "left": 5},
-     None, None, "fail"),
+    (
+        {
+            "status": "failed",
+            "error_code": "transfer_failed",
+            "dispatched": False,
+            "left": 5,
+            "attempts": 1,
+        },
+        None,
+        None,
+        "retry",
+    ),
+    (
+        {"status": "failed", "error_code": "transfer_failed", "dispatched": False, "left": 5},
+        None,
+        None,
+        "fail",
+    ),
     # job cloning: "others closed/jc_unlock"
     ({"kill_code": "jc_unlock", "busy": 1, "alive": 1}, "closed", "jc_unlock", "none"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("facts", "target", "substatus", "step"), CASES)
@@ -124,8 +174,10 @@ def test_the_end_of_a_consumer(
 
 def test_every_row_has_its_case() -> None:
     """The table above reaches every row of the code's table."""
-    reached = {next(row for row in OUTCOMES if holds(row.when, ConsumerFacts(**facts)))
-               for facts, *_ in CASES}  # fmt: skip
+    reached = {
+        next(row for row in OUTCOMES if holds(row.when, ConsumerFacts(**facts)))
+        for facts, *_ in CASES
+    }
     assert [row.when for row in OUTCOMES if row not in reached] == []
 
 

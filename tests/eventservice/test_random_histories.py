@@ -53,8 +53,11 @@ WHERE kind = 'consumer' AND status IN ('activated', 'running') AND kill_code IS 
   OR kind = 'es_merge' AND status = 'waiting'
 ORDER BY pandaid
 """)
-_QUEUED_ENDS = (("failed", "transfer_failed"), ("closed", "activated_timeout"),
-                ("closed", "defined_timeout"))  # fmt: skip
+_QUEUED_ENDS = (
+    ("failed", "transfer_failed"),
+    ("closed", "activated_timeout"),
+    ("closed", "defined_timeout"),
+)
 
 
 class RandomHistory:
@@ -67,9 +70,13 @@ class RandomHistory:
         self.world, self.random = world, random.Random(seed)
         self.partial = self.random.random() < 0.5
         self.task = events_task(
-            world, 16, nEsConsumers=3, maxAttemptES=3, maxAttemptEsJob=4,
+            world,
+            16,
+            nEsConsumers=3,
+            maxAttemptES=3,
+            maxAttemptEsJob=4,
             allowPartialFinish=self.partial,
-        )  # fmt: skip
+        )
         self.begin("SITE_A")
 
     def begin(self, *sites: str) -> None:
@@ -87,16 +94,22 @@ class RandomHistory:
 
     def ended(self) -> list[str]:
         """The ends of the last merge jobs of job sets that have ended, in their order."""
-        found = rows(self.world, "SELECT j.status FROM jedi_jobsets s JOIN jedi_jobs j "
-                     "ON j.pandaid = s.merge_pandaid WHERE s.ended_at IS NOT NULL "
-                     "ORDER BY s.jobsetid")  # fmt: skip
+        found = rows(
+            self.world,
+            "SELECT j.status FROM jedi_jobsets s JOIN jedi_jobs j "
+            "ON j.pandaid = s.merge_pandaid WHERE s.ended_at IS NOT NULL "
+            "ORDER BY s.jobsetid",
+        )
         return [row.status for row in found]
 
     def step(self) -> None:
         """A pilot takes a job, gets and reports ranges, or ends; now and then JEDI comes."""
         for site, pilot in self.pilots.items():
-            waiting = rows(self.world, "SELECT pandaid FROM jedi_jobs WHERE status = 'activated' "
-                           "AND site = :s", s=site)  # fmt: skip
+            waiting = rows(
+                self.world,
+                "SELECT pandaid FROM jedi_jobs WHERE status = 'activated' AND site = :s",
+                s=site,
+            )
             wanted = sum(self.random.random() < 0.5 for _ in waiting)
             for job in pilot.take(wanted) if wanted else []:
                 self.held[job.panda_id] = pilot, job, []
@@ -109,8 +122,11 @@ class RandomHistory:
             sound(self.world)
 
     def work(self, pilot: EventPilot, job: HeldJob, has: list[int]) -> None:
-        [row] = rows(self.world, "SELECT kind, status, kill_code FROM jedi_jobs WHERE pandaid = :j",
-                     j=job.panda_id)  # fmt: skip
+        [row] = rows(
+            self.world,
+            "SELECT kind, status, kill_code FROM jedi_jobs WHERE pandaid = :j",
+            j=job.panda_id,
+        )
         if row.status not in states.JOB_AT_SITE:
             del self.held[job.panda_id]
         elif row.kind == "es_merge":
@@ -143,10 +159,13 @@ class RandomHistory:
         if self.random.random() < 0.5:
             pilot.end(job)
             return
-        zips = rows(self.world, "SELECT DISTINCT z.lfn FROM jedi_event_zips z JOIN jedi_events e "
-                    "USING (ziprow_id) JOIN jedi_jobsets s ON s.jobsetid = e.jobsetid "
-                    "WHERE e.status = 6 AND s.merge_pandaid = :j ORDER BY 1",
-                    j=job.panda_id)  # fmt: skip
+        zips = rows(
+            self.world,
+            "SELECT DISTINCT z.lfn FROM jedi_event_zips z JOIN jedi_events e "
+            "USING (ziprow_id) JOIN jedi_jobsets s ON s.jobsetid = e.jobsetid "
+            "WHERE e.status = 6 AND s.merge_pandaid = :j ORDER BY 1",
+            j=job.panda_id,
+        )
         bad: list[dict[str, Any]] = [{"lfn": zips[0].lfn, "problem": "broken"}]
         pilot.end(job, "failed", error_code="stagein_checksum", bad_inputs=bad)
 
@@ -158,10 +177,15 @@ def test_each_event_is_merged_once_or_its_input_tried_again(world: World, seed: 
     any other is ready or failed, and no range of it is merged."""
     history = RandomHistory(world, seed)
     ended = history.run()
-    merged = {first: [state for state, _ in several].count("merged")
-              for first, several in ranges(world, history.task).items()}  # fmt: skip
-    given_up = {first for first, several in ranges(world, history.task).items()
-                if "fatal" in {state for state, _ in several}}  # fmt: skip
+    merged = {
+        first: [state for state, _ in several].count("merged")
+        for first, several in ranges(world, history.task).items()
+    }
+    given_up = {
+        first
+        for first, several in ranges(world, history.task).items()
+        if "fatal" in {state for state, _ in several}
+    }
     assert merged.keys() == set(range(1, 17, 2))
     if ended == "finished":
         assert files(world, history.task) == {"finished": 1}
@@ -178,8 +202,9 @@ class KeptHistory(RandomHistory):
 
     def __init__(self, world: World, seed: int) -> None:
         self.world, self.random, self.partial = world, random.Random(seed), False
-        self.task = events_task(world, 16, nEsConsumers=3, maxAttemptES=2, maxAttemptEsJob=1,
-                                notDiscardEvents=True)  # fmt: skip
+        self.task = events_task(
+            world, 16, nEsConsumers=3, maxAttemptES=2, maxAttemptEsJob=1, notDiscardEvents=True
+        )
         self.begin("SITE_A")
 
     def run(self) -> str:
@@ -204,8 +229,9 @@ def test_kept_ranges_are_merged_once(world: World, seed: int) -> None:
     history = KeptHistory(world, seed)
     end = history.run()
     found = ranges(world, history.task)
-    merged = {first: [state for state, _ in several].count("merged")
-              for first, several in found.items()}  # fmt: skip
+    merged = {
+        first: [state for state, _ in several].count("merged") for first, several in found.items()
+    }
     assert merged == dict.fromkeys(range(1, 17, 2), int(end == "finished"))
     assert len(history.ended()) > 1
     sound(world)
@@ -220,9 +246,13 @@ class JumboHistory(RandomHistory):
         self.partial = self.random.random() < 0.5
         late = seed % 2 == 0
         self.task = jumbo_jobs_task(
-            world, "offline" if late else "online", files=3, events=8, maxAttemptES=3,
+            world,
+            "offline" if late else "online",
+            files=3,
+            events=8,
+            maxAttemptES=3,
             allowPartialFinish=self.partial,
-        )  # fmt: skip
+        )
         kinds = {kind for kind, status, _ in set_jobs(world, self.task) if status == "waiting"}
         assert kinds == ({"es_merge", "co_jumbo"} if late else {"es_merge"})
         self.begin("SITE_A", "SITE_B")
@@ -249,11 +279,14 @@ def test_jumbo_jobs_lose_and_double_no_event(world: World, seed: int) -> None:
     real co-jumbo job in the end."""
     history = JumboHistory(world, seed)
     ended = history.run().split()
-    found = rows(world, "SELECT s.jobsetid, m.status, e.fileid, e.job_processid, "
-                 "count(*) FILTER (WHERE e.status = 9) AS merged, "
-                 "count(*) FILTER (WHERE e.status = 8) AS fatal "
-                 "FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid "
-                 "JOIN jedi_events e USING (jobsetid) GROUP BY 1, 2, 3, 4")  # fmt: skip
+    found = rows(
+        world,
+        "SELECT s.jobsetid, m.status, e.fileid, e.job_processid, "
+        "count(*) FILTER (WHERE e.status = 9) AS merged, "
+        "count(*) FILTER (WHERE e.status = 8) AS fatal "
+        "FROM jedi_jobsets s JOIN jedi_jobs m ON m.pandaid = s.merge_pandaid "
+        "JOIN jedi_events e USING (jobsetid) GROUP BY 1, 2, 3, 4",
+    )
     assert len(found) == 12
     for row in found:
         if row.status == "finished":
@@ -278,9 +311,15 @@ class TroubledHistory(RandomHistory):
         self.world, self.random = world, random.Random(seed)
         for partial in (True, False):
             self.task = events_task(
-                world, 6, files=SETS, nEsConsumers=3, maxAttemptES=2, maxAttemptEsJob=1,
-                allowPartialFinish=partial, output=f"a:{partial}",
-            )  # fmt: skip
+                world,
+                6,
+                files=SETS,
+                nEsConsumers=3,
+                maxAttemptES=2,
+                maxAttemptEsJob=1,
+                allowPartialFinish=partial,
+                output=f"a:{partial}",
+            )
         self.begin("SITE_A")
 
     def trouble(self) -> None:
@@ -308,8 +347,9 @@ class TroubledHistory(RandomHistory):
             claimed = agent.claim(tx, 100)
         results = [(item, agent.work(item)) for item in claimed]
         for pilot, job, _ in list(self.held.values()):
-            [row] = rows(self.world, "SELECT kind, status FROM jedi_jobs WHERE pandaid = :j",
-                         j=job.panda_id)  # fmt: skip
+            [row] = rows(
+                self.world, "SELECT kind, status FROM jedi_jobs WHERE pandaid = :j", j=job.panda_id
+            )
             works = row.kind == "consumer" and row.status == "running"
             if works and self.random.random() < 0.5:
                 self.end(pilot, job, killed=False)

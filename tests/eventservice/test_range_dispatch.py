@@ -72,9 +72,13 @@ def test_a_consumer_gets_ranges_of_its_job_set_until_there_are_no_more(engine: E
     job = made.consumers[0]
     (first,) = ask(engine, (job, 3), request="1")
     assert first["ranges"][0] == {
-        "id": f"{made.task}-{job}-{made.file}-1-10", "lfn": f"in.{made.jobset}", "guid": "guid-1",
-        "scope": "test", "start": 0, "end": 4,
-    }  # fmt: skip
+        "id": f"{made.task}-{job}-{made.file}-1-10",
+        "lfn": f"in.{made.jobset}",
+        "guid": "guid-1",
+        "scope": "test",
+        "start": 0,
+        "end": 4,
+    }
     assert [one["start"] for one in first["ranges"]] == [0, 5, 10]
     assert (first["panda_id"], first["status"], first["last"]) == (job, "ok", False)
     (second,) = ask(engine, (job, 2), request="2")
@@ -147,8 +151,13 @@ def test_ranges_that_came_back_follow_the_others(engine: Engine) -> None:
     memory = ConsumerMemory()
     ask(engine, (a, 2), request="1", memory=memory)
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_events SET status = 0, pandaid = jobsetid, attemptnr = 9 "
-                        "WHERE pandaid = :a"), {"a": a})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_events SET status = 0, pandaid = jobsetid, attemptnr = 9 "
+                "WHERE pandaid = :a"
+            ),
+            {"a": a},
+        )
     (answer,) = ask(engine, (b, 3), request="2", memory=memory)
     assert ([one["start"] for one in answer["ranges"]], answer["last"]) == ([0, 10, 15], False)
     (rest,) = ask(engine, (b, 3), request="3", memory=memory)
@@ -173,8 +182,10 @@ def test_a_consumer_that_is_not_there_gets_nothing(engine: Engine, fault: str) -
 def test_a_consumer_that_is_being_killed_gets_nothing(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_job_set(tx, 3, consumers=2)
-        tx.execute(text("UPDATE jedi_jobs SET kill_code = 'task_killed' WHERE pandaid = :id"),
-                   {"id": made.consumers[0]})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET kill_code = 'task_killed' WHERE pandaid = :id"),
+            {"id": made.consumers[0]},
+        )
     killed, fine = ask(engine, *((job, 2) for job in made.consumers))
     assert (killed["status"], killed["ranges"]) == ("killed", [])
     assert (fine["status"], len(fine["ranges"])) == ("ok", 2)
@@ -213,8 +224,10 @@ def test_a_locked_range_is_passed_over(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_job_set(tx, 3)
     with engine.begin() as holder:
-        holder.execute(text("SELECT FROM jedi_events WHERE jeditaskid = :t AND job_processid = 11 "
-                            "FOR UPDATE"), {"t": made.task})  # fmt: skip
+        holder.execute(
+            text("SELECT FROM jedi_events WHERE jeditaskid = :t AND job_processid = 11 FOR UPDATE"),
+            {"t": made.task},
+        )
         (answer,) = ask(engine, (made.consumers[0], 2))
         assert [one["start"] for one in answer["ranges"]] == [0, 5]
         assert not answer["last"]

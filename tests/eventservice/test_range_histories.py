@@ -38,16 +38,18 @@ class Model:
         self.live = set(self.pool)
         self.ranges = {
             (one.file, 1 + 5 * n): (one.jobset, one.jobset, 3, "ready")
-            for one in sets for n in range(8)
-        }  # fmt: skip
+            for one in sets
+            for n in range(8)
+        }
         """Job set, owner, attempt, status, by file and first event."""
         self.last: dict[int, tuple[str, set[str]]] = {}
 
     def ready(self, job: int) -> set[tuple[int, int]]:
         return {
-            place for place, (jobset, _, attempt, status) in self.ranges.items()
+            place
+            for place, (jobset, _, attempt, status) in self.ranges.items()
             if status == "ready" and attempt > 0 and self.pool[job] in (0, jobset)
-        }  # fmt: skip
+        }
 
     def id_of(self, place: tuple[int, int]) -> str:
         _, owner, attempt, _ = self.ranges[place]
@@ -205,6 +207,15 @@ def test_random_histories(world: World) -> None:
     SEEN.clear()
     for seed in range(5):
         run_history(world.engine, seed)
-    ways = {"sent", "repeated", "accepted", "stale_consumer", "other_task", "not_yours",
-            "unknown_range", "range_taken", "contradiction"}  # fmt: skip
+    ways = {
+        "sent",
+        "repeated",
+        "accepted",
+        "stale_consumer",
+        "other_task",
+        "not_yours",
+        "unknown_range",
+        "range_taken",
+        "contradiction",
+    }
     assert {*SEEN} >= ways, pytest.fail(f"missing: {ways - {*SEEN}}")

@@ -82,10 +82,12 @@ def columns(engine: Engine, range_id: str) -> Any:
     task, job, file, process, _ = range_id.split("-")
     with engine.begin() as tx:
         return tx.execute(
-            text("SELECT * FROM jedi_events WHERE jeditaskid = :t AND pandaid = :j AND "
-                 "fileid = :f AND job_processid = :p"),
+            text(
+                "SELECT * FROM jedi_events WHERE jeditaskid = :t AND pandaid = :j AND "
+                "fileid = :f AND job_processid = :p"
+            ),
             {"t": task, "j": job, "f": file, "p": process},
-        ).one()  # fmt: skip
+        ).one()
 
 
 def test_results_of_ranges(engine: Engine) -> None:
@@ -96,24 +98,37 @@ def test_results_of_ranges(engine: Engine) -> None:
     job = made.consumers[0]
     good, bad, fatal, busy = take(engine, job, 4)
     answer = tell(
-        engine, job,
+        engine,
+        job,
         said(good, endpoint="SITE_A_DATADISK", path_convention=3),
         said(bad, "failed", error_code=1305, error_diag="no memory"),
         said(fatal, "fatal", error_code="payload_range", error_diag="bad geometry"),
         said(busy, "running"),
-    )  # fmt: skip
+    )
     assert answer == {"panda_id": job, "status": "ok", "accepted": 4, "refused": []}
     row = columns(engine, good)
     assert (row.status, row.endpoint, row.path_convention, row.processed_upto_eventid) == (
-        FINISHED, "SITE_A_DATADISK", 3, row.def_max_eventid)  # fmt: skip
+        FINISHED,
+        "SITE_A_DATADISK",
+        3,
+        row.def_max_eventid,
+    )
     assert (row.attemptnr, row.file_not_deleted, row.ziprow_id) == (10, "Y", None)
     row = columns(engine, bad)
     assert (row.status, row.attemptnr, row.error_code, row.error_diag) == (
-        FAILED, 10, 1305, "no memory")  # fmt: skip
+        FAILED,
+        10,
+        1305,
+        "no memory",
+    )
     assert (row.processed_upto_eventid, row.file_not_deleted) == (None, None)
     row = columns(engine, fatal)
     assert (row.status, row.attemptnr, row.error_code, row.error_diag) == (
-        FAILED, 1, None, "payload_range: bad geometry")  # fmt: skip
+        FAILED,
+        1,
+        None,
+        "payload_range: bad geometry",
+    )
     assert columns(engine, busy).status == RUNNING
     again = tell(engine, job, said(busy, "running"), said(good, "running"), said(busy))
     assert (again["status"], columns(engine, busy).status) == ("ok", FINISHED)
@@ -161,7 +176,10 @@ def test_contradictions_do_not_count(engine: Engine) -> None:
     a, b, c = take(engine, job, 3)
     answer = tell(engine, job, said(a), said(a, "failed"), said(b, "failed"), said(c, "fatal"))
     assert (answer["status"], answer["accepted"], codes(answer)) == (
-        "partly", 3, [(a, "contradiction")])  # fmt: skip
+        "partly",
+        3,
+        [(a, "contradiction")],
+    )
     answer = tell(engine, job, said(a, "failed"), said(b), said(c))
     assert codes(answer) == [(one, "contradiction") for one in (a, b, c)]
     assert answer["refused"][0]["sentence"] == f"{REFUSALS['contradiction']} It is finished."
@@ -174,18 +192,30 @@ def test_pieces_lie_where_pilots_of_the_site_write(engine: Engine) -> None:
     stored. An output whose place is not named lies where the site writes."""
     with engine.begin() as tx:
         made = make_job_set(tx, 5)
-        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, roles) "
-                        "VALUES ('SITE_A', 'SITE_B_DATADISK', 'read')"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, roles) "
+                "VALUES ('SITE_A', 'SITE_B_DATADISK', 'read')"
+            )
+        )
     job = made.consumers[0]
     a, b, c, d, e = take(engine, job, 5)
-    zips = tuple({**ZIP, "lfn": f"{n}.zip", "endpoint": where, "ranges": [said(one)]}
-                 for n, (where, one) in enumerate(
-                     [("NOWHERE", a), ("SITE_B_DATADISK", b), ("SITE_A_DATADISK", c)]))  # fmt: skip
+    zips = tuple(
+        {**ZIP, "lfn": f"{n}.zip", "endpoint": where, "ranges": [said(one)]}
+        for n, (where, one) in enumerate(
+            [("NOWHERE", a), ("SITE_B_DATADISK", b), ("SITE_A_DATADISK", c)]
+        )
+    )
     answer = tell(engine, job, said(d, endpoint="NOWHERE"), said(e), zips=zips)
     assert codes(answer) == [(one, "bad_endpoint") for one in (a, b, d)]
     assert answer["refused"][0]["sentence"] == f"{REFUSALS['bad_endpoint']} It is NOWHERE."
     assert [columns(engine, one).status for one in (a, b, c, d, e)] == [
-        SENT, SENT, FINISHED, SENT, FINISHED]  # fmt: skip
+        SENT,
+        SENT,
+        FINISHED,
+        SENT,
+        FINISHED,
+    ]
     assert columns(engine, e).endpoint == "SITE_A_DATADISK"
     with engine.begin() as tx:
         assert tx.scalars(text("SELECT lfn FROM jedi_event_zips")).all() == ["2.zip"]
@@ -205,9 +235,11 @@ def test_ranges_that_are_not_the_consumers(engine: Engine) -> None:
     before = ranges_of(engine, made.task), ranges_of(engine, other.task)
     answer = tell(engine, mine, said(never), said(b), said(foreign), said(earlier))
     assert {*codes(answer)} == {
-        (never, "unknown_range"), (b, "not_yours"), (foreign, "other_task"),
+        (never, "unknown_range"),
+        (b, "not_yours"),
+        (foreign, "other_task"),
         (earlier, "unknown_range"),
-    }  # fmt: skip
+    }
     assert (ranges_of(engine, made.task), ranges_of(engine, other.task)) == before
 
 
@@ -220,10 +252,13 @@ def test_a_consumer_that_has_ended_reports_in_vain(engine: Engine, fault: str) -
     if fault == "ended":
         end_job(engine, job)
     answer = tell(
-        engine, 999_999_999 if fault == "unknown" else job, said(a), zips=({**ZIP, "ranges": []},),
+        engine,
+        999_999_999 if fault == "unknown" else job,
+        said(a),
+        zips=({**ZIP, "ranges": []},),
         lock_seq=2 if fault == "lock_seq" else 1,
         who=Identity("pilot", "SITE_B", None) if fault == "site" else PILOT_A,
-    )  # fmt: skip
+    )
     assert (answer["status"], answer["accepted"]) == ("stale", 0)
     assert codes(answer) == [(a, "stale_consumer")]
     assert columns(engine, a).status == SENT
@@ -245,12 +280,18 @@ def test_undispatched_ranges(engine: Engine) -> None:
     told = (said(of(1)), said(of(6)), said(of(11), "failed"), said(of(99)), said(theirs_id))
     answer = tell(engine, mine, *told)
     assert {*codes(answer)} == {
-        (of(1), "range_taken"), (of(99), "range_taken"), (theirs_id, "not_yours")}  # fmt: skip
+        (of(1), "range_taken"),
+        (of(99), "range_taken"),
+        (theirs_id, "not_yours"),
+    }
     assert tell(engine, mine, *told)["refused"] == answer["refused"]
     assert [(one[0], one[4]) for one in ranges_of(engine, made.task)][:5] == [
-        (theirs, SENT), (mine, FINISHED), (mine, FAILED), (made.jobset, READY),
+        (theirs, SENT),
+        (mine, FINISHED),
+        (mine, FAILED),
         (made.jobset, READY),
-    ]  # fmt: skip
+        (made.jobset, READY),
+    ]
 
 
 def test_a_jumbo_job_reports_ranges_of_several_job_sets(engine: Engine) -> None:
@@ -291,14 +332,20 @@ def test_a_zip_file_with_another_checksum(engine: Engine) -> None:
     a, b, c = take(engine, job, 3)
     tell(engine, job, zips=({**ZIP, "ranges": [said(a)]},))
     answer = tell(
-        engine, job, said(c),
-        zips=({**ZIP, "adler32": "0000abce", "ranges": [said(b)]},
-              {**ZIP, "lfn": "bad.zip", "adler32": "XYZ", "ranges": [said(c)]},
-              {**ZIP, "lfn": "../../etc", "ranges": [said(c)]}),
-    )  # fmt: skip
+        engine,
+        job,
+        said(c),
+        zips=(
+            {**ZIP, "adler32": "0000abce", "ranges": [said(b)]},
+            {**ZIP, "lfn": "bad.zip", "adler32": "XYZ", "ranges": [said(c)]},
+            {**ZIP, "lfn": "../../etc", "ranges": [said(c)]},
+        ),
+    )
     assert {*codes(answer)} == {
-        (b, "other_zip"), ("bad.zip", "bad_entry"), ("../../etc", "bad_entry"),
-    }  # fmt: skip
+        (b, "other_zip"),
+        ("bad.zip", "bad_entry"),
+        ("../../etc", "bad_entry"),
+    }
     assert [one[4] for one in ranges_of(engine, made.task)] == [FINISHED, SENT, FINISHED]
 
 
@@ -313,10 +360,13 @@ def test_a_zip_file_with_another_checksum(engine: Engine) -> None:
         {"id": "1-2-3-4-5", "status": "finished", "path_convention": 100},
         {"id": "1-2-3-4-5", "status": "finished", "surprise": 1},
         {"id": "9" * 19 + "-2-3-4-5", "status": "finished"},
-        "finished", None, 7, [1],
+        "finished",
+        None,
+        7,
+        [1],
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_an_entry_with_mistakes_does_not_spoil_the_others(engine: Engine, entry: Any) -> None:
     with engine.begin() as tx:
         made = make_job_set(tx, 1)
@@ -371,8 +421,12 @@ def test_a_report_that_was_rolled_back_left_nothing(engine: Engine) -> None:
     job = made.consumers[0]
     a, b = take(engine, job, 2)
     before = ranges_of(engine, made.task)
-    told: dict[str, Any] = {"panda_id": job, "lock_seq": 1, "zips": [{**ZIP, "ranges": [said(a)]}],
-            "ranges": [said(b, "fatal")]}  # fmt: skip
+    told: dict[str, Any] = {
+        "panda_id": job,
+        "lock_seq": 1,
+        "zips": [{**ZIP, "ranges": [said(a)]}],
+        "ranges": [said(b, "fatal")],
+    }
     read = ConsumerReports.model_validate({"reports": [told]})
     with engine.connect() as tx:
         event_ranges.report(tx, PILOT_A, read.reports, ConsumerMemory())

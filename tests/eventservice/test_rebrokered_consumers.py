@@ -42,8 +42,7 @@ def test_an_unused_consumer_is_rebrokered(world: World, at: Callable[[float], No
     ]
     [step] = rows(world, _HISTORY, t=task)
     other = {"SITE_A": "SITE_B", "SITE_B": "SITE_A"}[first.site]
-    assert (step.relation, step.old, step.new, step.more) == (
-        "rebrokerage", first.site, other, 1)  # fmt: skip
+    assert (step.relation, step.old, step.new, step.more) == ("rebrokerage", first.site, other, 1)
     pilot = EventPilot(world, other)
     [job] = pilot.take()
     assert pilot.ask(job, 9) == [1, 3, 5]

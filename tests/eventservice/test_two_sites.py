@@ -68,7 +68,9 @@ def test_consumers_have_their_files_at_their_own_sites(world: World) -> None:
     read_afar(world, "SITE_B", "SITE_A_DATADISK")
     task = events_task(world, **BOTH)
     assert places(world, task, "consumer") == [
-        own("SITE_A", "input", "log"), own("SITE_B", "input", "log")]  # fmt: skip
+        own("SITE_A", "input", "log"),
+        own("SITE_B", "input", "log"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +100,12 @@ def test_copies_are_at_two_sites_in_any_case(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("status", "roles", "second"),
-    [("online", "read,write", "SITE_B"), ("offline", "read,write", "SITE_A"),
-     ("online", "read", "SITE_A")],
-)  # fmt: skip
+    [
+        ("online", "read,write", "SITE_B"),
+        ("offline", "read,write", "SITE_A"),
+        ("online", "read", "SITE_A"),
+    ],
+)
 def test_a_third_site_joins_two(world: World, status: str, roles: str, second: str) -> None:
     """SITE_C alone reads the storage of SITE_A and SITE_B: consumers are at both if it is online
     and has a storage for the inputs of its merge jobs."""
@@ -123,7 +128,8 @@ def test_a_follower_has_its_files_at_its_own_site(world: World) -> None:
         serve(world)
     everything = ("input", "log", "output")
     assert places(world, task, "clone") == [
-        own(site, *everything) for site in ("SITE_A", "SITE_B", "SITE_B")]  # fmt: skip
+        own(site, *everything) for site in ("SITE_A", "SITE_B", "SITE_B")
+    ]
     pilot = EventPilot(world, "SITE_B")
     [job] = pilot.take()
     pilot.end(job)
@@ -169,7 +175,8 @@ def test_a_merge_starts_only_where_all_pieces_can_be_read(
         hold = why(tx, task)
     assert hold.facts["jobset_waits"] == "es_no_merge_site"
     assert "No site that is online reads its pieces at SITE_A_DATADISK, SITE_B_DATADISK." in (
-        hold.detail)  # fmt: skip
+        hold.detail
+    )
     read_afar(world, "SITE_B", "SITE_A_DATADISK")
     at(29)
     assert serve(world) == 0
@@ -177,8 +184,11 @@ def test_a_merge_starts_only_where_all_pieces_can_be_read(
     assert serve(world) == 1
     assert set_jobs(world, task, "es_merge") == [("es_merge", "activated", None)]
     assert places(world, task, "es_merge") == [
-        ("SITE_B", {"input": "SITE_B_DATADISK", "log": "SITE_A_DATADISK",
-                    "output": "SITE_A_DATADISK"})]  # fmt: skip
+        (
+            "SITE_B",
+            {"input": "SITE_B_DATADISK", "log": "SITE_A_DATADISK", "output": "SITE_A_DATADISK"},
+        )
+    ]
     with world.engine.begin() as tx:
         assert "jobset_waits" not in why(tx, task).facts
     sound(world)
@@ -207,11 +217,16 @@ def test_pieces_that_no_merge_can_read_are_processed_again(
     assert range_counts(world, task) == {"done": 3}
     at(931)
     serve(world)
-    assert ranges(world, task) == {1: [("corrupted", 10), ("ready", 9)], 5: [("done", 10)],
-                                   3: [("corrupted", 10), ("ready", 9)]}  # fmt: skip
+    assert ranges(world, task) == {
+        1: [("corrupted", 10), ("ready", 9)],
+        5: [("done", 10)],
+        3: [("corrupted", 10), ("ready", 9)],
+    }
     [said] = rows(world, "SELECT wait_code, wait_reason FROM jedi_jobsets")
-    assert tuple(said) == ("es_pieces_lost", "Ranges processed again: 2, with pieces at "
-                           "SITE_A_DATADISK.")  # fmt: skip
+    assert tuple(said) == (
+        "es_pieces_lost",
+        "Ranges processed again: 2, with pieces at SITE_A_DATADISK.",
+    )
     assert [site for site, _ in places(world, task, "consumer")] == ["SITE_A", "SITE_B", "SITE_B"]
     pilot = EventPilot(world, "SITE_B")
     [job] = pilot.take()
@@ -277,7 +292,9 @@ def test_a_site_that_goes_offline_gives_its_merge_back(world: World) -> None:
     assert run_dog(world, "timeouts") == {"given_back": 1}
     serve(world)
     assert [job[:2] for job in set_jobs(world, task, "es_merge")] == [
-        ("es_merge", "closed"), ("es_merge", "activated")]  # fmt: skip
+        ("es_merge", "closed"),
+        ("es_merge", "activated"),
+    ]
     assert [site for site, _ in places(world, task, "es_merge")] == ["SITE_A", "SITE_B"]
     sound(world)
 
@@ -306,7 +323,9 @@ def test_a_waiting_merge_times_out_after_its_last_consumer(
     run_dog(world, "timeouts")
     serve(world)
     assert set_jobs(world, task) == [
-        ("es_merge", "closed", None), ("consumer", "failed", "es_merge_failed")]  # fmt: skip
+        ("es_merge", "closed", None),
+        ("consumer", "failed", "es_merge_failed"),
+    ]
     assert files(world, task) == {"ready": 1}
     assert range_counts(world, task) == {"discarded": 3}
     [left] = rows(world, "SELECT wait_code FROM jedi_jobsets")

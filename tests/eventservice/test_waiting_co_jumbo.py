@@ -38,16 +38,21 @@ def waiting(world: World, task: int) -> tuple[int, int]:
         world,
         "SELECT sum(nfileswaiting), (SELECT count(*) FROM jedi_dataset_contents c "
         "WHERE c.jeditaskid = :t AND c.is_waiting = 'Y') FROM jedi_datasets d "
-        "WHERE d.jeditaskid = :t", t=task,
-    )  # fmt: skip
+        "WHERE d.jeditaskid = :t",
+        t=task,
+    )
     return counted, flagged
 
 
 def merged(world: World) -> None:
     """JEDI merges what is to be merged, at any site."""
     for site in ("SITE_A", "SITE_B"):
-        due = rows(world, "SELECT pandaid FROM jedi_jobs WHERE kind = 'es_merge' "
-                   "AND status = 'activated' AND site = :s", s=site)  # fmt: skip
+        due = rows(
+            world,
+            "SELECT pandaid FROM jedi_jobs WHERE kind = 'es_merge' "
+            "AND status = 'activated' AND site = :s",
+            s=site,
+        )
         pilot = EventPilot(world, site)
         for job in pilot.take(len(due)) if due else ():
             pilot.end(job)
@@ -118,8 +123,10 @@ def test_real_co_jumbo_jobs_take_the_places_of_placeholders(world: World) -> Non
     assert run_dog(world, "waiting_co_jumbo") == {"placed": 2}
     serve(world)
     assert waiting(world, task) == (0, 0)
-    assert set_jobs(world, task, "co_jumbo") == [("co_jumbo", "closed", "es_unused")] * 2 + [
-        ("co_jumbo", "activated", None)] * 2  # fmt: skip
+    assert (
+        set_jobs(world, task, "co_jumbo")
+        == [("co_jumbo", "closed", "es_unused")] * 2 + [("co_jumbo", "activated", None)] * 2
+    )
     small = EventPilot(world)
     for one, n in zip(small.take(2), (1, 3), strict=True):
         small.process(one, found := small.ask(one, 9))
@@ -147,8 +154,10 @@ def test_placeholders_stay_where_pieces_could_not_be_merged(world: World) -> Non
     jumbo.process(big, jumbo.ask(big, 1))
     with world.engine.begin() as tx:
         knobs.put(tx, "jobgen.n_files", 1, "test")
-        tx.exec_driver_sql("DELETE FROM jedi_site_endpoints WHERE site = 'SITE_A' "
-                           "AND ddm_endpoint = 'SITE_B_DATADISK'")  # fmt: skip
+        tx.exec_driver_sql(
+            "DELETE FROM jedi_site_endpoints WHERE site = 'SITE_A' "
+            "AND ddm_endpoint = 'SITE_B_DATADISK'"
+        )
     world.refresh()
     set_sites(world, "SITE_A", status="online")
     assert run_dog(world, "waiting_co_jumbo") == {}
@@ -158,7 +167,10 @@ def test_placeholders_stay_where_pieces_could_not_be_merged(world: World) -> Non
     serve(world)
     assert waiting(world, task) == (1, 1)
     assert sorted(set_jobs(world, task, "co_jumbo")) == [
-        ("co_jumbo", "activated", None), ("co_jumbo", "closed", "es_unused"), FAKE]  # fmt: skip
+        ("co_jumbo", "activated", None),
+        ("co_jumbo", "closed", "es_unused"),
+        FAKE,
+    ]
     assert run_dog(world, "waiting_co_jumbo") == {}
     sound(world)
 

@@ -52,7 +52,9 @@ def test_a_registry_goes_into_another(
     assert store.guid in (tmp_path / name).read_text(encoding="ascii")
     made = load(other, tmp_path / name)
     assert [(one.id, one.status, one.name, one.comment) for one in made["job"]] == [
-        (5, "new", "Z → µµ", "good\nvery"), (6, "new", "", "")]  # fmt: skip
+        (5, "new", "Z → µµ", "good\nvery"),
+        (6, "new", "", ""),
+    ]
     assert [one.document for one in made["job"]] == [ODD, {"n": 1}]
     assert [(one.id, one.name) for one in made["template"]] == [(0, "recipe")]
     assert other.folders()["/2025/zmumu"] == [5]
@@ -72,15 +74,23 @@ def test_an_export_can_be_continued(store: SqliteStore, other: SqliteStore, tmp_
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".jobs")] == []
 
 
-@pytest.mark.parametrize(("name", "content"), [
-    ("a.json", "__import__('os').system('touch evaluated')"),
-    ("a.json", "{"), ("a.json", "[" * 100_000), ("a.json", "[]"), ("a.json", '{"format": "x"}'),
-    ("a.json", '{"format": "jedi-client export", "version": 2, "entries": []}'),
-    ("a.json", '{"format": "jedi-client export", "version": 1}'),
-    ("a.json", '{"format": "jedi-client export", "version": 1, "entries": [3]}'),
-    ("a.yaml", "!!python/object/apply:os.system ['touch evaluated']"),
-    ("a.yaml", "a: &a [1]\nb: [*a, *a]"), ("a.yaml", "&a [*a]"), ("a.yaml", "{"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", "__import__('os').system('touch evaluated')"),
+        ("a.json", "{"),
+        ("a.json", "[" * 100_000),
+        ("a.json", "[]"),
+        ("a.json", '{"format": "x"}'),
+        ("a.json", '{"format": "jedi-client export", "version": 2, "entries": []}'),
+        ("a.json", '{"format": "jedi-client export", "version": 1}'),
+        ("a.json", '{"format": "jedi-client export", "version": 1, "entries": [3]}'),
+        ("a.yaml", "!!python/object/apply:os.system ['touch evaluated']"),
+        ("a.yaml", "a: &a [1]\nb: [*a, *a]"),
+        ("a.yaml", "&a [*a]"),
+        ("a.yaml", "{"),
+    ],
+)
 def test_other_files_are_refused_and_never_evaluated(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str
 ) -> None:
@@ -107,7 +117,10 @@ def test_all_mistakes_of_an_export_at_once(store: SqliteStore, tmp_path: Path) -
     with pytest.raises(BadInput) as refused:
         load(store, tmp_path / "a.json", check)
     assert [one.path for one in refused.value.problems] == [
-        "entries[0].typ", "entries[1].document", "entries[2].typ"]  # fmt: skip
+        "entries[0].typ",
+        "entries[1].document",
+        "entries[2].typ",
+    ]
     assert len(store.list("job")) == 3
 
 
@@ -134,7 +147,10 @@ def test_people_export_and_load_jobs(home: Path, tmp_path: Path) -> None:
     assert jobs.export(path, append=True).done == [0, 1]
     loaded = jobs.load(path)
     assert [(one.id, one.name, one.status) for one in loaded] == [
-        (2, "one", "new"), (3, "one", "new"), (4, "two", "new")]  # fmt: skip
+        (2, "one", "new"),
+        (3, "one", "new"),
+        (4, "two", "new"),
+    ]
     assert [one.document() for one in loaded] == [jobs(id).document() for id in (0, 0, 1)]
     assert [one.folder for one in loaded] == ["/2025", "/2025", None]
     templates.export(path)

@@ -110,10 +110,19 @@ def test_mistakes_name_the_remedy(folders: FolderTree[Held]) -> None:
         folders.mkdir("a\nb")
 
 
-@pytest.mark.parametrize(("path", "at", "expected"), [
-    ("/a//b/", "/x", "/a/b"), ("a\\b", "/x", "/x/a/b"), ("..", "/a/b", "/a"), ("../..", "/a", "/"),
-    (".", "/a", "/a"), ("", "/a", "/a"), ("/", "/a", "/"), ("é ü", "/", "/é ü"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "at", "expected"),
+    [
+        ("/a//b/", "/x", "/a/b"),
+        ("a\\b", "/x", "/x/a/b"),
+        ("..", "/a/b", "/a"),
+        ("../..", "/a", "/"),
+        (".", "/a", "/a"),
+        ("", "/a", "/a"),
+        ("/", "/a", "/"),
+        ("é ü", "/", "/é ü"),
+    ],
+)
 def test_paths(path: str, at: str, expected: str) -> None:
     """Row 112: "accept `/`, tolerate `\\`"."""
     assert normal(path, at) == expected

@@ -17,8 +17,12 @@ def test_a_job_on_jedi_shows_the_services_page(
 ) -> None:
     """Expected: the fragment of the task, without forms; the present view if the service can't be
     reached."""
-    job = Job(name="<b>fit</b>", application=Executable("true"), backend=JEDI(site="SITE_A"),
-              splitter=ArgSplitter([["1"], ["2"]]))  # fmt: skip
+    job = Job(
+        name="<b>fit</b>",
+        application=Executable("true"),
+        backend=JEDI(site="SITE_A"),
+        splitter=ArgSplitter([["1"], ["2"]]),
+    )
     job.submit()
     everything(world)
     shown = job._repr_html_()

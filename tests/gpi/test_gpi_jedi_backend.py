@@ -50,10 +50,17 @@ def plan(k: int, *args: str, files: Sequence[SandboxFile] = (), **more: Any) -> 
 def submission(tmp_path: Path, *units: UnitPlan, key: str = "guid 1 1", **more: Any) -> Submission:
     """A job with units."""
     values: dict[str, Any] = {
-        "key": key, "name": "Z→mumu", "program": Program("printf", ("%s|", *ODD)), "sandbox": (),
+        "key": key,
+        "name": "Z→mumu",
+        "program": Program("printf", ("%s|", *ODD)),
+        "sandbox": (),
         "document": {"backend": {"type": "JEDI", "site": "SITE_A", "max_attempts": 2}},
-        "inputs": (), "outputs": (), "rule": None, "keep_going": True, **more,
-    }  # fmt: skip
+        "inputs": (),
+        "outputs": (),
+        "rule": None,
+        "keep_going": True,
+        **more,
+    }
     return Submission(units=units, workspace=tmp_path, **values)
 
 
@@ -80,10 +87,12 @@ def test_arguments_and_sandboxes_reach_the_node_verbatim(world: World, tmp_path:
     done = backend.submit(
         submission(
             tmp_path,
-            plan(0, *ODD, files=cut[:1]), plan(1, "2", files=cut[1:]), plan(2, "3"),
+            plan(0, *ODD, files=cut[:1]),
+            plan(1, "2", files=cut[1:]),
+            plan(2, "3"),
             sandbox=[SandboxFile(str(shared), "c/shared.txt")],
         )
-    )  # fmt: skip
+    )
     assert dict(done.refused) == {}
     everything(world)
     made = with_commands(world, int(done.backend_id))
@@ -199,8 +208,9 @@ def test_units_with_files_of_their_own(world: World, tmp_path: Path) -> None:
     split(world)
     found = [one.jobparameters for one in with_commands(world, int(done.backend_id))]
     assert [one.partition(";")[0] for one in found] == [
-        "export JEDI_INPUTS=in000000", "export JEDI_INPUTS=in000001",
-    ]  # fmt: skip
+        "export JEDI_INPUTS=in000000",
+        "export JEDI_INPUTS=in000001",
+    ]
     [state] = backend.states({done.backend_id: None})
     assert [one.status for one in state.changed] == ["submitted", "submitted", "failed"]
 
@@ -214,8 +224,10 @@ def test_units_with_paths_of_their_own(world: World, tmp_path: Path) -> None:
     units = [plan(0, "1", inputs=["/a b", "/c"]), plan(1, "2"), plan(2, "3", inputs=[])]
     done = backend.submit(submission(tmp_path, *units, inputs=["/job's"]))
     everything(world)
-    told = [ran(f'{one.jobparameters}; echo "$JEDI_INPUTS"', tmp_path)
-            for one in with_commands(world, int(done.backend_id))]  # fmt: skip
+    told = [
+        ran(f'{one.jobparameters}; echo "$JEDI_INPUTS"', tmp_path)
+        for one in with_commands(world, int(done.backend_id))
+    ]
     assert told == ["1|/a b,/c\n", "2|/job's\n", "3|\n"]
     own = [plan(0, "1", inputs=["lfn:/demo/in/in000001", "/own"]), plan(1, "2", inputs=["/c"])]
     with pytest.raises(BadInput, match=r"subjob 1: '?/c'?: is not of datasets demo:in"):
@@ -242,16 +254,20 @@ def test_files_of_several_datasets(world: World, tmp_path: Path) -> None:
     read = "SELECT d.datasetname || '/' || f.lfn AS name FROM jedi_job_files f JOIN jedi_datasets d"
     read += " USING (datasetid) WHERE f.type = 'input' AND f.jeditaskid = :t ORDER BY 1"
     assert [row.name for row in rows(world, read, t=int(done.backend_id))] == [
-        "demo:a/a0", "demo:a/a1", "demo:a/b1", "demo:b/b1",
-    ]  # fmt: skip
+        "demo:a/a0",
+        "demo:a/a1",
+        "demo:a/b1",
+        "demo:b/b1",
+    ]
     with pytest.raises(BadInput, match="datasets demo:a, demo:b; a unit reads files of one"):
         backend.submit(submission(tmp_path, plan(0, "1"), inputs=names, key="guid 2 1"))
     each = [plan(0, "1", inputs=["lfn:/demo/a/a1"]), plan(1, "2", inputs=["lfn:/demo/b/b0"])]
     done = backend.submit(submission(tmp_path, *each, key="guid 3 1"))
     split(world)
     assert [row.name for row in rows(world, read, t=int(done.backend_id))] == [
-        "demo:a/a1", "demo:b/b0",
-    ]  # fmt: skip
+        "demo:a/a1",
+        "demo:b/b0",
+    ]
 
 
 @pytest.mark.usefixtures("service")
@@ -276,8 +292,11 @@ def test_the_client_follows_pages(
     assert list(backend.states({id: state.cursor})[0].changed) == []
 
 
-POINTS = {f"api:unit.{verb}.{at}" for verb in ("submit", "settle")
-          for at in ("received", "before_commit", "after_commit")}  # fmt: skip
+POINTS = {
+    f"api:unit.{verb}.{at}"
+    for verb in ("submit", "settle")
+    for at in ("received", "before_commit", "after_commit")
+}
 
 
 @pytest.mark.long

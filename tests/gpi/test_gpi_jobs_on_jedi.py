@@ -41,15 +41,20 @@ def test_split_job_on_jedi(world: World, tmp_path: Path) -> None:
     follows the five rules; outputs lie under i/k/output; resubmit makes it submitted again."""
     script = tmp_path / "fit.sh"
     script.write_text("#!/bin/sh\necho $1 > hist.txt\n")
-    job = Job(name="fit", application=Script(str(script)), backend=JEDI(site="SITE_A"),
-              splitter=ArgSplitter([["1"], ["2"], ["3"]]), outputsandbox=["hist.txt"])  # fmt: skip
+    job = Job(
+        name="fit",
+        application=Script(str(script)),
+        backend=JEDI(site="SITE_A"),
+        splitter=ArgSplitter([["1"], ["2"], ["3"]]),
+        outputsandbox=["hist.txt"],
+    )
     report = job.submit()
     assert report and len(job.subjobs) == 3 and job.status == "submitted"
     task = int(job.backend.id)
     everything(world)
     assert [one.jobparameters for one in with_commands(world, task)] == [
         f"/bin/sh ./fit.sh {n}" for n in (1, 2, 3)
-    ]  # fmt: skip
+    ]
     assert job.subjobs(1).kill()
     assert work_off(world, task) == "finished"
     fresh(job)
@@ -67,8 +72,12 @@ def test_copy_of_a_subjob_that_jedi_cut(world: World) -> None:
     that subjob and the job's paths, and no splitter. With parts of files it is refused."""
     data = {f"in{i}": b"x" for i in range(5)}
     put_file_dataset(world, "demo:in", data, "SITE_A_DATADISK")
-    job = Job(application=Executable("cat"), backend=JEDI(site="SITE_A"), inputdata="demo:in",
-              splitter=FileSplitter(files=2))  # fmt: skip
+    job = Job(
+        application=Executable("cat"),
+        backend=JEDI(site="SITE_A"),
+        inputdata="demo:in",
+        splitter=FileSplitter(files=2),
+    )
     assert job.submit()
     cycle(world, TaskRefiner, ContentsFeeder, Splitter, JobGenerator)
     assert len(fresh(job).subjobs) == 3
@@ -88,8 +97,11 @@ def test_copy_of_a_subjob_that_jedi_cut(world: World) -> None:
 def test_logs_of_a_running_subjob(world: World) -> None:
     """Expected (rows 141, 145; `peek`): the last lines that its pilot sent, while it runs, of any
     attempt; an attempt that is not there is refused."""
-    job = Job(application=Executable("make"), backend=JEDI(site="SITE_A"),
-              splitter=ArgSplitter([["1"], ["2"]]))  # fmt: skip
+    job = Job(
+        application=Executable("make"),
+        backend=JEDI(site="SITE_A"),
+        splitter=ArgSplitter([["1"], ["2"]]),
+    )
     assert job.submit()
     task = int(job.backend.id)
     everything(world)
@@ -132,8 +144,12 @@ def test_previews_ask_jedi_for_its_cuts(world: World) -> None:
     mistake of the preview, and nothing is submitted."""
     files = {f"f{n}": b"1\n" for n in range(5)}
     put_file_dataset(world, "demo:in", files, "SITE_A_DATADISK")
-    job = Job(application=Executable("true"), backend=JEDI(), inputdata=Dataset("demo:in"),
-              splitter=FileSplitter(files=2))  # fmt: skip
+    job = Job(
+        application=Executable("true"),
+        backend=JEDI(),
+        inputdata=Dataset("demo:in"),
+        splitter=FileSplitter(files=2),
+    )
     assert str(job.preview()) == "5 inputs -> 3 subjobs"
     job.inputdata = Dataset("demo:nowhere")
     found = job.preview()

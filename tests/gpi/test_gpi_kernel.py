@@ -39,8 +39,14 @@ def kernel() -> Path:
 def asked(kernel: Path, home: Path, *words: str) -> Any:
     """The answer of the script in the environment."""
     environment = {**os.environ, "JEDI_CLIENT_HOME": str(home), "JEDI_HELPER_IDLE_S": "0.3"}
-    done = subprocess.run([str(kernel), str(SCRIPT), *words], env=environment, cwd=home,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [str(kernel), str(SCRIPT), *words],
+        env=environment,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
@@ -58,8 +64,9 @@ def run(kernel: Path, home: Path, name: str) -> dict[str, str]:
     book = asked(kernel, home, "run", str(NOTEBOOKS / f"{name}.ipynb"), str(home))
     return {
         "".join(cell["source"]).splitlines()[-1]: texts(cell)
-        for cell in book["cells"] if cell["cell_type"] == "code"
-    }  # fmt: skip
+        for cell in book["cells"]
+        if cell["cell_type"] == "code"
+    }
 
 
 def test_all_notebooks_have_a_test() -> None:

@@ -35,9 +35,13 @@ def test_a_program_gets_its_arguments_files_and_environment_verbatim(
     script = 'cat cuts.json; printf "|%s|" "$@"; echo "$WHO"; cat "$JEDI_INPUTS" >fit.root'
     program = sh(script, "a 'b\"", "two\nlines", "ü $HOME", WHO="ana")
     sent = submission(
-        home, [program], outputs=["*.root"], inputs=[str(tmp_path / "in put")], single=True,
+        home,
+        [program],
+        outputs=["*.root"],
+        inputs=[str(tmp_path / "in put")],
+        single=True,
         sandbox=[SandboxFile(str(tmp_path / "cuts.json"), "cuts.json")],
-    )  # fmt: skip
+    )
     job = local.submit(sent).backend_id
     assert ended(local, job).counts == {"completed": 1}
     assert text(local, job) == '{"pt": 20}|a \'b"||two\nlines||ü $HOME|ana\n'
@@ -163,7 +167,9 @@ def test_a_unit_runs_again_in_place(home: Path, local: LocalBackend, tmp_path: P
     [unit] = local.states({job: before})[0].changed
     assert (unit.k, unit.attempt, unit.exit_code) == (0, 2, 0)
     assert [(one.attempt, one.status) for one in local.attempts(job, 0)] == [
-        (1, "failed"), (2, "completed")]  # fmt: skip
+        (1, "failed"),
+        (2, "completed"),
+    ]
     assert b"".join(local.log(job, 0, 1, "stdout")) == b"hi\n"
     with pytest.raises(NotFound, match="no stdout yet"):
         list(local.log(job, 0, 3, "stdout"))
@@ -202,8 +208,9 @@ def test_the_next_runs_are_found_by_their_index(tmp_path: Path) -> None:
     over = 0
     units = [(k, "waiting", "{}", None) for k in range(5_000)]
     with file.writing() as db:
-        runs.add(db, "key", tmp_path, single=False, slots=None, outputs=(), environment={},
-                 units=units)  # fmt: skip
+        runs.add(
+            db, "key", tmp_path, single=False, slots=None, outputs=(), environment={}, units=units
+        )
     full = cost_of_a_look()
     over = 4_990
     with file.writing() as db:

@@ -43,8 +43,10 @@ def test_texts_follow_in_the_order_of_subjobs(tmp_path: Path) -> None:
     at = folders(tmp_path, "a\n", "b", "", "c\nd")
     assert merged(TextMerger(["out"]), at, tmp_path / "to") == "a\nb\nc\nd\n"
     again = TextMerger(["out"], headers=True, overwrite=True)
-    expected = "".join(f"# {folder / 'out'}\n{text}" for folder, text in
-                       zip(at, ("a\n", "b\n", "", "c\nd\n"), strict=True))  # fmt: skip
+    expected = "".join(
+        f"# {folder / 'out'}\n{text}"
+        for folder, text in zip(at, ("a\n", "b\n", "", "c\nd\n"), strict=True)
+    )
     assert merged(again, at, tmp_path / "to") == expected
 
 
@@ -136,10 +138,12 @@ def test_jobs_merge_at_their_end_later_or_not(home: Path, tmp_path: Path) -> Non
         job.submit()
     # `wait` asks every 5 s: ask it when all have ended
     runs = LocalBackend(home=home)
-    wait_for(lambda: all(
-        runs.states({str(job.backend.id): None})[0].status == "ended"
-        for job in (first, second, third)
-    ))  # fmt: skip
+    wait_for(
+        lambda: all(
+            runs.states({str(job.backend.id): None})[0].status == "ended"
+            for job in (first, second, third)
+        )
+    )
     assert first.wait(60) == "completed" and first.output("out").read_text() == "a\nb\n"
     assert second.wait(60) == "completed"
     with pytest.raises(JobError, match="has no merged file 'out'"):
@@ -236,10 +240,12 @@ def test_weights_profiles_and_axes(tmp_path: Path) -> None:
         data, counts, none = (np.array(one, ">f8") for one in ([0, *contents, 0], [0, 1, 1, 0], []))
         path = tmp_path / name
         with uproot.recreate(path) as file:
-            file["h"] = make.to_TH1x("h", "", data, len(contents), sum(contents), 0, 0, 0,
-                                     np.array(squares, ">f8"), axis)  # fmt: skip
-            file["p"] = make.to_TProfile("p", "", data, 2, 2, 2, 0, 0, sum(contents), 0, data,
-                                         counts, none, axis)  # fmt: skip
+            file["h"] = make.to_TH1x(
+                "h", "", data, len(contents), sum(contents), 0, 0, 0, np.array(squares, ">f8"), axis
+            )
+            file["p"] = make.to_TProfile(
+                "p", "", data, 2, 2, 2, 0, 0, sum(contents), 0, data, counts, none, axis
+            )
         return path
 
     files = [histogram("a", [1, 2], []), histogram("b", [3, 4], [0, 9, 16, 0])]

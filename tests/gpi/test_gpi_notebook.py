@@ -21,8 +21,12 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def submitted(n: int, name: str = "") -> Job:
-    job = Job(name=name, application=Executable("true"), backend=Bench(),
-              splitter=ArgSplitter([[str(i)] for i in range(n)]))  # fmt: skip
+    job = Job(
+        name=name,
+        application=Executable("true"),
+        backend=Bench(),
+        splitter=ArgSplitter([[str(i)] for i in range(n)]),
+    )
     job.submit()
     return job
 
@@ -61,10 +65,13 @@ def test_errors_are_grouped(runner: BenchRunner) -> None:
     """Expected: `groups failed and killed subjobs by their errors`, the most frequent first;
     superseded ones don't count."""
     states = [
-        UnitState(0, "failed", reason="No space"), UnitState(1, "completed"),
-        UnitState(2, "failed", exit_code=3), UnitState(3, "failed", exit_code=3),
-        UnitState(4, "failed", reason="No space", superseded=True), UnitState(5, "killed"),
-    ]  # fmt: skip
+        UnitState(0, "failed", reason="No space"),
+        UnitState(1, "completed"),
+        UnitState(2, "failed", exit_code=3),
+        UnitState(3, "failed", exit_code=3),
+        UnitState(4, "failed", reason="No space", superseded=True),
+        UnitState(5, "killed"),
+    ]
     found = [(one.error, list(one.subjobs)) for one in notebook.errors(states)]
     assert found == [("exit code 3", [2, 3]), ("No space", [0]), ("killed", [5])]
     job = submitted(4)
@@ -83,16 +90,22 @@ def test_a_plot_is_svg_and_names_the_subjobs_that_it_asked_for() -> None:
     assert ElementTree.fromstring(job.plot(2).svg).tag.endswith("svg")
     with pytest.raises(JobError, match="is new"):
         Job().plot()
-    tried = [(k, Attempt(1, None, "finished", None, 0, T0, T0 + timedelta(seconds=k + 1)))
-             for k in range(2)]  # fmt: skip
+    tried = [
+        (k, Attempt(1, None, "finished", None, 0, T0, T0 + timedelta(seconds=k + 1)))
+        for k in range(2)
+    ]
     drawing = notebook.draw("t", {"completed": 2, "running": 1}, tried, 2, 3)
     svg = drawing.svg
     assert "2 ended attempts of the first 2 of 3 subjobs in 2.0 s" in svg
     assert len(ElementTree.fromstring(svg).findall("{*}line")) == 2
     assert [one.get("width") for one in ElementTree.fromstring(svg).findall(".//{*}rect")] == [
-        "200.0", "400.0"]  # fmt: skip
+        "200.0",
+        "400.0",
+    ]
     assert [one.text for one in ElementTree.fromstring(svg).findall(".//{*}g/{*}text")][::2] == [
-        "0 s", "2.0 s"]  # fmt: skip
+        "0 s",
+        "2.0 s",
+    ]
 
 
 @pytest.mark.usefixtures("runner")

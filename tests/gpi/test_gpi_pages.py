@@ -29,7 +29,10 @@ def test_the_page_runs_word_by_word(tmp_path: Path) -> None:
     said = done.stdout.splitlines()
     assert said[:2] == ["completed", "seed 1"]
     assert "0 inputs -> 10 subjobs" in said
-    [merged] = [json.loads(line) for line in said if line.startswith("[") and "Job" not in line
-                and len(line) > 2 and "S" not in line]  # fmt: skip
+    [merged] = [
+        json.loads(line)
+        for line in said
+        if line.startswith("[") and "Job" not in line and len(line) > 2 and "S" not in line
+    ]
     assert (len(merged), sum(merged)) == (6, 10_000)
     assert "seed 3" in said and "2" in said

@@ -171,10 +171,12 @@ def test_explicit_splitters_give_an_override_for_each_subjob() -> None:
     job = Analysis(splitter=ArgSplitter(["a", ["b", "c"]]))
     assert problems_of(job) == []
     assert job.splitter.split(job) == [
-        Override({"application.args": ["a"]}), Override({"application.args": ["b", "c"]}),
-    ]  # fmt: skip
-    job.splitter = GenericSplitter("application.environment", [{"S": "1"}, {"S": "2"}],
-                                   {"application.args": [["x"], ["y"]]})  # fmt: skip
+        Override({"application.args": ["a"]}),
+        Override({"application.args": ["b", "c"]}),
+    ]
+    job.splitter = GenericSplitter(
+        "application.environment", [{"S": "1"}, {"S": "2"}], {"application.args": [["x"], ["y"]]}
+    )
     assert problems_of(job) == []
     assert job.splitter.split(job)[1] == Override(
         {"application.environment": {"S": "2"}, "application.args": ["y"]}
@@ -276,8 +278,9 @@ def test_each_pair_has_a_program_or_a_remedy(application: Any, backend: Any) -> 
     job = Analysis(application, backend)
     found = problems_of(job)
     assert all(one.path and one.rule and one.remedy for one in found)
-    assert bool(found) == ((application, backend) not in (
-        (Executable, Local), (Executable, JEDI), (OnlyOnJedi, JEDI)))  # fmt: skip
+    assert bool(found) == (
+        (application, backend) not in ((Executable, Local), (Executable, JEDI), (OnlyOnJedi, JEDI))
+    )
     assert found or job.application.program(job).executable
 
 
@@ -291,7 +294,11 @@ def test_mergers_name_declared_outputs() -> None:
 def test_all_mistakes_come_at_once() -> None:
     found = problems(application=Script("no"), splitter=2, merger=TextMerger(), inputsandbox="no/x")
     assert [one.split(":")[0] for one in found] == [
-        "application.file", "inputdata", "merger.files", "inputsandbox[0]"]  # fmt: skip
+        "application.file",
+        "inputdata",
+        "merger.files",
+        "inputsandbox[0]",
+    ]
 
 
 def test_backends_have_names_and_read_only_facts() -> None:
@@ -315,9 +322,25 @@ def test_outputs_have_different_names() -> None:
 
 
 NAMES = [
-    "out.txt", "fit", "_x", "7", "a-b+c=d@e%f,g~h.tar.gz", "x" * 246, ".hidden", "-x", "a b",
-    "é", "a..b", "a:b", "x" * 247, "*.txt", "fit?", "d/x", "/tmp/x", "./x",
-]  # fmt: skip
+    "out.txt",
+    "fit",
+    "_x",
+    "7",
+    "a-b+c=d@e%f,g~h.tar.gz",
+    "x" * 246,
+    ".hidden",
+    "-x",
+    "a b",
+    "é",
+    "a..b",
+    "a:b",
+    "x" * 247,
+    "*.txt",
+    "fit?",
+    "d/x",
+    "/tmp/x",
+    "./x",
+]
 
 
 def test_jedi_takes_names_that_its_catalogue_takes() -> None:
@@ -353,9 +376,11 @@ def test_names_of_outputs_are_checked_before_a_submission() -> None:
         "outputdata[0]: 'lfn:/z/y': is for JEDI's catalogue, which this backend"
     )
     there = f"lies in a directory, and JEDI keeps files of the working directory. {remedy}"
-    catalogue = ("is no name for the catalogue: it has 1 to 246 letters, digits and ._+-=@%,~ and "
-                 "no '..', and starts with a letter, a digit or '_'. Let the program give the file "
-                 "such a name.")  # fmt: skip
+    catalogue = (
+        "is no name for the catalogue: it has 1 to 246 letters, digits and ._+-=@%,~ and "
+        "no '..', and starts with a letter, a digit or '_'. Let the program give the file "
+        "such a name."
+    )
     assert problems(outputsandbox=["d/z", "/tmp/x", "*.txt", "a b"], backend=JEDI) == [
         f"outputsandbox[0]: 'd/z': {there}",
         f"outputsandbox[1]: '/tmp/x': {there}",
@@ -366,7 +391,15 @@ def test_names_of_outputs_are_checked_before_a_submission() -> None:
 
 
 def test_secrets_stay_in_the_session() -> None:
-    given = {"PATH": "/bin", "OLDPWD": "/", "GITHUB_TOKEN": "x", "DB_PWD": "x", "PGPASSWORD": "x",
-             "S3_APIKEY": "x", "GPG_PASSPHRASE": "x", "MY_CREDENTIALS": "x",
-             "MY_PASS": "x"}  # fmt: skip
+    given = {
+        "PATH": "/bin",
+        "OLDPWD": "/",
+        "GITHUB_TOKEN": "x",
+        "DB_PWD": "x",
+        "PGPASSWORD": "x",
+        "S3_APIKEY": "x",
+        "GPG_PASSPHRASE": "x",
+        "MY_CREDENTIALS": "x",
+        "MY_PASS": "x",
+    }
     assert environment(given) == {"PATH": "/bin", "OLDPWD": "/"}

@@ -120,9 +120,12 @@ def test_every_kind_of_plugin_has_a_sample(tmp_path: Path) -> None:
 
     def said(program: str) -> list[str]:
         done = subprocess.run(
-            [sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False,
+            [sys.executable, "-c", program, tmp_path],
+            capture_output=True,
+            text=True,
+            check=False,
             env={**ours, **home, "PYTHONPATH": os.pathsep.join(paths)},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
@@ -131,8 +134,12 @@ def test_every_kind_of_plugin_has_a_sample(tmp_path: Path) -> None:
     missing = [set(mine) - set(found) for mine, found in zip(_expected(), names, strict=True)]
     assert missing == [set()] * 5
     assert versions == ["v1", "v2"]
-    assert defaults == {"version": None, "optsfile": "", "platform": "x86_64-el9-gcc13-opt",
-                        "seed": 1}  # fmt: skip
+    assert defaults == {
+        "version": None,
+        "optsfile": "",
+        "platform": "x86_64-el9-gcc13-opt",
+        "seed": 1,
+    }
     assert lines[:4] == [
         "2 inputs -> 3 subjobs",
         "Gaudi.version: 'v3': is not among the choices. Choices: v1, v2.",
@@ -144,6 +151,10 @@ def test_every_kind_of_plugin_has_a_sample(tmp_path: Path) -> None:
 
 
 def _expected() -> list[Any]:
-    return [["Executable", "Gaudi", "Script"], ["InSession", "JEDI", "Local"],
-            ["ArgSplitter", "SeedSplitter"], ["SumMerger", "TextMerger"],
-            ["Dataset", "ListFile"]]  # fmt: skip
+    return [
+        ["Executable", "Gaudi", "Script"],
+        ["InSession", "JEDI", "Local"],
+        ["ArgSplitter", "SeedSplitter"],
+        ["SumMerger", "TextMerger"],
+        ["Dataset", "ListFile"],
+    ]

@@ -43,7 +43,10 @@ def test_jobs_register_themselves(home: Path) -> None:
     assert type(made[0].id) is int and made[0]._schemaVersion == 1
     SESSION.close()
     assert [(j.id, j.name, j.status) for j in jobs] == [
-        (0, "n0", "new"), (1, "n1", "new"), (2, "n2", "new")]  # fmt: skip
+        (0, "n0", "new"),
+        (1, "n1", "new"),
+        (2, "n2", "new"),
+    ]
     assert not home.joinpath("jobs").exists()
 
 
@@ -51,7 +54,12 @@ def test_the_constructor_of_a_job_reports_all_mistakes_at_once(home: Path) -> No
     with pytest.raises(BadInput) as found:
         Job(nme=1, name=3, comment=5, backend="zz", splitter="x")
     assert {one.path for one in found.value.problems} == {
-        "Job.nme", "name", "comment", "Job.backend", "Job.splitter"}  # fmt: skip
+        "Job.nme",
+        "name",
+        "comment",
+        "Job.backend",
+        "Job.splitter",
+    }
     assert "comment: 5: is not a string. Write '5'." in map(str, found.value.problems)
     assert jobs.ids() == []
 

@@ -158,8 +158,10 @@ def test_registries_are_their_owners(session: Sessions, world: World) -> None:
     store = session()
     other = "00000000-0000-4000-8000-000000000000"
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_registries (guid, username, name) "
-                        "VALUES (:guid, 'carl', 'x')"), {"guid": other})  # fmt: skip
+        tx.execute(
+            text("INSERT INTO jedi_registries (guid, username, name) VALUES (:guid, 'carl', 'x')"),
+            {"guid": other},
+        )
     with store._session() as (client, guid):
         assert [one.guid for one in client.registry_list()] == [guid]
         with pytest.raises(Forbidden, match="Only carl and operators"):
@@ -326,8 +328,10 @@ def test_several_registries_are_open_together(
     """Row 100: "local and remote open together"; each has its own GUID and ids."""
     url = f"unix:{Home(world.settings.home).api_socket}"
     session().create("job", [DOCUMENT])
-    named, file, folder = (open_store(one) for one in (
-        f"{url}#thesis", f"file://{tmp_path}/a%20b/registry.db", tmp_path / "home"))  # fmt: skip
+    named, file, folder = (
+        open_store(one)
+        for one in (f"{url}#thesis", f"file://{tmp_path}/a%20b/registry.db", tmp_path / "home")
+    )
     for one in (named, file, folder):
         assert [made.id for made in one.create("job", [DOCUMENT])] == [0]
     assert len({one.guid for one in (named, file, folder, session(read_only=True))}) == 4
@@ -354,8 +358,11 @@ def test_all_mistakes_of_a_call_at_once(session: Sessions, world: World) -> None
     with pytest.raises(BadInput) as caught:
         call(documents=["[]", "{}", "{"], names=["n"], comments=["c"] * 2)
     assert {one.path: one.value for one in caught.value.problems} == {
-        "documents.0": "[]", "documents.2": "{", "names": 1, "comments": 2,
-    }  # fmt: skip
+        "documents.0": "[]",
+        "documents.2": "{",
+        "names": 1,
+        "comments": 2,
+    }
     assert all(one.rule and one.remedy for one in caught.value.problems)
     assert [one.id for one in client.draft_list(registry.guid, "job")] == [0]
     with pytest.raises(BadInput, match="name"):

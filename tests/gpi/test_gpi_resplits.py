@@ -36,9 +36,13 @@ def job(world: World) -> Job:
     """A job of two subjobs with three files each: the first failed, the second lives."""
     data = {f"in{i}": b"x" for i in range(6)}
     put_file_dataset(world, "demo:in", data, "SITE_A_DATADISK")
-    found = Job(application=Executable("cat"), backend=JEDI(site="SITE_A", max_attempts=1),
-                inputdata="demo:in", splitter=FileSplitter(files=3),
-                outputsandbox=["out.txt"])  # fmt: skip
+    found = Job(
+        application=Executable("cat"),
+        backend=JEDI(site="SITE_A", max_attempts=1),
+        inputdata="demo:in",
+        splitter=FileSplitter(files=3),
+        outputsandbox=["out.txt"],
+    )
     assert found.submit()
     made(world)
     task = int(found.backend.id)
@@ -63,8 +67,13 @@ def test_a_failed_subjob_is_cut_again(world: World, job: Job, ended: bool) -> No
     report = job.subjobs(0).resplit(1)
     assert report.done == [0]
     second = "completed" if ended else "submitted"
-    assert states(job) == [(0, "failed", True), (1, second, False), (2, "submitted", False),
-                           (3, "submitted", False), (4, "submitted", False)]  # fmt: skip
+    assert states(job) == [
+        (0, "failed", True),
+        (1, second, False),
+        (2, "submitted", False),
+        (3, "submitted", False),
+        (4, "submitted", False),
+    ]
     assert job.status == "submitted"
     sound(world)
     assert not job.subjobs(0).resubmit(keep_going=True)
@@ -73,8 +82,10 @@ def test_a_failed_subjob_is_cut_again(world: World, job: Job, ended: bool) -> No
     assert work_off(world, task) == "done"
     assert [one[1] for one in states(job)] == ["failed"] + ["completed"] * 4
     assert job.status == "completed"
-    query = ("SELECT f.lfn FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid) "
-             "WHERE j.status = 'finished' AND f.type = 'input' ORDER BY 1")  # fmt: skip
+    query = (
+        "SELECT f.lfn FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid) "
+        "WHERE j.status = 'finished' AND f.type = 'input' ORDER BY 1"
+    )
     assert [row.lfn for row in rows(world, query)] == [f"in{n}" for n in range(6)]
     assert sorted(one.k or 0 for one in job.outputs()) == [1, 2, 3, 4]
     assert [one.status for one in job.subjobs(0).attempts] == ["failed"]
@@ -109,8 +120,11 @@ def test_a_completed_subjob_gives_up_its_output(world: World, job: Job) -> None:
     task = int(job.backend.id)
     assert work_off(world, task) == "finished"
     assert job.subjobs(1).resplit(2)
-    assert states(job)[1:] == [(1, "completed", True), (2, "submitted", False),
-                               (3, "submitted", False)]  # fmt: skip
+    assert states(job)[1:] == [
+        (1, "completed", True),
+        (2, "submitted", False),
+        (3, "submitted", False),
+    ]
     assert work_off(world, task) == "finished"
     assert of(now(world, task)) == "failed completed completed completed"
     assert now(world, task).counts == {"failed": 1, "completed": 2}

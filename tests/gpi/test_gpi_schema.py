@@ -97,8 +97,15 @@ def refusal(act: Any) -> list[str]:
 def test_constructors_have_real_signatures() -> None:
     """A 4.8: a schema without proxy code yields a class with constructor and docs (row 146)."""
     signature = inspect.signature(Bike)
-    assert list(signature.parameters) == ["brand", "front", "spare", "rear", "labels", "price",
-                                          "extra"]  # fmt: skip
+    assert list(signature.parameters) == [
+        "brand",
+        "front",
+        "spare",
+        "rear",
+        "labels",
+        "price",
+        "extra",
+    ]
     assert signature.parameters["brand"].default == "none"
     assert "inches: Size in inches; default 26" in (Wheel.__doc__ or "")
     assert Bike("Fine", 28, labels={"a": "b"}).front == Wheel(28)
@@ -144,7 +151,7 @@ def test_constructors_report_all_mistakes_at_once() -> None:
         "labels, serial, price, extra.",
         "Bike.brand: 5: is not a string. Write '5'.",
         "Bike.front.inches: 'a': is not an integer. Give an integer.",
-    ]  # fmt: skip
+    ]
     assert refusal(lambda: Bike(colour="red", rear="zz", front="x", spare=["y", "z"])) == [
         "Bike.colour: 'red': Bike has no such property. Properties: brand, front, spare, rear, "
         "labels, serial, price, extra.",
@@ -152,7 +159,7 @@ def test_constructors_report_all_mistakes_at_once() -> None:
         "Bike.spare[0]: 'y': is no Wheel. Give one of Wheel.",
         "Bike.spare[1]: 'z': is no Wheel. Give one of Wheel.",
         "Bike.rear: 'zz': is no Wheel. Give one of Wheel.",
-    ]  # fmt: skip
+    ]
     assert refusal(lambda: Wheel(1, [], 3)) == [
         "Wheel: 3: is one argument too many: Wheel takes 2. Leave it out."
     ]
@@ -184,12 +191,14 @@ def test_documents_are_json_both_ways() -> None:
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=100, deadline=None)
@@ -267,8 +276,16 @@ def test_every_change_reaches_the_owner() -> None:
     bike.labels |= {"y": "2"}
     bike.extra = {"deep": []}
     bike.extra["deep"].append(1)
-    assert keeper.changes == ["front.inches", "front.notes", "front.notes", "spare.notes",
-                              "labels", "labels", "extra", "extra"]  # fmt: skip
+    assert keeper.changes == [
+        "front.inches",
+        "front.notes",
+        "front.notes",
+        "spare.notes",
+        "labels",
+        "labels",
+        "extra",
+        "extra",
+    ]
     assert bike.front == Wheel(22, ["c", "b"]) and bike.labels == {"x": "1", "y": "2"}
 
 
@@ -333,7 +350,10 @@ def test_elements_are_checked_and_keys_are_strings() -> None:
 def test_paths_and_short_forms_become_values(tmp_path: Path) -> None:
     assert Wheel(notes=[tmp_path]).notes == [str(tmp_path)]
     assert Bike(spare=[1, Wheel(2), {"type": "Wheel", "inches": 3}]).spare == [
-        Wheel(1), Wheel(2), Wheel(3)]  # fmt: skip
+        Wheel(1),
+        Wheel(2),
+        Wheel(3),
+    ]
 
 
 def test_overrides_are_checked_and_leave_the_object() -> None:

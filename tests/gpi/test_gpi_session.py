@@ -190,8 +190,12 @@ def test_a_lost_answer_is_settled_although_the_input_is_gone(home: Path, tmp_pat
     files = [tmp_path / f"{i}.dat" for i in range(3)]
     for one in files:
         one.write_bytes(b"0123456789")
-    j = Job(application=Executable("true"), inputdata=[str(one) for one in files],
-            splitter=SizeSplitter(gb=1e-8), backend="Local")  # fmt: skip
+    j = Job(
+        application=Executable("true"),
+        inputdata=[str(one) for one in files],
+        splitter=SizeSplitter(gb=1e-8),
+        backend="Local",
+    )
     log = home / "helper.log"
     log.mkdir()  # no helper can be started: the submission is written, and has no answer
     with pytest.raises(IsADirectoryError):

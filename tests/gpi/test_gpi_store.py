@@ -34,8 +34,10 @@ def store(opens: Opens) -> Store:
 
 
 def units(*statuses: Status) -> list[UnitRecord]:
-    return [UnitRecord(UnitState(k, status), {"application.args": [str(k)]})
-            for k, status in enumerate(statuses)]  # fmt: skip
+    return [
+        UnitRecord(UnitState(k, status), {"application.args": [str(k)]})
+        for k, status in enumerate(statuses)
+    ]
 
 
 def submitted(store: Store, *statuses: Status) -> Record:
@@ -180,10 +182,15 @@ def test_states_move_jobs_and_their_subjobs(store: Store) -> None:
     """The five rules: submitted before running, then failed, completed, killed."""
     job = submitted(store, "submitted", "submitted", "submitted")
     expected: list[tuple[int, Status, Status]] = [
-        (0, "running", "submitted"), (1, "failed", "submitted"), (2, "killed", "running"),
-        (0, "completed", "failed"), (1, "completed", "completed"), (0, "killed", "completed"),
-        (1, "killed", "killed"), (2, "submitted", "submitted"),
-    ]  # fmt: skip
+        (0, "running", "submitted"),
+        (1, "failed", "submitted"),
+        (2, "killed", "running"),
+        (0, "completed", "failed"),
+        (1, "completed", "completed"),
+        (0, "killed", "completed"),
+        (1, "killed", "killed"),
+        (2, "submitted", "submitted"),
+    ]
     ends: set[datetime | None] = set()
     for n, (k, status, master) in enumerate(expected):
         now = NOON + timedelta(minutes=n)
@@ -319,10 +326,18 @@ def test_subjobs_are_read_by_number(store: Store) -> None:
         store.units(job.id, [3])
 
 
-@pytest.mark.parametrize("document", [
-    {"a": "quote \" ' and \\ and \n\t"}, {"a": "\udc80 half a pair"}, {"a": "null \0 byte"},
-    {"a": "日本語 🙂"}, {"a": {"b": [1, 2.5, None, True, 2**70]}}, {}, {"a": "x" * 100_000},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"a": "quote \" ' and \\ and \n\t"},
+        {"a": "\udc80 half a pair"},
+        {"a": "null \0 byte"},
+        {"a": "日本語 🙂"},
+        {"a": {"b": [1, 2.5, None, True, 2**70]}},
+        {},
+        {"a": "x" * 100_000},
+    ],
+)
 def test_odd_documents_survive(store: Store, document: dict[str, object]) -> None:
     """Check 21: "odd characters"."""
     [made] = store.create("job", [document])
@@ -352,8 +367,9 @@ def test_an_export_is_taken_in_at_once(opens: Opens) -> None:
     assert (len(store.list("job")), store.list("template")) == (1, [])
     made = store.take_in(entries)
     assert [(one.id, one.name, one.comment, one.document) for one in made["job"]] == [
-        (1, "a", "x", {"n": 1}), (2, "b", "", {"n": 2}),
-    ]  # fmt: skip
+        (1, "a", "x", {"n": 1}),
+        (2, "b", "", {"n": 2}),
+    ]
     assert [(one.id, one.name) for one in made["template"]] == [(0, "t")]
     assert len({one.change for found in made.values() for one in found}) == 1
     assert store.folders() == {"/": [1], "/2025": [], "/2025/b": [1, 2]}

@@ -51,8 +51,19 @@ def contents(home: Path) -> tuple[object, ...]:
     """All that a registry says, without times and counters."""
     store = SqliteStore(home / "registry.db")
     jobs = store.load("job", [one.id for one in store.list("job")])
-    said = [(one.id, one.status, one.name, one.document, one.version, one.submissions,
-             one.backend_id, dict(one.counts)) for one in jobs]  # fmt: skip
+    said = [
+        (
+            one.id,
+            one.status,
+            one.name,
+            one.document,
+            one.version,
+            one.submissions,
+            one.backend_id,
+            dict(one.counts),
+        )
+        for one in jobs
+    ]
     units = [store.units(one.id) for one in jobs]
     folders, removed = store.folders(), store.removed("job")
     store.close()
@@ -336,8 +347,14 @@ def test_two_processes_with_1000_mixed_writes(tmp_path: Path) -> None:
     store = SqliteStore(path)
     assert [one.id for one in store.list("job")] == [0, 1, 2, 3]
     store.write("job", 0, {"count": 0}, 1)
-    runs = [subprocess.Popen([sys.executable, "-c", _MIXED, str(path), name, "500"],
-                             stdout=subprocess.PIPE, text=True) for name in "ab"]  # fmt: skip
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", _MIXED, str(path), name, "500"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
     said = [int(run.communicate(timeout=120)[0]) for run in runs]
     assert [run.returncode for run in runs] == [0, 0]
     jobs = store.load("job", [one.id for one in store.list("job")])

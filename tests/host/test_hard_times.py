@@ -70,8 +70,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("only root may mount a file system")
     place = Path(tempfile.mkdtemp(dir="/tmp", prefix="jedi-small-"))  # the database may go there
     place.chmod(0o755)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)],
-                             capture_output=True, text=True, check=False)  # fmt: skip
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if mounted.returncode:
         place.rmdir()
         pytest.skip(f"no file system can be mounted: {mounted.stderr}")

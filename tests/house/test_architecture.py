@@ -193,8 +193,10 @@ def test_knobs_are_read_as_attributes() -> None:
 
 def graph() -> dict[str, set[str]]:
     """Every module of ours, and those that it imports, wherever in its file it does."""
-    files = {".".join(("jedi", *p.relative_to(PACKAGE).with_suffix("").parts)): p
-             for p in PACKAGE.rglob("*.py")}  # fmt: skip
+    files = {
+        ".".join(("jedi", *p.relative_to(PACKAGE).with_suffix("").parts)): p
+        for p in PACKAGE.rglob("*.py")
+    }
     files = {name.removesuffix(".__init__"): path for name, path in files.items()}
     found: dict[str, set[str]] = {}
     for module, path in files.items():

@@ -15,9 +15,13 @@ SOURCES = ROOT / "docs/reference/sources.md"
 CODE = ("jedi", "client", "tests", "migrations", "benchmarks", "examples", "config", "schema")
 TYPES = {".py", ".md", ".yaml", ".yml", ".toml", ".csv", ".sql", ".awk", ".sh", ".html"}
 PAGES = sorted(
-    {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"),
-     *ROOT.glob("client/**/*.md")}
-)  # fmt: skip
+    {
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/**/*.md"),
+        *ROOT.glob("client/**/*.md"),
+    }
+)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PAGE = re.compile(r"(?<![\w/.*{}-])((?:[\w-]+/)*[\w-]+\.md)(?:#([\w-]+))?")
 QUOTE = r"""(?:"([^"]+)"|'([^']+)')"""
@@ -42,8 +46,16 @@ def text(path: Path) -> str:
 def files() -> list[Path]:
     """All text of the project but for this file, whose examples are wrong on purpose."""
     found = chain(PAGES, *((ROOT / room).rglob("*") for room in CODE), [ROOT / "Makefile"])
-    return sorted({p for p in found if p != OWN and (p.suffix in TYPES or p.name == "Makefile")
-                   and "site-packages" not in p.parts and ".venv" not in p.parts})  # fmt: skip
+    return sorted(
+        {
+            p
+            for p in found
+            if p != OWN
+            and (p.suffix in TYPES or p.name == "Makefile")
+            and "site-packages" not in p.parts
+            and ".venv" not in p.parts
+        }
+    )
 
 
 def where(path: Path) -> str:
@@ -106,8 +118,12 @@ def mistakes_of_links(page: Path) -> Iterator[str]:
 
 
 def test_every_citation_in_the_code_leads_somewhere() -> None:
-    wrong = [(where(path), one) for path in files() if path.suffix != ".md"
-             for one in mistakes_of_citations(plain(path))]  # fmt: skip
+    wrong = [
+        (where(path), one)
+        for path in files()
+        if path.suffix != ".md"
+        for one in mistakes_of_citations(plain(path))
+    ]
     assert wrong == []
 
 
@@ -117,9 +133,12 @@ def test_every_link_in_the_docs_leads_somewhere() -> None:
 
 
 def test_every_section_that_the_docs_cite_exists() -> None:
-    wrong = [(where(page), one) for page in PAGES
-             for one in (*titles(plain(page)), *(found[0] for found in GONE.finditer(plain(page))))
-             if one not in sections()]  # fmt: skip
+    wrong = [
+        (where(page), one)
+        for page in PAGES
+        for one in (*titles(plain(page)), *(found[0] for found in GONE.finditer(plain(page))))
+        if one not in sections()
+    ]
     assert wrong == []
 
 
@@ -136,8 +155,11 @@ def test_every_rule_names_its_source() -> None:
 def test_every_page_is_in_the_contents_of_the_site() -> None:
     listed = set(re.findall(r"(?m): ([\w/-]+\.md)$|- ([\w/-]+\.md)$", text(ROOT / "mkdocs.yml")))
     named = {a or b for a, b in listed}
-    pages = {str(p.relative_to(ROOT / "docs")) for p in ROOT.glob("docs/**/*.md")
-             if p.parent.name not in {"decisions", "assets"}}  # fmt: skip
+    pages = {
+        str(p.relative_to(ROOT / "docs"))
+        for p in ROOT.glob("docs/**/*.md")
+        if p.parent.name not in {"decisions", "assets"}
+    }
     assert pages - named == set()
 
 

@@ -26,8 +26,9 @@ def headless(source: str) -> Iterator[str]:
 def test_docstrings_put_the_term_first() -> None:
     """CONTRIBUTING, "Plain English": begin with a verb, or with the thing returned."""
     files = sorted([*ROOT.glob("jedi/**/*.py"), *ROOT.glob("client/src/**/*.py")])
-    found = [f"{file.relative_to(ROOT)}: {text}" for file in files
-             for text in headless(file.read_text())]  # fmt: skip
+    found = [
+        f"{file.relative_to(ROOT)}: {text}" for file in files for text in headless(file.read_text())
+    ]
     assert found == []
 
 

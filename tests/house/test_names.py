@@ -22,8 +22,12 @@ from jedi.spec.sites import site_file
 from jedi.transformations.jedi_run import arguments
 
 ROOT = Path(__file__).parents[2]
-DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")),
-        *sorted(ROOT.glob("docs/reference/*.md"))]  # fmt: skip
+DOCS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("docs/reference/*.md")),
+]
 PROGRAMS = {"jedi": jedi.app, "jedi-task": task.app, "jedi-job": job.app}
 COMPONENTS = {name.partition(".")[0] for name in KNOBS}
 
@@ -80,27 +84,75 @@ CALL = re.compile(
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 KNOB = re.compile(r"(?<![\w./-])([a-z]+)\.([a-z][a-z0-9_]*)(?![\w.(/])")
 SUFFIXES = {"py", "md", "csv", "yaml", "log", "sock"}
-NO_VERB = {"cli", "jedi-server", "pilots", "simulator", "backup", "restore", "docs", "supervisor",
-           "listener", "or", "contributors"}  # fmt: skip
+NO_VERB = {
+    "cli",
+    "jedi-server",
+    "pilots",
+    "simulator",
+    "backup",
+    "restore",
+    "docs",
+    "supervisor",
+    "listener",
+    "or",
+    "contributors",
+}
 """Words behind `jedi` in the names of processes and of clients of the database."""
 FOREIGN = {
     "--ignore-failed-read",  # tar
-    "--account", "--me", "--format", "--noheader", "--states",  # Slurm
+    "--account",
+    "--me",
+    "--format",
+    "--noheader",
+    "--states",  # Slurm
     "--cacert",  # curl
     "--system",  # useradd
     "--run",  # of somebody's pre-processing
     "--year",  # of the payload of an example
     "--check",  # sha256sum, and the writer of the docs
-    "--db", "--exec", "--in", "--old", "--outputs", "--persistent", "--work",  # prun: `--inDS`, …
-    "--bind", "--pwd", "--rm", "--user", "--volume", "--entrypoint",  # programs for containers
-    "--good", "--load", "--match", "--anti", "--n", "--no", "--out", "--tar", "--vo", "--source",
+    "--db",
+    "--exec",
+    "--in",
+    "--old",
+    "--outputs",
+    "--persistent",
+    "--work",  # prun: `--inDS`, …
+    "--bind",
+    "--pwd",
+    "--rm",
+    "--user",
+    "--volume",
+    "--entrypoint",  # programs for containers
+    "--good",
+    "--load",
+    "--match",
+    "--anti",
+    "--n",
+    "--no",
+    "--out",
+    "--tar",
+    "--vo",
+    "--source",
     "--container-image",  # of jedi-run
-    "--data-only", "--dbname", "--exit-on-error", "--file", "--no-owner", "--no-privileges",
-    "--single-transaction", "--table", "--auth-host", "--auth-local", "--locale",
+    "--data-only",
+    "--dbname",
+    "--exit-on-error",
+    "--file",
+    "--no-owner",
+    "--no-privileges",
+    "--single-transaction",
+    "--table",
+    "--auth-host",
+    "--auth-local",
+    "--locale",
     "--version",  # PostgreSQL's programs
-    "--input-destination-dir", "--pilot-user", "--queuedata-url", "--storagedata-url", "--url",
+    "--input-destination-dir",
+    "--pilot-user",
+    "--queuedata-url",
+    "--storagedata-url",
+    "--url",
     "--use-rucio-traces",  # PanDA's pilot
-}  # fmt: skip
+}
 """Options of programs that are not ours."""
 
 
@@ -186,14 +238,24 @@ def test_every_command_that_is_named_exists() -> None:
 
 def test_every_option_that_is_named_exists() -> None:
     ours = set().union(*map(options, commands()), _pilot_options(), _jedi_run_options())
-    wrong = [(where, option) for where, text in said() for option in OPTION.findall(text)
-             if option not in ours | FOREIGN]  # fmt: skip
+    wrong = [
+        (where, option)
+        for where, text in said()
+        for option in OPTION.findall(text)
+        if option not in ours | FOREIGN
+    ]
     assert wrong == []
 
 
 def _jedi_run_options() -> set[str]:
-    known = (arguments.VALUES, arguments.FLAGS, arguments.IGNORED_VALUES, arguments.IGNORED_FLAGS,
-             arguments.REFUSED_VALUES, arguments.REFUSED_FLAGS)  # fmt: skip
+    known = (
+        arguments.VALUES,
+        arguments.FLAGS,
+        arguments.IGNORED_VALUES,
+        arguments.IGNORED_FLAGS,
+        arguments.REFUSED_VALUES,
+        arguments.REFUSED_FLAGS,
+    )
     return {found for names in known for name in names for found in OPTION.findall(name)}
 
 

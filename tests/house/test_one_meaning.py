@@ -91,6 +91,9 @@ def test_names_are_words_of_the_field() -> None:
 def test_a_seed_is_one_of_random_numbers() -> None:
     """Webhook secrets are made of a salt; `seed` belongs to random numbers."""
     secret = ("webhook", "taskbuffer/users", "service/users", "notifier", "delivery")
-    found = [path for path, source in sources().items()
-             if any(part in path for part in secret) and SEED.search(source)]  # fmt: skip
+    found = [
+        path
+        for path, source in sources().items()
+        if any(part in path for part in secret) and SEED.search(source)
+    ]
     assert found == []

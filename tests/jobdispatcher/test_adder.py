@@ -62,12 +62,16 @@ def reported(**fields: Any) -> ReportedJob:
         ({"error_code": "payload_exit"}, "failed", "payload_exit", "payload"),
         ({"error_code": "stagein_missing"}, "failed", "stagein_missing", "pilot"),
         ({"error_code": "pilot_terminated"}, "closed", "pilot_terminated", "pilot"),
-        ({"error_code": "payload_exit", "kill_code": "task_killed"}, "cancelled", "task_killed",
-         "user"),
+        (
+            {"error_code": "payload_exit", "kill_code": "task_killed"},
+            "cancelled",
+            "task_killed",
+            "user",
+        ),
         ({"pilot_result": "cancelled", "error_code": "killed"}, "cancelled", "killed", "user"),
         ({}, "failed", "no_reason", "pilot"),
     ],
-)  # fmt: skip
+)
 def test_judge(fields: dict[str, Any], target: str, code: str, source: str | None) -> None:
     verdict = judge(reported(**fields))
     assert (verdict.target, verdict.code, verdict.source) == (target, code, source)
@@ -117,8 +121,12 @@ def test_failure_leaves_its_log_and_nothing_else(world: World) -> None:
     assert len(pilot.published("log")) == 1
     assert not pilot.staging(job).exists()
     with world.engine.begin() as tx:
-        inputs = tx.execute(text("SELECT DISTINCT status, failedattempt "
-                                 "FROM jedi_dataset_contents WHERE type = 'input'"))  # fmt: skip
+        inputs = tx.execute(
+            text(
+                "SELECT DISTINCT status, failedattempt "
+                "FROM jedi_dataset_contents WHERE type = 'input'"
+            )
+        )
         assert inputs.all() == [("ready", 1)]
 
 
@@ -451,8 +459,9 @@ def test_an_output_that_a_job_need_not_make(
     assert adder(world).run_once() == 1
     assert pilot.statuses() == ["transferring" if destination else "finished"]
     with world.engine.begin() as tx:
-        (status,) = tx.scalars(text("SELECT status FROM jedi_dataset_contents "
-                                    "WHERE type = 'output'"))  # fmt: skip
+        (status,) = tx.scalars(
+            text("SELECT status FROM jedi_dataset_contents WHERE type = 'output'")
+        )
         assert status == "nooutput"
         if destination:
             moving = moving_jobs(tx, "transferring", ["output", "log"], [], 1)

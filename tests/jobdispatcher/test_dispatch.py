@@ -67,11 +67,22 @@ def say(job: HeldJob, status: Any, **more: Any) -> Report:
 
 
 def ends_well(job: HeldJob) -> Report:
-    made = [StagedOutput(lfn=f.lfn, size=7, adler32="0000abcd", guid="ab-1")
-            for f in job.files if f.type in ("output", "log")]  # fmt: skip
+    made = [
+        StagedOutput(lfn=f.lfn, size=7, adler32="0000abcd", guid="ab-1")
+        for f in job.files
+        if f.type in ("output", "log")
+    ]
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    return say(job, "finished", exit_code=0, started_at=at, ended_at=at, outputs=made,
-               stderr_tail="bye", measures=Measures(cpu_s=1.5, max_rss_kb=10))  # fmt: skip
+    return say(
+        job,
+        "finished",
+        exit_code=0,
+        started_at=at,
+        ended_at=at,
+        outputs=made,
+        stderr_tail="bye",
+        measures=Measures(cpu_s=1.5, max_rss_kb=10),
+    )
 
 
 def row(engine: Engine, panda_id: int) -> Any:
@@ -106,18 +117,27 @@ def log(engine: Engine, panda_id: int) -> list[str]:
         ({}, ("local", None, "7")),
         ({"SLURM_JOB_ID": "12", "SLURM_JOB_PARTITION": "long"}, ("slurm", "long", "12")),
         ({"LSB_JOBID": "9", "LSB_QUEUE": ""}, ("lsf", None, "9")),
-        ({"GRID_GLOBAL_JOBID": "https://ce/jobs/3", "PBS_JOBID": "3"}, ("grid", None,
-                                                                       "https://ce/jobs/3")),
+        (
+            {"GRID_GLOBAL_JOBID": "https://ce/jobs/3", "PBS_JOBID": "3"},
+            ("grid", None, "https://ce/jobs/3"),
+        ),
     ],
-)  # fmt: skip
-def test_whom_a_job_was_handed_to(world: World, variables: dict[str, str], told: tuple[str, ...]
-                                  ) -> None:  # fmt: skip
+)
+def test_whom_a_job_was_handed_to(
+    world: World, variables: dict[str, str], told: tuple[str, ...]
+) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 1)
     request = AcquireRequest.model_validate(
-        {"request_id": "r", "pilot_id": "p", "site": "SITE_A", "n": 1, "resources": {"cores": 1},
-         "delegation": delegation(variables, 7)}
-    )  # fmt: skip
+        {
+            "request_id": "r",
+            "pilot_id": "p",
+            "site": "SITE_A",
+            "n": 1,
+            "resources": {"cores": 1},
+            "delegation": delegation(variables, 7),
+        }
+    )
     assert len(pilots.acquire(world.engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]) == 1
     with world.engine.begin() as tx:
         job = service_jobs.get(tx, made.jobs)[0]
@@ -138,8 +158,11 @@ def test_acquire_hands_out_everything_a_pilot_needs(engine: Engine) -> None:
     assert (job.panda_id, second.panda_id) == (made.jobs[0], made.jobs[1])
     assert (job.lock_seq, job.attempt_nr, job.command) == (1, 1, f"echo {job.panda_id}")
     assert Counter(f.type for f in job.files) == {
-        "input": 2, "random_seed": 1, "output": 1, "log": 1,
-    }  # fmt: skip
+        "input": 2,
+        "random_seed": 1,
+        "output": 1,
+        "log": 1,
+    }
     assert job.site_endpoint == "SITE_A_DATADISK"
     found = row(engine, job.panda_id)
     assert (found.status, found.pilot_id) == ("sent", "pilot 1")
@@ -303,8 +326,9 @@ def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
         set_sites(tx, maxwdir=1000)
         tx.execute(text("UPDATE jedi_taskparams SET sandbox_sha256 = 'abc'"))
         # two event ranges of one file
-        tx.execute(text("UPDATE jedi_job_files SET lfn = 'in', checksum = '00000001' "
-                        "WHERE type = 'input'"))  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_job_files SET lfn = 'in', checksum = '00000001' WHERE type = 'input'")
+        )
     request = AcquireRequest(
         request_id="r", pilot_id="p", site="SITE_A", n=1, resources=Resources(cores=2)
     )
@@ -312,9 +336,8 @@ def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
     root = world.settings.home / "storage" / "SITE_A"
     panda_id = made.jobs[0]
     assert job["inputs"] == [
-        {"lfn": "in", "path": f"{root}/test/{made.task}.input/in", "size": 3,
-         "adler32": "00000001"}
-    ]  # fmt: skip
+        {"lfn": "in", "path": f"{root}/test/{made.task}.input/in", "size": 3, "adler32": "00000001"}
+    ]
     assert job["outputs"] == [
         {"lfn": f"output.{panda_id}.1", "source_name": None, "allow_missing": False}
     ]
@@ -322,21 +345,39 @@ def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
     assert job["stage_out"] == f"{root}/.staging/{panda_id}.1"
     assert job["sandbox"] == "abc"
     assert job["limits"] == {
-        "wall_s": 1200, "cpu_s": 2400, "memory_mb": 500, "workdir_mb": 1000, "max_processes": 256,
-        "min_free_mb": 1000, "min_free_percent": 5,
-    }  # fmt: skip
+        "wall_s": 1200,
+        "cpu_s": 2400,
+        "memory_mb": 500,
+        "workdir_mb": 1000,
+        "max_processes": 256,
+        "min_free_mb": 1000,
+        "min_free_percent": 5,
+    }
 
 
 @pytest.mark.parametrize(
     ("needed_s", "rules", "wall_s"),
-    [(0, {}, 0), (7, {}, 60), (600, {}, 1200), (600, {"max_walltime_h": 0.5}, 1800),
-     (3600, {"max_walltime_h": 0.5}, 3600),
-     # a scout that tells how many events fit into that time has all that its site allows
-     (600, {"max_walltime_h": 0.5, "target_events_per_job": 9, "use_scout": 2}, 7200),
-     (600, {"max_walltime_h": 0.5, "target_events_per_job": 9, "use_scout": 3}, 1800),
-     (600, {"max_walltime_h": 0.5, "target_events_per_job": 9, "use_scout": 2,
-            "n_files_per_job": 1}, 1800)],
-)  # fmt: skip
+    [
+        (0, {}, 0),
+        (7, {}, 60),
+        (600, {}, 1200),
+        (600, {"max_walltime_h": 0.5}, 1800),
+        (3600, {"max_walltime_h": 0.5}, 3600),
+        # a scout that tells how many events fit into that time has all that its site allows
+        (600, {"max_walltime_h": 0.5, "target_events_per_job": 9, "use_scout": 2}, 7200),
+        (600, {"max_walltime_h": 0.5, "target_events_per_job": 9, "use_scout": 3}, 1800),
+        (
+            600,
+            {
+                "max_walltime_h": 0.5,
+                "target_events_per_job": 9,
+                "use_scout": 2,
+                "n_files_per_job": 1,
+            },
+            1800,
+        ),
+    ],
+)
 def test_a_job_has_more_time_than_it_is_thought_to_need_or_what_its_owner_said(
     engine: Engine, world: World, needed_s: int, rules: dict[str, float], wall_s: int
 ) -> None:
@@ -344,8 +385,9 @@ def test_a_job_has_more_time_than_it_is_thought_to_need_or_what_its_owner_said(
         make_jobs(tx, 1)
         tx.execute(text("UPDATE jedi_jobs SET walltime_s = :s"), {"s": needed_s})
         set_sites(tx, maxtime=7200)
-        tx.execute(text("UPDATE jedi_tasks SET rules = CAST(:r AS jsonb)"),
-                   {"r": json.dumps(rules)})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET rules = CAST(:r AS jsonb)"), {"r": json.dumps(rules)}
+        )
     request = AcquireRequest(
         request_id="r", pilot_id="p", site="SITE_A", n=1, resources=Resources(cores=1)
     )
@@ -357,8 +399,12 @@ def test_a_job_whose_input_has_no_place_fails_with_the_reason(engine: Engine, wo
     with engine.begin() as tx:
         bad, good = make_jobs(tx, 2).jobs
         tx.execute(
-            text("UPDATE jedi_job_files SET endpoint = 'NOWHERE' "
-                 "WHERE pandaid = :id AND type = 'input'"), {"id": bad})  # fmt: skip
+            text(
+                "UPDATE jedi_job_files SET endpoint = 'NOWHERE' "
+                "WHERE pandaid = :id AND type = 'input'"
+            ),
+            {"id": bad},
+        )
     request = AcquireRequest(
         request_id="r", pilot_id="p", site="SITE_A", n=2, resources=Resources(cores=1)
     )
@@ -408,9 +454,12 @@ def test_a_life_in_reports(engine: Engine) -> None:
     assert stats(engine) == {"holding": 1}
     with engine.begin() as tx:
         files = tx.execute(
-            text("SELECT fsize, checksum, guid FROM jedi_job_files WHERE type <> 'input' "
-                 "AND datasetid IN (:out, :log)"),
-            {"out": made.output, "log": made.log})  # fmt: skip
+            text(
+                "SELECT fsize, checksum, guid FROM jedi_job_files WHERE type <> 'input' "
+                "AND datasetid IN (:out, :log)"
+            ),
+            {"out": made.output, "log": made.log},
+        )
         assert set(files.all()) == {(7, "0000abcd", "ab-1")}
         assert tx.scalar(text("SELECT stderr_tail FROM jedi_job_tail")) == "bye"
 
@@ -438,8 +487,14 @@ def test_several_reports_of_a_job_in_one_message(engine: Engine) -> None:
     with engine.begin() as tx:
         make_jobs(tx, 2)
     one, two = take(engine, 2)
-    said = tell(engine, say(one, "starting"), ends_well(one), say(one, "running"),
-                say(two, "starting"), say(two, "running"))  # fmt: skip
+    said = tell(
+        engine,
+        say(one, "starting"),
+        ends_well(one),
+        say(one, "running"),
+        say(two, "starting"),
+        say(two, "running"),
+    )
     assert said == [True] * 5
     assert row(engine, one.panda_id).status == "holding"
     assert row(engine, two.panda_id).status == "running"
@@ -496,8 +551,10 @@ def test_heartbeats(engine: Engine) -> None:
         jobs.move_jobs(tx, [end], "me", ["sent"])
         tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = NULL"))
     measures = Measures(cpu_s=3, workdir_kb=4)
-    beats = [Beat(pandaid=j.panda_id, lock_seq=j.lock_seq, measures=measures)
-             for j in (alive, killed, lost, done)]  # fmt: skip
+    beats = [
+        Beat(pandaid=j.panda_id, lock_seq=j.lock_seq, measures=measures)
+        for j in (alive, killed, lost, done)
+    ]
     beats.append(Beat(pandaid=alive.panda_id, lock_seq=9))
     with engine.begin() as tx:
         commands, whys = zip(*dispatch.beat(tx, "SITE_A", beats), strict=True)
@@ -547,8 +604,11 @@ def test_sites_know_when_pilots_were_seen_and_jobs_started(engine: Engine) -> No
     def seen() -> list[tuple[bool, bool]]:
         with engine.begin() as tx:
             rows = tx.execute(
-                text("SELECT lastpilot IS NOT NULL, laststart IS NOT NULL FROM jedi_sites "
-                     "ORDER BY site"))  # fmt: skip
+                text(
+                    "SELECT lastpilot IS NOT NULL, laststart IS NOT NULL FROM jedi_sites "
+                    "ORDER BY site"
+                )
+            )
             return [tuple(one) for one in rows]
 
     assert take(engine, request="another") == []  # it asks in vain

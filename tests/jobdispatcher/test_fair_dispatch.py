@@ -49,22 +49,35 @@ def put(world: World, text: str, *waiting: str, jobs: int = 40, cores: int = 1) 
 
 
 def two(world: World) -> None:
-    put(world, QUEUE.format(11, "forty", 40, "") + QUEUE.format(12, "sixty", 60, ""),
-        "forty", "sixty")  # fmt: skip
+    put(
+        world,
+        QUEUE.format(11, "forty", 40, "") + QUEUE.format(12, "sixty", 60, ""),
+        "forty",
+        "sixty",
+    )
 
 
 def take(engine: Engine, process: FirstWaiting, n: int = 1, **slot: int) -> list[int]:
     with engine.begin() as tx:
-        held = dispatch.acquire(tx, "SITE_A", n, Resources(**{"cores": 1} | slot),
-                                f"r{next(REQUESTS)}", "p", process)  # fmt: skip
+        held = dispatch.acquire(
+            tx, "SITE_A", n, Resources(**{"cores": 1} | slot), f"r{next(REQUESTS)}", "p", process
+        )
     return [job.panda_id for job in held]
 
 
 def asks(n: int, *sites: str) -> list[AcquireRequest]:
     """Requests of pilots that ask together, at SITE_A or these sites in turn."""
     turns = islice(cycle(sites or ["SITE_A"]), n)
-    return [AcquireRequest(request_id=f"r{next(REQUESTS)}", pilot_id="p", site=site, n=1,
-                           resources=Resources(cores=1)) for site in turns]  # fmt: skip
+    return [
+        AcquireRequest(
+            request_id=f"r{next(REQUESTS)}",
+            pilot_id="p",
+            site=site,
+            n=1,
+            resources=Resources(cores=1),
+        )
+        for site in turns
+    ]
 
 
 def use(world: World) -> dict[str, float]:
@@ -112,8 +125,13 @@ def test_a_partition_at_every_step(world: World) -> None:
 @pytest.mark.usefixtures("still")
 def test_jobs_of_many_cores(world: World) -> None:
     """Slots of 8 cores: 5 of them are 2 and 3 jobs."""
-    put(world, QUEUE.format(11, "forty", 40, "") + QUEUE.format(12, "sixty", 60, ""),
-        "forty", "sixty", cores=8)  # fmt: skip
+    put(
+        world,
+        QUEUE.format(11, "forty", 40, "") + QUEUE.format(12, "sixty", 60, ""),
+        "forty",
+        "sixty",
+        cores=8,
+    )
     process = FirstWaiting()
     for _ in range(5):
         take(world.engine, process, cores=8, min_cores=8)
@@ -168,8 +186,12 @@ def test_a_queue_that_lags_catches_up_and_ends_count_at_once(
 ) -> None:
     """8 run of one queue; a second one of equal share gets the next 8. Those end: as soon as the
     process reads what queues use, the second one is behind again."""
-    put(world, QUEUE.format(11, "first", 50, "") + QUEUE.format(12, "second", 50, ""), "first",
-        jobs=9)  # fmt: skip
+    put(
+        world,
+        QUEUE.format(11, "first", 50, "") + QUEUE.format(12, "second", 50, ""),
+        "first",
+        jobs=9,
+    )
     monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
     process = FirstWaiting()
     take(world.engine, process, 8)
@@ -211,11 +233,13 @@ def test_few_statements_whatever_waits(
     names = [f"q{n:02}" for n in range(50)]
     process = FirstWaiting()
     with world.engine.begin() as tx:
-        queues.import_queues(tx, "me", "".join(
-            QUEUE.format(100 + n, name, 1, "") for n, name in enumerate(names)))  # fmt: skip
+        queues.import_queues(
+            tx, "me", "".join(QUEUE.format(100 + n, name, 1, "") for n, name in enumerate(names))
+        )
         for name in names:
-            make_jobs(tx, 1, files=1, share=name, priority=200,
-                      cores=1 if why == "no job is free" else 8)  # fmt: skip
+            make_jobs(
+                tx, 1, files=1, share=name, priority=200, cores=1 if why == "no job is free" else 8
+            )
         some = 16 if why == "the first jobs do not fit" else 0
         for name in names[50 - some :]:
             make_jobs(tx, 1, files=1, share=name)

@@ -50,8 +50,12 @@ def sound(world: World) -> None:
 
 def allow(world: World) -> None:
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
-                        "VALUES ('hold', 'sites', '\"SITE_B, SITE_A\"')"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_knobs (component, key, value) "
+                "VALUES ('hold', 'sites', '\"SITE_B, SITE_A\"')"
+            )
+        )
     world.refresh()
 
 
@@ -273,8 +277,13 @@ def test_a_killed_task_waits_for_no_release(world: World) -> None:
     with world.engine.begin() as tx:
         held = dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), "a", "p")
         assert [job.panda_id for job in held] == [first]
-        tx.execute(text("UPDATE jedi_jobs SET status = 'holding', hold_kind = 'user_request' "
-                        "WHERE pandaid = :id"), {"id": first})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_jobs SET status = 'holding', hold_kind = 'user_request' "
+                "WHERE pandaid = :id"
+            ),
+            {"id": first},
+        )
     ask(world, task, "kill")
     cycle(world)
     with world.engine.begin() as tx:

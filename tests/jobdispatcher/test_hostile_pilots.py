@@ -39,8 +39,13 @@ class Site:
         self._client = TestClient(create_app(world), headers=headers)
 
     def acquire(self, pilot: str, request: str, n: int = JOBS) -> list[Said]:
-        asked = {"request_id": request, "pilot_id": pilot, "site": self._name, "n": n,
-                 "resources": {"cores": 1}}  # fmt: skip
+        asked = {
+            "request_id": request,
+            "pilot_id": pilot,
+            "site": self._name,
+            "n": n,
+            "resources": {"cores": 1},
+        }
         jobs: list[Said] = self._client.post("/v1/pilot/acquire", json=asked).json()["jobs"]
         return jobs
 
@@ -169,8 +174,9 @@ def test_two_pilots_with_one_job(world: World, made: Made, here: Site) -> None:
     assert statuses(world)[0] == "finished"
     here.report(say(job, "failed", error_code="why"))
     assert here.report(*(say(one, "failed", error_code="why") for one in others)) == [
-        "accepted", "accepted"
-    ]  # fmt: skip
+        "accepted",
+        "accepted",
+    ]
     here.report(*(finished(one, world) for one in others))
     settle(world)
     assert statuses(world) == ["finished", "failed", "failed"]

@@ -45,10 +45,11 @@ def test_no_step_goes_back() -> None:
 
 SAYS = ("starting", "running", "finished", "failed", "cancelled")
 MOVED = {
-    ("sent", "starting"): "starting", ("sent", "running"): "running",
+    ("sent", "starting"): "starting",
+    ("sent", "running"): "running",
     ("starting", "running"): "running",
     **{(status, say): "holding" for status in states.JOB_AT_SITE for say in SAYS[2:]},
-}  # fmt: skip
+}
 
 
 @pytest.mark.usefixtures("world")
@@ -61,9 +62,13 @@ def test_what_reports_may_change(engine: Engine) -> None:
         dispatch.acquire(tx, "SITE_A", len(cases), Resources(cores=1), "r", "p")
         unguard(tx)
         for job, (status, _) in zip(made.jobs, cases, strict=True):
-            tx.execute(text("UPDATE jedi_jobs SET status = :s, postprocessed_at = CASE :s "
-                            "WHEN 'finished' THEN jedi_now() END WHERE pandaid = :id"),
-                       {"s": status, "id": job})  # fmt: skip
+            tx.execute(
+                text(
+                    "UPDATE jedi_jobs SET status = :s, postprocessed_at = CASE :s "
+                    "WHEN 'finished' THEN jedi_now() END WHERE pandaid = :id"
+                ),
+                {"s": status, "id": job},
+            )
         said = [
             Report(pandaid=job, lock_seq=1, status=say)  # type: ignore[arg-type]
             for job, (_, say) in zip(made.jobs, cases, strict=True)
@@ -84,8 +89,9 @@ def test_two_pilots_with_one_job(engine: Engine) -> None:
         tx.execute(text("UPDATE jedi_jobs SET lock_seq = 2"))  # as if it was dispatched again
         one, other = (Beat(pandaid=job.panda_id, lock_seq=seq) for seq in (1, 2))
         assert dispatch.beat(tx, "SITE_A", [one, other]) == [
-            ("kill", "This attempt is not known."), ("none", None)
-        ]  # fmt: skip
+            ("kill", "This attempt is not known."),
+            ("none", None),
+        ]
         for seq, heard in ((1, None), (3, None), (2, "failed")):
             report = Report(pandaid=job.panda_id, lock_seq=seq, status="failed")
             assert dispatch.accept_reports(tx, "SITE_A", [report]) == [heard]
@@ -93,17 +99,27 @@ def test_two_pilots_with_one_job(engine: Engine) -> None:
 
 @pytest.mark.usefixtures("world")
 def test_reports_as_they_should_not_be(engine: Engine) -> None:
-    for bad in ('"status": "dancing"', '"status": "running", "measures": {"cpu_s": NaN}',
-                '"status": "running", "measures": {"wall_s": Infinity}',
-                '"status": "running", "measures": {"max_pss_kb": -1}',
-                '"status": "running", "nonsense": 1', '"status": null'):  # fmt: skip
+    for bad in (
+        '"status": "dancing"',
+        '"status": "running", "measures": {"cpu_s": NaN}',
+        '"status": "running", "measures": {"wall_s": Infinity}',
+        '"status": "running", "measures": {"max_pss_kb": -1}',
+        '"status": "running", "nonsense": 1',
+        '"status": null',
+    ):
         with pytest.raises(ValidationError):
             Reports.model_validate_json(f'{{"reports": [{{"pandaid": 1, "lock_seq": 1, {bad}}}]}}')
     with engine.begin() as tx:
         make_jobs(tx, 1)
         (job,) = dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), "r", "p")
-        long = Report(pandaid=job.panda_id, lock_seq=1, status="failed", error_code="x",
-                      error_diag="é\0" * 500_000, stderr_tail="y" * 1_000_000)  # fmt: skip
+        long = Report(
+            pandaid=job.panda_id,
+            lock_seq=1,
+            status="failed",
+            error_code="x",
+            error_diag="é\0" * 500_000,
+            stderr_tail="y" * 1_000_000,
+        )
         assert dispatch.accept_reports(tx, "SITE_A", [long, long]) == ["failed", "failed"]
         assert len(tx.scalar(text("SELECT error_diag FROM jedi_jobs")) or "") == DIAG_MAX
 
@@ -128,14 +144,21 @@ def test_kill_codes_are_kept(engine: Engine) -> None:
         move_jobs(tx, [JobMove(done, "holding", "reported", "r")], "me", ["sent"])
         job_ends.end_jobs(
             tx,
-            [JobEnd(asked, "closed", "reassigned", "r"), JobEnd(ended, "closed", "rebrokered", "r"),
-             JobEnd(failed, "failed", "payload_exit", "r"), JobEnd(done, "finished", "ok", "r")],
+            [
+                JobEnd(asked, "closed", "reassigned", "r"),
+                JobEnd(ended, "closed", "rebrokered", "r"),
+                JobEnd(failed, "failed", "payload_exit", "r"),
+                JobEnd(done, "finished", "ok", "r"),
+            ],
             "me",
-        )  # fmt: skip
+        )
         found = tasks.jobs(tx, made.task)
     assert [(job.kill_code, job.kill_number) for job in found] == [
-        ("killed", 50), ("rebrokered", 8), (None, None), (None, None),
-    ]  # fmt: skip
+        ("killed", 50),
+        ("rebrokered", 8),
+        (None, None),
+        (None, None),
+    ]
 
 
 # -------------------------------------------------------------------------------------- lineage
@@ -153,9 +176,13 @@ def stands(world: World, task: int, panda_id: int) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize(
     ("target", "code", "relation"),
-    [("failed", "payload_exit", "retry"), ("closed", "shut_down", "retry"),
-     ("closed", "rebrokered", "rebrokerage"), ("closed", "reassigned", "reassign")],
-)  # fmt: skip
+    [
+        ("failed", "payload_exit", "retry"),
+        ("closed", "shut_down", "retry"),
+        ("closed", "rebrokered", "rebrokerage"),
+        ("closed", "reassigned", "reassign"),
+    ],
+)
 def test_why_a_job_takes_over(world: World, target: str, code: str, relation: str) -> None:
     task = running(world, 1)
     [first] = jobs(world, task, "activated")
@@ -193,8 +220,10 @@ def test_inputs_of_several_jobs_in_one(world: World) -> None:
     large, small = jobs(world, task, "activated")
     history = rows(world, "SELECT * FROM jedi_job_retry_history ORDER BY newpandaid, oldpandaid")
     assert [(h.oldpandaid, h.newpandaid, h.originpandaid) for h in history] == [
-        (one, large, one), (two, large, one), (two, small, two),
-    ]  # fmt: skip
+        (one, large, one),
+        (two, large, one),
+        (two, small, two),
+    ]
     assert stands(world, task, one) == [(large, "activated")]
     assert stands(world, task, two) == [(large, "activated"), (small, "activated")]
     end_as(world, small, "closed", "shut_down")
@@ -228,7 +257,8 @@ def test_attempts_are_not_failures(
         end_as(world, job, target, codes[target])
         assert generate(world) == bool(left_to_end or left == "ready")
     assert files(world, task) == {"running" if left == "ready" else left: 1}
-    [row] = rows(world, "SELECT attemptnr, failedattempt FROM jedi_dataset_contents "
-                        "WHERE type = 'input'")  # fmt: skip
+    [row] = rows(
+        world, "SELECT attemptnr, failedattempt FROM jedi_dataset_contents WHERE type = 'input'"
+    )
     assert row.failedattempt == ends.count("failed")
     assert row.attemptnr == len(ends) + (left == "ready")

@@ -41,8 +41,12 @@ def end(engine: Engine, *ends: JobEnd) -> list[int]:
 def files(engine: Engine, dataset: int) -> list[tuple[str, int]]:
     with engine.begin() as tx:
         rows = tx.execute(
-            text("SELECT status, failedattempt FROM jedi_dataset_contents "
-                 "WHERE datasetid = :d ORDER BY fileid"), {"d": dataset})  # fmt: skip
+            text(
+                "SELECT status, failedattempt FROM jedi_dataset_contents "
+                "WHERE datasetid = :d ORDER BY fileid"
+            ),
+            {"d": dataset},
+        )
         return [tuple(row) for row in rows]
 
 
@@ -77,8 +81,12 @@ def test_success(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_jobs(tx, 2)
         reach(tx, made.jobs, "holding")
-        tx.execute(text("UPDATE jedi_job_files SET fsize = 5, checksum = 'c', guid = 'g' "
-                        "WHERE type = 'output'"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_job_files SET fsize = 5, checksum = 'c', guid = 'g' "
+                "WHERE type = 'output'"
+            )
+        )
     one = made.jobs[0]
     assert end(engine, JobEnd(one, "finished", "ok", "It worked.")) == [one]
     assert files(engine, made.input) == [("finished", 0)] * 2 + [("running", 0)] * 2
@@ -92,17 +100,23 @@ def test_success(engine: Engine) -> None:
     assert wrong_counters(engine) == []
     with engine.begin() as tx:
         output = tx.execute(
-            text("SELECT fsize, checksum, guid, proc_status FROM jedi_dataset_contents "
-                 "WHERE type = 'output' AND status = 'finished'")).one()  # fmt: skip
+            text(
+                "SELECT fsize, checksum, guid, proc_status FROM jedi_dataset_contents "
+                "WHERE type = 'output' AND status = 'finished'"
+            )
+        ).one()
         assert tuple(output) == (5, "c", "g", "finished")
         job = tx.execute(text("SELECT * FROM jedi_jobs WHERE pandaid = :id"), {"id": one}).one()
         assert (job.status, job.error_code, job.error_diag) == ("finished", None, None)
         assert job.postprocessed_at is not None
         assert job.endtime is not None
         log = tx.execute(
-            text("SELECT fromstatus, status, agent, reason_code, reason FROM jedi_jobs_statuslog "
-                 "WHERE pandaid = :id ORDER BY log_id DESC LIMIT 1"),
-            {"id": one}).one()  # fmt: skip
+            text(
+                "SELECT fromstatus, status, agent, reason_code, reason FROM jedi_jobs_statuslog "
+                "WHERE pandaid = :id ORDER BY log_id DESC LIMIT 1"
+            ),
+            {"id": one},
+        ).one()
         assert tuple(log) == ("holding", "finished", "me", "ok", "It worked.")
 
 
@@ -113,9 +127,12 @@ def test_a_file_that_another_changes_at_this_moment_is_settled_too(engine: Engin
     ends = [JobEnd(job, "finished", "ok", "It worked.") for job in made.jobs]
     with engine.connect() as other:
         other.execute(
-            text("UPDATE jedi_dataset_contents SET ramcount = 7 WHERE fileid IN ("
-                 "SELECT min(fileid) FROM jedi_dataset_contents WHERE datasetid = :d)"),
-            {"d": made.input})  # fmt: skip
+            text(
+                "UPDATE jedi_dataset_contents SET ramcount = 7 WHERE fileid IN ("
+                "SELECT min(fileid) FROM jedi_dataset_contents WHERE datasetid = :d)"
+            ),
+            {"d": made.input},
+        )
         with blocked(engine, lambda tx: job_ends.end_jobs(tx, ends, "me")):
             other.commit()
     assert files(engine, made.input) == [("finished", 0)] * 4
@@ -136,9 +153,14 @@ def test_a_file_that_another_changes_at_this_moment_is_settled_too(engine: Engin
     ],
 )
 def test_failure(
-    engine: Engine, target: str, attempt: int, max_attempt: int, max_failure: int | None,
-    status: str, failures: int,
-) -> None:  # fmt: skip
+    engine: Engine,
+    target: str,
+    attempt: int,
+    max_attempt: int,
+    max_failure: int | None,
+    status: str,
+    failures: int,
+) -> None:
     with engine.begin() as tx:
         made = make_jobs(tx, 1, attempt=attempt, max_attempt=max_attempt, max_failure=max_failure)
         reach(tx, made.jobs, "running")
@@ -186,8 +208,12 @@ def test_an_input_that_another_job_uses_now_is_left_alone(engine: Engine) -> Non
         reach(tx, made.jobs, "running")
         one, other = made.jobs
         tx.execute(
-            text("UPDATE jedi_dataset_contents SET pandaid = :to "
-                 "WHERE pandaid = :id AND type = 'input'"), {"id": one, "to": other})  # fmt: skip
+            text(
+                "UPDATE jedi_dataset_contents SET pandaid = :to "
+                "WHERE pandaid = :id AND type = 'input'"
+            ),
+            {"id": one, "to": other},
+        )
     end(engine, JobEnd(one, "failed", "x", "x"))
     assert files(engine, made.input) == [("running", 0)] * 2
 
@@ -248,8 +274,10 @@ def test_four_enders_two_pilots_and_a_dispatcher_at_once(engine: Engine) -> None
         dice, mine = random.Random(-number), held[:]
         dice.shuffle(mine)
         for start in range(0, len(mine), 7):
-            said = [Report(pandaid=j.panda_id, lock_seq=1, status="running")
-                    for j in mine[start : start + 7]]  # fmt: skip
+            said = [
+                Report(pandaid=j.panda_id, lock_seq=1, status="running")
+                for j in mine[start : start + 7]
+            ]
             with engine.begin() as tx:
                 dispatch.accept_reports(tx, "SITE_A", said)
         return []
@@ -273,18 +301,26 @@ def check_rows(engine: Engine, tasks: list[Made]) -> None:
     with engine.begin() as tx:
         assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 0
         in_log = tx.execute(
-            text("SELECT status, count(*) FROM jedi_jobs_statuslog WHERE status IN "
-                 "('failed', 'closed', 'cancelled') GROUP BY status")).all()  # fmt: skip
+            text(
+                "SELECT status, count(*) FROM jedi_jobs_statuslog WHERE status IN "
+                "('failed', 'closed', 'cancelled') GROUP BY status"
+            )
+        ).all()
         in_rows = tx.execute(text("SELECT status, count(*) FROM jedi_jobs GROUP BY status")).all()
         deltas = tx.execute(text("SELECT status, sum(jobs) FROM job_stats_delta GROUP BY status"))
         assert Counter(dict(in_log)) == Counter(dict(in_rows))
         assert {s: int(n) for s, n in deltas if n} == dict(in_rows)
         failures = tx.execute(
-            text("SELECT j.status, c.failedattempt, count(*) FROM jedi_jobs j "
-                 "JOIN jedi_dataset_contents c USING (pandaid) WHERE c.type = 'input' "
-                 "GROUP BY 1, 2"))  # fmt: skip
+            text(
+                "SELECT j.status, c.failedattempt, count(*) FROM jedi_jobs j "
+                "JOIN jedi_dataset_contents c USING (pandaid) WHERE c.type = 'input' "
+                "GROUP BY 1, 2"
+            )
+        )
         assert {(status, n) for status, n, _ in failures} == {
-            ("failed", 1), ("closed", 0), ("cancelled", 0),
-        }  # fmt: skip
+            ("failed", 1),
+            ("closed", 0),
+            ("cancelled", 0),
+        }
     assert {s for s, _ in files(engine, tasks[0].input)} == {"failed"}
     assert {s for s, _ in files(engine, tasks[1].input)} == {"ready"}

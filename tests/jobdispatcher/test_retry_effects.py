@@ -11,20 +11,37 @@ from jedi.spec.splitting.split_rules import SplitRules
 
 
 def match(action: str = "increase_memory", **fields: Any) -> RuleMatch:
-    values = {"panda_id": 1, "rule_id": 1, "jedi_task_id": 1, "active": True, "attempts": None,
-              "asked_mb": 0.0, "used_mb": 0.0, "ram_offset": None, "ram_step": None,
-              "ram_max": None}  # fmt: skip
+    values = {
+        "panda_id": 1,
+        "rule_id": 1,
+        "jedi_task_id": 1,
+        "active": True,
+        "attempts": None,
+        "asked_mb": 0.0,
+        "used_mb": 0.0,
+        "ram_offset": None,
+        "ram_step": None,
+        "ram_max": None,
+    }
     return RuleMatch(action=action, **{**values, **fields})
 
 
 @pytest.mark.parametrize(
     ("asked", "used", "target"),
     [
-        (0, 0, 1000), (0, 1000, 2000), (999, 0, 1000), (1000, 0, 2000), (2000, 1500, 3000),
-        (2000, 4001, 6000), (4000, 0, 6000), (6000, 0, 8000), (7999, 0, 8000), (8000, 0, None),
+        (0, 0, 1000),
+        (0, 1000, 2000),
+        (999, 0, 1000),
+        (1000, 0, 2000),
+        (2000, 1500, 3000),
+        (2000, 4001, 6000),
+        (4000, 0, 6000),
+        (6000, 0, 8000),
+        (7999, 0, 8000),
+        (8000, 0, None),
         (2000, 9000, None),
     ],
-)  # fmt: skip
+)
 def test_the_next_step_of_the_seeds_list(asked: int, used: int, target: int | None) -> None:
     found = effect(match(asked_mb=asked, used_mb=used))
     assert found.ram_mb == target
@@ -34,12 +51,17 @@ def test_the_next_step_of_the_seeds_list(asked: int, used: int, target: int | No
 @pytest.mark.parametrize(
     ("offset", "step", "most", "asked", "target"),
     [
-        (3000, 500, None, 2000, 3000), (3000, 500, None, 3000, 3500), (3000, 500, None, 3700, 4000),
-        (3000, 500, 3200, 3000, 3200), (3000, 500, 3200, 3200, None),
-        (3000, None, None, 3000, None), (None, 700, None, 2000, 2100),
-        (3000, 500, 1000, 2000, None), (None, None, None, 2000, 3000),
+        (3000, 500, None, 2000, 3000),
+        (3000, 500, None, 3000, 3500),
+        (3000, 500, None, 3700, 4000),
+        (3000, 500, 3200, 3000, 3200),
+        (3000, 500, 3200, 3200, None),
+        (3000, None, None, 3000, None),
+        (None, 700, None, 2000, 2100),
+        (3000, 500, 1000, 2000, None),
+        (None, None, None, 2000, 3000),
     ],
-)  # fmt: skip
+)
 def test_steps_of_a_task_of_its_own(
     offset: int | None, step: int | None, most: int | None, asked: int, target: int | None
 ) -> None:
@@ -64,14 +86,20 @@ def test_less_input(
     found = reduced(SplitRules(**rules), attempt, 200)
     assert found
     assert (found.max_files_per_job, found.n_gb_per_job, found.retry_module_rules) == (
-        files, gb, kept,
-    )  # fmt: skip
+        files,
+        gb,
+        kept,
+    )
 
 
 @pytest.mark.parametrize(
     "rules",
-    [{"n_files_per_job": 2}, {"n_events_per_job": 2}, {"max_files_per_job": 1},
-     {"max_files_per_job": 50, "retry_module_rules": "MF:100"}],
-)  # fmt: skip
+    [
+        {"n_files_per_job": 2},
+        {"n_events_per_job": 2},
+        {"max_files_per_job": 1},
+        {"max_files_per_job": 50, "retry_module_rules": "MF:100"},
+    ],
+)
 def test_input_that_can_not_be_less(rules: dict[str, Any]) -> None:
     assert reduced(SplitRules(**rules), 1, 200) is None

@@ -43,8 +43,9 @@ def set_job(tx: Connection, panda_id: int, **columns: Any) -> None:
 
 def set_task(tx: Connection, made: Made, **columns: Any) -> None:
     names = ", ".join(f"{name} = :{name}" for name in columns)
-    tx.execute(text(f"UPDATE jedi_tasks SET {names} WHERE jeditaskid = :id"),
-               columns | {"id": made.task})  # fmt: skip
+    tx.execute(
+        text(f"UPDATE jedi_tasks SET {names} WHERE jeditaskid = :id"), columns | {"id": made.task}
+    )
 
 
 def fail(engine: Engine, jobs: list[int], code: str = "memory_limit", why: str = "Oh.") -> None:
@@ -57,16 +58,23 @@ def inputs(engine: Engine, made: Made, job: int) -> list[tuple[Any, ...]]:
     """Status, attempts allowed and memory of a job's inputs."""
     with engine.begin() as tx:
         rows = tx.execute(
-            text("SELECT status, maxattempt, ramcount FROM jedi_dataset_contents "
-                 "WHERE datasetid = :d AND pandaid = :job"),
-            {"d": made.input, "job": job})  # fmt: skip
+            text(
+                "SELECT status, maxattempt, ramcount FROM jedi_dataset_contents "
+                "WHERE datasetid = :d AND pandaid = :job"
+            ),
+            {"d": made.input, "job": job},
+        )
         return [tuple(row) for row in rows]
 
 
 def effects(engine: Engine) -> list[tuple[int, str, bool]]:
     with engine.begin() as tx:
-        rows = tx.execute(text("SELECT rule_id, effect, settled_at IS NOT NULL "
-                               "FROM jedi_retry_matches ORDER BY pandaid, rule_id"))  # fmt: skip
+        rows = tx.execute(
+            text(
+                "SELECT rule_id, effect, settled_at IS NOT NULL "
+                "FROM jedi_retry_matches ORDER BY pandaid, rule_id"
+            )
+        )
         return [tuple(row) for row in rows]
 
 
@@ -112,8 +120,12 @@ def test_more_than_8000_is_not_asked_for(engine: Engine) -> None:
 
 def test_what_a_site_keeps_back_is_not_memory_asked_for(engine: Engine, world: World) -> None:
     with engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_knobs (component, key, value, username) "
-                        "VALUES ('broker', 'memory_factor', '0.9', 'me')"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_knobs (component, key, value, username) "
+                "VALUES ('broker', 'memory_factor', '0.9', 'me')"
+            )
+        )
         made = make_jobs(tx, 1, memory_mb=1800)
         set_task(tx, made, ramunit="MBPerCore")
     fail(engine, made.jobs)
@@ -121,18 +133,26 @@ def test_what_a_site_keeps_back_is_not_memory_asked_for(engine: Engine, world: W
 
 
 CONDITIONS = {
-    "error_source": ("payload", "pilot"), "error_code": ("wall_limit", "cpu_limit"),
-    "exit_code": (137, 1), "message": ("no space .* device$", "^NO"), "site": ("SITE_A", "SITE_B"),
-    "queue_id": (3, 4), "label": ("user", "managed"), "architecture": ("x86", "arm"),
+    "error_source": ("payload", "pilot"),
+    "error_code": ("wall_limit", "cpu_limit"),
+    "exit_code": (137, 1),
+    "message": ("no space .* device$", "^NO"),
+    "site": ("SITE_A", "SITE_B"),
+    "queue_id": (3, 4),
+    "label": ("user", "managed"),
+    "architecture": ("x86", "arm"),
     "release": ("R1", "R2"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_conditions(engine: Engine, name: str) -> None:
     this, other = CONDITIONS[name]
-    give(engine, f"rule_id: 7, {name}: {this!r}, action: limit_retry, attempts: 2",
-         f"rule_id: 8, {name}: {other!r}, action: no_retry")  # fmt: skip
+    give(
+        engine,
+        f"rule_id: 7, {name}: {this!r}, action: limit_retry, attempts: 2",
+        f"rule_id: 8, {name}: {other!r}, action: no_retry",
+    )
     with engine.begin() as tx:
         made = make_jobs(tx, 1)
         set_job(tx, made.jobs[0], exit_code=137, workqueue_id=3, prodsourcelabel="user")
@@ -143,8 +163,10 @@ def test_conditions(engine: Engine, name: str) -> None:
     with engine.begin() as tx:
         found = retryrules.test_rules(tx)
         assert [(rule.jobs, rule.examples) for rule in found] == [
-            (0, None), (1, made.jobs), (0, None),
-        ]  # fmt: skip
+            (0, None),
+            (1, made.jobs),
+            (0, None),
+        ]
         assert [rule.jobs for rule in retryrules.test_rules(tx, made.task + 1)] == [0, 0, 0]
 
 
@@ -167,8 +189,9 @@ def test_limits(engine: Engine, attempt: int, rules: list[str], status: str, all
     assert inputs(engine, made, made.jobs[0]) == [(status, allowed, None)] * 2
     assert len(effects(engine)) == len(rules)
     with engine.begin() as tx:
-        seeds = tx.scalars(text("SELECT status FROM jedi_dataset_contents WHERE datasetid = :d"),
-                           {"d": made.seeds}).all()  # fmt: skip
+        seeds = tx.scalars(
+            text("SELECT status FROM jedi_dataset_contents WHERE datasetid = :d"), {"d": made.seeds}
+        ).all()
         assert seeds == ["ready"]
 
 
@@ -210,8 +233,9 @@ def test_statements_do_not_grow_with_the_batch(engine: Engine) -> None:
 
 def task(engine: Engine, made: Made) -> Any:
     with engine.begin() as tx:
-        return tx.execute(text("SELECT * FROM jedi_tasks WHERE jeditaskid = :id"),
-                          {"id": made.task}).one()  # fmt: skip
+        return tx.execute(
+            text("SELECT * FROM jedi_tasks WHERE jeditaskid = :id"), {"id": made.task}
+        ).one()
 
 
 @pytest.mark.parametrize(("n", "ram"), [(2, 2000), (3, 3000)])
@@ -254,9 +278,13 @@ def test_jobs_that_are_not_made_yet_count(
     with engine.begin() as tx:
         made = make_jobs(tx, 1, memory_mb=2000)
         set_task(tx, made, ramcount=2000, ramunit="MBPerCore")
-        tx.execute(text("UPDATE jedi_datasets SET nfiles = nfiles + :n, "
-                        "nfilestobeused = nfilestobeused + :n WHERE datasetid = :d"),
-                   {"n": left, "d": made.input})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_datasets SET nfiles = nfiles + :n, "
+                "nfilestobeused = nfilestobeused + :n WHERE datasetid = :d"
+            ),
+            {"n": left, "d": made.input},
+        )
     fail(engine, made.jobs)
     retries.run(world)
     assert task(engine, made).ramcount == ram
@@ -341,8 +369,11 @@ def test_less_input_for_a_job(engine: Engine, world: World) -> None:
     fail(engine, made.jobs, "workdir_limit")
     retries.run(world)
     found = task(engine, made)
-    assert found.rules == {"n_gb_per_job": 2.5, "max_files_per_job": 50,
-                           "retry_module_rules": "MF:200|NG:10"}  # fmt: skip
+    assert found.rules == {
+        "n_gb_per_job": 2.5,
+        "max_files_per_job": 50,
+        "retry_module_rules": "MF:200|NG:10",
+    }
     assert found.splitrule == "NG=2.5,RM=MF:200|NG:10,MF=50"
 
 
@@ -364,8 +395,11 @@ def test_all_mistakes_of_a_file_at_once(engine: Engine) -> None:
         assert part in said
     with pytest.raises(BadInput, match=r"2\.message.*parentheses"), engine.begin() as tx:
         retryrules.import_rules(
-            tx, "me", "- {rule_id: 1, error_code: x, action: no_retry}\n"
-            "- {rule_id: 2, message: '(', action: no_retry}")  # fmt: skip
+            tx,
+            "me",
+            "- {rule_id: 1, error_code: x, action: no_retry}\n"
+            "- {rule_id: 2, message: '(', action: no_retry}",
+        )
     with engine.begin() as tx:
         assert [rule.error_code for rule in retryrules.list_rules(tx)] == ["memory_limit"]
 
@@ -379,8 +413,10 @@ def test_a_rule_is_changed(engine: Engine) -> None:
     with engine.begin() as tx:
         changed = retryrules.set_rule(tx, "me", 1, ["active=false", "site=SITE_A"])
         assert (changed.active, changed.site, changed.error_code) == (
-            False, "SITE_A", "memory_limit",
-        )  # fmt: skip
+            False,
+            "SITE_A",
+            "memory_limit",
+        )
         assert retryrules.list_rules(tx) == [changed]
         for bad in ("active", "active=maybe", "rule_id=2", "action=limit_retry"):
             with pytest.raises(BadInput):

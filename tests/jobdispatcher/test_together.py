@@ -26,8 +26,9 @@ from jedi.taskbuffer.users import users
 
 
 def ask(name: str, site: str = "SITE_A", n: int = 1, cores: int = 1) -> AcquireRequest:
-    return AcquireRequest(request_id=name, pilot_id=f"pilot {name}", site=site, n=n,
-                          resources=Resources(cores=cores))  # fmt: skip
+    return AcquireRequest(
+        request_id=name, pilot_id=f"pilot {name}", site=site, n=n, resources=Resources(cores=cores)
+    )
 
 
 def given(world: World, requests: Sequence[AcquireRequest]) -> list[list[int]]:
@@ -37,8 +38,9 @@ def given(world: World, requests: Sequence[AcquireRequest]) -> list[list[int]]:
     return [[job.panda_id for job, _ in orders] for orders in found]
 
 
-def made(engine: Engine, n: int, site: str = "SITE_A", *, cores: int = 1,
-         priority: int = 100) -> list[int]:  # fmt: skip
+def made(
+    engine: Engine, n: int, site: str = "SITE_A", *, cores: int = 1, priority: int = 100
+) -> list[int]:
     with engine.begin() as tx:
         return list(make_jobs(tx, n, site=site, cores=cores, priority=priority).jobs)
 
@@ -46,11 +48,17 @@ def made(engine: Engine, n: int, site: str = "SITE_A", *, cores: int = 1,
 def test_each_request_gets_its_number_in_the_order_of_jobs(engine: Engine, world: World) -> None:
     low, high = made(engine, 3, priority=100), made(engine, 2, priority=900)
     assert given(world, [ask("a"), ask("b", n=3), ask("c", n=5)]) == [
-        [high[0]], [high[1], low[0], low[1]], [low[2]],
-    ]  # fmt: skip
+        [high[0]],
+        [high[1], low[0], low[1]],
+        [low[2]],
+    ]
     with engine.begin() as tx:
-        rows = tx.execute(text("SELECT pilot_id, count(*), min(lock_seq) FROM jedi_jobs "
-                               "WHERE status = 'sent' GROUP BY 1 ORDER BY 1")).all()  # fmt: skip
+        rows = tx.execute(
+            text(
+                "SELECT pilot_id, count(*), min(lock_seq) FROM jedi_jobs "
+                "WHERE status = 'sent' GROUP BY 1 ORDER BY 1"
+            )
+        ).all()
     assert [tuple(row) for row in rows] == [("pilot a", 1, 1), ("pilot b", 3, 1), ("pilot c", 1, 1)]
 
 

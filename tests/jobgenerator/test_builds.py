@@ -23,8 +23,11 @@ from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 
 SPEC = {"transPath": "build", "jobParameters": "-i ${IN} -o ${OUT} ${SURL}", "archiveName": "a.tgz"}
 READ = {
-    "type": "template", "param_type": "input", "value": "-l ${LIB} -i ${IN}", "dataset": "demo:in",
-}  # fmt: skip
+    "type": "template",
+    "param_type": "input",
+    "value": "-l ${LIB} -i ${IN}",
+    "dataset": "demo:in",
+}
 
 
 def start(world: World, n_files: int = 1, **keys: Any) -> int:
@@ -61,8 +64,9 @@ def test_jobs_read_what_was_built_first(world: World) -> None:
     assert jobs(world) == [("build", "activated", "build -i a.tgz -o t.1.000001.lib.tgz http://x")]
     again(world)
     assert [one[2] for one in jobs(world)[1:]] == [
-        "-l t.1.000001.lib.tgz -i f0 > o.000001", "-l t.1.000001.lib.tgz -i f1 > o.000002",
-    ]  # fmt: skip
+        "-l t.1.000001.lib.tgz -i f0 > o.000001",
+        "-l t.1.000001.lib.tgz -i f1 > o.000002",
+    ]
     with world.engine.begin() as tx:
         query = text("SELECT priority FROM jedi_jobs ORDER BY pandaid")
         assert list(tx.scalars(query)) == [2000, 1000, 1000]
@@ -150,13 +154,18 @@ def end_jobs_where_they_are(world: World) -> int:
     """Every job ends, with its outputs at its own site."""
     with world.engine.begin() as tx:
         rows = tx.execute(
-            text("SELECT site, array_agg(pandaid ORDER BY pandaid) AS ids FROM jedi_jobs "
-                 "WHERE postprocessed_at IS NULL GROUP BY site")
-        ).all()  # fmt: skip
+            text(
+                "SELECT site, array_agg(pandaid ORDER BY pandaid) AS ids FROM jedi_jobs "
+                "WHERE postprocessed_at IS NULL GROUP BY site"
+            )
+        ).all()
         for row in rows:
             publish(world, tx, row.ids, f"{row.site}_DATADISK")
-            for source, now in (("assigned", "activated"), ("activated", "sent"),
-                                ("sent", "holding")):  # fmt: skip
+            for source, now in (
+                ("assigned", "activated"),
+                ("activated", "sent"),
+                ("sent", "holding"),
+            ):
                 move_jobs(tx, [JobMove(job, now, "c", "r") for job in row.ids], "test", [source])
             job_ends.end_jobs(tx, [JobEnd(job, "finished", "c", "r") for job in row.ids], "test")
         make_due(tx)

@@ -36,9 +36,9 @@ def task_at(world: World, *sites: str, **keys: Any) -> int:
     for n, site in enumerate(sites, 1):
         with world.engine.begin() as tx:
             tx.exec_driver_sql("UPDATE jedi_tasks SET site = %s", (site,))
-            tx.exec_driver_sql("UPDATE jedi_datasets SET nfilestobeused = %s "
-                               "WHERE type = 'input'",
-                               (n,))  # fmt: skip
+            tx.exec_driver_sql(
+                "UPDATE jedi_datasets SET nfilestobeused = %s WHERE type = 'input'", (n,)
+            )
         make_due(world)
         assert generate(world) == 1, row_of(world, task).errordialog
     return task
@@ -52,8 +52,10 @@ def made(world: World, task: int, kind: str = "output") -> list[Any]:
 def finish(world: World, task: int) -> None:
     """All jobs end with success, where they run."""
     for site, endpoint in ENDPOINTS.items():
-        query = ("SELECT pandaid FROM jedi_jobs WHERE jeditaskid = :t AND site = :s "
-                 "AND postprocessed_at IS NULL")  # fmt: skip
+        query = (
+            "SELECT pandaid FROM jedi_jobs WHERE jeditaskid = :t AND site = :s "
+            "AND postprocessed_at IS NULL"
+        )
         ids = [row.pandaid for row in rows(world, query, t=task, s=site)]
         with world.engine.begin() as tx:
             publish(world, tx, ids, endpoint)
@@ -94,10 +96,13 @@ def test_a_dataset_is_used_until_it_is_closed(world: World) -> None:
     (one,) = made(world, task := task_at(world, "SITE_A", output="a:other"))
     make_due(world)
     with world.engine.begin() as tx:
-        tx.exec_driver_sql("UPDATE jedi_datasets SET status = 'prepared' WHERE datasetid = %s",
-                           (one.datasetid,))  # fmt: skip
-        tx.exec_driver_sql("UPDATE jedi_datasets SET nfilestobeused = 2 WHERE jeditaskid = %s "
-                           "AND type = 'input'", (task,))  # fmt: skip
+        tx.exec_driver_sql(
+            "UPDATE jedi_datasets SET status = 'prepared' WHERE datasetid = %s", (one.datasetid,)
+        )
+        tx.exec_driver_sql(
+            "UPDATE jedi_datasets SET nfilestobeused = 2 WHERE jeditaskid = %s AND type = 'input'",
+            (task,),
+        )
         (claimed,) = orders.claim(tx, "test", 60, 1)
         order = claimed.order()
         found = instances.at_sites(tx, order, ["SITE_A"], "test")

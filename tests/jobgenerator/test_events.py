@@ -53,8 +53,12 @@ def splits(**keys: Any) -> dict[str, Any]:
 
 def test_the_figure_of_the_seed() -> None:
     assert listed(across(np.array([150, 150, 100]), 100)) == [
-        (0, 0, 99), (0, 100, 149), (1, 0, 49), (1, 50, 149), (2, 0, 99),
-    ]  # fmt: skip
+        (0, 0, 99),
+        (0, 100, 149),
+        (1, 0, 49),
+        (1, 50, 149),
+        (2, 0, 99),
+    ]
 
 
 @given(COUNTS, st.integers(1, 50), st.integers(0, 120))
@@ -99,14 +103,19 @@ def test_even_ranges_are_few_and_alike(counts: list[int], aim: int) -> None:
         ({"n_events_per_job": 350, "n_events_per_input": 150}, None, None, 2, None),
         ({"n_events_per_job": 150, "n_events_per_input": 150}, None, None, 1, None),
         ({"n_events_per_job": 100, "n_files_per_job": 3}, 100, None, None, None),
-        ({"n_files_per_job": 3, "n_gb_per_job": 1, "target_events_per_job": 5}, None, None, 3,
-         None),
+        (
+            {"n_files_per_job": 3, "n_gb_per_job": 1, "target_events_per_job": 5},
+            None,
+            None,
+            3,
+            None,
+        ),
         ({"n_gb_per_job": 1, "target_events_per_job": 5}, None, None, None, None),
         ({"target_events_per_job": 5, "max_output_gb": 2}, None, 5, 1, None),
         ({"max_output_gb": 2}, None, None, None, 2),
         ({"n_gb_per_job": 1, "max_output_gb": 2}, None, None, None, None),
     ],
-)  # fmt: skip
+)
 def test_the_first_rule_of_size_counts(
     rules: dict[str, Any],
     events: int | None,
@@ -237,50 +246,69 @@ def test_ranges_become_jobs_and_end_with_them(world: World) -> None:
     (task,) = ready(world, splits(nEventsPerJob=100, maxAttempt=2))
     fed = rows(world, _CONTENTS, t=task)
     assert [(r.lfn, r.startevent, r.endevent, r.firstevent, r.nevents) for r in fed] == [
-        ("File1", 0, 99, 1, 150), ("File1", 100, 149, 101, 150), ("File2", 0, 49, 151, 150),
-        ("File2", 50, 149, 201, 150), ("File3", 0, 99, 301, 100),
-    ]  # fmt: skip
+        ("File1", 0, 99, 1, 150),
+        ("File1", 100, 149, 101, 150),
+        ("File2", 0, 49, 151, 150),
+        ("File2", 50, 149, 201, 150),
+        ("File3", 0, 99, 301, 100),
+    ]
     assert generate(world) == 1
     jobs = rows(world, _JOBS, t=task)
     assert [(j.command.split(" >")[0], j.n_events) for j in jobs] == [
-        ("File1 0 100 1", 100), ("File1,File2 100 100 101", 100), ("File2 50 100 201", 100),
+        ("File1 0 100 1", 100),
+        ("File1,File2 100 100 101", 100),
+        ("File2 50 100 201", 100),
         ("File3 0 100 301", 100),
-    ]  # fmt: skip
+    ]
     first, second, third, fourth = (j.panda_id for j in jobs)
     events = rows(world, _EVENTS, t=task)
     assert [
         (e.pandaid, e.fileid, e.def_min_eventid, e.def_max_eventid, e.event_offset) for e in events
     ] == [
-        (first, fed[0].fileid, 0, 99, 0), (second, fed[1].fileid, 100, 149, 0),
-        (second, fed[2].fileid, 0, 49, 150), (third, fed[3].fileid, 50, 149, 150),
+        (first, fed[0].fileid, 0, 99, 0),
+        (second, fed[1].fileid, 100, 149, 0),
+        (second, fed[2].fileid, 0, 49, 150),
+        (third, fed[3].fileid, 50, 149, 150),
         (fourth, fed[4].fileid, 0, 99, 300),
-    ]  # fmt: skip
+    ]
     assert {(e.status, e.attemptnr, e.job_processid) for e in events} == {(0, 1, 0)}
-    used = rows(world, "SELECT start_event, end_event FROM jedi_job_files WHERE pandaid = :j "
-                "AND type = 'input' ORDER BY fileid", j=second)  # fmt: skip
+    used = rows(
+        world,
+        "SELECT start_event, end_event FROM jedi_job_files WHERE pandaid = :j "
+        "AND type = 'input' ORDER BY fileid",
+        j=second,
+    )
     assert [(r.start_event, r.end_event) for r in used] == [(100, 149), (0, 49)]
     end(world, "finished", first, fourth)
     end(world, "failed", second)
     end(world, "closed", third)
     assert ranges_of_jobs(world, task) == {
-        first: ["done"], second: ["failed", "failed"], third: ["cancelled"], fourth: ["done"],
-    }  # fmt: skip
+        first: ["done"],
+        second: ["failed", "failed"],
+        third: ["cancelled"],
+        fourth: ["done"],
+    }
     upto = {e.pandaid: e.processed_upto_eventid for e in rows(world, _EVENTS, t=task)}
     assert upto == {first: 99, second: None, third: None, fourth: 99}
     folded = {r.lfn: (r.status, r.ranges) for r in rows(world, _FILES, t=task)}
     assert folded == {"File1": ("partial", 2), "File2": ("ready", 2), "File3": ("finished", 1)}
-    (master,) = rows(world, "SELECT * FROM jedi_datasets WHERE jeditaskid = :t AND type = 'input'",
-                     t=task)  # fmt: skip
+    (master,) = rows(
+        world, "SELECT * FROM jedi_datasets WHERE jeditaskid = :t AND type = 'input'", t=task
+    )
     assert (master.nfiles, master.nevents, master.neventstobeused, master.neventsused) == (
-        5, 400, 400, 200,
-    )  # fmt: skip
+        5,
+        400,
+        400,
+        200,
+    )
     clean(world)
 
     assert generate(world) == 1
     again = [j for j in rows(world, _JOBS, t=task) if j.status == "activated"]
     assert [j.command.split(" >")[0] for j in again] == [
-        "File1,File2 100 100 101", "File2 50 100 201",
-    ]  # fmt: skip
+        "File1,File2 100 100 101",
+        "File2 50 100 201",
+    ]
     end(world, "failed", again[0].panda_id)
     end(world, "finished", again[1].panda_id)
     found = ranges_of_jobs(world, task)
@@ -295,8 +323,10 @@ def test_whole_files_hold_the_events_of_a_job(world: World) -> None:
     assert {(r.startevent, r.nevents) for r in rows(world, _CONTENTS, t=task)} == {(None, 50)}
     generate(world)
     assert [j.command.split(" >")[0] for j in rows(world, _JOBS, t=task)] == [
-        "File1,File2 0 100 0", "File3,File4 0 100 0", "File5 0 50 0",
-    ]  # fmt: skip
+        "File1,File2 0 100 0",
+        "File3,File4 0 100 0",
+        "File5 0 50 0",
+    ]
     assert not rows(world, _EVENTS, t=task)
     assert row_of(world, task).splitrule == "NE=120,EI=50,US=1"
 
@@ -306,14 +336,22 @@ def test_files_are_cut_evenly(world: World) -> None:
     (task,) = ready(world, splits(tgtNumEventsPerJob=40, firstEvent=1000))
     generate(world)
     assert [j.command.split(" >")[0] for j in rows(world, _JOBS, t=task)] == [
-        "File1 0 34 1001", "File1 34 34 1035", "File1 68 32 1069", "File2 0 30 1101",
-    ]  # fmt: skip
+        "File1 0 34 1001",
+        "File1 34 34 1035",
+        "File1 68 32 1069",
+        "File2 0 30 1101",
+    ]
 
 
 def test_events_without_input(world: World) -> None:
     items = [{"type": "constant", "value": "${SKIPEVENTS} ${MAXEVENTS} ${FIRSTEVENT}"}, OUTPUT]
-    task_document = {"taskName": "t", "noInput": True, "nEvents": 250, "nEventsPerJob": 100,
-                     "jobParameters": items}  # fmt: skip
+    task_document = {
+        "taskName": "t",
+        "noInput": True,
+        "nEvents": 250,
+        "nEventsPerJob": 100,
+        "jobParameters": items,
+    }
     catalogue(world)
     (task,) = ready(world, task_document)
     generate(world)
@@ -330,20 +368,25 @@ def test_masters_are_counted_on(world: World) -> None:
     both["jobParameters"][0]["dataset"] = "demo:in,demo:two"
     (task,) = ready(world, both)
     assert [(r.startevent, r.endevent, r.firstevent) for r in rows(world, _CONTENTS, t=task)] == [
-        (0, 29, 1), (0, 39, 31), (40, 49, 71),
-    ]  # fmt: skip
+        (0, 29, 1),
+        (0, 39, 31),
+        (40, 49, 71),
+    ]
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"nEventsPerJob": 100}, "The task is split by events, but how many are in File2 of "
-         "demo:in is not known. Say it in .dataset.yaml or as nEventsPerInputFile, or set knob "
-         "ddm.event_count_command."),
+        (
+            {"nEventsPerJob": 100},
+            "The task is split by events, but how many are in File2 of "
+            "demo:in is not known. Say it in .dataset.yaml or as nEventsPerInputFile, or set knob "
+            "ddm.event_count_command.",
+        ),
         ({"tgtNumEventsPerJob": 100}, "The task is split by events"),
         ({"nEvents": 100}, "The task wants 100 events"),
     ],
-)  # fmt: skip
+)
 def test_unknown_event_counts_are_refused(world: World, keys: dict[str, Any], said: str) -> None:
     catalogue(world, in_=with_events(150, None))
     (task,) = ready(world, splits(**keys))
@@ -371,9 +414,13 @@ def test_new_files_go_on_where_the_others_ended(world: World) -> None:
     look_again(world, task)
     fed = [row for row in rows(world, _CONTENTS, t=task) if row.status == "ready"]
     assert [(r.lfn, r.startevent, r.endevent, r.firstevent) for r in fed] == [
-        ("File1", 0, 99, 1), ("File1", 100, 129, 101), ("File2", 0, 69, 131),
-        ("File2", 70, 89, 201), ("File3", 0, 79, 221), ("File3", 80, 99, 301),
-    ]  # fmt: skip
+        ("File1", 0, 99, 1),
+        ("File1", 100, 129, 101),
+        ("File2", 0, 69, 131),
+        ("File2", 70, 89, 201),
+        ("File3", 0, 79, 221),
+        ("File3", 80, 99, 301),
+    ]
 
 
 def test_statements_do_not_grow_with_ranges(world: World) -> None:

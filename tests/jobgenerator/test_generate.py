@@ -50,24 +50,39 @@ def test_ready_files_become_jobs(world: World) -> None:
     assert generate(world) == 1
     jobs = jobs_of(world, task)
     assert [j.command for j in jobs] == [
-        "run cat in0 in1 > o.000001", "run cat in2 in3 > o.000002", "run cat in4 > o.000003",
-    ]  # fmt: skip
+        "run cat in0 in1 > o.000001",
+        "run cat in2 in3 > o.000002",
+        "run cat in4 > o.000003",
+    ]
     one = jobs[0]
     assert (one.status, one.attemptnr, one.kind, one.n_inputs, one.n_events) == (
-        "activated", 1, "normal", 2, 10,
-    )  # fmt: skip
+        "activated",
+        1,
+        "normal",
+        2,
+        10,
+    )
     assert (one.cores, one.memory_mb, one.walltime_s, one.disk_mb) == (1, 1000, 0, 1)
     assert (one.username, one.vo, one.prodsourcelabel, one.priority) == (
-        "anna", "local", "user", 1000,
-    )  # fmt: skip
+        "anna",
+        "local",
+        "user",
+        1000,
+    )
     assert (one.workqueue_id, one.gshare, one.resource_type, one.taskid) == (
-        1, "user", "SCORE", task,
-    )  # fmt: skip
+        1,
+        "user",
+        "SCORE",
+        task,
+    )
     assert [j.originpandaid for j in jobs] == [j.panda_id for j in jobs]
     assert [j.unit_nr for j in jobs] == [1, 2, 3]
 
-    files = rows(world, "SELECT * FROM jedi_job_files WHERE pandaid = :j ORDER BY type, fileid",
-                 j=one.panda_id)  # fmt: skip
+    files = rows(
+        world,
+        "SELECT * FROM jedi_job_files WHERE pandaid = :j ORDER BY type, fileid",
+        j=one.panda_id,
+    )
     site = f"{one.site}_DATADISK"
     assert [
         (f.type, f.lfn, f.endpoint, f.fsize, f.checksum, f.guid, f.n_events) for f in files
@@ -79,9 +94,10 @@ def test_ready_files_become_jobs(world: World) -> None:
     ]
     contents = rows(world, "SELECT * FROM jedi_dataset_contents ORDER BY fileid")
     assert {(c.type, c.status, c.proc_status) for c in contents} == {
-        ("input", "running", "queued"), ("output", "defined", "queued"),
+        ("input", "running", "queued"),
+        ("output", "defined", "queued"),
         ("log", "defined", "queued"),
-    }  # fmt: skip
+    }
     assert all(c.attemptnr == 1 and c.pandaid for c in contents)
     assert {c.scope for c in contents if c.type == "output"} == {"a"}
     assert all(c.outpandaid == c.pandaid for c in contents if c.type != "input")
@@ -91,17 +107,25 @@ def test_ready_files_become_jobs(world: World) -> None:
     assert [(x.pandaid, x.fromstatus, x.status, x.agent) for x in log] == [
         (j.panda_id, None, "activated", "JobGenerator") for j in jobs
     ]
-    (delta,) = rows(world, "SELECT status, sum(jobs) AS jobs, sum(cores) AS cores "
-                           "FROM job_stats_delta GROUP BY status")  # fmt: skip
+    (delta,) = rows(
+        world,
+        "SELECT status, sum(jobs) AS jobs, sum(cores) AS cores "
+        "FROM job_stats_delta GROUP BY status",
+    )
     assert tuple(delta) == ("activated", 3, 3)
     assert counters(world, task) == {
-        "demo:in": (5, 5, 5), "a:out": (3, 0, 0), "a:out.log": (3, 0, 0),
-    }  # fmt: skip
+        "demo:in": (5, 5, 5),
+        "a:out": (3, 0, 0),
+        "a:out.log": (3, 0, 0),
+    }
     templates = rows(world, "SELECT serialnr FROM jedi_output_template")
     assert [t.serialnr for t in templates] == [3, 3]
     assert ddm.made == {("a:out", site), ("a:out.log", site)}
-    moves = rows(world, "SELECT status, count(*) FROM jedi_datasets_statuslog "
-                        "WHERE agent = 'JobGenerator' GROUP BY status ORDER BY status")  # fmt: skip
+    moves = rows(
+        world,
+        "SELECT status, count(*) FROM jedi_datasets_statuslog "
+        "WHERE agent = 'JobGenerator' GROUP BY status ORDER BY status",
+    )
     assert [tuple(m) for m in moves] == [("ready", 2), ("running", 2)]
     row = row_of(world, task)
     assert (row.status, row.reason_code, row.lockedby) == ("running", "jobs_generated", None)
@@ -248,8 +272,10 @@ def test_inputs_that_are_elsewhere_must_be_brought(world: World) -> None:
     generate(world)
     assert [(j.site, j.status) for j in jobs_of(world, here)] == [("SITE_A", "assigned")] * 2
     assert [(j.site, j.status) for j in jobs_of(world, there)] == [("SITE_B", "activated")] * 2
-    at = rows(world, "SELECT DISTINCT jeditaskid, endpoint FROM jedi_job_files "
-                     "WHERE type = 'input' ORDER BY 1")  # fmt: skip
+    at = rows(
+        world,
+        "SELECT DISTINCT jeditaskid, endpoint FROM jedi_job_files WHERE type = 'input' ORDER BY 1",
+    )
     assert [tuple(row) for row in at] == [(here, HERE), (there, THERE)]
     waiting = rows(world, "SELECT site, count(*) FROM jedi_job_ready GROUP BY site")
     assert [tuple(row) for row in waiting] == [("SITE_B", 2)]
@@ -261,8 +287,9 @@ def test_on_real_directories(world: World) -> None:
     (task,) = ready(world, document(nFilesPerJob=2, site="SITE_A"))
     generate(world)
     assert [(j.status, j.command) for j in jobs_of(world, task)] == [
-        ("activated", "cat f0 f1 > o.000001"), ("activated", "cat f2 f3 > o.000002"),
-    ]  # fmt: skip
+        ("activated", "cat f0 f1 > o.000001"),
+        ("activated", "cat f2 f3 > o.000002"),
+    ]
     assert world.ddm.dataset("a:out").state == "open"
     assert world.ddm.dataset("a:out.log").state == "open"
 
@@ -305,17 +332,25 @@ def test_outputs_go_to_the_nucleus(world: World) -> None:
 
 def test_jobs_do_not_mix_datasets(world: World) -> None:
     catalogue(world, in_=3, more=5)
-    item = {"type": "template", "param_type": "input", "value": "${IN/L}",
-            "dataset": "demo:in,demo:more"}  # fmt: skip
+    item = {
+        "type": "template",
+        "param_type": "input",
+        "value": "${IN/L}",
+        "dataset": "demo:in,demo:more",
+    }
     keys = document(nFilesPerJob=4)
     keys["jobParameters"][0] = item
     (task,) = ready(world, keys)
     generate(world)
-    assert [sorted({lfn.rstrip("0123456789") for lfn in lfns}) for lfns in
-            inputs_of(world, task).values()] == [["in"], ["more"], ["more"]]  # fmt: skip
+    assert [
+        sorted({lfn.rstrip("0123456789") for lfn in lfns})
+        for lfns in inputs_of(world, task).values()
+    ] == [["in"], ["more"], ["more"]]
     assert [j.command.split()[0] for j in jobs_of(world, task)] == [
-        "in000000,in000001,in000002", "more000000,more000001,more000002,more000003", "more000004",
-    ]  # fmt: skip
+        "in000000,in000001,in000002",
+        "more000000,more000001,more000002,more000003",
+        "more000004",
+    ]
 
 
 def test_what_follows_the_master(world: World) -> None:
@@ -330,12 +365,17 @@ def test_what_follows_the_master(world: World) -> None:
         for a in (0, 2)
     ]
     assert [len(lfns) for lfns in inputs_of(world, task).values()] == [8, 8]
-    found = rows(world, "SELECT d.datasetname, c.status, count(*) FROM jedi_dataset_contents c "
-                        "JOIN jedi_datasets d USING (datasetid) WHERE d.type = 'input' "
-                        "GROUP BY 1, 2 ORDER BY 1")  # fmt: skip
+    found = rows(
+        world,
+        "SELECT d.datasetname, c.status, count(*) FROM jedi_dataset_contents c "
+        "JOIN jedi_datasets d USING (datasetid) WHERE d.type = 'input' "
+        "GROUP BY 1, 2 ORDER BY 1",
+    )
     assert [tuple(row) for row in found] == [
-        ("demo:every", "ready", 2), ("demo:in", "running", 4), ("demo:second", "running", 8),
-    ]  # fmt: skip
+        ("demo:every", "ready", 2),
+        ("demo:in", "running", 4),
+        ("demo:second", "running", 8),
+    ]
     assert counters(world, task)["demo:every"] == (2, 2, 0)
     # the use of shared files is nobody's: their end is not theirs
     end(world, "finished", *(j.panda_id for j in jobs_of(world, task)))
@@ -358,8 +398,9 @@ def test_two_files_of_one_name_are_not_for_one_job(world: World) -> None:
     """They would lie in one directory; in different jobs they may have it."""
     named = {name: FileInfo(name, 10, "00000001") for name in "abc"}
     catalogue(world, in_=[named["a"], named["b"]], second=[named["b"], named["c"]])
-    apart, together = ready(world, *(document(SECOND, output=f"a:{n}", nFilesPerJob=n)
-                                     for n in (1, 2)))  # fmt: skip
+    apart, together = ready(
+        world, *(document(SECOND, output=f"a:{n}", nFilesPerJob=n) for n in (1, 2))
+    )
     generate(world)
     assert [j.command.split(" >")[0] for j in jobs_of(world, apart)] == ["cat a b", "cat b c"]
     assert jobs_of(world, together) == []
@@ -447,8 +488,9 @@ def test_the_seed_s_example_of_a_failed_job_that_is_split(world: World) -> None:
     generate(world)
     _, one, other = jobs_of(world, task)
     assert [one.command, other.command] == [
-        "cat in000000 1001 > o.000002", "cat in000001 1002 > o.000003",
-    ]  # fmt: skip
+        "cat in000000 1001 > o.000002",
+        "cat in000001 1002 > o.000003",
+    ]
     assert (one.unit_nr, other.unit_nr) == (2, 3)
     assert one.originpandaid == other.originpandaid == first.panda_id
     history = rows(world, "SELECT * FROM jedi_job_retry_history ORDER BY newpandaid")
@@ -472,10 +514,17 @@ def test_a_retried_unit_keeps_its_number_and_its_origin(world: World) -> None:
     assert sorted(outputs) == [f"o.{n:06d}" for n in range(1, 5)]
     assert set(outputs.values()) == {1}
     assert generate(world) == 0  # three attempts are all there are
-    assert [tuple(r) for r in rows(world, "SELECT status, count(*) FROM jedi_dataset_contents "
-                                          "WHERE type = 'input' GROUP BY 1 ORDER BY 1")] == [
-        ("failed", 2), ("running", 2),
-    ]  # fmt: skip
+    assert [
+        tuple(r)
+        for r in rows(
+            world,
+            "SELECT status, count(*) FROM jedi_dataset_contents "
+            "WHERE type = 'input' GROUP BY 1 ORDER BY 1",
+        )
+    ] == [
+        ("failed", 2),
+        ("running", 2),
+    ]
 
 
 def test_the_more_jobs_a_user_has_the_less_urgent_are_new_ones(world: World) -> None:
@@ -503,8 +552,9 @@ def test_the_more_jobs_a_user_has_the_less_urgent_are_new_ones(world: World) -> 
     (more,) = ready(world, document(nFilesPerJob=1, output="a:7"))
     generate(world)
     assert priorities(more)[0] == 995  # of an earlier cycle, fourteen
-    ready_ones = rows(world, "SELECT priority FROM jedi_job_ready r JOIN jedi_jobs j "
-                      "USING (pandaid, priority)")  # fmt: skip
+    ready_ones = rows(
+        world, "SELECT priority FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid, priority)"
+    )
     assert len(ready_ones) == 49
 
 
@@ -552,8 +602,10 @@ def test_a_throttled_queue_waits_but_urgent_work_passes(world: World) -> None:
     cap are not queued, but for more urgent work."""
     catalogue(world, in_=3)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_work_queue SET queue_share = 10, "
-                        "caps = CAST(:caps AS jsonb)"), {"caps": '{"NQUEUECAP": 2}'})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_work_queue SET queue_share = 10, caps = CAST(:caps AS jsonb)"),
+            {"caps": '{"NQUEUECAP": 2}'},
+        )
 
     def task(output: str, **keys: Any) -> int:
         (made,) = ready(world, document(nFilesPerJob=1, output=output, **keys), label="managed")
@@ -571,8 +623,10 @@ def test_a_throttled_queue_waits_but_urgent_work_passes(world: World) -> None:
         "Work queue managed, MCORE: 3 jobs are queued, more than the queue's cap of 2."
     )
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET currentpriority = 1001 WHERE jeditaskid = :t"),
-                   {"t": second})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET currentpriority = 1001 WHERE jeditaskid = :t"),
+            {"t": second},
+        )
     assert generate(world) == 1 and len(jobs_of(world, second)) == 1
     generate(world)  # the others are as urgent as what is queued now
     assert len(jobs_of(world, second)) == 1
@@ -588,8 +642,12 @@ def test_two_generators_serve_a_throttled_queue_one_after_the_other(world: World
     second.world.__dict__["me"] = "another process"
     with world.engine.begin() as tx:
         # one job runs, so that the queue does not lack jobs
-        tx.execute(text("INSERT INTO job_stats VALUES ('SITE_A', 1, 'user', 'SCORE', 'running', 1, "
-                        "1), ('SITE_A', 1, 'user', 'SCORE', 'activated', 1, 1)"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO job_stats VALUES ('SITE_A', 1, 'user', 'SCORE', 'running', 1, "
+                "1), ('SITE_A', 1, 'user', 'SCORE', 'activated', 1, 1)"
+            )
+        )
         held = first.claim(tx, 1)
     with world.engine.begin() as tx:
         assert [item.jedi_task_id for item in held] == [one]
@@ -609,7 +667,7 @@ def test_nowhere_to_run(world: World) -> None:
     )
     with world.engine.begin() as tx:
         set_sites(tx, "SITE_A", maxrss=2000)
-        set_sites(tx, "SITE_B", maxrss=1000, status="paused", lastpilot=None)  # fmt: skip
+        set_sites(tx, "SITE_B", maxrss=1000, status="paused", lastpilot=None)
         set_sites(tx, "SITE_A", lastpilot=None)
     assert generate(world) == 2
     row = row_of(world, big)
@@ -631,9 +689,13 @@ def test_nowhere_to_run(world: World) -> None:
     )
     assert [(r.site, r.codes, r.observed, r.limits) for r in reasons] == [
         ("SITE_A", ["little_memory", "no_pilots"], [2000.0, None], [5000.0, 10800.0]),
-        ("SITE_B", ["status_paused", "little_memory", "no_pilots"], [0.0, 1000.0, None],
-         [1.0, 5000.0, 10800.0]),
-    ]  # fmt: skip
+        (
+            "SITE_B",
+            ["status_paused", "little_memory", "no_pilots"],
+            [0.0, 1000.0, None],
+            [1.0, 5000.0, 10800.0],
+        ),
+    ]
     assert jobs_of(world, big) == []
     assert counters(world, big)["demo:in"] == (2, 2, 0)
 
@@ -672,10 +734,20 @@ def test_a_task_that_makes_no_sense_harms_only_itself(world: World) -> None:
     turn(world, jobgen__batch=3)
     ids = ready(world, *(document(output=f"a:{i}") for i in range(3)))
     with world.engine.begin() as tx:
-        tx.execute(text("""UPDATE jedi_tasks SET rules = '{"n_lumps_per_job": 1}' """
-                        "WHERE jeditaskid = :t"), {"t": ids[0]})  # fmt: skip
-        tx.execute(text("UPDATE jedi_output_template SET filenametemplate = repeat('x', 300) "
-                        "WHERE jeditaskid = :t"), {"t": ids[1]})  # fmt: skip
+        tx.execute(
+            text(
+                """UPDATE jedi_tasks SET rules = '{"n_lumps_per_job": 1}' """
+                "WHERE jeditaskid = :t"
+            ),
+            {"t": ids[0]},
+        )
+        tx.execute(
+            text(
+                "UPDATE jedi_output_template SET filenametemplate = repeat('x', 300) "
+                "WHERE jeditaskid = :t"
+            ),
+            {"t": ids[1]},
+        )
     assert generate(world) == 3
     assert [row_of(world, t).status for t in ids] == ["pending", "pending", "running"]
     assert row_of(world, ids[0]).reason_code == "generation_failed"
@@ -718,8 +790,12 @@ def interrupted(world: World, statement: str, **values: Any) -> None:
 
 
 def nothing_written(world: World, task_id: int) -> bool:
-    ready_files = rows(world, "SELECT FROM jedi_dataset_contents WHERE status = 'ready' "
-                              "AND jeditaskid = :t AND attemptnr = 0", t=task_id)  # fmt: skip
+    ready_files = rows(
+        world,
+        "SELECT FROM jedi_dataset_contents WHERE status = 'ready' "
+        "AND jeditaskid = :t AND attemptnr = 0",
+        t=task_id,
+    )
     return not jobs_of(world, task_id) and len(ready_files) == 4
 
 

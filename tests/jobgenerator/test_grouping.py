@@ -77,14 +77,23 @@ def test_where_ids_end_does_not_depend_on_how_much_is_read(ids: list[int], each:
 def test_ids_share_a_job_or_have_one_each() -> None:
     ids = [1, 1, 2, 2, 3, 3, 3, 3, 3, 4]
     assert spans(cut([grouped(ids)], SplitRules(group_boundary_id=3, n_files_per_job=4))) == [
-        (0, 4), (4, 9), (9, 10),
-    ]  # fmt: skip
+        (0, 4),
+        (4, 9),
+        (9, 10),
+    ]
     assert spans(cut([grouped(ids)], SplitRules(group_boundary_id=4, n_files_per_job=4))) == [
-        (0, 2), (2, 4), (4, 9), (9, 10),
-    ]  # fmt: skip
+        (0, 2),
+        (2, 4),
+        (4, 9),
+        (9, 10),
+    ]
     assert spans(cut([grouped(ids)], SplitRules(group_boundary_id=1, n_files_per_job=4))) == [
-        (0, 2), (2, 4), (4, 8), (8, 9), (9, 10),
-    ]  # fmt: skip
+        (0, 2),
+        (2, 4),
+        (4, 8),
+        (8, 9),
+        (9, 10),
+    ]
 
 
 def test_lumi_blocks_and_fields_of_names_begin_jobs() -> None:
@@ -102,13 +111,18 @@ def test_middle_names() -> None:
     assert middle_name("data10_7TeV.00160387.muon", [3, 1, 9]) == "muon.data10_7TeV"
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 4)), min_size=1, max_size=15),
-       st.integers(1, 50))  # fmt: skip
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 4)), min_size=1, max_size=15),
+    st.integers(1, 50),
+)
 def test_ranges_begin_anew_with_each_group(drawn: list[tuple[int, int]], size: int) -> None:
     counts, groups = (np.array(column, np.int64) for column in zip(*drawn, strict=True))
     found = across(counts, size, groups=groups)
-    events = [(int(f), e) for f, a, b in zip(found.files, found.starts, found.ends, strict=True)
-              for e in range(a, b + 1)]  # fmt: skip
+    events = [
+        (int(f), e)
+        for f, a, b in zip(found.files, found.starts, found.ends, strict=True)
+        for e in range(a, b + 1)
+    ]
     assert events == [(i, e) for i, n in enumerate(counts.tolist()) for e in range(n)]
     assert found.before.tolist() == [
         sum((found.ends - found.starts + 1)[:i].tolist()) for i in range(len(found))
@@ -176,14 +190,16 @@ def test_what_follows_has_the_ids_of_its_master() -> None:
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=30).map(sorted),
     st.lists(st.integers(1, 5), min_size=1, max_size=30).map(sorted),
-    st.sampled_from([1, 2, 3, 4]), st.integers(1, 6),
-)  # fmt: skip
+    st.sampled_from([1, 2, 3, 4]),
+    st.integers(1, 6),
+)
 def test_files_that_follow_have_ids_of_their_job_and_are_used_once(
     ids: list[int], others: list[int], mode: int, each: int
 ) -> None:
     rules = SplitRules(group_boundary_id=mode, n_files_per_job=each)
-    some = chunk(files(len(ids), boundaries=ids),
-                 Secondary("IN2", files(len(others), boundaries=others)))  # fmt: skip
+    some = chunk(
+        files(len(ids), boundaries=ids), Secondary("IN2", files(len(others), boundaries=others))
+    )
     used: list[str] = []
     for one in cut(in_order([some], rules), rules):
         beside = one.chunk.secondaries[0].files
@@ -223,8 +239,9 @@ def test_ranges_of_events_do_not_divide_an_id(
     ready(world, {**document(constant, groupBoundaryID=mode), key: size})
     generate(world)
     found = [command.split(" > ")[0].removeprefix("cat ") for command in jobs(world)]
-    assert [" ".join(w for w in one.split() if w[0] == "f" and w != "from")
-            for one in found] == expected  # fmt: skip
+    assert [
+        " ".join(w for w in one.split() if w[0] == "f" and w != "from") for one in found
+    ] == expected
     counts = [len(one.split()) * 10 for one in expected]
     if mode in (3, 4):
         begins = [1, 21] if len(expected) == 2 else [1]
@@ -251,12 +268,20 @@ def test_boundaries_make_jobs(world: World) -> None:
     ready(world, document(groupBoundaryID=4))
     assert generate(world) == 1
     assert jobs(world) == ["cat f1 f3 > o.000001", "cat f0 f2 > o.000002", "cat f4 > o.000003"]
-    kept = rows(world, "SELECT lfn, boundaryid FROM jedi_dataset_contents WHERE type <> 'log' "
-                       "ORDER BY fileid")  # fmt: skip
+    kept = rows(
+        world,
+        "SELECT lfn, boundaryid FROM jedi_dataset_contents WHERE type <> 'log' ORDER BY fileid",
+    )
     assert [tuple(row) for row in kept] == [
-        ("f1", 1), ("f3", 1), ("f0", 2), ("f2", 2), ("f4", 3),
-        ("o.000001", 1), ("o.000002", 2), ("o.000003", 3),
-    ]  # fmt: skip
+        ("f1", 1),
+        ("f3", 1),
+        ("f0", 2),
+        ("f2", 2),
+        ("f4", 3),
+        ("o.000001", 1),
+        ("o.000002", 2),
+        ("o.000003", 3),
+    ]
 
 
 def test_lumi_blocks_make_jobs_of_events(world: World) -> None:
@@ -271,8 +296,9 @@ def lfns(world: World, task_id: int, kind: str = "demo:in") -> list[str]:
         world,
         "SELECT lfn FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid) "
         "WHERE d.jeditaskid = :task AND datasetname = :name AND reason IS NULL ORDER BY fileid",
-        task=task_id, name=kind,
-    )  # fmt: skip
+        task=task_id,
+        name=kind,
+    )
     return [row.lfn for row in found]
 
 
@@ -297,8 +323,10 @@ def test_what_other_tasks_finished_is_skipped(world: World) -> None:
     catalogue(world, in_=3)
     (first,) = ready(world, document())
     rows(world, "UPDATE jedi_dataset_contents SET status = 'running' RETURNING 1")
-    rows(world, "UPDATE jedi_dataset_contents SET status = 'finished' WHERE lfn = 'in000001' "
-                "RETURNING 1")  # fmt: skip
+    rows(
+        world,
+        "UPDATE jedi_dataset_contents SET status = 'finished' WHERE lfn = 'in000001' RETURNING 1",
+    )
     (second,) = ready(world, document(output="a:two", skipFilesUsedBy=[first]))
     assert lfns(world, second) == ["in000000", "in000002"]
 
@@ -325,10 +353,21 @@ def test_only_what_the_parent_recorded(world: World) -> None:
     rows(world, "UPDATE jedi_tasks SET status = 'ready' RETURNING 1")
     reader = {**INPUT, "dataset": "demo:made", "check": True}
     items = [reader, {**OUTPUT, "dataset": "a:o"}]
-    (child,) = put(world, {"taskName": "child", "noWaitParent": True, "parentTaskName": "parent",
-                           "jobParameters": items})  # fmt: skip
-    rows(world, "UPDATE jedi_tasks SET parent_tid = :parent WHERE jeditaskid = :child RETURNING 1",
-         parent=parent, child=child)  # fmt: skip
+    (child,) = put(
+        world,
+        {
+            "taskName": "child",
+            "noWaitParent": True,
+            "parentTaskName": "parent",
+            "jobParameters": items,
+        },
+    )
+    rows(
+        world,
+        "UPDATE jedi_tasks SET parent_tid = :parent WHERE jeditaskid = :child RETURNING 1",
+        parent=parent,
+        child=child,
+    )
     TaskRefiner(world).run_once()
     ContentsFeeder(world).run_once()
     assert lfns(world, child, "demo:made") == ["made000000"]
@@ -351,20 +390,29 @@ def test_names_in_a_file_and_numbers_of_a_job(world: World) -> None:
     constant = {"type": "constant", "value": "${IN/F} $JEDIFILEID ${SURL}"}
     ready(world, document(constant, nFilesPerJob=2, sourceURL="https://x.org/src"))
     generate(world)
-    found = rows(world, "SELECT j.*, (SELECT min(fileid) FROM jedi_job_files f "
-                        "WHERE f.pandaid = j.pandaid AND type = 'input') AS first "
-                        "FROM jedi_job_params j ORDER BY 1")  # fmt: skip
+    found = rows(
+        world,
+        "SELECT j.*, (SELECT min(fileid) FROM jedi_job_files f "
+        "WHERE f.pandaid = j.pandaid AND type = 'input') AS first "
+        "FROM jedi_job_params j ORDER BY 1",
+    )
     assert [row.texts for row in found] == [
-        {"input_IN.txt": "in000000\nin000001\n"}, {"input_IN.txt": "in000002\n"},
-    ]  # fmt: skip
+        {"input_IN.txt": "in000000\nin000001\n"},
+        {"input_IN.txt": "in000002\n"},
+    ]
     rest = f"input_IN.txt {found[0].first} https://x.org/src > o.000001"
     assert found[0].jobparameters == f"cat in000000 in000001 {rest}"
 
 
 def test_an_offset_of_the_seeds(world: World) -> None:
-    ready(world, document({"type": "constant", "value": "${RNDMSEED}"}, randomSeed=100)
-          | {"noInput": True, "jobParameters": [
-              {"type": "constant", "value": "${RNDMSEED}"}, OUTPUT]})  # fmt: skip
+    ready(
+        world,
+        document({"type": "constant", "value": "${RNDMSEED}"}, randomSeed=100)
+        | {
+            "noInput": True,
+            "jobParameters": [{"type": "constant", "value": "${RNDMSEED}"}, OUTPUT],
+        },
+    )
     generate(world)
     assert jobs(world) == ["101 > o.000001"]
 
@@ -410,10 +458,16 @@ def test_an_output_goes_where_it_is_told(world: World) -> None:
 def test_an_output_goes_to_the_space_of_its_token(world: World, token: str, endpoint: str) -> None:
     catalogue(world, in_=1)
     (scratch := world.settings.home / "scratch").mkdir()
-    rows(world, "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, site, path, token) "
-                f"VALUES ('SITE_A_SCRATCH', 'SITE_A', '{scratch}', 'T') RETURNING 1")  # fmt: skip
-    rows(world, "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, default_write) "
-                "VALUES ('SITE_A', 'SITE_A_SCRATCH', false) RETURNING 1")  # fmt: skip
+    rows(
+        world,
+        "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, site, path, token) "
+        f"VALUES ('SITE_A_SCRATCH', 'SITE_A', '{scratch}', 'T') RETURNING 1",
+    )
+    rows(
+        world,
+        "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, default_write) "
+        "VALUES ('SITE_A', 'SITE_A_SCRATCH', false) RETURNING 1",
+    )
     task = document(site="SITE_A")
     task["jobParameters"][-1]["token"] = token
     ready(world, task)

@@ -87,10 +87,14 @@ def test_jobs_wait_and_end_with_the_merge(world: World) -> None:
     everything(world)
     [merge] = merge_jobs(world, task)
     assert (merge.priority, merge.status, merge.site, merge.n_inputs) == (
-        5000, "activated", "SITE_A", 4,
-    )  # fmt: skip
-    [command] = rows(world, "SELECT jobparameters FROM jedi_job_params WHERE pandaid = :i",
-                     i=merge.panda_id)  # fmt: skip
+        5000,
+        "activated",
+        "SITE_A",
+        4,
+    )
+    [command] = rows(
+        world, "SELECT jobparameters FROM jedi_job_params WHERE pandaid = :i", i=merge.panda_id
+    )
     names = " ".join(f"panda.um.o.{n:06}" for n in range(1, 5))
     assert command.jobparameters == f"sort -m {names} > o.000001"
     history = rows(world, "SELECT DISTINCT newpandaid, relationtype FROM jedi_job_retry_history")
@@ -135,12 +139,15 @@ def test_a_full_merge_job_need_not_wait(world: World) -> None:
 
 def test_the_largest_come_first_and_size_limits(world: World) -> None:
     task = task_of(world, 5, nGBPerMergeJob=1)
-    for gigabytes, job in zip((0.1, 0.6, 0.2, 0.3, 0.1), jobs(world, task, "activated"),
-                              strict=True):  # fmt: skip
+    for gigabytes, job in zip(
+        (0.1, 0.6, 0.2, 0.3, 0.1), jobs(world, task, "activated"), strict=True
+    ):
         make(world, [job], int(gigabytes * 2**30))
     everything(world)
-    query = ("SELECT pandaid, array_agg(fsize ORDER BY fileid) AS sizes FROM jedi_job_files "
-             "WHERE type = 'trn_output' GROUP BY pandaid ORDER BY pandaid")  # fmt: skip
+    query = (
+        "SELECT pandaid, array_agg(fsize ORDER BY fileid) AS sizes FROM jedi_job_files "
+        "WHERE type = 'trn_output' GROUP BY pandaid ORDER BY pandaid"
+    )
     sizes = [[round(n / 2**30, 1) for n in row.sizes] for row in rows(world, query)]
     assert [sorted(some) for some in sizes] == [[0.6], [0.1, 0.1, 0.2, 0.3]]
     assert merged_at_last(world, task) == "done"
@@ -151,8 +158,9 @@ def test_merges_are_not_throttled_and_do_not_wait_for_a_held_task(world: World) 
     make(world, jobs(world, task, "activated"))
     with world.engine.begin() as tx:
         knobs.put(tx, "throttler.queue_cap", 1, "op")
-        tx.exec_driver_sql("UPDATE jedi_tasks SET status = 'pending', "
-                           "next_run_at = jedi_now() + interval '1 h'")  # fmt: skip
+        tx.exec_driver_sql(
+            "UPDATE jedi_tasks SET status = 'pending', next_run_at = jedi_now() + interval '1 h'"
+        )
     assert generate(world) == 1
     assert len(merge_jobs(world, task)) == 1
     assert status(world, task) == "pending"
@@ -166,26 +174,39 @@ def test_every_output_has_its_stream(world: World) -> None:
     add_inputs(world, 2)
     task_log = {"value": "t.${SN}.log", "dataset": "a:logs"}
     said: dict[str, Any] = {
-        "nFilesPerJob": 1, "site": "SITE_A", "mergeOutput": True, "mergeSpec": spec,
-        "umNameAtEnd": True, "log": task_log, "log_merge": log,
-    }  # fmt: skip
+        "nFilesPerJob": 1,
+        "site": "SITE_A",
+        "mergeOutput": True,
+        "mergeSpec": spec,
+        "umNameAtEnd": True,
+        "log": task_log,
+        "log_merge": log,
+    }
     [task] = ready(world, document(second, extra, **said))
     assert generate(world) == 1
     make(world, jobs(world, task, "activated"))
     everything(world)
     [merge] = merge_jobs(world, task)
-    [row] = rows(world, "SELECT jobparameters FROM jedi_job_params WHERE pandaid = :i",
-                 i=merge.panda_id)  # fmt: skip
+    [row] = rows(
+        world, "SELECT jobparameters FROM jedi_job_params WHERE pandaid = :i", i=merge.panda_id
+    )
     assert row.jobparameters == (
         "m e.000001.panda.um,e.000002.panda.um:e.000001 o.000001.panda.um,o.000002.panda.um:"
         "o.000001 t.000001.log.panda.um,t.000002.log.panda.um:t.000001.log index.000001"
     )
-    made = rows(world, "SELECT type, lfn FROM jedi_job_files WHERE pandaid = :i "
-                       "AND type IN ('output', 'log') ORDER BY lfn", i=merge.panda_id)  # fmt: skip
+    made = rows(
+        world,
+        "SELECT type, lfn FROM jedi_job_files WHERE pandaid = :i "
+        "AND type IN ('output', 'log') ORDER BY lfn",
+        i=merge.panda_id,
+    )
     assert [tuple(one) for one in made] == [
-        ("output", "e.000001"), ("output", "index.000001"), ("log", "merge.000001.log"),
-        ("output", "o.000001"), ("output", "t.000001.log"),
-    ]  # fmt: skip
+        ("output", "e.000001"),
+        ("output", "index.000001"),
+        ("log", "merge.000001.log"),
+        ("output", "o.000001"),
+        ("output", "t.000001.log"),
+    ]
     query = "SELECT source_name FROM jedi_job_files WHERE lfn = 'e.000001.panda.um' AND type = :t"
     assert [row.source_name for row in rows(world, query, t="output")] == ["errors"]
     sound(world)
@@ -288,8 +309,10 @@ def test_a_pre_merge_file_that_is_gone(world: World) -> None:
     everything(world)
     [merge] = merge_jobs(world, task)
     with world.engine.begin() as tx:
-        tx.exec_driver_sql("UPDATE jedi_job_files SET problem = 'missing' WHERE pandaid = "
-                           f"{merge.panda_id} AND lfn = 'panda.um.o.000001'")  # fmt: skip
+        tx.exec_driver_sql(
+            "UPDATE jedi_job_files SET problem = 'missing' WHERE pandaid = "
+            f"{merge.panda_id} AND lfn = 'panda.um.o.000001'"
+        )
     run(world, [merge.panda_id], "failed")
     assert kinds(world, task)["normal", "cancelled"] == 1
     assert kinds(world, task)["normal", "merging"] == 1
@@ -310,8 +333,10 @@ def made_at_a(world: World) -> int:
 
 def refusals(world: World, task: int) -> dict[str, list[str]]:
     """The sites that the last decision refused, each with its reasons."""
-    query = ("SELECT site, codes FROM jedi_broker_reasons WHERE decision_id = (SELECT "
-             "max(decision_id) FROM jedi_broker_decisions WHERE jeditaskid = :t)")  # fmt: skip
+    query = (
+        "SELECT site, codes FROM jedi_broker_reasons WHERE decision_id = (SELECT "
+        "max(decision_id) FROM jedi_broker_decisions WHERE jeditaskid = :t)"
+    )
     return {row.site: row.codes for row in rows(world, query, t=task)}
 
 
@@ -344,15 +369,20 @@ def test_decisions_about_merges_and_others_keep_their_snapshots(world: World) ->
     add_inputs(world, 1)
     [other] = ready(world, document(output="a:other"))
     with world.engine.begin() as tx:
-        tx.exec_driver_sql("UPDATE jedi_tasks SET nucleus = 'SITE_A' WHERE jeditaskid = %s",
-                           (other,))  # fmt: skip
-        tx.exec_driver_sql("INSERT INTO jedi_network_matrix (src, dst, key, value, ts) "
-                           "VALUES ('SITE_B', 'SITE_A', 'closeness', 3, jedi_now())")  # fmt: skip
+        tx.exec_driver_sql(
+            "UPDATE jedi_tasks SET nucleus = 'SITE_A' WHERE jeditaskid = %s", (other,)
+        )
+        tx.exec_driver_sql(
+            "INSERT INTO jedi_network_matrix (src, dst, key, value, ts) "
+            "VALUES ('SITE_B', 'SITE_A', 'closeness', 3, jedi_now())"
+        )
     assert generate(world) == 2
-    query = ("SELECT jeditaskid, count(data) AS kept FROM jedi_broker_decisions "
-             "LEFT JOIN jedi_snapshots USING (snapshot_hash) "
-             "WHERE decision_id IN (SELECT max(decision_id) FROM jedi_broker_decisions "
-             "GROUP BY jeditaskid) GROUP BY 1 ORDER BY 1")  # fmt: skip
+    query = (
+        "SELECT jeditaskid, count(data) AS kept FROM jedi_broker_decisions "
+        "LEFT JOIN jedi_snapshots USING (snapshot_hash) "
+        "WHERE decision_id IN (SELECT max(decision_id) FROM jedi_broker_decisions "
+        "GROUP BY jeditaskid) GROUP BY 1 ORDER BY 1"
+    )
     assert [tuple(row) for row in rows(world, query)] == [(merged, 1), (other, 1)]
 
 
@@ -524,8 +554,10 @@ def test_scouts_are_merged_before_they_are_judged(world: World) -> None:
     everything(world)
     assert status(world, task) == "running"
     assert kinds(world, task) == {
-        ("scout", "finished"): 10, ("merge", "finished"): 1, ("normal", "activated"): 4,
-    }  # fmt: skip
+        ("scout", "finished"): 10,
+        ("merge", "finished"): 1,
+        ("normal", "activated"): 4,
+    }
     assert merged_at_last(world, task) == "done"
     sound(world)
 
@@ -536,9 +568,12 @@ def test_ranges_of_events(world: World) -> None:
     side = world.ddm.path("SITE_A_DATADISK", "demo:in", "e0").parent / ".dataset.yaml"
     side.write_text("files: {e0: {nevents: 10}, e1: {nevents: 10}}\n")
     said: dict[str, Any] = {
-        "nEventsPerJob": 5, "site": "SITE_A", "mergeOutput": True, "mergeSpec": SPEC,
+        "nEventsPerJob": 5,
+        "site": "SITE_A",
+        "mergeOutput": True,
+        "mergeSpec": SPEC,
         "nEventsPerMergeJob": 10,
-    }  # fmt: skip
+    }
     [task] = ready(world, document(**said))
     assert generate(world) == 1
     make(world, jobs(world, task, "activated"))
@@ -589,15 +624,24 @@ def test_many_tasks_merge_in_as_many_statements_as_one(world: World) -> None:
         ({"mergeOutput": True}, "the task has no command for merge jobs"),
         ({"mergeSpec": SPEC}, "needs a task that merges"),
         ({"nFilesPerMergeJob": 3}, "needs a task that merges"),
-        ({"mergeOutput": True, "mergeSpec": {"jobParameters": "cat ${TRN_OUTPUT7} ${IN}"}},
-         "merge jobs have no value for the placeholder"),
-        ({"mergeOutput": True, "mergeSpec": {"jobParameters": "cat ${TRN_LOG:LOG}"}},
-         "merge jobs have no value for the placeholder"),
-        ({"mergeOutput": True, "mergeSpec": SPEC, "log_merge": {"value": "l.${SN}",
-                                                               "dataset": "a:l"}},
-         "this command reads no logs"),
+        (
+            {"mergeOutput": True, "mergeSpec": {"jobParameters": "cat ${TRN_OUTPUT7} ${IN}"}},
+            "merge jobs have no value for the placeholder",
+        ),
+        (
+            {"mergeOutput": True, "mergeSpec": {"jobParameters": "cat ${TRN_LOG:LOG}"}},
+            "merge jobs have no value for the placeholder",
+        ),
+        (
+            {
+                "mergeOutput": True,
+                "mergeSpec": SPEC,
+                "log_merge": {"value": "l.${SN}", "dataset": "a:l"},
+            },
+            "this command reads no logs",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_go_together(keys: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         validate(document(**keys))

@@ -54,9 +54,21 @@ def test_sums(text: str, value: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1+", "(1", "1)", "2**3", "#.real", "__import__('os')", "1e9", "a", "1 2", "9" * 200,
-     "(" * 90],
-)  # fmt: skip
+    [
+        "",
+        "1+",
+        "(1",
+        "1)",
+        "2**3",
+        "#.real",
+        "__import__('os')",
+        "1e9",
+        "a",
+        "1 2",
+        "9" * 200,
+        "(" * 90,
+    ],
+)
 def test_no_sums(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         arithmetic.parse(text)
@@ -105,8 +117,9 @@ def test_forms_reach_the_jobs(world: World) -> None:
     value = "${IN/A} ${IN/[1:]} ${SN/M[(#-1)*10]} ${ATTEMPTNR/M[#*2]}"
     found = jobs_of(world, task(world, value, nFilesPerJob=2))
     assert [job.command.split(" >")[0] for job in found] == [
-        '"in000000","in000001" in000001 0 2', '"in000002"  10 2',
-    ]  # fmt: skip
+        '"in000000","in000001" in000001 0 2',
+        '"in000002"  10 2',
+    ]
 
 
 def test_a_sum_without_a_value_is_told(world: World) -> None:

@@ -27,9 +27,11 @@ from jedi.spec.tasks.text import validate
 
 SPEC = {"transPath": "make-list", "jobParameters": "$JEDITASKID"}
 READ = {
-    "type": "template", "param_type": "input", "value": "cat ${IN/S} ${PP_HOW}",
+    "type": "template",
+    "param_type": "input",
+    "value": "cat ${IN/S} ${PP_HOW}",
     "dataset": "demo:${PP_SET}",
-}  # fmt: skip
+}
 WRITE = {"type": "template", "param_type": "output", "value": "> o.${SN}", "dataset": "a:${PP_SET}"}
 
 
@@ -82,8 +84,12 @@ def test_a_task_is_refined_with_what_its_job_told(world: World) -> None:
     assert jobs(world)[1:] == [("normal", "finished", "cat f 3 > o.000001")]
     assert "UP=3" in task.splitrule
     assert way(world, task_id)[:5] == [
-        "registered", "topreprocess", "preprocessing", "registered", "defined",
-    ]  # fmt: skip
+        "registered",
+        "topreprocess",
+        "preprocessing",
+        "registered",
+        "defined",
+    ]
 
 
 def test_its_job_reads_none_of_the_files_that_the_task_is_to_have(world: World) -> None:

@@ -32,15 +32,21 @@ def test_unused_ranges_are_cut_anew_and_used_ones_stay(world: World) -> None:
     (task_id,) = ready(world, document(tgtNumEventsPerJob=50))
     with world.engine.begin() as tx:
         first = rows(world, "SELECT min(fileid) AS id FROM jedi_dataset_contents")[0].id
-    rows(world, "UPDATE jedi_dataset_contents SET attemptnr = 1 WHERE fileid = :id RETURNING 1",
-         id=first)  # fmt: skip
+    rows(
+        world,
+        "UPDATE jedi_dataset_contents SET attemptnr = 1 WHERE fileid = :id RETURNING 1",
+        id=first,
+    )
     with world.engine.begin() as tx:
         recutting.recut(tx, {task_id: 20})
         assert [one for one in check(tx) if one.violations] == []
     found = rows(world, "SELECT * FROM jedi_dataset_contents ORDER BY firstevent")
     assert [(r.lfn, r.startevent, r.endevent) for r in found[:4]] == [
-        ("f0", 0, 49), ("f0", 50, 69), ("f0", 70, 89), ("f0", 90, 99),
-    ]  # fmt: skip
+        ("f0", 0, 49),
+        ("f0", 50, 69),
+        ("f0", 70, 89),
+        ("f0", 90, 99),
+    ]
     assert found[-1].firstevent + found[-1].endevent - found[-1].startevent == 300
     for one, other in pairwise(found):
         assert other.firstevent == one.firstevent + one.endevent - one.startevent + 1

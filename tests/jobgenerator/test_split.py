@@ -77,12 +77,16 @@ def test_where_jobs_end_does_not_depend_on_the_batch(
 @given(
     st.lists(st.integers(0, 30 * 2**30), min_size=1, max_size=80),
     st.sampled_from(
-        [SplitRules(), SplitRules(n_files_per_job=7), SplitRules(n_gb_per_job=50.0),
-         SplitRules(max_files_per_job=5)]
+        [
+            SplitRules(),
+            SplitRules(n_files_per_job=7),
+            SplitRules(n_gb_per_job=50.0),
+            SplitRules(max_files_per_job=5),
+        ]
     ),
     st.integers(8, 40),
     st.integers(1, 5),
-)  # fmt: skip
+)
 def test_where_jobs_end_does_not_depend_on_how_much_is_read(
     sizes: list[int], rules: SplitRules, portion: int, batch: int
 ) -> None:
@@ -127,10 +131,13 @@ GB_ = 2**30
         (SplitRules(), demand(), [20]),
         # half a MB of output for each MB of input: 7.5 + 3.75 < 12, and 8 + 4 is not
         (SplitRules(n_gb_per_job=12), demand(out_disk_count=512, out_disk_unit="kB"), [15, 5]),
-        (SplitRules(n_gb_per_job=12), demand(out_disk_count=256, out_disk_unit="MBPerEvent"),
-         [15, 5]),
+        (
+            SplitRules(n_gb_per_job=12),
+            demand(out_disk_count=256, out_disk_unit="MBPerEvent"),
+            [15, 5],
+        ),
     ],
-)  # fmt: skip
+)
 def test_twenty_files_of_half_a_gigabyte(
     rules: SplitRules, asked: Demand, expected: list[int]
 ) -> None:
@@ -249,8 +256,11 @@ def test_secondary_files(secondary: Secondary, expected: list[tuple[int, int]]) 
 def test_rounding_up_does_not_stumble_over_binary_fractions() -> None:
     secondary, masters = Secondary("IN2", files(1), ratio=0.1), np.array([1, 10, 70, 71])
     assert secondary.n_files_for(masters).tolist() == [
-        1, 1, 7, 8,
-    ]  # fmt: skip
+        1,
+        1,
+        7,
+        8,
+    ]
 
 
 def test_what_every_job_gets_must_fit_into_a_job() -> None:
@@ -262,14 +272,17 @@ def test_what_every_job_gets_must_fit_into_a_job() -> None:
 
 
 @given(
-    st.integers(1, 60), st.integers(1, 9),
-    st.sampled_from([0.3, 0.5, 1.0, 1.7, 2.0, 3.0]), st.integers(0, 200),
-)  # fmt: skip
+    st.integers(1, 60),
+    st.integers(1, 9),
+    st.sampled_from([0.3, 0.5, 1.0, 1.7, 2.0, 3.0]),
+    st.integers(0, 200),
+)
 def test_secondary_files_are_used_once_and_suffice(
     n: int, each: int, ratio: float, there: int
 ) -> None:
-    found = cut([chunk(files(n), Secondary("IN2", files(there), ratio))],
-                SplitRules(n_files_per_job=each))  # fmt: skip
+    found = cut(
+        [chunk(files(n), Secondary("IN2", files(there), ratio))], SplitRules(n_files_per_job=each)
+    )
     jobs, beside = spans(found), follow(found)
     assert len(jobs) == len(beside)
     position = 0
@@ -366,9 +379,11 @@ def test_folded_names_can_be_unfolded(names: list[str]) -> None:
 
 def test_templates_are_filled_in_not_evaluated() -> None:
     values: Mapping[str, Any] = {
-        "${IN/S}": ["a b", "c"], "${SN}": ["1", "2"], "$JEDITASKID": "7",
+        "${IN/S}": ["a b", "c"],
+        "${SN}": ["1", "2"],
+        "$JEDITASKID": "7",
         "$PANDAID": ["8", "9"],
-    }  # fmt: skip
+    }
     text = "$(id) 100% %s {x} ${HOME:-x} ${in} $$ ${IN/S} $PANDAID.$JEDITASKID ${SN} `${SN}` \\"
     assert Template(text).render(values.__getitem__, 2) == [
         "$(id) 100% %s {x} ${HOME:-x} ${in} $$ a b 8.7 1 `1` \\",
@@ -392,8 +407,11 @@ def test_units_and_origins() -> None:
     assert found.origins == [50, 101, 55, 203]
     assert found.units == [1, 10, 11, 12]  # the second had four inputs, the third comes from two
     assert [(r.old, r.new, r.origin) for r in found.retries] == [
-        (100, 200, 50), (101, 201, 101), (102, 202, 55), (103, 202, 55),
-    ]  # fmt: skip
+        (100, 200, 50),
+        (101, 201, 101),
+        (102, 202, 55),
+        (103, 202, 55),
+    ]
 
 
 @given(st.lists(st.integers(0, 100), max_size=8), st.integers(0, 300))

@@ -27,8 +27,10 @@ GB = 2**30
 
 def listed(ids: list[int | None], name: str = "f", **columns: Any) -> list[FileInfo]:
     """Files f00, f01 … of 10 bytes with these boundary ids."""
-    return [FileInfo(f"{name}{i:02}", 10, "00000001", boundary=one, **columns)
-            for i, one in enumerate(ids)]  # fmt: skip
+    return [
+        FileInfo(f"{name}{i:02}", 10, "00000001", boundary=one, **columns)
+        for i, one in enumerate(ids)
+    ]
 
 
 def inputs(world: World) -> list[str]:
@@ -88,8 +90,11 @@ def test_an_id_is_whole_wherever_its_files_stand(world: World) -> None:
         put(world, name, value)
     catalogue(world, in_=listed([1] * 12))
     ready(world, document(groupBoundaryID=4))
-    rows(world, "UPDATE jedi_dataset_contents SET boundaryid = 1 + right(lfn, 2)::int % 2 "
-                "WHERE lfn LIKE 'f%' RETURNING 1")  # fmt: skip
+    rows(
+        world,
+        "UPDATE jedi_dataset_contents SET boundaryid = 1 + right(lfn, 2)::int % 2 "
+        "WHERE lfn LIKE 'f%' RETURNING 1",
+    )
     for _ in range(3):
         generate(world)
         make_due(world)

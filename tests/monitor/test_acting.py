@@ -40,8 +40,10 @@ def seen(world: World) -> Iterator[Browser]:
 def place(world: World, table: str, number: str, one: int, status: str) -> None:
     with world.engine.begin() as tx:
         tx.execute(text("SET LOCAL session_replication_role = replica"))
-        tx.execute(text(f"UPDATE {table} SET status = :status WHERE {number} = :one"),
-                   {"status": status, "one": one})  # fmt: skip
+        tx.execute(
+            text(f"UPDATE {table} SET status = :status WHERE {number} = :one"),
+            {"status": status, "one": one},
+        )
 
 
 def says(seen: Browser, sentence: str) -> None:

@@ -86,11 +86,17 @@ def test_lost_outputs_are_made_again(world: World, door: httpx2.Client) -> None:
     with world.engine.begin() as tx:
         task = make_jobs(tx, 2, files=1).task
         tx.execute(text("SET LOCAL session_replication_role = replica"))
-        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'finished' "
-                        "WHERE type = 'output'"))  # fmt: skip
-        tx.execute(text("UPDATE jedi_tasks SET status = 'finished', prodsourcelabel = 'user', "
-                        "currentpriority = 1, statechangetime = jedi_now() "
-                        "WHERE jeditaskid = :task"), {"task": task})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_dataset_contents SET status = 'finished' WHERE type = 'output'")
+        )
+        tx.execute(
+            text(
+                "UPDATE jedi_tasks SET status = 'finished', prodsourcelabel = 'user', "
+                "currentpriority = 1, statechangetime = jedi_now() "
+                "WHERE jeditaskid = :task"
+            ),
+            {"task": task},
+        )
     door.cookies.clear()
     door.cookies.update(at(str(door.base_url), session(world, "me")))
     assert f'href="/act/task.recover?id={task}' in door.get(f"/tasks/{task}").text

@@ -57,12 +57,15 @@ def test_texts_are_harmless(chart: Callable[[str], Markup]) -> None:
 @pytest.mark.parametrize(
     "chart",
     [
-        stacked("a", "none", [], "jobs"), bars("b", "none", [], "jobs"),
-        timeline("c", "none", [], T0, T0), curves("d", "none", [], [], "jobs"),
+        stacked("a", "none", [], "jobs"),
+        bars("b", "none", [], "jobs"),
+        timeline("c", "none", [], T0, T0),
+        curves("d", "none", [], [], "jobs"),
         flow("e", "none", ("a", "b"), [], "jobs"),
-        stacked("a", "zero", [Part("x", 0, "good")], "jobs"), spark([], "none"),
+        stacked("a", "zero", [Part("x", 0, "good")], "jobs"),
+        spark([], "none"),
     ],
-)  # fmt: skip
+)
 def test_charts_of_nothing_are_sound(chart: Markup) -> None:
     parsed(chart)
     assert "nan" not in chart
@@ -83,8 +86,9 @@ def test_a_figure_needs_an_id() -> None:
 
 
 def test_small_places_of_a_flow_become_one() -> None:
-    drawn = flow("e", "Flow", ("Queue", "Site"),
-                 [FlowPath((f"q{n}", "s"), n) for n in range(1, 31)], "cores")  # fmt: skip
+    drawn = flow(
+        "e", "Flow", ("Queue", "Site"), [FlowPath((f"q{n}", "s"), n) for n in range(1, 31)], "cores"
+    )
     assert drawn.count('class="node"') == MOST + 1
     assert OTHERS in drawn
     assert "q30" in drawn

@@ -20,9 +20,12 @@ from jedi.taskbuffer.users import access
 def provider(world: World) -> Iterator[TestIssuer]:
     with issuer() as found:
         with world.engine.begin() as tx:
-            for name, value in (("issuer", found.url), ("audience", AUDIENCE),
-                                ("client_id", "jedi-task"),
-                                ("roles", "/jedi/experts=operator")):  # fmt: skip
+            for name, value in (
+                ("issuer", found.url),
+                ("audience", AUDIENCE),
+                ("client_id", "jedi-task"),
+                ("roles", "/jedi/experts=operator"),
+            ):
                 knobs.put(tx, f"oidc.{name}", value, "me")
         yield found
 
@@ -70,11 +73,15 @@ def refused(browser: httpx2.Client, came: httpx2.Response, sentence: str) -> Non
 
 @pytest.mark.parametrize(
     ("changed", "sentence"),
-    [({"state": "x"}, "not begun here"), ({"state": ""}, "not begun here"),
-     ({"state": "ü"}, "not begun here"),
-     ({"error": "access_denied"}, "access_denied"), ({"iss": "http://x.org"}, "Another identity"),
-     ({"error": "<script>\u202e"}, "&lt;script&gt;")],
-)  # fmt: skip
+    [
+        ({"state": "x"}, "not begun here"),
+        ({"state": ""}, "not begun here"),
+        ({"state": "ü"}, "not begun here"),
+        ({"error": "access_denied"}, "access_denied"),
+        ({"iss": "http://x.org"}, "Another identity"),
+        ({"error": "<script>\u202e"}, "&lt;script&gt;"),
+    ],
+)
 def test_wrong_answers_log_nobody_in(
     provider: TestIssuer, browser: httpx2.Client, changed: dict[str, str], sentence: str
 ) -> None:
@@ -83,15 +90,24 @@ def test_wrong_answers_log_nobody_in(
 
 @pytest.mark.parametrize(
     ("of_id", "of_access", "sentence"),
-    [({"nonce": "of another"}, {}, "another login"), ({"nonce": None}, {}, "another login"),
-     ({"aud": "another-client"}, {}, "another audience"), ({"sub": "eve"}, {}, "two people"),
-     ({"exp": int(time.time()) - 600}, {}, "has expired"), ({"iss": "http://x.org"}, {}, "issuer"),
-     ({}, {"aud": "another"}, "another audience"), ({}, {"preferred_username": "a b"}, "name")],
-)  # fmt: skip
+    [
+        ({"nonce": "of another"}, {}, "another login"),
+        ({"nonce": None}, {}, "another login"),
+        ({"aud": "another-client"}, {}, "another audience"),
+        ({"sub": "eve"}, {}, "two people"),
+        ({"exp": int(time.time()) - 600}, {}, "has expired"),
+        ({"iss": "http://x.org"}, {}, "issuer"),
+        ({}, {"aud": "another"}, "another audience"),
+        ({}, {"preferred_username": "a b"}, "name"),
+    ],
+)
 def test_wrong_tokens_log_nobody_in(
-    provider: TestIssuer, browser: httpx2.Client, of_id: dict[str, Any], of_access: dict[str, Any],
+    provider: TestIssuer,
+    browser: httpx2.Client,
+    of_id: dict[str, Any],
+    of_access: dict[str, Any],
     sentence: str,
-) -> None:  # fmt: skip
+) -> None:
     asked = to_provider(browser, provider)
     provider.of_id |= of_id
     provider.of_access = of_access

@@ -61,9 +61,11 @@ def colours(seen: Browser, scheme: str) -> None:
 
 def too_wide(seen: Browser) -> bool:
     """True if the page has to be moved sideways."""
-    return bool(seen.driver.execute_script(
-        "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
-    ))  # fmt: skip
+    return bool(
+        seen.driver.execute_script(
+            "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        )
+    )
 
 
 def examine(here: Browser, known: dict[str, object], size: str) -> None:
@@ -90,10 +92,14 @@ def test_long_lists_are_short_on_a_phone(
     """346 knobs stand in parts that open; the audit comes in pages of 50 rows. At 800 px a screen,
     a list of more than 8 screens is long."""
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_audit (username, way, operation, subject, arguments) "
-                        "SELECT 'me', 'token', 'task.kill', 'task 17', "
-                        "jsonb_build_object('comment', repeat('it is time ', 20)) "
-                        "FROM generate_series(1, 120)"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_audit (username, way, operation, subject, arguments) "
+                "SELECT 'me', 'token', 'task.kill', 'task 17', "
+                "jsonb_build_object('comment', repeat('it is time ', 20)) "
+                "FROM generate_series(1, 120)"
+            )
+        )
     here, _ = seen
     resize(here, "narrow")
     for path in ("/knobs", "/audit"):

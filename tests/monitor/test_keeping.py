@@ -108,8 +108,9 @@ def test_a_curve_becomes_a_picture(
 def kept_picture(here: Browser, path: str, figure: str, place: Path) -> tuple[bytes, str]:
     """The picture of a chart as it is downloaded, and its size in pixels as the button has it."""
     driver: Any = here.driver
-    driver.execute_cdp_cmd("Page.setDownloadBehavior",
-                           {"behavior": "allow", "downloadPath": str(place)})  # fmt: skip
+    driver.execute_cdp_cmd(
+        "Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(place)}
+    )
     here.go(path)
     here.find(f"{figure} .png:not([hidden])").click()
     size = here.find(f"{figure} .png[data-kept]").get_attribute("data-kept")

@@ -90,11 +90,16 @@ def test_paused_and_hidden_tabs_cost_nothing(
 
 def test_without_shared_workers_pages_are_read_again(world: World, seen: Browser) -> None:
     driver: Any = seen.driver
-    driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": """
+    driver.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument",
+        {
+            "source": """
         delete window.SharedWorker;
         const wait = window.setTimeout;
         window.setTimeout = (act, ms, ...rest) => wait(act, ms === 30000 ? 300 : ms, ...rest);
-    """})  # fmt: skip
+    """
+        },
+    )
     seen.go("/tasks")
     put(world, good("a:out2"))
     seen.wait(lambda: rows(seen) == 2 or None)

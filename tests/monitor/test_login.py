@@ -243,8 +243,15 @@ def _sees_nothing(stranger: httpx2.Client, task: int) -> None:
     assert stranger.get("/live").status_code == 401
     assert stranger.get(static_files.address("monitor.css")).status_code == 200
     assert stranger.get("/login").status_code == 200
-    for path in ("/v1/tasks", "/metrics", "/health", "/openapi.json", "/v1/login", "/nothing",
-                 "/server/panda/getJob"):  # fmt: skip
+    for path in (
+        "/v1/tasks",
+        "/metrics",
+        "/health",
+        "/openapi.json",
+        "/v1/login",
+        "/nothing",
+        "/server/panda/getJob",
+    ):
         assert stranger.get(path).status_code in (404, 405), path
     for host in ("evil.example.org", "evil.example.org:8765", ""):
         assert stranger.get("/login", headers={"Host": host}).status_code in (400, 421)
@@ -253,8 +260,10 @@ def _sees_nothing(stranger: httpx2.Client, task: int) -> None:
 def _acts_on_nothing(stranger: httpx2.Client, task: int) -> None:
     for name in ACTIONS:
         given: dict[str, Any] = {"id": [str(task)], "sign": "0" * 32, "seal": "", "key": "1"}
-        for answer in (stranger.get(f"/act/{name}", params=given),
-                       stranger.post(f"/act/{name}", data=given)):  # fmt: skip
+        for answer in (
+            stranger.get(f"/act/{name}", params=given),
+            stranger.post(f"/act/{name}", data=given),
+        ):
             assert answer.status_code == 303 and "/login" in answer.headers["location"]
     assert stranger.post("/logout").headers["location"] == "/login"
 

@@ -22,9 +22,19 @@ from jedi.core.knobs import KNOBS
 from jedi.monitor.sessions import COOKIE
 
 STATEMENTS_MOST = 10
-PATHS = ("/", "/sites", "/sites/SITE_A", "/queues", "/decisions", "/decisions/{decision}",
-         "/decisions/{decision}?replay=true", "/agents", "/dogs", "/knobs",
-         "/knobs/broker.local")  # fmt: skip
+PATHS = (
+    "/",
+    "/sites",
+    "/sites/SITE_A",
+    "/queues",
+    "/decisions",
+    "/decisions/{decision}",
+    "/decisions/{decision}?replay=true",
+    "/agents",
+    "/dogs",
+    "/knobs",
+    "/knobs/broker.local",
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +64,13 @@ def seen(world: World, driver: webdriver.Chrome) -> Iterator[Seen]:
 def test_the_overview_shows_what_runs_and_what_waits(seen: Seen) -> None:
     seen.go("/")
     shown = seen.find("#live").text
-    for said in ("give no heartbeat", "The agent Adder fails: ValueError: 17", "SITE_C",
-                 "No site can run its jobs", "in use"):  # fmt: skip
+    for said in (
+        "give no heartbeat",
+        "The agent Adder fails: ValueError: 17",
+        "SITE_C",
+        "No site can run its jobs",
+        "in use",
+    ):
         assert said in shown
     assert seen.find("#rates .u-wrap canvas").is_displayed()
     assert not seen.find("#rates svg.picture").is_displayed()
@@ -73,8 +88,11 @@ def test_curves_live_on_when_the_page_is_read_again(world: World, seen: Seen) ->
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE job_stats_hourly SET jobs = 4711 WHERE status = 'finished'"))
         tx.execute(text("SELECT nextval('job_stats_delta_delta_id_seq')"))
-    seen.wait(lambda: "4\u202f711" in str(seen.find("#rates .numbers").get_attribute("textContent"))
-              or None)  # fmt: skip
+    seen.wait(
+        lambda: (
+            "4\u202f711" in str(seen.find("#rates .numbers").get_attribute("textContent")) or None
+        )
+    )
     assert canvas.is_displayed()
     assert seen.all("#rates canvas") == [canvas]
     assert seen.find("#rates .numbers tbody").is_displayed()
@@ -159,8 +177,9 @@ def test_odd_texts_are_harmless(world: World, seen: Seen) -> None:
         assert seen.find("h1"), path
         assert not seen.all("#live script")
         assert "\u202e" not in seen.driver.page_source
-        page = seen.driver.execute_script("return [document.documentElement.scrollWidth, "
-                                          "document.documentElement.clientWidth]")  # fmt: skip
+        page = seen.driver.execute_script(
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
         assert page[0] <= page[1], path
     assert seen.problems() == []
 

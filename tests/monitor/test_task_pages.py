@@ -65,13 +65,23 @@ def test_pages_ask_few_statements(world: World, reader: Reader) -> None:
     command(world, made.task)
     child = child_of(world, made.task)
     places = [
-        "/tasks", "/tasks?group=user&status=running", "/tasks?group=queue", "/jobs",
+        "/tasks",
+        "/tasks?group=user&status=running",
+        "/tasks?group=queue",
+        "/jobs",
         "/jobs?user=me",
-        *(f"/tasks/{made.task}{part}" for part in (
-            "", "/jobs", "/files", "/log", "/family", "/events", "/parameters")),
-        f"/tasks/{waits}", f"/tasks/{child}", f"/jobs/{made.jobs[0]}", f"/jobs/{made.jobs[4]}",
-        f"/jobs/{made.jobs[8]}", f"/jobs/{made.jobs[8]}/log", f"/jobs/{made.jobs[11]}",
-    ]  # fmt: skip
+        *(
+            f"/tasks/{made.task}{part}"
+            for part in ("", "/jobs", "/files", "/log", "/family", "/events", "/parameters")
+        ),
+        f"/tasks/{waits}",
+        f"/tasks/{child}",
+        f"/jobs/{made.jobs[0]}",
+        f"/jobs/{made.jobs[4]}",
+        f"/jobs/{made.jobs[8]}",
+        f"/jobs/{made.jobs[8]}/log",
+        f"/jobs/{made.jobs[11]}",
+    ]
     counts = {place: len(reader.statements(place)) for place in places}
     assert {place: n for place, n in counts.items() if n > STATEMENTS_MOST} == {}
 
@@ -80,8 +90,12 @@ def test_a_task_that_waits_for_its_turn_asks_few_statements(world: World, reader
     made = running_task(world)
     with world.engine.begin() as tx:
         tx.execute(text("DELETE FROM jedi_jobs"))
-        tx.execute(text("UPDATE jedi_datasets SET nfilestobeused = nfilesused + 5, status = 'ready'"
-                        " WHERE type = 'input'"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_datasets SET nfilestobeused = nfilesused + 5, status = 'ready'"
+                " WHERE type = 'input'"
+            )
+        )
     asked = reader.statements(f"/tasks/{made.task}")
     assert len(asked) <= STATEMENTS_MOST, [" ".join(one.split())[:60] for one in asked]
     assert "tasks come first" in reader.read(f"/tasks/{made.task}")
@@ -113,15 +127,23 @@ def follow(page: str, way: str) -> str:
     return str(found).replace("&amp;", "&")
 
 
-@pytest.mark.parametrize(("query", "found"), [
-    ("user=anna", [3, 2]), ("user=me", [1]), ("status=pending", [2]), ("name=te*", [1]),
-    ("reason=no_site_now", [2]), ("queue=1", [2, 1]), ("label=user", [3, 2, 1]),
-    ("since=2020-01-01", [3, 2, 1]), ("where=user%3Danna+status!%3Dpending", [3]),
-    ("where=share%3Duser&user=me", [1]), ("status=pending&status=running", [2, 1]),
-])  # fmt: skip
-def test_filters_choose_tasks(
-    world: World, reader: Reader, query: str, found: list[int]
-) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("user=anna", [3, 2]),
+        ("user=me", [1]),
+        ("status=pending", [2]),
+        ("name=te*", [1]),
+        ("reason=no_site_now", [2]),
+        ("queue=1", [2, 1]),
+        ("label=user", [3, 2, 1]),
+        ("since=2020-01-01", [3, 2, 1]),
+        ("where=user%3Danna+status!%3Dpending", [3]),
+        ("where=share%3Duser&user=me", [1]),
+        ("status=pending&status=running", [2, 1]),
+    ],
+)
+def test_filters_choose_tasks(world: World, reader: Reader, query: str, found: list[int]) -> None:
     running_task(world)
     waiting_task(world)
     put(world, good("a:third"))
@@ -182,8 +204,13 @@ def test_inputs_of_one_cause_are_retried_from_its_group(world: World, reader: Re
     made = running_task(world)
     with world.engine.begin() as tx:
         tx.execute(text("SET LOCAL session_replication_role = replica"))
-        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'input' "
-                        "AND pandaid = ANY(:jobs)"), {"jobs": made.jobs[4:7]})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'input' "
+                "AND pandaid = ANY(:jobs)"
+            ),
+            {"jobs": made.jobs[4:7]},
+        )
         tx.execute(text("UPDATE jedi_tasks SET status = 'finished'"))
     page = reader.read(f"/tasks/{made.task}")
     places = re.findall(r'href="(/act/task.retry\?[^"]+like_job=\d+[^"]*)"', page)
@@ -216,10 +243,14 @@ def test_a_page_behind_a_foreign_file_is_a_mistake(world: World, reader: Reader)
     """An empty page would look like the end of the list. Behind the last file there is that end."""
     made, other = running_task(world), waiting_task(world)
     with world.engine.begin() as tx:
-        last = tx.scalar(text("SELECT max(fileid) FROM jedi_dataset_contents "
-                              "WHERE jeditaskid = :task AND datasetid = (SELECT max(datasetid) "
-                              "FROM jedi_dataset_contents WHERE jeditaskid = :task)"),
-                         {"task": made.task})  # fmt: skip
+        last = tx.scalar(
+            text(
+                "SELECT max(fileid) FROM jedi_dataset_contents "
+                "WHERE jeditaskid = :task AND datasetid = (SELECT max(datasetid) "
+                "FROM jedi_dataset_contents WHERE jeditaskid = :task)"
+            ),
+            {"task": made.task},
+        )
     assert rows(reader.read(f"/tasks/{made.task}/files?after={last}"), "files") == []
     for task, after in ((made.task, last + 1000), (other, last)):
         wrong = reader.http.get(f"/tasks/{task}/files?after={after}")
@@ -269,12 +300,17 @@ def test_the_page_of_a_job_shows_its_limits_and_its_times(world: World, reader: 
     assert "It waits for a pilot at SITE_A" in reader.read(f"/jobs/{made.jobs[11]}")
 
 
-@pytest.mark.parametrize(("moved", "said"), [
-    ("1000, write_bytes = NULL", ", and it read and wrote 1 B/s: it mostly waited."),
-    ("1500000000, write_bytes = 3000000000",
-     ", and it read and wrote 3 MB/s: input and output limit it."),
-    ("NULL, write_bytes = NULL", "."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("moved", "said"),
+    [
+        ("1000, write_bytes = NULL", ", and it read and wrote 1 B/s: it mostly waited."),
+        (
+            "1500000000, write_bytes = 3000000000",
+            ", and it read and wrote 3 MB/s: input and output limit it.",
+        ),
+        ("NULL, write_bytes = NULL", "."),
+    ],
+)
 def test_a_job_whose_cores_waited(world: World, reader: Reader, moved: str, said: str) -> None:
     """15 s of CPU time in 1500 s: 1 %. 1000 B in 1500 s are 0.67 B/s, 4.5 GB are 3 MB/s."""
     made = running_task(world)
@@ -297,28 +333,45 @@ def test_alerts_have_words_for_people(world: World, reader: Reader) -> None:
     waits = waiting_task(world)
     with world.engine.begin() as tx:
         tx.execute(text("SET LOCAL session_replication_role = replica"))
-        tx.execute(text("UPDATE jedi_tasks SET status = 'exhausted' WHERE jeditaskid = :task"),
-                   {"task": waits})  # fmt: skip
-    [alert] = [one for one in reader.http.get("/?as=json").json()["alerts"]
-               if one["code"] == "tasks_exhausted"]  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET status = 'exhausted' WHERE jeditaskid = :task"),
+            {"task": waits},
+        )
+    [alert] = [
+        one
+        for one in reader.http.get("/?as=json").json()["alerts"]
+        if one["code"] == "tasks_exhausted"
+    ]
     assert alert["severity"] == "soon"
 
 
 def test_odd_texts_are_harmless(world: World, reader: Reader) -> None:
     made = running_task(world, diag=ODD)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET taskname = :odd, username = :odd, "
-                        "errordialog = :odd"), {"odd": ODD})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET taskname = :odd, username = :odd, errordialog = :odd"),
+            {"odd": ODD},
+        )
     job = made.jobs[4]
-    for place in ("/tasks", "/tasks?group=user", "/tasks/1", "/tasks/1/jobs", "/tasks/1/family",
-                  "/jobs", f"/jobs/{job}", f"/jobs/{job}/log"):  # fmt: skip
+    for place in (
+        "/tasks",
+        "/tasks?group=user",
+        "/tasks/1",
+        "/tasks/1/jobs",
+        "/tasks/1/family",
+        "/jobs",
+        f"/jobs/{job}",
+        f"/jobs/{job}/log",
+    ):
         page = reader.read(place)
         assert "<script>alert" not in page, place
         assert "\u202e" not in page, place
 
 
-@pytest.mark.parametrize("place", ["/tasks/99", "/tasks/99/jobs", "/tasks/99/log", "/jobs/99",
-                                   "/jobs/99/log", "/tasks/99/files"])  # fmt: skip
+@pytest.mark.parametrize(
+    "place",
+    ["/tasks/99", "/tasks/99/jobs", "/tasks/99/log", "/jobs/99", "/jobs/99/log", "/tasks/99/files"],
+)
 def test_unknown_ids_are_not_found(reader: Reader, place: str) -> None:
     assert "There is no" in reader.read(place, 404)
 

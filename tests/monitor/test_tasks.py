@@ -75,8 +75,12 @@ def test_a_log_grows_while_its_job_runs(world: World, seen: Browser) -> None:
     seen.go("/jobs/8/log")
     assert seen.find("#follow").text == "Following"
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_job_tail SET stdout_tail = stdout_tail || 'event 3\n' "
-                        "WHERE pandaid = 8"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_job_tail SET stdout_tail = stdout_tail || 'event 3\n' "
+                "WHERE pandaid = 8"
+            )
+        )
     seen.wait(lambda: "event 3" in seen.find("#stdout").text or None)
     seen.find("#follow").click()
     assert seen.find("#follow").text == "Follow"
@@ -111,10 +115,18 @@ def test_narrow_and_dark_pages_fit(world: World, seen: Browser) -> None:
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_tasks SET taskname = :odd, errordialog = :odd"), {"odd": ODD})
     seen.driver.set_window_size(500, 900)
-    seen.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-        "width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True})  # fmt: skip
-    for name, place in (("tasks", "/tasks"), ("task", "/tasks/1"), ("waits", "/tasks/2"),
-                        ("job", "/jobs/5"), ("jobs", "/jobs"), ("log", "/jobs/5/log")):  # fmt: skip
+    seen.driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+    )
+    for name, place in (
+        ("tasks", "/tasks"),
+        ("task", "/tasks/1"),
+        ("waits", "/tasks/2"),
+        ("job", "/jobs/5"),
+        ("jobs", "/jobs"),
+        ("log", "/jobs/5/log"),
+    ):
         seen.go(place)
         seen.find("h1")
         wide = seen.driver.execute_script("return document.documentElement.scrollWidth")

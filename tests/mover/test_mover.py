@@ -94,8 +94,10 @@ def test_inputs_come_and_jobs_are_activated(world: World) -> None:
 def test_copies_of_one_time_inputs_go_after_use(world: World) -> None:
     made, many = assigned_jobs(world, 3), assigned_jobs(world, 1)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_datasets SET attributes = 'ratio=2,manytime' "
-                        "WHERE datasetid = :d"), {"d": many.input})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_datasets SET attributes = 'ratio=2,manytime' WHERE datasetid = :d"),
+            {"d": many.input},
+        )
     assert Mover(world).run_once() == 1
     copies = world.ddm.copies()
     assert {copy.dataset for copy in copies} == {f"test:{made.task}.input"}
@@ -103,10 +105,14 @@ def test_copies_of_one_time_inputs_go_after_use(world: World) -> None:
     assert not +run_copies(world)
     with world.engine.begin() as tx:
         unguard(tx)
-        tx.execute(text(
-            "UPDATE jedi_dataset_contents SET status = CASE WHEN fileid = (SELECT min(fileid) "
-            "FROM jedi_dataset_contents WHERE datasetid = :d) THEN 'finished' ELSE 'ready' END "
-            "WHERE datasetid = :d"), {"d": made.input})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_dataset_contents SET status = CASE WHEN fileid = (SELECT min(fileid) "
+                "FROM jedi_dataset_contents WHERE datasetid = :d) THEN 'finished' ELSE 'ready' END "
+                "WHERE datasetid = :d"
+            ),
+            {"d": made.input},
+        )
     assert run_copies(world) == {"copies": 1}
     clock.turn_to(clock.now() + timedelta(days=8))
     assert run_copies(world) == {"copies": 5}
@@ -123,10 +129,16 @@ def test_a_copy_of_one_task_stays_for_another_that_reads_it_many_times(world: Wo
         many = make_jobs(tx, 1).input
         unguard(tx)
         values = {"name": f"test:{once.task}.input", "d": many}
-        tx.execute(text("UPDATE jedi_datasets SET datasetname = :name, attributes = 'manytime' "
-                        "WHERE datasetid = :d"), values)  # fmt: skip
-        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'finished' "
-                        "WHERE type = 'input'"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_datasets SET datasetname = :name, attributes = 'manytime' "
+                "WHERE datasetid = :d"
+            ),
+            values,
+        )
+        tx.execute(
+            text("UPDATE jedi_dataset_contents SET status = 'finished' WHERE type = 'input'")
+        )
     assert run_copies(world) == {"kept": 2, "copies": 2}
     assert world.ddm.copies() == [] and not +run_copies(world)
     held = {r.endpoint: r.n_files for r in world.ddm.replicas(f"test:{once.task}.input")}
@@ -149,10 +161,13 @@ def test_only_so_many_jobs_in_one_claim(world: World) -> None:
 def test_a_shared_input_is_copied_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     made = assigned_jobs(world, 4, files=1)
     with world.engine.begin() as tx:
-        lfn = tx.scalar(text("SELECT min(lfn) FROM jedi_job_files WHERE datasetid = :d"),
-                        {"d": made.input})  # fmt: skip
-        tx.execute(text("UPDATE jedi_job_files SET lfn = :lfn WHERE datasetid = :d"),
-                   {"lfn": lfn, "d": made.input})  # fmt: skip
+        lfn = tx.scalar(
+            text("SELECT min(lfn) FROM jedi_job_files WHERE datasetid = :d"), {"d": made.input}
+        )
+        tx.execute(
+            text("UPDATE jedi_job_files SET lfn = :lfn WHERE datasetid = :d"),
+            {"lfn": lfn, "d": made.input},
+        )
     asked: list[tuple[str, str]] = []
     transfer = FileSystemDDM.transfer
 
@@ -187,9 +202,12 @@ def test_a_missing_input_holds_up_only_its_job_and_not_for_ever(world: World) ->
         assert (job.error_source, job.error_code) == ("jedi", "transfer_failed")
         assert f"test:{made.task}.input/input.{job.pandaid}.2 could not" in job.error_diag
         files = tx.execute(
-            text("SELECT status, failedattempt FROM jedi_dataset_contents "
-                 "WHERE pandaid = :p AND type = 'input' ORDER BY fileid"), {"p": job.pandaid},
-        )  # fmt: skip
+            text(
+                "SELECT status, failedattempt FROM jedi_dataset_contents "
+                "WHERE pandaid = :p AND type = 'input' ORDER BY fileid"
+            ),
+            {"p": job.pandaid},
+        )
         # no endpoint has the second one any more, and the first one is not to blame
         assert [tuple(file) for file in files] == [("ready", 0), ("missing", 1)]
 
@@ -204,9 +222,12 @@ def test_files_of_a_storage_that_is_away_are_not_missing(world: World) -> None:
     assert statuses(world, made.task) == ["failed"]
     with world.engine.begin() as tx:
         files = tx.execute(
-            text("SELECT DISTINCT status, failedattempt FROM jedi_dataset_contents "
-                 "WHERE datasetid = :d"), {"d": made.input},
-        )  # fmt: skip
+            text(
+                "SELECT DISTINCT status, failedattempt FROM jedi_dataset_contents "
+                "WHERE datasetid = :d"
+            ),
+            {"d": made.input},
+        )
         assert [tuple(file) for file in files] == [("ready", 1)]
 
 
@@ -332,8 +353,11 @@ def test_outputs_go_where_they_belong_and_jobs_finish(world: World) -> None:
         assert tuple(outputs) == ("finished", len(f"output.{made.jobs[0]}.1"))
         ends = tx.execute(text("SELECT DISTINCT nfilesfinished, type FROM jedi_datasets"))
         assert {r.type: r.nfilesfinished for r in ends} == {
-            "input": 4, "random_seed": 2, "output": 2, "log": 2
-        }  # fmt: skip
+            "input": 4,
+            "random_seed": 2,
+            "output": 2,
+            "log": 2,
+        }
 
 
 def test_who_reads_outputs_looks_when_they_have_arrived(world: World) -> None:
@@ -342,10 +366,13 @@ def test_who_reads_outputs_looks_when_they_have_arrived(world: World) -> None:
         reader = make_jobs(tx, 1).input
         unguard(tx)
         values = {"d": reader, "name": f"test:{made.task}.output"}
-        tx.execute(text(
-            "UPDATE jedi_datasets SET datasetname = :name, status = 'running', "
-            "statechecktime = jedi_now() - interval '1 minute' WHERE datasetid = :d"), values
-        )  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_datasets SET datasetname = :name, status = 'running', "
+                "statechecktime = jedi_now() - interval '1 minute' WHERE datasetid = :d"
+            ),
+            values,
+        )
     assert Mover(world).run_once() == 1
     assert statuses(world, made.task) == ["finished"]
     with world.engine.begin() as tx:

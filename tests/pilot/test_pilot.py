@@ -443,8 +443,10 @@ def test_a_held_payload_stands_still(world: World) -> None:
     wait_until(lambda: states(world) == {"T"}, "the payload goes on")
     sizes, since = [(world.scratch / name).stat().st_size for name in "ab"], time.monotonic()
     seen = len(world.service.calls)
-    wait_until(lambda: [verb for verb, _ in world.service.calls[seen:]].count("heartbeat") >= 6,
-               "no heartbeats")  # fmt: skip
+    wait_until(
+        lambda: [verb for verb, _ in world.service.calls[seen:]].count("heartbeat") >= 6,
+        "no heartbeats",
+    )
     assert [(world.scratch / name).stat().st_size for name in "ab"] == sizes
     held_s = time.monotonic() - since
     world.service.held.clear()
@@ -486,8 +488,9 @@ def test_a_stale_attempt_is_thrown_away(world: World, status: str) -> None:
     )
     world.order(
         "echo x > out; sleep 600" if status != "finished" else "echo x > out",
-        outputs=[output("out")], pieces=waits,
-    )  # fmt: skip
+        outputs=[output("out")],
+        pieces=waits,
+    )
     assert world.start().wait(DEADLINE_S) == 0
     assert world.service.reports()[-1]["status"] == status
     assert world.staged() == {}

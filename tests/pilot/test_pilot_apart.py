@@ -55,10 +55,15 @@ def ordinary(world: World) -> subprocess.Popen[bytes]:
     pilot = subprocess.Popen(
         [python, "-I", "pilot", *words],
         cwd=world.home,
-        env={"PATH": os.environ["PATH"], "JEDI_PILOT_URL": world.url,
-             "JEDI_PILOT_TOKEN": Service.TOKEN},
-        user=PAYLOAD_UID, group=PAYLOAD_UID, extra_groups=[],
-    )  # fmt: skip
+        env={
+            "PATH": os.environ["PATH"],
+            "JEDI_PILOT_URL": world.url,
+            "JEDI_PILOT_TOKEN": Service.TOKEN,
+        },
+        user=PAYLOAD_UID,
+        group=PAYLOAD_UID,
+        extra_groups=[],
+    )
     world.pilots.append(pilot)
     return pilot
 
@@ -71,11 +76,27 @@ def confined(world: World, *words: str) -> subprocess.Popen[bytes]:
     without = [setpriv, "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
     account = f"{PAYLOAD_UID}:{PAYLOAD_UID}"
     pilot = subprocess.Popen(
-        [*without, sys.executable, "-I", str(PILOT), "--site", "HERE", "--work", str(world.work),
-         "--max-jobs", "1", "--payload-user", account, *words],
-        env={"PATH": os.environ["PATH"], "JEDI_PILOT_URL": world.url,
-             "JEDI_PILOT_TOKEN": Service.TOKEN},
-    )  # fmt: skip
+        [
+            *without,
+            sys.executable,
+            "-I",
+            str(PILOT),
+            "--site",
+            "HERE",
+            "--work",
+            str(world.work),
+            "--max-jobs",
+            "1",
+            "--payload-user",
+            account,
+            *words,
+        ],
+        env={
+            "PATH": os.environ["PATH"],
+            "JEDI_PILOT_URL": world.url,
+            "JEDI_PILOT_TOKEN": Service.TOKEN,
+        },
+    )
     world.pilots.append(pilot)
     return pilot
 
@@ -166,9 +187,15 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o7777
 
 
-@pytest.mark.parametrize("above, directory, file", [
-    (0o700, 0o700, 0o600), (0o750, 0o750, 0o640), (0o755, 0o755, 0o644), (0o2775, 0o755, 0o644),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "above, directory, file",
+    [
+        (0o700, 0o700, 0o600),
+        (0o750, 0o750, 0o640),
+        (0o755, 0o755, 0o644),
+        (0o2775, 0o755, 0o644),
+    ],
+)
 def test_what_is_stored_is_as_readable_as_its_storage(
     tmp_path: Path, above: int, directory: int, file: int
 ) -> None:

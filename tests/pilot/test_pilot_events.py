@@ -42,17 +42,30 @@ def world() -> Iterator[World]:
 
 def ranges(n: int, size: int = 5, lfn: str = "seeds.txt", file: int = 1) -> list[dict[str, Any]]:
     return [
-        {"id": f"5-9-{file}-{1 + i * size}-10", "lfn": lfn, "guid": None, "scope": "demo",
-         "start": 1 + i * size, "end": (i + 1) * size}
+        {
+            "id": f"5-9-{file}-{1 + i * size}-10",
+            "lfn": lfn,
+            "guid": None,
+            "scope": "demo",
+            "start": 1 + i * size,
+            "end": (i + 1) * size,
+        }
         for i in range(n)
-    ]  # fmt: skip
+    ]
 
 
 def events(world: World, **changes: Any) -> dict[str, Any]:
     """The part of a job description that makes it a consumer of events."""
-    return {"jobset_id": 9, "mode": "es", "n_ranges": 8, "endpoint": "DISK",
-            "store": str(world.storage / ".eventservice" / "5" / "9"),
-            "zip_ranges": 100, "zip_s": 60.0, **changes}  # fmt: skip
+    return {
+        "jobset_id": 9,
+        "mode": "es",
+        "n_ranges": 8,
+        "endpoint": "DISK",
+        "store": str(world.storage / ".eventservice" / "5" / "9"),
+        "zip_ranges": 100,
+        "zip_s": 60.0,
+        **changes,
+    }
 
 
 def consume(world: World, code: str, **changes: Any) -> dict[str, Any]:
@@ -122,13 +135,17 @@ def test_zips_of_at_most_n_ranges(world: World) -> None:
 def test_a_zip_after_s_seconds(world: World) -> None:
     """A finished range is reported after 0.3 s, while its payload works on the next."""
     world.service.ranges = ranges(2)
-    consume(world, """
+    consume(
+        world,
+        """
 given = ask({"get": 2})["ranges"]
 make(given[0])
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 make(given[1])
-""", zip_s=0.3)  # fmt: skip
+""",
+        zip_s=0.3,
+    )
     gate = world.scratch / "gate"
     world.service.orders[0]["command"] += f" {gate}"
     world.start()
@@ -142,12 +159,15 @@ make(given[1])
 def test_failed_and_fatal_ranges(world: World) -> None:
     """They are reported with the payload's reason; the others count."""
     world.service.ranges = ranges(3)
-    consume(world, """
+    consume(
+        world,
+        """
 a, b, c = ask({"get": 3})["ranges"]
 assert ask({"failed": a["id"], "why": "no luck"}) == {"ok": True}
 assert ask({"fatal": b["id"]}) == {"ok": True}
 make(c)
-""")  # fmt: skip
+""",
+    )
     assert world.start().wait(DEADLINE_S) == 0
     assert list(reported(world).values()) == ["failed", "fatal", "finished"]
     entry = world.service.event_reports()[0]["ranges"][0]
@@ -157,7 +177,9 @@ make(c)
 def test_mistakes_of_a_payload_are_answered(world: World) -> None:
     """Each wrong line gets one answer with a sentence, and changes nothing; the payload goes on."""
     world.service.ranges = ranges(1)
-    consume(world, """
+    consume(
+        world,
+        """
 [one] = ask({"get": 5})["ranges"]
 os.symlink("/etc/hosts", "link")
 os.mkdir("directory")
@@ -174,7 +196,8 @@ for request in wrong:
     print(answer["error"])
 make(one)
 assert "error" in ask({"finished": one["id"], "outputs": []})  # twice
-""")  # fmt: skip
+""",
+    )
     assert world.start().wait(DEADLINE_S) == 0
     assert world.service.reports()[-1]["status"] == "finished", world.log()
     assert reported(world) == {"5-9-1-1-10": "finished"}
@@ -329,8 +352,9 @@ def test_the_examples(world: World, command: str) -> None:
 # ---------------------------------------------------------------- merging
 
 
-def piece(world: World, name: str, members: dict[str, dict[str, bytes]],
-          wanted: list[str] | None = None) -> dict[str, Any]:  # fmt: skip
+def piece(
+    world: World, name: str, members: dict[str, dict[str, bytes]], wanted: list[str] | None = None
+) -> dict[str, Any]:
     """A zip at the storage, as the service describes it to the job that merges it."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -341,24 +365,39 @@ def piece(world: World, name: str, members: dict[str, dict[str, bytes]],
     content = buffer.getvalue()
     path = world.storage / name
     path.write_bytes(content)
-    return {"endpoint": "DISK", "lfn": name, "path": str(path), "fsize": len(content),
-            "adler32": f"{zlib.adler32(content):08x}",
-            "members": list(members) if wanted is None else wanted}  # fmt: skip
+    return {
+        "endpoint": "DISK",
+        "lfn": name,
+        "path": str(path),
+        "fsize": len(content),
+        "adler32": f"{zlib.adler32(content):08x}",
+        "members": list(members) if wanted is None else wanted,
+    }
 
 
 def test_pieces_are_merged_in_order(world: World) -> None:
     """Ranges of two files in two zips, shuffled, with one that is not done: the merge job reads the
     others by file and first event (7 before 30, as numbers). The service names them in two answers;
     the first zip has ranges of both, and is read twice."""
-    first = piece(world, "a.zip", {
-        "5-9-2-1-10": {"out": b"file 2 event 1\n"},
-        "5-9-1-30-10": {"out": b"file 1 event 30\n"},
-        "5-9-1-99-10": {"out": b"not done\n"},
-    }, wanted=["5-9-1-30-10"])  # fmt: skip
-    other = piece(world, "b.zip", {
-        "5-9-1-7-9": {"out": b"file 1 event 7\n"}, "5-9-1-8-9": {},
-        "5-9-1-1-9": {"out": b"file 1 event 1\n"},
-    })  # fmt: skip
+    first = piece(
+        world,
+        "a.zip",
+        {
+            "5-9-2-1-10": {"out": b"file 2 event 1\n"},
+            "5-9-1-30-10": {"out": b"file 1 event 30\n"},
+            "5-9-1-99-10": {"out": b"not done\n"},
+        },
+        wanted=["5-9-1-30-10"],
+    )
+    other = piece(
+        world,
+        "b.zip",
+        {
+            "5-9-1-7-9": {"out": b"file 1 event 7\n"},
+            "5-9-1-8-9": {},
+            "5-9-1-1-9": {"out": b"file 1 event 1\n"},
+        },
+    )
     world.service.pages = [[first, other], [{**first, "members": ["5-9-2-1-10"]}]]
     world.order(
         "cat pieces/*/* > merged; xargs cat < jedi_pieces.txt | cmp - merged",
@@ -369,8 +408,11 @@ def test_pieces_are_merged_in_order(world: World) -> None:
     last = world.service.reports()[-1]
     assert last["status"] == "finished", last
     assert world.staged()["merged"].decode().splitlines() == [
-        "file 1 event 1", "file 1 event 7", "file 1 event 30", "file 2 event 1",
-    ]  # fmt: skip
+        "file 1 event 1",
+        "file 1 event 7",
+        "file 1 event 30",
+        "file 2 event 1",
+    ]
     assert last["measures"]["input_bytes"] == 2 * first["fsize"] + other["fsize"]
 
 
@@ -385,8 +427,10 @@ def test_a_merge_job_that_is_not_wanted(world: World) -> None:
 @pytest.mark.parametrize("again", ["5-9-1-1-10", "5-9-1-1-9"])
 def test_a_range_that_the_service_names_twice(world: World, tmp_path: Path, again: str) -> None:
     """In two answers, in the same attempt or another one: the merge would have its events twice."""
-    pages = [[piece(world, name, {one: {"out": b"x"}})]
-             for name, one in (("a.zip", "5-9-1-1-10"), ("b.zip", again))]  # fmt: skip
+    pages = [
+        [piece(world, name, {one: {"out": b"x"}})]
+        for name, one in (("a.zip", "5-9-1-1-10"), ("b.zip", again))
+    ]
     with pytest.raises(PayloadFailure, match="twice"):
         event_pieces.stage_pieces(pages, tmp_path, None, lambda: None)
 

@@ -97,8 +97,11 @@ def test_a_signal_to_all_processes_of_a_pilot_ends_the_pilot(world: World, last:
 
 
 def test_a_killed_payload_monitor_leaves_no_orphans(world: World) -> None:
-    world.order(f"echo $PPID > {world.scratch}/ppid; " + ESCAPE.format(
-        trace=world.scratch / "daemon") + "; sleep 600")  # fmt: skip
+    world.order(
+        f"echo $PPID > {world.scratch}/ppid; "
+        + ESCAPE.format(trace=world.scratch / "daemon")
+        + "; sleep 600"
+    )
     pilot = world.start()
     daemon = int(world.trace("daemon"))
     os.kill(int(world.trace("ppid")), signal.SIGKILL)
@@ -250,9 +253,13 @@ def test_within_the_limits(world: World) -> None:
         "sleep 0.1 & dd if=/dev/zero of=out bs=1M count=5 2>/dev/null; wait; ulimit -c",
         outputs=[output("out")],
         limits={
-            "wall_s": 60, "cpu_s": 60, "memory_mb": 500, "workdir_mb": 20, "max_processes": 256
+            "wall_s": 60,
+            "cpu_s": 60,
+            "memory_mb": 500,
+            "workdir_mb": 20,
+            "max_processes": 256,
         },
-    )  # fmt: skip
+    )
     assert last["status"] == "finished"
     assert len(world.staged()["out"]) == 5 << 20
     assert world.log()["payload.stdout"] == b"0\n"

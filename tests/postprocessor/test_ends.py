@@ -120,8 +120,9 @@ def test_a_task_below_its_goal_fails_if_it_wants(world: World) -> None:
 
 def test_only_what_jobs_made_with_success_stays(world: World) -> None:
     task = ended(world, 3, 1)
-    [bad] = rows(world, "SELECT lfn FROM jedi_dataset_contents "
-                 "WHERE type = 'output' AND status = 'failed'")  # fmt: skip
+    [bad] = rows(
+        world, "SELECT lfn FROM jedi_dataset_contents WHERE type = 'output' AND status = 'failed'"
+    )
     left = {bad.lfn: b"half", "notes.of.a.person": b"keep me"}
     put_file_dataset(world, "a:out", left, "SITE_A_DATADISK", closed=False)
     everything(world)
@@ -169,9 +170,10 @@ def test_logs_that_are_gone_are_told_and_recorded(world: World) -> None:
     (`finished`). The task is done: "all inputs of the task were successfully processed"."""
     task = ended(world, 3, 0)
     [gone, *_] = logs = rows(
-        world, "SELECT d.datasetname, c.lfn FROM jedi_dataset_contents c JOIN jedi_datasets d "
-        "USING (datasetid) WHERE c.type = 'log' ORDER BY c.fileid"
-    )  # fmt: skip
+        world,
+        "SELECT d.datasetname, c.lfn FROM jedi_dataset_contents c JOIN jedi_datasets d "
+        "USING (datasetid) WHERE c.type = 'log' ORDER BY c.fileid",
+    )
     world.ddm.remove_files(gone.datasetname, [gone.lfn])
     everything(world)
     row = row_of(world, task)
@@ -184,8 +186,9 @@ def test_logs_that_are_gone_are_told_and_recorded(world: World) -> None:
     assert {one.lfn: one.status for one in found} == {
         log.lfn: "failed" if log.lfn == gone.lfn else "finished" for log in logs
     }
-    [dataset] = rows(world, "SELECT status, nfilesfinished, nfilesfailed FROM jedi_datasets "
-                     "WHERE type = 'log'")  # fmt: skip
+    [dataset] = rows(
+        world, "SELECT status, nfilesfinished, nfilesfailed FROM jedi_datasets WHERE type = 'log'"
+    )
     assert tuple(dataset) == ("finished", 2, 1)
     query = "SELECT lfn, removed_at IS NOT NULL AS removed FROM jedi_lost_files"
     assert [tuple(lost) for lost in rows(world, query)] == [(gone.lfn, True)]
@@ -196,15 +199,17 @@ def test_another_task_may_still_make_files_of_the_same_dataset(world: World) -> 
     task = ended(world, 2, 0)
     with world.engine.begin() as tx:
         tx.execute(
-            text("WITH t AS (INSERT INTO jedi_tasks (status, reqid) VALUES ('running', 1) "
-                 "RETURNING jeditaskid), d AS (INSERT INTO jedi_datasets (jeditaskid, "
-                 "datasetname, type, status) SELECT jeditaskid, 'a:out', 'output', 'running' "
-                 "FROM t RETURNING jeditaskid, datasetid) "
-                 "INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status) "
-                 "SELECT jeditaskid, datasetid, v.lfn, 'output', v.status FROM d, "
-                 "(VALUES ('coming', 'defined'), ('made', 'finished'), ('bad', 'failed')) "
-                 "v(lfn, status)")
-        )  # fmt: skip
+            text(
+                "WITH t AS (INSERT INTO jedi_tasks (status, reqid) VALUES ('running', 1) "
+                "RETURNING jeditaskid), d AS (INSERT INTO jedi_datasets (jeditaskid, "
+                "datasetname, type, status) SELECT jeditaskid, 'a:out', 'output', 'running' "
+                "FROM t RETURNING jeditaskid, datasetid) "
+                "INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status) "
+                "SELECT jeditaskid, datasetid, v.lfn, 'output', v.status FROM d, "
+                "(VALUES ('coming', 'defined'), ('made', 'finished'), ('bad', 'failed')) "
+                "v(lfn, status)"
+            )
+        )
         found = validation.products(tx, [task])["a:out"]
     assert found.bad == {"bad"}
     assert len(found.made) == 2
@@ -215,9 +220,11 @@ def processed_twice(world: World) -> int:
     task = ended(world, 2, 0)
     with world.engine.begin() as tx:
         tx.execute(
-            text("UPDATE jedi_job_files f SET fileid = o.fileid FROM (SELECT min(fileid) AS fileid "
-                 "FROM jedi_job_files WHERE type = 'input') o WHERE f.type = 'input'")
-        )  # fmt: skip
+            text(
+                "UPDATE jedi_job_files f SET fileid = o.fileid FROM (SELECT min(fileid) AS fileid "
+                "FROM jedi_job_files WHERE type = 'input') o WHERE f.type = 'input'"
+            )
+        )
     return task
 
 
@@ -226,7 +233,10 @@ def test_input_that_was_processed_twice_is_a_question(world: World) -> None:
     everything(world)
     row = row_of(world, task)
     assert (row.status, row.reason_code, row.reason_facts) == (
-        "paused", "duplicates_found", {"twice": 1})  # fmt: skip
+        "paused",
+        "duplicates_found",
+        {"twice": 1},
+    )
     ask(world, task, "resume")
     everything(world)
     assert status(world, task) == "done"
@@ -237,9 +247,11 @@ def test_consumers_of_events_process_no_input_twice(world: World) -> None:
     task = processed_twice(world)
     with world.engine.begin() as tx:
         tx.execute(
-            text("INSERT INTO jedi_consumers (pandaid, jeditaskid, kind, number) "
-                 "SELECT max(pandaid), jeditaskid, 'consumer', 1 FROM jedi_jobs GROUP BY 2")
-        )  # fmt: skip
+            text(
+                "INSERT INTO jedi_consumers (pandaid, jeditaskid, kind, number) "
+                "SELECT max(pandaid), jeditaskid, 'consumer', 1 FROM jedi_jobs GROUP BY 2"
+            )
+        )
     everything(world)
     assert status(world, task) == "done"
 
@@ -257,8 +269,10 @@ def test_what_was_made_anew_is_not_twice(world: World) -> None:
     task = processed_twice(world)
     [first, _] = jobs(world, task, "finished")
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_superseded_jobs (jeditaskid, pandaid) VALUES (:t, :job)"),
-                   {"t": task, "job": first})  # fmt: skip
+        tx.execute(
+            text("INSERT INTO jedi_superseded_jobs (jeditaskid, pandaid) VALUES (:t, :job)"),
+            {"t": task, "job": first},
+        )
     everything(world)
     assert status(world, task) != "paused"
 

@@ -140,8 +140,7 @@ def test_a_processed_task_ends(world: World, ends: list[str], target: str) -> No
         task = tx.execute(text("SELECT * FROM jedi_tasks")).one()
         frozen = tx.scalars(text("SELECT frozentime IS NOT NULL FROM jedi_datasets"))
     assert task.status == target
-    assert found == {"input": target, "random_seed": "done", "output": target,
-                     "log": target}  # fmt: skip
+    assert found == {"input": target, "random_seed": "done", "output": target, "log": target}
     assert all(frozen)
     assert world.ddm.dataset(f"test:{made.task}.output").state == "closed"
     assert world.ddm.dataset(f"test:{made.task}.log").state == "closed"
@@ -157,18 +156,22 @@ def test_who_waits_for_an_output_is_called(world: World) -> None:
         finish_jobs(tx, made, ["finished"])
         for name in (f"test:{made.task}.output", f"test:{made.task}.input"):
             tx.execute(
-                text("WITH t AS (INSERT INTO jedi_tasks (status, reqid, next_run_at) VALUES "
-                     "('defined', 1, jedi_now() + interval '1 hour') RETURNING jeditaskid) "
-                     "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
-                     "SELECT jeditaskid, :name, 'input', 'defined' FROM t"),
+                text(
+                    "WITH t AS (INSERT INTO jedi_tasks (status, reqid, next_run_at) VALUES "
+                    "('defined', 1, jedi_now() + interval '1 hour') RETURNING jeditaskid) "
+                    "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+                    "SELECT jeditaskid, :name, 'input', 'defined' FROM t"
+                ),
                 {"name": name},
-            )  # fmt: skip
+            )
     run(world)
     with world.engine.begin() as tx:
         waiting = tx.scalars(
-            text("SELECT next_run_at IS NOT NULL FROM jedi_tasks WHERE status = 'defined' "
-                 "ORDER BY jeditaskid")
-        ).all()  # fmt: skip
+            text(
+                "SELECT next_run_at IS NOT NULL FROM jedi_tasks WHERE status = 'defined' "
+                "ORDER BY jeditaskid"
+            )
+        ).all()
     assert waiting == [False, True]
 
 
@@ -217,8 +220,7 @@ def test_a_killed_task_loses_its_empty_datasets(world: World) -> None:
         found = statuses(tx, made.task, "datasets", by="type")
         task = tx.execute(text("SELECT * FROM jedi_tasks")).one()
     assert task.status == "aborted"
-    assert found == {"input": "failed", "random_seed": "done",
-                     "output": "failed", "log": "failed"}  # fmt: skip
+    assert found == {"input": "failed", "random_seed": "done", "output": "failed", "log": "failed"}
     assert (task.reason_code, task.errordialog) == ("kill", "Killed by me.")
     assert world.ddm.dataset(f"test:{made.task}.log").state == "closed"
     with pytest.raises(NotFound):
@@ -228,9 +230,11 @@ def test_a_killed_task_loses_its_empty_datasets(world: World) -> None:
 def test_a_task_without_datasets_breaks_with_its_diagnosis(world: World) -> None:
     with world.engine.begin() as tx:
         task = tx.scalar(
-            text("INSERT INTO jedi_tasks (status, reqid) VALUES ('registered', 1) "
-                 "RETURNING jeditaskid")
-        )  # fmt: skip
+            text(
+                "INSERT INTO jedi_tasks (status, reqid) VALUES ('registered', 1) "
+                "RETURNING jeditaskid"
+            )
+        )
         tasks.move_tasks(tx, [Move(task, None, "tobroken", "malformed", "No such key.")], "test")
         tasks.move_tasks(tx, [Move(task, None, "tobroken", "unreachable", "Wait.")], "test")
     run(world)

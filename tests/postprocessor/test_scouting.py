@@ -103,14 +103,24 @@ def test_without_a_size_a_scout_has_one_file(world: World) -> None:
     assert counts(world, task) == {"activated": 10}
     end(world, jobs(world, task, "activated"))
     everything(world)
-    assert [row.n_inputs for row in rows(
-        world, "SELECT n_inputs FROM jedi_jobs WHERE kind = 'normal'")] == [20]  # fmt: skip
+    assert [
+        row.n_inputs for row in rows(world, "SELECT n_inputs FROM jedi_jobs WHERE kind = 'normal'")
+    ] == [20]
 
 
 def test_tasks_without_input_have_scouts_too(world: World) -> None:
     items = [item for item in document()["jobParameters"] if item["param_type"] == "output"]
-    [task] = ready(world, {**document(), "skipScout": False, "noInput": True, "nFiles": 12,
-                           "transPath": "echo", "jobParameters": items})  # fmt: skip
+    [task] = ready(
+        world,
+        {
+            **document(),
+            "skipScout": False,
+            "noInput": True,
+            "nFiles": 12,
+            "transPath": "echo",
+            "jobParameters": items,
+        },
+    )
     assert to_be_used(world, task) == [(10, 12)]
     assert generate(world) == 1
     assert counts(world, task) == {"activated": 10}
@@ -121,8 +131,9 @@ def test_scouts_may_be_ranges_of_events(world: World) -> None:
     task = scouting(world, 10, nFilesPerJob=None, nEventsPerInputFile=150, nEventsPerJob=100)
     made = rows(world, "SELECT n_events FROM jedi_jobs")
     assert [row.n_events for row in made] == [100] * 10
-    [input_] = rows(world, "SELECT neventstobeused, nevents FROM jedi_datasets "
-                           "WHERE type = 'input'")  # fmt: skip
+    [input_] = rows(
+        world, "SELECT neventstobeused, nevents FROM jedi_datasets WHERE type = 'input'"
+    )
     assert tuple(input_) == (1000, 1500)
     sound(world)
     end(world, jobs(world, task, "activated"))
@@ -210,8 +221,9 @@ def test_without_a_success_the_task_is_broken(world: World) -> None:
     with world.engine.begin() as tx:
         found = service.get(tx, task)
     assert (found.reason_code, found.reason) == (
-        "scouts_failed", "Scout jobs could process 0 of 10 files: the task is broken."
-    )  # fmt: skip
+        "scouts_failed",
+        "Scout jobs could process 0 of 10 files: the task is broken.",
+    )
     assert (found.n_files, found.n_files_failed) == (30, 10)
     assert counts(world, task) == {"failed": 10}
     sound(world)
@@ -249,8 +261,9 @@ def test_scouts_that_take_too_much_time_exhaust_the_task(world: World) -> None:
 
 
 def test_fixed_figures_stay(world: World) -> None:
-    task = scouting(world, ramCount=900, ramUnit="MBPerCoreFixed", cpuTime=1,
-                    cpuTimeUnit="HS06sPerEventFixed")  # fmt: skip
+    task = scouting(
+        world, ramCount=900, ramUnit="MBPerCoreFixed", cpuTime=1, cpuTimeUnit="HS06sPerEventFixed"
+    )
     end(world, jobs(world, task, "activated"))
     everything(world)
     row = task_row(world, task)
@@ -265,9 +278,12 @@ def test_a_job_may_use_more_than_the_scouts_did(world: World, used_mb: int, limi
     limits: list[dict[str, int]] = []
     for _ in range(2):
         request = AcquireRequest(
-            request_id=f"r{len(limits)}", pilot_id="p", site="SITE_A", n=1,
+            request_id=f"r{len(limits)}",
+            pilot_id="p",
+            site="SITE_A",
+            n=1,
             resources=Resources(cores=1, memory_mb=0, walltime_s=0, disk_mb=0),
-        )  # fmt: skip
+        )
         who = Identity("pilot", "SITE_A", None)
         answer = pilots.acquire(world.engine, world.ddm, world.knobs, who, request)
         limits.append(answer["jobs"][0]["limits"])
@@ -376,8 +392,13 @@ def test_many_tasks_are_judged_in_as_many_statements_as_one(world: World) -> Non
     statements = watch(world.engine)
     seen = []
     for batch in (1, 6):
-        ids = ready(world, *(document(nFilesPerJob=1, skipScout=False, output=f"a:{batch}.{i}",
-                                      site="SITE_A") for i in range(batch)))  # fmt: skip
+        ids = ready(
+            world,
+            *(
+                document(nFilesPerJob=1, skipScout=False, output=f"a:{batch}.{i}", site="SITE_A")
+                for i in range(batch)
+            ),
+        )
         JobGenerator(world).run_once()
         for task in ids:
             end(world, jobs(world, task, "activated"))

@@ -68,12 +68,14 @@ def test_a_job_may_be_a_number_of_events() -> None:
     rules = SplitRules(n_events_per_job=100)
     assert released([Master(1, 30, 900)], rules, 10) == []
     assert released([Master(1, 30, 1500), Master(2, 9, 900)], rules, 10) == [
-        Release(1, 30, 1000), Release(2, 9, 0)
-    ]  # fmt: skip
+        Release(1, 30, 1000),
+        Release(2, 9, 0),
+    ]
 
 
-@given(st.lists(st.integers(0, 500), min_size=1, max_size=5), st.integers(1, 40),
-       st.integers(1, 20))  # fmt: skip
+@given(
+    st.lists(st.integers(0, 500), min_size=1, max_size=5), st.integers(1, 40), st.integers(1, 20)
+)
 def test_scouts_never_take_more_than_told(files: list[int], per_job: int, jobs: int) -> None:
     masters = [Master(i, n, 0) for i, n in enumerate(files)]
     found = released(masters, SplitRules(n_files_per_job=per_job), jobs)
@@ -212,8 +214,15 @@ def test_walltime_per_mb_is_told_by_long_jobs() -> None:
 
 
 def test_input_and_output_over_time_and_cores() -> None:
-    one = replace(JOB, wall_s=100, lasted_s=100, cores=1, input_bytes=3_000_000,
-                  output_bytes=1_000_000, local_bytes=5_000_000)  # fmt: skip
+    one = replace(
+        JOB,
+        wall_s=100,
+        lasted_s=100,
+        cores=1,
+        input_bytes=3_000_000,
+        output_bytes=1_000_000,
+        local_bytes=5_000_000,
+    )
     two = replace(one, wall_s=200, lasted_s=200, cores=2, local_bytes=30_000_000)
     found = measured(one, two)
     assert (found.io_intensity, found.io_intensity_unit) == (16, "kBPerS")  # 8000 / 500
@@ -234,16 +243,39 @@ def test_a_percentile_is_one_of_the_values(values: list[float], percent: float) 
     assert values[nearest_rank(values, 100)] == max(values)
 
 
-@given(st.lists(st.builds(
-    Scout, st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e7), st.integers(1, 64),
-    st.floats(1, 50), st.integers(0, 1000), st.none() | st.integers(0, 10**6),
-    st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**13), st.integers(0, 10**13),
-    st.integers(0, 10**13)), min_size=1, max_size=12))  # fmt: skip
+@given(
+    st.lists(
+        st.builds(
+            Scout,
+            st.floats(0, 1e6),
+            st.floats(0, 1e6),
+            st.floats(0, 1e7),
+            st.integers(1, 64),
+            st.floats(1, 50),
+            st.integers(0, 1000),
+            st.none() | st.integers(0, 10**6),
+            st.integers(0, 10**9),
+            st.integers(0, 10**9),
+            st.integers(0, 10**13),
+            st.integers(0, 10**13),
+            st.integers(0, 10**13),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_whatever_pilots_report_can_be_stored(jobs: list[Scout]) -> None:
     for knobs in (CLASSIC, CURRENT):
         found = measure(USER, jobs, knobs)
-        numbers = (found.cpu_time, found.ram_count, found.out_disk_count, found.work_disk_count,
-                   found.walltime, found.io_intensity, found.disk_io)  # fmt: skip
+        numbers = (
+            found.cpu_time,
+            found.ram_count,
+            found.out_disk_count,
+            found.work_disk_count,
+            found.walltime,
+            found.io_intensity,
+            found.disk_io,
+        )
         assert all(0 <= number < 2**63 for number in numbers if number is not None)
 
 
@@ -254,8 +286,12 @@ def test_one_success_lets_all_others_follow() -> None:
     found = judged(JOB, failed=9)
     assert (found.target, found.code) == ("scouted", "scouts_succeeded")
     assert found.reason == "Scout jobs processed 1 of 10 files: all others follow."
-    assert found.facts == {"scouts": 1, "files_finished": 1, "files_failed": 9,
-                           "jobs_expected": 100}  # fmt: skip
+    assert found.facts == {
+        "scouts": 1,
+        "files_finished": 1,
+        "files_failed": 9,
+        "jobs_expected": 100,
+    }
 
 
 def test_without_any_the_task_is_broken() -> None:

@@ -27,8 +27,13 @@ def ranged(world: World, maxtime: int, **keys: Any) -> int:
     set_sites(world, maxtime=maxtime)
     set_knobs(world, chunks=3)
     add_inputs(world, 3)
-    items = {"tgtNumEventsPerJob": 10, "nEventsPerInputFile": 40, "site": "SITE_A",
-             "skipScout": False, "maxAttempt": 1}  # fmt: skip
+    items = {
+        "tgtNumEventsPerJob": 10,
+        "nEventsPerInputFile": 40,
+        "site": "SITE_A",
+        "skipScout": False,
+        "maxAttempt": 1,
+    }
     [task] = ready(world, document(**{**items, **keys}))
     assert generate(world) == 1
     return task
@@ -38,9 +43,13 @@ def cut_short(world: World, ids: Sequence[int], code: str, diag: str, lasted_s: 
     """Jobs fail so, after so many seconds."""
     take(world, ids)
     begin = datetime(2030, 1, 1, tzinfo=UTC)
-    rows(world, "UPDATE jedi_jobs SET starttime = :a, endtime = :b WHERE pandaid = ANY(:ids) "
-                "RETURNING 1",
-         a=begin, b=begin + timedelta(seconds=lasted_s), ids=list(ids))  # fmt: skip
+    rows(
+        world,
+        "UPDATE jedi_jobs SET starttime = :a, endtime = :b WHERE pandaid = ANY(:ids) RETURNING 1",
+        a=begin,
+        b=begin + timedelta(seconds=lasted_s),
+        ids=list(ids),
+    )
     with world.engine.begin() as tx:
         moves = [JobMove(job, "holding", "reported", "Reported.") for job in ids]
         move_jobs(tx, moves, dispatch.AGENT, ["sent"])
@@ -50,8 +59,11 @@ def cut_short(world: World, ids: Sequence[int], code: str, diag: str, lasted_s: 
 
 def sizes(world: World, task: int) -> dict[int, int]:
     """How many jobs have so many events."""
-    found = rows(world, "SELECT n_events, count(*) AS n FROM jedi_jobs WHERE jeditaskid = :t "
-                        "GROUP BY 1 ORDER BY 1", t=task)  # fmt: skip
+    found = rows(
+        world,
+        "SELECT n_events, count(*) AS n FROM jedi_jobs WHERE jeditaskid = :t GROUP BY 1 ORDER BY 1",
+        t=task,
+    )
     return {row.n_events: row.n for row in found}
 
 
@@ -101,8 +113,14 @@ def across(world: World, **keys: Any) -> int:
     """A task of eight files of 15 events, in jobs of 10 events, whose three scouts are made."""
     set_knobs(world, chunks=3)
     add_inputs(world, 8)
-    items = {"nEventsPerJob": 10, "nEventsPerInputFile": 15, "site": "SITE_A",
-             "skipScout": False, "maxAttempt": 1, "nFilesPerJob": None}  # fmt: skip
+    items = {
+        "nEventsPerJob": 10,
+        "nEventsPerInputFile": 15,
+        "site": "SITE_A",
+        "skipScout": False,
+        "maxAttempt": 1,
+        "nFilesPerJob": None,
+    }
     [task] = ready(world, document(**{**items, **keys}))
     assert generate(world) == 1
     return task
@@ -132,8 +150,15 @@ def test_jobs_without_input_get_fewer_events(world: World) -> None:
     """Of 120 events three scouts had 10 each; the other 90 make 18 jobs of 5, of which three are
     scouts."""
     set_knobs(world, chunks=3)
-    plain = document(noInput=True, nEvents=120, nEventsPerJob=10, site="SITE_A", skipScout=False,
-                     maxAttempt=1, nFilesPerJob=None)  # fmt: skip
+    plain = document(
+        noInput=True,
+        nEvents=120,
+        nEventsPerJob=10,
+        site="SITE_A",
+        skipScout=False,
+        maxAttempt=1,
+        nFilesPerJob=None,
+    )
     items = [one for one in plain["jobParameters"] if one.get("param_type") != "input"]
     [task] = ready(world, {**plain, "jobParameters": items})
     assert generate(world) == 1

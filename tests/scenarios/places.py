@@ -48,8 +48,9 @@ class Place:
             find = "for f in suite*; do K=$(sed 's/.*\\(.\\)$/\\1/' $f); done; "
             split: dict[str, Any] = {
                 "application": Executable("sh", args=["-c", find + command]),
-                "inputdata": Dataset("suite:three"), "splitter": FileSplitter(files=1),
-            }  # fmt: skip
+                "inputdata": Dataset("suite:three"),
+                "splitter": FileSplitter(files=1),
+            }
         else:
             args = [["-c", f"K={k}; {command}"] for k in range(3)]
             split = {"application": Executable("sh"), "splitter": ArgSplitter(args)}
@@ -64,5 +65,8 @@ class Place:
             elif self.here:
                 Path(name).touch()
         values = [Dataset(files=[name]) for name in names]
-        return Job(application=Executable("true"), backend=self.backend(),
-                   splitter=GenericSplitter("inputdata", values))  # fmt: skip
+        return Job(
+            application=Executable("true"),
+            backend=self.backend(),
+            splitter=GenericSplitter("inputdata", values),
+        )

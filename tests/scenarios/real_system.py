@@ -41,10 +41,15 @@ SCRATCH_MB = 400
 """What a payload may write."""
 
 SITES = [
-    {"site": f"SITE_{letter}", "nslots": 3, "submitter": "local", "maxwdir": SCRATCH_MB,
-     "endpoints": [{"ddm_endpoint": f"DISK_{letter}", "path": f"storage/{letter}"}]}
+    {
+        "site": f"SITE_{letter}",
+        "nslots": 3,
+        "submitter": "local",
+        "maxwdir": SCRATCH_MB,
+        "endpoints": [{"ddm_endpoint": f"DISK_{letter}", "path": f"storage/{letter}"}],
+    }
     for letter in "AB"
-]  # fmt: skip
+]
 KNOBS = {
     "agent.lease_s": 2,
     "agent.poll_s": 0.5,
@@ -117,8 +122,11 @@ class System:
         done = subprocess.run(
             [sys.executable, "-m", "jedi", *words],
             env={**ours, "JEDI_HOME": str(self.home.path), **environment},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, f"jedi {' '.join(words)}: {done.stdout}"
         return done.stdout
 
@@ -182,10 +190,18 @@ class System:
 
     def submit(self, command: str, *items: Mapping[str, Any], **keys: Any) -> int:
         """Submit a task; its output is what `command`, with the values of items, prints."""
-        output = {"type": "template", "param_type": "output", "value": "> out.${SN}.txt",
-                  "dataset": "user:out.$JEDITASKID"}  # fmt: skip
-        document = {"taskName": "scenario", "transPath": command,
-                    "jobParameters": [*items, output], **keys}  # fmt: skip
+        output = {
+            "type": "template",
+            "param_type": "output",
+            "value": "> out.${SN}.txt",
+            "dataset": "user:out.$JEDITASKID",
+        }
+        document = {
+            "taskName": "scenario",
+            "transPath": command,
+            "jobParameters": [*items, output],
+            **keys,
+        }
         with self.engine.begin() as tx:
             done = submission.submit(
                 tx, self.ddm(tx), caller(), yaml.safe_dump(document), "yaml", self.home.path

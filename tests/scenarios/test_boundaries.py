@@ -61,8 +61,10 @@ def test_events_and_what_follows_keep_to_boundaries(system: System) -> None:
     # of two jobs of id 1 one finds no file beside it: it waits, the others do not
     until(lambda: len(written(divided)) == 3, "three jobs have run")
     assert written(divided) == [
-        [lines[0], beside[0]], [lines[2], beside[1]], [lines[3], *beside[2:]],
-    ]  # fmt: skip
+        [lines[0], beside[0]],
+        [lines[2], beside[1]],
+        [lines[3], *beside[2:]],
+    ]
     until(lambda: system.show(divided).task.reason_code == "secondary_files_short", "it says so")
     system.ask("kill", divided)
     assert system.settle(divided) == ["aborted"]
@@ -103,10 +105,16 @@ def test_ranges_are_cut_anew_after_scouts_that_exceed_the_wall_time(system: Syst
     describe(system, "user:slow", dict.fromkeys(names(lines), "nevents: 4"))
     program = "'for i in $(seq $0); do sleep 1.5; done; echo $1 $2 $0'"
     item = {"type": "constant", "value": f"-c {program} ${{MAXEVENTS}} ${{IN}} ${{SKIPEVENTS}}"}
-    source = {"type": "template", "param_type": "input", "dataset": "user:slow",
-              "value": "${IN}", "hidden": True}  # fmt: skip
-    task = system.submit("sh", item, source, tgtNumEventsPerJob=4, maxWalltime=4 / 3600,
-                         baseWalltime=0)  # fmt: skip
+    source = {
+        "type": "template",
+        "param_type": "input",
+        "dataset": "user:slow",
+        "value": "${IN}",
+        "hidden": True,
+    }
+    task = system.submit(
+        "sh", item, source, tgtNumEventsPerJob=4, maxWalltime=4 / 3600, baseWalltime=0
+    )
     assert system.settle(task) == ["done"], system.show(task)
     system.put("scout.chunks", 0)
     done = [(name, int(first), int(n)) for name, first, n in map(str.split, system.lines(task))]

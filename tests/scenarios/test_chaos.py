@@ -64,8 +64,14 @@ def live_through(system: System, killed: Counter[str]) -> list[int]:
             with system.engine.begin() as tx:
                 open_ones = [one for one in waiting.look(tx, tasks) if not one.settled]
             for _ in range(IN_FLIGHT - len(open_ones)):
-                tasks.append(system.copying("user:many", nFilesPerJob=1, maxAttempt=1000,
-                                            site=random.choice(("SITE_A", "SITE_B"))))  # fmt: skip
+                tasks.append(
+                    system.copying(
+                        "user:many",
+                        nFilesPerJob=1,
+                        maxAttempt=1000,
+                        site=random.choice(("SITE_A", "SITE_B")),
+                    )
+                )
         kill_one(system, killed)
         time.sleep(random.expovariate(1 / PAUSE_S))
     return tasks
@@ -100,6 +106,10 @@ def test_whatever_dies_each_input_counts_once(home: System) -> None:
     home.check()
     if STRESS_S:
         said = f"{took:.0f} s; killed: {dict(killed)}; jobs: {jobs}"
-        result = Result(f"{jobs['finished']:,} payloads amid deaths", "payloads/s",
-                        jobs["finished"] / took, note=said)  # fmt: skip
+        result = Result(
+            f"{jobs['finished']:,} payloads amid deaths",
+            "payloads/s",
+            jobs["finished"] / took,
+            note=said,
+        )
         save("chaos", [result], host(home.engine))

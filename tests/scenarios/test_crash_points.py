@@ -16,9 +16,16 @@ from jedi.service import tasks
 pytestmark = pytest.mark.long
 
 AGENTS = (
-    "taskrefiner", "contentsfeeder", "taskbroker", "jobgenerator", "mover", "submitter", "adder",
-    "postprocessor", "taskcommando",
-)  # fmt: skip
+    "taskrefiner",
+    "contentsfeeder",
+    "taskbroker",
+    "jobgenerator",
+    "mover",
+    "submitter",
+    "adder",
+    "postprocessor",
+    "taskcommando",
+)
 POINTS = {
     *(
         f"{agent}:{at}"
@@ -71,10 +78,16 @@ def test_who_dies_when_files_are_merged_leaves_each_merged_once(
     home.put("agent.max_deaths", 10)
     lines = [line for disk in "AB" for line in home.texts(f"user:parts{disk}", 6, f"DISK_{disk}")]
     ids = [
-        home.copying(f"user:parts{disk}", "sleep 2; cat", site=f"SITE_{disk}", nFilesPerJob=2,
-                     mergeOutput=True, mergeSpec=MERGE_SPEC)
+        home.copying(
+            f"user:parts{disk}",
+            "sleep 2; cat",
+            site=f"SITE_{disk}",
+            nFilesPerJob=2,
+            mergeOutput=True,
+            mergeSpec=MERGE_SPEC,
+        )
         for disk in "AB"
-    ]  # fmt: skip
+    ]
 
     def at_work(tries: int) -> bool:
         """Merge jobs of so many tries are there."""

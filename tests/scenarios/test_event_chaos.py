@@ -49,10 +49,15 @@ AFAR = {"ddm_endpoint": "DISK_A", "path": "storage/A", "is_local": False, "roles
 """SITE_B reads the pieces of SITE_A, and not the other way round: merges run there."""
 SLEEP = "        time.sleep(0.2)\n"
 DOCUMENT = {
-    "nFilesPerJob": 1, "nEventsPerInputFile": EVENTS, "nEventsPerWorker": 1,
-    "nEsConsumers": CONSUMERS, "nSitesPerJob": 2,
-    "maxAttempt": 1000, "maxAttemptES": 1000, "maxAttemptEsJob": 1000,
-}  # fmt: skip
+    "nFilesPerJob": 1,
+    "nEventsPerInputFile": EVENTS,
+    "nEventsPerWorker": 1,
+    "nEsConsumers": CONSUMERS,
+    "nSitesPerJob": 2,
+    "maxAttempt": 1000,
+    "maxAttemptES": 1000,
+    "maxAttemptEsJob": 1000,
+}
 
 
 def slow_examples(target: Path) -> Path:
@@ -159,6 +164,10 @@ def test_whatever_dies_each_event_counts_once(home: System, tmp_path: Path) -> N
     home.check()
     if STRESS_S:
         said = f"{took:.0f} s; killed: {dict(killed)}; jobs: {jobs}"
-        result = Result(f"{FILES * EVENTS * len(tasks):,} events amid deaths", "events/s",
-                        FILES * EVENTS * len(tasks) / took, note=said)  # fmt: skip
+        result = Result(
+            f"{FILES * EVENTS * len(tasks):,} events amid deaths",
+            "events/s",
+            FILES * EVENTS * len(tasks) / took,
+            note=said,
+        )
         save("event-chaos", [result], host(home.engine))

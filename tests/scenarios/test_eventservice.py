@@ -80,8 +80,7 @@ def numbers_of(paths: list[Path]) -> list[list[int]]:
 
 def pilots(system: System) -> list[int]:
     """The processes of pilots that have a payload at work with events."""
-    return [pid for pid, command in still_running(system.home).items()
-            if " --pilot-id " in command]  # fmt: skip
+    return [pid for pid, command in still_running(system.home).items() if " --pilot-id " in command]
 
 
 def merged_once(system: System, task: int) -> None:
@@ -114,8 +113,13 @@ def test_shell(system: System, tmp_path: Path) -> None:
     """The payload in shell asks for one range at a time (docs/payload-events.md#requests)."""
     examples = tmp_path / "examples"
     shutil.copytree(packaged("examples"), examples)
-    rewritten(examples, {"[events/simulate.py]": "[events/simulate.sh, events/simulate.awk]",
-                         "python3 simulate.py": "sh simulate.sh"})  # fmt: skip
+    rewritten(
+        examples,
+        {
+            "[events/simulate.py]": "[events/simulate.sh, events/simulate.awk]",
+            "python3 simulate.py": "sh simulate.sh",
+        },
+    )
     task = submit(system, examples, "demo:shell")
     assert system.settle(task) == ["done"]
     merged_once(system, task)
@@ -133,10 +137,15 @@ def test_fine_grained(system: System, tmp_path: Path) -> None:
     with system.engine.begin() as tx:
         add_files(tx, system.ddm(tx), "demo:fine_seeds", paths, "DISK_A")
     examples = changed(packaged("examples"), tmp_path, KILLER)
-    rewritten(examples, {"nEventsPerWorker: 5": "nEventsPerWorker: 5\nfineGrainedProc: true\n"
-                         "maxAttemptES: 2", "nFilesPerJob: 2": "nFilesPerJob: 1",
-                         "nEsConsumers: 2": "nEsConsumers: 1",
-                         "demo:seeds": "demo:fine_seeds"})  # fmt: skip
+    rewritten(
+        examples,
+        {
+            "nEventsPerWorker: 5": "nEventsPerWorker: 5\nfineGrainedProc: true\nmaxAttemptES: 2",
+            "nFilesPerJob: 2": "nFilesPerJob: 1",
+            "nEsConsumers: 2": "nEsConsumers: 1",
+            "demo:seeds": "demo:fine_seeds",
+        },
+    )
     task = submit(system, examples, "demo:fine")
     assert system.settle(task) == ["done"]
     lost = {*range(6, 11), *range(81, 86)}

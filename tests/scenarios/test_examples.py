@@ -250,6 +250,8 @@ def test_the_readme_on_a_fresh_home(tmp_path: Path) -> None:
         demo.call("jedi-task", "wait", *map(str, ids.values()), "--timeout", "600", ok=(0, 1))
         ids["sum.yaml"] = demo.submit("sum.yaml")
         demo.call("jedi-task", "wait", str(ids["sum.yaml"]), "--timeout", "200")
-        ended = {name: demo.ask("jedi-task", "show", str(one))["task"]["status"]
-                 for name, one in ids.items()}  # fmt: skip
+        ended = {
+            name: demo.ask("jedi-task", "show", str(one))["task"]["status"]
+            for name, one in ids.items()
+        }
     assert ended == {name: ENDS.get(name, "done") for name in names}

@@ -31,8 +31,9 @@ def test_enough_is_enough(system: System) -> None:
     system.texts("user:enough", 4, "DISK_A")
     with system.engine.begin() as tx:
         config.put(tx, caller(), "watchdog.goal_period_s", "0.5")
-    task = system.copying("user:enough", PICKY, nFilesPerJob=1, maxAttempt=100, goal=75,
-                          noThrottle=True)  # fmt: skip
+    task = system.copying(
+        "user:enough", PICKY, nFilesPerJob=1, maxAttempt=100, goal=75, noThrottle=True
+    )
     assert system.settle(task) == ["finished"]
     with system.engine.begin() as tx:
         told = [step.reason for step in tasks.history(tx, task) if step.status == "finishing"]

@@ -112,13 +112,17 @@ def test_a_job_from_its_description_to_its_merged_output(place: Place) -> None:
         j.submit()
     seen = [one.value for one in j.watch() if one.what == "status"]
     assert j.wait(WAIT_S) == "completed"
-    assert seen == [one for one in ("submitted", "running", "completing", "completed")
-                    if one in seen]  # fmt: skip
+    assert seen == [
+        one for one in ("submitted", "running", "completing", "completed") if one in seen
+    ]
     assert [one.id for one in j.subjobs] == [0, 1, 2]
     assert jobs("0.1") is jobs((0, 1)) is jobs(0).subjobs(1) and j.subjobs(1).parent is j
     assert [one.log().splitlines()[-1] for one in j.subjobs] == ["said 0", "said 1", "said 2"]
     assert [one.output("out.txt").read_text() for one in j.subjobs] == [
-        "wrote 0\n", "wrote 1\n", "wrote 2\n"]  # fmt: skip
+        "wrote 0\n",
+        "wrote 1\n",
+        "wrote 2\n",
+    ]
     assert j.output("out.txt").read_text() == "wrote 0\nwrote 1\nwrote 2\n"
     assert [len(one.attempts) for one in j.subjobs] == [1, 1, 1]
     assert [one.id for one in jobs.select(status="completed")] == [0]
@@ -262,8 +266,11 @@ def test_all_subjobs_are_refused(place: Place) -> None:
     """Checks 9, 11 and 12, row 55. D10: "with everything refused the master is back at `new`,
     `subjobs == []`, report falsy"; check 12: "submit fails twice, then succeeds, ids again from
     0"."""
-    lost, found = ((place.job("true"), "suite:three") if place.served else
-                   (place.without_inputs(0, 1, 2), None))  # fmt: skip
+    lost, found = (
+        (place.job("true"), "suite:three")
+        if place.served
+        else (place.without_inputs(0, 1, 2), None)
+    )
     if place.served:
         lost.inputdata = Dataset("suite:nothing")
     report = lost.submit(keep_going=True)
@@ -325,9 +332,11 @@ def test_input_is_cut_again(place: Place) -> None:
     assert j.subjobs(0).resplit(1).done == [0]
     assert j.wait(WAIT_S) == "completed"
     assert [(one.id, one.status, one.superseded) for one in j.subjobs] == [
-        (0, "failed", True), (1, "completed", False), (2, "completed", False),
+        (0, "failed", True),
+        (1, "completed", False),
+        (2, "completed", False),
         (3, "completed", False),
-    ]  # fmt: skip
+    ]
     assert not j.subjobs(0).resubmit(keep_going=True)
     assert [len(one.attempts) for one in j.subjobs] == [1, 1, 1, 1]
 
@@ -361,8 +370,10 @@ def test_registries_of_all_places(place: Place, tmp_path: Path) -> None:
     loaded = jobs.load(tmp_path / "some.json")
     assert [one.document() for one in loaded] == [jobs(k).document() for k in (0, 1, 0)]
     assert [(one.id, one.status, one.name, one.comment) for one in loaded] == [
-        (2, "new", odd, odd), (3, "new", "recipe", again.comment), (4, "new", odd, odd)
-    ]  # fmt: skip
+        (2, "new", odd, odd),
+        (3, "new", "recipe", again.comment),
+        (4, "new", odd, odd),
+    ]
     document = j.document()
     again.remove()
     folders.cd("/a").rm("b")
@@ -437,5 +448,6 @@ def test_each_application_in_each_place(place: Place, tmp_path: Path) -> None:
             setattr(j, wrong, value)
     assert j == Job(backend=place.backend()) and j.status == "new"
     jobs.wait(WAIT_S)
-    assert [one.log().splitlines()[-1] for one in jobs.select(status="completed")] == [
-        "7"] * len(made)  # fmt: skip
+    assert [one.log().splitlines()[-1] for one in jobs.select(status="completed")] == ["7"] * len(
+        made
+    )

@@ -35,9 +35,12 @@ def decisions(system: System, task: int) -> list[tuple[str, str]]:
     """Who decided about a task, and for which site first."""
     with system.engine.begin() as tx:
         rows = tx.execute(
-            text("SELECT broker, chosen FROM jedi_broker_decisions WHERE jeditaskid = :task "
-                 "ORDER BY decision_id"), {"task": task},
-        )  # fmt: skip
+            text(
+                "SELECT broker, chosen FROM jedi_broker_decisions WHERE jeditaskid = :task "
+                "ORDER BY decision_id"
+            ),
+            {"task": task},
+        )
         return [(row.broker, (row.chosen or ["nowhere"])[0]) for row in rows]
 
 
@@ -101,8 +104,10 @@ def test_scouts_spread_over_sites_where_nothing_ever_started(grid: System) -> No
 def jobs_at(system: System, task: int, kind: str = "normal") -> dict[str, int]:
     """The finished jobs of a task by site."""
     with system.engine.begin() as tx:
-        query = ("SELECT site, count(*) FROM {} WHERE jeditaskid = :t AND kind = :k "
-                 "AND status = 'finished' GROUP BY site")  # fmt: skip
+        query = (
+            "SELECT site, count(*) FROM {} WHERE jeditaskid = :t AND kind = :k "
+            "AND status = 'finished' GROUP BY site"
+        )
         found: Counter[str] = Counter()
         for table in ("jedi_jobs", "jedi_jobs_archived"):
             found.update(dict(tx.execute(text(query.format(table)), {"t": task, "k": kind}).all()))

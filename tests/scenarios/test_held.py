@@ -59,8 +59,9 @@ def test_held_from_beginning_to_end(system: System, go: Path) -> None:
     system.put("hold.sites", "SITE_A")
     lines = system.texts("user:held", 1, "DISK_A")
     wait = f"sh -c 'while [ ! -e {go} ]; do sleep 0.1; done; cat $0'"
-    task = system.copying("user:held", wait, site="SITE_A",
-                          holdJobs=["manual_stage_in", "manual_stage_out"])  # fmt: skip
+    task = system.copying(
+        "user:held", wait, site="SITE_A", holdJobs=["manual_stage_in", "manual_stage_out"]
+    )
     job = reach(system, task, "Pre-processing-Hold", "activated")
     with system.engine.begin() as tx:
         jobs.release(tx, ME, [job], None)

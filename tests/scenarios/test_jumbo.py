@@ -31,8 +31,12 @@ def system(home: System) -> System:
     large[0]["endpoints"] = deepcopy(SITES[0]["endpoints"])
     home.site_file.write_text(yaml.safe_dump([{**SITES[0], "nslots": 2}, *large]))
     home.up()
-    for name, value in {"watchdog.jumbo_jobs_period_s": 0.5, "watchdog.co_jumbo_period_s": 1,
-                        "eventservice.retry_s": 1, "pilot.zip_ranges": 2}.items():  # fmt: skip
+    for name, value in {
+        "watchdog.jumbo_jobs_period_s": 0.5,
+        "watchdog.co_jumbo_period_s": 1,
+        "eventservice.retry_s": 1,
+        "pilot.zip_ranges": 2,
+    }.items():
         home.put(name, value)
     home.seeds(FILES, EVENTS)
     return home
@@ -48,8 +52,11 @@ def submit(system: System) -> int:
 
 def jumbo_pilots(system: System) -> list[int]:
     """The processes of pilots of the large queue, which has jumbo jobs alone."""
-    return [pid for pid, command in still_running(system.home).items()
-            if "--pilot-id" in command and "--site LARGE" in command]  # fmt: skip
+    return [
+        pid
+        for pid, command in still_running(system.home).items()
+        if "--pilot-id" in command and "--site LARGE" in command
+    ]
 
 
 def reported(system: System) -> int:
@@ -85,8 +92,10 @@ def test_jumbo_pilots_die(system: System) -> None:
     assert killed >= 2
     assert system.settle(task) == ["done"]
 
-    written = [[int(line.split()[0]) for line in path.read_text().splitlines()]
-               for path in system.outputs(task)]  # fmt: skip
+    written = [
+        [int(line.split()[0]) for line in path.read_text().splitlines()]
+        for path in system.outputs(task)
+    ]
     assert sorted(n for one in written for n in one) == list(range(1, FILES * EVENTS + 1))
     assert all(one == sorted(one) for one in written)
     until(lambda: merged(system, task) == FILES * EVENTS, "all ranges are merged")

@@ -16,8 +16,11 @@ pytestmark = pytest.mark.long
 
 
 def test_users_get_messages_and_clean(system: System) -> None:
-    for name, value in {"watchdog.notifier_period_s": 0.5, "watchdog.purge_period_s": 0.5,
-                        "notify.retry_s": 1}.items():  # fmt: skip
+    for name, value in {
+        "watchdog.notifier_period_s": 0.5,
+        "watchdog.purge_period_s": 0.5,
+        "notify.retry_s": 1,
+    }.items():
         system.put(name, value)
     receiver = Receiver()
     with receiver.up():

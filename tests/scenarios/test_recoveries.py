@@ -43,9 +43,12 @@ def test_what_was_lost_another_task_makes_of_the_same_input(system: System) -> N
     content = lost.read_text()
     lost.unlink()
     second = system.copying(
-        "user:kept", nFilesPerJob=1, lostFiles=[lost.name], lostFilesDataset=f"user:out.{task}",
+        "user:kept",
+        nFilesPerJob=1,
+        lostFiles=[lost.name],
+        lostFilesDataset=f"user:out.{task}",
         recoverInto="new",
-    )  # fmt: skip
+    )
     assert system.settle(second) == ["done"]
     assert system.lines(second) == content.splitlines()
     assert set(content.splitlines()) < set(lines)
@@ -57,15 +60,20 @@ def test_each_site_has_an_output_dataset_in_the_container(system: System) -> Non
     left = system.texts("user:left", 2, "DISK_A")
     right = system.texts("user:right", 2, "DISK_B")
     both = {**SOURCE, "dataset": "user:left,user:right"}
-    task = system.submit("cat", nFilesPerJob=1, instantiateTmplSite=True,
-                         jobParameters=[both, {**SINK, "dataset": "user:sites"}])  # fmt: skip
+    task = system.submit(
+        "cat",
+        nFilesPerJob=1,
+        instantiateTmplSite=True,
+        jobParameters=[both, {**SINK, "dataset": "user:sites"}],
+    )
     assert system.settle(task) == ["done"]
     assert system.lines(task) == sorted(left + right)
     made = [d.name for d in system.show(task).datasets if d.type == "output"]
     assert len(made) == 2
     assert {frozenset(system.replicas(name)) for name in made} == {
-        frozenset({"DISK_A"}), frozenset({"DISK_B"}),
-    }  # fmt: skip
+        frozenset({"DISK_A"}),
+        frozenset({"DISK_B"}),
+    }
 
 
 def test_scouts_of_open_input_go_before_the_others(system: System) -> None:

@@ -52,12 +52,25 @@ class Host:
 
     def ask(self, *command: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command here, with `given` as its input."""
-        words = ["nsenter", f"--net=/run/netns/{self.name}", "setpriv", f"--reuid={self.account}",
-                 f"--regid={self.account}", "--clear-groups", *map(str, command)]  # fmt: skip
+        words = [
+            "nsenter",
+            f"--net=/run/netns/{self.name}",
+            "setpriv",
+            f"--reuid={self.account}",
+            f"--regid={self.account}",
+            "--clear-groups",
+            *map(str, command),
+        ]
         return subprocess.run(
-            words, cwd=self.directory, env=self.environment, input=given, capture_output=True,
-            text=True, check=False, timeout=200,
-        )  # fmt: skip
+            words,
+            cwd=self.directory,
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
 
     def call(self, *command: str | Path, given: str = "") -> str:
         """The output of a command that must succeed."""
@@ -98,8 +111,21 @@ def names() -> Iterator[tuple[str, str]]:
     for name in (server, laptop):
         run("ip", "netns", "add", name)
     try:
-        run("ip", "-n", server, "link", "add", "lan0", "type", "veth", "peer", "name", "lan0",
-            "netns", laptop)  # fmt: skip
+        run(
+            "ip",
+            "-n",
+            server,
+            "link",
+            "add",
+            "lan0",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "lan0",
+            "netns",
+            laptop,
+        )
         for name, ip in ((server, SERVER_IP), (laptop, LAPTOP_IP)):
             run("ip", "-n", name, "address", "add", f"{ip}/24", "dev", "lan0")
             for link in ("lan0", "lo"):
@@ -122,8 +148,11 @@ def trial(names: tuple[str, str]) -> Iterator[Trial]:
         (desk / name).write_text(text)
     for path in (desk, *desk.iterdir()):
         os.chown(path, NOBODY, NOBODY)
-    server_environment = {**ours, "JEDI_HOME": str(home.path),
-                          "PYTHONPATH": str(CHECKOUT / "client" / "src")}  # fmt: skip
+    server_environment = {
+        **ours,
+        "JEDI_HOME": str(home.path),
+        "PYTHONPATH": str(CHECKOUT / "client" / "src"),
+    }
     found = Trial(
         Host(names[0], 0, server_environment, CHECKOUT),
         Host(names[1], NOBODY, {"PATH": "/usr/bin:/bin", "HOME": str(desk)}, desk),
@@ -147,8 +176,15 @@ def install(scratch: Path) -> Path:
     run(PYTHON, "-m", "venv", "--without-pip", venv)
     pip = [sys.executable, "-m", "pip", "--quiet"]
     run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, CHECKOUT / "client")
-    run(*pip, "--python", venv / "bin" / "python", "install", "--no-deps", "--no-index",
-        *wheels.iterdir())  # fmt: skip
+    run(
+        *pip,
+        "--python",
+        venv / "bin" / "python",
+        "install",
+        "--no-deps",
+        "--no-index",
+        *wheels.iterdir(),
+    )
     (site,) = venv.glob("lib/python*/site-packages")
     for name in needed("jedi-client") - {"jedi-client"}:
         for file in metadata.files(name) or ():
@@ -178,9 +214,22 @@ def needed(name: str) -> set[str]:
 def start(trial: Trial) -> None:
     """As docs/operate.md says it."""
     trial.jedi("up", "--detach")
-    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=jedi",
-        "-addext", f"subjectAltName=IP:{SERVER_IP}", "-keyout", trial.home.private_key,
-        "-out", trial.home.certificate)  # fmt: skip
+    run(
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=jedi",
+        "-addext",
+        f"subjectAltName=IP:{SERVER_IP}",
+        "-keyout",
+        trial.home.private_key,
+        "-out",
+        trial.home.certificate,
+    )
     shutil.copy(trial.home.certificate, trial.laptop.directory / "jedi.crt")
     trial.jedi("config", "set", "api.listen", f"{SERVER_IP}:{PORT}")
     trial.jedi("config", "set", "api.socket_group", "nogroup")
@@ -234,9 +283,13 @@ def test_somebody_elsewhere_works_with_jedi(trial: Trial) -> None:
     assert (gone.returncode, "revoked" in gone.stderr) == (1, True)
     audit = json.loads(trial.jedi("audit", "list", "--user", "nobody", "--json"))
     assert [(one["operation"], one["way"]) for one in reversed(audit)] == [
-        ("token.create", "socket"), ("sandbox.put", "token"), ("task.submit", "token"),
-        ("dataset.add", "token"), ("task.kill", "token"), ("token.revoke", "token"),
-    ]  # fmt: skip
+        ("token.create", "socket"),
+        ("sandbox.put", "token"),
+        ("task.submit", "token"),
+        ("dataset.add", "token"),
+        ("task.kill", "token"),
+        ("token.revoke", "token"),
+    ]
     places = {one["address"].partition(":")[0] for one in audit if one["way"] == "token"}
     assert places == {LAPTOP_IP}
 
@@ -252,8 +305,9 @@ def log_in(trial: Trial, token: str) -> None:
     """By the service's certificate as authority, or pinned; never without either."""
     blind = trial.task("login", URL, "--token-file", "-", given=token)
     assert (blind.returncode, "--ca FILE or --pin" in blind.stderr) == (3, True)
-    shown = run("openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in",
-                trial.home.certificate)  # fmt: skip
+    shown = run(
+        "openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", trial.home.certificate
+    )
     pin = shown.strip().partition("=")[2]
     for trust in (["--ca", "jedi.crt"], ["--pin", pin, "--name", "pinned"]):
         said = trial.task("login", URL, "--token-file", "-", *trust, given=token)

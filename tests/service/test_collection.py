@@ -21,8 +21,10 @@ jobParameters:
 
 
 def texts(engine: Engine) -> list[tuple[str, str]]:
-    query = text("SELECT taskname, source_text FROM jedi_tasks JOIN jedi_taskparams "
-                 "USING (jeditaskid) ORDER BY jeditaskid")  # fmt: skip
+    query = text(
+        "SELECT taskname, source_text FROM jedi_tasks JOIN jedi_taskparams "
+        "USING (jeditaskid) ORDER BY jeditaskid"
+    )
     with engine.begin() as tx:
         return [(row.taskname, row.source_text) for row in tx.execute(query)]
 
@@ -64,8 +66,10 @@ def test_all_or_none(run: Run, engine: Engine, tmp_path: Path) -> None:  # noqa:
 
 
 def test_a_later_one_may_build_on_an_earlier_one(
-    run: Run, engine: Engine, tmp_path: Path  # noqa: F811
-) -> None:  # fmt: skip
+    run: Run,  # noqa: F811
+    engine: Engine,
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "tasks.yaml"
     child = TASK.format("child") + "parentTaskName: parent\n"
     file.write_text(TASK.format("parent") + "---\n" + child)
@@ -78,10 +82,21 @@ def test_a_later_one_may_build_on_an_earlier_one(
 
 @pytest.mark.parametrize(
     ("written", "format"),
-    [("", "yaml"), ("[]", "yaml"), ("[]", "json"), ("a: [", "yaml"), ("[1,", "json"),
-     ("a: 1", "yaml"), ('{"a": 1}', "json"), ("3", "json"), ("word", "yaml"),
-     ("a: 1\na: 2", "yaml"), ("---\na: &x 1\n---\nb: *x", "yaml"), ("[" * 5000, "json")],
-)  # fmt: skip
+    [
+        ("", "yaml"),
+        ("[]", "yaml"),
+        ("[]", "json"),
+        ("a: [", "yaml"),
+        ("[1,", "json"),
+        ("a: 1", "yaml"),
+        ('{"a": 1}', "json"),
+        ("3", "json"),
+        ("word", "yaml"),
+        ("a: 1\na: 2", "yaml"),
+        ("---\na: &x 1\n---\nb: *x", "yaml"),
+        ("[" * 5000, "json"),
+    ],
+)
 def test_what_is_no_collection(written: str, format: str) -> None:
     assert split(written, format) is None
 

@@ -20,15 +20,22 @@ from jedi.taskbuffer.reports.changes import ChangeQuestion
 MOST = 1_000
 
 
-def _move(tx: Connection, built: BuiltJobSet, firsts: list[int], *statuses: str,
-          owner: int | None = None) -> None:  # fmt: skip
+def _move(
+    tx: Connection, built: BuiltJobSet, firsts: list[int], *statuses: str, owner: int | None = None
+) -> None:
     for status in statuses:
         tx.execute(
-            text("UPDATE jedi_events SET status = :code, pandaid = coalesce(:owner, pandaid) "
-                 "WHERE jobsetid = :jobset AND job_processid = ANY(:firsts)"),
-            {"code": states.EVENT_CODES[status], "owner": owner, "jobset": built.jobset,
-             "firsts": firsts},
-        )  # fmt: skip
+            text(
+                "UPDATE jedi_events SET status = :code, pandaid = coalesce(:owner, pandaid) "
+                "WHERE jobsetid = :jobset AND job_processid = ANY(:firsts)"
+            ),
+            {
+                "code": states.EVENT_CODES[status],
+                "owner": owner,
+                "jobset": built.jobset,
+                "firsts": firsts,
+            },
+        )
 
 
 @pytest.fixture
@@ -51,15 +58,21 @@ def test_numbers_by_status_file_and_consumer(engine: Engine, built: BuiltJobSet)
         found = events.show(tx, built.task, None, None, MOST)
     assert (found.n_processed, found.n_left) == (10, 35)
     assert [(one.status, one.n_ranges, one.n_events) for one in found.statuses] == [
-        ("ready", 6, 30), ("sent", 1, 5), ("finished", 2, 10), ("failed", 1, 5),
-    ]  # fmt: skip
+        ("ready", 6, 30),
+        ("sent", 1, 5),
+        ("finished", 2, 10),
+        ("failed", 1, 5),
+    ]
     [file] = found.files
     assert (file.file_id, file.n_ranges, file.n_processed, file.n_left) == (built.file, 10, 2, 7)
     assert file.n_events == 50
-    assert [(c.panda_id, c.kind, c.jobset_id, c.n_ranges, c.n_processed, c.n_left)
-            for c in found.consumers] == [
-        (first, "consumer", built.jobset, 3, 2, 1), (second, "consumer", built.jobset, 1, 0, 0),
-    ]  # fmt: skip
+    assert [
+        (c.panda_id, c.kind, c.jobset_id, c.n_ranges, c.n_processed, c.n_left)
+        for c in found.consumers
+    ] == [
+        (first, "consumer", built.jobset, 3, 2, 1),
+        (second, "consumer", built.jobset, 1, 0, 0),
+    ]
     assert found.ranges == []
 
 
@@ -68,13 +81,15 @@ def test_events_of_a_file_count_once(engine: Engine, built: BuiltJobSet) -> None
     the 50 events that the file has. Raw: the second row of the range."""
     with engine.begin() as tx:
         tx.execute(
-            text("INSERT INTO jedi_events (jeditaskid, jobsetid, pandaid, datasetid, fileid, "
-                 "job_processid, attemptnr, def_min_eventid, def_max_eventid, status) "
-                 "SELECT jeditaskid, jobsetid, jobsetid, datasetid, fileid, job_processid, "
-                 "attemptnr - 1, def_min_eventid, def_max_eventid, :cancelled "
-                 "FROM jedi_events WHERE jobsetid = :jobset AND job_processid = 16"),
+            text(
+                "INSERT INTO jedi_events (jeditaskid, jobsetid, pandaid, datasetid, fileid, "
+                "job_processid, attemptnr, def_min_eventid, def_max_eventid, status) "
+                "SELECT jeditaskid, jobsetid, jobsetid, datasetid, fileid, job_processid, "
+                "attemptnr - 1, def_min_eventid, def_max_eventid, :cancelled "
+                "FROM jedi_events WHERE jobsetid = :jobset AND job_processid = 16"
+            ),
             {"jobset": built.jobset, "cancelled": states.EVENT_CODES["cancelled"]},
-        )  # fmt: skip
+        )
         [file] = events.show(tx, built.task, None, None, MOST).files
     assert (file.n_ranges, file.n_events, file.n_left) == (11, 50, 7)
 
@@ -109,11 +124,17 @@ def test_rate_and_forecast(
         at(second)
         with engine.begin() as tx:
             tx.execute(
-                text("INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
-                     "n_events) VALUES (:task, :jobset, :job, :lfn, 'DISK', 10)"),
-                {"task": built.task, "jobset": built.jobset, "job": built.consumers[0],
-                 "lfn": name},
-            )  # fmt: skip
+                text(
+                    "INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
+                    "n_events) VALUES (:task, :jobset, :job, :lfn, 'DISK', 10)"
+                ),
+                {
+                    "task": built.task,
+                    "jobset": built.jobset,
+                    "job": built.consumers[0],
+                    "lfn": name,
+                },
+            )
             if not second:
                 tx.execute(text("UPDATE jedi_jobs SET starttime = jedi_now()"))
     at(1_200)
@@ -143,19 +164,32 @@ def test_watchers_see_events(engine: Engine, built: BuiltJobSet) -> None:
         made = make_jobs(tx, 1)
     with engine.begin() as tx:
         version = changes.mark(tx)
-    asked = ChangeQuestion([built.task, made.task], frozenset(), active=False, all_fresh=False,
-                           bound=version.bound, log_id=None)  # fmt: skip
+    asked = ChangeQuestion(
+        [built.task, made.task],
+        frozenset(),
+        active=False,
+        all_fresh=False,
+        bound=version.bound,
+        log_id=None,
+    )
     with engine.begin() as tx:
         assert changes.changed(tx, asked, [], 60.0)[1] == []
     seen = 0
     for lfn, jobset, n_events in (("a", built.jobset, 20), ("b", None, 10)):
         with engine.begin() as tx:
             tx.execute(
-                text("INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
-                     "n_events) VALUES (:task, :jobset, :job, :lfn, 'DISK', :n_events)"),
-                {"task": built.task, "jobset": jobset, "job": built.consumers[0], "lfn": lfn,
-                 "n_events": n_events},
-            )  # fmt: skip
+                text(
+                    "INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
+                    "n_events) VALUES (:task, :jobset, :job, :lfn, 'DISK', :n_events)"
+                ),
+                {
+                    "task": built.task,
+                    "jobset": jobset,
+                    "job": built.consumers[0],
+                    "lfn": lfn,
+                    "n_events": n_events,
+                },
+            )
         with engine.begin() as tx:
             [changed] = changes.changed(tx, asked, [], 60.0)[1]
             other = tasks.get(tx, made.task)

@@ -28,8 +28,9 @@ def _take(world: World, texts: dict[str, str]) -> Any:
         make_jobs(tx, 1, site=SITE)
         tx.execute(text("UPDATE jedi_job_params SET texts = :texts"), {"texts": json.dumps(texts)})
         known: Knobs = knobs.load(tx)
-    request = AcquireRequest(request_id="r", pilot_id="p", site=SITE, n=1,
-                             resources=Resources(cores=1))  # fmt: skip
+    request = AcquireRequest(
+        request_id="r", pilot_id="p", site=SITE, n=1, resources=Resources(cores=1)
+    )
     who = Identity("pilot", SITE, None)
     [order] = pilots.acquire(world.engine, world.ddm, known, who, request)["jobs"]
     return order
@@ -42,10 +43,14 @@ def test_a_consumer_gets_its_channel(world: World) -> None:
     assert order["texts"] == {"list.txt": "a\n"}
     root = Path(str(order["stage_out"])).parent.parent
     assert order["events"] == {
-        "jobset_id": 9, "mode": "es", "n_ranges": 8, "zip_ranges": 100, "zip_s": 60.0,
+        "jobset_id": 9,
+        "mode": "es",
+        "n_ranges": 8,
+        "zip_ranges": 100,
+        "zip_s": 60.0,
         "endpoint": "SITE_A_DATADISK",
         "store": f"{root}/.eventservice/{order['jeditaskid']}/9",
-    }  # fmt: skip
+    }
     assert "pieces" not in order
 
 

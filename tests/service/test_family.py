@@ -37,11 +37,15 @@ def task(world: World, name: str, reads: str, parent: str | None = None, **keys:
     if parent:
         keys["parentTaskName"] = parent
     document = {
-        "taskName": name, "site": "SITE_A", "nFilesPerJob": 1,
-        "jobParameters": [{**INPUT, "dataset": reads}, {**OUTPUT, "value": f"> {name}.${{SN}}",
-                                                        "dataset": f"a:{name}"}],
+        "taskName": name,
+        "site": "SITE_A",
+        "nFilesPerJob": 1,
+        "jobParameters": [
+            {**INPUT, "dataset": reads},
+            {**OUTPUT, "value": f"> {name}.${{SN}}", "dataset": f"a:{name}"},
+        ],
         **keys,
-    }  # fmt: skip
+    }
     with world.engine.begin() as tx:
         return submit(tx, world.ddm, "anna", json.dumps(document), "json", Path()).jedi_task_id
 
@@ -174,8 +178,9 @@ def test_a_child_of_a_parent_that_is_not_done_is_not_done(world: World, parent: 
     assert row_of(world, parent).status == "finished"
     row = row_of(world, child)
     assert (row.status, row.errordialog) == (
-        "finished", "1 of 1 input files were processed; its parent is finished.",
-    )  # fmt: skip
+        "finished",
+        "1 of 1 input files were processed; its parent is finished.",
+    )
 
 
 def fail_one(world: World, panda_id: int) -> None:
@@ -294,9 +299,12 @@ def test_a_child_at_work_reads_a_dataset_that_a_container_got(world: World) -> N
     parent = task(world, "p", "demo:in", maxAttempt=1, instantiateTmplSite=True)
     second = {**INPUT, "value": "${IN2}", "dataset": "demo:second", "attributes": "repeat"}
     child = task(
-        world, "c", "a:p", parent="p",
+        world,
+        "c",
+        "a:p",
+        parent="p",
         jobParameters=[{**INPUT, "dataset": "a:p"}, second, {**OUTPUT, "dataset": "a:c"}],
-    )  # fmt: skip
+    )
     half_way(world, parent)
     assert row_of(world, child).status == "running"
     ask(world, parent, "incexec", parameters={"site": "SITE_B"})
@@ -362,12 +370,17 @@ def test_a_child_that_checks_leaves_files_out_that_its_parent_did_not_finish(
     child = task(world, "k", "demo:in", parent="p", jobParameters=[item, output])
     work(world)
     with world.engine.begin() as tx:
-        found = tx.execute(text("SELECT lfn, status, reason FROM jedi_dataset_contents "
-                                "WHERE jeditaskid = :t AND type = 'input' ORDER BY lfn"),
-                           {"t": child}).all()  # fmt: skip
+        found = tx.execute(
+            text(
+                "SELECT lfn, status, reason FROM jedi_dataset_contents "
+                "WHERE jeditaskid = :t AND type = 'input' ORDER BY lfn"
+            ),
+            {"t": child},
+        ).all()
     assert [tuple(row) for row in found] == [
-        ("a", "skipped", "not_from_parent"), ("b", "skipped", "not_from_parent"),
-    ]  # fmt: skip
+        ("a", "skipped", "not_from_parent"),
+        ("b", "skipped", "not_from_parent"),
+    ]
 
 
 def test_parents_form_no_circle(world: World, parent: int) -> None:
@@ -379,8 +392,9 @@ def test_parents_form_no_circle(world: World, parent: int) -> None:
     with pytest.raises(BadInput, match="can't be changed"):
         ask(world, parent, "incexec", parameters={"parentTaskName": "d"})
     with pytest.raises(IntegrityError, match="jedi_tasks_parent_ck"), world.engine.begin() as tx:
-        tx.exec_driver_sql("UPDATE jedi_tasks SET parent_tid = %s WHERE jeditaskid = %s",
-                           (third, parent))  # fmt: skip
+        tx.exec_driver_sql(
+            "UPDATE jedi_tasks SET parent_tid = %s WHERE jeditaskid = %s", (third, parent)
+        )
     # JEDI document: other parameters "are not changed even if they show up in the cliParams field"
     assert task(world, "p", "demo:in", parent="d", maxAttempt=1) == parent
     assert row_of(world, parent).parent_tid == parent

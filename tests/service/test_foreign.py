@@ -55,13 +55,17 @@ def plan(world: World, **keys: Any) -> Any:
 @pytest.mark.parametrize(
     ("room", "act", "code", "said"),
     [
-        ("broker", "time.sleep(3600)", "plugin_timeout",
-         "it did not answer within 6 s (knob agent.plugin_s)"),
+        (
+            "broker",
+            "time.sleep(3600)",
+            "plugin_timeout",
+            "it did not answer within 6 s (knob agent.plugin_s)",
+        ),
         ("refiner", "while True: pass", "plugin_timeout", "it did not answer within 6 s"),
         ("generator", "os._exit(3)", "plugin_failed", "its process ended (exit code 3)"),
         ("broker", "raise ValueError('no run')", "plugin_failed", "ValueError: no run"),
     ],
-)  # fmt: skip
+)
 def test_a_plan_waits_for_no_plugin(
     world: World, tmp_path: Path, room: str, act: str, code: str, said: str
 ) -> None:

@@ -112,7 +112,10 @@ def test_a_decision_site_by_site(world: World) -> None:
         with pytest.raises(NotFound):
             refused.record(tx, 10_000)
     assert [(one.site, one.place) for one in found.sites] == [
-        ("SITE_A", 1), ("SITE_B", 2), ("SITE_C", None)]  # fmt: skip
+        ("SITE_A", 1),
+        ("SITE_B", 2),
+        ("SITE_C", None),
+    ]
     assert found.replayable
     assert {one.code for one in found.sites[2].reasons} == {"little_memory", "no_data"}
 
@@ -159,13 +162,22 @@ def test_more_jobs_fail_than_finish(grid: World) -> None:
 
 
 def test_the_submitter_and_commands_and_statistics_wait(grid: World) -> None:
-    do(grid, "INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
-             "VALUES ('SITE_B', '', 'submitter', '{\"reason\": \"sbatch fails\"}')")  # fmt: skip
-    do(grid, "INSERT INTO jedi_commands (jeditaskid, command, username, creationtime) "
-             "VALUES (1, 'kill', 'me', jedi_now() - interval '1 hour')")  # fmt: skip
-    do(grid, "INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, "
-             "cores) SELECT 'SITE_A', 1, '', '', 'running', 0, 0 "
-             f"FROM generate_series(0, {alerts.STATISTICS})")  # fmt: skip
+    do(
+        grid,
+        "INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
+        "VALUES ('SITE_B', '', 'submitter', '{\"reason\": \"sbatch fails\"}')",
+    )
+    do(
+        grid,
+        "INSERT INTO jedi_commands (jeditaskid, command, username, creationtime) "
+        "VALUES (1, 'kill', 'me', jedi_now() - interval '1 hour')",
+    )
+    do(
+        grid,
+        "INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, "
+        "cores) SELECT 'SITE_A', 1, '', '', 'running', 0, 0 "
+        f"FROM generate_series(0, {alerts.STATISTICS})",
+    )
     found = {one.code for one in figures(grid).alerts}
     assert found >= {"submitter_waits", "commands_wait", "statistics_lag"}
 

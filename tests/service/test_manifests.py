@@ -55,8 +55,10 @@ def test_mistakes_of_meaning_have_their_place() -> None:
     with pytest.raises(BadInput) as error:
         manifests.read(text, "jdl", "anna")
     assert [one.path for one in error.value.problems] == [
-        "line 2, column 3: Priority", "line 2, column 18: CPUTime",
-        "line 3, column 1: StdOutput"]  # fmt: skip
+        "line 2, column 3: Priority",
+        "line 2, column 18: CPUTime",
+        "line 3, column 1: StdOutput",
+    ]
     with pytest.raises(BadInput) as error:
         manifests.read(text.replace("99", "9").replace("= x", "= 60"), "jdl", "anna")
     assert [one.path for one in error.value.problems] == ["line 3, column 1: StdOutput"]
@@ -66,7 +68,9 @@ def test_mistakes_of_meaning_have_their_place() -> None:
     with pytest.raises(BadInput) as error:
         manifests.read(text, "jdl", "anna")
     assert [one.path for one in error.value.problems] == [
-        "line 2, column 1: Parameters", "line 2, column 37: CPUTime"]  # fmt: skip
+        "line 2, column 1: Parameters",
+        "line 2, column 37: CPUTime",
+    ]
 
 
 def test_a_job_without_a_name_has_that_of_its_executable() -> None:
@@ -96,8 +100,10 @@ def test_attributes_without_effect_may_have_variables() -> None:
 def test_a_plain_job_is_a_task_of_one_job() -> None:
     """By hand: one job; its streams go into the files of the output sandbox, which are packed,
     whatever the payload's exit code is."""
-    found = task('Executable = "/bin/ls"; Arguments = "-l"; StdOutput = out; StdError = "err";'
-                 'OutputSandbox = {out, "err", "*.log"}; JobName = ls;')  # fmt: skip
+    found = task(
+        'Executable = "/bin/ls"; Arguments = "-l"; StdOutput = out; StdError = "err";'
+        'OutputSandbox = {out, "err", "*.log"}; JobName = ls;'
+    )
     assert (found["taskName"], found["noInput"], found["nFiles"]) == ("ls", True, 1)
     assert command(found) == (
         "/bin/ls -l > out 2> err; code=$?; tail -c 100000 out; tail -c 100000 err >&2; "
@@ -116,10 +122,18 @@ def test_attributes_have_their_counterparts() -> None:
   ExecutionEnvironment = {"A=1", "B=x y"}; Tags = MultiProcessor; StdOutput = unkept;
   InputData = {"LFN:/demo/in1/a.root", "LFN:/demo/in1/b.root"}; ]""")
     wanted = {
-        "includedSite": "A,B", "excludedSite": "C", "architecture": "x86_64", "baseWalltime": 3600,
-        "taskPriority": 1200, "coreCount": 4, "campaign": "mc23", "processingType": "User",
-        "destination": "DISK", "sandbox": ["run.sh", "cuts.json"], "nFilesPerJob": 2,
-    }  # fmt: skip
+        "includedSite": "A,B",
+        "excludedSite": "C",
+        "architecture": "x86_64",
+        "baseWalltime": 3600,
+        "taskPriority": 1200,
+        "coreCount": 4,
+        "campaign": "mc23",
+        "processingType": "User",
+        "destination": "DISK",
+        "sandbox": ["run.sh", "cuts.json"],
+        "nFilesPerJob": 2,
+    }
     assert {key: found[key] for key in wanted} == wanted
     assert command(found) == (
         "chmod +x run.sh; env A=1 'B=x y' ./run.sh && mv hist.root hist.${SN/P}.root"
@@ -135,8 +149,7 @@ def test_a_herd_has_its_splitter_and_its_values() -> None:
     assert task(RFC)["taskName"] == "parametric"
     found = task(RFC)["splitter"]
     assert found["name"] == "Parametric"
-    assert found["options"] == {
-        "Parameters": "10", "ParameterStep": "1", "ParameterFactor": "1.3"}  # fmt: skip
+    assert found["options"] == {"Parameters": "10", "ParameterStep": "1", "ParameterFactor": "1.3"}
     assert found["values"] == {
         "Executable": "/bin/echo",
         "JobName": "parametric_${SplitSourceJob}:${SplitID}",
@@ -154,8 +167,13 @@ def test_a_herd_has_its_splitter_and_its_values() -> None:
 
 
 def test_json_and_yaml_manifests_are_the_same() -> None:
-    plain = {"Executable": "/bin/echo", "Arguments": "$Parameter", "Splitter": "Parametric",
-             "Parameters": 10, "ParameterFactor": 1.3}  # fmt: skip
+    plain = {
+        "Executable": "/bin/echo",
+        "Arguments": "$Parameter",
+        "Splitter": "Parametric",
+        "Parameters": 10,
+        "ParameterFactor": 1.3,
+    }
     jdl = 'Executable = "/bin/echo"; Arguments = "$Parameter"; Splitter = Parametric; '
     wanted = task(jdl + "Parameters = 10; ParameterFactor = 1.3;")
     for format in ("json", "yaml"):
@@ -170,13 +188,23 @@ def test_all_mistakes_are_named_at_once() -> None:
 Executable = a; NumberOfProcessors = 2; MinNumberOfProcessors = 3; MaxNumberOfProcessors = 1;
 Site = A; BannedSites = {A}; OutputSE = {A, B}; InputSandbox = "LFN:/a/b/c"; StdOutput = "a b";
 InputData = {"a"}; ExecutionEnvironment = "PATH";""").keys() == {
-        "NumberOfProcessors", "MaxNumberOfProcessors", "Site", "OutputSE", "InputSandbox",
-        "StdOutput", "InputData", "ExecutionEnvironment",
-    }  # fmt: skip
+        "NumberOfProcessors",
+        "MaxNumberOfProcessors",
+        "Site",
+        "OutputSE",
+        "InputSandbox",
+        "StdOutput",
+        "InputData",
+        "ExecutionEnvironment",
+    }
     assert refused('Arguments = "a"; Priority = 11; CPUTime = 0;').keys() == {
-        "Executable", "Priority", "CPUTime"}  # fmt: skip
-    assert refused('Executable = a; Site = "$Parameter"; Splitter = Parametric; Parameters = 2;'
-                   ).keys() == {"Site"}  # fmt: skip
+        "Executable",
+        "Priority",
+        "CPUTime",
+    }
+    assert refused(
+        'Executable = a; Site = "$Parameter"; Splitter = Parametric; Parameters = 2;'
+    ).keys() == {"Site"}
     assert refused("Executable = /bin/ls;\nArguments = 1 + 2;").keys() == {"line 2, column 15"}
 
 
@@ -184,15 +212,21 @@ def test_options_of_a_splitter_need_one() -> None:
     """Today's DIRAC splits without `Splitter`; here five jobs must not become one in silence. All
     mistakes of the splitter stand beside those of the attributes."""
     assert refused("Executable = a; Parameters = 5; ParameterStart.A = 2;").keys() == {
-        "Parameters", "ParameterStart.A"}  # fmt: skip
+        "Parameters",
+        "ParameterStart.A",
+    }
     assert refused("Executable = a; SplitterMaxFilesPerJob = 5;").keys() == {
-        "SplitterMaxFilesPerJob"}  # fmt: skip
+        "SplitterMaxFilesPerJob"
+    }
     assert refused("Executable = a; SplitterEventsPerJob = 5; SplitterMaxGBPerJob = 1;").keys() == {
-        "SplitterEventsPerJob", "SplitterMaxGBPerJob"}  # fmt: skip
+        "SplitterEventsPerJob",
+        "SplitterMaxGBPerJob",
+    }
     assert task("Executable = a; SplitterChosenSE = S;")["nFiles"] == 1, "a child's manifest"
-    assert refused('Executable = a; Splitter = Parametric; Parameters = 0; Priority = "x";'
-                   "NumberOfProcessors = -2;").keys() == {
-        "Parameters", "Priority", "NumberOfProcessors"}  # fmt: skip
+    assert refused(
+        'Executable = a; Splitter = Parametric; Parameters = 0; Priority = "x";'
+        "NumberOfProcessors = -2;"
+    ).keys() == {"Parameters", "Priority", "NumberOfProcessors"}
 
 
 def test_empty_texts_lack_characters_and_hide_nothing() -> None:
@@ -218,8 +252,9 @@ def test_nothing_is_dropped_in_silence() -> None:
 def test_two_spellings_of_an_attribute_are_a_mistake() -> None:
     """Site and Sites are one attribute: neither list of sites is dropped. A typing error in an
     attribute with two spellings is named like any other."""
-    assert refused("Executable = a; Site = A; Sites = B; BannedSites = C; BannedSite = D;"
-                   "Tag = x; Tags = y;").keys() == {"Sites", "BannedSite", "Tag"}  # fmt: skip
+    assert refused(
+        "Executable = a; Site = A; Sites = B; BannedSites = C; BannedSite = D;Tag = x; Tags = y;"
+    ).keys() == {"Sites", "BannedSite", "Tag"}
     [warned] = manifests.read("Executable = a; BannedSits = C;", "jdl", "anna").warnings
     assert "BannedSites" in warned
 
@@ -233,8 +268,9 @@ def test_the_environment_of_a_herd_is_that_of_one_job() -> None:
     assert command(task(job + split)) == "env A=1 'B=x y' ${UNIT/Executable}"
     mixed = 'Executable = a; ExecutionEnvironment = {"A=$Parameter", "B=x"};' + split
     assert command(task(mixed)) == "env ${UNIT/ExecutionEnvironment} ${UNIT/Executable}"
-    assert refused('Executable = a; ExecutionEnvironment = {"A=$Parameter", "B=x y"};' + split
-                   ).keys() == {"ExecutionEnvironment"}  # fmt: skip
+    assert refused(
+        'Executable = a; ExecutionEnvironment = {"A=$Parameter", "B=x y"};' + split
+    ).keys() == {"ExecutionEnvironment"}
 
 
 def test_a_submission_gives_one_id_and_keeps_the_text(world: World, tmp_path: Any) -> None:
@@ -250,8 +286,10 @@ def test_a_submission_gives_one_id_and_keeps_the_text(world: World, tmp_path: An
 def test_a_herd_with_output_reads_a_dataset(world: World, tmp_path: Any) -> None:
     """Names of outputs that units make are no names of inputs."""
     put_file_dataset(world, "demo:in2", {"sandbox.1": b"x"}, "SITE_A_DATADISK")
-    text = ("Executable = cat; StdOutput = out; OutputSandbox = out; InputData = demo:in2;"
-            "Splitter = InputDataBySE;")  # fmt: skip
+    text = (
+        "Executable = cat; StdOutput = out; OutputSandbox = out; InputData = demo:in2;"
+        "Splitter = InputDataBySE;"
+    )
     with world.engine.begin() as tx:
         done = submission.submit(tx, world.ddm, "anna", text, "jdl", tmp_path)
     assert (done.created, done.warnings) == (True, ())
@@ -261,13 +299,17 @@ def test_input_by_storage_splits_files(world: World) -> None:
     """Files by name, two a child."""
     put_file_dataset(world, "demo:in1", {f"f{n}": b"x" for n in range(5)}, "SITE_A_DATADISK")
     lfns = ", ".join(f'"LFN:/demo/in1/f{n}"' for n in range(4))
-    document = task(f'Executable = cat; Arguments = "*"; InputData = {{{lfns}}};'
-                    "Splitter = InputDataBySE; SplitterMaxFilesPerJob = 2;")  # fmt: skip
+    document = task(
+        f'Executable = cat; Arguments = "*"; InputData = {{{lfns}}};'
+        "Splitter = InputDataBySE; SplitterMaxFilesPerJob = 2;"
+    )
     split(world, document)
     with world.engine.begin() as tx:
-        rows = tx.exec_driver_sql("SELECT boundaryid, array_agg(lfn ORDER BY lfn) FROM "
-                                  "jedi_dataset_contents WHERE type = 'input' AND reason IS NULL "
-                                  "GROUP BY 1 ORDER BY 1")  # fmt: skip
+        rows = tx.exec_driver_sql(
+            "SELECT boundaryid, array_agg(lfn ORDER BY lfn) FROM "
+            "jedi_dataset_contents WHERE type = 'input' AND reason IS NULL "
+            "GROUP BY 1 ORDER BY 1"
+        )
         assert [tuple(row) for row in rows] == [(1, ["f0", "f1"]), (2, ["f2", "f3"])]
 
 
@@ -277,7 +319,8 @@ def test_files_of_two_datasets_are_refused() -> None:
     lfns = 'InputData = {"LFN:/demo/in1/a", "LFN:/demo/in2/b"};'
     for more in ("", "Splitter = ByFiles;"):
         assert refused(f"Executable = cat; {lfns} {more}") == {
-            "InputData": "names files of 2 datasets"}  # fmt: skip
+            "InputData": "names files of 2 datasets"
+        }
     whole = 'Executable = cat; InputData = {"demo:in1", "demo:in2"};'
     assert "2" in refused(whole)["InputData"]
     task(f"{whole} Splitter = ByFiles;")

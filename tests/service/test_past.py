@@ -150,8 +150,14 @@ def test_a_large_task_is_sampled(engine: Engine) -> None:
         tx.execute(text(_MANY))
     vacuum(engine)
     times = [datetime.now(UTC)]
-    plan = plan_of(engine, past._JOBS, task=5, times=times, most=float(past.UNITS_MOST),
-                   attempts=past.ATTEMPTS_MOST)  # fmt: skip
+    plan = plan_of(
+        engine,
+        past._JOBS,
+        task=5,
+        times=times,
+        most=float(past.UNITS_MOST),
+        attempts=past.ATTEMPTS_MOST,
+    )
     assert max(rows_of_node(node) for node in nodes(plan)) <= past.UNITS_MOST
     with engine.begin() as tx:
         [found] = task_at(tx, 5, [times[0].isoformat()]).then

@@ -83,8 +83,10 @@ def test_what_is_held() -> None:
         if target == f"{source}-Hold" or source == f"{target}-Hold":
             one, other = STATES[source], STATES[target]
             assert (one.stage_in, one.compute, one.stage_out) == (
-                other.stage_in, other.compute, other.stage_out
-            )  # fmt: skip
+                other.stage_in,
+                other.compute,
+                other.stage_out,
+            )
 
 
 def test_statuses_are_known() -> None:
@@ -167,8 +169,11 @@ def test_accepted_and_not_yet_prepared_is_submitted(world: World) -> None:
     seen: dict[int, list[str]] = {task: [pgi.SUBMISSION] for task in ids}
 
     def look() -> None:
-        found = rows(world, "SELECT jeditaskid, pgi_state FROM jedi_task_states UNION "
-                     "SELECT jeditaskid, pgi_state FROM jedi_job_states")  # fmt: skip
+        found = rows(
+            world,
+            "SELECT jeditaskid, pgi_state FROM jedi_task_states UNION "
+            "SELECT jeditaskid, pgi_state FROM jedi_job_states",
+        )
         for row in found:
             if seen[row.jeditaskid][-1] != row.pgi_state:
                 seen[row.jeditaskid].append(row.pgi_state)
@@ -217,10 +222,15 @@ def test_the_view_says_the_same(engine: Engine) -> None:
         ]
         tx.execute(text("UPDATE jedi_jobs SET delegation_kind = 'grid'"))
         assert derived(tx) == [
-            pgi_state(status, hold, postprocessed=added and status != "failed", purged=purged,
-                      forwarded=True)
+            pgi_state(
+                status,
+                hold,
+                postprocessed=added and status != "failed",
+                purged=purged,
+                forwarded=True,
+            )
             for status, hold, added, purged in cases
-        ]  # fmt: skip
+        ]
 
 
 def wander(tx: Connection, jobs: list[int], dice: random.Random) -> None:
@@ -249,8 +259,10 @@ def wander(tx: Connection, jobs: list[int], dice: random.Random) -> None:
     move_jobs(tx, moves, "test", states.JOB_LIVE)
     job_ends.end_jobs(tx, ends, "test")
     for job, kind in holds:
-        tx.execute(text("UPDATE jedi_jobs SET hold_kind = :kind WHERE pandaid = :id"),
-                   {"kind": kind, "id": job})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET hold_kind = :kind WHERE pandaid = :id"),
+            {"kind": kind, "id": job},
+        )
 
 
 def allocated(tx: Connection, jobs: list[int]) -> tuple[list[set[str]], int]:

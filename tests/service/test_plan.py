@@ -91,22 +91,40 @@ def said(plan: TaskPlan, name: str) -> tuple[float, float] | None:
     [
         ({"in_": 10}, document(nFilesPerJob=3, ramCount=1500)),
         ({"in_": 7, "second": 7}, document(SECOND, cpuTime=10, nMaxFilesPerJob=2)),
-        ({"in_": EVENTS}, document(nEventsPerJob=4, cpuTime=100, outDiskCount=10,
-                                   outDiskUnit="kBPerEvent")),
+        (
+            {"in_": EVENTS},
+            document(nEventsPerJob=4, cpuTime=100, outDiskCount=10, outDiskUnit="kBPerEvent"),
+        ),
         ({"in_": LATER}, document(groupBoundaryID=2, nMaxFilesPerJob=4)),
-        ({}, {**document(), "noInput": True, "nEvents": 10, "nEventsPerJob": 3,
-              "jobParameters": document()["jobParameters"][1:]}),
+        (
+            {},
+            {
+                **document(),
+                "noInput": True,
+                "nEvents": 10,
+                "nEventsPerJob": 3,
+                "jobParameters": document()["jobParameters"][1:],
+            },
+        ),
         ({"in_": 100}, document(nFiles=20, nFilesPerJob=1)),
     ],
-)  # fmt: skip
+)
 def test_a_plan_is_what_then_happens(world: World, files: Any, asked: dict[str, Any]) -> None:
     stock(world, **files)
     (task,) = ready(world, asked)
     (lock,) = rows(world, "SELECT lock_seq FROM jedi_tasks")
-    plan = foresee(world, {**asked, "taskName": "u", "jobParameters": [
-        one if one["param_type"] == "input" else {**one, "dataset": "a:other"}
-        for one in asked["jobParameters"]
-    ]}, lottery_seed(task, lock.lock_seq + 1)).plan  # fmt: skip
+    plan = foresee(
+        world,
+        {
+            **asked,
+            "taskName": "u",
+            "jobParameters": [
+                one if one["param_type"] == "input" else {**one, "dataset": "a:other"}
+                for one in asked["jobParameters"]
+            ],
+        },
+        lottery_seed(task, lock.lock_seq + 1),
+    ).plan
     generate(world)
     jobs = rows(world, "SELECT * FROM jedi_jobs ORDER BY pandaid")
     assert (plan.jobs, plan.scouts, plan.files_left) == (len(jobs), 0, 0)
@@ -126,16 +144,21 @@ def test_scouts_and_the_wait_for_a_slot(world: World) -> None:
     del asked["skipScout"]
     found = foresee(world, asked).plan
     assert (found.jobs, found.scouts, found.wait_s, found.unknown) == (
-        30, 10, None, "no_start_rate"
-    )  # fmt: skip
+        30,
+        10,
+        None,
+        "no_start_rate",
+    )
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO job_stats_hourly VALUES (jedi_now(), 'SITE_B', '', "
-                        "'running', 120)"))  # fmt: skip
+        tx.execute(
+            text("INSERT INTO job_stats_hourly VALUES (jedi_now(), 'SITE_B', '', 'running', 120)")
+        )
     found = foresee(world, asked).plan
     assert found.wait_s == 30.0
     assert {one.site: one.unknown for one in found.at} == {
-        "SITE_A": "no_start_rate", "SITE_B": None
-    }  # fmt: skip
+        "SITE_A": "no_start_rate",
+        "SITE_B": None,
+    }
 
 
 @pytest.fixture
@@ -173,15 +196,23 @@ def scouted(**keys: Any) -> dict[str, Any]:
         ({"in_": 40}, {}, 11, (1, 30)),
         ({"in_": 40}, {"nFilesPerJob": 2}, 20, (2, 2)),
         # 20 files of 10 events: 50 jobs of 4 events
-        ({"in_": [FileInfo(f"f{i}", 10, "00000001", nevents=10) for i in range(20)]},
-         {"nEventsPerJob": 4}, 50, None),
+        (
+            {"in_": [FileInfo(f"f{i}", 10, "00000001", nevents=10) for i in range(20)]},
+            {"nEventsPerJob": 4},
+            50,
+            None,
+        ),
         # each of 20 files is cut evenly into two ranges of 5 events, a job each
-        ({"in_": [FileInfo(f"f{i}", 10, "00000001", nevents=10) for i in range(20)]},
-         {"tgtNumEventsPerJob": 5}, 40, None),
+        (
+            {"in_": [FileInfo(f"f{i}", 10, "00000001", nevents=10) for i in range(20)]},
+            {"tgtNumEventsPerJob": 5},
+            40,
+            None,
+        ),
         # each job has a file of the second dataset: scouts use ten
         ({"in_": 12, "second": 12}, {"nFilesPerJob": 1}, 12, (1, 1)),
     ],
-)  # fmt: skip
+)
 def test_scouts_are_planned_as_they_will_be(
     t1s: World, files: Any, asked: dict[str, Any], jobs: int, sizes: tuple[int, int] | None
 ) -> None:
@@ -217,9 +248,13 @@ def test_scouts_that_have_no_site_are_no_jobs(t1s: World) -> None:
     """Where nothing starts, though something waits, no scouts are promised."""
     stock(t1s, in_=40)
     with t1s.engine.begin() as tx:
-        tx.execute(text("INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, "
-                        "jobs, cores) SELECT site, 1, 'x', 'SCORE', 'activated', 1, 1 "
-                        "FROM jedi_sites"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, "
+                "jobs, cores) SELECT site, 1, 'x', 'SCORE', 'activated', 1, 1 "
+                "FROM jedi_sites"
+            )
+        )
         set_sites(tx, laststart=None)
     plan = foresee(t1s, scouted()).plan
     assert (plan.jobs, plan.scouts, plan.why_not) == (0, 0, "no_nucleus")
@@ -251,8 +286,12 @@ def test_nowhere(world: World) -> None:
     assert (both.jobs, both.why_not, both.brokerage.chosen) == (0, "no_site_fits", ())
     (last,) = both.brokerage.sites[1].reasons
     assert (last.code, last.observed, last.limit, last.unit, last.lasting) == (
-        "little_memory", 2990, 3000, "MB", True
-    )  # fmt: skip
+        "little_memory",
+        2990,
+        3000,
+        "MB",
+        True,
+    )
 
 
 def test_input_that_is_not_there(world: World) -> None:
@@ -270,8 +309,11 @@ def grid_of_the_docs(world: World, said: str) -> dict[str, Any]:
     texts = [(GRID / f"{name}.yaml").read_text() for name in ("endpoints", "network", "task")]
     with world.engine.begin() as tx:
         PUT_USER.run(tx, user="anna", role="operator", gridpref=None, cap=None)
-        for name, value in (("broker.local", "full"), ("taskbroker.room_tb", 0.0),
-                            ("broker.min_free_gb", 0.0)):  # fmt: skip
+        for name, value in (
+            ("broker.local", "full"),
+            ("taskbroker.room_tb", 0.0),
+            ("broker.min_free_gb", 0.0),
+        ):
             knobs.put(tx, name, value, "anna")
         sites.make_roots(sites.import_sites(tx, "anna", said, world.settings.home))
         sites.import_endpoints(tx, "anna", texts[0], world.settings.home)
@@ -300,7 +342,9 @@ def test_the_grid_of_the_docs_makes_jobs(world: World) -> None:
     assert len(made) == 10 and {job.site for job in made} <= {"GENEVA", "CHICAGO"}
     state = world.ddm.dataset(f"user.grid:made.{task}").state
     assert (state, world.ddm.replicas(f"user.grid:made.{task}")[0].endpoint) == (
-        "open", f"{row.nucleus}_DATADISK")  # fmt: skip
+        "open",
+        f"{row.nucleus}_DATADISK",
+    )
 
 
 def test_a_plan_tries_the_registration_of_outputs(world: World) -> None:
@@ -318,8 +362,12 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     set_sites(world, "SITE_A", catchall={"num_slots_map": {"user": {"SCORE": 40}}})
     with world.engine.begin() as tx:
         PUT_USER.run(tx, user="anna", role="production", gridpref=None, cap=None)
-        tx.execute(text("INSERT INTO jedi_knobs (component, key, value, username) VALUES "
-                        "('broker', 'local', '\"full\"', 'olga')"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_knobs (component, key, value, username) VALUES "
+                "('broker', 'local', '\"full\"', 'olga')"
+            )
+        )
     asked = document(
         prodSourceLabel="managed", taskType="prod", nFilesPerJob=1, output="a:o.$JEDITASKID"
     )
@@ -364,9 +412,11 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("service")
 def test_the_command_line(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
     put_file_dataset(world, "demo:in", {f"f{i}": b"12345" for i in range(6)}, "SITE_A_DATADISK")
     file, exported = tmp_path / "task.json", tmp_path / "world.json"
@@ -402,9 +452,11 @@ def test_the_command_line(
 
 @pytest.mark.usefixtures("service")
 def test_a_task_submitted_again_plans_what_is_left(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     """Three files, of which a done task used two, one a job: one job is left. When that is done,
     too, there are none, as `submit` makes none. JEDI document, "Task retry and resubmission":
     resubmission processes only files that are new, unused or failed."""
@@ -444,9 +496,13 @@ def test_what_was_foreseen_stands_beside_the_truth(world: World) -> None:
     with world.engine.begin() as tx:
         assert tasks.show(tx, task).forecasts == []
         tx.execute(text("ALTER TABLE jedi_jobs DISABLE TRIGGER USER"))
-        tx.execute(text("UPDATE jedi_jobs SET status = 'finished', wall_s = 7.5, site = 'SITE_B', "
-                        "postprocessed_at = jedi_now(), max_pss_kb = 204800, "
-                        "workdir_kb = 1024"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_jobs SET status = 'finished', wall_s = 7.5, site = 'SITE_B', "
+                "postprocessed_at = jedi_now(), max_pss_kb = 204800, "
+                "workdir_kb = 1024"
+            )
+        )
         found = {one.name: (one.foreseen, one.true) for one in tasks.show(tx, task).forecasts}
     # 2 files of one event each: 200 HS06 s by 10 HS06 and 90 %, and 600 s besides
     assert found["jobs"] == (2, 2) and found["wall time"] == (623, 7.5)

@@ -34,13 +34,21 @@ def made(world: World) -> Made:
     """A task of priority 1000 and three jobs of 700, the first of which a pilot has."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 3, priority=700)
-        tx.execute(text("UPDATE jedi_tasks SET taskpriority = 1000, currentpriority = 1000, "
-                        "username = :me"), {"me": caller()})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_tasks SET taskpriority = 1000, currentpriority = 1000, username = :me"
+            ),
+            {"me": caller()},
+        )
         path = [None, "registered", "defined", "ready", "running"]
         for before, after in pairwise(path):
-            tx.execute(text("INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status) "
-                            "VALUES (:task, :before, :after)"),
-                       {"task": made.task, "before": before, "after": after})  # fmt: skip
+            tx.execute(
+                text(
+                    "INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status) "
+                    "VALUES (:task, :before, :after)"
+                ),
+                {"task": made.task, "before": before, "after": after},
+            )
         move_jobs(tx, [JobMove(made.jobs[0], "sent", "test", "test")], "test", ["activated"])
     return made
 
@@ -65,15 +73,20 @@ def test_jobs_that_wait_follow(run: Run, made: Made, engine: Engine) -> None:
         assert [one for one in check.check(tx) if one.violations and one.of == "task"] == []
     log = run("log", made.task, "--json").value
     assert (log[-1]["user_name"], log[-1]["reason_code"], log[-1]["reason"]) == (
-        caller(), "priority_set", "Its priority was 1000 and is 1050.")  # fmt: skip
+        caller(),
+        "priority_set",
+        "Its priority was 1000 and is 1050.",
+    )
     assert run("set", made.task, "name", 1).code == 2
 
 
 def test_scouts_stay_above_their_least(made: Made, engine: Engine) -> None:
     """Source: docs/reference/throttler-and-shares.md#priority."""
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobs SET kind = 'scout', priority = 1001 WHERE pandaid = :j"),
-                   {"j": made.jobs[1]})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET kind = 'scout', priority = 1001 WHERE pandaid = :j"),
+            {"j": made.jobs[1]},
+        )
         change(tx, caller(), made.task, 900)
         jobs = tx.scalars(text("SELECT priority FROM jedi_jobs ORDER BY pandaid")).all()
     assert jobs == [700, 901, 600]

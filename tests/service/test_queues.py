@@ -209,13 +209,55 @@ def test_no_text_is_more_than_refused(criteria: str) -> None:
 
 
 PIECES = st.sampled_from(
-    ["taskName", "processingType", "site", "coreCount", "jediTaskID", "startTime", "rules", "vo",
-     ":p1", ":p2", "''", "'\\'", "'%a_\\%'", "'x'", "1", "-1", "99999999999999999999", "1.5",
-     "NULL", "=", "<>", "<", ">=", "LIKE", "NOT LIKE", "ILIKE", "IS NULL", "IS NOT NULL", "IN",
-     "BETWEEN", "AND", "OR", "NOT", "(", ")", "('a', 'b')", "(1, 2)", "lower(site)", ",",
-     "~", "(taskName LIKE '%a%')", "(coreCount > 1)", "NOT (vo = :p1)", "ESCAPE '!'", "ANY",
-     "::text"]
-)  # fmt: skip
+    [
+        "taskName",
+        "processingType",
+        "site",
+        "coreCount",
+        "jediTaskID",
+        "startTime",
+        "rules",
+        "vo",
+        ":p1",
+        ":p2",
+        "''",
+        "'\\'",
+        "'%a_\\%'",
+        "'x'",
+        "1",
+        "-1",
+        "99999999999999999999",
+        "1.5",
+        "NULL",
+        "=",
+        "<>",
+        "<",
+        ">=",
+        "LIKE",
+        "NOT LIKE",
+        "ILIKE",
+        "IS NULL",
+        "IS NOT NULL",
+        "IN",
+        "BETWEEN",
+        "AND",
+        "OR",
+        "NOT",
+        "(",
+        ")",
+        "('a', 'b')",
+        "(1, 2)",
+        "lower(site)",
+        ",",
+        "~",
+        "(taskName LIKE '%a%')",
+        "(coreCount > 1)",
+        "NOT (vo = :p1)",
+        "ESCAPE '!'",
+        "ANY",
+        "::text",
+    ]
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # it only reads
@@ -235,9 +277,16 @@ def test_what_is_accepted_never_fails(engine: Engine, criteria: str, variables: 
 
 @pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize(
-    "criteria", ["taskName LIKE '\\'", "(" * 60 + "vo = 'a'" + ")" * 60, "processingType = 1",
-                 "( '' ) = starttime", "NOT " * 60 + "vo = 'a'"], ids=range(5)
-)  # fmt: skip
+    "criteria",
+    [
+        "taskName LIKE '\\'",
+        "(" * 60 + "vo = 'a'" + ")" * 60,
+        "processingType = 1",
+        "( '' ) = starttime",
+        "NOT " * 60 + "vo = 'a'",
+    ],
+    ids=range(5),
+)
 def test_criteria_that_a_release_before_took_hold_for_no_task(
     engine: Engine, criteria: str
 ) -> None:
@@ -249,8 +298,9 @@ def test_criteria_that_a_release_before_took_hold_for_no_task(
             queues.import_queues(tx, "me", QUEUE.format(1, "bad", 1).replace("vo:", more))
         assert [p.path for p in caught.value.problems] == ["bad.criteria"]
         queues.import_queues(tx, "me", QUEUE.format(1, "bad", 1) + QUEUE.format(2, "good", 2))
-        tx.execute(text("UPDATE jedi_work_queue SET criteria = :c WHERE queue_id = 1"),
-                   {"c": criteria})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_work_queue SET criteria = :c WHERE queue_id = 1"), {"c": criteria}
+        )
         assert taken_by(tx) == "good"
         assert [q.wrong is not None for q in queues.test_queues(tx)] == [True, False]
 
@@ -316,11 +366,14 @@ def test_a_refined_task_is_in_its_queue_and_urgent_ones_ignore_shares(world: Wor
         good("a:4", coreCount=1, processingType="urgent"),
     )
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET processingtype = 'urgent' WHERE jeditaskid = :t"),
-                   {"t": urgent})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET processingtype = 'urgent' WHERE jeditaskid = :t"),
+            {"t": urgent},
+        )
     assert TaskRefiner(world).run_once() == 4
-    places = [(row_of(world, t).workqueue_id, row_of(world, t).gshare)
-              for t in (many, rest, urgent)]  # fmt: skip
+    places = [
+        (row_of(world, t).workqueue_id, row_of(world, t).gshare) for t in (many, rest, urgent)
+    ]
     assert places == [(4, "mcore"), (5, "rest"), (5, "Express")]
     lost = row_of(world, nowhere)
     asked = "no active work queue takes the task (evgensimul, group, mcore, rest)"

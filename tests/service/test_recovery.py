@@ -123,8 +123,13 @@ def test_all_outputs_of_a_job_are_made_again(world: World, first: int) -> None:
 def test_a_seed_is_used_again(world: World) -> None:
     number = {"type": "template", "param_type": "number", "value": "${RNDMSEED}"}
     out = {**OUTPUT, "value": "> s.${SN}", "dataset": "a:s"}
-    document = {"taskName": "s", "site": "SITE_A", "noInput": True, "nFiles": 2,
-                "jobParameters": [number, out]}  # fmt: skip
+    document = {
+        "taskName": "s",
+        "site": "SITE_A",
+        "noInput": True,
+        "nFiles": 2,
+        "jobParameters": [number, out],
+    }
     with world.engine.begin() as tx:
         submission.submit(tx, world.ddm, "anna", json.dumps(document), "json", Path())
     cycle(world)
@@ -144,8 +149,9 @@ def test_an_input_that_nobody_makes_again_is_told_and_lost(world: World, first: 
     cycle(world)
     row = row_of(world, first)
     assert (row.status, row.errordialog) == (
-        "finished", "2 of 3 input files were processed; 1 missing.",
-    )  # fmt: skip
+        "finished",
+        "2 of 3 input files were processed; 1 missing.",
+    )
     assert files(world, first, "input") == {"a": "lost", "b": "finished", "c": "finished"}
 
 
@@ -277,8 +283,9 @@ def test_a_lost_worker_leaves_the_rest_to_another(world: World, first: int) -> N
 
 def test_files_processed_in_part_are_processed_anew(world: World) -> None:
     put_file_dataset(world, "demo:in", {"a": b"a", "b": b"b"}, ENDPOINT)
-    found = task(world, "e", nFilesPerJob=None, nEventsPerJob=5, nEventsPerInputFile=10,
-                 maxAttempt=1)  # fmt: skip
+    found = task(
+        world, "e", nFilesPerJob=None, nEventsPerJob=5, nEventsPerInputFile=10, maxAttempt=1
+    )
     cycle(world, jobs_end_too=False)
     with world.engine.begin() as tx:
         panda_ids = list(tx.scalars(text("SELECT pandaid FROM jedi_jobs ORDER BY pandaid")))
@@ -305,11 +312,14 @@ def test_merged_files_are_made_again_from_the_first_inputs(world: World) -> None
         service.recover(tx, world.ddm, "anna", [found], files=["o.000002"])
     assert merged_at_last(world, found) == "done"
     assert files(world, found) == {
-        "o.000001": "finished", "o.000002": "failed", "o.000003": "finished",
-    }  # fmt: skip
+        "o.000001": "finished",
+        "o.000002": "failed",
+        "o.000003": "finished",
+    }
     assert Counter(kinds(world, found).elements()) == {
-        ("normal", "finished"): 6, ("merge", "finished"): 3,
-    }  # fmt: skip
+        ("normal", "finished"): 6,
+        ("merge", "finished"): 3,
+    }
     sound(world)
 
 

@@ -54,8 +54,10 @@ def stored_params(world: World, task_id: int) -> dict[str, Any]:
 
 
 def kept(task_id: int, path: str, value: str) -> str:
-    return (f"{path} stays {value}: a resubmission of task {task_id} does not change it. "
-            "For a new task choose other output datasets.")  # fmt: skip
+    return (
+        f"{path} stays {value}: a resubmission of task {task_id} does not change it. "
+        "For a new task choose other output datasets."
+    )
 
 
 @pytest.fixture
@@ -137,8 +139,9 @@ def test_the_item_and_the_key_that_differ_are_named(world: World, first: int) ->
     cycle(world)
     assert files(world, first) == dict.fromkeys("abcd", "finished")
     assert [item["value"] for item in stored_params(world, first)["jobParameters"]] == [
-        INPUT["value"], OUT["value"],
-    ]  # fmt: skip
+        INPUT["value"],
+        OUT["value"],
+    ]
     found = problems(world, jobParameters=[INPUT, {**OUT, "value": "> ${NOSUCH}"}])
     assert found and not any("stays" in words for words in found.values())
 
@@ -153,8 +156,10 @@ def test_new_code_is_asked_for(world: World, tmp_path: Path) -> None:
     cycle(world)
     code.write_text("true")
     done = submit(world, tmp_path, sandbox=["run.sh"], nFiles=1)
-    assert done.warnings == (f"Task {task} keeps its files, which differ from these. "
-                             "Set useNewCode: true to replace them.",)  # fmt: skip
+    assert done.warnings == (
+        f"Task {task} keeps its files, which differ from these. "
+        "Set useNewCode: true to replace them.",
+    )
     cycle(world)
     query = "SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :t"
     with world.engine.begin() as tx:

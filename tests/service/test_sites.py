@@ -434,22 +434,47 @@ def test_a_dump_of_queues(engine: Engine) -> None:
             "SELECT ddm_endpoint, roles, default_read, default_write, order_read "
             "FROM jedi_site_endpoints ORDER BY site, order_read",
         )
-    assert {key: cern[key] for key in ("cloud", "tier", "pandasite", "role", "corecount", "maxrss",
-                                       "minrss", "maxwdir", "maxinputsize", "pledgedcpu",
-                                       "transferringlimit", "direct_access_lan")} == {
-        "cloud": "CERN", "tier": "T0", "pandasite": "CERN", "role": "nucleus", "corecount": 8,
-        "maxrss": 16000, "minrss": 0, "maxwdir": 0, "maxinputsize": -1, "pledgedcpu": -1,
-        "transferringlimit": 0, "direct_access_lan": True,
-    }  # fmt: skip
+    assert {
+        key: cern[key]
+        for key in (
+            "cloud",
+            "tier",
+            "pandasite",
+            "role",
+            "corecount",
+            "maxrss",
+            "minrss",
+            "maxwdir",
+            "maxinputsize",
+            "pledgedcpu",
+            "transferringlimit",
+            "direct_access_lan",
+        )
+    } == {
+        "cloud": "CERN",
+        "tier": "T0",
+        "pandasite": "CERN",
+        "role": "nucleus",
+        "corecount": 8,
+        "maxrss": 16000,
+        "minrss": 0,
+        "maxwdir": 0,
+        "maxinputsize": -1,
+        "pledgedcpu": -1,
+        "transferringlimit": 0,
+        "direct_access_lan": True,
+    }
     assert (cern["releases"], cern["catchall"]) == (
         ["A", "B"],
         {"gpu": True, "useJumboJobs": "only"},
     )
     assert (empty["corecount"], empty["corepower"], empty["maxtime"]) == (1, 10.0, 0)
     assert relations == [
-        ("CERN_DATADISK", "read,write", True, True, 1), ("CERN_TAPE", "read", False, True, 2),
-        ("E1", "read,write", True, True, 1), ("E2", "read,write", False, False, 2),
-    ]  # fmt: skip
+        ("CERN_DATADISK", "read,write", True, True, 1),
+        ("CERN_TAPE", "read", False, True, 2),
+        ("E1", "read,write", True, True, 1),
+        ("E2", "read,write", False, False, 2),
+    ]
 
 
 @pytest.mark.usefixtures("operators")

@@ -95,8 +95,15 @@ def test_only_operators_steer(
 
 
 def facts(shell: Shell) -> list[Any]:
-    looks = (["config", "list"], ["site", "list"], ["endpoint", "list"], ["network", "list"],
-             ["queue", "list"], ["retry-rule", "list"], ["db", "check"])  # fmt: skip
+    looks = (
+        ["config", "list"],
+        ["site", "list"],
+        ["endpoint", "list"],
+        ["network", "list"],
+        ["queue", "list"],
+        ["retry-rule", "list"],
+        ["db", "check"],
+    )
     return [shell.json(*words) for words in looks]
 
 
@@ -191,8 +198,13 @@ def test_a_restored_system_is_steered_by_who_restored_it(
 def test_a_process_of_its_own_is_its_account(others: Shell) -> None:
     """Not only in this process: LOGNAME of a real shell changes nothing."""
     asked = "from jedi.core.settings import caller; print(caller())"
-    done = subprocess.run([sys.executable, "-c", asked], env=others.environment, text=True,
-                          capture_output=True, check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        env=others.environment,
+        text=True,
+        capture_output=True,
+        check=True,
+    )
     assert done.stdout == f"{ME}\n"
 
 

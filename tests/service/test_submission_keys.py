@@ -60,8 +60,10 @@ def submitting(world: World, *documents: dict[str, Any], key: str = "k") -> Step
 
     def run(tx: Connection) -> list[Submitted]:
         names = [str(i) for i in range(len(documents))] if len(documents) > 1 else [""]
-        texts = [Document(json.dumps(one), "json", Path(), name)
-                 for one, name in zip(documents, names, strict=True)]  # fmt: skip
+        texts = [
+            Document(json.dumps(one), "json", Path(), name)
+            for one, name in zip(documents, names, strict=True)
+        ]
         return collection.submit_all(tx, world.ddm, "anna", texts, key)
 
     return run
@@ -162,8 +164,11 @@ def test_units_that_wait_for_their_twin_get_its_task(world: World) -> None:
 
     def step(tx: Connection) -> list[Submitted]:
         units = [unit("1"), unit("2")]
-        found.append(submit_units(tx, world.ddm, "anna", document, units, Path(), "k",
-                                  world.knobs, keep_going=True).jedi_task_id)  # fmt: skip
+        found.append(
+            submit_units(
+                tx, world.ddm, "anna", document, units, Path(), "k", world.knobs, keep_going=True
+            ).jedi_task_id
+        )
         return []
 
     raced(world, step)
@@ -202,8 +207,10 @@ def test_a_key_refuses_another_task(world: World, other: dict[str, Any]) -> None
 def test_a_key_is_that_of_the_task_not_of_its_text(world: World) -> None:
     with world.engine.begin() as tx:
         texts = (json.dumps(document()), f"# again\n{json.dumps(document(), indent=1)}")
-        made = [collection.submit_all(tx, world.ddm, "anna", [Document(one, form, Path())], "k")
-                for one, form in zip(texts, ("json", "yaml"), strict=True)]  # fmt: skip
+        made = [
+            collection.submit_all(tx, world.ddm, "anna", [Document(one, form, Path())], "k")
+            for one, form in zip(texts, ("json", "yaml"), strict=True)
+        ]
     assert ids(made[0]) == ids(made[1]) == stored(world)
 
 
@@ -275,8 +282,10 @@ Ask = Callable[..., list[httpx2.Response]]
 
 
 def texts(*documents: dict[str, Any]) -> list[dict[str, str]]:
-    return [{"name": str(i), "text": json.dumps(one), "format": "json"}
-            for i, one in enumerate(documents)]  # fmt: skip
+    return [
+        {"name": str(i), "text": json.dumps(one), "format": "json"}
+        for i, one in enumerate(documents)
+    ]
 
 
 def agreed(answers: list[httpx2.Response]) -> Any:

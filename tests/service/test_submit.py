@@ -71,8 +71,11 @@ def test_what_is_stored(world: World, submit: Submit) -> None:
     assert made == Submitted(made.jedi_task_id, "registered", True)
     (task,) = rows(world.engine, "SELECT * FROM jedi_tasks")
     assert (task.status, task.username, task.vo, task.prodsourcelabel) == (
-        "registered", "anna", "local", "user",
-    )  # fmt: skip
+        "registered",
+        "anna",
+        "local",
+        "user",
+    )
     assert (task.tasktype, task.taskpriority, task.currentpriority) == ("anal", 1001, 1005)
     assert task.reqid == task.parent_tid == task.jeditaskid
     (params,) = rows(world.engine, "SELECT * FROM jedi_taskparams")
@@ -84,13 +87,26 @@ def test_what_is_stored(world: World, submit: Submit) -> None:
 
 
 def test_nothing_is_stored_on_error(world: World, submit: Submit) -> None:
-    text = document(INPUT, noInput=..., site="SITE_C", sandbox=["missing.sh"], prodSourceLabel="x",
-                    nFilesPerJob=2000, taskTyp="anal", taskType="prod")  # fmt: skip
+    text = document(
+        INPUT,
+        noInput=...,
+        site="SITE_C",
+        sandbox=["missing.sh"],
+        prodSourceLabel="x",
+        nFilesPerJob=2000,
+        taskTyp="anal",
+        taskType="prod",
+    )
     found = {problem.path for problem in refused(submit, text)}
     assert found == {
-        "jobParameters[1].dataset", "site", "sandbox[0]", "prodSourceLabel", "nFilesPerJob",
-        "taskTyp", "taskType",
-    }  # fmt: skip
+        "jobParameters[1].dataset",
+        "site",
+        "sandbox[0]",
+        "prodSourceLabel",
+        "nFilesPerJob",
+        "taskTyp",
+        "taskType",
+    }
     for table in ("jedi_tasks", "jedi_taskparams", "jedi_sandboxes", "jedi_tasks_statuslog"):
         assert not rows(world.engine, f"SELECT FROM {table}")
 
@@ -154,21 +170,33 @@ def test_cloud_world_is_no_place(submit: Submit, world: World) -> None:
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ({"site": "SITE_A", "excludedSite": "SITE_A"},
-         "site: 'SITE_A': all are excluded. Name another one, or shorten excludedSite."),
-        ({"site": "SITE_A", "includedSite": "SITE_B"},
-         "site: 'SITE_A': includedSite names other sites. Leave one of the two out."),
-        ({"excludedSite": "*"},
-         "excludedSite: '*': excludes every site that the task may use. Shorten it."),
-        ({"includedSite": "SITE_A", "excludedSite": "X,SITE_*"},
-         "excludedSite: 'X,SITE_*': excludes every site that the task may use. Shorten it."),
-        ({"includedSite": "NOPE*"},
-         "includedSite: 'NOPE*': matches no site. Look at the output of: jedi site list."),
-        ({"includedSite": "SITE_AA"},
-         "includedSite: 'SITE_AA': matches no site. Did you mean SITE_A?"),
+        (
+            {"site": "SITE_A", "excludedSite": "SITE_A"},
+            "site: 'SITE_A': all are excluded. Name another one, or shorten excludedSite.",
+        ),
+        (
+            {"site": "SITE_A", "includedSite": "SITE_B"},
+            "site: 'SITE_A': includedSite names other sites. Leave one of the two out.",
+        ),
+        (
+            {"excludedSite": "*"},
+            "excludedSite: '*': excludes every site that the task may use. Shorten it.",
+        ),
+        (
+            {"includedSite": "SITE_A", "excludedSite": "X,SITE_*"},
+            "excludedSite: 'X,SITE_*': excludes every site that the task may use. Shorten it.",
+        ),
+        (
+            {"includedSite": "NOPE*"},
+            "includedSite: 'NOPE*': matches no site. Look at the output of: jedi site list.",
+        ),
+        (
+            {"includedSite": "SITE_AA"},
+            "includedSite: 'SITE_AA': matches no site. Did you mean SITE_A?",
+        ),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_keys_that_leave_no_site_are_refused(
     submit: Submit, keys: dict[str, str], expected: str
 ) -> None:
@@ -205,8 +233,11 @@ def test_a_repeat_under_a_key_finds_the_first_task(submit: Submit) -> None:
     first = submit(document(), key="k")
     again = submit(document(), key="k")
     assert again == Submitted(first.jedi_task_id, "registered", False)
-    other = submit(document({**OUTPUT, "value": "p.${SN}", "dataset": "a:b"}, jobParameters=[]),
-                   "berta", key="k")  # fmt: skip
+    other = submit(
+        document({**OUTPUT, "value": "p.${SN}", "dataset": "a:b"}, jobParameters=[]),
+        "berta",
+        key="k",
+    )
     assert other.created
 
 
@@ -231,8 +262,11 @@ def test_racing_submissions_under_one_key_make_one_task(world: World, submit: Su
 def test_ordinary_users_submit_for_themselves(world: World, submit: Submit) -> None:
     text = document(userName="berta", taskType="prod", prodSourceLabel="managed", taskPriority=2000)
     assert {p.path for p in refused(submit, text)} == {
-        "userName", "taskType", "prodSourceLabel", "taskPriority",
-    }  # fmt: skip
+        "userName",
+        "taskType",
+        "prodSourceLabel",
+        "taskPriority",
+    }
     (problem,) = refused(submit, document(workQueueName="user"))
     assert (problem.path, problem.value) == ("workQueueName", "user")
     submit(document(userName="anna"))
@@ -250,8 +284,9 @@ def test_production_users_submit_for_others(world: World, submit: Submit, role: 
     assert (problem.path, problem.remedy) == ("workQueueName", "Did you mean managed?")
     chosen = submit(document(workQueueName="managed", jobParameters=other), "prod")
     assert TaskRefiner(world).run_once() == 2
-    (found,) = rows(world.engine, "SELECT gshare FROM jedi_tasks WHERE jeditaskid = :t",
-                    t=chosen.jedi_task_id)  # fmt: skip
+    (found,) = rows(
+        world.engine, "SELECT gshare FROM jedi_tasks WHERE jeditaskid = :t", t=chosen.jedi_task_id
+    )
     assert found.gshare == "managed"
 
 
@@ -264,9 +299,14 @@ def test_inputs_must_be_known(world: World, submit: Submit) -> None:
 
 
 def test_the_output_of_a_task_is_an_input_before_it_exists(world: World, submit: Submit) -> None:
-    reader = document({**INPUT, "dataset": "a:out"}, noInput=..., jobParameters=[
-        {**INPUT, "dataset": "a:out"}, {**OUTPUT, "dataset": "a:second"},
-    ])  # fmt: skip
+    reader = document(
+        {**INPUT, "dataset": "a:out"},
+        noInput=...,
+        jobParameters=[
+            {**INPUT, "dataset": "a:out"},
+            {**OUTPUT, "dataset": "a:second"},
+        ],
+    )
     third = reader.replace("a:second", "a:third")
     submit(document())
     submit(reader)
@@ -377,8 +417,10 @@ def test_the_sandbox_is_packed_and_stored_once(
         submit(document(jobParameters=[{**OUTPUT, "dataset": f"a:{i}"}], sandbox=files))
     (stored,) = rows(world.engine, "SELECT sha256, data FROM jedi_sandboxes")
     assert unpacked(stored.data) == {
-        "run.sh": (b"#!/bin/sh\n", 0o755), "lib/a.txt": (b"a", 0o644), "b.txt": (b"b", 0o644),
-    }  # fmt: skip
+        "run.sh": (b"#!/bin/sh\n", 0o755),
+        "lib/a.txt": (b"a", 0o644),
+        "b.txt": (b"b", 0o644),
+    }
     found = rows(world.engine, "SELECT DISTINCT sandbox_sha256 FROM jedi_taskparams")
     assert [row.sandbox_sha256 for row in found] == [stored.sha256]
 
@@ -485,15 +527,25 @@ def test_failures_by_cause(world: World, submit: Submit) -> None:
             ("jedi_jobs", 4, 4, "failed", None, "wall_limit"),
             ("jedi_jobs", 5, 5, "finished", 0, None),
         ):
-            tx.execute(text(job.format(table)), {"task": task_id, "status": status,
-                       "exit": exit_code, "code": code, "first": first, "last": last})  # fmt: skip
+            tx.execute(
+                text(job.format(table)),
+                {
+                    "task": task_id,
+                    "status": status,
+                    "exit": exit_code,
+                    "code": code,
+                    "first": first,
+                    "last": last,
+                },
+            )
         archive_groups.count_all(tx)
         tx.execute(text("INSERT INTO jedi_job_tail (pandaid, stderr_tail) VALUES (3, 'oh no')"))
         details = tasks.show(tx, task_id)
         assert details.jobs == {"failed": 4, "finished": 1}
         assert [(f.error_code, f.jobs, f.panda_id) for f in details.failures] == [
-            ("payload_exit", 3, 3), ("wall_limit", 1, 4),
-        ]  # fmt: skip
+            ("payload_exit", 3, 3),
+            ("wall_limit", 1, 4),
+        ]
         assert details.failures[0].error_diag == "diag 3"
         failed = tasks.jobs(tx, task_id, statuses=["failed"])
         assert [job.panda_id for job in failed] == [1, 2, 3, 4]
@@ -519,8 +571,9 @@ def test_commands_need_the_owner_and_the_right_status(world: World, submit: Subm
             commands.command(tx, "anna", task_id, "kill")
     found = rows(world.engine, "SELECT * FROM jedi_commands ORDER BY command_id")
     assert [(c.command, c.username, c.comment) for c in found] == [
-        ("pause", "anna", "mistake"), ("kill", "op", None),
-    ]  # fmt: skip
+        ("pause", "anna", "mistake"),
+        ("kill", "op", None),
+    ]
 
 
 def test_production_users_retry_tasks_of_others(world: World, submit: Submit) -> None:
@@ -540,11 +593,14 @@ def test_production_users_retry_tasks_of_others(world: World, submit: Submit) ->
         ({"transPath": "echo it's a date"}, "jobParameters", "Unterminated quoted string"),
         ({"transPath": "if true; then date"}, "jobParameters", "end of file unexpected"),
         ({"transPath": "echo $(date"}, "jobParameters", "end of file unexpected"),
-        ({"mergeOutput": True, "mergeSpec": {"transPath": "cat )", "jobParameters": "$PANDAID"}},
-         "mergeSpec", "unexpected"),
+        (
+            {"mergeOutput": True, "mergeSpec": {"transPath": "cat )", "jobParameters": "$PANDAID"}},
+            "mergeSpec",
+            "unexpected",
+        ),
         ({"transPath": "/bin/echo " + "ü" * 70_000}, "jobParameters", "has 140000 bytes"),
     ],
-)  # fmt: skip
+)
 def test_a_command_that_the_shell_can_not_read_is_refused(
     submit: Submit, keys: dict[str, Any], path: str, words: str
 ) -> None:

@@ -64,12 +64,22 @@ def test_nobody_knows_the_task(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [("exhausted", "exhausted"), ("paused", "paused"), ("throttled", "attempts"),
-     ("finishing", "command"), ("done", "ended"), ("staging", "staging")],
-)  # fmt: skip
+    [
+        ("exhausted", "exhausted"),
+        ("paused", "paused"),
+        ("throttled", "attempts"),
+        ("finishing", "command"),
+        ("done", "ended"),
+        ("staging", "staging"),
+    ],
+)
 def test_some_statuses_say_it_all(world: World, status: str, code: str) -> None:
-    do(world, "INSERT INTO jedi_tasks (jeditaskid, reqid, status, statechangetime, errordialog) "
-       "VALUES (5, 5, :status, jedi_now(), 'as was said')", status=status)  # fmt: skip
+    do(
+        world,
+        "INSERT INTO jedi_tasks (jeditaskid, reqid, status, statechangetime, errordialog) "
+        "VALUES (5, 5, :status, jedi_now(), 'as was said')",
+        status=status,
+    )
     found = ask(world, 5)
     assert (found.code, found.detail) == (code, "as was said")
     assert found.since is not None and found.next_try is None
@@ -77,11 +87,17 @@ def test_some_statuses_say_it_all(world: World, status: str, code: str) -> None:
 
 def test_a_task_that_has_done_all_of_its_open_input(world: World) -> None:
     """It waits for more files, or for the end of the dataset, and for no agent."""
-    do(world, "INSERT INTO jedi_tasks (jeditaskid, reqid, status, reason_code, errordialog) "
-       "VALUES (5, 5, 'running', 'fed', 'The open input was looked up again.')")  # fmt: skip
+    do(
+        world,
+        "INSERT INTO jedi_tasks (jeditaskid, reqid, status, reason_code, errordialog) "
+        "VALUES (5, 5, 'running', 'fed', 'The open input was looked up again.')",
+    )
     assert ask(world, 5).code == "in_turn"
-    do(world, "INSERT INTO jedi_datasets (jeditaskid, datasetid, datasetname, type, status, state) "
-       "VALUES (5, 1, 'user.me:run7', 'input', 'running', 'open')")  # fmt: skip
+    do(
+        world,
+        "INSERT INTO jedi_datasets (jeditaskid, datasetid, datasetname, type, status, state) "
+        "VALUES (5, 1, 'user.me:run7', 'input', 'running', 'open')",
+    )
     found = ask(world, 5)
     assert (found.code, found.facts["open"]) == ("input", ["user.me:run7"])
     assert found.detail == (
@@ -160,9 +176,13 @@ def test_near_misses_say_how_many_cores_the_task_wants(world: World) -> None:
 @pytest.mark.parametrize("status", ["prepared", "finishing"])
 def test_an_agent_that_fails_is_no_command(world: World, status: str) -> None:
     """What was prepared is taken in a moment, unless the agent that takes it fails."""
-    do(world, "INSERT INTO jedi_tasks (jeditaskid, reqid, status, statechangetime, errordialog, "
-       "reason_code) VALUES (5, 5, :status, jedi_now(), 'It broke.', 'internal_error'), "
-       "(6, 6, 'prepared', jedi_now(), NULL, 'all_processed')", status=status)  # fmt: skip
+    do(
+        world,
+        "INSERT INTO jedi_tasks (jeditaskid, reqid, status, statechangetime, errordialog, "
+        "reason_code) VALUES (5, 5, :status, jedi_now(), 'It broke.', 'internal_error'), "
+        "(6, 6, 'prepared', jedi_now(), NULL, 'all_processed')",
+        status=status,
+    )
     assert (ask(world, 5).code, ask(world, 5).detail) == ("problem", "It broke.")
     assert ask(world, 6).code == "in_turn"
 
@@ -212,8 +232,11 @@ def test_jobs_that_became_too_large_for_their_site(world: World) -> None:
     found = ask(world, task)
     assert (found.code, found.facts["activated"], found.facts["too_large"]) == ("slots", 2, 0)
     assert found.detail.endswith("jobs wait at SITE_A.")
-    do(world, "UPDATE jedi_jobs SET memory_mb = 1000 WHERE pandaid = (SELECT min(pandaid) "
-       "FROM jedi_jobs)")  # fmt: skip
+    do(
+        world,
+        "UPDATE jedi_jobs SET memory_mb = 1000 WHERE pandaid = (SELECT min(pandaid) "
+        "FROM jedi_jobs)",
+    )
     set_sites(world, maxrss=2500)
     found = ask(world, task)
     assert (found.code, found.facts["too_large"]) == ("slots", 1)
@@ -345,9 +368,12 @@ def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:
         document(output="a:2", campaign="two"),
         document(output="a:3", campaign="two", gshare="Express"),
         document(output="a:4", campaign="two"),
-    )  # fmt: skip
-    do(world, "INSERT INTO job_stats VALUES ('SITE_A', 1, 'user', 'SCORE', 'running', 8, 8), "
-       "('SITE_A', 3, 'anna', 'SCORE', 'running', 2, 2)")  # fmt: skip
+    )
+    do(
+        world,
+        "INSERT INTO job_stats VALUES ('SITE_A', 1, 'user', 'SCORE', 'running', 8, 8), "
+        "('SITE_A', 3, 'anna', 'SCORE', 'running', 2, 2)",
+    )
     do(world, "UPDATE jedi_tasks SET currentpriority = 900 WHERE jeditaskid = :t", t=low)
     walk(world, DOGS["shares"])
     with world.engine.begin() as tx:
@@ -396,11 +422,20 @@ def test_users_take_turns_where_a_queue_has_no_share(world: World) -> None:
         world, *(document(output=f"a:{n}") for n in range(6))
     )
     for task, user, priority in (
-        (first, "anna", 1000), (second, "anna", 990), (third, "anna", 980), (low, "bob", 900),
-        (jump, "eve", 1500), (jump_too, "eve", 1501),
-    ):  # fmt: skip
-        do(world, "UPDATE jedi_tasks SET username = :u, currentpriority = :p "
-           "WHERE jeditaskid = :t", u=user, p=priority, t=task)  # fmt: skip
+        (first, "anna", 1000),
+        (second, "anna", 990),
+        (third, "anna", 980),
+        (low, "bob", 900),
+        (jump, "eve", 1500),
+        (jump_too, "eve", 1501),
+    ):
+        do(
+            world,
+            "UPDATE jedi_tasks SET username = :u, currentpriority = :p WHERE jeditaskid = :t",
+            u=user,
+            p=priority,
+            t=task,
+        )
 
     def order() -> list[int]:
         with world.engine.begin() as tx:
@@ -421,17 +456,23 @@ def test_priority_alone_counts_where_a_queue_has_a_share(world: World) -> None:
     catalogue(world, in_=1)
     do(world, "UPDATE jedi_work_queue SET queue_share = 50")
     first, second, low = ready(world, *(document(output=f"a:{n}") for n in range(3)))
-    do(world, "UPDATE jedi_tasks SET username = 'bob', currentpriority = 900 "
-       "WHERE jeditaskid = :t", t=low)  # fmt: skip
+    do(
+        world,
+        "UPDATE jedi_tasks SET username = 'bob', currentpriority = 900 WHERE jeditaskid = :t",
+        t=low,
+    )
     walk(world, DOGS["shares"])
     with world.engine.begin() as tx:
         assert [one.jedi_task_id for one in queues.by_turn(tx, 10)] == [first, second, low]
 
 
 def test_queues_are_tested_against_the_tasks_there_are(world: World) -> None:
-    do(world, "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
-       "status, criteria, variables) VALUES (3, 'mine', 'user', 'local', 0, 'active', "
-       r"'userName = \:me', 'me\:anna')")  # fmt: skip
+    do(
+        world,
+        "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
+        "status, criteria, variables) VALUES (3, 'mine', 'user', 'local', 0, 'active', "
+        r"'userName = \:me', 'me\:anna')",
+    )
     task, other = put(world, good(), good("a:2"))
     do(world, "UPDATE jedi_tasks SET username = 'bob' WHERE jeditaskid = :t", t=other)
     with world.engine.begin() as tx:

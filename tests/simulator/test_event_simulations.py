@@ -37,8 +37,15 @@ def at(seconds: float) -> Any:
 
 def work(**changes: Any) -> EventWork:
     """A consumer that began at 0 s, with 4 ranges of 5 events, each event of 10 s."""
-    given = {"order": ORDER, "panda_id": 7, "event_s": 10.0, "spread": 0.0,
-             "streams": RandomStreams(1), "since": START, **changes}  # fmt: skip
+    given = {
+        "order": ORDER,
+        "panda_id": 7,
+        "event_s": 10.0,
+        "spread": 0.0,
+        "streams": RandomStreams(1),
+        "since": START,
+        **changes,
+    }
     found = EventWork(**given)
     found.take([{"id": f"1-7-3-{n}-10", "start": n, "end": n + 4} for n in (1, 6, 11, 16)], False)
     return found
@@ -91,10 +98,21 @@ def test_a_range_is_redone_if_it_was_handed_out_before() -> None:
 def _life(panda_id: int, kind: str, begins: float, ends: float) -> JobLife:
     hours = [at(3600 * hour) for hour in (begins, ends)]
     return JobLife(
-        panda_id=panda_id, jedi_task_id=1, kind=kind, site="A", gshare="user", status="finished",
-        error_code=None, cores=1, creation_time=START, start_time=hours[0], end_time=hours[1],
-        state_change_time=hours[1], queue="user", share="user",
-    )  # fmt: skip
+        panda_id=panda_id,
+        jedi_task_id=1,
+        kind=kind,
+        site="A",
+        gshare="user",
+        status="finished",
+        error_code=None,
+        cores=1,
+        creation_time=START,
+        start_time=hours[0],
+        end_time=hours[1],
+        state_change_time=hours[1],
+        queue="user",
+        share="user",
+    )
 
 
 def test_packed_lives_are_the_same_each_time() -> None:
@@ -151,11 +169,14 @@ def test_a_large_queue_eats_what_many_small_ones_leave(
     takes part, 8 times as fast: the 14,000 events of all take 4.9 h at least, and all is over
     earlier than without."""
     known = scenario(0.2, "jumbo")
-    knobs = {"jumbo_dog.min_events_enable": 1600, "jumbo_dog.min_events_disable": 200,
-             "jumbo_dog.max_tasks": jumbo_tasks}  # fmt: skip
-    record = simulate_in(engine, known.model_copy(
-        update={"tick_s": 600, "knobs": known.knobs | knobs}
-    ))  # fmt: skip
+    knobs = {
+        "jumbo_dog.min_events_enable": 1600,
+        "jumbo_dog.min_events_disable": 200,
+        "jumbo_dog.max_tasks": jumbo_tasks,
+    }
+    record = simulate_in(
+        engine, known.model_copy(update={"tick_s": 600, "knobs": known.knobs | knobs})
+    )
     assert (record.wrong, dict(record.troubles)) == ([], {})
     outcome = measure(record)
     assert outcome.tasks == {"done": 4}

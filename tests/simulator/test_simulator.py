@@ -90,31 +90,34 @@ commands:
         "scenario.tick": ("no such key", "Did you mean tick_s?"),
         "scenario.knobs.jobgen.bach": ("there is no such knob", "Did you mean jobgen.batch?"),
         "scenario.knobs.agent.poll_s": ("agent.poll_s is a number [s]", "Give a value like 2.0"),
-        "scenario.sites[0].slots": (
-            "must be at least 0", "It means: slots: jobs at once"),
+        "scenario.sites[0].slots": ("must be at least 0", "It means: slots: jobs at once"),
         "scenario.sites[1].endpoints": ("is mandatory", "Add it"),
         "scenario.sites[2].endpoints": (
             "must have 1 or more values",
-            "It means: at least one name; the endpoint is called SITE_NAME"),
+            "It means: at least one name; the endpoint is called SITE_NAME",
+        ),
         "scenario.sites[3].reads": ("no site here has this name", "Did you mean GREEN?"),
         "scenario.sites[3].attributes.teir": ("no such key", "Did you mean tier?"),
         "scenario.sites[4]": ("scenario.sites[3] has this site too", "Rename one"),
         "scenario.sites[4].failures": (
-            "their probabilities are more than 1 together", "Lower some of them"),
+            "their probabilities are more than 1 together",
+            "Lower some of them",
+        ),
         "scenario.tasks[0].at": ("no site here has this name", "Did you mean GREEN?"),
-        "scenario.tasks[1].parameters.nFilesPerJbo": (
-            "no such key", "Did you mean nFilesPerJob?"),
+        "scenario.tasks[1].parameters.nFilesPerJbo": ("no such key", "Did you mean nFilesPerJob?"),
         "scenario.commands[0].tasks": ("no task here has this name", "There are t, u, w"),
         "scenario.commands[1].command": (
             "must be 'kill', 'finish', 'retry', 'pause', 'resume', 'avalanche', 'hold' or "
             "'release'",
-            "It means: the command; hold and release go to jobs of the tasks that have not run"),
+            "It means: the command; hold and release go to jobs of the tasks that have not run",
+        ),
         "scenario.tasks[2].files": (
             "must be at least 1",
-            "It means: input files; without `at`: jobs"),
+            "It means: input files; without `at`: jobs",
+        ),
         "scenario.tasks[3].name": ("several tasks have it", "Rename them"),
         "scenario.outages[0].site": ("no site here has this name", "There are A, B, C, GREEN"),
-    }  # fmt: skip
+    }
 
 
 def test_a_scenario_is_a_mapping() -> None:
@@ -152,8 +155,13 @@ def test_an_outage_drains_and_recovers(engine: Engine) -> None:
     lost = {row.site for row in record.jobs if row.error_code == "lost_site"}
     assert lost == {"GREEN_1"}
     begin = record.scenario.start + timedelta(hours=12)
-    down = [row for row in record.jobs if row.site in ("GREEN_1", "RED") and row.start_time
-            and begin < row.start_time < begin + timedelta(hours=8)]  # fmt: skip
+    down = [
+        row
+        for row in record.jobs
+        if row.site in ("GREEN_1", "RED")
+        and row.start_time
+        and begin < row.start_time < begin + timedelta(hours=8)
+    ]
     assert down == []
     early = [row for row in record.tasks if row.creation_date < begin]
     assert {row.status for row in early} == {"done"}
@@ -176,18 +184,29 @@ def test_stuck_transfers_are_given_up_and_tried_again(engine: Engine) -> None:
 
 
 LIMITS_H = {
-    "merge": ("not_taken", 4.0), "merge_left": ("given_back", 0.0), "dark": ("lost_site", 2.0),
-    "sent": ("sent_timeout", 0.5), "silent": ("lost_heartbeat", 2.0),
-    "holding": ("holding_timeout", 3.0), "urgent": ("idle_site", 4.0), "t1": ("t1_timeout", 6.0),
-    "t2": ("t2_timeout", 6.0), "analysis": ("rebrokered", 12.0),
-    "pending": ("setup_timeout", 1.0), "waiting": ("waiting_timeout", 0.5),
-    "defined": ("defined_timeout", 4.0), "held": ("hold_timeout", 2.0),
+    "merge": ("not_taken", 4.0),
+    "merge_left": ("given_back", 0.0),
+    "dark": ("lost_site", 2.0),
+    "sent": ("sent_timeout", 0.5),
+    "silent": ("lost_heartbeat", 2.0),
+    "holding": ("holding_timeout", 3.0),
+    "urgent": ("idle_site", 4.0),
+    "t1": ("t1_timeout", 6.0),
+    "t2": ("t2_timeout", 6.0),
+    "analysis": ("rebrokered", 12.0),
+    "pending": ("setup_timeout", 1.0),
+    "waiting": ("waiting_timeout", 0.5),
+    "defined": ("defined_timeout", 4.0),
+    "held": ("hold_timeout", 2.0),
     "throttled": ("throttled_timeout", 168.0),
-    "assigned": ("assigned_timeout", 12.0), "quick": ("transfer_timeout", 24.0),
-    "activated": ("activated_timeout", 48.0), "slow": ("transfer_timeout", 96.0),
-    "running": ("running_timeout", 504.0), "running_t1": ("running_timeout", 504.0),
+    "assigned": ("assigned_timeout", 12.0),
+    "quick": ("transfer_timeout", 24.0),
+    "activated": ("activated_timeout", 48.0),
+    "slow": ("transfer_timeout", 96.0),
+    "running": ("running_timeout", 504.0),
+    "running_t1": ("running_timeout", 504.0),
     "running_t2": ("running_timeout", 504.0),
-}  # fmt: skip
+}
 """By task of the example: why its jobs end, and after how long."""
 
 
@@ -245,11 +264,14 @@ def test_production_begins_on_a_fresh_grid_and_after_idle_hours(engine: Engine) 
     """docs/reference/brokerage.md#inactive-queues: where nothing waited nothing could start, so
     that none did is no reason against a site. Without that scouts, which go only where jobs start,
     never begin anywhere."""
-    scenario = read_scenario(FRESH_GRID + "".join(
-        f"  - {{name: {name}, files: 20, run_s: 1800, at_h: {at_h}, parameters: {{"
-        "prodSourceLabel: managed, taskType: prod, taskPriority: 500}}\n"
-        for name, at_h in PRODUCTION.items()
-    ))  # fmt: skip
+    scenario = read_scenario(
+        FRESH_GRID
+        + "".join(
+            f"  - {{name: {name}, files: 20, run_s: 1800, at_h: {at_h}, parameters: {{"
+            "prodSourceLabel: managed, taskType: prod, taskPriority: 500}}\n"
+            for name, at_h in PRODUCTION.items()
+        )
+    )
     record = simulate_in(engine, scenario)
     sound(record)
     assert {row.task_name[:-2]: row.status for row in record.tasks} == dict.fromkeys(
@@ -296,8 +318,13 @@ def test_two_runs_with_one_seed_are_equal_and_another_seed_differs(tmp_path: Pat
 
 def test_what_holds_tasks_in_the_end_is_told() -> None:
     scenario = read_scenario(TINY)
-    task: dict[str, Any] = {"jedi_task_id": 1, "task_name": "t", "share": "user",
-            "creation_date": scenario.start, "end_time": None}  # fmt: skip
+    task: dict[str, Any] = {
+        "jedi_task_id": 1,
+        "task_name": "t",
+        "share": "user",
+        "creation_date": scenario.start,
+        "end_time": None,
+    }
     reasons = {"assigning": "no_nucleus", "running": "generated", "pending": "queue_full"}
     tasks = [TaskLife(**task, status=s, reason_code=code) for s, code in reasons.items()]
     assert measure(Record(scenario, tasks=tasks)).held == {"no_nucleus": 1, "queue_full": 1}
@@ -326,11 +353,21 @@ def lived(panda_id: int, made: float, begins: float | None, ends: float, **other
         return None if hour is None else start + timedelta(hours=hour)
 
     row = {
-        "panda_id": panda_id, "jedi_task_id": 1, "site": "GREEN", "queue": "large",
-        "share": "large", "gshare": "large", "status": "finished", "error_code": None, "cores": 1,
-        "creation_time": at(made), "start_time": at(begins), "end_time": at(ends),
-        "state_change_time": at(ends), "kind": "normal",
-    }  # fmt: skip
+        "panda_id": panda_id,
+        "jedi_task_id": 1,
+        "site": "GREEN",
+        "queue": "large",
+        "share": "large",
+        "gshare": "large",
+        "status": "finished",
+        "error_code": None,
+        "cores": 1,
+        "creation_time": at(made),
+        "start_time": at(begins),
+        "end_time": at(ends),
+        "state_change_time": at(ends),
+        "kind": "normal",
+    }
     return JobLife(**{**row, **other})
 
 
@@ -408,15 +445,18 @@ def test_boosted_jobs_and_tasks_are_shown_as_such() -> None:
     hurried = {"jedi_task_id": 2, "gshare": "Express"}
     urgent = {"jedi_task_id": 3, "gshare": "Express", "share": "Express"}
     jobs = [
-        lived(1, 0, 1, 24), lived(2, 9, 12, 13, **hurried), lived(3, 11, 14, 15, **hurried),
-        lived(4, 2, 4, 6, **hurried), lived(5, 3, 4, 5, **urgent),
-    ]  # fmt: skip
+        lived(1, 0, 1, 24),
+        lived(2, 9, 12, 13, **hurried),
+        lived(3, 11, 14, 15, **hurried),
+        lived(4, 2, 4, 6, **hurried),
+        lived(5, 3, 4, 5, **urgent),
+    ]
     jobs[3] = jobs[3]._replace(gshare="large")
     start = read_scenario(DAY).start
     tasks = [
         TaskLife(number, str(number), "done", share, None, start, start + timedelta(hours=15))
         for number, share in ((1, "large"), (2, "large"), (3, "Express"))
-    ]  # fmt: skip
+    ]
     outcome = measure(Record(read_scenario(DAY), jobs=jobs, tasks=tasks, boosted={2: 10.0}))
     curves = outcome.curves
     assert curves.waiting.keys() == {"large", "large, boosted", "Express"}
@@ -427,8 +467,10 @@ def test_boosted_jobs_and_tasks_are_shown_as_such() -> None:
     assert (own[9.0], own[10.0], own[11.0]) == (1.0, 0.0, 0.0)
     assert curves.waits == {"large": [1.0, 2.0], "large, boosted": [3.0, 3.0], "Express": [1.0]}
     assert [(one.share, one.boosted) for one in outcome.task_ends] == [
-        ("large", False), ("large", True), ("Express", False),
-    ]  # fmt: skip
+        ("large", False),
+        ("large", True),
+        ("Express", False),
+    ]
 
 
 def test_a_simulation_notes_what_is_boosted(engine: Engine) -> None:
@@ -468,17 +510,28 @@ def test_two_sets_of_knobs_are_compared(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "tiny.yaml").write_text(TINY)
     (tmp_path / "current.yaml").write_text(yaml.safe_dump({"core.preset": "current"}))
     monkeypatch.setattr(Home, "current", lambda: pytest.fail("the present home is not looked at"))
-    said = CliRunner().invoke(app, [
-        "simulate", str(tmp_path / "tiny.yaml"), "--compare", "", str(tmp_path / "current.yaml"),
-        "--out", str(tmp_path / "out"), "--plots", "--json",
-    ])  # fmt: skip
+    said = CliRunner().invoke(
+        app,
+        [
+            "simulate",
+            str(tmp_path / "tiny.yaml"),
+            "--compare",
+            "",
+            str(tmp_path / "current.yaml"),
+            "--out",
+            str(tmp_path / "out"),
+            "--plots",
+            "--json",
+        ],
+    )
     assert said.exit_code == 0, said.output
     found = json.loads(said.stdout)
     assert len(found["runs"]) == 2
     assert {"utilisation", "jobs finished"} <= {one["what"] for one in found["differences"]}
     pictures = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
-    assert pictures == [f"{name}.png" for name in
-                        ("completion", "queues", "utilisation", "waiting")]  # fmt: skip
+    assert pictures == [
+        f"{name}.png" for name in ("completion", "queues", "utilisation", "waiting")
+    ]
     with (tmp_path / "out" / "A" / "curves.csv").open() as file:
         curves = {line.partition(",")[0] for line in file}
     assert not curves & {"usage", "allocation"}  # which is why there is no picture of shares
@@ -495,8 +548,12 @@ def test_an_empty_picture_is_not_written(
     outcome = SimulationOutcome("", 0.1, {}, {}, {}, {}, [], [], [], {}, [], curves)
     (tmp_path / "shares.png").write_bytes(b"old")
     empty = cli._write({"": outcome}, tmp_path, plots=True)
-    assert empty == ["Shares: cores in use and allocated", "Jobs that wait for their start",
-                     "From submission to the end", "Events that consumers processed"]  # fmt: skip
+    assert empty == [
+        "Shares: cores in use and allocated",
+        "Jobs that wait for their start",
+        "From submission to the end",
+        "Events that consumers processed",
+    ]
     assert {file.name for file in tmp_path.glob("*.png")} == {"utilisation.png", "waiting.png"}
     cli._show({"": outcome}, as_json=False)
     cli._tell_files(tmp_path, empty, plots=True)

@@ -67,9 +67,10 @@ class Cluster:
         host = socket.gethostname().partition(".")[0]
         ctld_port, d_port = _free_port(), _free_port()
         self.conf.write_text(
-            _CONF.format(host=host, run=self.run, cpus=self.cpus, ctld_port=ctld_port,
-                         d_port=d_port)
-        )  # fmt: skip
+            _CONF.format(
+                host=host, run=self.run, cpus=self.cpus, ctld_port=ctld_port, d_port=d_port
+            )
+        )
         self._start_munge()
         for daemon in ("slurmctld", "slurmd"):
             self.launch(daemon)
@@ -131,9 +132,13 @@ class Cluster:
         key = place / "key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        names = {"key-file": key, "socket": self.run / "munge.socket",
-                 "pid-file": self.run / "munged.pid", "log-file": place / "log",
-                 "seed-file": place / "seed"}  # fmt: skip
+        names = {
+            "key-file": key,
+            "socket": self.run / "munge.socket",
+            "pid-file": self.run / "munged.pid",
+            "log-file": place / "log",
+            "seed-file": place / "seed",
+        }
         _run([_where("munged"), "--force", *(f"--{name}={path}" for name, path in names.items())])
 
     def _until_idle(self) -> None:

@@ -27,9 +27,15 @@ pytestmark = pytest.mark.long
 
 JOBS = int(os.environ.get("JEDI_SLURM_JOBS", "40"))
 SITES = [
-    {"site": "SITE_A", "nslots": 12, "submitter": "slurm", "queue": "main", "maxtime": 3600,
-     "endpoints": [{"ddm_endpoint": "DISK_A", "path": "storage/A"}]}
-]  # fmt: skip
+    {
+        "site": "SITE_A",
+        "nslots": 12,
+        "submitter": "slurm",
+        "queue": "main",
+        "maxtime": 3600,
+        "endpoints": [{"ddm_endpoint": "DISK_A", "path": "storage/A"}],
+    }
+]
 KNOBS = {"submitter.queue_s": 0.5, "agent.max_deaths": 1000, "pilot.idle_s": 2}
 PAUSE_S = 2.0
 """Between two deaths, on average."""

@@ -18,18 +18,30 @@ from jedi.spec.conditions import Condition, parse_conditions
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 
-FIELDS: Any = {"status": "text", "user": "text", "name": "text", "priority": "number",
-               "since": "time"}  # fmt: skip
+FIELDS: Any = {
+    "status": "text",
+    "user": "text",
+    "name": "text",
+    "priority": "number",
+    "since": "time",
+}
 
 
 def test_conditions_are_read() -> None:
-    written = ["status=running, pending", "user!=ana", "name~higgs*", "priority>=900",
-               "since>2026-11-01"]  # fmt: skip
+    written = [
+        "status=running, pending",
+        "user!=ana",
+        "name~higgs*",
+        "priority>=900",
+        "since>2026-11-01",
+    ]
     assert parse_conditions(written, FIELDS) == [
-        Condition("status", "=", ("running", "pending")), Condition("user", "!=", ("ana",)),
-        Condition("name", "~", ("higgs*",)), Condition("priority", ">=", (900,)),
+        Condition("status", "=", ("running", "pending")),
+        Condition("user", "!=", ("ana",)),
+        Condition("name", "~", ("higgs*",)),
+        Condition("priority", ">=", (900,)),
         Condition("since", ">", (datetime(2026, 11, 1, tzinfo=UTC),)),
-    ]  # fmt: skip
+    ]
 
 
 def test_all_mistakes_are_named_with_their_remedy() -> None:
@@ -75,8 +87,10 @@ def test_lists_are_filtered(world: World, where: list[str], names: list[str]) ->
     with world.engine.begin() as tx:
         for task, name in zip(ids, ("abc", "x_y", "100%"), strict=True):
             # Raw: names are given when tasks are submitted
-            tx.execute(text("UPDATE jedi_tasks SET taskname = :n WHERE jeditaskid = :t"),
-                       {"n": name, "t": task})  # fmt: skip
+            tx.execute(
+                text("UPDATE jedi_tasks SET taskname = :n WHERE jeditaskid = :t"),
+                {"n": name, "t": task},
+            )
         assert [one.task_name for one in tasks.find(tx, where=where)] == names
 
 
@@ -115,12 +129,13 @@ def test_lists_of_jobs_take_the_same_language(
         give(tx, "anna")
         for number, job in enumerate(made.jobs):
             # Raw: figures of jobs, which the builder makes alike
-            tx.execute(text("UPDATE jedi_jobs SET priority = :p, site = :site "
-                            "WHERE pandaid = :j"),
-                       {"p": 900 + number, "site": "SITE_B" if number % 2 else "SITE_A",
-                        "j": job})  # fmt: skip
-        tx.execute(text("UPDATE jedi_jobs SET exit_code = 1 "
-                        "WHERE pandaid = :j"), {"j": made.jobs[2]})  # fmt: skip
+            tx.execute(
+                text("UPDATE jedi_jobs SET priority = :p, site = :site WHERE pandaid = :j"),
+                {"p": 900 + number, "site": "SITE_B" if number % 2 else "SITE_A", "j": job},
+            )
+        tx.execute(
+            text("UPDATE jedi_jobs SET exit_code = 1 WHERE pandaid = :j"), {"j": made.jobs[2]}
+        )
         ends = [JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in made.jobs[2:]]
         job_ends.end_jobs(tx, ends, "test")
         wanted = [made.jobs[number] for number in found]

@@ -28,8 +28,7 @@ NAMES = (
 )
 def test_a_pattern_takes_the_names_that_its_expression_finds(expression: str) -> None:
     """An expression is found anywhere in a name."""
-    found = [name for name in NAMES
-             if any(re.search(one, name) for one in expression.split(","))]  # fmt: skip
+    found = [name for name in NAMES if any(re.search(one, name) for one in expression.split(","))]
     patterns = shell_patterns(expression).split(",")
     assert [n for n in NAMES if any(fnmatch.fnmatchcase(n, p) for p in patterns)] == found
 

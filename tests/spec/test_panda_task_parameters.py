@@ -14,8 +14,9 @@ from jedi.spec.tasks.text import validate
 
 
 def items(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [one for one in document["jobParameters"]
-            if kind in (one.get("param_type"), one["type"])]  # fmt: skip
+    return [
+        one for one in document["jobParameters"] if kind in (one.get("param_type"), one["type"])
+    ]
 
 
 def read(sent: dict[str, Any], vo: str = "") -> dict[str, Any]:
@@ -40,9 +41,14 @@ def test_jobs_without_input() -> None:
     [made] = items(document, "output")
     assert (made["dataset"], "container" in made) == ("user.me:user.me.t1_out.dat", False)
     assert items(document, "number") == [
-        {"type": "template", "param_type": "number", "value": "${SEQNUMBER}", "offset": 100,
-         "padding": False}
-    ]  # fmt: skip
+        {
+            "type": "template",
+            "param_type": "number",
+            "value": "${SEQNUMBER}",
+            "offset": 100,
+            "padding": False,
+        }
+    ]
     assert document["log"]["dataset"] == "user.me:user.me.t1.log"
     constants = [one["value"] for one in items(document, "constant")]
     assert "-o \"{'out.dat': '${OUTPUT0}'}\"" in constants
@@ -56,8 +62,9 @@ def test_jobs_of_a_build_that_read_a_dataset() -> None:
     assert master["dataset"] == "user.me:user.me.input1"
     assert master["exclude"] == "*.log.tgz,*.log.tgz.[0-9]*"
     assert [one["dataset"] for one in items(document, "output")] == [
-        "user.me:user.me.t2_out.dat", "user.me:user.me.t2_hist"
-    ]  # fmt: skip
+        "user.me:user.me.t2_out.dat",
+        "user.me:user.me.t2_hist",
+    ]
     assert document["buildSpec"]["transPath"] == "./jedi-run build"
     assert document["sandbox"] == ["jedi-run", SOURCES]
     assert (document["site"], "dsForIN" in document) == ("SITE_A", False)
@@ -66,8 +73,9 @@ def test_jobs_of_a_build_that_read_a_dataset() -> None:
 def test_secondary_input_and_merging() -> None:
     document = read(case_c())
     assert [one["dataset"] for one in items(document, "input")] == [
-        "user.me:user.me.input1", "user.me:user.me.sec"
-    ]  # fmt: skip
+        "user.me:user.me.input1",
+        "user.me:user.me.sec",
+    ]
     assert (document["ramCount"], document["ramUnit"]) == (2000, "MBPerCore")
     assert document["excludedSite"] == "BAD1,BAD2"
     merge = document["mergeSpec"]
@@ -82,8 +90,13 @@ def test_merged_logs() -> None:
     sent = case_c()
     sent["mergeSpec"]["jobParameters"] = "${TRN_OUTPUT:OUTPUT} ${TRN_LOG_MERGE:LOG_MERGE}"
     name = "user.me.t3.merge_log/"
-    sent["log_merge"] = {**sent["log"], "dataset": name, "container": name, "mergeOnly": True,
-                         "param_type": "output"}  # fmt: skip
+    sent["log_merge"] = {
+        **sent["log"],
+        "dataset": name,
+        "container": name,
+        "mergeOnly": True,
+        "param_type": "output",
+    }
     document = read(sent)
     assert document["log_merge"]["dataset"] == "user.me:user.me.t3.merge_log"
     assert document["mergeSpec"]["jobParameters"] == "${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}"
@@ -110,16 +123,27 @@ def test_a_program_of_ones_own_stays() -> None:
 
 
 def test_other_units_and_forms() -> None:
-    document, problems = renamed({
-        "outDiskCount": 5, "outDiskUnit": "kBFixed", "skipFilesUsedBy": "12,13",
-        "includedSite": ["A", "B"], "pfnList": ["/x"], "noInput": True, "ramCountUnit": "MBPerCore",
-        "ramUnit": "MB",
-    })  # fmt: skip
+    document, problems = renamed(
+        {
+            "outDiskCount": 5,
+            "outDiskUnit": "kBFixed",
+            "skipFilesUsedBy": "12,13",
+            "includedSite": ["A", "B"],
+            "pfnList": ["/x"],
+            "noInput": True,
+            "ramCountUnit": "MBPerCore",
+            "ramUnit": "MB",
+        }
+    )
     assert problems == []
     assert document == {
-        "outDiskCount": 5, "outDiskUnit": "kB", "skipFilesUsedBy": [12, 13],
-        "includedSite": "A,B", "pfnList": ["/x"], "ramUnit": "MB",
-    }  # fmt: skip
+        "outDiskCount": 5,
+        "outDiskUnit": "kB",
+        "skipFilesUsedBy": [12, 13],
+        "includedSite": "A,B",
+        "pfnList": ["/x"],
+        "ramUnit": "MB",
+    }
 
 
 def test_the_vo_of_all_tasks() -> None:
@@ -127,8 +151,11 @@ def test_the_vo_of_all_tasks() -> None:
 
 
 def test_all_mistakes_at_once() -> None:
-    sent = task("user.me.t1", template("input", "${IN}", dataset="user.me.a", include="(a|b)"),
-                preproSpec={"jobParameters": "--goodRunListXML x"})  # fmt: skip
+    sent = task(
+        "user.me.t1",
+        template("input", "${IN}", dataset="user.me.a", include="(a|b)"),
+        preproSpec={"jobParameters": "--goodRunListXML x"},
+    )
     found = [(one.path, one.value) for one in translate(sent).problems]
     assert [path for path, _ in found] == ["preproSpec", "jobParameters[3].include"]
     assert found[1][1] == "(a|b)"

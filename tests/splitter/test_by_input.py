@@ -97,8 +97,12 @@ def test_by_events() -> None:
 def test_each_event_is_in_one_unit(events: list[int], size: int) -> None:
     files = [SplitFile(f"/lfn{n}", 1, n_events=count) for n, count in enumerate(events)]
     units = list(ByEvents().plan({EVENTS: size}, files))
-    seen = Counter((use.position, event) for unit in units for use in unit.files
-                   for event in range(use.start or 0, use.stop or 0))  # fmt: skip
+    seen = Counter(
+        (use.position, event)
+        for unit in units
+        for use in unit.files
+        for event in range(use.start or 0, use.stop or 0)
+    )
     assert seen == Counter((n, event) for n, count in enumerate(events) for event in range(count))
     whole = [use.position for unit in units for use in unit.files if use.stop is None]
     assert whole == [n for n, count in enumerate(events) if count == 0]
@@ -112,8 +116,7 @@ def test_a_file_without_events_goes_with_its_neighbours() -> None:
     counts = (0, 10, 0, 10, 0)
     files = [SplitFile(f"/lfn{n}", 1, n_events=count) for n, count in enumerate(counts)]
     units = [list(unit.files) for unit in ByEvents().plan({EVENTS: 10}, files)]
-    assert units == [
-        [FileUse(0), FileUse(1, 0, 10)], [FileUse(2), FileUse(3, 0, 10), FileUse(4)]]  # fmt: skip
+    assert units == [[FileUse(0), FileUse(1, 0, 10)], [FileUse(2), FileUse(3, 0, 10), FileUse(4)]]
     [alone] = ByEvents().plan({EVENTS: 10}, [files[0], files[2]])
     assert list(alone.files) == [FileUse(0), FileUse(1)]
 
@@ -138,10 +141,8 @@ def test_by_events_with_a_limit_of_files() -> None:
         units = ByEvents().plan({EVENTS: 500, **limit}, files)
         return [[(one.position, one.start, one.stop) for one in unit.files] for unit in units]
 
-    assert ranges(1000, 1000) == [
-        [(0, 0, 500)], [(0, 500, 1000)], [(1, 0, 500)], [(1, 500, 1000)]]  # fmt: skip
-    assert ranges(1200, 300) == [
-        [(0, 0, 500)], [(0, 500, 1000)], [(0, 1000, 1200)], [(1, 0, 300)]]  # fmt: skip
+    assert ranges(1000, 1000) == [[(0, 0, 500)], [(0, 500, 1000)], [(1, 0, 500)], [(1, 500, 1000)]]
+    assert ranges(1200, 300) == [[(0, 0, 500)], [(0, 500, 1000)], [(0, 1000, 1200)], [(1, 0, 300)]]
     assert len(ranges(1200, 300, most=None)) == 3
     assert [len(unit) for unit in ranges(200, 200, 200, most=2)] == [2, 1]
     assert [p.path for p in ByEvents().check({EVENTS: 5, MAX_FILES: 0})] == [MAX_FILES]

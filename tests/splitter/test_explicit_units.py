@@ -27,11 +27,15 @@ from jedi.taskrefiner.agent import TaskRefiner
 READING = {
     "taskName": "g",
     "jobParameters": [
-        {"type": "template", "param_type": "input", "value": "cat ${IN/S} ${UNIT/Arguments}",
-         "dataset": "demo:in"},
+        {
+            "type": "template",
+            "param_type": "input",
+            "value": "cat ${IN/S} ${UNIT/Arguments}",
+            "dataset": "demo:in",
+        },
     ],
     "splitter": {"name": "Explicit"},
-}  # fmt: skip
+}
 
 
 def made(world: World, task: int) -> list[Any]:
@@ -56,8 +60,10 @@ def test_units_exist_when_the_answer_is_given(world: World) -> None:
     assert [one.unit_nr for one in found] == [1, 2, 3]
     assert [one.options for one in found][1] == {"Arguments": odd}
     assert [job.jobparameters for job in made(world, done.jedi_task_id)] == [
-        "echo 1", f"echo {odd}", "echo 3",
-    ]  # fmt: skip
+        "echo 1",
+        f"echo {odd}",
+        "echo 3",
+    ]
     assert Splitter(world).run_once() == 0
     assert [job.unit_nr for job in jobs(world, done.jedi_task_id)] == [1, 2, 3]
     sound(world)
@@ -66,11 +72,17 @@ def test_units_exist_when_the_answer_is_given(world: World) -> None:
 def test_refused_units_do_not_stop_the_others(world: World) -> None:
     """Expected (ruling, partial acceptance): accepted ones stay, refused ones are reported with
     their reason; they get no job."""
-    bad = [{"options": {"Argument": "x"}}, {"options": {"Arguments": 3}}, 7,
-           {"options": {"Arguments": "1", "JobID": "4"}}, {"options": {"9": "", "Arguments": ""}},
-           {"options": 3}, unit("x", "file"),
-           {"options": {"Arguments": ""}, "files": "f"},
-           {"options": {"Arguments": "é" * 70_000}}]  # fmt: skip
+    bad = [
+        {"options": {"Argument": "x"}},
+        {"options": {"Arguments": 3}},
+        7,
+        {"options": {"Arguments": "1", "JobID": "4"}},
+        {"options": {"9": "", "Arguments": ""}},
+        {"options": 3},
+        unit("x", "file"),
+        {"options": {"Arguments": ""}, "files": "f"},
+        {"options": {"Arguments": "é" * 70_000}},
+    ]
     done = given(world, [unit("1"), *bad, unit("2")])
     assert {one.unit_nr: one.reason for one in done.refused} == {
         2: "It lacks option Arguments, which jobParameters name.",
@@ -127,16 +139,18 @@ def test_units_with_files(world: World) -> None:
     assert ContentsFeeder(world).run_once() == 1, row_of(world, task).errordialog
     assert generate(world) == 1
     assert [(job.unit_nr, job.jobparameters) for job in jobs(world, task)] == [
-        (1, "cat a 1"), (3, "cat a b 3"),
-    ]  # fmt: skip
+        (1, "cat a 1"),
+        (3, "cat a b 3"),
+    ]
     sound(world)
     whole = given(world, [unit("1"), unit("2", "c")], "k2", document={**READING, "taskName": "h"})
     assert TaskRefiner(world).run_once() == ContentsFeeder(world).run_once() == 1
     assert Splitter(world).run_once() == ContentsFeeder(world).run_once() == 1
     assert generate(world) == 1
     assert [job.jobparameters for job in jobs(world, whole.jedi_task_id)] == [
-        "cat a b c 1", "cat c 2",
-    ]  # fmt: skip
+        "cat a b c 1",
+        "cat c 2",
+    ]
 
 
 def test_same_key_is_the_same_task(world: World) -> None:
@@ -174,8 +188,9 @@ def test_settling_waits_for_a_submission_in_progress(world: World) -> None:
             answers.append(settle_key(tx, "anna", "k"))
 
     with world.engine.begin() as tx:
-        done = submit_units(tx, world.ddm, "anna", DOCUMENT, [unit("1")], Path(), "k",
-                            world.knobs, keep_going=True)  # fmt: skip
+        done = submit_units(
+            tx, world.ddm, "anna", DOCUMENT, [unit("1")], Path(), "k", world.knobs, keep_going=True
+        )
         asking = threading.Thread(target=ask)
         asking.start()
         asking.join(0.3)

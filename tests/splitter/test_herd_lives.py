@@ -58,8 +58,9 @@ def test_rescheduling_never_splits_again(world: World) -> None:
     everything(world)
     again = [job for job in jobs(world, task) if job.panda_id > 50]
     assert [(job.panda_id, job.originpandaid, job.unit_nr, job.attemptnr) for job in again] == [
-        (51, 41, 1, 2), (52, 43, 3, 2),
-    ]  # fmt: skip
+        (51, 41, 1, 2),
+        (52, 43, 3, 2),
+    ]
     assert [job.jobparameters for job in again] == ["/bin/echo 1", "/bin/echo 3.99"]
     assert Splitter(world).run_once() == 0
     assert members(world, task) == before
@@ -166,13 +167,19 @@ def test_options_of_units_are_bounded(world: World) -> None:
     """Expected: 9,000 variables that stand for 100,000 characters each are 0.9 GB in one text: the
     herd is broken before any of it is built; so is one of many units with 2 kB each beyond 1 MB."""
     long = {"Parameters": ["x" * 100_000], "Parameters.A": ["y"]}
-    bomb = {"name": "Parametric", "options": long,
-            "values": {"Executable": "echo", "Arguments": "$Parameter" * 9_000}}  # fmt: skip
+    bomb = {
+        "name": "Parametric",
+        "options": long,
+        "values": {"Executable": "echo", "Arguments": "$Parameter" * 9_000},
+    }
     assert broken(world, herd(bomb)) == ("tobroken", "too_large_units")
     with world.engine.begin() as tx:
         knobs.put(tx, "split.max_mb", 1, "ops")
-    many = {"name": "Parametric", "options": {"Parameters": 1000},
-            "values": {"Executable": "echo", "Arguments": "$Parameter" + "z" * 2000}}  # fmt: skip
+    many = {
+        "name": "Parametric",
+        "options": {"Parameters": 1000},
+        "values": {"Executable": "echo", "Arguments": "$Parameter" + "z" * 2000},
+    }
     assert broken(world, herd(many, taskName="many")) == ("tobroken", "too_large_units")
 
 
@@ -227,7 +234,10 @@ def test_a_problem_of_data_management_holds_the_herd(
     row = row_of(world, task)
     assert (row.status, row.reason_code) == ("pending", "splitting_failed")
     assert steps(world, task)[2:] == [
-        ("InputData", "done"), ("Splitter", "now"), ("JobScheduling", "waits")]  # fmt: skip
+        ("InputData", "done"),
+        ("Splitter", "now"),
+        ("JobScheduling", "waits"),
+    ]
 
 
 def test_the_chain_blames_the_step_that_failed(world: World) -> None:
@@ -238,8 +248,12 @@ def test_the_chain_blames_the_step_that_failed(world: World) -> None:
     broken(world, herd({"name": "InputDataBySE", "options": {}}, IN))
     [row] = rows(world, "SELECT jeditaskid AS task FROM jedi_tasks")
     assert steps(world, row.task) == [
-        ("JobPath", "done"), ("JobSanity", "done"), ("InputData", "done"), ("Splitter", "failed"),
-        ("JobScheduling", "skipped")]  # fmt: skip
+        ("JobPath", "done"),
+        ("JobSanity", "done"),
+        ("InputData", "done"),
+        ("Splitter", "failed"),
+        ("JobScheduling", "skipped"),
+    ]
 
 
 def test_the_chain_blames_one_step_of_a_sweep(world: World) -> None:
@@ -247,13 +261,19 @@ def test_the_chain_blames_one_step_of_a_sweep(world: World) -> None:
     Splitter failed; JobSanity stands behind it and is done, and JobScheduling was never tried."""
     task = refined(world, herd({**RFC, "options": {"Parameters": 100_000_000}}))
     assert steps(world, task) == [
-        ("JobPath", "done"), ("Splitter", "now"), ("JobSanity", "done"), ("JobScheduling", "waits")
-    ]  # fmt: skip
+        ("JobPath", "done"),
+        ("Splitter", "now"),
+        ("JobSanity", "done"),
+        ("JobScheduling", "waits"),
+    ]
     assert Splitter(world).run_once() == 1
     assert row_of(world, task).reason_code == "too_many_units"
     assert steps(world, task) == [
-        ("JobPath", "done"), ("Splitter", "failed"), ("JobSanity", "done"),
-        ("JobScheduling", "skipped")]  # fmt: skip
+        ("JobPath", "done"),
+        ("Splitter", "failed"),
+        ("JobSanity", "done"),
+        ("JobScheduling", "skipped"),
+    ]
 
 
 def steps(world: World, task: int) -> list[tuple[str, str]]:
@@ -269,8 +289,9 @@ def test_an_open_dataset_is_waited_for(world: World, monkeypatch: pytest.MonkeyP
     task = refined(world, herd({"name": "ByFiles", "options": {}}, IN))
     assert ContentsFeeder(world).run_once() == 1
     assert (row_of(world, task).status, row_of(world, task).reason_code) == (
-        "defined", "input_open"
-    )  # fmt: skip
+        "defined",
+        "input_open",
+    )
     assert Splitter(world).run_once() == 0
 
 
@@ -304,8 +325,9 @@ def test_ten_thousand_children_take_less_than_a_second(world: World) -> None:
 def planned(world: World, document: dict[str, Any]) -> tuple[int, float, float]:
     """The number of planned jobs, and the fewest and most files of one."""
     with world.engine.connect() as tx:
-        found = plan_now(tx, world.ddm, "anna", json.dumps(document), "json", Path(), 1,
-                         Alternative(()))  # fmt: skip
+        found = plan_now(
+            tx, world.ddm, "anna", json.dumps(document), "json", Path(), 1, Alternative(())
+        )
     assert found.plan.files_per_job is not None
     return found.plan.jobs, found.plan.files_per_job.least, found.plan.files_per_job.most
 

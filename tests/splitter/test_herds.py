@@ -40,8 +40,18 @@ from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskcommando.agent import TaskCommando
 
-VALUES = ["1", "2.3", "3.99", "6.187", "9.0431", "12.75603", "17.582839", "23.8576907",
-          "32.01499791", "42.619497283"]  # fmt: skip
+VALUES = [
+    "1",
+    "2.3",
+    "3.99",
+    "6.187",
+    "9.0431",
+    "12.75603",
+    "17.582839",
+    "23.8576907",
+    "32.01499791",
+    "42.619497283",
+]
 """x(n+1) = x(n) * 1.3 + 1, x(0) = 1, by hand; the RFC shows 3.99."""
 
 
@@ -220,13 +230,27 @@ def test_placeholders_of_options_that_no_unit_has_are_refused(world: World) -> N
     """Docs: "`${UNIT/Name}` in the job parameters is the value of the option Name of the unit": its
     values, the options that the strategy sets, and "SplitID, SplitSourceJob and JobID are options
     of every unit". A task with another name would wait for ever, and nobody could correct it."""
-    sweep = {"name": "Parametric", "values": {"A": "$Parameter"},
-             "options": {"Parameters": 3, "Parameters.B": ["x", "y", "z"]}}  # fmt: skip
-    names = ("A", "Parameter", "Parameter.B", "ParameterNumber", "SplitID", "SplitSourceJob",
-             "JobID")  # fmt: skip
+    sweep = {
+        "name": "Parametric",
+        "values": {"A": "$Parameter"},
+        "options": {"Parameters": 3, "Parameters.B": ["x", "y", "z"]},
+    }
+    names = (
+        "A",
+        "Parameter",
+        "Parameter.B",
+        "ParameterNumber",
+        "SplitID",
+        "SplitSourceJob",
+        "JobID",
+    )
     all_known = " ".join(f"${{UNIT/{name}}}" for name in names)
-    output = {"type": "template", "param_type": "output", "value": "o.${UNIT/Split}.${SN}",
-              "dataset": "demo:o"}  # fmt: skip
+    output = {
+        "type": "template",
+        "param_type": "output",
+        "value": "o.${UNIT/Split}.${SN}",
+        "dataset": "demo:o",
+    }
     echo = {"type": "constant", "value": f"{all_known} ${{UNIT/Nope}}"}
     rule = "no unit of the herd has this option"
     assert refusal(world, herd(sweep, echo, output)) == [
@@ -312,8 +336,10 @@ def test_units_have_numbers_whatever_the_strategy(world: World) -> None:
     catalogue(world, **{"in": 11, "ten": 10})
     values = {"Arguments": "n=%n"}
     by_files = {"name": "ByFiles", "options": {"SplitterMaxFilesPerJob": 1}, "values": values}
-    for name, expected in (("in", [f"n={n:02}" for n in range(11)]),
-                           ("ten", [f"n={n}" for n in range(10)])):  # fmt: skip
+    for name, expected in (
+        ("in", [f"n={n:02}" for n in range(11)]),
+        ("ten", [f"n={n}" for n in range(10)]),
+    ):
         task = split(world, herd(by_files, {**IN, "dataset": f"demo:{name}"}))
         assert [one.options["Arguments"] for one in members(world, task)] == expected
 
@@ -325,10 +351,16 @@ def test_events_are_divided_across_files(world: World) -> None:
     skip = {"type": "constant", "value": "skip ${SKIPEVENTS} of ${MAXEVENTS}"}
     task = with_jobs(world, herd(by_events, IN, skip))
     assert [job.jobparameters for job in jobs(world, task)] == [
-        "cat f0 f1 skip 0 of 12", "cat f1 f2 skip 2 of 12", "cat f2 skip 4 of 6"
-    ]  # fmt: skip
-    [counted] = rows(world, "SELECT nfiles, nfilesused, nfilestobeused FROM jedi_datasets "
-                     "WHERE jeditaskid = :t AND type = 'input'", t=task)  # fmt: skip
+        "cat f0 f1 skip 0 of 12",
+        "cat f1 f2 skip 2 of 12",
+        "cat f2 skip 4 of 6",
+    ]
+    [counted] = rows(
+        world,
+        "SELECT nfiles, nfilesused, nfilestobeused FROM jedi_datasets "
+        "WHERE jeditaskid = :t AND type = 'input'",
+        t=task,
+    )
     assert counted == (5, 5, 5)
     sound(world)
 
@@ -341,7 +373,9 @@ def test_a_file_without_events_has_a_job(world: World) -> None:
     skip = {"type": "constant", "value": "skip ${SKIPEVENTS} of ${MAXEVENTS}"}
     task = with_jobs(world, herd(by_events, IN, skip))
     assert [job.jobparameters for job in jobs(world, task)] == [
-        "cat f0 skip 0 of 10", "cat f1 f2 skip 0 of 10"]  # fmt: skip
+        "cat f0 skip 0 of 10",
+        "cat f1 f2 skip 0 of 10",
+    ]
     sound(world)
 
 

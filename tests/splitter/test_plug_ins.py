@@ -124,8 +124,11 @@ class BadOptions(Base):
 class BadCheck(Base):
     def check(self, manifest): return [1]
 """
-NAMES = [line.split()[1].rstrip(":").partition("(")[0] for line in FAULTS.splitlines()
-         if line.startswith("class")]  # fmt: skip
+NAMES = [
+    line.split()[1].rstrip(":").partition("(")[0]
+    for line in FAULTS.splitlines()
+    if line.startswith("class")
+]
 
 
 @pytest.fixture
@@ -162,7 +165,7 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("Xyz", "splitter_unknown", "There is no splitter Xyz. There are BadCheck, BadOptions, "),
         ("Hang", "splitter_unknown", "There is no splitter Hang. Did you mean Hangs?"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("faults")
 def test_a_fault_has_a_code_and_a_sentence(name: str, code: str, reason: str) -> None:
     with pytest.raises(SplitterFailed) as failed:
@@ -234,9 +237,14 @@ def test_faults_spare_other_herds(world: World, faults: Path) -> None:
     split."""
     with world.engine.begin() as tx:
         knobs.put(tx, "split.timeout_s", 8.0, "ops")
-    codes = {"Raises": "splitter_failed", "Refuses": "split_refused", "Hangs": "splitter_timeout",
-             "Numbers": "splitter_nonsense", "NoUnits": "split_made_no_units",
-             "Good": "split"}  # fmt: skip
+    codes = {
+        "Raises": "splitter_failed",
+        "Refuses": "split_refused",
+        "Hangs": "splitter_timeout",
+        "Numbers": "splitter_nonsense",
+        "NoUnits": "split_made_no_units",
+        "Good": "split",
+    }
     tasks = {name: refined(world, herd({"name": name}, taskName=name)) for name in codes}
     gone = refined(world, herd({"name": "Exits"}, taskName="gone"))
     points = faults / "faults-1.dist-info" / "entry_points.txt"

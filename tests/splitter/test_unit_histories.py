@@ -43,8 +43,9 @@ def test_units_survive_random_verbs(world: World, seed: int) -> None:
     history: list[str] = []
     for _ in range(STEPS):
         some = luck.sample(range(1, UNITS + 1), luck.randint(1, 2))
-        step = luck.choice(("agents", "take", "finished", "failed", "closed", "kill", "resubmit",
-                            "obey"))  # fmt: skip
+        step = luck.choice(
+            ("agents", "take", "finished", "failed", "closed", "kill", "resubmit", "obey")
+        )
         history.append(f"{step} {some}")
         if step == "agents":
             make_due(world)

@@ -35,8 +35,13 @@ def pages(world: World, cursors: dict[int, str | None], page: int) -> list[list[
 
 
 def numbers(found: list[list[UnitStates]], task: int) -> list[int]:
-    return [unit.unit_nr for page in found for one in page if one.jedi_task_id == task
-            for unit in one.units]  # fmt: skip
+    return [
+        unit.unit_nr
+        for page in found
+        for one in page
+        if one.jedi_task_id == task
+        for unit in one.units
+    ]
 
 
 def test_states_come_in_pages(world: World) -> None:

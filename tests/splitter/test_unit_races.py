@@ -103,8 +103,10 @@ def test_verbs_and_agents_at_once(world: World) -> None:
 
     def pilots(luck: random.Random) -> None:
         with world.engine.begin() as tx:
-            query = text("SELECT pandaid FROM jedi_jobs WHERE status = ANY(:s) AND "
-                         "coalesce(kill_code, '') = '' ORDER BY random() LIMIT 5")  # fmt: skip
+            query = text(
+                "SELECT pandaid FROM jedi_jobs WHERE status = ANY(:s) AND "
+                "coalesce(kill_code, '') = '' ORDER BY random() LIMIT 5"
+            )
             some = list(tx.scalars(query, {"s": ["activated", "sent"]}))
             moves = [job_rows.JobMove(one, "sent", "acquired", "Taken.") for one in sorted(some)]
             job_rows.move_jobs(tx, moves, "test", ["activated"])

@@ -109,8 +109,10 @@ def test_one_unit_is_killed_alone(world: World) -> None:
     take(world, [job_of(world, task, 2)])
     answers = ask_units(world, task, "kill", [1, 2, 7])
     assert [(one.unit_nr, one.accepted, one.error) for one in answers] == [
-        (1, True, None), (2, True, None), (7, False, "no_unit"),
-    ]  # fmt: skip
+        (1, True, None),
+        (2, True, None),
+        (7, False, "no_unit"),
+    ]
     assert of(now(world, task)) == "killed submitted submitted"  # a pilot still has job 2
     assert obey(world) == 1
     assert of(now(world, task)) == "killed killed submitted"
@@ -231,8 +233,15 @@ def test_resubmitted_units_have_other_needs(world: World) -> None:
     [kept] = rows(
         world, "SELECT taskparams AS p FROM jedi_taskparams WHERE jeditaskid = :t", t=task
     )
-    told = {"site": "SITE_B", "coreCount": 4, "ramCount": 16_000, "ramUnit": "MB",
-            "baseRamCount": 0, "baseWalltime": 7_200, "maxAttempt": 2}  # fmt: skip
+    told = {
+        "site": "SITE_B",
+        "coreCount": 4,
+        "ramCount": 16_000,
+        "ramUnit": "MB",
+        "baseRamCount": 0,
+        "baseWalltime": 7_200,
+        "maxAttempt": 2,
+    }
     assert told.items() <= kept.p.items()
     [row] = rows(world, "SELECT * FROM jedi_tasks WHERE jeditaskid = :t", t=task)
     assert (row.ramunit, row.basewalltime, row.resource_type) == ("MB", 7_200, "MCORE_HIMEM")

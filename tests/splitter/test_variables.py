@@ -13,9 +13,15 @@ from jedi.splitter.plan import render_units
 from jedi.splitter.variables import expand
 
 KNOWN: dict[str, Any] = {
-    "SplitID": "02", "SplitSourceJob": "41", "JobID": "43", "Parameter": "3.99",
-    "Parameter.A": "x", "ParameterNumber": "2", "Tricky": "${SplitID}", "Files": ["a", "b"],
-}  # fmt: skip
+    "SplitID": "02",
+    "SplitSourceJob": "41",
+    "JobID": "43",
+    "Parameter": "3.99",
+    "Parameter.A": "x",
+    "ParameterNumber": "2",
+    "Tricky": "${SplitID}",
+    "Files": ["a", "b"],
+}
 
 
 def test_a_value_that_no_program_takes_is_refused() -> None:

@@ -177,10 +177,12 @@ def test_what_was_published_and_not_told_of_is_removed_from_the_catalogue_too(wo
     assert path.is_file()
     with world.engine.begin() as tx:
         tx.execute(
-            text("INSERT INTO jedi_output_template (jeditaskid, datasetid, filenametemplate) "
-                 "VALUES (:task, :data, 'output.${SN}.${SN}')"),
+            text(
+                "INSERT INTO jedi_output_template (jeditaskid, datasetid, filenametemplate) "
+                "VALUES (:task, :data, 'output.${SN}.${SN}')"
+            ),
             {"task": pilot.made.task, "data": pilot.made.output},
-        )  # fmt: skip
+        )
         assert restoring.go_on(tx, world.ddm) == (1, 1, {})
     assert not path.exists()
     assert pilot.published("output") == []
@@ -191,8 +193,13 @@ def test_parts_at_an_endpoint_that_was_removed_are_told_and_wait(world: World) -
     there, away, gone = jobs(world, task, "activated")
     merging.make(world, [there, away, gone])
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_job_files SET endpoint = 'AWAY' WHERE pandaid = :job AND "
-                        "type = 'output'"), {"job": away})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_job_files SET endpoint = 'AWAY' WHERE pandaid = :job AND "
+                "type = 'output'"
+            ),
+            {"job": away},
+        )
         lying = {}
         for part in MERGE_PARTS.rows(tx):
             if part.endpoint == "AWAY":

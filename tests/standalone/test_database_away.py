@@ -117,8 +117,13 @@ def test_jedi_comes_up_over_a_recovering_database_and_outlives_its_smart_shutdow
     home = server.home.path
     command = [sys.executable, "-m", "jedi"]
     environment = {**os.environ, "JEDI_HOME": str(home)}
-    up = subprocess.Popen([*command, "up", "--detach"], env=environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    up = subprocess.Popen(
+        [*command, "up", "--detach"],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     try:
         log = server.home.supervisor_log
         wait_for(lambda: log.exists() and "waiting for the database" in log.read_text(), "it waits")
@@ -131,8 +136,13 @@ def test_jedi_comes_up_over_a_recovering_database_and_outlives_its_smart_shutdow
         wait_for(lambda: server.pid() not in (None, first) and server.running(), "it is healed")
         assert keeper.alive()
     finally:
-        done = subprocess.run([*command, "down", "--drain", "0"], env=environment, check=False,
-                              capture_output=True, text=True)  # fmt: skip
+        done = subprocess.run(
+            [*command, "down", "--drain", "0"],
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
     assert done.returncode == 0, done.stderr
     assert not server.running()
 

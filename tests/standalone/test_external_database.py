@@ -31,9 +31,12 @@ class Outside:
         module = {"jedi": "jedi.cli.jedi", "task": "jedi_client.cli.task"}[program]
         done = subprocess.run(
             [sys.executable, "-c", f"from {module} import main; main()", *words],
-            env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
             check=False,
-        )  # fmt: skip
+        )
         assert done.returncode == code, f"{program} {' '.join(words)}: {done.stdout}"
         return done.stdout
 

@@ -39,10 +39,25 @@ class Installed:
         python, pip = str(self._bin / "python"), [sys.executable, "-m", "pip", "--quiet"]
         wheels = self.scratch / "wheels"
         self.run(sys.executable, "-m", "venv", "--without-pip", str(self._bin.parent))
-        self.run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels),
-                 str(CHECKOUT / "client"), str(CHECKOUT))  # fmt: skip
-        self.run(*pip, "--python", python, "install", "--no-deps", "--no-index",
-                 *map(str, wheels.iterdir()))  # fmt: skip
+        self.run(
+            *pip,
+            "wheel",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            str(wheels),
+            str(CHECKOUT / "client"),
+            str(CHECKOUT),
+        )
+        self.run(
+            *pip,
+            "--python",
+            python,
+            "install",
+            "--no-deps",
+            "--no-index",
+            *map(str, wheels.iterdir()),
+        )
         site = self.run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
         dependencies = sysconfig.get_path("purelib")
         (Path(site.strip()) / "dependencies.pth").write_text(f"{dependencies}\n")
@@ -50,9 +65,13 @@ class Installed:
     def run(self, *command: str) -> str:
         """What a command prints; it must succeed."""
         done = subprocess.run(
-            command, cwd=self.scratch, env=self._environment, capture_output=True, text=True,
+            command,
+            cwd=self.scratch,
+            env=self._environment,
+            capture_output=True,
+            text=True,
             check=False,
-        )  # fmt: skip
+        )
         assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
         return done.stdout
 

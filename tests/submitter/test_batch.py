@@ -33,8 +33,12 @@ from jedi.submitter.queues import lost_node
 from jedi.submitter.shapes import Shape
 
 PILOT = "HERE.0123456789ab"
-ATTRIBUTES = {"slurm": {"qos": "long"}, "lsf": {"app": "grid"}, "pbs": {"A": "physics"},
-              "htcondor": {"accounting_group_user": "me"}}  # fmt: skip
+ATTRIBUTES = {
+    "slurm": {"qos": "long"},
+    "lsf": {"app": "grid"},
+    "pbs": {"A": "physics"},
+    "htcondor": {"accounting_group_user": "me"},
+}
 
 
 @dataclass(frozen=True)
@@ -59,49 +63,99 @@ def _pbs(name: str, state: str, **more: str) -> dict[str, str]:
 SYSTEMS = {
     "slurm": Played(
         ("sbatch", "Submitted batch job 1017", "1017"),
-        ("squeue --me --noheader --states=all --format=%i|%T|%r|%j",
-         f"1017|RUNNING|None|{PILOT}\n1018|PENDING|Resources|HERE.2\n1019|PENDING|Priority|other"),
+        (
+            "squeue --me --noheader --states=all --format=%i|%T|%r|%j",
+            f"1017|RUNNING|None|{PILOT}\n1018|PENDING|Resources|HERE.2\n1019|PENDING|Priority|other",
+        ),
         ("scancel", "-Q", "1017", "1018"),
-        (f'#SBATCH --job-name="{PILOT}"', '#SBATCH --partition="main"', "#SBATCH --mem=2048000K",
-         "#SBATCH --ntasks=2", "#SBATCH --nodes=1", "#SBATCH --time=1:16:0",
-         '#SBATCH --qos="long"'),
+        (
+            f'#SBATCH --job-name="{PILOT}"',
+            '#SBATCH --partition="main"',
+            "#SBATCH --mem=2048000K",
+            "#SBATCH --ntasks=2",
+            "#SBATCH --nodes=1",
+            "#SBATCH --time=1:16:0",
+            '#SBATCH --qos="long"',
+        ),
     ),
     "lsf": Played(
         ("bsub", "Job <1017> is submitted to queue <main>.", "1017"),
-        ("bjobs -a -json -o jobid job_name stat exit_reason",
-         json.dumps({"COMMAND": "bjobs", "JOBS": 3, "RECORDS": [
-             {"JOBID": "1017", "JOB_NAME": PILOT, "STAT": "RUN", "EXIT_REASON": ""},
-             {"JOBID": "1018", "JOB_NAME": "HERE.2", "STAT": "PEND", "EXIT_REASON": ""},
-             {"JOBID": "1019", "JOB_NAME": "other", "STAT": "PEND", "EXIT_REASON": ""}]})),
+        (
+            "bjobs -a -json -o jobid job_name stat exit_reason",
+            json.dumps(
+                {
+                    "COMMAND": "bjobs",
+                    "JOBS": 3,
+                    "RECORDS": [
+                        {"JOBID": "1017", "JOB_NAME": PILOT, "STAT": "RUN", "EXIT_REASON": ""},
+                        {"JOBID": "1018", "JOB_NAME": "HERE.2", "STAT": "PEND", "EXIT_REASON": ""},
+                        {"JOBID": "1019", "JOB_NAME": "other", "STAT": "PEND", "EXIT_REASON": ""},
+                    ],
+                }
+            ),
+        ),
         ("bkill", "1017", "1018"),
-        (f'#BSUB -J "{PILOT}"', '#BSUB -q "main"', "#BSUB -M 2048000KB", "#BSUB -n 2",
-         "#BSUB -W 1:16", '#BSUB -app "grid"'),
+        (
+            f'#BSUB -J "{PILOT}"',
+            '#BSUB -q "main"',
+            "#BSUB -M 2048000KB",
+            "#BSUB -n 2",
+            "#BSUB -W 1:16",
+            '#BSUB -app "grid"',
+        ),
     ),
     "pbs": Played(
         ("qsub", "1017.head.example.org", "1017.head.example.org"),
-        ("qstat -f -F json",
-         json.dumps({"pbs_version": "22.05.11", "Jobs": {
-             "1017.head.example.org": _pbs(PILOT, "R"),
-             "1018.head.example.org": _pbs("HERE.2", "Q", comment="Not Running: no resources"),
-             "1019.head.example.org": _pbs("other", "Q")}})),
+        (
+            "qstat -f -F json",
+            json.dumps(
+                {
+                    "pbs_version": "22.05.11",
+                    "Jobs": {
+                        "1017.head.example.org": _pbs(PILOT, "R"),
+                        "1018.head.example.org": _pbs(
+                            "HERE.2", "Q", comment="Not Running: no resources"
+                        ),
+                        "1019.head.example.org": _pbs("other", "Q"),
+                    },
+                }
+            ),
+        ),
         ("qdel", "1017.head.example.org", "1018.head.example.org"),
-        (f'#PBS -N "{PILOT}"', "#PBS -q main", '#PBS -r "n"',
-         "#PBS -l select=1:ncpus=2:mpiprocs=2:mem=2097152000", "#PBS -l walltime=1:16:0",
-         '#PBS -A "physics"'),
+        (
+            f'#PBS -N "{PILOT}"',
+            "#PBS -q main",
+            '#PBS -r "n"',
+            "#PBS -l select=1:ncpus=2:mpiprocs=2:mem=2097152000",
+            "#PBS -l walltime=1:16:0",
+            '#PBS -A "physics"',
+        ),
     ),
     "htcondor": Played(
         ("condor_submit -terse", "1017.0 - 1017.0", "1017.0"),
-        ("condor_q -json -attributes ClusterId,ProcId,JobBatchName,JobStatus,HoldReason",
-         json.dumps([
-             {"ClusterId": 1017, "ProcId": 0, "JobBatchName": PILOT, "JobStatus": 2},
-             {"ClusterId": 1018, "ProcId": 0, "JobBatchName": "HERE.2", "JobStatus": 1},
-             {"ClusterId": 1019, "ProcId": 0, "JobBatchName": "other", "JobStatus": 1}])),
+        (
+            "condor_q -json -attributes ClusterId,ProcId,JobBatchName,JobStatus,HoldReason",
+            json.dumps(
+                [
+                    {"ClusterId": 1017, "ProcId": 0, "JobBatchName": PILOT, "JobStatus": 2},
+                    {"ClusterId": 1018, "ProcId": 0, "JobBatchName": "HERE.2", "JobStatus": 1},
+                    {"ClusterId": 1019, "ProcId": 0, "JobBatchName": "other", "JobStatus": 1},
+                ]
+            ),
+        ),
         ("condor_rm", "1017.0", "1018.0"),
-        (f"batch_name = {PILOT}", "accounting_group = main", "request_cpus = 2",
-         "request_memory = 2000", "allowed_job_duration = 4560", "accounting_group_user = me",
-         "should_transfer_files = NO", "queue"),
+        (
+            f"batch_name = {PILOT}",
+            "accounting_group = main",
+            "request_cpus = 2",
+            "request_memory = 2000",
+            "allowed_job_duration = 4560",
+            "accounting_group_user = me",
+            "should_transfer_files = NO",
+            "queue",
+        ),
     ),
-}  # fmt: skip
+}
 
 
 class Commands:
@@ -137,9 +191,20 @@ def engine(name: str, tmp_path: Path, command_s: float = 10.0) -> BatchEngine:
 
 
 def slot(name: str) -> Slot:
-    return Slot("HERE", Shape("", 2, 2000, 0), 5, 1.0, 30.0, Path("/scratch"), "http://head:8765",
-                "python3", walltime_s=3660, queue="main", attributes=ATTRIBUTES[name],
-                certificate=Path("/shared/service.crt"))  # fmt: skip
+    return Slot(
+        "HERE",
+        Shape("", 2, 2000, 0),
+        5,
+        1.0,
+        30.0,
+        Path("/scratch"),
+        "http://head:8765",
+        "python3",
+        walltime_s=3660,
+        queue="main",
+        attributes=ATTRIBUTES[name],
+        certificate=Path("/shared/service.crt"),
+    )
 
 
 def start(*names: str) -> list[Start]:
@@ -198,9 +263,14 @@ def test_pilots_are_found_by_name_and_cancelled(
 
 @pytest.mark.parametrize(
     ("name", "said", "code"),
-    [("slurm", "", 0), ("lsf", "No job found", 255), ("lsf", '{"RECORDS": []}', 0),
-     ("pbs", '{"pbs_version": "22.05.11"}', 0), ("htcondor", "", 0)],
-)  # fmt: skip
+    [
+        ("slurm", "", 0),
+        ("lsf", "No job found", 255),
+        ("lsf", '{"RECORDS": []}', 0),
+        ("pbs", '{"pbs_version": "22.05.11"}', 0),
+        ("htcondor", "", 0),
+    ],
+)
 def test_an_empty_queue(
     name: str, said: str, code: int, commands: Commands, tmp_path: Path
 ) -> None:
@@ -211,10 +281,12 @@ def test_an_empty_queue(
 
 @pytest.mark.parametrize(
     ("code", "how", "failed", "reason"),
-    [("0\n", "ended with exit code 0", False, "lost_pilot"),
-     ("1\n", "ended with exit code 1", True, "lost_pilot"),
-     (None, "is gone: TIMEOUT, TimeLimit", True, "lost_node")],
-)  # fmt: skip
+    [
+        ("0\n", "ended with exit code 0", False, "lost_pilot"),
+        ("1\n", "ended with exit code 1", True, "lost_pilot"),
+        (None, "is gone: TIMEOUT, TimeLimit", True, "lost_node"),
+    ],
+)
 def test_how_a_pilot_ended(
     code: str | None, how: str, failed: bool, reason: str, commands: Commands, tmp_path: Path
 ) -> None:
@@ -232,8 +304,12 @@ def test_how_a_pilot_ended(
 @pytest.mark.parametrize(
     ("words", "lost"),
     [
-        ("TIMEOUT, TimeLimit", True), ("NODE_FAIL, NodeDown", True), ("PREEMPTED", True),
-        ("CANCELLED by 0", True), ("OUT_OF_MEMORY, OutOfMemory", False), ("FAILED", False),
+        ("TIMEOUT, TimeLimit", True),
+        ("NODE_FAIL, NodeDown", True),
+        ("PREEMPTED", True),
+        ("CANCELLED by 0", True),
+        ("OUT_OF_MEMORY, OutOfMemory", False),
+        ("FAILED", False),
         ("EXIT, TERM_RUNLIMIT: job killed after reaching LSF run time limit", True),
         ("EXIT, TERM_MEMLIMIT: job killed after reaching LSF memory usage limit", False),
         ("EXIT, TERM_CPULIMIT: job killed after reaching LSF CPU usage limit", False),
@@ -241,7 +317,7 @@ def test_how_a_pilot_ended(
         ("F, job killed: mem 9kb exceeded limit 8kb", False),
         ("its queue knows no more of it", False),
     ],
-)  # fmt: skip
+)
 def test_ends_that_are_not_the_payloads(words: str, lost: bool) -> None:
     """Expected: "a pilot ended by its batch system's own limit or a lost node" is nobody's fault;
     limits of the payload are its own."""
@@ -287,25 +363,49 @@ def test_every_state_of_a_queue(
     for word in words.split():
         commands.plays(SYSTEMS[name].lists[0], STATES[name](word))
         seen = engine_.look([KnownPilot(PILOT, 1.0, False)])
-        said = {"ended": PILOT in seen.gone, "waits": PILOT in seen.waiting,
-                "runs": PILOT in seen.found and seen.found[PILOT].running}  # fmt: skip
+        said = {
+            "ended": PILOT in seen.gone,
+            "waits": PILOT in seen.waiting,
+            "runs": PILOT in seen.found and seen.found[PILOT].running,
+        }
         assert [*filter(said.get, said)] == [state], word
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("slurm", "1020_3|RUNNING|None|a|b\n1021_[1-5%2]|PENDING|JobArrayTaskLimit|mine\n"
-                  f"17|RUNNING|None|{PILOT}"),
-        ("lsf", _lsf({"JOBID": "1020", "ERROR": "Job <1020> is not found"},
-                     {"JOBID": "17", "JOB_NAME": PILOT, "STAT": "RUN", "EXIT_REASON": ""})),
-        ("pbs", json.dumps({"Jobs": {"1020[].head": _pbs("mine", "B"),
-                                     "17.head": _pbs(PILOT, "R")}})),
-        ("htcondor", json.dumps([
-            {"ClusterId": 1020, "ProcId": 5, "JobStatus": 5, "HoldReason": "Disk quota exceeded"},
-            {"ClusterId": 17, "ProcId": 0, "JobBatchName": PILOT, "JobStatus": 2}])),
+        (
+            "slurm",
+            "1020_3|RUNNING|None|a|b\n1021_[1-5%2]|PENDING|JobArrayTaskLimit|mine\n"
+            f"17|RUNNING|None|{PILOT}",
+        ),
+        (
+            "lsf",
+            _lsf(
+                {"JOBID": "1020", "ERROR": "Job <1020> is not found"},
+                {"JOBID": "17", "JOB_NAME": PILOT, "STAT": "RUN", "EXIT_REASON": ""},
+            ),
+        ),
+        (
+            "pbs",
+            json.dumps({"Jobs": {"1020[].head": _pbs("mine", "B"), "17.head": _pbs(PILOT, "R")}}),
+        ),
+        (
+            "htcondor",
+            json.dumps(
+                [
+                    {
+                        "ClusterId": 1020,
+                        "ProcId": 5,
+                        "JobStatus": 5,
+                        "HoldReason": "Disk quota exceeded",
+                    },
+                    {"ClusterId": 17, "ProcId": 0, "JobBatchName": PILOT, "JobStatus": 2},
+                ]
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_else_is_in_a_queue_does_not_matter(
     name: str, said: str, commands: Commands, tmp_path: Path
 ) -> None:

@@ -191,8 +191,9 @@ def test_a_pilot_that_its_machine_took_along(field: Field) -> None:
     old, young = (KnownPilot("p", age_s, True, gone) for age_s in (up_s + 3600, 1.0))
     engine = LocalEngine(field.home.pilot_logs)
     assert [engine.look([one]).gone["p"].code for one in (old, young)] == [
-        "lost_node", "lost_pilot",
-    ]  # fmt: skip
+        "lost_node",
+        "lost_pilot",
+    ]
 
 
 def test_storage_where_nothing_can_be_removed_holds_up_no_site(field: Field) -> None:
@@ -268,8 +269,9 @@ def test_a_recycled_process_id_is_not_the_pilot(field: Field) -> None:
     field.sql(
         "INSERT INTO jedi_pilots (pilot_id, site, host, pid, process_start, status) "
         "VALUES ('old', 'SITE_A', :host, :pid, 1, 'running')",
-        host=socket.gethostname(), pid=os.getpid(),
-    )  # fmt: skip
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )
     Submitter(field.world).run_once()
     assert [p.status for p in field.pilots()] == ["ended"]
 
@@ -336,10 +338,15 @@ def test_crash_points(field: Field, point: str, tmp_path: Path) -> None:
     )
     died = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "JEDI_DATABASE_URL": field.world.settings.database_url or "",
-             "JEDI_CRASH": f"submitter:{point}", "JEDI_CRASH_MARK": str(tmp_path)},
-        check=False, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        env={
+            **os.environ,
+            "JEDI_DATABASE_URL": field.world.settings.database_url or "",
+            "JEDI_CRASH": f"submitter:{point}",
+            "JEDI_CRASH_MARK": str(tmp_path),
+        },
+        check=False,
+        stderr=subprocess.DEVNULL,
+    )
     assert died.returncode == 137
     assert (tmp_path / f"submitter:{point}").exists()
     clock.turn_to(clock.now() + timedelta(seconds=local.START_S + 1))

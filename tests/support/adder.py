@@ -45,13 +45,17 @@ class Pilot:
             if file.type in kinds:
                 data = f"made by {job.panda_id}".encode()
                 (self.staging(job) / file.lfn).write_bytes(data)
-                made.append(StagedOutput(lfn=file.lfn, size=len(data), guid="ab",
-                                   adler32=f"{zlib.adler32(data):08x}"))  # fmt: skip
+                made.append(
+                    StagedOutput(
+                        lfn=file.lfn, size=len(data), guid="ab", adler32=f"{zlib.adler32(data):08x}"
+                    )
+                )
         return made
 
     def tell(self, job: HeldJob, status: Any, outputs: list[StagedOutput], **more: Any) -> None:
-        said = Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status=status,
-                      outputs=outputs, **more)  # fmt: skip
+        said = Report(
+            pandaid=job.panda_id, lock_seq=job.lock_seq, status=status, outputs=outputs, **more
+        )
         with self.world.engine.begin() as tx:
             assert dispatch.accept_reports(tx, SITE, [said]) == [status]
 

@@ -73,11 +73,12 @@ def build_site(tx: Connection, site: str, fault: Fault) -> None:
 def occupy(tx: Connection, site: str, fault: Fault, share: str, nucleus: str, task_id: int) -> None:
     """What goes on at a site and on its links."""
     for status, n in fault.jobs.items():
-        tx.execute(_LIVE, {"site": site, "queue": 1, "share": share, "status": status,
-                           "n": n})  # fmt: skip
+        tx.execute(_LIVE, {"site": site, "queue": 1, "share": share, "status": status, "n": n})
     for status, n in fault.past.items():
-        tx.execute(_JOBS, {"site": site, "task": task_id, "status": status, "n": n,
-                           "read": fault.read_bytes})  # fmt: skip
+        tx.execute(
+            _JOBS,
+            {"site": site, "task": task_id, "status": status, "n": n, "read": fault.read_bytes},
+        )
     for key, figure in fault.link.items():
         tx.execute(_LINK, {"a": site, "b": nucleus, "key": key, "n": figure})
     if fault.backlog:
@@ -90,8 +91,12 @@ def name_of(code: str, fault: Fault) -> str:
 
 def submit(world: World, broker: Broker) -> list[int]:
     """The tasks of a broker, fed; the input lies at all sites that have no fault in that."""
-    holders = [f"{name_of(code, fault)}_DATADISK" for ask in broker.asks
-               for code, fault in ask.cases.items() if fault.holds]  # fmt: skip
+    holders = [
+        f"{name_of(code, fault)}_DATADISK"
+        for ask in broker.asks
+        for code, fault in ask.cases.items()
+        if fault.holds
+    ]
     sizes = {
         "demo:in": files("in", 2, 10),
         "demo:hidden": files("hidden", 2, 10),
@@ -103,10 +108,12 @@ def submit(world: World, broker: Broker) -> list[int]:
             knobs.put(tx, name, value, "test")
     use(world, Grid(sizes, [f"{HOME}_DATADISK", *holders]))
     documents = [
-        document(**ask.document, jobParameters=[{**INPUT, "dataset": ask.reads},
-                                                {**OUTPUT, "dataset": f"a:{number}"}])
+        document(
+            **ask.document,
+            jobParameters=[{**INPUT, "dataset": ask.reads}, {**OUTPUT, "dataset": f"a:{number}"}],
+        )
         for number, ask in enumerate(broker.asks)
-    ]  # fmt: skip
+    ]
     return ready(world, *documents, label=broker.label)
 
 
@@ -124,8 +131,10 @@ def build(world: World, broker: Broker, tasks: Sequence[int]) -> None:
             for site in ask.at:
                 occupy(tx, site, Fault(past={"running": 1}), broker.label, "", task_id)
             for column, value in {"currentpriority": 100, **ask.row}.items():
-                tx.execute(text(f"UPDATE jedi_tasks SET {column} = :v WHERE jeditaskid = :t"),
-                           {"v": value, "t": task_id})  # fmt: skip
+                tx.execute(
+                    text(f"UPDATE jedi_tasks SET {column} = :v WHERE jeditaskid = :t"),
+                    {"v": value, "t": task_id},
+                )
     walk(world, DOGS["diskio"])
 
 
@@ -136,7 +145,13 @@ def ask_why(world: World, task_id: int) -> TaskHold:
 
 def refused(world: World, task_id: int, ask: Ask) -> dict[str, list[str]]:
     """Why the sites of a task's cases were refused to it, by the code that was meant."""
-    found = {row.site: row.codes for row in rows(
-        world, "SELECT site, codes FROM jedi_broker_reasons JOIN jedi_broker_decisions "
-        "USING (decision_id) WHERE jeditaskid = :t", t=task_id)}  # fmt: skip
+    found = {
+        row.site: row.codes
+        for row in rows(
+            world,
+            "SELECT site, codes FROM jedi_broker_reasons JOIN jedi_broker_decisions "
+            "USING (decision_id) WHERE jeditaskid = :t",
+            t=task_id,
+        )
+    }
     return {code: sorted(found.get(name_of(code, fault), ())) for code, fault in ask.cases.items()}

@@ -90,8 +90,9 @@ class BenchRunner:
 
     def fetch(self, backend_id: str, files: Sequence[OutputFile], to: Path) -> Sequence[Path]:
         self.calls.append(("fetch", len(files)))
-        paths = [to.joinpath(*(() if f.k is None else (str(f.k),)), "output", f.name)
-                 for f in files]  # fmt: skip
+        paths = [
+            to.joinpath(*(() if f.k is None else (str(f.k),)), "output", f.name) for f in files
+        ]
         for path, file in zip(paths, files, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{file.k}\n")
@@ -123,9 +124,7 @@ class BenchRunner:
         self.moves[id] = [*done]
         return found
 
-    def _all(
-        self, id: str, units: Sequence[int] | None, status: Status
-    ) -> dict[int | None, str]:  # fmt: skip
+    def _all(self, id: str, units: Sequence[int] | None, status: Status) -> dict[int | None, str]:
         refused: dict[int | None, str] = {
             k: self.refuse[k] for k in units or () if k in self.refuse
         }

@@ -95,10 +95,17 @@ def browser(address: str, *, width: int = 1280, height: int = 900) -> Iterator[B
     """A headless Chromium of this machine, which asks nothing of other hosts."""
     options = webdriver.ChromeOptions()
     options.binary_location = _BROWSER or ""
-    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
-                 "--no-first-run", "--disable-background-networking", "--disable-sync",
-                 f"--window-size={width},{height}",
-                 "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"):  # fmt: skip
+    for word in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-sync",
+        f"--window-size={width},{height}",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    ):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, Service(_DRIVER))

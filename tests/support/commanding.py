@@ -67,8 +67,9 @@ def status(world: World, task: int) -> str:
 
 def jobs(world: World, task: int, *named: str) -> list[int]:
     """The jobs of a task in these statuses."""
-    query = ("SELECT pandaid FROM jedi_jobs WHERE jeditaskid = :t AND status = ANY(:s) "
-             "ORDER BY pandaid")  # fmt: skip
+    query = (
+        "SELECT pandaid FROM jedi_jobs WHERE jeditaskid = :t AND status = ANY(:s) ORDER BY pandaid"
+    )
     return [row.pandaid for row in rows(world, query, t=task, s=list(named))]
 
 

@@ -79,8 +79,15 @@ def make_job_set(
 ) -> BuiltJobSet:
     """A job set of one file with so many ready ranges of `each` events, and running consumers."""
     task = task or int(tx.scalar(_TASK) or 0)
-    given = {"task": task, "site": site, "each": each, "attempts": attempts, "n": ranges,
-             "jumbo": jumbo, "consumers": consumers}  # fmt: skip
+    given = {
+        "task": task,
+        "site": site,
+        "each": each,
+        "attempts": attempts,
+        "n": ranges,
+        "jumbo": jumbo,
+        "consumers": consumers,
+    }
     jobset = tx.scalar(_JOBS, {**given, "n": 1, "kind": "es_merge", "status": "waiting"})
     file = tx.scalar(_FILE, {**given, "jobset": jobset, "events": each * ranges})
     tx.execute(_SET, {**given, "jobset": jobset})
@@ -117,5 +124,6 @@ def ranges_of(engine: Engine, task: int) -> list[tuple[int, ...]]:
 def end_job(engine: Engine, panda_id: int) -> None:
     """The pilot of a job reports its end."""
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobs SET status = 'holding' WHERE pandaid = :id"),
-                   {"id": panda_id})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET status = 'holding' WHERE pandaid = :id"), {"id": panda_id}
+        )

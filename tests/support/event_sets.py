@@ -33,8 +33,14 @@ def events_task(world: World, events: int = 6, files: int = 1, **keys: Any) -> i
     """A task of one job set a file, each of ranges of two events; its first consumers wait. None:
     the key is left out."""
     add_inputs(world, files)
-    said = {"nFilesPerJob": 1, "nEventsPerInputFile": events, "nEventsPerWorker": 2,
-            "site": "SITE_A", "esmergeSpec": MERGE, **keys}  # fmt: skip
+    said = {
+        "nFilesPerJob": 1,
+        "nEventsPerInputFile": events,
+        "nEventsPerWorker": 2,
+        "site": "SITE_A",
+        "esmergeSpec": MERGE,
+        **keys,
+    }
     [task] = ready(world, document(**{k: v for k, v in said.items() if v is not None}))
     assert generate(world) == 1
     return task
@@ -46,8 +52,12 @@ def jumbo_jobs_task(world: World, status: str, **keys: Any) -> int:
     set_sites(world, "SITE_A", status=status)
     set_sites(world, "SITE_B", catchall={"useJumboJobs": True})
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
-                        "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
+                "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"
+            )
+        )
     said = {"site": None, "includedSite": "SITE_A", "nJumboJobs": 1, **keys}
     return events_task(world, inFilePosEvtNum=True, **said)
 
@@ -55,8 +65,14 @@ def jumbo_jobs_task(world: World, status: str, **keys: Any) -> int:
 def copies_task(world: World, mode: str, copies: int = 3, **keys: Any) -> int:
     """A task of one job in so many copies, of which one counts."""
     add_inputs(world, 1)
-    said = {"nFilesPerJob": 1, "useJobCloning": mode, "nEsConsumers": copies, "nSitesPerJob": 1,
-            "site": "SITE_A", **keys}  # fmt: skip
+    said = {
+        "nFilesPerJob": 1,
+        "useJobCloning": mode,
+        "nEsConsumers": copies,
+        "nSitesPerJob": 1,
+        "site": "SITE_A",
+        **keys,
+    }
     [task] = ready(world, document(**said))
     assert generate(world) == 1
     return task
@@ -76,8 +92,9 @@ def serve(world: World) -> int:
 def look_again(world: World) -> None:
     """The EventService looks at job sets that nobody serves. Raw: time does it."""
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobsets SET next_look_at = jedi_now() "
-                        "WHERE next_look_at IS NOT NULL"))  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobsets SET next_look_at = jedi_now() WHERE next_look_at IS NOT NULL")
+        )
     serve(world)
 
 
@@ -143,8 +160,16 @@ class EventPilot:
         said: dict[str, Any] = {"panda_id": job.panda_id, "lock_seq": job.lock_seq}
         if status == "finished":
             lfn = f"{job.panda_id}.{firsts[0]}.zip"
-            said["zips"] = [{"lfn": lfn, "endpoint": f"{self.site}_DATADISK", "fsize": 10,
-                             "adler32": "00000001", "n_events": 2, "ranges": results}]  # fmt: skip
+            said["zips"] = [
+                {
+                    "lfn": lfn,
+                    "endpoint": f"{self.site}_DATADISK",
+                    "fsize": 10,
+                    "adler32": "00000001",
+                    "n_events": 2,
+                    "ranges": results,
+                }
+            ]
         else:
             said["ranges"] = results
         report = ConsumerReport.model_validate(said)
@@ -162,8 +187,11 @@ class EventPilot:
             if file.type in kinds:
                 data = f"made by {job.panda_id}".encode()
                 (staging / file.lfn).write_bytes(data)
-                made.append(StagedOutput(lfn=file.lfn, size=len(data), guid="ab",
-                                         adler32=f"{zlib.adler32(data):08x}"))  # fmt: skip
+                made.append(
+                    StagedOutput(
+                        lfn=file.lfn, size=len(data), guid="ab", adler32=f"{zlib.adler32(data):08x}"
+                    )
+                )
         self.report(job, status, outputs=made, **more)
 
     def report(self, job: HeldJob, status: Any, **more: Any) -> None:
@@ -176,15 +204,19 @@ class EventPilot:
 
 def set_jobs(world: World, task: int, *kinds: str) -> list[tuple[str, str, str | None]]:
     """The jobs of a task, of all kinds or these: kind, status, sub-status, in their order."""
-    query = ("SELECT kind, status, substatus FROM jedi_jobs WHERE jeditaskid = :t "
-             "AND (CAST(:k AS text[]) IS NULL OR kind = ANY(:k)) ORDER BY pandaid")  # fmt: skip
+    query = (
+        "SELECT kind, status, substatus FROM jedi_jobs WHERE jeditaskid = :t "
+        "AND (CAST(:k AS text[]) IS NULL OR kind = ANY(:k)) ORDER BY pandaid"
+    )
     return [tuple(row) for row in rows(world, query, t=task, k=list(kinds) or None)]
 
 
 def ranges(world: World, task: int) -> dict[int, list[tuple[str, int]]]:
     """The rows of each range, by its first event: status and attempts left."""
-    query = ("SELECT job_processid, status, attemptnr FROM jedi_events WHERE jeditaskid = :t "
-             "ORDER BY job_processid, attemptnr DESC, status DESC")  # fmt: skip
+    query = (
+        "SELECT job_processid, status, attemptnr FROM jedi_events WHERE jeditaskid = :t "
+        "ORDER BY job_processid, attemptnr DESC, status DESC"
+    )
     found: dict[int, list[tuple[str, int]]] = {}
     for first, status, attempts in rows(world, query, t=task):
         found.setdefault(first, []).append((_NAMES[status], attempts))
@@ -198,8 +230,10 @@ def range_counts(world: World, task: int) -> Counter[str]:
 
 def reasons(world: World, task: int, kind: str = "consumer") -> list[str]:
     """The codes that the EventService gave jobs of a kind, in the order of the jobs."""
-    query = ("SELECT l.reason_code FROM jedi_jobs_statuslog l JOIN jedi_jobs j USING (pandaid) "
-             "WHERE j.jeditaskid = :t AND j.kind = :k AND l.agent = 'EventService' "
-             "AND l.reason_code <> 'generated' "
-             "ORDER BY pandaid, log_id")  # fmt: skip
+    query = (
+        "SELECT l.reason_code FROM jedi_jobs_statuslog l JOIN jedi_jobs j USING (pandaid) "
+        "WHERE j.jeditaskid = :t AND j.kind = :k AND l.agent = 'EventService' "
+        "AND l.reason_code <> 'generated' "
+        "ORDER BY pandaid, log_id"
+    )
     return [row.reason_code for row in rows(world, query, t=task, k=kind)]

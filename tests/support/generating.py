@@ -83,10 +83,13 @@ def use(world: World, ddm: Any) -> Any:
 def catalogue(world: World, **files: int | Sequence[FileInfo]) -> Catalogue:
     """Datasets demo:<keyword> with so many files of 10 bytes, or with these files."""
     named = {
-        f"demo:{name.rstrip('_')}": [FileInfo(f"{name.rstrip('_')}{i:06d}", 10, "00000001")
-                         for i in range(some)] if isinstance(some, int) else some
+        f"demo:{name.rstrip('_')}": [
+            FileInfo(f"{name.rstrip('_')}{i:06d}", 10, "00000001") for i in range(some)
+        ]
+        if isinstance(some, int)
+        else some
         for name, some in files.items()
-    }  # fmt: skip
+    }
     found: Catalogue = use(world, Catalogue(named))
     return found
 

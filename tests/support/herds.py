@@ -38,8 +38,13 @@ ECHO = {"type": "constant", "value": "${UNIT/Executable} ${UNIT/Arguments}"}
 def herd(splitter: dict[str, Any] = RFC, *items: dict[str, Any], **keys: Any) -> dict[str, Any]:
     """A task with a splitter, without input unless an item has some."""
     alone = {} if any(i.get("param_type") == "input" for i in items) else {"noInput": True}
-    return {"taskName": "h", "jobParameters": [*(items or [ECHO])], "splitter": splitter,
-            **alone, **keys}  # fmt: skip
+    return {
+        "taskName": "h",
+        "jobParameters": [*(items or [ECHO])],
+        "splitter": splitter,
+        **alone,
+        **keys,
+    }
 
 
 def submitted(world: World, document: dict[str, Any]) -> int:
@@ -90,8 +95,9 @@ def next_panda_id(world: World, panda_id: int) -> None:
 
 def members(world: World, task: int) -> list[Any]:
     """The members of a herd, in the order of their numbers."""
-    return rows(world, "SELECT * FROM jedi_herd_members WHERE jeditaskid = :t ORDER BY unit_nr",
-                t=task)  # fmt: skip
+    return rows(
+        world, "SELECT * FROM jedi_herd_members WHERE jeditaskid = :t ORDER BY unit_nr", t=task
+    )
 
 
 def jobs(world: World, task: int) -> list[Any]:

@@ -35,8 +35,11 @@ class TestIssuer:
     def rotate(self, kid: str, kind: str = "RSA") -> None:
         """Have one key, and no other."""
         made: Any = {"kid": kid, "use": "sig"}
-        key = (jwk.RSAKey.generate_key(2048, made) if kind == "RSA"
-               else jwk.ECKey.generate_key("P-256", made))  # fmt: skip
+        key = (
+            jwk.RSAKey.generate_key(2048, made)
+            if kind == "RSA"
+            else jwk.ECKey.generate_key("P-256", made)
+        )
         self.keys = [key]
 
     def token(self, key: Any = None, header: Any = None, **changed: Any) -> str:
@@ -44,19 +47,29 @@ class TestIssuer:
         signer = key or self.keys[0]
         alg = "ES256" if isinstance(signer, jwk.ECKey) else "RS256"
         now = int(time.time())
-        claims = {"iss": self.url, "aud": AUDIENCE, "sub": "id-of-ana", "iat": now,
-                  "exp": now + 300, "preferred_username": "ana-x", **changed}  # fmt: skip
+        claims = {
+            "iss": self.url,
+            "aud": AUDIENCE,
+            "sub": "id-of-ana",
+            "iat": now,
+            "exp": now + 300,
+            "preferred_username": "ana-x",
+            **changed,
+        }
         given = {name: one for name, one in claims.items() if one is not None}
         return jwt.encode({"alg": alg, "kid": signer.kid, **(header or {})}, given, signer)
 
     def answer(self, path: str) -> dict[str, Any] | None:
         if path == "/.well-known/openid-configuration":
             more = {"revocation_endpoint": f"{self.url}/revoke"} if self.revokes else {}
-            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys",
-                    "device_authorization_endpoint": f"{self.url}/device",
-                    "token_endpoint": f"{self.url}/token",
-                    "authorization_endpoint": f"{self.url}/authorize",
-                    **more}  # fmt: skip
+            return {
+                "issuer": self.url,
+                "jwks_uri": f"{self.url}/keys",
+                "device_authorization_endpoint": f"{self.url}/device",
+                "token_endpoint": f"{self.url}/token",
+                "authorization_endpoint": f"{self.url}/authorize",
+                **more,
+            }
         if path != "/keys":
             return None
         self.asked += 1
@@ -67,8 +80,13 @@ class TestIssuer:
         a token."""
         self.asked_for.append(form)
         if path == "/device":
-            return 200, {"device_code": "d", "user_code": "ABCD-EFGH", "expires_in": 60,
-                         "interval": 2, "verification_uri": f"{self.url}/page"}  # fmt: skip
+            return 200, {
+                "device_code": "d",
+                "user_code": "ABCD-EFGH",
+                "expires_in": 60,
+                "interval": 2,
+                "verification_uri": f"{self.url}/page",
+            }
         if path == "/revoke" and not self.said:
             return 200, {}
         if self.said:

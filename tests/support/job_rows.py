@@ -59,11 +59,20 @@ def make_jobs(
         )
     )
     values = {
-        "task": task, "n": n, "files": files, "site": site, "share": share, "attempt": attempt,
-        "priority": priority, "max_attempt": max_attempt, "max_failure": max_failure,
-        "endpoint": f"{site}_DATADISK", "to": destination or f"{site}_DATADISK", "cores": cores,
+        "task": task,
+        "n": n,
+        "files": files,
+        "site": site,
+        "share": share,
+        "attempt": attempt,
+        "priority": priority,
+        "max_attempt": max_attempt,
+        "max_failure": max_failure,
+        "endpoint": f"{site}_DATADISK",
+        "to": destination or f"{site}_DATADISK",
+        "cores": cores,
         "memory": memory_mb,
-    }  # fmt: skip
+    }
     tx.execute(
         text("INSERT INTO jedi_taskparams (jeditaskid, taskparams) VALUES (:task, '{}')"), values
     )
@@ -75,18 +84,27 @@ def make_jobs(
                 "VALUES (nextval('jedi_dataset_id_seq'), :task, :name, :type, :status, :rows, "
                 ":inputs, :inputs, :events, :events) RETURNING datasetid"
             ),
-            {**values, "name": f"test:{task}.{kind}", "type": kind, "rows": rows,
-             "status": "running" if kind in ("output", "log") else "ready",
-             "inputs": 0 if kind in ("output", "log") else rows,
-             "events": 10 * rows if kind == "input" else None},
+            {
+                **values,
+                "name": f"test:{task}.{kind}",
+                "type": kind,
+                "rows": rows,
+                "status": "running" if kind in ("output", "log") else "ready",
+                "inputs": 0 if kind in ("output", "log") else rows,
+                "events": 10 * rows if kind == "input" else None,
+            },
         )
         for kind, rows in (("input", n * files), ("random_seed", n), ("output", n), ("log", n))
-    }  # fmt: skip
+    }
     tx.execute(text(_JOBS), values)
     for kind, dataset in datasets.items():
-        made = {**values, "dataset": dataset, "type": kind,
-                "each": files if kind == "input" else 1,
-                "state": "defined" if kind in ("output", "log") else "running"}  # fmt: skip
+        made = {
+            **values,
+            "dataset": dataset,
+            "type": kind,
+            "each": files if kind == "input" else 1,
+            "state": "defined" if kind in ("output", "log") else "running",
+        }
         tx.execute(text(_CONTENTS), made)
         tx.execute(text(_FILES), made)
     jobs = tx.scalars(

@@ -63,10 +63,12 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "retry": [{}, {"keep": True}, {"sole": True}],
     "incexec": [{}, {"parameters": {"nFilesPerJob": 2}}],
     "reassign": [
-        {"site": "SITE_A"}, {"site": "SITE_B", "soft": True}, {"site": "SITE_B", "nokill": True},
+        {"site": "SITE_A"},
+        {"site": "SITE_B", "soft": True},
+        {"site": "SITE_B", "nokill": True},
         {"nucleus": "SITE_B"},
     ],
-}  # fmt: skip
+}
 TASKS: dict[str, dict[str, Any]] = {
     "plain": {"skipScout": True},
     "fragile": {"skipScout": True, "maxAttempt": 1},
@@ -93,9 +95,18 @@ TASKS: dict[str, dict[str, Any]] = {
     **life_events.TASKS,
 }
 FIRST = {
-    "scouts": 5, "fragile": 3, "built": 1, "preprocessed": 1, "staged": 2, "merging": 1,
-    "periodical": 2, "events": 1, "fine": 2, "jumbo": 2, "runonce": 1,
-}  # fmt: skip
+    "scouts": 5,
+    "fragile": 3,
+    "built": 1,
+    "preprocessed": 1,
+    "staged": 2,
+    "merging": 1,
+    "periodical": 2,
+    "events": 1,
+    "fine": 2,
+    "jumbo": 2,
+    "runonce": 1,
+}
 """What there is from the beginning, and of how many files."""
 
 ENDS: dict[str, dict[str, Any]] = {
@@ -112,14 +123,32 @@ ENDS: dict[str, dict[str, Any]] = {
 WHAT = [
     what
     for what, weight in {
-        "go_on": 12, "cycle": 1, "dog": 1, "write": 4, "die": 3, "leases_end": 2, "wait": 2,
-        "wait_for_weeks": 1, "submit": 2, "submit_what_breaks": 1, "submit_child": 1,
-        "command": 14, "command_at_any_time": 1, "start": 4, "end": 9, "succeed": 1, "fail": 1,
-        "obey": 3, "fall_silent": 2, "say_it_again": 3, "hold_job": 4, "release_job": 3,
+        "go_on": 12,
+        "cycle": 1,
+        "dog": 1,
+        "write": 4,
+        "die": 3,
+        "leases_end": 2,
+        "wait": 2,
+        "wait_for_weeks": 1,
+        "submit": 2,
+        "submit_what_breaks": 1,
+        "submit_child": 1,
+        "command": 14,
+        "command_at_any_time": 1,
+        "start": 4,
+        "end": 9,
+        "succeed": 1,
+        "fail": 1,
+        "obey": 3,
+        "fall_silent": 2,
+        "say_it_again": 3,
+        "hold_job": 4,
+        "release_job": 3,
         "cancel_job": 2,
     }.items()
     for _ in range(weight)
-]  # fmt: skip
+]
 """What happens, and how often."""
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -213,13 +242,25 @@ class Life(RuleBasedStateMachine):
             users.PUT_USER.run(tx, user=OWNER, role="operator", gridpref=None, cap=None)
             for name, value in KNOBS.items():
                 knobs.put(tx, name, value, OWNER)
-            tx.execute(text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path, is_tape) "
-                            "VALUES (:name, :path, true)"),
-                       {"name": TAPE, "path": str(self.world.settings.home / TAPE)})  # fmt: skip
-            tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) "
-                            "VALUES ('SITE_A', :name)"), {"name": TAPE})  # fmt: skip
-            tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
-                            "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"))  # fmt: skip
+            tx.execute(
+                text(
+                    "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path, is_tape) "
+                    "VALUES (:name, :path, true)"
+                ),
+                {"name": TAPE, "path": str(self.world.settings.home / TAPE)},
+            )
+            tx.execute(
+                text(
+                    "INSERT INTO jedi_site_endpoints (site, ddm_endpoint) VALUES ('SITE_A', :name)"
+                ),
+                {"name": TAPE},
+            )
+            tx.execute(
+                text(
+                    "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
+                    "VALUES ('SITE_A', 'SITE_B_DATADISK', false, 'read')"
+                )
+            )
         set_sites(self.world, "SITE_B", catchall={"useJumboJobs": True})
         self.ranges = life_events.RangePilots(self.world.engine, self.tally)
         self.world.load_ddm = factory.load
@@ -362,9 +403,13 @@ class Life(RuleBasedStateMachine):
             put_file_dataset(self.world, dataset, data, TAPE if "inputPreStaging" in keys else disk)
         items = [
             {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": dataset},
-            {"type": "template", "param_type": "output", "value": "> o.${SN/P}",
-             "dataset": f"user:out{number}"},
-        ]  # fmt: skip
+            {
+                "type": "template",
+                "param_type": "output",
+                "value": "> o.${SN/P}",
+                "dataset": f"user:out{number}",
+            },
+        ]
         document = {"taskName": f"task{number}", "nFilesPerJob": 1, "jobParameters": items, **keys}
         with self.world.engine.begin() as tx:
             done = submission.submit(
@@ -426,8 +471,13 @@ class Life(RuleBasedStateMachine):
     # ------------------------------------------------------------------------------------- pilots
 
     def acquire(self, site: str, n: int) -> None:
-        request = AcquireRequest(request_id=str(next(self.numbers)), pilot_id=f"pilot at {site}",
-                                 site=site, n=n, resources=Resources(cores=1))  # fmt: skip
+        request = AcquireRequest(
+            request_id=str(next(self.numbers)),
+            pilot_id=f"pilot at {site}",
+            site=site,
+            n=n,
+            resources=Resources(cores=1),
+        )
         who = pilot_of(site)
         got = pilots.acquire(self.world.engine, self.world.ddm, self.world.knobs, who, request)
         self.held += [Held(order) for order in got["jobs"]]
@@ -495,8 +545,14 @@ class Life(RuleBasedStateMachine):
             if lfn:
                 data = f"{lfn} {job.attempt}".encode()
                 (directory / lfn).write_bytes(data)
-                found.append(StagedOutput(lfn=lfn, size=len(data),
-                    adler32=f"{zlib.adler32(data):08x}", guid=f"{len(self.said):08x}"))  # fmt: skip
+                found.append(
+                    StagedOutput(
+                        lfn=lfn,
+                        size=len(data),
+                        adler32=f"{zlib.adler32(data):08x}",
+                        guid=f"{len(self.said):08x}",
+                    )
+                )
         return found
 
     def report(self, job: Held, what: dict[str, Any]) -> None:

@@ -46,10 +46,10 @@ GROUP BY s.jobsetid, c.fileid HAVING sum(e.def_max_eventid - e.def_min_eventid +
 _NAMES = " ".join(f"WHEN {code} THEN '{name}'" for name, code in _CODE.items())
 HAPPENED = {
     "range": f"SELECT CASE status {_NAMES} END, count(*) FROM jedi_events "
-             "WHERE jobsetid IS NOT NULL GROUP BY status",
+    "WHERE jobsetid IS NOT NULL GROUP BY status",
     "substatus": "SELECT substatus, count(*) FROM jedi_jobs WHERE substatus IS NOT NULL "
-                 "GROUP BY substatus",
-}  # fmt: skip
+    "GROUP BY substatus",
+}
 EXPECTED = {
     *(f"kind {kind}" for kind in ("consumer", "es_merge", "clone", "fine", "co_jumbo", "jumbo")),
     *(f"range {status}" for status in ("merged", "discarded", "failed", "fatal", "cancelled")),
@@ -100,9 +100,16 @@ class RangePilots:
         results = [{"id": one, "status": status} for one in ids]
         if status == "finished":
             lfn = f"{order['events']['jobset_id']}.{order['pandaid']}.{self.n}.zip"
-            said["zips"] = [{"lfn": lfn, "endpoint": order["events"]["endpoint"], "fsize": 10,
-                             "adler32": "00000001", "n_events": PER_RANGE * len(ids),
-                             "ranges": results}]  # fmt: skip
+            said["zips"] = [
+                {
+                    "lfn": lfn,
+                    "endpoint": order["events"]["endpoint"],
+                    "fsize": 10,
+                    "adler32": "00000001",
+                    "n_events": PER_RANGE * len(ids),
+                    "ranges": results,
+                }
+            ]
         else:
             said["ranges"] = results
         self.said.append((who, said))

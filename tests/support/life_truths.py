@@ -41,9 +41,9 @@ HAPPENED = {
     "because": "SELECT error_code, count(*) FROM jedi_jobs GROUP BY error_code",
     "kind": "SELECT kind, count(*) FROM jedi_jobs GROUP BY kind",
     "periodical": "SELECT 'job', count(*) FROM jedi_jobs JOIN jedi_tasks USING (jeditaskid) "
-                  "WHERE period IS NOT NULL",
+    "WHERE period IS NOT NULL",
     "person": "SELECT reason_code, count(*) FROM jedi_jobs_statuslog "
-              "WHERE reason_code IN ('held', 'released') GROUP BY reason_code",
+    "WHERE reason_code IN ('held', 'released') GROUP BY reason_code",
     "command": "SELECT command, count(*) FROM jedi_commands WHERE outcome = 'accepted' "
-               "GROUP BY command",
-}  # fmt: skip
+    "GROUP BY command",
+}

@@ -32,16 +32,26 @@ def helper_of(home: Path) -> int | None:
 
 
 def submission(
-    home: Path, programs: Sequence[Program], *, key: str = "guid/0/1", outputs: Sequence[str] = (),
-    sandbox: Sequence[SandboxFile] = (), inputs: Sequence[str] = (), single: bool = False,
-    slots: int | None = None, keep_going: bool = True,
-) -> Submission:  # fmt: skip
+    home: Path,
+    programs: Sequence[Program],
+    *,
+    key: str = "guid/0/1",
+    outputs: Sequence[str] = (),
+    sandbox: Sequence[SandboxFile] = (),
+    inputs: Sequence[str] = (),
+    single: bool = False,
+    slots: int | None = None,
+    keep_going: bool = True,
+) -> Submission:
     units = [UnitPlan(k, program) for k, program in enumerate(programs)]
-    document = {"splitter": None if single else {"type": "ArgSplitter"},
-                "backend": {"type": "Local", "slots": slots}}  # fmt: skip
+    document = {
+        "splitter": None if single else {"type": "ArgSplitter"},
+        "backend": {"type": "Local", "slots": slots},
+    }
     place = home / "jobs" / key.split("/")[1]
-    return Submission(key, "", document, programs[0], sandbox, inputs, outputs, units, None,
-                      keep_going, place)  # fmt: skip
+    return Submission(
+        key, "", document, programs[0], sandbox, inputs, outputs, units, None, keep_going, place
+    )
 
 
 def sh(script: str, *args: str, **environment: str) -> Program:

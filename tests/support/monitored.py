@@ -38,9 +38,13 @@ def running_task(world: World, diag: str = "exit code 3") -> Made:
     """A task with jobs that are finished, failed by two causes, running and activated."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 12, files=1)
-        tx.execute(text("UPDATE jedi_tasks SET workqueue_id = 1, gshare = 'user', "
-                        "statechangetime = jedi_now(), creationdate = jedi_now(), "
-                        "prodsourcelabel = 'user', currentpriority = 900"))  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_tasks SET workqueue_id = 1, gshare = 'user', "
+                "statechangetime = jedi_now(), creationdate = jedi_now(), "
+                "prodsourcelabel = 'user', currentpriority = 900"
+            )
+        )
         tx.execute(_DELEGATE, {"ids": made.jobs[:9]})
     jobs = made.jobs
     for status in ("sent", "starting", "running"):
@@ -50,8 +54,9 @@ def running_task(world: World, diag: str = "exit code 3") -> Made:
         tx.execute(
             _TAIL, {"ids": jobs[:9], "out": "event 1\nevent 2\n", "err": f"warning: {diag}\n"}
         )
-        tx.execute(text("UPDATE jedi_jobs SET exit_code = 3 WHERE pandaid = ANY(:ids)"),
-                   {"ids": jobs[4:6]})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET exit_code = 3 WHERE pandaid = ANY(:ids)"), {"ids": jobs[4:6]}
+        )
         tx.execute(text("UPDATE jedi_datasets SET nfilesfinished = 4 WHERE type = 'input'"))
         _fail(tx, jobs[4:6], "payload_exit", diag)
         _fail(tx, jobs[6:7], "memory_limit", "It used 2.1 GB, more than 2 GB.")
@@ -68,11 +73,15 @@ def waiting_task(world: World, **keys: Any) -> int:
     """A task that no site can take: a broker has refused all sites."""
     [task] = put(world, good("a:waits", **keys))
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET status = 'pending', oldstatus = 'ready', "
-                        "workqueue_id = 1, gshare = 'user', reason_code = 'no_site_now', "
-                        "errordialog = 'No site can run its jobs now.', "
-                        "next_run_at = jedi_now() + interval '10 min' WHERE jeditaskid = :task"),
-                   {"task": task})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_tasks SET status = 'pending', oldstatus = 'ready', "
+                "workqueue_id = 1, gshare = 'user', reason_code = 'no_site_now', "
+                "errordialog = 'No site can run its jobs now.', "
+                "next_run_at = jedi_now() + interval '10 min' WHERE jeditaskid = :task"
+            ),
+            {"task": task},
+        )
         decide(tx, task)
     return task
 
@@ -80,16 +89,21 @@ def waiting_task(world: World, **keys: Any) -> int:
 def decide(tx: Connection, task: int) -> int:
     """A decision that refuses SITE_A for memory and SITE_B for disk and memory."""
     number: int = tx.execute(
-        text("INSERT INTO jedi_broker_decisions (jeditaskid, broker, snapshot_hash, seed, knobs, "
-             "outcome, chosen, weights, need, used) VALUES (:task, 'analysis', 'x', 1, '{}', "
-             "'none', '{}', '{}', :need, '{}') RETURNING decision_id"),
+        text(
+            "INSERT INTO jedi_broker_decisions (jeditaskid, broker, snapshot_hash, seed, knobs, "
+            "outcome, chosen, weights, need, used) VALUES (:task, 'analysis', 'x', 1, '{}', "
+            "'none', '{}', '{}', :need, '{}') RETURNING decision_id"
+        ),
         {"task": task, "need": json.dumps({})},
-    ).scalar_one()  # fmt: skip
+    ).scalar_one()
     tx.execute(
-        text("INSERT INTO jedi_broker_reasons (decision_id, site, codes, observed, limits) VALUES "
-             "(:id, 'SITE_A', '{memory}', '{2000}', '{4000}'), "
-             "(:id, 'SITE_B', '{memory,disk}', '{1000,NULL}', '{4000,10}')"), {"id": number},
-    )  # fmt: skip
+        text(
+            "INSERT INTO jedi_broker_reasons (decision_id, site, codes, observed, limits) VALUES "
+            "(:id, 'SITE_A', '{memory}', '{2000}', '{4000}'), "
+            "(:id, 'SITE_B', '{memory,disk}', '{1000,NULL}', '{4000,10}')"
+        ),
+        {"id": number},
+    )
     return number
 
 
@@ -97,18 +111,23 @@ def command(world: World, task: int, name: str = "pause") -> None:
     """A person's command, answered. Raw: no TaskCommando runs here."""
     with world.engine.begin() as tx:
         tx.execute(
-            text("INSERT INTO jedi_commands (jeditaskid, command, username, comment, outcome, "
-                 "message, acknowledged_at) VALUES (:task, :name, 'ops', 'storage is full', "
-                 "'accepted', 'It pauses.', jedi_now())"), {"task": task, "name": name},
-        )  # fmt: skip
+            text(
+                "INSERT INTO jedi_commands (jeditaskid, command, username, comment, outcome, "
+                "message, acknowledged_at) VALUES (:task, :name, 'ops', 'storage is full', "
+                "'accepted', 'It pauses.', jedi_now())"
+            ),
+            {"task": task, "name": name},
+        )
 
 
 def child_of(world: World, parent: int) -> int:
     """A task that waits for its parent."""
     [task] = put(world, good("a:child"))
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET parent_tid = :parent WHERE jeditaskid = :task"),
-                   {"parent": parent, "task": task})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_tasks SET parent_tid = :parent WHERE jeditaskid = :task"),
+            {"parent": parent, "task": task},
+        )
     return task
 
 

@@ -59,10 +59,17 @@ def transferring_jobs(world: World, n: int) -> Made:
             if file.type in ("output", "log"):
                 data = file.lfn.encode()
                 (staging / file.lfn).write_bytes(data)
-                outputs.append(StagedOutput(lfn=file.lfn, size=len(data), guid="0" * 36,
-                                      adler32=f"{zlib.adler32(data):08x}"))  # fmt: skip
-        reports.append(Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status="finished",
-                              outputs=outputs))  # fmt: skip
+                outputs.append(
+                    StagedOutput(
+                        lfn=file.lfn,
+                        size=len(data),
+                        guid="0" * 36,
+                        adler32=f"{zlib.adler32(data):08x}",
+                    )
+                )
+        reports.append(
+            Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status="finished", outputs=outputs)
+        )
     with world.engine.begin() as tx:
         dispatch.accept_reports(tx, "SITE_A", reports)
     Adder(world).run_once()

@@ -58,9 +58,15 @@ class PandaClient:
         code = f"from pandaclient.{MODULES[program]} import main; main()"
         return subprocess.run(
             [self.place / "bin/python", "-W", "ignore", "-c", code, *arguments],
-            cwd=self.directory, env=environment, text=True, check=False, timeout=200,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            cwd=self.directory,
+            env=environment,
+            text=True,
+            check=False,
+            timeout=200,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     def submit(self, exec_string: str, out_ds: str, *options: str) -> int:
         """The id of the task that prun submits."""

@@ -18,22 +18,40 @@ from jedi.api.app import create_app
 from jedi.taskbuffer.users import users
 
 GET_JOB = {
-    "siteName": "SITE_A", "computingElement": "SITE_A", "prodSourceLabel": "user",
-    "diskSpace": 14336, "workingGroup": "", "cpu": 2400.0, "mem": 7900.0, "node": "node1.site.org",
+    "siteName": "SITE_A",
+    "computingElement": "SITE_A",
+    "prodSourceLabel": "user",
+    "diskSpace": 14336,
+    "workingGroup": "",
+    "cpu": 2400.0,
+    "mem": 7900.0,
+    "node": "node1.site.org",
     "allowOtherCountry": "False",
-}  # fmt: skip
+}
 """The fields of getJob of pilot 3.7.0.36."""
 
 BEAT = {
-    "timestamp": "2026-11-20T15:06:20+00:00", "siteName": "SITE_A", "node": "node1.site.org",
-    "pilotID": "unknown|PR|3.7.0.36", "startTime": "1795187180.25", "coreCount": "1",
-    "cpuConsumptionUnit": "s+Intel(R) Xeon(R) 2-Core", "schedulerID": "unknown",
-}  # fmt: skip
+    "timestamp": "2026-11-20T15:06:20+00:00",
+    "siteName": "SITE_A",
+    "node": "node1.site.org",
+    "pilotID": "unknown|PR|3.7.0.36",
+    "startTime": "1795187180.25",
+    "coreCount": "1",
+    "cpuConsumptionUnit": "s+Intel(R) Xeon(R) 2-Core",
+    "schedulerID": "unknown",
+}
 END = {
-    "endTime": "1795187240.5", "pilotTiming": "0|0|5|0|0|0", "pilotLog": "", "pilotErrorCode": "0",
-    "pilotErrorDiag": "", "transExitCode": "0", "exeErrorCode": "0", "exeErrorDiag": "",
-    "cpuConsumptionTime": "4", "metaData": "",
-}  # fmt: skip
+    "endTime": "1795187240.5",
+    "pilotTiming": "0|0|5|0|0|0",
+    "pilotLog": "",
+    "pilotErrorCode": "0",
+    "pilotErrorDiag": "",
+    "transExitCode": "0",
+    "exeErrorCode": "0",
+    "exeErrorDiag": "",
+    "cpuConsumptionTime": "4",
+    "metaData": "",
+}
 
 
 def client_of(world: World, site: str | None = "SITE_A") -> TestClient:
@@ -43,8 +61,12 @@ def client_of(world: World, site: str | None = "SITE_A") -> TestClient:
         with world.engine.begin() as tx:
             token = users.put_token(tx, "pilot", site=site)
         headers["Authorization"] = f"Bearer {token}"
-    return TestClient(create_app(world), headers=headers, raise_server_exceptions=False,
-                      base_url="http://panda.site.org:25080")  # fmt: skip
+    return TestClient(
+        create_app(world),
+        headers=headers,
+        raise_server_exceptions=False,
+        base_url="http://panda.site.org:25080",
+    )
 
 
 def by_form(client: TestClient, name: str, fields: dict[str, Any], **headers: str) -> Any:
@@ -56,8 +78,9 @@ def by_form(client: TestClient, name: str, fields: dict[str, Any], **headers: st
 def by_gzip(client: TestClient, name: str, fields: dict[str, Any]) -> Any:
     """The answer to a call as pilot 3.11 sends it: gzip that calls itself JSON."""
     body = gzip.compress(json.dumps(fields).encode())
-    return client.post(f"/server/panda/{name}", content=body,
-                       headers={"Content-Type": "application/json"})  # fmt: skip
+    return client.post(
+        f"/server/panda/{name}", content=body, headers={"Content-Type": "application/json"}
+    )
 
 
 def get_job(client: TestClient, **more: Any) -> dict[str, Any]:
@@ -96,8 +119,12 @@ def store(world: World, job: dict[str, Any], contents: dict[str, bytes]) -> str:
         place = root.joinpath(*scope.split("."), digest[:2], digest[2:4])
         place.mkdir(parents=True, exist_ok=True)
         (place / lfn).write_bytes(content)
-        told[lfn] = {"guid": "", "fsize": len(content), "adler32": f"{zlib.adler32(content):08x}",
-                     "surl": f"file://localhost{place}/{lfn}"}  # fmt: skip
+        told[lfn] = {
+            "guid": "",
+            "fsize": len(content),
+            "adler32": f"{zlib.adler32(content):08x}",
+            "surl": f"file://localhost{place}/{lfn}",
+        }
     return json.dumps(told)
 
 

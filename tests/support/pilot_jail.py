@@ -22,8 +22,13 @@ from pathlib import Path
 HOST, PORT = "pandaserver-doma.cern.ch", 25080
 """One of the two hosts from which pilot 3.7.0.36 takes transformations."""
 
-OUTSIDE = ("pandaserver.cern.ch", "atlas-cric.cern.ch", "rucio-lb-prod.cern.ch",
-           "voatlasrucio-server-prod.cern.ch", "atlas-test-mb.cern.ch")  # fmt: skip
+OUTSIDE = (
+    "pandaserver.cern.ch",
+    "atlas-cric.cern.ch",
+    "rucio-lb-prod.cern.ch",
+    "voatlasrucio-server-prod.cern.ch",
+    "atlas-test-mb.cern.ch",
+)
 HEARTBEAT_S = 15
 
 
@@ -46,28 +51,62 @@ def run(settings: dict[str, str], work: Path) -> int:
     (work / "pilot.cfg").write_text(configuration(Path(settings["source"]), base))
     (work / "queues.json").write_text("{}")
     words = [
-        sys.executable, f"{settings['source']}/pilot.py", "-q", settings["queue"], "-w", "generic",
-        "-j", "user", "--pilot-user", "generic", "-a", str(work), "-t", "-d",
-        "--url", f"http://{HOST}", "-p", str(PORT), "--use-rucio-traces", "False",
-        "--queuedata-url", f"{base}/cache/schedconfig/{{pandaqueue}}.all.json",
-        "--storagedata-url", f"{base}/cache/ddmendpoints.json",
-        "--input-destination-dir", settings["inputs"], *settings["options"],
-    ]  # fmt: skip
+        sys.executable,
+        f"{settings['source']}/pilot.py",
+        "-q",
+        settings["queue"],
+        "-w",
+        "generic",
+        "-j",
+        "user",
+        "--pilot-user",
+        "generic",
+        "-a",
+        str(work),
+        "-t",
+        "-d",
+        "--url",
+        f"http://{HOST}",
+        "-p",
+        str(PORT),
+        "--use-rucio-traces",
+        "False",
+        "--queuedata-url",
+        f"{base}/cache/schedconfig/{{pandaqueue}}.all.json",
+        "--storagedata-url",
+        f"{base}/cache/ddmendpoints.json",
+        "--input-destination-dir",
+        settings["inputs"],
+        *settings["options"],
+    ]
     if "script" in settings:
         words = [sys.executable, "-c", settings["script"]]
     environment = {
-        "PYTHONPATH": settings["source"], "PANDA_SERVER_URL": base, "PILOT_USER": "generic",
-        "PATH": os.environ["PATH"], "HOME": str(work), "PILOT_NOKILL": "1", "PILOT_HOME": str(work),
-        "PANDA_AUTH_TOKEN": "token", "PANDA_AUTH_ORIGIN": "local.pilot",
-        "PANDA_AUTH_DIR": f"{work}/", "HARVESTER_PILOT_CONFIG": str(work / "pilot.cfg"),
-        "LOCAL_AGIS_SCHEDCONF": str(work / "queues.json"), "LANG": "C.UTF-8",
-    }  # fmt: skip
+        "PYTHONPATH": settings["source"],
+        "PANDA_SERVER_URL": base,
+        "PILOT_USER": "generic",
+        "PATH": os.environ["PATH"],
+        "HOME": str(work),
+        "PILOT_NOKILL": "1",
+        "PILOT_HOME": str(work),
+        "PANDA_AUTH_TOKEN": "token",
+        "PANDA_AUTH_ORIGIN": "local.pilot",
+        "PANDA_AUTH_DIR": f"{work}/",
+        "HARVESTER_PILOT_CONFIG": str(work / "pilot.cfg"),
+        "LOCAL_AGIS_SCHEDCONF": str(work / "queues.json"),
+        "LANG": "C.UTF-8",
+    }
     with (work / "pilot.out").open("wb") as out:
         shell = ["bash", "-c", '"$@"; code=$?; exit $code', "bash", *words]
         pilot = subprocess.run(
-            shell, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            shell,
+            cwd=work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
             check=False,
-        )  # fmt: skip
+        )
     return pilot.returncode
 
 

@@ -21,8 +21,14 @@ PLUGIN = PostProcessing()
 def master(
     wanted: int, finished: int, failed: int = 0, missing: int = 0, **more: Any
 ) -> EndingDataset:
-    values = {"dataset_id": 1, "name": "s:d", "type": "input", "master_id": None,
-              "status": "ready", **more}  # fmt: skip
+    values = {
+        "dataset_id": 1,
+        "name": "s:d",
+        "type": "input",
+        "master_id": None,
+        "status": "ready",
+        **more,
+    }
     return EndingDataset(
         to_be_used=wanted, finished=finished, failed=failed, missing=missing, **values
     )

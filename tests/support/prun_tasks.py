@@ -27,17 +27,37 @@ def output(out: str, name: str, suffix: str | None = None) -> dict[str, Any]:
 def task(out: str, *items: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Keys that all tasks of prun have."""
     return {
-        "taskName": f"{out}/", "uniqueTaskName": True, "vo": "local", "architecture": "",
-        "transUses": "", "transHome": None, "processingType": "panda-client-2.2.0-jedi-run",
-        "prodSourceLabel": "user", "site": None, "excludedSite": [], "includedSite": None,
-        "cliParams": "prun", "osInfo": "Linux", "nMaxFilesPerJob": 200, "respectSplitRule": True,
+        "taskName": f"{out}/",
+        "uniqueTaskName": True,
+        "vo": "local",
+        "architecture": "",
+        "transUses": "",
+        "transHome": None,
+        "processingType": "panda-client-2.2.0-jedi-run",
+        "prodSourceLabel": "user",
+        "site": None,
+        "excludedSite": [],
+        "includedSite": None,
+        "cliParams": "prun",
+        "osInfo": "Linux",
+        "nMaxFilesPerJob": 200,
+        "respectSplitRule": True,
         "sourceURL": URL,
-        "log": {"dataset": f"{out}.log/", "container": f"{out}.log/", "type": "template",
-                "param_type": "log", "value": f"{out}.log.$JEDITASKID.${{SN}}.log.tgz"},
-        "jobParameters": [constant('-j "" --sourceURL ${SURL}'), constant("-r ."),
-                          constant("__delimiter__", hidden=True), *items],
+        "log": {
+            "dataset": f"{out}.log/",
+            "container": f"{out}.log/",
+            "type": "template",
+            "param_type": "log",
+            "value": f"{out}.log.$JEDITASKID.${{SN}}.log.tgz",
+        },
+        "jobParameters": [
+            constant('-j "" --sourceURL ${SURL}'),
+            constant("-r ."),
+            constant("__delimiter__", hidden=True),
+            *items,
+        ],
         **more,
-    }  # fmt: skip
+    }
 
 
 def case_a(out: str = "user.me.t1", jobs: int = 3) -> dict[str, Any]:
@@ -56,7 +76,7 @@ def case_a(out: str = "user.me.t1", jobs: int = 3) -> dict[str, Any]:
         nEvents=jobs,
         nEventsPerJob=1,
         noInput=True,
-    )  # fmt: skip
+    )
 
 
 def case_b(out: str = "user.me.t2", read: str = "user.me.input1") -> dict[str, Any]:
@@ -75,9 +95,12 @@ def case_b(out: str = "user.me.t2", read: str = "user.me.input1") -> dict[str, A
         nFilesPerJob=10,
         site="SITE_A",
         dsForIN=read,
-        buildSpec={"prodSourceLabel": "panda", "archiveName": SOURCES,
-                   "jobParameters": '-i ${IN} -o ${OUT} --sourceURL ${SURL} -r . --bexec "make" '},
-    )  # fmt: skip
+        buildSpec={
+            "prodSourceLabel": "panda",
+            "archiveName": SOURCES,
+            "jobParameters": '-i ${IN} -o ${OUT} --sourceURL ${SURL} -r . --bexec "make" ',
+        },
+    )
 
 
 def case_c(out: str = "user.me.t3", read: str = "user.me.input1") -> dict[str, Any]:
@@ -91,8 +114,9 @@ def case_c(out: str = "user.me.t3", read: str = "user.me.input1") -> dict[str, A
         constant('-p "', padding=False),
         constant("true", padding=False),
         constant('"'),
-        template("input", "${SEC}", dataset="user.me.sec/", nFilesPerJob=2, hidden=True,
-                 expand=True),
+        template(
+            "input", "${SEC}", dataset="user.me.sec/", nFilesPerJob=2, hidden=True, expand=True
+        ),
         constant("--inMap \"{'IN': ${IN/T}, 'SEC': ${SEC/T}}\""),
         dsForIN=f"{read}/",
         nGBPerJob=2,
@@ -103,6 +127,9 @@ def case_c(out: str = "user.me.t3", read: str = "user.me.input1") -> dict[str, A
         excludedSite=["BAD1", "BAD2"],
         reuseSecOnDemand=True,
         mergeOutput=True,
-        mergeSpec={"useLocalIO": 1, "jobParameters": f"-r . -a {NO_BUILD} --sourceURL ${{SURL}} "
-                   "${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}"},
-    )  # fmt: skip
+        mergeSpec={
+            "useLocalIO": 1,
+            "jobParameters": f"-r . -a {NO_BUILD} --sourceURL ${{SURL}} "
+            "${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}",
+        },
+    )

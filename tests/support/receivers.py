@@ -75,8 +75,9 @@ class Relay:
         self.got.append(envelope.original_content or b"")
         return "250 taken"
 
-    def _login(self, _server: SMTP, _session: object, _envelope: object, _how: str,
-               given: LoginPassword) -> AuthResult:  # fmt: skip
+    def _login(
+        self, _server: SMTP, _session: object, _envelope: object, _how: str, given: LoginPassword
+    ) -> AuthResult:
         known = (given.login.decode(), given.password.decode()) == self.user
         return AuthResult(success=known, handled=False)
 

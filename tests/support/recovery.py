@@ -19,9 +19,12 @@ def task(world: World, name: str, reads: str = "demo:in", *more: Any, **keys: An
     """A submitted task that writes a:<name>, a job a file."""
     out = {**OUTPUT, "value": f"> {name}.${{SN}}", "dataset": f"a:{name}"}
     document = {
-        "taskName": name, "site": "SITE_A", "nFilesPerJob": 1,
-        "jobParameters": [{**INPUT, "dataset": reads}, out, *more], **keys,
-    }  # fmt: skip
+        "taskName": name,
+        "site": "SITE_A",
+        "nFilesPerJob": 1,
+        "jobParameters": [{**INPUT, "dataset": reads}, out, *more],
+        **keys,
+    }
     document = {key: value for key, value in document.items() if value is not None}
     with world.engine.begin() as tx:
         done = submission.submit(tx, world.ddm, "anna", json.dumps(document), "json", Path())

@@ -85,8 +85,13 @@ AWAY = Fault(holds=False)
 
 # ------------------------------------------------------------------------- what all look at
 
-PLAIN = {"coreCount": 1, "ramCount": 2000, "cpuTime": 1000, "workDiskCount": 50_000,
-         "excludedSite": "CASE_excluded"}  # fmt: skip
+PLAIN = {
+    "coreCount": 1,
+    "ramCount": 2000,
+    "cpuTime": 1000,
+    "workDiskCount": 50_000,
+    "excludedSite": "CASE_excluded",
+}
 MACHINES = {
     **sites(
         status_offline={"status": "offline"},
@@ -110,18 +115,30 @@ ELSEWHERE = Ask({**PLAIN, "includedSite": HOME}, sites(not_included={}))
 GENERIC = Broker(
     "user",
     (
-        Ask(PLAIN, {**MACHINES, **sites(jumbo_only=free(useJumboJobs="only")),
-                    "status_test": Fault({"status": "test"}),
-                    "no_endpoint": Fault(store=None)}),
+        Ask(
+            PLAIN,
+            {
+                **MACHINES,
+                **sites(jumbo_only=free(useJumboJobs="only")),
+                "status_test": Fault({"status": "test"}),
+                "no_endpoint": Fault(store=None),
+            },
+        ),
         SEVERAL_CORES,
         ELSEWHERE,
     ),
-)  # fmt: skip
+)
 
 # ------------------------------------------------------------------------ what a grid looks at
 
-GRID = {**PLAIN, "transHome": "mine", "transUses": "mine", "architecture": "x86_64-el9",
-        "ioIntensity": 100, "cloud": "US"}  # fmt: skip
+GRID = {
+    **PLAIN,
+    "transHome": "mine",
+    "transUses": "mine",
+    "architecture": "x86_64-el9",
+    "ioIntensity": 100,
+    "cloud": "US",
+}
 FAULTS = {
     **MACHINES,
     **sites(
@@ -158,8 +175,9 @@ ANALYSIS = Broker(
                 "no_endpoint": Fault(store=None, also=("no_data",)),
                 "hospital": Fault(name="CASE_HOSPITAL"),
                 "no_data": Fault(holds=False),
-                "local_data_only": Fault(free(use_only_local_data=True), holds=False,
-                                         also=("no_data",)),
+                "local_data_only": Fault(
+                    free(use_only_local_data=True), holds=False, also=("no_data",)
+                ),
                 "input_unwelcome": Fault(store=off("write_wan"), holds=False, also=("no_data",)),
                 "waiting_cap": Fault(jobs={"assigned": 21}),
                 "overloaded": Fault(jobs={"running": 20, "activated": 30}),
@@ -181,7 +199,7 @@ ANALYSIS = Broker(
         "analysis.avoid_troubled": 1,
     },
     {"BUSY": Fault(jobs={"running": 1000})},
-)  # fmt: skip
+)
 
 INTENSE = {**PLAIN, "cpuTime": 1, "baseWalltime": 1}
 PRODUCTION = Broker(

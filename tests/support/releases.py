@@ -46,9 +46,13 @@ def part(
     """`jedi WORDS` of the release at `code`, which ends with the block."""
     known = {"PYTHONPATH": str(code), "JEDI_HOME": str(home), "JEDI_DATABASE_URL": url}
     process = subprocess.Popen(
-        [sys.executable, "-m", "jedi", *words], env={**os.environ, **known, **environment},
-        text=True, cwd=code, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [sys.executable, "-m", "jedi", *words],
+        env={**os.environ, **known, **environment},
+        text=True,
+        cwd=code,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     try:
         yield process
     finally:

@@ -17,8 +17,12 @@ def submit(
     world: World, base: Path = Path(), who: str = "anna", **keys: Any
 ) -> submission.Submitted:
     document = {
-        "taskName": "p", "site": "SITE_A", "nFilesPerJob": 1, "maxAttempt": 1,
-        "jobParameters": [INPUT, OUT], **keys,
-    }  # fmt: skip
+        "taskName": "p",
+        "site": "SITE_A",
+        "nFilesPerJob": 1,
+        "maxAttempt": 1,
+        "jobParameters": [INPUT, OUT],
+        **keys,
+    }
     with world.engine.begin() as tx:
         return submission.submit(tx, world.ddm, who, json.dumps(document), "json", base)

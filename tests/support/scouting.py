@@ -20,9 +20,16 @@ from support.commanding import (
 from support.commanding import end as end_jobs
 from support.generating import document, generate, ready, rows
 
-MEASURES = {"wall_s": 1000.0, "cpu_s": 900.0, "max_pss_kb": 700 * 1024, "workdir_kb": 4000,
-            "input_bytes": 2_000_000, "output_bytes": 1_000_000, "read_bytes": 3_000_000,
-            "write_bytes": 1_000_000}  # fmt: skip
+MEASURES = {
+    "wall_s": 1000.0,
+    "cpu_s": 900.0,
+    "max_pss_kb": 700 * 1024,
+    "workdir_kb": 4000,
+    "input_bytes": 2_000_000,
+    "output_bytes": 1_000_000,
+    "read_bytes": 3_000_000,
+    "write_bytes": 1_000_000,
+}
 
 
 def fed(world: World, n_files: int = 30, **keys: Any) -> int:
@@ -67,7 +74,11 @@ def end(world: World, panda_ids: Sequence[int], target: str = "finished", **more
                 f"UPDATE jedi_jobs SET {', '.join(f'{name} = :{name}' for name in measures)}, "
                 "starttime = :begin, endtime = :end WHERE pandaid = ANY(:ids)"
             ),
-            {**measures, "ids": list(panda_ids), "begin": begin,
-             "end": begin + timedelta(seconds=measures["wall_s"])},
-        )  # fmt: skip
+            {
+                **measures,
+                "ids": list(panda_ids),
+                "begin": begin,
+                "end": begin + timedelta(seconds=measures["wall_s"]),
+            },
+        )
     end_jobs(world, panda_ids, target)

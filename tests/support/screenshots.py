@@ -44,13 +44,15 @@ def main(directory: Path) -> None:
             before = written(datetime.fromtimestamp(datetime.now(UTC).timestamp() - 600, UTC))
             past = f"/tasks/{running}/past?against={before}"
             for name, path, width, height, scheme in (
-                ("overview", "/", 1280, 900, "light"), ("tasks", "/tasks", 1280, 700, "light"),
+                ("overview", "/", 1280, 900, "light"),
+                ("tasks", "/tasks", 1280, 700, "light"),
                 ("tasks-narrow", "/tasks", 360, 760, "light"),
                 ("tasks-dark", "/tasks", 760, 760, "dark"),
                 ("task", f"/tasks/{running}", 1280, 1000, "light"),
                 ("decision", f"/decisions/{known['decision_id']}", 1280, 800, "light"),
-                ("past", past, 1280, 900, "light"), ("queues", "/queues", 1280, 800, "dark"),
-            ):  # fmt: skip
+                ("past", past, 1280, 900, "light"),
+                ("queues", "/queues", 1280, 800, "dark"),
+            ):
                 _look(here, path, width, height, scheme)
                 _write(here, directory / f"{name}.png")
 

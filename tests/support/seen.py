@@ -69,14 +69,17 @@ COMING = ("topreprocess", "preprocessing", "staging", "staged", "reassigning", "
 """Statuses whose features are being built: moves from and to them are not asked for yet."""
 UNTRIED = {
     # by these a task that is held is known to find its way back, which leads past them
-    "task: paused > pending", "task: paused > throttled",
+    "task: paused > pending",
+    "task: paused > throttled",
     # a ready task whose jobs were made just now is scouting or running when it comes to rest
     "task: ready > throttled",
     # only real pilots come by them, in tests with systems of their own
-    "output file: running > prepared", "output file: running > finished",
+    "output file: running > prepared",
+    "output file: running > finished",
     # a container that changes while its datasets wait to be looked up
-    "input dataset: defined > removed", "input dataset: pending > removed",
-}  # fmt: skip
+    "input dataset: defined > removed",
+    "input dataset: pending > removed",
+}
 """Moves that no test of a database comes by, and why."""
 
 
@@ -109,9 +112,10 @@ def mark(codes: Iterable[str]) -> None:
 def _move(table: str, kind: str, source: str, target: str) -> str:
     """The name of a move of a row of that table and type."""
     [machine] = [
-        m for m in MACHINES
+        m
+        for m in MACHINES
         if m.table == table and (not m.types or (kind in m.types) != m.negate_types)
-    ]  # fmt: skip
+    ]
     return f"{machine.name}: {source} > {target}"
 
 

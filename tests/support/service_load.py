@@ -53,8 +53,17 @@ class Load:
         self.over.set()
         for thread in threads:
             thread.join()
-        print(json.dumps({"submitted": self.submitted, "lists": self.lists, "beats": self.beats,
-                          "errors": self.errors, "statuses": self.statuses}))  # fmt: skip
+        print(
+            json.dumps(
+                {
+                    "submitted": self.submitted,
+                    "lists": self.lists,
+                    "beats": self.beats,
+                    "errors": self.errors,
+                    "statuses": self.statuses,
+                }
+            )
+        )
 
     def guarded(self, caller: Callable[[], None]) -> None:
         try:

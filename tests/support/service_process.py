@@ -75,10 +75,16 @@ def served(
     home.prepare()
     limits = ConnectionLimits(512, lambda: PeerLimits(512, 10.0, 60.0))
     config = uvicorn.Config(
-        app or create_app(world, limits.count), http=protocol(limits), log_config=None,
-        log_level="critical", access_log=False, proxy_headers=False, lifespan="off",
-        timeout_graceful_shutdown=1, ws="none",
-    )  # fmt: skip
+        app or create_app(world, limits.count),
+        http=protocol(limits),
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+        ws="none",
+    )
     server = Server(config)
     server.linger_s = 0.0
     sockets = [listen_unix(home.api_socket), *listening]
@@ -101,8 +107,9 @@ def running(world: World, log: list[str] | None = None) -> Iterator[subprocess.P
     process = start(world)
     assert process.stdout and process.stderr
     lines = [] if log is None else log
-    reader = threading.Thread(target=lambda pipe: lines.extend(iter(pipe.readline, "")),
-                              args=(process.stderr,))  # fmt: skip
+    reader = threading.Thread(
+        target=lambda pipe: lines.extend(iter(pipe.readline, "")), args=(process.stderr,)
+    )
     reader.start()
     try:
         assert process.stdout.readline() == "ready\n", lines
@@ -121,9 +128,13 @@ def reborn(world: World, **environment: str) -> Iterator[Callable[[], int]]:
     new imports. Yields the number of the next process that is ready."""
     words = [sys.executable, "-c", _LIVES, str(world.settings.home), world.settings.database_url]
     process = subprocess.Popen(
-        [*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env={**os.environ, **environment}, start_new_session=True,
-    )  # fmt: skip
+        [*map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
     assert process.stdout
     lives = process.stdout
     try:

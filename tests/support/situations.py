@@ -25,10 +25,12 @@ def read_afar(place: Place, site: str, endpoint: str, roles: str = "read") -> No
     """A site comes to read the endpoint of another one. Raw: a file of sites names all of them."""
     with transaction(place) as tx:
         tx.execute(
-            text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
-                 "VALUES (:site, :endpoint, false, :roles)"),
+            text(
+                "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, is_local, roles) "
+                "VALUES (:site, :endpoint, false, :roles)"
+            ),
             {"site": site, "endpoint": endpoint, "roles": roles},
-        )  # fmt: skip
+        )
 
 
 def pilots_ask(place: Place) -> None:
@@ -48,22 +50,32 @@ def end_leases(place: Place) -> None:
     follow the clock of the database, which tests can't turn."""
     with transaction(place) as tx:
         for table, held in (("jedi_tasks", "lockedby"), ("jedi_process_lock", "lease_until")):
-            tx.execute(text(f"UPDATE {table} SET lease_until = clock_timestamp() "
-                            f"WHERE {held} IS NOT NULL"))  # fmt: skip
+            tx.execute(
+                text(f"UPDATE {table} SET lease_until = clock_timestamp() WHERE {held} IS NOT NULL")
+            )
 
 
 def lose_task(place: Place, task: int | None = None) -> None:
     """Another worker has claimed a task (or all) in the meantime. Raw: it is not there."""
     with transaction(place) as tx:
-        tx.execute(text("UPDATE jedi_tasks SET lock_seq = lock_seq + 1 "
-                        "WHERE jeditaskid = coalesce(:t, jeditaskid)"), {"t": task})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_tasks SET lock_seq = lock_seq + 1 "
+                "WHERE jeditaskid = coalesce(:t, jeditaskid)"
+            ),
+            {"t": task},
+        )
 
 
 def lose_job(place: Place, job: int | None = None) -> None:
     """Another pilot has got a job (or all) in the meantime. Raw: it is not there."""
     with transaction(place) as tx:
-        tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1 "
-                        "WHERE pandaid = coalesce(:j, pandaid)"), {"j": job})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_jobs SET lock_seq = lock_seq + 1 WHERE pandaid = coalesce(:j, pandaid)"
+            ),
+            {"j": job},
+        )
 
 
 def lead(place: Place, jobs: list[int], *statuses: str) -> None:

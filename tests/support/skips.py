@@ -11,8 +11,13 @@ import pytest
 
 def is_all(config: pytest.Config) -> bool:
     """Whether nothing was left out."""
-    chosen = [config.option.keyword, config.option.markexpr, config.option.collectonly,
-              config.option.deselect, getattr(config.option, "lf", False)]  # fmt: skip
+    chosen = [
+        config.option.keyword,
+        config.option.markexpr,
+        config.option.collectonly,
+        config.option.deselect,
+        getattr(config.option, "lf", False),
+    ]
     return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not any(chosen)
 
 

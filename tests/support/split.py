@@ -28,9 +28,13 @@ def demand(max_walltime_h: float | None = None, **columns: Any) -> Demand:
 
 
 def files(
-    n: int, sizes: Sequence[int] = (), events: Sequence[int] = (), previous: Sequence[int] = (),
-    boundaries: Sequence[int] = (), lumi_blocks: Sequence[int] = (),
-) -> Files:  # fmt: skip
+    n: int,
+    sizes: Sequence[int] = (),
+    events: Sequence[int] = (),
+    previous: Sequence[int] = (),
+    boundaries: Sequence[int] = (),
+    lumi_blocks: Sequence[int] = (),
+) -> Files:
     """n files f0, f1, …"""
     numbers = np.arange(n, dtype=np.int64)
     nothing = np.zeros(n, np.int64)
@@ -59,13 +63,25 @@ def sites(*names: str, **columns: Sequence[Any]) -> Snapshot:
     """Online single-core sites with storage and pilots and no jobs, limits given apart."""
     n = len(names)
     plain: dict[str, list[Any]] = {
-        "sites": list(names), "status": ["online"] * n, "role": ["nucleus"] * n,
-        "state": ["ACTIVE"] * n, "endpoint": [f"{s}_DISK" for s in names],
-        "endpoints": [[f"{s}_DISK"] for s in names], "cores": [1] * n, "core_power": [10] * n,
-        "max_time_s": [None] * n, "min_time_s": [0] * n, "max_rss_mb": [None] * n,
-        "min_rss_mb": [0] * n, "max_wdir_mb": [None] * n, "usable_gb": [1000] * n,
-        "pilot_age_s": [0] * n, "running": [0] * n, "activated": [0] * n, "defined": [0] * n,
-    }  # fmt: skip
+        "sites": list(names),
+        "status": ["online"] * n,
+        "role": ["nucleus"] * n,
+        "state": ["ACTIVE"] * n,
+        "endpoint": [f"{s}_DISK" for s in names],
+        "endpoints": [[f"{s}_DISK"] for s in names],
+        "cores": [1] * n,
+        "core_power": [10] * n,
+        "max_time_s": [None] * n,
+        "min_time_s": [0] * n,
+        "max_rss_mb": [None] * n,
+        "min_rss_mb": [0] * n,
+        "max_wdir_mb": [None] * n,
+        "usable_gb": [1000] * n,
+        "pilot_age_s": [0] * n,
+        "running": [0] * n,
+        "activated": [0] * n,
+        "defined": [0] * n,
+    }
     return Snapshot.of({**plain, **{k: list(v) for k, v in columns.items()}}, {})
 
 
@@ -74,9 +90,13 @@ def choice(world: Snapshot, need: Requirements, seed: int = 1, **knobs: Any) -> 
 
 
 def cut(
-    chunks: Sequence[Chunk], rules: SplitRules, asked: Demand | None = None,
-    world: Snapshot | None = None, most: int = 10**9, **knobs: Any,
-) -> list[Cut]:  # fmt: skip
+    chunks: Sequence[Chunk],
+    rules: SplitRules,
+    asked: Demand | None = None,
+    world: Snapshot | None = None,
+    most: int = 10**9,
+    **knobs: Any,
+) -> list[Cut]:
     """Plan jobs as the generator does."""
     asked = asked or demand()
     strategy = FileStrategy()
@@ -90,10 +110,10 @@ def spans(cuts: Sequence[Cut]) -> list[tuple[int, int]]:
 
 
 columns = st.integers(1, 3).flatmap(
-    lambda k: st.lists(
-        st.tuples(*[st.integers(0, 50)] * k), min_size=1, max_size=60
-    ).flatmap(lambda rows: st.tuples(st.just(rows), st.tuples(*[st.integers(0, 100)] * k)))
-)  # fmt: skip
+    lambda k: st.lists(st.tuples(*[st.integers(0, 50)] * k), min_size=1, max_size=60).flatmap(
+        lambda rows: st.tuples(st.just(rows), st.tuples(*[st.integers(0, 100)] * k))
+    )
+)
 
 
 def follow(cuts: Sequence[Cut], number: int = 0) -> list[tuple[int, int]]:

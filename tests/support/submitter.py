@@ -67,9 +67,12 @@ class Field:
             for kind in ("output", "log"):
                 self.world.ddm.create(f"test:{made.task}.{kind}", "SITE_A_DATADISK")
             tx.execute(
-                text("UPDATE jedi_job_params SET jobparameters = "
-                     "'OUT=output.' || pandaid || '.1; ' || :command"), {"command": command},
-            )  # fmt: skip
+                text(
+                    "UPDATE jedi_job_params SET jobparameters = "
+                    "'OUT=output.' || pandaid || '.1; ' || :command"
+                ),
+                {"command": command},
+            )
         return made
 
     def pilots(self, condition: str = "true") -> list[Row[Any]]:

@@ -27,15 +27,25 @@ def put(world: World, *documents: dict[str, Any], label: str = "user") -> list[i
             new_tasks.insert_task(
                 tx,
                 NewTask(
-                    user_name="anna", vo="local", label=label, task_name="t", task_type="anal",
-                    processing_type="generic", priority=1000, working_group=None,
-                    country_group=None, req_id=None, params=document,
-                    source_text=json.dumps(document), source_format="json", sandbox_sha256=None,
+                    user_name="anna",
+                    vo="local",
+                    label=label,
+                    task_name="t",
+                    task_type="anal",
+                    processing_type="generic",
+                    priority=1000,
+                    working_group=None,
+                    country_group=None,
+                    req_id=None,
+                    params=document,
+                    source_text=json.dumps(document),
+                    source_format="json",
+                    sandbox_sha256=None,
                     idempotency_key=None,
                 ),
             )
             for document in documents
-        ]  # fmt: skip
+        ]
     return [task_id for task_id in ids if task_id is not None]
 
 

@@ -18,10 +18,12 @@ def put(world: World, status: str, columns: str = "", site: str = "", jobs: int 
         unguard(tx)
         made = make_jobs(tx, jobs)
         tx.execute(
-            text("UPDATE jedi_jobs SET status = :status, pilot_id = 'p', lock_seq = 1, "
-                 "heartbeat_at = jedi_now(), statechangetime = jedi_now()"),
+            text(
+                "UPDATE jedi_jobs SET status = :status, pilot_id = 'p', lock_seq = 1, "
+                "heartbeat_at = jedi_now(), statechangetime = jedi_now()"
+            ),
             {"status": status},
-        )  # fmt: skip
+        )
         tx.execute(text(f"UPDATE jedi_jobs SET {columns or 'lock_seq = 1'}"))
         if status != "activated":
             tx.execute(text("DELETE FROM jedi_job_ready"))

@@ -15,10 +15,18 @@ from jedi.taskbuffer.housekeeping import knobs
 from support.generating import rows
 
 ECHO = {"type": "constant", "value": "echo ${UNIT/Arguments}"}
-DOCUMENT: dict[str, Any] = {"taskName": "g", "noInput": True, "jobParameters": [ECHO],
-            "splitter": {"name": "Explicit"}}  # fmt: skip
-OUT = {"type": "template", "param_type": "output", "value": "> out.${SN}.txt",
-       "dataset": "user.anna:out.$JEDITASKID"}  # fmt: skip
+DOCUMENT: dict[str, Any] = {
+    "taskName": "g",
+    "noInput": True,
+    "jobParameters": [ECHO],
+    "splitter": {"name": "Explicit"},
+}
+OUT = {
+    "type": "template",
+    "param_type": "output",
+    "value": "> out.${SN}.txt",
+    "dataset": "user.anna:out.$JEDITASKID",
+}
 MAKING = {**DOCUMENT, "site": "SITE_A", "jobParameters": [*DOCUMENT["jobParameters"], OUT]}
 """A task whose units make an output each."""
 
@@ -29,13 +37,19 @@ def unit(arguments: Any, *files: str) -> dict[str, Any]:
 
 
 def given(
-    world: World, units: Sequence[Any], key: str = "k", *, keep_going: bool = True,
-    document: dict[str, Any] = DOCUMENT, who: str = "anna",
-) -> SubmittedUnits:  # fmt: skip
+    world: World,
+    units: Sequence[Any],
+    key: str = "k",
+    *,
+    keep_going: bool = True,
+    document: dict[str, Any] = DOCUMENT,
+    who: str = "anna",
+) -> SubmittedUnits:
     """Submit units."""
     with world.engine.begin() as tx:
-        return submit_units(tx, world.ddm, who, document, units, Path(), key, knobs.load(tx),
-                            keep_going=keep_going)  # fmt: skip
+        return submit_units(
+            tx, world.ddm, who, document, units, Path(), key, knobs.load(tx), keep_going=keep_going
+        )
 
 
 def now(world: World, task: int, cursor: str | None = None) -> UnitStates:
@@ -57,9 +71,13 @@ def job_of(world: World, task: int, unit_nr: int) -> int:
 
 
 def ask_units(
-    world: World, task: int, verb: str, units: Sequence[int] | None = None, who: str = "anna",
+    world: World,
+    task: int,
+    verb: str,
+    units: Sequence[int] | None = None,
+    who: str = "anna",
     tx: Connection | None = None,
-) -> list[AnsweredUnit]:  # fmt: skip
+) -> list[AnsweredUnit]:
     """Kill or resubmit units, in a transaction of its own unless one is given."""
     ask = {"kill": kill, "resubmit": resubmit}[verb]
     if tx is not None:

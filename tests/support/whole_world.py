@@ -25,9 +25,12 @@ def fill(world: World) -> dict[str, object]:
         knobs.put(tx, "agent.poll_s", 3, "me")
         decision = tx.scalar(text("SELECT max(decision_id) FROM jedi_broker_decisions"))
     return {
-        "jedi_task_id": waiting, "panda_id": made.jobs[4], "site": "SITE_A",
-        "decision_id": decision, "name": "agent.poll_s",
-    }  # fmt: skip
+        "jedi_task_id": waiting,
+        "panda_id": made.jobs[4],
+        "site": "SITE_A",
+        "decision_id": decision,
+        "name": "agent.poll_s",
+    }
 
 
 def address(page: Page, known: dict[str, object]) -> str:

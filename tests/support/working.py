@@ -22,8 +22,12 @@ from support.helpers import publish
 
 ENDPOINT = "SITE_A_DATADISK"
 AGENTS: tuple[type[Agent[Any, Any]], ...] = (
-    TaskRefiner, ContentsFeeder, JobGenerator, PostProcessor, TaskCommando,
-)  # fmt: skip
+    TaskRefiner,
+    ContentsFeeder,
+    JobGenerator,
+    PostProcessor,
+    TaskCommando,
+)
 
 
 def end_jobs(world: World, target: str = "finished", of: Sequence[int] | None = None) -> int:

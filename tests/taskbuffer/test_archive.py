@@ -54,8 +54,9 @@ def test_ended_jobs_are_archived_with_their_files(
 ) -> None:
     made = ended(world, 5, live=2)
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
-                        "VALUES ('watchdog', 'batch', '2')"))  # fmt: skip
+        tx.execute(
+            text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '2')")
+        )
         before = service.jobs(tx, made.task)
         shown = service.show(tx, made.task)
     at(3 * DAY)
@@ -73,8 +74,10 @@ def test_ended_jobs_are_archived_with_their_files(
 
 
 def test_the_archive_has_the_columns_of_what_lives() -> None:
-    for live, archived in ((tables.jobs, tables.jobs_archived),
-                           (tables.job_files, tables.job_files_archived)):  # fmt: skip
+    for live, archived in (
+        (tables.jobs, tables.jobs_archived),
+        (tables.job_files, tables.job_files_archived),
+    ):
         stored = [c.name for c in live.columns if c.computed is None]
         assert stored == [c.name for c in archived.columns]
 
@@ -89,8 +92,7 @@ def test_those_who_judge_a_task_see_archived_jobs(
         with world.engine.begin() as tx:
             tx.execute(text("UPDATE jedi_tasks SET failurerate = 100"))
             found = interventions.failing(tx, 50.0, 3, 0, "failure_rate", 10)
-            return [found, validation.duplicates(tx, [made.task]),
-                    scouting.to_measure(tx, [1], 10)]  # fmt: skip
+            return [found, validation.duplicates(tx, [made.task]), scouting.to_measure(tx, [1], 10)]
 
     before = judged()
     assert before[0]
@@ -123,20 +125,27 @@ def test_decisions_are_forgotten_but_the_last_one_of_a_task_at_work(
 ) -> None:
     with world.engine.begin() as tx:
         working, done = (
-            tx.scalar(text("INSERT INTO jedi_tasks (status, reqid) VALUES (:s, 1) "
-                           "RETURNING jeditaskid"), {"s": status})
+            tx.scalar(
+                text("INSERT INTO jedi_tasks (status, reqid) VALUES (:s, 1) RETURNING jeditaskid"),
+                {"s": status},
+            )
             for status in ("running", "done")
-        )  # fmt: skip
+        )
         for number, task in enumerate((working, working, done)):
-            tx.execute(text("INSERT INTO jedi_snapshots (snapshot_hash, data) VALUES (:n, '')"),
-                       {"n": str(number)})  # fmt: skip
             tx.execute(
-                text("WITH d AS (INSERT INTO jedi_broker_decisions (jeditaskid, broker, "
-                     "snapshot_hash, seed, knobs, outcome, chosen, weights, need) VALUES (:task, "
-                     "'generic', :n, 1, '{}', 'none', '{}', '{}', '{}') RETURNING decision_id) "
-                     "INSERT INTO jedi_broker_reasons SELECT decision_id, 'S', '{}', '{}', '{}' "
-                     "FROM d"), {"task": task, "n": str(number)},
-            )  # fmt: skip
+                text("INSERT INTO jedi_snapshots (snapshot_hash, data) VALUES (:n, '')"),
+                {"n": str(number)},
+            )
+            tx.execute(
+                text(
+                    "WITH d AS (INSERT INTO jedi_broker_decisions (jeditaskid, broker, "
+                    "snapshot_hash, seed, knobs, outcome, chosen, weights, need) VALUES (:task, "
+                    "'generic', :n, 1, '{}', 'none', '{}', '{}', '{}') RETURNING decision_id) "
+                    "INSERT INTO jedi_broker_reasons SELECT decision_id, 'S', '{}', '{}', '{}' "
+                    "FROM d"
+                ),
+                {"task": task, "n": str(number)},
+            )
     forgotten(world, at, 30, "decisions", 2)
     with world.engine.begin() as tx:
         assert tx.scalars(text("SELECT snapshot_hash FROM jedi_broker_decisions")).all() == ["1"]
@@ -147,16 +156,31 @@ def test_decisions_are_forgotten_but_the_last_one_of_a_task_at_work(
 @pytest.mark.parametrize(
     ("name", "days", "row"),
     [
-        ("requests", 1, "jedi_acquire_requests (request_id, site, pandaids) VALUES ('r', 'S', "
-                        "'{1}')"),
-        ("pilots", 7, "jedi_pilots (pilot_id, site, host, status, endtime) VALUES "
-                      "('p', 'S', 'h', 'ended', jedi_now()), ('q', 'S', 'h', 'running', NULL)"),
-        ("tokens", 7, "jedi_tokens (token_hash, kind, revoked_at) VALUES "
-                      "('a', 'user', jedi_now()), ('b', 'user', NULL)"),
-        ("rates", 90, "job_stats_hourly (hour, site, gshare, status, jobs) VALUES "
-                      "(jedi_now(), 'S', '', 'finished', 1)"),
+        (
+            "requests",
+            1,
+            "jedi_acquire_requests (request_id, site, pandaids) VALUES ('r', 'S', '{1}')",
+        ),
+        (
+            "pilots",
+            7,
+            "jedi_pilots (pilot_id, site, host, status, endtime) VALUES "
+            "('p', 'S', 'h', 'ended', jedi_now()), ('q', 'S', 'h', 'running', NULL)",
+        ),
+        (
+            "tokens",
+            7,
+            "jedi_tokens (token_hash, kind, revoked_at) VALUES "
+            "('a', 'user', jedi_now()), ('b', 'user', NULL)",
+        ),
+        (
+            "rates",
+            90,
+            "job_stats_hourly (hour, site, gshare, status, jobs) VALUES "
+            "(jedi_now(), 'S', '', 'finished', 1)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_old_is_forgotten(
     world: World, at: Callable[[float], None], name: str, days: float, row: str
 ) -> None:
@@ -170,9 +194,17 @@ def test_every_rule_has_its_knob_and_may_be_switched_off(
 ) -> None:
     assert all(KNOBS[rule.knob].unit == "d" for rule in retention.RULES)
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_tokens (token_hash, kind, revoked_at) VALUES "
-                        "('a', 'user', jedi_now())"))  # fmt: skip
-        tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
-                        "VALUES ('retention', 'tokens_days', '0.0')"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_tokens (token_hash, kind, revoked_at) VALUES "
+                "('a', 'user', jedi_now())"
+            )
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_knobs (component, key, value) "
+                "VALUES ('retention', 'tokens_days', '0.0')"
+            )
+        )
     at(1000 * DAY)
     assert run(world, "retention") == Counts()

@@ -145,132 +145,220 @@ def test_every_counter_is_compared(engine: Engine, made: Made, counter: str, kin
     dataset = getattr(made, kind)
     with engine.begin() as tx:
         tx.execute(
-            text(f"UPDATE jedi_datasets SET {counter} = coalesce({counter}, 0) + 1 "
-                 "WHERE datasetid = :id"),
+            text(
+                f"UPDATE jedi_datasets SET {counter} = coalesce({counter}, 0) + 1 "
+                "WHERE datasetid = :id"
+            ),
             {"id": dataset},
-        )  # fmt: skip
+        )
         assert broken(tx) == {f"{kind}_counters": [f"{dataset}.{counter}"]}
 
 
 CORRUPTIONS = {
-    "job_statistics": ("UPDATE job_stats_delta SET cores = cores + 1 WHERE status = 'finished'",
-                       "SITE_A/0///finished"),
-    "archived_statistics": ("INSERT INTO job_stats_archived (jeditaskid, kind, status, site, "
-                            "is_first, cause, jobs, limited, walltime_s, memory_mb, disk_mb, "
-                            "last_job) VALUES (:task, 'normal', 'failed', 'SITE_A', true, '[]', 1, "
-                            "false, 0, 0, 0, 1)", "{task}/normal/failed/SITE_A"),
+    "job_statistics": (
+        "UPDATE job_stats_delta SET cores = cores + 1 WHERE status = 'finished'",
+        "SITE_A/0///finished",
+    ),
+    "archived_statistics": (
+        "INSERT INTO job_stats_archived (jeditaskid, kind, status, site, "
+        "is_first, cause, jobs, limited, walltime_s, memory_mb, disk_mb, "
+        "last_job) VALUES (:task, 'normal', 'failed', 'SITE_A', true, '[]', 1, "
+        "false, 0, 0, 0, 1)",
+        "{task}/normal/failed/SITE_A",
+    ),
     "counted_jobs": ("UPDATE jedi_tasks SET counted_upto = :failed, counted_jobs = 2", "task"),
-    "one_live_job": ("UPDATE jedi_job_files SET pandaid = :queued "
-                     "WHERE fileid = :in_held OR fileid = :in_failed AND pandaid = :failed; "
-                     "INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, "
-                     "lfn) SELECT :held, fileid, jeditaskid, datasetid, type, lfn "
-                     "FROM jedi_job_files WHERE fileid = :in_held", "in_held"),
+    "one_live_job": (
+        "UPDATE jedi_job_files SET pandaid = :queued "
+        "WHERE fileid = :in_held OR fileid = :in_failed AND pandaid = :failed; "
+        "INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, "
+        "lfn) SELECT :held, fileid, jeditaskid, datasetid, type, lfn "
+        "FROM jedi_job_files WHERE fileid = :in_held",
+        "in_held",
+    ),
     "processed_once": (_INTO.format("queued", "in_finished"), "in_finished"),
-    "inputs_of_jobs": ("UPDATE jedi_dataset_contents SET status = 'ready' "
-                       "WHERE fileid IN (:in_finished, :in_held)", "in_finished in_held"),
-    "shared_inputs": ("UPDATE jedi_datasets SET attributes = 'ru' WHERE datasetid = :input; UPDATE "
-                      "jedi_dataset_contents SET status = 'ready' WHERE datasetid = :input AND "
-                      "fileid <> :in_held", "in_held"),
+    "inputs_of_jobs": (
+        "UPDATE jedi_dataset_contents SET status = 'ready' "
+        "WHERE fileid IN (:in_finished, :in_held)",
+        "in_finished in_held",
+    ),
+    "shared_inputs": (
+        "UPDATE jedi_datasets SET attributes = 'ru' WHERE datasetid = :input; UPDATE "
+        "jedi_dataset_contents SET status = 'ready' WHERE datasetid = :input AND "
+        "fileid <> :in_held",
+        "in_held",
+    ),
     "one_writer": (_INTO.format("queued", "out_held"), "out_held"),
-    "files_of_jobs": ("DELETE FROM jedi_job_files WHERE pandaid = :queued "
-                      "OR pandaid = :held AND type IN ('output', 'log')", "held queued"),
+    "files_of_jobs": (
+        "DELETE FROM jedi_job_files WHERE pandaid = :queued "
+        "OR pandaid = :held AND type IN ('output', 'log')",
+        "held queued",
+    ),
     "params_of_jobs": ("DELETE FROM jedi_job_params WHERE pandaid = :held", "held"),
-    "running_inputs": ("UPDATE jedi_dataset_contents SET status = 'running' "
-                       "WHERE fileid = :in_failed", "in_failed"),
-    "finished_inputs": ("UPDATE jedi_dataset_contents SET status = 'finished' "
-                        "WHERE fileid = :in_held", "in_held"),
-    "superseded_jobs": ("INSERT INTO jedi_superseded_jobs (jeditaskid, pandaid) VALUES "
-                        "(:task, :finished), (:task, :held), (:task, 0)", "0 finished held"),
-    "finished_outputs": ("UPDATE jedi_dataset_contents SET status = 'finished' "
-                         "WHERE fileid = :out_failed", "out_failed"),
-    "open_outputs": ("UPDATE jedi_dataset_contents SET status = 'defined' "
-                     "WHERE fileid = :out_failed", "out_failed"),
-    "done_datasets": ("UPDATE jedi_dataset_contents SET status = 'finished' WHERE fileid <> "
-                      ":in_held; UPDATE jedi_datasets SET status = 'done'", "in_held"),
+    "running_inputs": (
+        "UPDATE jedi_dataset_contents SET status = 'running' WHERE fileid = :in_failed",
+        "in_failed",
+    ),
+    "finished_inputs": (
+        "UPDATE jedi_dataset_contents SET status = 'finished' WHERE fileid = :in_held",
+        "in_held",
+    ),
+    "superseded_jobs": (
+        "INSERT INTO jedi_superseded_jobs (jeditaskid, pandaid) VALUES "
+        "(:task, :finished), (:task, :held), (:task, 0)",
+        "0 finished held",
+    ),
+    "finished_outputs": (
+        "UPDATE jedi_dataset_contents SET status = 'finished' WHERE fileid = :out_failed",
+        "out_failed",
+    ),
+    "open_outputs": (
+        "UPDATE jedi_dataset_contents SET status = 'defined' WHERE fileid = :out_failed",
+        "out_failed",
+    ),
+    "done_datasets": (
+        "UPDATE jedi_dataset_contents SET status = 'finished' WHERE fileid <> "
+        ":in_held; UPDATE jedi_datasets SET status = 'done'",
+        "in_held",
+    ),
     "params_of_task": ("DELETE FROM jedi_taskparams", "task"),
-    "outputs_of_finished_jobs": ("UPDATE jedi_dataset_contents SET status = 'running' "
-                                 "WHERE fileid = :out_finished", "out_finished"),
-    "merged_files": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, type, "
-                     "status, outpandaid) VALUES (0, :output, :task, 'um', 'trn_output', "
-                     "'finished', :held)", "0"),
+    "outputs_of_finished_jobs": (
+        "UPDATE jedi_dataset_contents SET status = 'running' WHERE fileid = :out_finished",
+        "out_finished",
+    ),
+    "merged_files": (
+        "INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, type, "
+        "status, outpandaid) VALUES (0, :output, :task, 'um', 'trn_output', "
+        "'finished', :held)",
+        "0",
+    ),
     "merging_jobs": ("UPDATE jedi_jobs SET status = 'merging' WHERE pandaid = :held", "held"),
-    "merging_consumers": ("UPDATE jedi_jobs SET status = 'merging', kind = 'consumer' "
-                          "WHERE pandaid = :held; INSERT INTO jedi_consumers (pandaid, jeditaskid, "
-                          "kind, number) VALUES (:held, :task, 'consumer', 1)", "held"),
+    "merging_consumers": (
+        "UPDATE jedi_jobs SET status = 'merging', kind = 'consumer' "
+        "WHERE pandaid = :held; INSERT INTO jedi_consumers (pandaid, jeditaskid, "
+        "kind, number) VALUES (:held, :task, 'consumer', 1)",
+        "held",
+    ),
     "merged_once": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 5)", "in_finished"),
-    "owned_ranges": (f"{_RANGE} 0, 0, 1, 1, 0); {_SET}; {_RANGE.replace('in_finished', 'in_held')} "
-                     ":finished, :finished, 1, 1, 1)", "in_finished in_held"),
-    "whole_job_sets": (f"{_SET}; UPDATE jedi_jobsets SET ended_at = NULL; {_SET2}",
-                       "finished failed"),
+    "owned_ranges": (
+        f"{_RANGE} 0, 0, 1, 1, 0); {_SET}; {_RANGE.replace('in_finished', 'in_held')} "
+        ":finished, :finished, 1, 1, 1)",
+        "in_finished in_held",
+    ),
+    "whole_job_sets": (
+        f"{_SET}; UPDATE jedi_jobsets SET ended_at = NULL; {_SET2}",
+        "finished failed",
+    ),
     "pieces": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 6)", "in_finished"),
-    "dead_consumers": (f"{_SET}; {_RANGE} :held, :finished, 1, 1, 1); INSERT INTO jedi_consumers "
-                       "(pandaid, jeditaskid, jobsetid, kind, number, settled_at) VALUES "
-                       "(:held, :task, :finished, 'consumer', 1, jedi_now())", "held"),
-    "jumbo_ranges": (f"{_SET}; {_RANGE} :held, :finished, 1, 1, 1); INSERT INTO jedi_consumers "
-                     "(pandaid, jeditaskid, kind, number) VALUES (:held, :task, 'jumbo', 1)",
-                     "held"),
+    "dead_consumers": (
+        f"{_SET}; {_RANGE} :held, :finished, 1, 1, 1); INSERT INTO jedi_consumers "
+        "(pandaid, jeditaskid, jobsetid, kind, number, settled_at) VALUES "
+        "(:held, :task, :finished, 'consumer', 1, jedi_now())",
+        "held",
+    ),
+    "jumbo_ranges": (
+        f"{_SET}; {_RANGE} :held, :finished, 1, 1, 1); INSERT INTO jedi_consumers "
+        "(pandaid, jeditaskid, kind, number) VALUES (:held, :task, 'jumbo', 1)",
+        "held",
+    ),
     "ended_job_sets": (f"{_SET}; {_RANGE} :finished, :finished, 1, 1, 0)", "finished"),
     "whole_herds": (f"{_HERD}, 2, jedi_now())", "task"),
-    "units_of_jobs": (f"{_HERD}, NULL, NULL); INSERT INTO jedi_units VALUES "
-                      "(:task, 1, :queued, '{}'), (:task, 2, :held, '{}')",
-                      "finished failed held queued"),
-    "killed_units": (f"{_HERD}, 2, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
-                     "originpandaid, options, killed_at) SELECT :task, n, :queued + n, '{}', "
-                     "jedi_now() FROM generate_series(1, 3) n; UPDATE jedi_jobs SET unit_nr = 1 "
-                     "WHERE pandaid = :held; UPDATE jedi_dataset_contents SET boundaryid = 2, "
-                     "status = 'ready' WHERE fileid = :in_failed; UPDATE jedi_jobs SET unit_nr = 3 "
-                     "WHERE pandaid <> :held", "{task}.1 {task}.2 {task}.3"),
-    "refused_units": (f"{_HERD}, 4, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
-                      "originpandaid, options, refusal) SELECT :task, n, :queued + n, '{}', 'No.' "
-                      "FROM generate_series(1, 4) n; UPDATE jedi_jobs SET unit_nr = 1 WHERE "
-                      "pandaid = :held; UPDATE jedi_jobs SET unit_nr = 5 WHERE pandaid <> :held; "
-                      "UPDATE jedi_dataset_contents SET boundaryid = 2 WHERE fileid = :in_failed; "
-                      "UPDATE jedi_units SET killed_at = jedi_now() WHERE unit_nr = 3",
-                      "{task}.1 {task}.2 {task}.3"),
-    "superseded_units": (f"{_HERD}, 2, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
-                         "originpandaid, options, superseded) SELECT :task, n, :queued + n, '{}', "
-                         "'failed' FROM generate_series(1, 3) n; UPDATE jedi_jobs SET unit_nr = 1 "
-                         "WHERE pandaid = :held; UPDATE jedi_dataset_contents SET boundaryid = 2 "
-                         "WHERE fileid = :in_failed; UPDATE jedi_jobs SET unit_nr = 5 "
-                         "WHERE pandaid <> :held", "{task}.1 {task}.2"),
+    "units_of_jobs": (
+        f"{_HERD}, NULL, NULL); INSERT INTO jedi_units VALUES "
+        "(:task, 1, :queued, '{}'), (:task, 2, :held, '{}')",
+        "finished failed held queued",
+    ),
+    "killed_units": (
+        f"{_HERD}, 2, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
+        "originpandaid, options, killed_at) SELECT :task, n, :queued + n, '{}', "
+        "jedi_now() FROM generate_series(1, 3) n; UPDATE jedi_jobs SET unit_nr = 1 "
+        "WHERE pandaid = :held; UPDATE jedi_dataset_contents SET boundaryid = 2, "
+        "status = 'ready' WHERE fileid = :in_failed; UPDATE jedi_jobs SET unit_nr = 3 "
+        "WHERE pandaid <> :held",
+        "{task}.1 {task}.2 {task}.3",
+    ),
+    "refused_units": (
+        f"{_HERD}, 4, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
+        "originpandaid, options, refusal) SELECT :task, n, :queued + n, '{}', 'No.' "
+        "FROM generate_series(1, 4) n; UPDATE jedi_jobs SET unit_nr = 1 WHERE "
+        "pandaid = :held; UPDATE jedi_jobs SET unit_nr = 5 WHERE pandaid <> :held; "
+        "UPDATE jedi_dataset_contents SET boundaryid = 2 WHERE fileid = :in_failed; "
+        "UPDATE jedi_units SET killed_at = jedi_now() WHERE unit_nr = 3",
+        "{task}.1 {task}.2 {task}.3",
+    ),
+    "superseded_units": (
+        f"{_HERD}, 2, jedi_now()); INSERT INTO jedi_units (jeditaskid, unit_nr, "
+        "originpandaid, options, superseded) SELECT :task, n, :queued + n, '{}', "
+        "'failed' FROM generate_series(1, 3) n; UPDATE jedi_jobs SET unit_nr = 1 "
+        "WHERE pandaid = :held; UPDATE jedi_dataset_contents SET boundaryid = 2 "
+        "WHERE fileid = :in_failed; UPDATE jedi_jobs SET unit_nr = 5 "
+        "WHERE pandaid <> :held",
+        "{task}.1 {task}.2",
+    ),
     "registry_leases": ("UPDATE jedi_registries SET lease = NULL", "g"),
-    "registry_records": ("UPDATE jedi_registries SET next_template = 0, change = 6; INSERT INTO "
-                         "jedi_removed_drafts VALUES ('g', 'job', 2, 3)",
-                         "g/job/1 g/job/2 g/template/0"),
-    "registry_submissions": ("UPDATE jedi_drafts SET backend = 'JEDI' WHERE id = 0; UPDATE "
-                             "jedi_drafts SET ended = NULL WHERE id = 1; UPDATE jedi_drafts SET "
-                             "backend_id = NULL WHERE id = 2", "g/0 g/1 g/2"),
-    "registry_subjobs": ("DELETE FROM jedi_subjobs WHERE job = 1; UPDATE jedi_subjobs SET "
-                         "superseded = true WHERE job = 2; INSERT INTO jedi_subjobs (guid, job, k, "
-                         "status) VALUES ('g', 0, 0, 'new'), ('g', 7, 0, 'new')",
-                         "g/0 g/1 g/2 g/7"),
+    "registry_records": (
+        "UPDATE jedi_registries SET next_template = 0, change = 6; INSERT INTO "
+        "jedi_removed_drafts VALUES ('g', 'job', 2, 3)",
+        "g/job/1 g/job/2 g/template/0",
+    ),
+    "registry_submissions": (
+        "UPDATE jedi_drafts SET backend = 'JEDI' WHERE id = 0; UPDATE "
+        "jedi_drafts SET ended = NULL WHERE id = 1; UPDATE jedi_drafts SET "
+        "backend_id = NULL WHERE id = 2",
+        "g/0 g/1 g/2",
+    ),
+    "registry_subjobs": (
+        "DELETE FROM jedi_subjobs WHERE job = 1; UPDATE jedi_subjobs SET "
+        "superseded = true WHERE job = 2; INSERT INTO jedi_subjobs (guid, job, k, "
+        "status) VALUES ('g', 0, 0, 'new'), ('g', 7, 0, 'new')",
+        "g/0 g/1 g/2 g/7",
+    ),
     "registry_folders": ("DELETE FROM jedi_folders WHERE path = '/a'", "g/a/b"),
-    "registry_links": ("DELETE FROM jedi_folders WHERE path = '/a/b'; INSERT INTO jedi_folder_jobs "
-                       "VALUES ('g', '/a', 9, 1, 1)", "g/a/b:0 g/a:9"),
-    "unique_outputs": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, "
-                       "type, status) SELECT 0, datasetid, jeditaskid, lfn, type, 'failed' "
-                       "FROM jedi_dataset_contents WHERE fileid = :out_failed", "0 out_failed"),
-    "attempts": ("UPDATE jedi_dataset_contents SET attemptnr = maxattempt + 1 "
-                 "WHERE fileid = :in_held", "in_held"),
-    "dataset_of_file": ("UPDATE jedi_dataset_contents SET datasetid = 0 WHERE fileid = :in_held",
-                        "in_held"),
-    "task_of_dataset": ("UPDATE jedi_datasets SET jeditaskid = 0 WHERE datasetid = :input",
-                        "input"),
+    "registry_links": (
+        "DELETE FROM jedi_folders WHERE path = '/a/b'; INSERT INTO jedi_folder_jobs "
+        "VALUES ('g', '/a', 9, 1, 1)",
+        "g/a/b:0 g/a:9",
+    ),
+    "unique_outputs": (
+        "INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, "
+        "type, status) SELECT 0, datasetid, jeditaskid, lfn, type, 'failed' "
+        "FROM jedi_dataset_contents WHERE fileid = :out_failed",
+        "0 out_failed",
+    ),
+    "attempts": (
+        "UPDATE jedi_dataset_contents SET attemptnr = maxattempt + 1 WHERE fileid = :in_held",
+        "in_held",
+    ),
+    "dataset_of_file": (
+        "UPDATE jedi_dataset_contents SET datasetid = 0 WHERE fileid = :in_held",
+        "in_held",
+    ),
+    "task_of_dataset": (
+        "UPDATE jedi_datasets SET jeditaskid = 0 WHERE datasetid = :input",
+        "input",
+    ),
     "task_of_job": ("UPDATE jedi_jobs SET jeditaskid = 0 WHERE pandaid = :held", "held"),
     "job_of_files": ("DELETE FROM jedi_jobs WHERE pandaid = :failed", "failed"),
     "job_of_params": ("DELETE FROM jedi_jobs WHERE pandaid = :failed", "failed"),
     "ready_queue": ("UPDATE jedi_job_ready SET pandaid = :held", "held queued"),
-    "done_tasks": ("UPDATE jedi_tasks SET status = 'done'; UPDATE jedi_dataset_contents SET "
-                   "status = 'finished'; UPDATE jedi_dataset_contents SET status = 'missing' "
-                   "WHERE fileid = :in_held", "in_held"),
+    "done_tasks": (
+        "UPDATE jedi_tasks SET status = 'done'; UPDATE jedi_dataset_contents SET "
+        "status = 'finished'; UPDATE jedi_dataset_contents SET status = 'missing' "
+        "WHERE fileid = :in_held",
+        "in_held",
+    ),
     "final_tasks": ("UPDATE jedi_tasks SET status = 'done'", "held queued"),
     "task_log": ("UPDATE jedi_tasks SET status = 'pending'", "task"),
-    "input_log": ("UPDATE jedi_datasets_statuslog SET fromstatus = NULL, status = 'ready' "
-                  "WHERE datasetid = :input AND status = 'defined'", "input"),
+    "input_log": (
+        "UPDATE jedi_datasets_statuslog SET fromstatus = NULL, status = 'ready' "
+        "WHERE datasetid = :input AND status = 'defined'",
+        "input",
+    ),
     "output_log": ("DELETE FROM jedi_datasets_statuslog WHERE datasetid = :output", "output"),
-    "job_log": ("DELETE FROM jedi_jobs_statuslog WHERE pandaid = :held AND status = 'sent'",
-                "held"),
-}  # fmt: skip
+    "job_log": (
+        "DELETE FROM jedi_jobs_statuslog WHERE pandaid = :held AND status = 'sent'",
+        "held",
+    ),
+}
 """By invariant: what breaks it, and the ids that it then names."""
 
 
@@ -316,10 +404,12 @@ def test_every_invariant_was_broken() -> None:
 def test_illegal_edge_in_a_log_is_found(engine: Engine, made: Made) -> None:
     with engine.begin() as tx:
         tx.execute(
-            text("INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status) "
-                 "VALUES (:t, 'running', 'done'), (:t, 'done', 'running')"),
+            text(
+                "INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status) "
+                "VALUES (:t, 'running', 'done'), (:t, 'done', 'running')"
+            ),
             {"t": made.task},
-        )  # fmt: skip
+        )
         assert broken(tx) == {"task_log": [made.task]}
 
 
@@ -346,10 +436,12 @@ def test_files_of_finished_outputs_are_read(
         unguard(tx)
         for (lfn, data), row in zip(lfns.items(), outputs(tx, made), strict=True):
             tx.execute(
-                text("UPDATE jedi_dataset_contents SET lfn = :lfn, fsize = :size, checksum = :sum, "
-                     "status = 'finished' WHERE fileid = :id"),
+                text(
+                    "UPDATE jedi_dataset_contents SET lfn = :lfn, fsize = :size, checksum = :sum, "
+                    "status = 'finished' WHERE fileid = :id"
+                ),
                 {"lfn": lfn, "size": len(data), "sum": f"{zlib.adler32(data):08x}", "id": row},
-            )  # fmt: skip
+            )
         tx.execute(text("UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'log'"))
     stored = {"good": b"good", "short": b"", "changed": b"changed"}
     put_file_dataset(world, name, stored, "SITE_A_DATADISK")
@@ -370,8 +462,9 @@ def outputs(tx: Connection, made: Made) -> list[int]:
 def test_people_see_a_table(engine: Engine, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JEDI_DATABASE_URL", engine.url.render_as_string(hide_password=False))
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_datasets SET nfiles = 7 WHERE datasetid = :i"),
-                   {"i": made.input})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_datasets SET nfiles = 7 WHERE datasetid = :i"), {"i": made.input}
+        )
     answer = CliRunner().invoke(app, ["check"])
     assert answer.exit_code == 1
     assert f"input_counters: dataset.counter {made.input}.nfiles" in answer.stdout

@@ -75,8 +75,11 @@ QUEUES = ("jedi_jobs_reported_ix",)
 """Indexes that are read whole: they hold nothing but what is wanted."""
 
 
-PLANNED = {f"{one.module}.{one.name}": one.text for one in all_statements()
-           if isinstance(one.text, Prepared) and one.planning is not EITHER_WAY}  # fmt: skip
+PLANNED = {
+    f"{one.module}.{one.name}": one.text
+    for one in all_statements()
+    if isinstance(one.text, Prepared) and one.planning is not EITHER_WAY
+}
 """All that keep the plan of their first use."""
 
 
@@ -124,8 +127,11 @@ def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: Prepared) ->
         assert not any("Sort" in n["Node Type"] for n in nodes(part))
 
 
-@pytest.mark.parametrize("statement", [dispatch._TAKE, dispatch._TAKE_ONE, dispatch._REPEAT],
-                         ids=["several", "one", "repeat"])  # fmt: skip
+@pytest.mark.parametrize(
+    "statement",
+    [dispatch._TAKE, dispatch._TAKE_ONE, dispatch._REPEAT],
+    ids=["several", "one", "repeat"],
+)
 def test_answered_requests_are_looked_up_one_by_one(engine: Engine, statement: Prepared) -> None:
     """After the expired ones were removed PostgreSQL expects none. A plan of that time read all of
     them for each answer: 40,000 jobs took three times as long."""
@@ -147,8 +153,11 @@ def test_reported_jobs_are_read_in_their_order(engine: Engine) -> None:
 @pytest.mark.parametrize("asked", [{"ids": [1]}, {"before": 1}])
 def test_tasks_asked_for_by_id_are_looked_up(engine: Engine, asked: dict[str, Any]) -> None:
     """Every look at one task begins so: who reads all tasks for it slows down with each of them."""
-    run(engine, "INSERT INTO jedi_tasks (jeditaskid, reqid, parent_tid, status) "
-        "SELECT n, n, n, 'running' FROM generate_series(1, 5000) n")  # fmt: skip
+    run(
+        engine,
+        "INSERT INTO jedi_tasks (jeditaskid, reqid, parent_tid, status) "
+        "SELECT n, n, n, 'running' FROM generate_series(1, 5000) n",
+    )
     sent: list[tuple[str, Any]] = []
     event.listen(engine, "before_cursor_execute", lambda *given: sent.append(given[2:4]))
     with engine.begin() as tx:
@@ -183,9 +192,14 @@ def test_a_task_without_live_jobs_is_found_by_their_index(engine: Engine) -> Non
 def test_stalled_jobs_are_sought_among_live_ones(engine: Engine) -> None:
     """Beside 700,000 ended jobs a look by the primary key took 0.5 s in place of 0.06. All jobs are
     read only where one is overdue whose site may be lost."""
-    run(engine, *_FEW_TASKS_HAVE_ALL, "SET LOCAL session_replication_role = replica",
+    run(
+        engine,
+        *_FEW_TASKS_HAVE_ALL,
+        "SET LOCAL session_replication_role = replica",
         "UPDATE jedi_jobs SET status = 'finished', postprocessed_at = jedi_now() "
-        "WHERE pandaid % 4 > 0", "ANALYZE jedi_jobs")  # fmt: skip
+        "WHERE pandaid % 4 > 0",
+        "ANALYZE jedi_jobs",
+    )
     plan = planned(engine, timeouts._OVERDUE)
     scans = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_jobs"]
     [silent] = [n for n in nodes(plan) if n.get("Subplan Name") == "CTE silent"]
@@ -197,13 +211,23 @@ def test_stalled_jobs_are_sought_among_live_ones(engine: Engine) -> None:
 def test_jobs_of_boosted_tasks_are_looked_up_by_task(engine: Engine) -> None:
     """With some boosted tasks among thousands that run, each round read all jobs."""
     few_of_each = (part.replace("n % 3", "n % 5000") for part in _FEW_TASKS_HAVE_ALL)
-    run(engine, *few_of_each, "SET LOCAL session_replication_role = replica",
+    run(
+        engine,
+        *few_of_each,
+        "SET LOCAL session_replication_role = replica",
         "INSERT INTO jedi_tasks (jeditaskid, reqid, parent_tid, status, gshare, currentpriority, "
         "prodsourcelabel) SELECT n, n, n, 'running', 'Express', 900, 'managed' "
         "FROM generate_series(1, 5000) n",
-        "ANALYZE jedi_tasks")  # fmt: skip
-    values = {"labels": ["managed"], "percent": 95, "to_do": 100, "priority": 900,
-              "share": "Express", "limit": 10}  # fmt: skip
+        "ANALYZE jedi_tasks",
+    )
+    values = {
+        "labels": ["managed"],
+        "percent": 95,
+        "to_do": 100,
+        "priority": 900,
+        "share": "Express",
+        "limit": 10,
+    }
     with engine.begin() as tx:
         explain = text(f"EXPLAIN (FORMAT JSON) {interventions.NEARLY_DONE.sql}")
         [explained] = tx.scalar(explain, values)

@@ -177,8 +177,10 @@ def test_a_statement_that_comes_again_is_read_once_and_planned_each_time(engine:
     with engine.begin() as tx:
         for n in range(20):
             tx.execute(text("SELECT FROM pg_class WHERE oid = :n"), {"n": n})
-        query = text("SELECT generic_plans, custom_plans FROM pg_prepared_statements "
-                     "WHERE statement LIKE 'SELECT FROM pg_class WHERE%'")  # fmt: skip
+        query = text(
+            "SELECT generic_plans, custom_plans FROM pg_prepared_statements "
+            "WHERE statement LIKE 'SELECT FROM pg_class WHERE%'"
+        )
         [row] = tx.execute(query)
     assert row.generic_plans == 0 < row.custom_plans
 

@@ -163,8 +163,7 @@ def finish_maker(tx: Connection) -> None:
 
 
 def consumer(world: World) -> Any:
-    (row,) = rows(world, "SELECT next_run_at, reason_code FROM jedi_tasks "
-                         "WHERE status = 'defined'")  # fmt: skip
+    (row,) = rows(world, "SELECT next_run_at, reason_code FROM jedi_tasks WHERE status = 'defined'")
     return tuple(row)
 
 

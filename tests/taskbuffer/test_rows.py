@@ -67,7 +67,9 @@ def test_all_columns_of_a_table_are_a_dict(engine: Engine) -> None:
         assert both.rows(tx) == [{"number": 1, "letter": "a"}]
 
 
-@pytest.mark.parametrize("ids", [(3, 5), {3, 5}, frozenset({3, 5}), {3: 0, 5: 0}.keys()])
+@pytest.mark.parametrize(
+    "ids", [(3, 5), {3, 5}, frozenset({3, 5}), range(3, 6, 2), {3: 0, 5: 0}.keys()]
+)
 def test_any_collection_is_an_array(engine: Engine, ids: Any) -> None:
     with engine.begin() as tx:
         assert IDS.rows(tx, ids=ids) == [3, 5]

@@ -91,8 +91,11 @@ def test_a_thread_that_takes_a_place_meanwhile_keeps_its_session(pool: Engine) -
                 go_on.wait(10)
             return found
 
-    [rests] = [called.__self__ for called in pool.pool.dispatch.checkin  # type: ignore[attr-defined]
-               if isinstance(getattr(called, "__self__", None), SessionsAtRest)]  # fmt: skip
+    [rests] = [
+        called.__self__  # type: ignore[attr-defined]
+        for called in pool.pool.dispatch.checkin
+        if isinstance(getattr(called, "__self__", None), SessionsAtRest)
+    ]
     rests._since = Marks()
     rested.close()
     closing.start()

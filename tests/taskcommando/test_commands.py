@@ -163,8 +163,11 @@ def test_a_paused_task_does_nothing_new(world: World) -> None:
 
 def test_jobs_are_throttled_batch_by_batch_and_late_ones_too(world: World) -> None:
     task = running(world, 5)
-    rows(world, "INSERT INTO jedi_knobs (component, key, value) "
-                "VALUES ('taskcommando', 'kill_batch', '2') RETURNING 1")  # fmt: skip
+    rows(
+        world,
+        "INSERT INTO jedi_knobs (component, key, value) "
+        "VALUES ('taskcommando', 'kill_batch', '2') RETURNING 1",
+    )
     ask(world, task, "pause")
     agent, left = TaskCommando(world), []
     while agent.run_once():
@@ -306,14 +309,16 @@ def test_a_failed_task_that_is_retried_can_be_killed_at_once(world: World) -> No
 def test_the_answer_names_the_commands_that_come_first(world: World) -> None:
     task = running(world, 1)
     with world.engine.begin() as tx:
-        sentences = [commands.command(tx, OWNER, task, name).sentence
-                     for name in ("pause", "resume", "kill")]  # fmt: skip
+        sentences = [
+            commands.command(tx, OWNER, task, name).sentence for name in ("pause", "resume", "kill")
+        ]
         with pytest.raises(Refused) as refused:
             commands.command(tx, OWNER, task, "pause")
     assert sentences == [
-        "pause is asked for.", "resume is asked for, after pause.",
+        "pause is asked for.",
+        "resume is asked for, after pause.",
         "kill is asked for, after pause, resume.",
-    ]  # fmt: skip
+    ]
     assert refused.value.sentence == (
         "A task that is aborting can't be paused. Possible now: nothing. Before it comes: pause, "
         "resume, kill."
@@ -340,8 +345,9 @@ def test_of_two_commands_at_once_the_second_is_judged_after_the_first(world: Wor
     cycle(world)
     found = rows(world, "SELECT command_id, outcome, message FROM jedi_commands ORDER BY 1")
     assert [(r.command_id, r.outcome) for r in found] == [
-        (both[0], "accepted"), (both[1], "refused")
-    ]  # fmt: skip
+        (both[0], "accepted"),
+        (both[1], "refused"),
+    ]
     assert found[1].message == "It is already paused."
     sound(world)
 

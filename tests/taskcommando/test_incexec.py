@@ -55,8 +55,10 @@ def incexec(world: World, task: int, **parameters: Any) -> None:
 
 def attempts(world: World, task: int) -> list[tuple[str, int, int]]:
     """Of each input: its status, how often it was tried and may be."""
-    query = ("SELECT status, attemptnr, maxattempt FROM jedi_dataset_contents "
-             "WHERE jeditaskid = :t AND type = 'input' ORDER BY fileid")  # fmt: skip
+    query = (
+        "SELECT status, attemptnr, maxattempt FROM jedi_dataset_contents "
+        "WHERE jeditaskid = :t AND type = 'input' ORDER BY fileid"
+    )
     return [tuple(row) for row in rows(world, query, t=task)]
 
 
@@ -180,8 +182,13 @@ def test_a_container_gets_and_loses_datasets(world: World) -> None:
         put_file_dataset(world, name, {name.replace(":", "."): b"x"}, "SITE_A_DATADISK")
     put_file_dataset(world, "demo:second", {"second": b"x"}, "SITE_A_DATADISK")
     container(world, "demo:one", "demo:two")
-    second = {"type": "template", "param_type": "input", "value": "${IN2/S}",
-              "dataset": "demo:second", "attributes": "repeat"}  # fmt: skip
+    second = {
+        "type": "template",
+        "param_type": "input",
+        "value": "${IN2/S}",
+        "dataset": "demo:second",
+        "attributes": "repeat",
+    }
     seed = {"type": "template", "param_type": "number", "value": "${RNDMSEED}"}
     [task] = ready(world, document(second, seed, nFilesPerJob=1, site="SITE_A"))
     everything(world)
@@ -190,9 +197,11 @@ def test_a_container_gets_and_loses_datasets(world: World) -> None:
     container(world, "demo:two", "demo:three")
     incexec(world, task)
     cycle(world, TaskRefiner)
-    query = ("SELECT d.datasetname, d.type, d.status, m.datasetname AS master FROM jedi_datasets d "
-             "LEFT JOIN jedi_datasets m ON m.datasetid = d.masterid "
-             "WHERE d.type IN ('input', 'random_seed') ORDER BY d.datasetid")  # fmt: skip
+    query = (
+        "SELECT d.datasetname, d.type, d.status, m.datasetname AS master FROM jedi_datasets d "
+        "LEFT JOIN jedi_datasets m ON m.datasetid = d.masterid "
+        "WHERE d.type IN ('input', 'random_seed') ORDER BY d.datasetid"
+    )
     assert [tuple(row) for row in rows(world, query)] == [
         ("demo:one", "input", "removed", None),
         ("demo:two", "input", "toupdate", None),
@@ -305,8 +314,10 @@ def test_failed_files_get_new_attempts(world: World, told: dict[str, int], allow
     incexec(world, task, **told)
     cycle(world)
     assert attempts(world, task) == [("finished", 1, 1), ("ready", 1, allowed)]
-    found = rows(world, "SELECT ramcount FROM jedi_dataset_contents WHERE status = 'ready' "
-                        "AND type = 'input'")  # fmt: skip
+    found = rows(
+        world,
+        "SELECT ramcount FROM jedi_dataset_contents WHERE status = 'ready' AND type = 'input'",
+    )
     assert [row.ramcount for row in found] == [None]
     assert work_off(world, task) == "done"
     sound(world)
@@ -337,8 +348,11 @@ def test_a_task_that_was_never_refined_is_now(world: World) -> None:
 def test_measured_and_decided_columns_stay(world: World) -> None:
     task = running(world, 1)
     assert work_off(world, task) == "done"
-    rows(world, "UPDATE jedi_tasks SET ramcount = 7, nucleus = 'SITE_B', "
-                "rules = rules || '{\"max_walltime_h\": 3}' RETURNING 1")  # fmt: skip
+    rows(
+        world,
+        "UPDATE jedi_tasks SET ramcount = 7, nucleus = 'SITE_B', "
+        "rules = rules || '{\"max_walltime_h\": 3}' RETURNING 1",
+    )
     incexec(world, task, nFilesPerJob=2, site="SITE_B", taskPriority=950)
     cycle(world, TaskRefiner)
     row = task_row(world, task)

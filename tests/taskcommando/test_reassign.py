@@ -76,8 +76,11 @@ def test_all_jobs_are_closed_and_made_anew_elsewhere(world: World) -> None:
     assert (sites(world, task), files(world, task)) == ({"SITE_B"}, {"running": 4})
     assert work_off(world, task) == "done"
     sound(world)
-    [row] = rows(world, "SELECT t.site, taskparams ->> 'site' AS said FROM jedi_tasks t "
-                        "JOIN jedi_taskparams USING (jeditaskid)")  # fmt: skip
+    [row] = rows(
+        world,
+        "SELECT t.site, taskparams ->> 'site' AS said FROM jedi_tasks t "
+        "JOIN jedi_taskparams USING (jeditaskid)",
+    )
     assert tuple(row) == ("SITE_B", "SITE_B")
 
 
@@ -103,8 +106,11 @@ def test_jobs_are_spared_if_told_so(
 
 def test_many_queued_jobs_are_closed_batch_by_batch(world: World) -> None:
     task = running(world, 5)
-    rows(world, "INSERT INTO jedi_knobs (component, key, value) "
-                "VALUES ('taskcommando', 'kill_batch', '2') RETURNING 1")  # fmt: skip
+    rows(
+        world,
+        "INSERT INTO jedi_knobs (component, key, value) "
+        "VALUES ('taskcommando', 'kill_batch', '2') RETURNING 1",
+    )
     ask(world, task, "reassign", site="SITE_B", soft=True)
     cycle(world)
     assert (status(world, task), counts(world, task)) == ("running", {"closed": 5})
@@ -123,8 +129,10 @@ def test_another_nucleus_collects_what_is_made_from_now_on(world: World) -> None
     cycle(world, TaskBroker)
     assert status(world, task) == "ready"
     everything(world)
-    query = ("SELECT DISTINCT endpoint FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid) "
-             "WHERE f.type = 'output' AND j.status = 'activated'")  # fmt: skip
+    query = (
+        "SELECT DISTINCT endpoint FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid) "
+        "WHERE f.type = 'output' AND j.status = 'activated'"
+    )
     found = rows(world, query)
     assert [row.endpoint for row in found] == ["SITE_B_DATADISK"]
     sound(world)
@@ -191,8 +199,14 @@ def test_a_task_may_say_that_nobody_reassigns_it(world: World) -> None:
 
 def test_a_job_that_a_pilot_ended_on_reassignment_is_closed() -> None:
     job = ReportedJob(
-        panda_id=1, lock_seq=1, pilot_result="cancelled", kill_code="reassigned",
-        error_code="killed", error_diag="Told.", site_endpoint="E", files=(),
-    )  # fmt: skip
+        panda_id=1,
+        lock_seq=1,
+        pilot_result="cancelled",
+        kill_code="reassigned",
+        error_code="killed",
+        error_diag="Told.",
+        site_endpoint="E",
+        files=(),
+    )
     verdict = outcome.judge(job)
     assert (verdict.target, verdict.code, verdict.source) == ("closed", "reassigned", "jedi")

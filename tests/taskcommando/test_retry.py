@@ -190,10 +190,13 @@ def test_an_exhausted_task_retries_the_inputs_of_a_cause(world: World) -> None:
 
 def test_files_on_tape_are_not_waited_for(world: World) -> None:
     task = failed(world)
-    rows(world, "INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status, "
-                "proc_status, maxattempt) SELECT jeditaskid, datasetid, 'in000009', type, "
-                "'staging', 'ready', 3 FROM jedi_dataset_contents WHERE lfn = 'in000000' "
-                "RETURNING 1")  # fmt: skip
+    rows(
+        world,
+        "INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status, "
+        "proc_status, maxattempt) SELECT jeditaskid, datasetid, 'in000009', type, "
+        "'staging', 'ready', 3 FROM jedi_dataset_contents WHERE lfn = 'in000000' "
+        "RETURNING 1",
+    )
     rows(world, "UPDATE jedi_datasets SET nfiles = 3 WHERE type = 'input' RETURNING 1")
     sound(world)
     ask(world, task, "retry", staged=True)
@@ -210,8 +213,9 @@ def test_without_automatic_retries_a_file_gets_one_attempt_each_time(world: Worl
         end(world, [job], "failed")
         cycle(world)
         assert status(world, task) == "failed"
-        [row] = rows(world, "SELECT attemptnr, maxattempt FROM jedi_dataset_contents "
-                            "WHERE type = 'input'")  # fmt: skip
+        [row] = rows(
+            world, "SELECT attemptnr, maxattempt FROM jedi_dataset_contents WHERE type = 'input'"
+        )
         assert tuple(row) == (attempt, attempt)
         ask(world, task, "retry")
         everything(world)

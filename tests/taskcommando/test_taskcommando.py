@@ -55,10 +55,13 @@ def test_a_refusal_says_what_is_possible() -> None:
         ("finish", "finished", "It is already finished."),
         ("pause", "paused", "It is already paused."),
         ("kill", "prepared", "A task that is prepared can't be killed. Possible now: pause."),
-        ("reassign", "paused",
-         "A task that is paused can't be reassigned. Possible now: kill, finish, resume."),
+        (
+            "reassign",
+            "paused",
+            "A task that is paused can't be reassigned. Possible now: kill, finish, resume.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_is_short(command: str, status: str, sentence: str) -> None:
     """The refusal says "It is already aborted." instead of a list of 23 statuses."""
     assert COMMANDS[command].refusal(status) == sentence
@@ -82,13 +85,18 @@ def dataset(number: int, status: str, revived: int = 0, **more: Any) -> RetriedD
         ([dataset(1, "done", withheld=True)], "ready", [(1, "running")]),
         ([dataset(1, "done", withheld=True, type="pseudo_input")], "ready", [(1, "ready")]),
         (
-            [dataset(1, "done"), dataset(2, "failed", 1), dataset(3, "done", master_id=1),
-             dataset(4, "done", master_id=2), dataset(5, "finished", type="output")],
+            [
+                dataset(1, "done"),
+                dataset(2, "failed", 1),
+                dataset(3, "done", master_id=1),
+                dataset(4, "done", master_id=2),
+                dataset(5, "finished", type="output"),
+            ],
             "ready",
             [(2, "ready"), (4, "ready"), (5, "ready")],
         ),
     ],
-)  # fmt: skip
+)
 def test_where_a_retried_task_goes_on(
     datasets: list[RetriedDataset], target: str | None, moves: list[tuple[int, str]]
 ) -> None:
@@ -195,9 +203,11 @@ def test_many_queued_jobs_are_killed_batch_by_batch(world: World) -> None:
         made = make_jobs(tx, 10)
         ask(tx, made.task, "kill")
         tx.execute(
-            text("INSERT INTO jedi_knobs (component, key, value) "
-                 "VALUES ('taskcommando', 'kill_batch', '4')")
-        )  # fmt: skip
+            text(
+                "INSERT INTO jedi_knobs (component, key, value) "
+                "VALUES ('taskcommando', 'kill_batch', '4')"
+            )
+        )
     agent = TaskCommando(world)
     left = []
     while agent.run_once():
@@ -211,9 +221,11 @@ def test_many_queued_jobs_are_killed_batch_by_batch(world: World) -> None:
 def test_a_task_that_was_put_off_is_killed_at_once(world: World) -> None:
     with world.engine.begin() as tx:
         task = tx.scalar(
-            text("INSERT INTO jedi_tasks (status, reqid, next_run_at) VALUES ('registered', 1, "
-                 "jedi_now() + interval '1 hour') RETURNING jeditaskid")
-        )  # fmt: skip
+            text(
+                "INSERT INTO jedi_tasks (status, reqid, next_run_at) VALUES ('registered', 1, "
+                "jedi_now() + interval '1 hour') RETURNING jeditaskid"
+            )
+        )
         ask(tx, task, "kill")
     cycle(world)
     with world.engine.begin() as tx:
@@ -243,8 +255,12 @@ def test_commands_are_taken_up_one_after_the_other(world: World) -> None:
     assert answers == [1, 2, 3, 4]
     with world.engine.begin() as tx:
         assert task_row(tx).status == "aborting"
-        assert [command_row(tx, c)[0] for c in asked] == ["accepted", "accepted", "refused",
-                                                          "refused"]  # fmt: skip
+        assert [command_row(tx, c)[0] for c in asked] == [
+            "accepted",
+            "accepted",
+            "refused",
+            "refused",
+        ]
         assert command_row(tx, asked[3])[1] == "dance is not supported."
     cycle(world)
     with world.engine.begin() as tx:
@@ -274,14 +290,18 @@ def test_what_the_database_does_not_take_is_tried_ever_more_seldom(world: World)
         make_jobs(tx, 1)
         command = ask(tx, 1, "kill")
         tx.execute(text("CREATE SEQUENCE tries"))
-        tx.execute(text(
-            "CREATE FUNCTION always_deadlocked() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$ BEGIN PERFORM nextval('tries'); RAISE SQLSTATE '40P01'; END $$"
-        ))  # fmt: skip
-        tx.execute(text(
-            "CREATE TRIGGER never BEFORE UPDATE OF status ON jedi_tasks FOR EACH ROW "
-            "WHEN (NEW.status = 'aborting') EXECUTE FUNCTION always_deadlocked()"
-        ))  # fmt: skip
+        tx.execute(
+            text(
+                "CREATE FUNCTION always_deadlocked() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN PERFORM nextval('tries'); RAISE SQLSTATE '40P01'; END $$"
+            )
+        )
+        tx.execute(
+            text(
+                "CREATE TRIGGER never BEFORE UPDATE OF status ON jedi_tasks FOR EACH ROW "
+                "WHEN (NEW.status = 'aborting') EXECUTE FUNCTION always_deadlocked()"
+            )
+        )
     tries = []
     for minutes in range(0, 90, 10):
         clock.turn_to(begin + timedelta(minutes=minutes))
@@ -391,9 +411,11 @@ def test_retry_gives_failed_files_new_attempts(world: World) -> None:
         assert (task.status, task.attemptnr, task.currentpriority) == ("ready", 2, 500)
         assert (task.endtime, task.next_run_at, task.lockedby) == (None, None, None)
         rows = tx.execute(
-            text("SELECT status, attemptnr, maxattempt FROM jedi_dataset_contents "
-                 "WHERE type = 'input' ORDER BY status")
-        ).all()  # fmt: skip
+            text(
+                "SELECT status, attemptnr, maxattempt FROM jedi_dataset_contents "
+                "WHERE type = 'input' ORDER BY status"
+            )
+        ).all()
         assert rows == [("finished", 1, 1)] * 2 + [("ready", 1, 6)] * 2
         assert_counters(tx)
         datasets = tx.execute(text("SELECT type, status, frozentime FROM jedi_datasets")).all()
@@ -410,9 +432,11 @@ def test_attempts_that_are_left_are_not_raised(world: World) -> None:
     cycle(world)
     with world.engine.begin() as tx:
         row = tx.execute(
-            text("SELECT DISTINCT status, maxattempt, maxfailure FROM jedi_dataset_contents "
-                 "WHERE type = 'input'")
-        ).one()  # fmt: skip
+            text(
+                "SELECT DISTINCT status, maxattempt, maxfailure FROM jedi_dataset_contents "
+                "WHERE type = 'input'"
+            )
+        ).one()
     assert tuple(row) == ("ready", 3, 6)
 
 
@@ -439,15 +463,19 @@ def test_an_exhausted_task_goes_on_where_it_stopped(
 ) -> None:
     with world.engine.begin() as tx:
         task = tx.scalar(
-            text("INSERT INTO jedi_tasks (status, reqid) VALUES ('registered', 1) "
-                 "RETURNING jeditaskid")
-        )  # fmt: skip
+            text(
+                "INSERT INTO jedi_tasks (status, reqid) VALUES ('registered', 1) "
+                "RETURNING jeditaskid"
+            )
+        )
         if files:
             tx.execute(
-                text("INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status, "
-                     "nfilestobeused, nfilesused) VALUES (:t, 's:d', 'input', 'ready', 5, :u)"),
+                text(
+                    "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status, "
+                    "nfilestobeused, nfilesused) VALUES (:t, 's:d', 'input', 'ready', 5, :u)"
+                ),
                 {"t": task, "u": used},
-            )  # fmt: skip
+            )
         tasks.move_tasks(tx, [Move(task, None, "exhausted", "worker_killed", "Died.")], "test")
         ask(tx, task, "retry")
     cycle(world)

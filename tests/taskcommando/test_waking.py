@@ -75,16 +75,21 @@ def test_a_knob_that_made_a_task_wait_wakes_it(world: World) -> None:
 
 def test_any_knob_and_going_back_to_the_preset_wake_whatever_waits(world: World) -> None:
     """All but tasks that have ended, whatever they waited for."""
-    ids = dict(zip(put(world, *[good()] * len(states.TASK_STATES)), states.TASK_STATES,
-                   strict=True))  # fmt: skip
+    ids = dict(
+        zip(put(world, *[good()] * len(states.TASK_STATES)), states.TASK_STATES, strict=True)
+    )
 
     def put_off() -> None:
         with world.engine.begin() as tx:
             tx.execute(text("SET LOCAL session_replication_role = replica"))
             for task, status in ids.items():
-                tx.execute(text("UPDATE jedi_tasks SET status = :s, reason_code = 'internal_error',"
-                                " next_run_at = jedi_now() + interval '1 h' WHERE jeditaskid = :t"),
-                           {"s": status, "t": task})  # fmt: skip
+                tx.execute(
+                    text(
+                        "UPDATE jedi_tasks SET status = :s, reason_code = 'internal_error',"
+                        " next_run_at = jedi_now() + interval '1 h' WHERE jeditaskid = :t"
+                    ),
+                    {"s": status, "t": task},
+                )
 
     still = {task: status in states.TASK.final for task, status in ids.items()}
     put_off()
@@ -99,8 +104,11 @@ def test_any_knob_and_going_back_to_the_preset_wake_whatever_waits(world: World)
 def test_a_queue_file_wakes_what_its_queue_held_back(world: World) -> None:
     task = held_by_the_throttler(world)
     with world.engine.begin() as tx:
-        queues.import_queues(tx, "me", "- {queue_id: 1, queue_name: user, queue_type: user, "
-                             "vo: local, queue_order: 1}\n")  # fmt: skip
+        queues.import_queues(
+            tx,
+            "me",
+            "- {queue_id: 1, queue_name: user, queue_type: user, vo: local, queue_order: 1}\n",
+        )
     assert not waiting(world)[task]
 
 
@@ -109,14 +117,20 @@ def test_storage_and_links_wake_what_had_no_site(world: World, of: str) -> None:
     placed, other = put(world, good(), good())
     with world.engine.begin() as tx:
         tx.execute(text("SET LOCAL session_replication_role = replica"))
-        tx.execute(text("UPDATE jedi_tasks SET status = 'pending', next_run_at = jedi_now() + "
-                        "interval '1 h', reason_code = CASE WHEN jeditaskid = :t THEN "
-                        "'no_site_fits' ELSE 'input_open' END"), {"t": placed})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_tasks SET status = 'pending', next_run_at = jedi_now() + "
+                "interval '1 h', reason_code = CASE WHEN jeditaskid = :t THEN "
+                "'no_site_fits' ELSE 'input_open' END"
+            ),
+            {"t": placed},
+        )
         if of == "links":
             sites.import_links(tx, "me", "- {src: SITE_A, dst: SITE_B, mb_s_1h: 5}\n")
         else:
-            sites.import_endpoints(tx, "me", f"- {{ddm_endpoint: {B}, space_min_free: 1}}\n",
-                                   world.settings.home)  # fmt: skip
+            sites.import_endpoints(
+                tx, "me", f"- {{ddm_endpoint: {B}, space_min_free: 1}}\n", world.settings.home
+            )
     assert waiting(world) == {placed: False, other: True}
 
 

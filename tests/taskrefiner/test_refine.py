@@ -99,9 +99,11 @@ def test_every_follower_follows_every_master() -> None:
     task = refine({**INPUT, "dataset": "demo:box,demo:in"}, SECOND, OUTPUT, behind=behind)
     inputs = [d for d in task.datasets if d.type == "input"]
     assert [(d.name, d.container, d.master) for d in inputs] == [
-        ("demo:a", "demo:box", None), ("demo:b", "demo:box", None), ("demo:in", None, None),
+        ("demo:a", "demo:box", None),
+        ("demo:b", "demo:box", None),
+        ("demo:in", None, None),
         *((f"demo:{x}", "demo:second", master) for x in "cd" for master in range(3)),
-    ]  # fmt: skip
+    ]
     assert {d.attributes for d in inputs[3:]} == {"repeat,ratio=2"}
     assert {d.attributes for d in inputs[:3]} == {None}
 
@@ -141,14 +143,22 @@ def test_a_seed_anywhere_makes_one_sequence_for_the_task() -> None:
 
 def test_outputs_share_datasets_and_know_the_task() -> None:
     hidden = {**OUTPUT, "value": "x=$JEDITASKID.b.${SN}", "hidden": True, "sourceName": "b"}
-    task = refine({**OUTPUT, "dataset": "a:$JEDITASKID"}, hidden, noInput=True,
-                  log={"value": "l.${SN}.tgz", "dataset": "a:logs"})  # fmt: skip
+    task = refine(
+        {**OUTPUT, "dataset": "a:$JEDITASKID"},
+        hidden,
+        noInput=True,
+        log={"value": "l.${SN}.tgz", "dataset": "a:logs"},
+    )
     assert [(d.name, d.type) for d in task.datasets[1:]] == [
-        ("a:7", "output"), ("a:out", "output"), ("a:logs", "log"),
-    ]  # fmt: skip
+        ("a:7", "output"),
+        ("a:out", "output"),
+        ("a:logs", "log"),
+    ]
     assert [(t.dataset, t.file_name_template, t.source_name) for t in task.templates] == [
-        (1, "o.${SN}", None), (2, "7.b.${SN}", "b"), (3, "l.${SN}.tgz", None),
-    ]  # fmt: skip
+        (1, "o.${SN}", None),
+        (2, "7.b.${SN}", "b"),
+        (3, "l.${SN}.tgz", None),
+    ]
     assert task.job_params_template == "> ${OUTPUT0}"
     joint = refine(OUTPUT, {**hidden, "hidden": False, "padding": False}, noInput=True)
     assert [d.name for d in joint.datasets[1:]] == ["a:out", "a:out.log"]
@@ -160,8 +170,15 @@ def test_any_task_and_user_name_gives_a_good_log_name(name: str) -> None:
     params = validate({"taskName": "t", "noInput": True, "jobParameters": [], "transPath": "x"})
     params = params.model_copy(update={"task_name": name})
     log, template = Refiner().log(Submission(7, name, params, {}, SHAPES), [])
-    validate({"taskName": "t", "noInput": True, "jobParameters": [], "transPath": "x",
-              "log": {"dataset": log, "value": template}})  # fmt: skip
+    validate(
+        {
+            "taskName": "t",
+            "noInput": True,
+            "jobParameters": [],
+            "transPath": "x",
+            "log": {"dataset": log, "value": template},
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,18 +237,26 @@ def test_refined_tasks_are_defined(world: World) -> None:
     assert TaskRefiner(world).run_once() == 2
     row = row_of(world, ids[0])
     assert (row.status, row.reason_code, row.lockedby, row.lease_until) == (
-        "defined", "refined", None, None,
-    )  # fmt: skip
+        "defined",
+        "refined",
+        None,
+        None,
+    )
     assert (row.splitrule, row.rules) == ("NF=2", {"n_files_per_job": 2})
     assert (row.workqueue_id, row.gshare, row.resource_type) == (1, "user", "SCORE_HIMEM")
     with world.engine.begin() as tx:
         found = service.show(tx, ids[0]).datasets
         assert [(d.name, d.type, d.status) for d in found] == [
-            ("demo:in", "input", "defined"), ("a:out", "output", "defined"),
+            ("demo:in", "input", "defined"),
+            ("a:out", "output", "defined"),
             ("a:out.log", "log", "defined"),
-        ]  # fmt: skip
-        provenance = tx.scalars(text("SELECT provenanceid FROM jedi_datasets WHERE type <> 'input' "
-                                     "AND jeditaskid = :t"), {"t": ids[0]}).all()  # fmt: skip
+        ]
+        provenance = tx.scalars(
+            text(
+                "SELECT provenanceid FROM jedi_datasets WHERE type <> 'input' AND jeditaskid = :t"
+            ),
+            {"t": ids[0]},
+        ).all()
         assert set(provenance) == {found[0].dataset_id}
         templates = tx.execute(text("SELECT * FROM jedi_output_template ORDER BY 1")).all()
         assert [t.datasetid for t in templates[:2]] == [d.dataset_id for d in found[1:]]
@@ -252,8 +277,9 @@ def test_masters_of_followers_are_named_by_id(world: World) -> None:
     with world.engine.begin() as tx:
         rows = tx.execute(text("SELECT * FROM jedi_datasets WHERE type = 'input' ORDER BY 1")).all()
     assert [(r.datasetname, r.containername) for r in rows[:2]] == [
-        ("demo:in", "demo:box"), ("demo:x", "demo:box"),
-    ]  # fmt: skip
+        ("demo:in", "demo:box"),
+        ("demo:x", "demo:box"),
+    ]
     assert [r.masterid for r in rows] == [None, None, rows[0].datasetid, rows[1].datasetid]
 
 
@@ -300,8 +326,10 @@ def test_trouble_holds_the_task(world: World) -> None:
     assert TaskRefiner(world).run_once() == 1
     row = row_of(world, task_id)
     assert (row.status, row.oldstatus, row.reason_code) == (
-        "pending", "registered", "refining_failed",
-    )  # fmt: skip
+        "pending",
+        "registered",
+        "refining_failed",
+    )
     assert "does not answer" in row.errordialog
 
 

@@ -167,9 +167,15 @@ def test_a_queue_without_a_share_is_not_throttled_but_has_a_ceiling() -> None:
 
 @pytest.mark.parametrize(
     ("waiting", "queued", "not_running", "passes"),
-    [(None, 5, 0, False), (900, None, 0, True), (900, 800, 9999, True), (900, 900, 499, True),
-     (900, 900, 500, False), (800, 900, 0, False)],
-)  # fmt: skip
+    [
+        (None, 5, 0, False),
+        (900, None, 0, True),
+        (900, 800, 9999, True),
+        (900, 900, 499, True),
+        (900, 900, 500, False),
+        (800, 900, 0, False),
+    ],
+)
 def test_urgent_work_passes_a_full_queue(
     waiting: Any, queued: Any, not_running: int, passes: bool
 ) -> None:

@@ -48,7 +48,7 @@ KIND = "neither a file, a directory nor a link; leave it out"
         ([member("d", tarfile.DIRTYPE), member("d")], "d", TAKEN),
         ([member(".", SYM, "x")], ".", TAKEN),
     ],
-)  # fmt: skip
+)
 def test_members_that_lead_out_are_refused_by_name(
     tmp_path: Path, members: list[tarfile.TarInfo], bad: str, rule: str
 ) -> None:
@@ -64,8 +64,11 @@ def test_members_that_lead_out_are_refused_by_name(
 
 def test_links_that_stay_inside_are_kept(tmp_path: Path) -> None:
     files = {"lib/libx.so.1": "X", "bin/y": "Y"}
-    links = [member("lib/libx.so", SYM, "libx.so.1"), member("bin/x", SYM, "../lib/libx.so"),
-             member("z", HARD, "bin/y")]  # fmt: skip
+    links = [
+        member("lib/libx.so", SYM, "libx.so.1"),
+        member("bin/x", SYM, "../lib/libx.so"),
+        member("z", HARD, "bin/y"),
+    ]
     sandbox(tmp_path / "s.tar.gz", files, *links)
     done = run(tmp_path, """-r . -a s.tar.gz -o "{'o': 'O'}" -p 'cat%20bin/x%20z%3Eo'""")
     assert (done.returncode, done.stderr) == (0, "")
@@ -98,8 +101,10 @@ def test_a_later_member_replaces_a_file_and_no_target_of_a_link(tmp_path: Path) 
 def test_bombs_are_refused(
     tmp_path: Path, sizes: list[int], environment: dict[str, str], rule: str
 ) -> None:
-    blocks = {size: member("f", size=size).tobuf() + bytes(512 if 0 < size < 512 else 0)
-              for size in {*sizes}}  # fmt: skip
+    blocks = {
+        size: member("f", size=size).tobuf() + bytes(512 if 0 < size < 512 else 0)
+        for size in {*sizes}
+    }
     archive = b"".join(blocks[size] for size in sizes) + bytes(1024)
     (tmp_path / "s.tar.gz").write_bytes(gzip.compress(archive, 1))
     done = run(tmp_path, "-r . -a s.tar.gz -p true", **environment)

@@ -39,20 +39,30 @@ def run(world: World, name: str) -> Counts:
 
 
 def put(
-    world: World, running: int, activated: int, user: str = "anna", group: str = "",
+    world: World,
+    running: int,
+    activated: int,
+    user: str = "anna",
+    group: str = "",
     label: str = "user",
-) -> list[int]:  # fmt: skip
+) -> list[int]:
     """A task of a user with running and activated jobs; its jobs."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, running + activated)
-        tx.execute(text("UPDATE jedi_tasks SET workinggroup = :group, username = :user, "
-                        "prodsourcelabel = :label WHERE jeditaskid = :task"),
-                   {"group": group, "user": user, "label": label, "task": made.task})  # fmt: skip
         tx.execute(
-            text("UPDATE jedi_jobs SET username = :user, prodsourcelabel = :label "
-                 "WHERE jeditaskid = :task"),
+            text(
+                "UPDATE jedi_tasks SET workinggroup = :group, username = :user, "
+                "prodsourcelabel = :label WHERE jeditaskid = :task"
+            ),
+            {"group": group, "user": user, "label": label, "task": made.task},
+        )
+        tx.execute(
+            text(
+                "UPDATE jedi_jobs SET username = :user, prodsourcelabel = :label "
+                "WHERE jeditaskid = :task"
+            ),
             {"user": user, "label": label, "task": made.task},
-        )  # fmt: skip
+        )
         for source, target in (("activated", "sent"), ("sent", "running")):
             moves = [JobMove(job, target, "c", "r") for job in made.jobs[:running]]
             jobs.move_jobs(tx, moves, "test", [source])
@@ -67,9 +77,12 @@ def end(world: World, job: int) -> None:
 def knob(world: World, name: str, value: str) -> None:
     component, key = name.split(".")
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
-                        "VALUES (:c, :k, CAST(:v AS jsonb))"),
-                   {"c": component, "k": key, "v": value})  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_knobs (component, key, value) VALUES (:c, :k, CAST(:v AS jsonb))"
+            ),
+            {"c": component, "k": key, "v": value},
+        )
 
 
 def live(world: World, user: str = "anna") -> Counter[str]:
@@ -133,9 +146,13 @@ def test_what_changes_after_the_count_is_left_alone(world: World) -> None:
     with world.engine.begin() as tx:
         unguard(tx)
         lose_job(tx, taken)
-        tx.execute(text("UPDATE jedi_tasks SET status = 'paused' FROM jedi_jobs j WHERE "
-                        "j.jeditaskid = jedi_tasks.jeditaskid AND pandaid = :job"),
-                   {"job": paused[0]})  # fmt: skip
+        tx.execute(
+            text(
+                "UPDATE jedi_tasks SET status = 'paused' FROM jedi_jobs j WHERE "
+                "j.jeditaskid = jedi_tasks.jeditaskid AND pandaid = :job"
+            ),
+            {"job": paused[0]},
+        )
     with world.engine.begin() as tx:
         jobs.LOCK_JOBS.run(tx, ids=[locked])
         with world.engine.begin() as other:
@@ -214,8 +231,13 @@ def test_no_more_than_the_cap_ever_run(world: World) -> None:
     or may start; those that end make room for as many at its next look."""
     knob(world, "caps.user_jobs", "2")
     add_inputs(world, 3)
-    tasks = ready(world, *(document(output=f"a:{n}", nFilesPerJob=1, site="SITE_A", skipScout=True)
-                           for n in range(2)))  # fmt: skip
+    tasks = ready(
+        world,
+        *(
+            document(output=f"a:{n}", nFilesPerJob=1, site="SITE_A", skipScout=True)
+            for n in range(2)
+        ),
+    )
     world.refresh()
     assert generate(world) == 2
     for left in (4, 2, 0):
@@ -315,12 +337,15 @@ def test_inputs_of_urgent_jobs_are_looked_up(world: World) -> None:
         made = make_jobs(tx, 4, priority=801)
         tx.execute(text("UPDATE jedi_jobs SET status = 'assigned'"))
         tx.execute(text("DELETE FROM jedi_job_ready"))
-        tx.execute(text("UPDATE jedi_jobs SET priority = 800 WHERE pandaid = :job"),
-                   {"job": made.jobs[3]})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET priority = 800 WHERE pandaid = :job"), {"job": made.jobs[3]}
+        )
         files = tx.execute(
-            text("SELECT f.pandaid, f.lfn, d.datasetname FROM jedi_job_files f "
-                 "JOIN jedi_datasets d USING (datasetid) WHERE f.type = 'input'")
-        ).all()  # fmt: skip
+            text(
+                "SELECT f.pandaid, f.lfn, d.datasetname FROM jedi_job_files f "
+                "JOIN jedi_datasets d USING (datasetid) WHERE f.type = 'input'"
+            )
+        ).all()
     assert run(world, "lookup") == Counts()
     here = {row.lfn: b"x" for row in files if row.pandaid != made.jobs[2]}
     put_file_dataset(world, files[0].datasetname, here, "SITE_A_DATADISK")

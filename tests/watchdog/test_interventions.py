@@ -81,8 +81,13 @@ def tried(world: World, attempts: int, files: int = 1, **keys: Any) -> int:
 
 def again(world: World, task: int, attempts: int) -> None:
     """The task's next jobs are the so many-th attempt, and more may follow."""
-    sql(world, "UPDATE jedi_dataset_contents SET attemptnr = :n - 1, maxattempt = 99 "
-        "WHERE type = 'input' AND jeditaskid = :t", n=attempts, t=task)  # fmt: skip
+    sql(
+        world,
+        "UPDATE jedi_dataset_contents SET attemptnr = :n - 1, maxattempt = 99 "
+        "WHERE type = 'input' AND jeditaskid = :t",
+        n=attempts,
+        t=task,
+    )
 
 
 def next_jobs(world: World) -> int:
@@ -243,7 +248,9 @@ def test_an_exhausted_task_ends_after_a_time(
     at(days * DAY + 1)
     assert run(world, "exhausted") == Counts(exhausted_timeout=1)
     assert (status(world, task), task_row(world, task).errordialog) == (
-        "finishing", f"Nobody decided within {24 * days} h: As told.")  # fmt: skip
+        "finishing",
+        f"Nobody decided within {24 * days} h: As told.",
+    )
     everything(world)
     assert status(world, task) == "finished"
     sound(world)
@@ -276,14 +283,18 @@ def test_a_task_that_has_reached_its_goal_tries_nothing_again(world: World) -> N
     assert run(world, "goal") == Counts()  # it was told
     cycle(world)
     assert (status(world, task), counts(world, task)) == (
-        "finishing", {"finished": 2, "failed": 1, "sent": 1})  # fmt: skip
+        "finishing",
+        {"finished": 2, "failed": 1, "sent": 1},
+    )
     assert "The goal of 50 % is reached." in task_row(world, task).errordialog
     end(world, left[1:])
     make_due(world)
     everything(world)
     row = task_row(world, task)
     assert (row.status, row.errordialog) == (
-        "finished", "3 of 4 input files were processed; 1 failed.")  # fmt: skip
+        "finished",
+        "3 of 4 input files were processed; 1 failed.",
+    )
     sound(world)
 
 
@@ -368,10 +379,17 @@ def test_or_is_not(world: World, failed: int, finished: int, left: int) -> None:
 
 def nearly_done(world: World, done: int, left: int, label: str = "managed", failed: int = 0) -> int:
     task = failing(world, failed, done, left)
-    sql(world, "UPDATE jedi_tasks SET prodsourcelabel = :l, currentpriority = 500, gshare = ''",
-        l=label)  # fmt: skip
-    sql(world, "UPDATE jedi_datasets SET nfilesfinished = :n, nfilesfailed = :f "
-        "WHERE type = 'input'", n=done, f=failed)  # fmt: skip
+    sql(
+        world,
+        "UPDATE jedi_tasks SET prodsourcelabel = :l, currentpriority = 500, gshare = ''",
+        l=label,
+    )
+    sql(
+        world,
+        "UPDATE jedi_datasets SET nfilesfinished = :n, nfilesfailed = :f WHERE type = 'input'",
+        n=done,
+        f=failed,
+    )
     return task
 
 
@@ -386,8 +404,11 @@ def test_the_last_jobs_come_first(world: World) -> None:
         "FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid) WHERE status = 'activated'"
     )
     assert [tuple(row) for row in rows(world, query)] == [("Express", 900, "Express", 900)]
-    deltas = rows(world, "SELECT gshare, sum(jobs) AS n FROM job_stats_delta "
-                  "WHERE status = 'activated' GROUP BY gshare")  # fmt: skip
+    deltas = rows(
+        world,
+        "SELECT gshare, sum(jobs) AS n FROM job_stats_delta "
+        "WHERE status = 'activated' GROUP BY gshare",
+    )
     assert {row.gshare: row.n for row in deltas} == {"": 57, "Express": 3}  # 57 ended by hand
 
 

@@ -40,8 +40,9 @@ def busy(world: World) -> World:
 def test_young_jobs_are_dropped_by_the_scan(busy: World) -> None:
     """No time-out is over. Jobs of analysis may wait for 12 h; those that may wait for 6 h (evgen
     and simul) or 4 h (urgent) only are others. The scan gives no job to the rules."""
-    limits = {timeouts._bind(one): busy.knobs[one.limit]
-              for one in timeouts.TIMEOUTS if "." in one.limit}  # fmt: skip
+    limits = {
+        timeouts._bind(one): busy.knobs[one.limit] for one in timeouts.TIMEOUTS if "." in one.limit
+    }
     plan = plan_of(busy.engine, timeouts._OVERDUE, **limits, **_given(busy.knobs), limit=1000)
     scans = [one for one in nodes(plan) if one.get("Relation Name") == "jedi_jobs"]
     assert scans

@@ -56,8 +56,10 @@ def deliver(world: World) -> Counts:
 
 
 def written(world: World) -> list[Any]:
-    query = text("SELECT topic, channel, username, urgent, payload, attempts, error, sent_at "
-                 "FROM jedi_outbox ORDER BY message_id")  # fmt: skip
+    query = text(
+        "SELECT topic, channel, username, urgent, payload, attempts, error, sent_at "
+        "FROM jedi_outbox ORDER BY message_id"
+    )
     with world.engine.begin() as tx:
         return list(tx.execute(query))
 
@@ -74,8 +76,9 @@ def of(world: World, n: int) -> Made:
         made = make_jobs(tx, n)
         for table in ("jedi_tasks", "jedi_jobs"):
             tx.execute(text(f"UPDATE {table} SET username = :me"), {"me": OWNER})
-        move_jobs(tx, [JobMove(job, "sent", "test", "t") for job in made.jobs], "test",
-                  ["activated"])  # fmt: skip
+        move_jobs(
+            tx, [JobMove(job, "sent", "test", "t") for job in made.jobs], "test", ["activated"]
+        )
     return made
 
 
@@ -160,7 +163,10 @@ def test_a_hold_for_inputs_names_them_and_their_places(world: World) -> None:
     [message] = written(world)
     facts = message.payload
     assert (facts["pgi_state"], facts["site"], facts["n_inputs"]) == (
-        "Pre-processing-Hold", "SITE_A", 2)  # fmt: skip
+        "Pre-processing-Hold",
+        "SITE_A",
+        2,
+    )
     place = {"dataset": "demo:in", "endpoint": "SITE_A_DATADISK", "size": 2}
     assert facts["inputs"] == [
         {**place, "lfn": "in000000", "adler32": "006c003b"},
@@ -174,8 +180,9 @@ def test_a_hold_in_a_slot_is_urgent(world: World) -> None:
     ask(world, webhook="http://127.0.0.1:9/", about="jobs")
     made = of(world, 1)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobs SET hold_kind = 'failed_recoverable', "
-                        "hold_since = jedi_now()"))  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET hold_kind = 'failed_recoverable', hold_since = jedi_now()")
+        )
         outbox.notify_of_jobs(tx, made.jobs)
         outbox.notify_of_jobs(tx, made.jobs)
     assert [message.urgent for message in written(world)] == [True]
@@ -450,8 +457,13 @@ def test_a_bad_address_keeps_no_mail_of_others(
         ask(world, "berta", mail="berta@example.org")
         with world.engine.begin() as tx:
             other = make_jobs(tx, 1)
-            tx.execute(text("UPDATE jedi_tasks SET username = 'berta', taskname = E'a\\nBcc: b' "
-                            "WHERE jeditaskid = :task"), {"task": other.task})  # fmt: skip
+            tx.execute(
+                text(
+                    "UPDATE jedi_tasks SET username = 'berta', taskname = E'a\\nBcc: b' "
+                    "WHERE jeditaskid = :task"
+                ),
+                {"task": other.task},
+            )
         finish(world, other)
         assert deliver(world) == Counts(delivered=1, undelivered=1)
         assert b"\nBcc" not in relay.got[0].partition(b"\r\n\r\n")[0]
@@ -496,8 +508,10 @@ def test_who_may_ask_for_whom(world: World) -> None:
             home=Home(world.settings.home),
         )
         assert (told.webhook, told.about, bool(told.secret)) == (
-            "https://example.org/", "jobs", True
-        )  # fmt: skip
+            "https://example.org/",
+            "jobs",
+            True,
+        )
         assert users.set_notices(tx, OWNER, OWNER, mail="me@example.org").webhook == told.webhook
         assert users.set_notices(tx, OWNER, OWNER, webhook="").webhook is None
 

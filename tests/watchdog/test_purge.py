@@ -397,8 +397,10 @@ def test_local_files_of_old_tasks(world: World, done: int, later: Later) -> None
         tx.execute(text("UPDATE jedi_taskparams SET sandbox_sha256 = 'old'"))
     living = task(world, "lives")
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_taskparams SET sandbox_sha256 = 'lives' "
-                        "WHERE jeditaskid = :id"), {"id": living})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_taskparams SET sandbox_sha256 = 'lives' WHERE jeditaskid = :id"),
+            {"id": living},
+        )
     later(364.9)
     assert dog(world, "retention")["sandboxes"] == 0
     with world.engine.begin() as tx:

@@ -31,15 +31,21 @@ def computed(world: World) -> tuple[datetime, bool]:
 @pytest.mark.parametrize(
     ("begin", "end"),
     [
-        ("INSERT INTO jedi_tasks (status, reqid, workqueue_id) VALUES ('ready', 1, 1)",
-         "UPDATE jedi_tasks SET status = 'paused'"),
-        ("INSERT INTO job_stats VALUES ('SITE_A', 1, 'user', 'SCORE', 'running', 1, 1)",
-         "DELETE FROM job_stats"),
-        ("INSERT INTO job_stats_delta VALUES (1, 'SITE_A', 1, 'user', 'SCORE', 'running', 1, 1)",
-         "DELETE FROM job_stats_delta"),
+        (
+            "INSERT INTO jedi_tasks (status, reqid, workqueue_id) VALUES ('ready', 1, 1)",
+            "UPDATE jedi_tasks SET status = 'paused'",
+        ),
+        (
+            "INSERT INTO job_stats VALUES ('SITE_A', 1, 'user', 'SCORE', 'running', 1, 1)",
+            "DELETE FROM job_stats",
+        ),
+        (
+            "INSERT INTO job_stats_delta VALUES (1, 'SITE_A', 1, 'user', 'SCORE', 'running', 1, 1)",
+            "DELETE FROM job_stats_delta",
+        ),
     ],
     ids=["a task", "jobs", "jobs that are not folded yet"],
-)  # fmt: skip
+)
 def test_shares_follow_work(
     world: World, at: Callable[[float], None], begin: str, end: str
 ) -> None:

@@ -25,9 +25,13 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 def turn(world: World, **knobs: str) -> None:
     with world.engine.begin() as tx:
         for key, value in knobs.items():
-            tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
-                            "VALUES ('timeout', :key, CAST(:value AS jsonb))"),
-                       {"key": key, "value": value})  # fmt: skip
+            tx.execute(
+                text(
+                    "INSERT INTO jedi_knobs (component, key, value) "
+                    "VALUES ('timeout', :key, CAST(:value AS jsonb))"
+                ),
+                {"key": key, "value": value},
+            )
 
 
 def the_job(world: World) -> Row[Any]:
@@ -54,8 +58,7 @@ BORDERS = [
     ("activated", "processingtype = 'simul'", "tier = 'T1'", 6 * HOUR, "closed", "t1_timeout"),
     ("activated", EVGEN, "tier = 'T1', cloud = 'US'", 2 * DAY, "closed", "activated_timeout"),
     ("activated", EVGEN, "tier = 'T3'", 2 * DAY, "closed", "activated_timeout"),
-    ("activated", "processingtype = 'reco'", "tier = 'T2'", 2 * DAY, "closed",
-     "activated_timeout"),
+    ("activated", "processingtype = 'reco'", "tier = 'T2'", 2 * DAY, "closed", "activated_timeout"),
     ("activated", "prodsourcelabel = 'user'", "", 12 * HOUR, "closed", "rebrokered"),
     ("activated", "prodsourcelabel = 'managed'", "", 2 * DAY, "closed", "activated_timeout"),
     ("activated", URGENT, "", 4 * HOUR, "closed", "idle_site"),
@@ -67,22 +70,42 @@ BORDERS = [
     ("sent", "pilot_id = 'gone'", "", MINUTE, "failed", "sent_timeout"),
     ("starting", "", "", 2 * HOUR, "failed", "lost_heartbeat"),
     ("running", "", "", 2 * HOUR, "failed", "lost_heartbeat"),
-    ("running", "hold_kind = 'user_request', hold_deadline = statechangetime", "", 0, "failed",
-     "hold_timeout"),
-    ("running", "hold_kind = 'user_request', hold_deadline = '2040-01-01'", "", 2 * HOUR, "failed",
-     "lost_heartbeat"),
+    (
+        "running",
+        "hold_kind = 'user_request', hold_deadline = statechangetime",
+        "",
+        0,
+        "failed",
+        "hold_timeout",
+    ),
+    (
+        "running",
+        "hold_kind = 'user_request', hold_deadline = '2040-01-01'",
+        "",
+        2 * HOUR,
+        "failed",
+        "lost_heartbeat",
+    ),
     ("running", "heartbeat_at = '2040-01-01'", "", 21 * DAY, "failed", "running_timeout"),
     ("holding", "", "", 3 * HOUR, "failed", "holding_timeout"),
     ("transferring", URGENT, "", DAY, "failed", "transfer_timeout"),
     ("transferring", "priority = 799", "", 4 * DAY, "failed", "transfer_timeout"),
     ("transferring", URGENT, "transtimehi = 2", 2 * DAY, "failed", "transfer_timeout"),
     ("transferring", "priority = 1", "transtimelo = 9", 9 * DAY, "failed", "transfer_timeout"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("status", "columns", "site", "limit", "target", "code"), BORDERS)
-def test_borders(world: World, at: Callable[[float], None], status: str, columns: str, site: str,
-                 limit: float, target: str, code: str) -> None:  # fmt: skip
+def test_borders(
+    world: World,
+    at: Callable[[float], None],
+    status: str,
+    columns: str,
+    site: str,
+    limit: float,
+    target: str,
+    code: str,
+) -> None:
     """An end costs the inputs an attempt. A failed job costs a failure, too, unless the end is
     nobody's fault: "recorded as an attempt that does not count against maxAttempt"."""
     put(world, status, columns, site)
@@ -101,9 +124,11 @@ def test_borders(world: World, at: Callable[[float], None], status: str, columns
     assert f" for {age}." in job.error_diag
     with world.engine.begin() as tx:
         files = tx.execute(
-            text("SELECT DISTINCT status, attemptnr, coalesce(failedattempt, 0) "
-                 "FROM jedi_dataset_contents WHERE type = 'input'")
-        ).one()  # fmt: skip
+            text(
+                "SELECT DISTINCT status, attemptnr, coalesce(failedattempt, 0) "
+                "FROM jedi_dataset_contents WHERE type = 'input'"
+            )
+        ).one()
         failures = target == "failed" and code not in NOBODYS_FAULT
         assert tuple(files) == ("ready", 1, failures)
         assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 0
@@ -129,23 +154,29 @@ def test_the_heartbeat_of_a_site(world: World, at: Callable[[float], None]) -> N
     at(2 * HOUR + 61)  # the last of them alone
     assert run(world, "timeouts") == Counts(lost_site=1)
     with world.engine.begin() as tx:
-        found = tx.execute(text(
-            "SELECT j.error_code, c.failedattempt, c.maxattempt, c.freeattempt "
-            "FROM jedi_jobs j JOIN jedi_dataset_contents c USING (pandaid) "
-            "WHERE c.type = 'input' AND j.status = 'failed' GROUP BY 1, 2, 3, 4 ORDER BY 1"
-        ))  # fmt: skip
+        found = tx.execute(
+            text(
+                "SELECT j.error_code, c.failedattempt, c.maxattempt, c.freeattempt "
+                "FROM jedi_jobs j JOIN jedi_dataset_contents c USING (pandaid) "
+                "WHERE c.type = 'input' AND j.status = 'failed' GROUP BY 1, 2, 3, 4 ORDER BY 1"
+            )
+        )
         assert [tuple(row) for row in found] == [
-            ("lost_heartbeat", 1, 3, 0), ("lost_site", 0, 4, 1),
-        ]  # fmt: skip
+            ("lost_heartbeat", 1, 3, 0),
+            ("lost_site", 0, 4, 1),
+        ]
 
 
 def beat(world: World, panda_id: int, seconds: float) -> None:
     """The last heartbeat of a job's pilot is so much later."""
     with world.engine.begin() as tx:
         tx.execute(
-            text("UPDATE jedi_jobs SET heartbeat_at = heartbeat_at + make_interval(secs => :s) "
-                 "WHERE pandaid = :j"), {"s": seconds, "j": panda_id},
-        )  # fmt: skip
+            text(
+                "UPDATE jedi_jobs SET heartbeat_at = heartbeat_at + make_interval(secs => :s) "
+                "WHERE pandaid = :j"
+            ),
+            {"s": seconds, "j": panda_id},
+        )
 
 
 def test_urgent_jobs_wait_where_others_start(world: World, at: Callable[[float], None]) -> None:
@@ -166,8 +197,12 @@ def test_the_t2_line_looks_at_what_runs(
     """Two jobs wait for each that runs."""
     put(world, "activated", EVGEN, "tier = 'T2'", jobs=2)
     with world.engine.begin() as tx:
-        tx.execute(text("INSERT INTO job_stats SELECT site, workqueue, gshare, resource_type, "
-                        "'running', 1, 1 FROM job_stats_delta"))  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO job_stats SELECT site, workqueue, gshare, resource_type, "
+                "'running', 1, 1 FROM job_stats_delta"
+            )
+        )
     turn(world, t2_ratio=ratio)
     at(6 * HOUR + 1)
     assert run(world, "timeouts") == Counts({"t2_timeout": 2} if closed else {})

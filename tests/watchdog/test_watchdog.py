@@ -78,9 +78,11 @@ def test_a_silent_pilot_costs_a_failure(
     with world.engine.begin() as tx:
         made = make_jobs(tx, 1)
         tx.execute(
-            text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now(), "
-                 "heartbeat_at = jedi_now(), lock_seq = 1, pilot_id = 'p'")
-        )  # fmt: skip
+            text(
+                "UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now(), "
+                "heartbeat_at = jedi_now(), lock_seq = 1, pilot_id = 'p'"
+            )
+        )
         tx.execute(text("DELETE FROM jedi_job_ready"))
         if status != "sent":
             jobs.move_jobs(tx, [JobMove(made.jobs[0], status, "c", "r")], "test", ["sent"])
@@ -92,9 +94,11 @@ def test_a_silent_pilot_costs_a_failure(
     with world.engine.begin() as tx:
         job = tx.execute(text("SELECT * FROM jedi_jobs")).one()
         file = tx.execute(
-            text("SELECT DISTINCT status, failedattempt FROM jedi_dataset_contents "
-                 "WHERE type = 'input'")
-        ).one()  # fmt: skip
+            text(
+                "SELECT DISTINCT status, failedattempt FROM jedi_dataset_contents "
+                "WHERE type = 'input'"
+            )
+        ).one()
     assert (job.status, job.error_code, job.error_source) == ("failed", code, "pilot")
     assert "Pilot p " in job.error_diag
     assert tuple(file) == ("ready", failures)
@@ -181,8 +185,9 @@ def test_where_nobody_can_work_a_task_goes_aside_or_waits(world: World) -> None:
     assert status_aside("running") == "exhausted"
     assert status_aside("rerefine") == "tobroken"
     assert status_aside("aborting") == "aborting"
-    assert all(a == b or states.TASK.allows(a, b) for a in states.TASK_STATES
-               for b in [status_aside(a)])  # fmt: skip
+    assert all(
+        a == b or states.TASK.allows(a, b) for a in states.TASK_STATES for b in [status_aside(a)]
+    )
     with world.engine.begin() as tx:
         insert_task(tx, "aborting")
         tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 3, lockedby = 'w'"))
@@ -331,8 +336,13 @@ def test_the_disk_io_of_running_jobs_is_averaged(world: World) -> None:
         jobs = make_jobs(tx, 4, cores=2).jobs
         tx.execute(text("SET LOCAL session_replication_role = replica"))
         for job, read, wall in ((jobs[0], 400_000, 10), (jobs[1], 800_000, 10), (jobs[2], 0, None)):
-            tx.execute(text("UPDATE jedi_jobs SET status = 'running', read_bytes = :r, wall_s = :w "
-                            "WHERE pandaid = :j"), {"r": read, "w": wall, "j": job})  # fmt: skip
+            tx.execute(
+                text(
+                    "UPDATE jedi_jobs SET status = 'running', read_bytes = :r, wall_s = :w "
+                    "WHERE pandaid = :j"
+                ),
+                {"r": read, "w": wall, "j": job},
+            )
     known = "SELECT site, value FROM jedi_site_metrics WHERE metric = 'diskio'"
     assert run(world, "diskio") == {"sites": 1}
     with world.engine.begin() as tx:
@@ -348,20 +358,26 @@ def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
         for _ in range(3):
             make_jobs(tx, 3)
         tx.execute(
-            text("UPDATE jedi_datasets SET nfilesfinished = nfilestobeused - 1 "
-                 "WHERE type = 'input'")
-        )  # fmt: skip
+            text(
+                "UPDATE jedi_datasets SET nfilesfinished = nfilestobeused - 1 WHERE type = 'input'"
+            )
+        )
         tx.execute(
-            text("UPDATE jedi_jobs SET status = 'failed', starttime = jedi_now(), "
-                 "postprocessed_at = jedi_now() WHERE unit_nr = 1")
-        )  # fmt: skip
+            text(
+                "UPDATE jedi_jobs SET status = 'failed', starttime = jedi_now(), "
+                "postprocessed_at = jedi_now() WHERE unit_nr = 1"
+            )
+        )
         columns = ", ".join(column.name for column in tables.jobs_archived.columns)
         tx.execute(
-            text(f"INSERT INTO jedi_jobs_archived ({columns}) SELECT {columns} FROM jedi_jobs "
-                 "WHERE unit_nr = 1")
-        )  # fmt: skip
-        tx.execute(text("UPDATE jedi_jobs_archived SET status = 'finished', "
-                        "postprocessed_at = jedi_now()"))  # fmt: skip
+            text(
+                f"INSERT INTO jedi_jobs_archived ({columns}) SELECT {columns} FROM jedi_jobs "
+                "WHERE unit_nr = 1"
+            )
+        )
+        tx.execute(
+            text("UPDATE jedi_jobs_archived SET status = 'finished', postprocessed_at = jedi_now()")
+        )
         tx.execute(
             text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '2')")
         )
@@ -369,9 +385,11 @@ def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
     assert run(world, "progress") == Counts(assessed=3)
     with world.engine.begin() as tx:
         found = tx.execute(
-            text("SELECT DISTINCT progress, failurerate, starttime, split_at, assessmenttime "
-                 "FROM jedi_tasks")
-        ).one()  # fmt: skip
+            text(
+                "SELECT DISTINCT progress, failurerate, starttime, split_at, assessmenttime "
+                "FROM jedi_tasks"
+            )
+        ).one()
     assert tuple(found) == (83, 50, START, START, START + timedelta(seconds=5))
 
 
@@ -393,9 +411,12 @@ def test_ended_jobs_are_counted_once(world: World, at: Callable[[float], None]) 
             tx.execute(text("SET LOCAL session_replication_role = replica"))
             for place, status in ends.items():
                 tx.execute(
-                    text("UPDATE jedi_jobs SET status = :status, postprocessed_at = jedi_now() "
-                         "WHERE pandaid = :job"), {"status": status, "job": made.jobs[place]}
-                )  # fmt: skip
+                    text(
+                        "UPDATE jedi_jobs SET status = :status, postprocessed_at = jedi_now() "
+                        "WHERE pandaid = :job"
+                    ),
+                    {"status": status, "job": made.jobs[place]},
+                )
         assert run(world, "progress") == Counts(assessed=1)
         counted = "SELECT failurerate, counted_upto, counted_jobs, counted_failed FROM jedi_tasks"
         with world.engine.begin() as tx:
@@ -410,8 +431,13 @@ def test_jobs_of_a_herd_that_come_behind_later_ones_are_counted(
         tx.execute(text("SET LOCAL session_replication_role = replica"))
         made = make_jobs(tx, 4)
         late = {"task": made.task, "job": made.jobs[0]}
-        tx.execute(text("INSERT INTO jedi_herds (jeditaskid, originpandaid, splitter, after) "
-                        "VALUES (:task, :job, 'ByFiles', 'contents')"), late)  # fmt: skip
+        tx.execute(
+            text(
+                "INSERT INTO jedi_herds (jeditaskid, originpandaid, splitter, after) "
+                "VALUES (:task, :job, 'ByFiles', 'contents')"
+            ),
+            late,
+        )
         tx.execute(text("UPDATE jedi_jobs SET status = 'finished', postprocessed_at = jedi_now()"))
         tx.execute(text("UPDATE jedi_jobs SET jeditaskid = 0 WHERE pandaid = :job"), late)
     rates = []
@@ -421,8 +447,13 @@ def test_jobs_of_a_herd_that_come_behind_later_ones_are_counted(
         with world.engine.begin() as tx:
             rates.append(tx.scalar(text("SELECT failurerate FROM jedi_tasks")))
             tx.execute(text("SET LOCAL session_replication_role = replica"))
-            tx.execute(text("UPDATE jedi_jobs SET jeditaskid = :task, status = 'failed' "
-                            "WHERE pandaid = :job"), late)  # fmt: skip
+            tx.execute(
+                text(
+                    "UPDATE jedi_jobs SET jeditaskid = :task, status = 'failed' "
+                    "WHERE pandaid = :job"
+                ),
+                late,
+            )
     assert rates == [0, 25]
 
 
@@ -432,8 +463,10 @@ def test_the_progress_of_a_large_task_is_noted_more_rarely(
     """1 s later for each 1000 units: a task of 60,000 rests for 60 s, one of 3 for 3 ms."""
     with world.engine.begin() as tx:
         large, small = make_jobs(tx, 3).task, make_jobs(tx, 3).task
-        tx.execute(text("UPDATE jedi_jobs SET unit_nr = 60_000 "
-                        "WHERE jeditaskid = :task AND unit_nr = 3"), {"task": large})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET unit_nr = 60_000 WHERE jeditaskid = :task AND unit_nr = 3"),
+            {"task": large},
+        )
     noted = {}
     for second in (0, 59, 61):
         at(second)
@@ -441,8 +474,7 @@ def test_the_progress_of_a_large_task_is_noted_more_rarely(
         with world.engine.begin() as tx:
             rows = tx.execute(text("SELECT jeditaskid, assessmenttime FROM jedi_tasks"))
             noted[second] = {task: (time - START).total_seconds() for task, time in rows}
-    assert noted == {0: {large: 0, small: 0}, 59: {large: 0, small: 59},
-                     61: {large: 61, small: 61}}  # fmt: skip
+    assert noted == {0: {large: 0, small: 0}, 59: {large: 0, small: 59}, 61: {large: 61, small: 61}}
 
 
 # ------------------------------------------------------------------------------------ sweep
@@ -456,8 +488,13 @@ def test_only_what_nobody_needs_is_swept(world: World) -> None:
         jobs.move_jobs(tx, moves, "test", ["sent"])
     live, again, ended = made.jobs
     ddm = world.ddm
-    attempts = [("SITE_A", live, 2), ("SITE_B", live, 2), ("SITE_A", again, 1),
-                ("SITE_B", ended, 2), ("SITE_B", 999, 1)]  # fmt: skip
+    attempts = [
+        ("SITE_A", live, 2),
+        ("SITE_B", live, 2),
+        ("SITE_A", again, 1),
+        ("SITE_B", ended, 2),
+        ("SITE_B", 999, 1),
+    ]
     places = [ddm.staging_dir(f"{site}_DATADISK", job, seq) for site, job, seq in attempts]
     for place in places:
         place.mkdir(parents=True)
@@ -475,8 +512,13 @@ def test_pieces_of_ended_job_sets_are_swept(world: World) -> None:
         sets = text("UPDATE jedi_jobsets SET ended_at = jedi_now() WHERE jobsetid = :id")
         tx.execute(sets, {"id": other.jobset})
         tx.execute(sets, {"id": second.jobset})
-    known = [(first.task, first.jobset), (first.task, 0), (first.task, other.jobset),
-             (second.task, second.jobset), (999_999, 1)]  # fmt: skip
+    known = [
+        (first.task, first.jobset),
+        (first.task, 0),
+        (first.task, other.jobset),
+        (second.task, second.jobset),
+        (999_999, 1),
+    ]
     places = [Path(world.ddm.pieces_where("SITE_A_DATADISK", *one)) for one in known]
     for place in places:
         place.mkdir(parents=True)
@@ -493,8 +535,10 @@ def test_pieces_of_a_jumbo_job_wait_for_its_last_report(world: World) -> None:
         task = make_job_set(tx, 1, jumbo=True).task
         [jumbo] = make_consumers(tx, 1, task, None)
         for status in ("toabort", "aborted"):
-            tx.execute(text("UPDATE jedi_tasks SET status = :status WHERE jeditaskid = :id"),
-                       {"id": task, "status": status})  # fmt: skip
+            tx.execute(
+                text("UPDATE jedi_tasks SET status = :status WHERE jeditaskid = :id"),
+                {"id": task, "status": status},
+            )
     place = Path(world.ddm.pieces_where("SITE_A_DATADISK", task, 0))
     place.mkdir(parents=True)
     (place / "0.1.zip").touch()
@@ -519,8 +563,10 @@ def test_uploads_that_nobody_goes_on_with_are_swept(world: World) -> None:
     (place.parent / "upload-notes").mkdir()
     assert run(world, "sweep") == Counts(uploads=1)
     assert sorted(one.name for one in place.parent.iterdir()) == [
-        "upload-bb", "upload-cc", "upload-notes"
-    ]  # fmt: skip
+        "upload-bb",
+        "upload-cc",
+        "upload-notes",
+    ]
 
 
 def test_an_upload_that_travels_keeps_all_its_files(world: World) -> None:
@@ -528,16 +574,22 @@ def test_an_upload_that_travels_keeps_all_its_files(world: World) -> None:
     the last one is there. Other datasets and other users have their own time."""
     ddm = world.ddm
     for key, days in (
-        ("a-1-10-f", 9.0), ("a-1-10-e", 1.0), ("a-2-10-f", 9.0), ("b-1-10-f", 9.0), ("a-1-f", 9.0)
-    ):  # fmt: skip
+        ("a-1-10-f", 9.0),
+        ("a-1-10-e", 1.0),
+        ("a-2-10-f", 9.0),
+        ("b-1-10-f", 9.0),
+        ("a-1-f", 9.0),
+    ):
         place = ddm.upload_dir("SITE_A_DATADISK", key)
         place.mkdir(parents=True)
         then = time.time() - 86_400 * days
         os.utime(place, (then, then))
     assert run(world, "sweep") == Counts(uploads=2)
     assert sorted(one.name for one in place.parent.iterdir()) == [
-        "upload-a-1-10-e", "upload-a-1-10-f", "upload-a-1-f"
-    ]  # fmt: skip
+        "upload-a-1-10-e",
+        "upload-a-1-10-f",
+        "upload-a-1-f",
+    ]
 
 
 def test_what_cannot_be_swept_keeps_nothing_else(world: World, tmp_path: Path) -> None:
@@ -565,9 +617,13 @@ def test_what_a_cancelled_job_published_is_swept(world: World) -> None:
     _, stays = pilot.published("output")
     with world.engine.begin() as tx:
         tx.execute(
-            text("INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status) "
-                 "SELECT jeditaskid, datasetid, lfn, type, 'finished' FROM jedi_dataset_contents "
-                 "WHERE lfn = :lfn"), {"lfn": stays})  # fmt: skip
+            text(
+                "INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status) "
+                "SELECT jeditaskid, datasetid, lfn, type, 'finished' FROM jedi_dataset_contents "
+                "WHERE lfn = :lfn"
+            ),
+            {"lfn": stays},
+        )
     found = run(world, "sweep")
     assert found["published"] == 1
     assert pilot.published("output") == [stays]
@@ -618,9 +674,11 @@ def test_the_timetable_runs_dogs_and_follows_the_knobs(world: World) -> None:
     with world.engine.begin() as tx:
         make_jobs(tx, 1)
         tx.execute(
-            text("INSERT INTO jedi_knobs (component, key, value) "
-                 "VALUES ('watchdog', 'statistics_period_s', '0.1')")
-        )  # fmt: skip
+            text(
+                "INSERT INTO jedi_knobs (component, key, value) "
+                "VALUES ('watchdog', 'statistics_period_s', '0.1')"
+            )
+        )
     assert agent.run_once() == 0
     deadline = clock.monotonic() + 20
     folded = False
@@ -637,8 +695,11 @@ def test_dogs_of_one_period_follow_each_other(world: World) -> None:
     agent = WatchDog(world)
     while agent.run_once():
         pass
-    due = sorted(job.next_run_time for job in agent.timetable.get_jobs()
-                 if job.trigger.interval == timedelta(minutes=1))  # fmt: skip
+    due = sorted(
+        job.next_run_time
+        for job in agent.timetable.get_jobs()
+        if job.trigger.interval == timedelta(minutes=1)
+    )
     agent.timetable.shutdown()
     assert len(due) >= 5
     assert min(later - one for one, later in pairwise(due)) > timedelta(milliseconds=40)
@@ -693,8 +754,10 @@ def test_a_dog_says_that_it_is_ready_and_ends_when_told(world: World, tmp_path: 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.settimeout(30)
         heard.bind(str(tmp_path / "notify"))
-        told = {"JEDI_DATABASE_URL": str(world.settings.database_url),
-                "NOTIFY_SOCKET": str(tmp_path / "notify")}  # fmt: skip
+        told = {
+            "JEDI_DATABASE_URL": str(world.settings.database_url),
+            "NOTIFY_SOCKET": str(tmp_path / "notify"),
+        }
         dog = subprocess.Popen(
             [sys.executable, "-m", "jedi", "watchdog", "run", "statistics"], env=os.environ | told
         )

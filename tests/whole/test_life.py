@@ -83,9 +83,13 @@ def rare() -> dict[str, int]:
 def live(number: int, *phases: Phase) -> None:
     """Five examples, always the same for a number."""
     profile = settings(
-        max_examples=5, stateful_step_count=50, deadline=None, database=None,
-        phases=[Phase.generate, *phases], suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+        max_examples=5,
+        stateful_step_count=50,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, *phases],
+        suppress_health_check=list(HealthCheck),
+    )
     run_state_machine_as_test(seed(number)(Life), settings=profile)
 
 

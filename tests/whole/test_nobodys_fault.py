@@ -29,9 +29,16 @@ from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.tasks import retrying
 
 COUNT = (
-    "payload_exit", "wall_limit", "memory_limit", "stagein_missing", "stageout_failed",
-    "lost_pilot", "lost_heartbeat", "pilot_error", "cancelled_by_user",
-)  # fmt: skip
+    "payload_exit",
+    "wall_limit",
+    "memory_limit",
+    "stagein_missing",
+    "stageout_failed",
+    "lost_pilot",
+    "lost_heartbeat",
+    "pilot_error",
+    "cancelled_by_user",
+)
 """Ends of the payload, its data and its limits, and others that these may have caused."""
 
 
@@ -57,8 +64,10 @@ def end_all(world: World, task: int, *codes: str) -> None:
 
 def inputs(world: World, task: int) -> list[tuple[Any, ...]]:
     """Status, attempts, attempts that do not count, limit and failures of inputs."""
-    query = ("SELECT DISTINCT status, attemptnr, freeattempt, maxattempt, failedattempt "
-             "FROM jedi_dataset_contents WHERE jeditaskid = :t AND type = 'input'")  # fmt: skip
+    query = (
+        "SELECT DISTINCT status, attemptnr, freeattempt, maxattempt, failedattempt "
+        "FROM jedi_dataset_contents WHERE jeditaskid = :t AND type = 'input'"
+    )
     return [tuple(row) for row in rows(world, query, t=task)]
 
 
@@ -149,8 +158,13 @@ def test_rules_and_limits_count_attempts_that_count(world: World) -> None:
     """limit_retry 2 means two attempts of the payload; the cost of a file likewise; a new
     maxAttempt, too."""
     with world.engine.begin() as tx:
-        rule = {"rule_id": 2, "active": True, "error_code": "payload_exit",
-                "action": "limit_retry", "attempts": 2}  # fmt: skip
+        rule = {
+            "rule_id": 2,
+            "active": True,
+            "error_code": "payload_exit",
+            "action": "limit_retry",
+            "attempts": 2,
+        }
         retry_rules.put(tx, [rule], "op")
     task = running(world, 1, maxAttempt=5)
     end_all(world, task, "shut_down", "shut_down", "payload_exit")

@@ -67,8 +67,11 @@ def test_children_in_any_status_end_with_their_parent(world: World) -> None:
 
 def test_tasks_in_any_status_that_kill_their_workers_are_set_aside(world: World) -> None:
     ids = in_each(world, sources("WatchDog", "worker_killed"))
-    change(world, "UPDATE jedi_tasks SET lockedby = 'dead', worker_deaths = 9, "
-           "lease_until = clock_timestamp() - interval '1 s'")  # fmt: skip
+    change(
+        world,
+        "UPDATE jedi_tasks SET lockedby = 'dead', worker_deaths = 9, "
+        "lease_until = clock_timestamp() - interval '1 s'",
+    )
     assert run(world, "leases") == Counts(worker_killed=len(ids))
     assert {status(world, task) for task in ids.values()} == {"exhausted"}
 
@@ -85,9 +88,15 @@ def test_a_hold_in_any_status_ends(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("agent", "before"),
-    [(TaskRefiner, "registered"), (TaskRefiner, "rerefine"), (ContentsFeeder, "defined"),
-     (JobGenerator, "ready"), (JobGenerator, "scouting"), (JobGenerator, "running")],
-)  # fmt: skip
+    [
+        (TaskRefiner, "registered"),
+        (TaskRefiner, "rerefine"),
+        (ContentsFeeder, "defined"),
+        (JobGenerator, "ready"),
+        (JobGenerator, "scouting"),
+        (JobGenerator, "running"),
+    ],
+)
 def test_trouble_holds_a_task(
     world: World, agent: type[Agent[Any, Any]], before: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,8 +131,11 @@ def test_who_is_paused_in_any_status_is_resumed_there(world: World) -> None:
         for task in ids.values():
             ask(world, task, command)
         TaskCommando(world).run_once()
-    found = rows(world, "SELECT jeditaskid, status, fromstatus FROM jedi_tasks_statuslog "
-                 "WHERE fromstatus = 'paused'")  # fmt: skip
+    found = rows(
+        world,
+        "SELECT jeditaskid, status, fromstatus FROM jedi_tasks_statuslog "
+        "WHERE fromstatus = 'paused'",
+    )
     assert {row.jeditaskid: row.status for row in found} == {task: n for n, task in ids.items()}
 
 
@@ -143,8 +155,20 @@ def test_or_waits_for_open_input_from_any_status(world: World, before: str) -> N
     assert status(world, made.task) == "defined"
 
 
-AT_WORK = ["defined", "assigning", "ready", "scouting", "scouted", "running", "throttled",
-           "pending", "paused", "toretry", "toreassign", "reassigning"]  # fmt: skip
+AT_WORK = [
+    "defined",
+    "assigning",
+    "ready",
+    "scouting",
+    "scouted",
+    "running",
+    "throttled",
+    "pending",
+    "paused",
+    "toretry",
+    "toreassign",
+    "reassigning",
+]
 REFINED_LATER = ["registered", "staging", "staged", "topreprocess", "preprocessing", "rerefine"]
 LEFT = ["aborted", "broken", "failed", "aborting", "toabort", "tobroken"]
 FOLLOWS = {
@@ -164,12 +188,21 @@ def test_children_in_any_status_read_what_a_retry_makes(world: World, before: st
     change(world, "UPDATE jedi_tasks SET status = 'finished', username = 'anna'")
     change(world, "UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'input'")
     child = in_each(world, [before])[before]
-    change(world, "UPDATE jedi_tasks SET parent_tid = :p, lockedby = 'another worker', "
-           "lease_until = clock_timestamp() + interval '1 h' WHERE jeditaskid = :c",
-           p=parent, c=child)  # fmt: skip
-    change(world, "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status, state) "
-           "SELECT :c, datasetname, 'input', 'ready', 'closed' FROM jedi_datasets "
-           "WHERE jeditaskid = :p AND type = 'output'", p=parent, c=child)  # fmt: skip
+    change(
+        world,
+        "UPDATE jedi_tasks SET parent_tid = :p, lockedby = 'another worker', "
+        "lease_until = clock_timestamp() + interval '1 h' WHERE jeditaskid = :c",
+        p=parent,
+        c=child,
+    )
+    change(
+        world,
+        "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status, state) "
+        "SELECT :c, datasetname, 'input', 'ready', 'closed' FROM jedi_datasets "
+        "WHERE jeditaskid = :p AND type = 'output'",
+        p=parent,
+        c=child,
+    )
     ask(world, parent, "retry")
     agent = TaskCommando(world)
     while agent.run_once():
@@ -203,8 +236,12 @@ def with_inputs(world: World, task_status: str, **more: Any) -> int:
     columns = {"jeditaskid": task, "type": "input", "nfiles": 1, "nfilestobeused": 1, **more}
     for name in states.INPUT_DATASET.states:
         row = {**columns, "status": name, "datasetname": f"demo:{name}"}
-        change(world, f"INSERT INTO jedi_datasets ({', '.join(row)}) "
-               f"VALUES ({', '.join(f':{key}' for key in row)})", **row)  # fmt: skip
+        change(
+            world,
+            f"INSERT INTO jedi_datasets ({', '.join(row)}) "
+            f"VALUES ({', '.join(f':{key}' for key in row)})",
+            **row,
+        )
     return task
 
 
@@ -237,9 +274,12 @@ def test_a_retry_looks_for_what_is_missing(world: World) -> None:
 
 def test_a_retry_goes_on_with_open_input(world: World) -> None:
     task = with_inputs(world, "finished", state="open", nfilesused=1, nfilesfailed=1)
-    change(world, "INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status, "
-           "attemptnr, maxattempt) SELECT jeditaskid, datasetid, 'f', type, 'failed', 3, 3 "
-           "FROM jedi_datasets WHERE status IN ('done', 'finished', 'failed')")  # fmt: skip
+    change(
+        world,
+        "INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status, "
+        "attemptnr, maxattempt) SELECT jeditaskid, datasetid, 'f', type, 'failed', 3, 3 "
+        "FROM jedi_datasets WHERE status IN ('done', 'finished', 'failed')",
+    )
     ask(world, task, "retry")
     cycle(world)
     found = became(world)
@@ -263,8 +303,12 @@ def test_input_is_open_or_unknown_whatever_it_was(world: World, before: str, kno
 @pytest.mark.parametrize("before", ["defined", "toupdate", "pending"])
 def test_what_follows_and_was_not_needed_is_done(world: World, before: str) -> None:
     made = processed(world, "ready")
-    change(world, "UPDATE jedi_datasets SET status = :s, masterid = :m WHERE type = 'random_seed'",
-           s=before, m=made.input)  # fmt: skip
+    change(
+        world,
+        "UPDATE jedi_datasets SET status = :s, masterid = :m WHERE type = 'random_seed'",
+        s=before,
+        m=made.input,
+    )
     PostProcessor(world).run_once()
     query = "SELECT status FROM jedi_datasets WHERE type = 'random_seed'"
     assert [row.status for row in rows(world, query)] == ["done"]
@@ -307,7 +351,11 @@ def test_a_task_in_any_status_goes_on_elsewhere(world: World, fed: bool) -> None
 def test_with_nothing_to_retry_a_task_is_what_it_was(world: World, before: str) -> None:
     task = in_each(world, ["toretry"])["toretry"]
     change(world, "UPDATE jedi_tasks SET oldstatus = :s", s=before)
-    change(world, "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
-           "VALUES (:t, 'demo:in', 'input', 'done')", t=task)  # fmt: skip
+    change(
+        world,
+        "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+        "VALUES (:t, 'demo:in', 'input', 'done')",
+        t=task,
+    )
     TaskCommando(world).run_once()
     assert status(world, task) == before

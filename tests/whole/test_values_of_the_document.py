@@ -47,9 +47,15 @@ KB = 1024
 
 @pytest.mark.parametrize(
     ("group", "taken"),
-    [("GP_", True), ("GPxHIGGS", True), ("GP", False), ("gp_higgs", False), ("AGP_X", False),
-     (None, False)],
-)  # fmt: skip
+    [
+        ("GP_", True),
+        ("GPxHIGGS", True),
+        ("GP", False),
+        ("gp_higgs", False),
+        ("AGP_X", False),
+        (None, False),
+    ],
+)
 @pytest.mark.usefixtures("operators")
 def test_an_underscore_stands_for_any_character(
     engine: Engine, group: str | None, taken: bool
@@ -58,9 +64,11 @@ def test_an_underscore_stands_for_any_character(
     :p1, VARIABLES = p1:GP_%"."""
     with engine.begin() as tx:
         queues.import_queues(
-            tx, "me", "- {queue_id: 1, queue_name: group, queue_type: user, vo: local, "
+            tx,
+            "me",
+            "- {queue_id: 1, queue_name: group, queue_type: user, vo: local, "
             'queue_order: 1, criteria: "workingGroup LIKE :p1", variables: "p1:GP_%"}',
-        )  # fmt: skip
+        )
         task = {"vo": "local", "prodsourcelabel": "user", "workinggroup": group}
         (found,) = match(tx, [task], [None])
         assert (found.queue is not None) is taken
@@ -132,8 +140,10 @@ def test_events_of_jumbo_tasks_at_the_limit_that_follows(busy: int, enabled: boo
     small = JumboCandidate(1, busy - 700_000, 900, True, False, ("S",), True)
     other = JumboCandidate(2, 700_000, 900, True, False, ("S",), True)
     new = JumboCandidate(3, 1_000_001, 499, False, False, ("S",), True)
-    found = {one.task.jedi_task_id: one.jumbo
-             for one in decide([new, small, other], jumbo_limits(max_tasks=3))}  # fmt: skip
+    found = {
+        one.task.jedi_task_id: one.jumbo
+        for one in decide([new, small, other], jumbo_limits(max_tasks=3))
+    }
     assert found == {1: True, 2: True, 3: enabled}
 
 
@@ -142,19 +152,32 @@ def test_events_of_jumbo_tasks_at_the_limit_that_follows(busy: int, enabled: boo
 
 @pytest.mark.parametrize(
     ("n_files", "done", "priority", "after"),
-    [(99, 94, 950, (950, "")), (99, 95, 950, (950, "Express")), (40, 38, 899, (900, "Express")),
-     (40, 37, 899, (899, ""))],
-)  # fmt: skip
+    [
+        (99, 94, 950, (950, "")),
+        (99, 95, 950, (950, "Express")),
+        (40, 38, 899, (900, "Express")),
+        (40, 37, 899, (899, "")),
+    ],
+)
 def test_a_boost_never_lowers(
     world: World, n_files: int, done: int, priority: int, after: tuple[int, str]
 ) -> None:
     """Automatic priority boosting: "Tasks that are 95% complete and have less than 100 jobs to do
     will get priority boost to 900, gshare set to Express"."""
     task = running(world, 3)
-    rows(world, "UPDATE jedi_tasks SET prodsourcelabel = 'managed', currentpriority = :p, "
-         "gshare = '' RETURNING 1", p=priority)  # fmt: skip
-    rows(world, "UPDATE jedi_datasets SET nfiles = :n, nfilesfinished = :d WHERE type = 'input' "
-         "RETURNING 1", n=n_files, d=done)  # fmt: skip
+    rows(
+        world,
+        "UPDATE jedi_tasks SET prodsourcelabel = 'managed', currentpriority = :p, "
+        "gshare = '' RETURNING 1",
+        p=priority,
+    )
+    rows(
+        world,
+        "UPDATE jedi_datasets SET nfiles = :n, nfilesfinished = :d WHERE type = 'input' "
+        "RETURNING 1",
+        n=n_files,
+        d=done,
+    )
     assert run(world, "boost") == Counts(boosted=int(after[1] == "Express"))
     row = row_of(world, task)
     assert (row.currentpriority, row.gshare) == after
@@ -170,9 +193,13 @@ def test_goal_and_parent_of_a_plain_task(world: World) -> None:
 
 
 CHILDREN = {
-    "done": "registered", "finished": "registered", "exhausted": "registered",
-    "aborted": "aborted", "broken": "broken", "failed": "failed",
-}  # fmt: skip
+    "done": "registered",
+    "finished": "registered",
+    "exhausted": "registered",
+    "aborted": "aborted",
+    "broken": "broken",
+    "failed": "failed",
+}
 
 
 def test_children_of_a_retried_task_by_status(world: World) -> None:
@@ -195,8 +222,9 @@ def test_children_of_a_retried_task_by_status(world: World) -> None:
             )
     ask(world, parent, "retry")
     cycle(world)
-    found = {name: row_of(world, child).status
-             for child, name in zip(children, CHILDREN, strict=True)}  # fmt: skip
+    found = {
+        name: row_of(world, child).status for child, name in zip(children, CHILDREN, strict=True)
+    }
     assert found == CHILDREN
 
 
@@ -213,8 +241,9 @@ def test_the_last_serial_number() -> None:
     assert jobs_allowed([output], 5) == 2
     stems = [f"EVNT.01206750._{MARK}.pool.root"] * 2
     assert name_files(output, stems) == (
-        [8, 9], ["EVNT.01206750._000008.pool.root", "EVNT.01206750._000009.pool.root"],
-    )  # fmt: skip
+        [8, 9],
+        ["EVNT.01206750._000008.pool.root", "EVNT.01206750._000009.pool.root"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,8 +255,9 @@ def test_files_of_1_gb_by_n_gb_per_job(n_gb: float, out_kb: int, per_job: int) -
     generate jobs so that the estimation for each job is less than NG". With 0.5 GB of work, three
     files and little output make 3 + 2.5 + 0.5 = 6, with 1 MB a MB 3 + 3 + 0.5 = 6.5, and with
     2 MB a MB 3 + 6 + 0.5 = 9.5."""
-    asked = demand(work_disk_count=512, work_disk_unit="MB", out_disk_count=out_kb,
-                   out_disk_unit="kB")  # fmt: skip
+    asked = demand(
+        work_disk_count=512, work_disk_unit="MB", out_disk_count=out_kb, out_disk_unit="kB"
+    )
     made = cut([chunk(files(12, [int(GB)] * 12))], SplitRules(n_gb_per_job=n_gb), asked)
     assert {stop - start for start, stop in spans(made)} == {per_job}
 
@@ -239,8 +269,14 @@ def test_memory_per_core_goes_from_eight_cores_to_four() -> None:
     task = replace(MANAGED, base_ram_mb=1500, core_count=8)
     found = measure(task, [replace(JOB, memory_kb=mb * KB) for mb in (9500, 9400)], CLASSIC)
     assert found.ram_count == 1000
-    asked = need(columns={"core_count": 8, "ram_count": found.ram_count, "ram_unit": "MBPerCore",
-                          "base_ram_count": 1500})  # fmt: skip
+    asked = need(
+        columns={
+            "core_count": 8,
+            "ram_count": found.ram_count,
+            "ram_unit": "MBPerCore",
+            "base_ram_count": 1500,
+        }
+    )
     assert codes(sites("S", cores=[4], max_rss_mb=[5500], min_rss_mb=[5500]), asked) == []
     assert codes(sites("S", cores=[4], max_rss_mb=[5499]), asked) == ["little_memory"]
     assert codes(sites("S", cores=[4], min_rss_mb=[5501]), asked) == ["much_memory"]
@@ -295,8 +331,9 @@ def test_jobs_that_transfer(nucleus: str, n_running: int, limit: int, most: int)
     no exemption for the queues of the nucleus."""
 
     def found(n: int) -> list[str]:
-        at = sites("S", jobs={"running": [n_running], "transferring": [n]},
-                   transferring_limit=[limit])  # fmt: skip
+        at = sites(
+            "S", jobs={"running": [n_running], "transferring": [n]}, transferring_limit=[limit]
+        )
         return codes(at, need(nucleus=nucleus))
 
     assert found(most) == []
@@ -354,16 +391,21 @@ def test_work_of_4000_core_days_keeps_1000_gb(free_gb: float, found: list[str]) 
 
 @pytest.mark.parametrize(
     ("size_gb", "n", "here", "found"),
-    [(1.0, 101, 10, ["input_files_elsewhere"]), (1.0, 101, 11, []), (1.0, 100, 0, []),
-     (1.001, 100, 0, ["input_elsewhere"])],
-)  # fmt: skip
+    [
+        (1.0, 101, 10, ["input_files_elsewhere"]),
+        (1.0, 101, 11, []),
+        (1.0, 100, 0, []),
+        (1.001, 100, 0, ["input_elsewhere"]),
+    ],
+)
 def test_a_tenth_of_101_files_is_11(size_gb: float, n: int, here: int, found: list[str]) -> None:
     """Task brokerage: "If the total input size is larger than 1GB, totalInputSize×10% must be
     available in the nucleus. If the total number of input files is larger than 100,
     totalNumInputs×10% must be available"."""
     size = size_gb * GB
-    data = InputAvailability(size, n, True, {"S": held(size * here / n, here),
-                                             "FULL": held(size, n)})  # fmt: skip
+    data = InputAvailability(
+        size, n, True, {"S": held(size * here / n, here), "FULL": held(size, n)}
+    )
     assert codes_of(choose_nucleus(sites("S", "FULL"), need(data))) == found
 
 
@@ -372,8 +414,9 @@ def test_work_counts_from_50_core_days() -> None:
     available only on TAPE in the nucleus": with half of the input, 0.5 / 50 on disk, 0.5 on tape
     × 0.001 / 1."""
     size = 4 * GB
-    data = InputAvailability(size, 8, True, {"S": held(size / 2, 4),
-                                             "T": held(size / 2, 4, disk=False)})  # fmt: skip
+    data = InputAvailability(
+        size, 8, True, {"S": held(size / 2, 4), "T": held(size / 2, 4, disk=False)}
+    )
     asked = replace(need(data), work=RemainingWork(ahead={"S": 50.0, "T": 49.9}))
     at = sites("S", "T")
     found = nucleus_filters.factors(at, asked, CLASSIC, at.cores > 0)
@@ -382,9 +425,13 @@ def test_work_counts_from_50_core_days() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "missing", "gb", "found"),
-    [(200, 500, 50, []), (201, 99, 9.99, []), (201, 100, 1, ["many_to_move"]),
-     (201, 1, 10, ["much_to_move"])],
-)  # fmt: skip
+    [
+        (200, 500, 50, []),
+        (201, 99, 9.99, []),
+        (201, 100, 1, ["many_to_move"]),
+        (201, 1, 10, ["much_to_move"]),
+    ],
+)
 def test_input_that_moves_at_the_border(
     rate: float, missing: int, gb: float, found: list[str]
 ) -> None:
@@ -403,8 +450,12 @@ def test_only_urgent_tasks_leave_their_share(world: World) -> None:
     transfers of inputs and outputs use the express activity. processingType=urgent also ignores
     fairshare"."""
     tasks = put(world, good(), good("a:two"))
-    rows(world, "UPDATE jedi_tasks SET processingtype = 'urgent', currentpriority = 1 "
-         "WHERE jeditaskid = :t RETURNING 1", t=tasks[1])  # fmt: skip
+    rows(
+        world,
+        "UPDATE jedi_tasks SET processingtype = 'urgent', currentpriority = 1 "
+        "WHERE jeditaskid = :t RETURNING 1",
+        t=tasks[1],
+    )
     TaskRefiner(world).run_once()
     found = [row_of(world, task) for task in tasks]
     assert [(row.currentpriority, row.gshare) for row in found] == [(1000, "user"), (1, "Express")]

@@ -29,27 +29,53 @@ USER = caller()
 APPTAINER = '#!/bin/sh\nwhile [ "$1" != /bin/sh ]; do shift; done\nexec "$@"\n'
 """Stand-in: it runs its command here, for no image can be had."""
 
-FILES = {"run.sh": "echo data $1 > out.dat\n",
-         "join.sh": 'cat $(echo "$1" | tr , " ") > $2\n'}  # fmt: skip
+FILES = {"run.sh": "echo data $1 > out.dat\n", "join.sh": 'cat $(echo "$1" | tr , " ") > $2\n'}
 CASES = {
     "seeds": ("bash run.sh %RNDM:100", "--noBuild", "--nJobs", "2", "--outputs", "out.dat"),
     "build": (
-        "bash join.sh built,%IN out.dat; bash join.sh %IN h.root", "--bexec", "echo built > built",
-        "--inDS", f"user.{USER}.input1", "--nFilesPerJob", "2", "--outputs", "out.dat,h:h.root",
-        "--site", "SITE_A",
+        "bash join.sh built,%IN out.dat; bash join.sh %IN h.root",
+        "--bexec",
+        "echo built > built",
+        "--inDS",
+        f"user.{USER}.input1",
+        "--nFilesPerJob",
+        "2",
+        "--outputs",
+        "out.dat,h:h.root",
+        "--site",
+        "SITE_A",
     ),
     "merged": (
-        "bash join.sh %IN,%SEC out.dat", "--inDS", f"user.{USER}.input1/", "--secondaryDSs",
-        f"SEC:2:user.{USER}.sec/", "--nFilesPerJob", "2", "--mergeOutput", "--memory", "2000",
-        "--nCore", "8", "--noBuild", "--outputs", "out.dat",
+        "bash join.sh %IN,%SEC out.dat",
+        "--inDS",
+        f"user.{USER}.input1/",
+        "--secondaryDSs",
+        f"SEC:2:user.{USER}.sec/",
+        "--nFilesPerJob",
+        "2",
+        "--mergeOutput",
+        "--memory",
+        "2000",
+        "--nCore",
+        "8",
+        "--noBuild",
+        "--outputs",
+        "out.dat",
     ),
     "container": (
-        "echo x > o.txt", "--containerImage", "docker://busybox", "--outputs", "o.txt",
-        "--nJobs", "1", "--site", "SITE_C",
+        "echo x > o.txt",
+        "--containerImage",
+        "docker://busybox",
+        "--outputs",
+        "o.txt",
+        "--nJobs",
+        "1",
+        "--site",
+        "SITE_C",
     ),
     "asleep": ("sleep 900", "--noBuild", "--outputs", "o", "--nJobs", "1"),
     "failing": ("exit 7", "--noBuild", "--outputs", "o", "--nJobs", "1", "--maxAttempt", "1"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -70,8 +96,11 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     (tools / "apptainer").write_text(APPTAINER)
     (tools / "apptainer").chmod(0o755)
     system = System(tmp_path_factory.mktemp("wire"))
-    sites = [*SITES, {**SITES[0], "site": "SITE_M", "nslots": 8, "corecount": 8},
-             {**SITES[0], "site": "SITE_C", "batch": {"path": str(tools)}}]  # fmt: skip
+    sites = [
+        *SITES,
+        {**SITES[0], "site": "SITE_M", "nslots": 8, "corecount": 8},
+        {**SITES[0], "site": "SITE_C", "batch": {"path": str(tools)}},
+    ]
     system.site_file.write_text(json.dumps(sites))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -107,8 +107,17 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def unshare(*command: str) -> list[str]:
     """A command in namespaces of its own."""
     rights = [] if os.geteuid() == 0 else ["--map-root-user"]
-    return ["unshare", *rights, "--pid", "--fork", "--kill-child", "--mount-proc", "--net",
-            "--mount", *command]  # fmt: skip
+    return [
+        "unshare",
+        *rights,
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "--net",
+        "--mount",
+        *command,
+    ]
 
 
 def able() -> bool:
@@ -165,10 +174,15 @@ class Run:
             token = users.put_token(tx, "pilot", site=site)
         script = {"script": self.communicate()} if site == "EVENTS" else {}
         settings = {
-            **script, "source": str(self.source), "work": str(work), "queue": site, "token": token,
-            "socket": str(Home(self.home).api_socket), "options": CASES[site].options,
+            **script,
+            "source": str(self.source),
+            "work": str(work),
+            "queue": site,
+            "token": token,
+            "socket": str(Home(self.home).api_socket),
+            "options": CASES[site].options,
             "inputs": self.world.ddm.exchange_where(f"{site}_DATADISK"),
-        }  # fmt: skip
+        }
         return subprocess.Popen(unshare(sys.executable, str(JAIL), json.dumps(settings)))
 
     def communicate(self) -> str:
@@ -184,8 +198,9 @@ class Run:
         [panda_id] = self.jobs[site]
         while True:
             with self.world.engine.begin() as tx:
-                found = tx.scalar(text("SELECT status FROM jedi_jobs WHERE pandaid = :id"),
-                                  {"id": panda_id})  # fmt: skip
+                found = tx.scalar(
+                    text("SELECT status FROM jedi_jobs WHERE pandaid = :id"), {"id": panda_id}
+                )
                 if found == status:
                     jobs.ASK_TO_KILL.run(tx, code="task_killed", ids=[panda_id])
                     return

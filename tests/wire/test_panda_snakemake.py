@@ -24,8 +24,12 @@ from jedi.service import tasks
 
 pytestmark = pytest.mark.long
 
-PACKAGES = ("snakemake", "snakemake-storage-plugin-fs", "snakemake-executor-plugin-panda",
-            "panda-client==2.2.0")  # fmt: skip
+PACKAGES = (
+    "snakemake",
+    "snakemake-storage-plugin-fs",
+    "snakemake-executor-plugin-panda",
+    "panda-client==2.2.0",
+)
 USER = "veprbl"
 """The plug-in names its outputs `user.veprbl.UUID`, whoever runs it."""
 
@@ -135,13 +139,29 @@ def test_a_workflow_of_three_rules(running: tuple[System, str], scratch: Path) -
         **{"PANDA_VO": "local", "PANDA_SITE": "SITE_A"},
     }
     done = subprocess.run(
-        [venv / "bin/snakemake", "--executor", "panda", "--jobs", "2",
-            "--default-storage-provider", "fs", "--default-storage-prefix", store,
-            "--seconds-between-status-checks", "1", "--panda-pre-script",
-            f"export PATH={venv / 'bin'}:$PATH HOME=$PWD PANDACACHE_URL={url}"],
-        cwd=work, env=environment, text=True, check=False, timeout=280,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [
+            venv / "bin/snakemake",
+            "--executor",
+            "panda",
+            "--jobs",
+            "2",
+            "--default-storage-provider",
+            "fs",
+            "--default-storage-prefix",
+            store,
+            "--seconds-between-status-checks",
+            "1",
+            "--panda-pre-script",
+            f"export PATH={venv / 'bin'}:$PATH HOME=$PWD PANDACACHE_URL={url}",
+        ],
+        cwd=work,
+        env=environment,
+        text=True,
+        check=False,
+        timeout=280,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert done.returncode == 0, done.stdout
     [made] = store.rglob("c.txt")
     assert made.read_text() == "one\ntwo\nthree\n"

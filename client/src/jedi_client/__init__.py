@@ -41,12 +41,35 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "JEDI", "ArgSplitter", "CustomMerger", "Dataset", "EventSplitter", "Executable", "File",
-    "FileSplitter", "GenericSplitter", "Job", "JobError", "JobTemplate", "Local", "RootMerger",
-    "Script", "SizeSplitter", "TextMerger", "connect", "folders", "jobs", "list_applications",
-    "list_backends", "list_choices", "list_datasets", "list_defaults", "list_mergers",
-    "list_splitters", "templates",
-]  # fmt: skip
+    "JEDI",
+    "ArgSplitter",
+    "CustomMerger",
+    "Dataset",
+    "EventSplitter",
+    "Executable",
+    "File",
+    "FileSplitter",
+    "GenericSplitter",
+    "Job",
+    "JobError",
+    "JobTemplate",
+    "Local",
+    "RootMerger",
+    "Script",
+    "SizeSplitter",
+    "TextMerger",
+    "connect",
+    "folders",
+    "jobs",
+    "list_applications",
+    "list_backends",
+    "list_choices",
+    "list_datasets",
+    "list_defaults",
+    "list_mergers",
+    "list_splitters",
+    "templates",
+]
 _PLACES = {
     "applications": ("Executable", "Script"),
     "backends": ("JEDI", "Local"),
@@ -55,15 +78,24 @@ _PLACES = {
     "job": ("Job", "JobTemplate"),
     "mergers": ("CustomMerger", "RootMerger", "TextMerger"),
     "plugins": (
-        "list_applications", "list_backends", "list_choices", "list_datasets", "list_defaults",
-        "list_mergers", "list_splitters",
+        "list_applications",
+        "list_backends",
+        "list_choices",
+        "list_datasets",
+        "list_defaults",
+        "list_mergers",
+        "list_splitters",
     ),
     "report": ("JobError",),
     "session": ("folders", "jobs", "templates"),
     "splitters": (
-        "ArgSplitter", "EventSplitter", "FileSplitter", "GenericSplitter", "SizeSplitter",
+        "ArgSplitter",
+        "EventSplitter",
+        "FileSplitter",
+        "GenericSplitter",
+        "SizeSplitter",
     ),
-}  # fmt: skip
+}
 """Names of Ganga's interface by module. They are loaded at their first use."""
 
 

@@ -26,9 +26,14 @@ from jedi_client.errors import (
 )
 
 _KINDS: Mapping[int, type[JediError]] = {
-    401: Forbidden, 403: Forbidden, 404: NotFound, 409: Refused, 410: VersionTooOld,
-    503: Unreachable, 507: NoSpace,
-}  # fmt: skip
+    401: Forbidden,
+    403: Forbidden,
+    404: NotFound,
+    409: Refused,
+    410: VersionTooOld,
+    503: Unreachable,
+    507: NoSpace,
+}
 _PROXYS = (502, 503, 504)
 NO_ROUTE = ("http_404", "http_405")
 """A service does not have the operation; a thing that it does not have is `not_found`."""
@@ -58,15 +63,19 @@ def error_of(response: http.client.HTTPResponse, body: bytes, url: str) -> JediE
             word = ": the request did not arrive" if unsent else ""
             return (NotReached if unsent else Unreachable)(
                 f"The proxy at {url} reaches no service of JEDI (status {status}){word}. Ask its "
-                "operators, or try again.", code=NO_SERVICE, status=status,
-            )  # fmt: skip
+                "operators, or try again.",
+                code=NO_SERVICE,
+                status=status,
+            )
         return Unreachable(
             f"{url} answers with status {status} and not as JEDI does: is it the right server?",
-            code="not_jedi", status=status,
-        )  # fmt: skip
+            code="not_jedi",
+            status=status,
+        )
     if problems := facts.get("problems"):
-        return BadInput([Problem(p["path"], p["value"], p["rule"], p.get("remedy", ""))
-                         for p in problems])  # fmt: skip
+        return BadInput(
+            [Problem(p["path"], p["value"], p["rule"], p.get("remedy", "")) for p in problems]
+        )
     facts = {key: value for key, value in facts.items() if key not in ("code", "sentence")}
     kind = OutcomeUnknown if code == OutcomeUnknown.code else _KINDS.get(status, JediError)
     return kind(sentence, code=code, **facts)
@@ -79,8 +88,10 @@ def of_another_release(url: str, theirs: str, asked: str) -> NotFound:
     return NotFound(
         f"JEDI at {url} is {which} ({theirs}) than this client ({__version__}), and has no "
         f"{asked}: upgrade the {remedy}, or take a client of its release.",
-        code="other_release", service=theirs, client=__version__,
-    )  # fmt: skip
+        code="other_release",
+        service=theirs,
+        client=__version__,
+    )
 
 
 def _parts(release: str) -> list[int]:

@@ -46,8 +46,9 @@ class _PinnedConnection(http.client.HTTPSConnection):
             self.close()
             raise Forbidden(
                 f"{self.host} shows another certificate than the pinned one: do not trust it, or "
-                "log in again with --pin.", code="wrong_certificate",
-            )  # fmt: skip
+                "log in again with --pin.",
+                code="wrong_certificate",
+            )
 
 
 def connection_to(profile: Profile, timeout_s: float) -> http.client.HTTPConnection:

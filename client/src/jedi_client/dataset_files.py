@@ -35,8 +35,9 @@ class LocalFile(dict[str, Any]):
                 adler32 = zlib.adler32(block, adler32)
                 sha256.update(block)
                 size += len(block)
-        super().__init__(lfn=path.name, size=size, adler32=f"{adler32:08x}",
-                         sha256=sha256.hexdigest())  # fmt: skip
+        super().__init__(
+            lfn=path.name, size=size, adler32=f"{adler32:08x}", sha256=sha256.hexdigest()
+        )
         self.path = path
 
 
@@ -81,14 +82,19 @@ def offer(
 
 
 def send(
-    jedi: Client, dataset: str, files: Sequence[LocalFile], states: Sequence[Upload],
-    endpoint: str | None, progressed: Progressed = lambda _sent, _total: None,
-) -> None:  # fmt: skip
+    jedi: Client,
+    dataset: str,
+    files: Sequence[LocalFile],
+    states: Sequence[Upload],
+    endpoint: str | None,
+    progressed: Progressed = lambda _sent, _total: None,
+) -> None:
     """Upload those files that the service lacks by their states, each from where it broke off.
     `dataset_add` adds them to the dataset."""
     total = sum(one["size"] for one in files)
-    sent = sum(one["size"] for one, had in zip(files, states, strict=True)
-               if had.status != "wanted")  # fmt: skip
+    sent = sum(
+        one["size"] for one, had in zip(files, states, strict=True) if had.status != "wanted"
+    )
     progressed(sent, total)
     for file, had in zip(files, states, strict=True):
         if had.status == "wanted":
@@ -115,9 +121,13 @@ def _pieces(
                 )
             try:
                 had = jedi.dataset_put_piece(
-                    dataset, file["lfn"], **facts, offset=received, endpoint=endpoint,
+                    dataset,
+                    file["lfn"],
+                    **facts,
+                    offset=received,
+                    endpoint=endpoint,
                     data=piece,
-                )  # fmt: skip
+                )
             except Refused as error:
                 if error.code != "piece_missing" or not tries:
                     raise

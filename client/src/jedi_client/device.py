@@ -48,15 +48,25 @@ def log_in(
     place = _endpoint(found, "token_endpoint")
     token = _poll(place, asked, begun, profile.ca, wait)
     revokes = found.get("revocation_endpoint")
-    session = Session(name, place, facts["client_id"], None, 0.0, asked.get("resource"),
-                      revokes if isinstance(revokes, str) else None)  # fmt: skip
+    session = Session(
+        name,
+        place,
+        facts["client_id"],
+        None,
+        0.0,
+        asked.get("resource"),
+        revokes if isinstance(revokes, str) else None,
+    )
     return _with(profile, session, token)
 
 
 def _poll(
-    place: str, begun_with: Mapping[str, str], begun: Mapping[str, Any], ca: str | None,
+    place: str,
+    begun_with: Mapping[str, str],
+    begun: Mapping[str, Any],
+    ca: str | None,
     wait: Callable[[float], None],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Ask for the token until the user has decided."""
     kept = {name: one for name, one in begun_with.items() if name != "scope"}
     asked = {**kept, "grant_type": _GRANT, "device_code": begun["device_code"]}
@@ -119,8 +129,11 @@ def _renew(profile: Profile) -> Profile:
         if valid:
             return profile
         raise ended
-    asked = {"grant_type": "refresh_token", "refresh_token": session.refresh_token,
-             "client_id": session.client_id}  # fmt: skip
+    asked = {
+        "grant_type": "refresh_token",
+        "refresh_token": session.refresh_token,
+        "client_id": session.client_id,
+    }
     if session.resource:
         asked["resource"] = session.resource
     try:
@@ -148,8 +161,11 @@ def _revoke(profile: Profile) -> tuple[bool, str | None]:
         return False, None
     if session.revocation_endpoint is None:
         return False, "the identity provider revokes no tokens: the login ends when it expires."
-    asked = {"token": session.refresh_token, "token_type_hint": "refresh_token",
-             "client_id": session.client_id}  # fmt: skip
+    asked = {
+        "token": session.refresh_token,
+        "token_type_hint": "refresh_token",
+        "client_id": session.client_id,
+    }
     try:
         _send(session.revocation_endpoint, urlencode(asked).encode(), profile.ca)
     except JediError as error:
@@ -209,8 +225,9 @@ def _send(url: str, body: bytes | None, ca: str | None) -> bytes:
     except urllib.error.HTTPError as error:
         found = _object(error.read(ANSWER_MAX), url)
         why = str(found.get("error_description") or found.get("error"))
-        raise Forbidden(f"The identity provider refuses: {why}.",
-                        code=str(found.get("error", "refused"))) from None  # fmt: skip
+        raise Forbidden(
+            f"The identity provider refuses: {why}.", code=str(found.get("error", "refused"))
+        ) from None
     except OSError as error:
         raise Unreachable(f"The identity provider {url} does not answer ({error}).") from error
 

@@ -74,14 +74,18 @@ def load() -> dict[str, Profile]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise JediError(f"{path} is damaged ({error}): remove it and log in again.",
-                        code="profiles_damaged") from error  # fmt: skip
+        raise JediError(
+            f"{path} is damaged ({error}): remove it and log in again.", code="profiles_damaged"
+        ) from error
     if stat.S_IMODE(mode) & 0o077:
-        raise JediError(f"{path} holds tokens, and others may read it: chmod 600 {path}",
-                        code="profiles_open")  # fmt: skip
+        raise JediError(
+            f"{path} holds tokens, and others may read it: chmod 600 {path}", code="profiles_open"
+        )
     known = {field.name for field in fields(Profile)}
-    return {name: _profile({key: value for key, value in one.items() if key in known})
-            for name, one in found.items()}  # fmt: skip
+    return {
+        name: _profile({key: value for key, value in one.items() if key in known})
+        for name, one in found.items()
+    }
 
 
 def _profile(found: dict[str, Any]) -> Profile:
@@ -111,9 +115,12 @@ def chosen(server: str | None = None, name: str | None = None) -> Profile:
     name = name or os.environ.get("JEDI_PROFILE")
     url = server or (None if name else os.environ.get("JEDI_URL"))
     if url:
-        return next((one for one in known.values() if one.url == url.rstrip("/")),
-                    Profile(url.rstrip("/"), os.environ.get("JEDI_TOKEN") or None,
-                            os.environ.get("JEDI_CA")))  # fmt: skip
+        return next(
+            (one for one in known.values() if one.url == url.rstrip("/")),
+            Profile(
+                url.rstrip("/"), os.environ.get("JEDI_TOKEN") or None, os.environ.get("JEDI_CA")
+            ),
+        )
     if name:
         if name not in known:
             rule = f"there is no such profile in {profiles_file()}"
@@ -142,8 +149,10 @@ def socket_of(place: Path) -> Path:
         except OSError as error:
             raise Unreachable(
                 f"You may not enter JEDI's home {place} ({error.strerror}). JEDI_HOME names "
-                "another one, JEDI_URL a service elsewhere.", code="home_closed", home=str(place),
-            ) from error  # fmt: skip
+                "another one, JEDI_URL a service elsewhere.",
+                code="home_closed",
+                home=str(place),
+            ) from error
     return place / "api.sock"
 
 

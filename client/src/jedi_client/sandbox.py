@@ -28,9 +28,14 @@ _FRAMES = 1_024 * MAX_MEMBERS + 10_240
 """Bytes of a tar beside the contents of its members: headers, and blocks filled up."""
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _UNREADABLE = (
-    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,
     NotImplementedError,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

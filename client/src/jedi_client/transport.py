@@ -63,8 +63,13 @@ PIECE = 2**18
 """Bytes read at a time."""
 
 _LOST = (http.client.HTTPException, OSError)
-_CLOSING = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, BlockingIOError,
-            ssl.SSLEOFError)  # fmt: skip
+_CLOSING = (
+    ConnectionResetError,
+    ConnectionAbortedError,
+    BrokenPipeError,
+    BlockingIOError,
+    ssl.SSLEOFError,
+)
 """Errors while connecting to a service that ends, or that has a full queue: another try helps."""
 
 Response = AbstractContextManager[http.client.HTTPResponse]
@@ -127,9 +132,11 @@ class Transport:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -139,9 +146,16 @@ class Transport:
             self._connection = None
 
     def call(
-        self, method: str, path: str, names: Mapping[str, object], arguments: Mapping[str, Any],
-        answer: type[T] | Any, data: bytes | None = None, *, question: bool = False,
-    ) -> T:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        names: Mapping[str, object],
+        arguments: Mapping[str, Any],
+        answer: type[T] | Any,
+        data: bytes | None = None,
+        *,
+        question: bool = False,
+    ) -> T:
         """Ask for an operation: `names` fill its path, None in `arguments` is left out; `data` is
         the body as it is. A `question` changes nothing, nor does a dry run. The answer as a value
         of type `answer`."""
@@ -177,9 +191,12 @@ class Transport:
         return self.request("GET", _place(path, names), None, headers)
 
     def events(
-        self, path: str, names: Mapping[str, object], arguments: Mapping[str, Any],
+        self,
+        path: str,
+        names: Mapping[str, object],
+        arguments: Mapping[str, Any],
         kind: type[T] | Any,
-    ) -> Iterator[Event[T]]:  # fmt: skip
+    ) -> Iterator[Event[T]]:
         """The server-sent events of a stream until it ends, on a connection of its own; a comment
         is an event without data. Any JediError that the service answers; Unreachable, if the
         connection breaks."""
@@ -208,9 +225,12 @@ class Transport:
 
     @contextmanager
     def request(
-        self, method: str, place: str, body: bytes | None = None,
+        self,
+        method: str,
+        place: str,
+        body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Iterator[http.client.HTTPResponse]:  # fmt: skip
+    ) -> Iterator[http.client.HTTPResponse]:
         """The response to a request, to be read within the block. Any JediError that the service
         answers; Unreachable."""
         asked = _Request(method, place, body, headers or {}, method != "GET", whole=False)
@@ -305,8 +325,9 @@ class Transport:
             why = f" ({lost.sentence.rstrip('.')})" if isinstance(lost, JediError) else ""
             return Unreachable(
                 f"JEDI at {url} did not confirm a change{why}. It may have done the work: check "
-                "that before you repeat the request.", code="answer_lost",
-            )  # fmt: skip
+                "that before you repeat the request.",
+                code="answer_lost",
+            )
         if isinstance(lost, JediError):
             return lost
         return self._away(lost)

@@ -38,9 +38,13 @@ ACTIVE = [status for status in TASK_STATUSES if status not in TASK_SETTLED]
 
 
 def watch_tasks(
-    jedi: Client, jedi_task_ids: Sequence[int] | None = None, *, everybody: bool = False,
-    timeout_s: float | None = None, absent: Absence | None = None,
-) -> Iterator[list[Watched]]:  # fmt: skip
+    jedi: Client,
+    jedi_task_ids: Sequence[int] | None = None,
+    *,
+    everybody: bool = False,
+    timeout_s: float | None = None,
+    absent: Absence | None = None,
+) -> Iterator[list[Watched]]:
     """Changes of tasks until `timeout_s` is over: first all of them, then those that have changed,
     each as it is then. Without ids: the caller's active tasks, or everybody's. JEDI_WATCH=poll
     looks at the tasks again and again instead. Any JediError; Unreachable after ten minutes
@@ -78,9 +82,12 @@ class Absence:
     `notice` is called once for each absence."""
 
     def __init__(
-        self, until: float | None = None, *, begun: bool = False,
+        self,
+        until: float | None = None,
+        *,
+        begun: bool = False,
         notice: Callable[[Unreachable], object] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._until, self._notice = until, notice
         self._since = -math.inf if begun else math.inf
         self._noticed = False

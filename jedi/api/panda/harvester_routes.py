@@ -56,14 +56,20 @@ NAMES = {
 }
 """The names of fields in calls of pilots, by harvester's."""
 
-NOTED = ("harvester/heartbeat", "harvester/update_workers", "harvester/report_worker_statistics",
-         "harvester/acknowledge_commands", "harvester/add_dialogs",
-         "harvester/update_service_metrics", "pilot/update_worker_status",
-         "pilot/update_worker_node", "pilot/update_worker_node_gpu")  # fmt: skip
+NOTED = (
+    "harvester/heartbeat",
+    "harvester/update_workers",
+    "harvester/report_worker_statistics",
+    "harvester/acknowledge_commands",
+    "harvester/add_dialogs",
+    "harvester/update_service_metrics",
+    "pilot/update_worker_status",
+    "pilot/update_worker_node",
+    "pilot/update_worker_node_gpu",
+)
 """Calls with news about workers. JEDI knows pilots by their jobs and keeps none of it."""
 
-SECRETS = ("creds/get_token_key", "creds/get_key_pair", "creds/get_proxy",
-           "creds/get_access_token")  # fmt: skip
+SECRETS = ("creds/get_token_key", "creds/get_key_pair", "creds/get_proxy", "creds/get_access_token")
 NO_SECRETS = "JEDI keeps no proxies and keys: give the pilot a token of its site by file."
 
 

@@ -133,9 +133,10 @@ def _outputs(given: GivenJob) -> dict[str, Any]:
 def products(given: GivenJob) -> list[JobFile]:
     """The outputs that the pilot stores, and the log."""
     return [
-        file for file in given.job.files
+        file
+        for file in given.job.files
         if file.type == "log" or (file.type == "output" and not file.optional)
-    ]  # fmt: skip
+    ]
 
 
 def log_of(given: GivenJob) -> str:

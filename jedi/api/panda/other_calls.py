@@ -60,8 +60,12 @@ def job_status(ask: Asking, given: JobStatusArguments) -> PandaReply:
     if wrong := [word for word in words if not word.isdecimal()]:
         raise BadInput([Problem("job_ids", one, "is no PandaID", "Send numbers") for one in wrong])
     found = ask("job.look", panda_ids=list(map(int, words)))
-    return PandaReply([{"job_id": one["panda_id"], "status": one["status"],
-                   "sub_status": one["substatus"]} for one in found])  # fmt: skip
+    return PandaReply(
+        [
+            {"job_id": one["panda_id"], "status": one["status"], "sub_status": one["substatus"]}
+            for one in found
+        ]
+    )
 
 
 @panda_call("GET", "job/get_metadata_for_analysis_jobs", TaskArguments)
@@ -96,8 +100,16 @@ def is_alive(ask: Asking, _given: NoArguments) -> PandaReply:
 def attributes(ask: Asking, _given: NoArguments) -> PandaReply:
     """The caller as the service knows him."""
     me = ask("me.show")
-    return PandaReply({"environment": {"REMOTE_USER": me["user_name"], "ROLE": me["role"],
-                                  "SCOPE": me["task_scope"], "WAY": me["way"]}})  # fmt: skip
+    return PandaReply(
+        {
+            "environment": {
+                "REMOTE_USER": me["user_name"],
+                "ROLE": me["role"],
+                "SCOPE": me["task_scope"],
+                "WAY": me["way"],
+            }
+        }
+    )
 
 
 @panda_call("GET", "creds/get_user_secrets", NoArguments)

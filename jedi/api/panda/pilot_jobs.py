@@ -83,9 +83,16 @@ class PandaJobs:
         """The dictionaries of jobs, of `taken` ones first."""
         now = self._fresh()
         given = panda_pilots.give(
-            now.engine, now.ddm, now.knobs, who, asked, self._memory, self._ddm,
-            self._first_waiting, taken,
-        )  # fmt: skip
+            now.engine,
+            now.ddm,
+            now.knobs,
+            who,
+            asked,
+            self._memory,
+            self._ddm,
+            self._first_waiting,
+            taken,
+        )
         found, base = [], base_of(request, now.knobs.api.panda_url)
         for one in given:
             try:

@@ -66,8 +66,11 @@ def add_pilot_routes(
         ids = job_ids(fields)
         with at_once(world.engine) as tx:
             found = panda_pilots.statuses(tx, caller.confirm(tx), ids)
-        return {"StatusCode": OK, "status": ",".join(status for status, _ in found),
-                "attemptNr": ",".join(str(attempt) for _, attempt in found)}  # fmt: skip
+        return {
+            "StatusCode": OK,
+            "status": ",".join(status for status, _ in found),
+            "attemptNr": ",".join(str(attempt) for _, attempt in found),
+        }
 
     def note_worker(_request: Request, caller: Caller, _fields: CallFields) -> CallFields:
         caller.confirm_in(world.engine)  # JEDI counts pilots by their jobs

@@ -58,9 +58,13 @@ def slot_of(fields: CallFields, n: int = 1) -> AcquireRequest:
         walltime_s=_bounded(left),
     )
     return AcquireRequest(
-        request_id=uuid4().hex, pilot_id=_pilot_id(read), site=site, n=n, resources=resources,
+        request_id=uuid4().hex,
+        pilot_id=_pilot_id(read),
+        site=site,
+        n=n,
+        resources=resources,
         delegation=_worker(read),
-    )  # fmt: skip
+    )
 
 
 def _bounded(number: float | None) -> int:
@@ -78,8 +82,9 @@ def _worker(read: FieldReader) -> Delegation | None:
     system, worker = read.text("harvester_id", 100), read.text("worker_id", 100)
     if not (system and worker):
         return None
-    return Delegation(kind="grid", queue=read.text("computingElement") or None,
-                      id=f"{system}:{worker}")  # fmt: skip
+    return Delegation(
+        kind="grid", queue=read.text("computingElement") or None, id=f"{system}:{worker}"
+    )
 
 
 # ------------------------------------------------------------------------------------- updateJob
@@ -197,9 +202,10 @@ def _files(read: FieldReader) -> dict[str, ReportedFile]:
         guid = one.text("guid")
         read.problems += one.problems
         found[lfn] = ReportedFile(
-            size, adler[1].lower().zfill(8) if adler else None,
+            size,
+            adler[1].lower().zfill(8) if adler else None,
             guid if _GUID.fullmatch(guid) else None,
-        )  # fmt: skip
+        )
     return found
 
 
@@ -216,9 +222,10 @@ def _metadata(fields: CallFields) -> dict[str, str | bool | int | float]:
     if not isinstance(found, dict):
         return {}
     return {
-        name: one for name, one in found.items()
+        name: one
+        for name, one in found.items()
         if _METADATA_NAME.fullmatch(name) and isinstance(one, str | bool | int | float)
-    }  # fmt: skip
+    }
 
 
 def job_ids(fields: CallFields, name: str = "ids") -> list[int]:

@@ -58,8 +58,12 @@ def queue_document(queue: PandaQueue) -> dict[str, Any]:
 
 def storage_document(storage: PandaStorage, exchange: str) -> dict[str, Any]:
     """Return the document of one storage; `exchange`: the directory for pilots of PanDA."""
-    protocol = {"endpoint": "file://localhost", "path": f"{exchange.rstrip('/')}/", "flavour": "",
-                "id": 0}  # fmt: skip
+    protocol = {
+        "endpoint": "file://localhost",
+        "path": f"{exchange.rstrip('/')}/",
+        "flavour": "",
+        "id": 0,
+    }
     return {
         "name": storage.endpoint,
         "id": 0,

@@ -17,8 +17,12 @@ from jedi.core.knobs.service import OidcKnobs
 from jedi.service import oidc
 
 NO_WORKFLOWS = "JEDI has no iDDS: submit tasks that name their parents with parentTaskName."
-_OLD = ("execute_idds_workflow_command", "put_workflow_request", "relay_idds_command",
-        "putEventPickingRequest")  # fmt: skip
+_OLD = (
+    "execute_idds_workflow_command",
+    "put_workflow_request",
+    "relay_idds_command",
+    "putEventPickingRequest",
+)
 """Calls of older servers that JEDI refuses."""
 
 
@@ -35,11 +39,15 @@ def add_panda(app: Application, door: OperationDoor, provider: Callable[[], Oidc
         facts = oidc.login_facts(await to_thread.run_sync(provider))
         vo = request.path_params["file_name"].removesuffix("_auth_config.json")
         issuer = (facts.issuer or "").rstrip("/")
-        return JSONResponse({
-            "oidc_config_url": f"{issuer}/.well-known/openid-configuration",
-            "client_id": facts.client_id, "client_secret": "", "audience": facts.audience,
-            "vo": vo,
-        })  # fmt: skip
+        return JSONResponse(
+            {
+                "oidc_config_url": f"{issuer}/.well-known/openid-configuration",
+                "client_id": facts.client_id,
+                "client_secret": "",
+                "audience": facts.audience,
+                "vo": vo,
+            }
+        )
 
 
 async def _no_workflows(_request: Request) -> Response:

@@ -169,8 +169,11 @@ def _filters(text: str | None) -> dict[str, str]:
     except (ValueError, RecursionError) as error:
         rule, remedy = f"is no JSON object ({error})", 'Write {"status": "running"}'
         raise BadInput([Problem("filters", (text or "")[:80], rule, remedy)]) from None
-    if problems := [Problem("filters", key, "is no filter", f"Use one of {', '.join(_FILTERS)}")
-                    for key in found if key not in _FILTERS]:  # fmt: skip
+    if problems := [
+        Problem("filters", key, "is no filter", f"Use one of {', '.join(_FILTERS)}")
+        for key in found
+        if key not in _FILTERS
+    ]:
         raise BadInput(problems)
     return {key: str(value) for key, value in found.items() if value not in (None, "")}
 

@@ -128,7 +128,11 @@ def dataset_files(datasets: list[Any], files: list[Any]) -> list[dict[str, Any]]
         if file["dataset"] in found:
             scope = file["dataset"].partition(":")[0]
             found[file["dataset"]]["files"].append(
-                {"lfn": file["lfn"], "scope": scope, "id": file["file_id"],
-                 "status": file["status"]}
-            )  # fmt: skip
+                {
+                    "lfn": file["lfn"],
+                    "scope": scope,
+                    "id": file["file_id"],
+                    "status": file["status"],
+                }
+            )
     return list(found.values())

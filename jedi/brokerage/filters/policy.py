@@ -22,11 +22,14 @@ from jedi.spec.sites.snapshot import Snapshot
 _PRIORITY = re.compile(r"priority\s*(<=|>=|==|<|>|=)\s*(-?\d{1,9})$")
 _RULE = re.compile(r"(type|group|gshare)\s*=\s*(.+)$")
 _COMPARE = {
-    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b, "=": lambda a, b: a == b, "==": lambda a, b: a == b,
-}  # fmt: skip
-_GROUPS = {"evgensimul": ("evgen", "simul"), "mctest": ("mcvalidation", "rcmmc"),
-           "all": ("any",)}  # fmt: skip
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "=": lambda a, b: a == b,
+    "==": lambda a, b: a == b,
+}
+_GROUPS = {"evgensimul": ("evgen", "simul"), "mctest": ("mcvalidation", "rcmmc"), "all": ("any",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,11 @@ class PolicyRule:
         """Is it about this task?"""
         if self.kind == "priority":
             return not asked.merging and _COMPARE[self.test](asked.priority, self.number)
-        words = {"type": asked.processing_type, "group": asked.working_group,
-                 "gshare": asked.gshare}  # fmt: skip
+        words = {
+            "type": asked.processing_type,
+            "group": asked.working_group,
+            "gshare": asked.gshare,
+        }
         names = _GROUPS.get(self.test, (self.test,))
         return any(_like(name, words[self.kind]) for name in names)
 

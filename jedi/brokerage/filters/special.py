@@ -68,5 +68,11 @@ CHAIN_ONLY = wanted(
     "Choose another site, or correct catchall.bareNucleus of the site.",
     when=lambda need, _knobs: not need.request.full_chain and bool(need.request.nucleus),
 )
-SPECIAL = (NO_EVENT_SERVICE, EVENT_SERVICE_ONLY, JUMBO_ONLY, FEW_JUMBO_EVENTS, CHAIN_OUTSIDE,
-           CHAIN_ONLY)  # fmt: skip
+SPECIAL = (
+    NO_EVENT_SERVICE,
+    EVENT_SERVICE_ONLY,
+    JUMBO_ONLY,
+    FEW_JUMBO_EVENTS,
+    CHAIN_OUTSIDE,
+    CHAIN_ONLY,
+)

@@ -19,9 +19,13 @@ def _open(code: str, column: str, say: str, when_needed: Any, when: Any) -> Filt
         return np.asarray((getattr(sites, column) > 0) | ~when_needed(sites, need, knobs))
 
     return wanted(
-        code, test, say, "Set the status of the site's endpoints ON again, or wait.",
-        lasting=False, when=when,
-    )  # fmt: skip
+        code,
+        test,
+        say,
+        "Set the status of the site's endpoints ON again, or wait.",
+        lasting=False,
+        when=when,
+    )
 
 
 def _everywhere(sites: Snapshot, _need: Requirements, _knobs: Knobs) -> Bools:
@@ -42,14 +46,30 @@ def _has_input(need: Requirements, _knobs: Knobs) -> bool:
     return need.data.files > 0
 
 
-READ_LAN = _open("input_unreadable", "reads_lan", "jobs cannot read inputs from any endpoint",
-                 _everywhere, _has_input)  # fmt: skip
-WRITE_LAN = _open("output_unwritable", "writes_lan", "jobs cannot write outputs to any endpoint",
-                  _everywhere, lambda _need, _knobs: True)  # fmt: skip
-WRITE_WAN = _open("input_unwelcome", "gets_wan", "inputs cannot be brought to any endpoint",
-                  _lacking, _has_input)  # fmt: skip
-READ_WAN = _open("output_stuck", "sends_wan", "outputs cannot be fetched from any endpoint",
-                 _outside, lambda need, _knobs: bool(need.request.nucleus))  # fmt: skip
+READ_LAN = _open(
+    "input_unreadable",
+    "reads_lan",
+    "jobs cannot read inputs from any endpoint",
+    _everywhere,
+    _has_input,
+)
+WRITE_LAN = _open(
+    "output_unwritable",
+    "writes_lan",
+    "jobs cannot write outputs to any endpoint",
+    _everywhere,
+    lambda _need, _knobs: True,
+)
+WRITE_WAN = _open(
+    "input_unwelcome", "gets_wan", "inputs cannot be brought to any endpoint", _lacking, _has_input
+)
+READ_WAN = _open(
+    "output_stuck",
+    "sends_wan",
+    "outputs cannot be fetched from any endpoint",
+    _outside,
+    lambda need, _knobs: bool(need.request.nucleus),
+)
 NO_SOURCE = wanted(
     "no_source",
     lambda sites, need, knobs: ~_lacking(sites, need, knobs),

@@ -36,11 +36,14 @@ def agents(ask: Ask) -> View:
 
 def _row(one: AgentStatus) -> dict[str, Any]:
     return {
-        "agent": one.agent, "state": _state(one), "processes": one.processes,
+        "agent": one.agent,
+        "state": _state(one),
+        "processes": one.processes,
         "memory": one.rss_kb * 1024 if one.processes else None,
         "items": one.items if one.processes else None,
-        "heartbeat_at": one.heartbeat_at, "last_error": one.last_error,
-    }  # fmt: skip
+        "heartbeat_at": one.heartbeat_at,
+        "last_error": one.last_error,
+    }
 
 
 def _state(one: AgentStatus) -> str:

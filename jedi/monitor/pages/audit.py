@@ -31,13 +31,17 @@ COLUMNS = (
     Column("time", "Time", "time"),
     Column("user_name", "User", link=lambda row: "/audit" + query({"user": row["user_name"]})),
     Column("way", "Way", wide=True),
-    Column("operation", "Operation", "code",
-           link=lambda row: "/audit" + query({"operation": row["operation"]})),
+    Column(
+        "operation",
+        "Operation",
+        "code",
+        link=lambda row: "/audit" + query({"operation": row["operation"]}),
+    ),
     Column("subject", "Object", link=_object),
     Column("arguments", "Arguments", wide=True),
     Column("address", "Address", "id", wide=True),
     Column("request_id", "Request", "id", wide=True),
-)  # fmt: skip
+)
 
 
 @page("audit", "/audit", menu="Audit", topics=("audit",), operators=True)
@@ -49,13 +53,25 @@ def audit(
     before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None,
 ) -> View:
     """Changes that callers of the service made, the newest first."""
-    found = ask("audit.list", user=user, operation=operation, subject=subject, before=before,
-                limit=PAGE + 1)  # fmt: skip
+    found = ask(
+        "audit.list", user=user, operation=operation, subject=subject, before=before, limit=PAGE + 1
+    )
     given = {"user": user, "operation": operation, "subject": subject}
-    rows = [{**{one: getattr(row, one) for one in row.__slots__},
-             "arguments": json.dumps(row.arguments, ensure_ascii=False) if row.arguments else ""}
-            for row in found[:PAGE]]  # fmt: skip
+    rows = [
+        {
+            **{one: getattr(row, one) for one in row.__slots__},
+            "arguments": json.dumps(row.arguments, ensure_ascii=False) if row.arguments else "",
+        }
+        for row in found[:PAGE]
+    ]
     more = query(given, before=rows[-1]["audit_id"]) if len(found) > PAGE else None
-    sheet = Sheet("audit", "Changes", COLUMNS, rows, "audit_id", more,
-                  empty="No change meets these conditions.")  # fmt: skip
+    sheet = Sheet(
+        "audit",
+        "Changes",
+        COLUMNS,
+        rows,
+        "audit_id",
+        more,
+        empty="No change meets these conditions.",
+    )
     return View("Audit", {"filters": given}, (sheet,))

@@ -66,8 +66,15 @@ def decisions(ask: Ask, jedi_task_id: TaskId | None = None, before: TaskId | Non
     found = ask("decision.list", jedi_task_id=jedi_task_id, before=before, limit=PAGE + 1)
     given = {"jedi_task_id": jedi_task_id}
     more = query(given, before=found[PAGE - 1].decision_id) if len(found) > PAGE else None
-    sheet = Sheet("decisions", "Brokers' decisions", _DECISIONS, found[:PAGE], "decision_id", more,
-                  empty="No broker has decided yet.")  # fmt: skip
+    sheet = Sheet(
+        "decisions",
+        "Brokers' decisions",
+        _DECISIONS,
+        found[:PAGE],
+        "decision_id",
+        more,
+        empty="No broker has decided yet.",
+    )
     title = f"Decisions on task {jedi_task_id}" if jedi_task_id else "Decisions"
     facts = {"given": given, "crumbs": [_ALL] if jedi_task_id else []}
     return View(title, facts, (sheet,))
@@ -88,21 +95,29 @@ def decision(
     problems: list[Any] = []
     if replay or knobs or sites:
         try:
-            repeated = ask("decision.replay", decision_id=decision_id, knobs=_lines(knobs),
-                           sites=_lines(sites))  # fmt: skip
+            repeated = ask(
+                "decision.replay", decision_id=decision_id, knobs=_lines(knobs), sites=_lines(sites)
+            )
         except BadInput as error:
             problems = [*error.problems]
         except NotFound as error:
             problems = [error.sentence]
     ordered = sorted(record.sites, key=_rank)
     facts = {
-        "outcome": outcome, "record": record, "sites": ordered, "codes": _codes(ordered),
+        "outcome": outcome,
+        "record": record,
+        "sites": ordered,
+        "codes": _codes(ordered),
         "cells": {one.site: {reason.code: reason for reason in one.reasons} for one in ordered},
-        "repeated": repeated, "problems": problems, "assumed": bool(knobs or sites),
+        "repeated": repeated,
+        "problems": problems,
+        "assumed": bool(knobs or sites),
         "asked": {"knobs": knobs or "", "sites": sites or ""},
-        "crumbs": [_ALL, (f"{_ALL[0]}?jedi_task_id={record.jedi_task_id}",
-                          f"Task {record.jedi_task_id}")],
-    }  # fmt: skip
+        "crumbs": [
+            _ALL,
+            (f"{_ALL[0]}?jedi_task_id={record.jedi_task_id}", f"Task {record.jedi_task_id}"),
+        ],
+    }
     return View(f"Decision {decision_id}", facts, _sheets(outcome, ordered, repeated))
 
 
@@ -110,17 +125,35 @@ def _sheets(
     outcome: Any, ordered: Sequence[DecidedSite], repeated: Replay | None
 ) -> tuple[Sheet, ...]:
     found = [
-        Sheet("funnel", "Criteria that refused sites", _FUNNEL,
-              [_criterion(one) for one in outcome.funnel], "code", empty="No site was refused."),
+        Sheet(
+            "funnel",
+            "Criteria that refused sites",
+            _FUNNEL,
+            [_criterion(one) for one in outcome.funnel],
+            "code",
+            empty="No site was refused.",
+        ),
         Sheet("sites", "Sites", _SITES, [_site(one) for one in ordered], "site"),
-    ]  # fmt: skip
+    ]
     if repeated:
         found += [
-            Sheet("differences", "Differences", _DIFFERENCES, repeated.differences, "site",
-                  empty="The assumptions change nothing."),
-            Sheet("weights", "Weights of the sites that pass", _WEIGHTS, _weights(repeated),
-                  "site", empty="No site passes."),
-        ]  # fmt: skip
+            Sheet(
+                "differences",
+                "Differences",
+                _DIFFERENCES,
+                repeated.differences,
+                "site",
+                empty="The assumptions change nothing.",
+            ),
+            Sheet(
+                "weights",
+                "Weights of the sites that pass",
+                _WEIGHTS,
+                _weights(repeated),
+                "site",
+                empty="No site passes.",
+            ),
+        ]
     return tuple(found)
 
 
@@ -156,8 +189,12 @@ def _criterion(one: Any) -> dict[str, Any]:
 
 def _weights(repeated: Replay) -> list[dict[str, Any]]:
     rows = [
-        {"site": one.site, "weight": one.weight,
-         "factors": ", ".join(f"{name} {number(value)}" for name, value in one.factors.items())}
-        for one in repeated.sites if one.kept
-    ]  # fmt: skip
+        {
+            "site": one.site,
+            "weight": one.weight,
+            "factors": ", ".join(f"{name} {number(value)}" for name, value in one.factors.items()),
+        }
+        for one in repeated.sites
+        if one.kept
+    ]
     return sorted(rows, key=lambda row: (-(row["weight"] or 0), row["site"]))

@@ -25,9 +25,12 @@ BUSY_BYTES_PER_S = 1_000_000
 """A job with idle cores that reads and writes less is not limited by input and output."""
 
 LIMIT_CODES: Mapping[str, str] = {
-    "memory_limit": "memory", "wall_limit": "wall time", "cpu_limit": "CPU time",
-    "workdir_limit": "disk", "process_limit": "processes",
-}  # fmt: skip
+    "memory_limit": "memory",
+    "wall_limit": "wall time",
+    "cpu_limit": "CPU time",
+    "workdir_limit": "disk",
+    "process_limit": "processes",
+}
 """Resources by the codes of errors that say that their limit was reached."""
 
 TAIL_SHOWN = 200_000
@@ -56,14 +59,25 @@ def resources(found: JobFigures) -> list[Resource]:
     """The resources of a job."""
     memory_kb = found.max_pss_kb or found.max_rss_kb
     return [
-        Resource("memory", "MB", found.memory_mb or None, memory_kb and memory_kb / 1024,
-                 found.site_memory_mb or None),
-        Resource("wall time", "s", found.walltime_s or None, found.wall_s,
-                 found.site_walltime_s or None),
-        Resource("disk", "MB", found.disk_mb or None,
-                 found.workdir_kb and found.workdir_kb / 1024, found.site_disk_mb or None),
+        Resource(
+            "memory",
+            "MB",
+            found.memory_mb or None,
+            memory_kb and memory_kb / 1024,
+            found.site_memory_mb or None,
+        ),
+        Resource(
+            "wall time", "s", found.walltime_s or None, found.wall_s, found.site_walltime_s or None
+        ),
+        Resource(
+            "disk",
+            "MB",
+            found.disk_mb or None,
+            found.workdir_kb and found.workdir_kb / 1024,
+            found.site_disk_mb or None,
+        ),
         Resource("cores", "", found.cores, _cores(found), None),
-    ]  # fmt: skip
+    ]
 
 
 def _cores(found: JobFigures) -> float | None:
@@ -113,37 +127,57 @@ def job(ask: Ask, panda_id: TaskId) -> View:
     one, figures = found.job, found.figures
     used = resources(figures)
     facts = {
-        "job": one, "figures": figures, "details": found, "waits": waits_for(one),
-        "over": one.status in JOB.final, "limited": limited_by(one, figures), "resources": used,
-        "bar": _times(found), "at_site": one.status in JOB_AT_SITE,
+        "job": one,
+        "figures": figures,
+        "details": found,
+        "waits": waits_for(one),
+        "over": one.status in JOB.final,
+        "limited": limited_by(one, figures),
+        "resources": used,
+        "bar": _times(found),
+        "at_site": one.status in JOB_AT_SITE,
         "later": [other for other in found.latest if other != panda_id],
-        "crumbs": [("/tasks", "Tasks"), (f"/tasks/{one.jedi_task_id}", f"Task {one.jedi_task_id}"),
-                   (f"/tasks/{one.jedi_task_id}/jobs", "Jobs")],
-    }  # fmt: skip
+        "crumbs": [
+            ("/tasks", "Tasks"),
+            (f"/tasks/{one.jedi_task_id}", f"Task {one.jedi_task_id}"),
+            (f"/tasks/{one.jedi_task_id}/jobs", "Jobs"),
+        ],
+    }
     return View(f"Job {panda_id}", facts, (_files(found), _steps(found)))
 
 
 def _files(found: Any) -> Sheet:
     columns = (
-        Column("type", "Type"), Column("lfn", "File"), Column("size", "Size", "bytes"),
+        Column("type", "Type"),
+        Column("lfn", "File"),
+        Column("size", "Size", "bytes"),
         Column("start_event", "First event", "number", wide=True),
         Column("end_event", "Last event", "number", wide=True),
-        Column("endpoint", "Endpoint", wide=True), Column("dataset", "Dataset", wide=True),
-    )  # fmt: skip
+        Column("endpoint", "Endpoint", wide=True),
+        Column("dataset", "Dataset", wide=True),
+    )
     return Sheet("files", "Files", columns, found.files, "lfn", empty="It has no files.")
 
 
 def _steps(found: Any) -> Sheet:
     columns = (
-        Column("time", "Time", "time"), Column("status", "Status", "status"),
-        Column("agent", "By"), Column("reason_code", "Code", "code", wide=True),
+        Column("time", "Time", "time"),
+        Column("status", "Status", "status"),
+        Column("agent", "By"),
+        Column("reason_code", "Code", "code", wide=True),
         Column("reason", "Why"),
-    )  # fmt: skip
+    )
     rows = [
-        {"key": f"{at}", "time": one.time, "status": one.status, "agent": one.agent,
-         "reason_code": one.reason_code, "reason": one.reason}
+        {
+            "key": f"{at}",
+            "time": one.time,
+            "status": one.status,
+            "agent": one.agent,
+            "reason_code": one.reason_code,
+            "reason": one.reason,
+        }
         for at, one in enumerate(found.steps)
-    ]  # fmt: skip
+    ]
     return Sheet("steps", "Steps", columns, rows, "key", empty="Its steps are not kept.")
 
 
@@ -151,10 +185,12 @@ def _times(found: Any) -> Any:
     """The times of a job as bars: its statuses, and the resources that it held."""
     lanes = [charts.Lane("Status", [*_spans(found)])]
     lanes += [
-        charts.Lane(one.resource.replace("_", " "),
-                    [charts.LaneSpan("held", one.allocated_at, one.released_at, "s0")])
+        charts.Lane(
+            one.resource.replace("_", " "),
+            [charts.LaneSpan("held", one.allocated_at, one.released_at, "s0")],
+        )
         for one in found.allocations
-    ]  # fmt: skip
+    ]
     known = _known_times(found)
     begin, end = min(known), max(known)
     return charts.timeline("times", "Times", lanes, begin, end) if end > begin else None
@@ -171,8 +207,12 @@ def _spans(found: Any) -> Iterator[charts.LaneSpan]:
 def _known_times(found: Any) -> list[datetime]:
     """The times of all signs of a job."""
     figures = found.figures
-    signs = (figures.creation_time, figures.heartbeat_at, figures.end_time,
-             figures.state_change_time)  # fmt: skip
+    signs = (
+        figures.creation_time,
+        figures.heartbeat_at,
+        figures.end_time,
+        figures.state_change_time,
+    )
     return [*(one.time for one in found.steps), *filter(None, signs)]
 
 
@@ -185,15 +225,27 @@ def log(ask: Ask, panda_id: TaskId, pilot: bool = False) -> View:
         printed = ask("job.log", panda_id=panda_id, pilot=pilot)
     except (NotFound, Refused) as error:
         missing = error.sentence
-    texts = [
-        (name, text[-TAIL_SHOWN:], len(text) > TAIL_SHOWN)
-        for name, text in (("stdout", printed.stdout), ("stderr", printed.stderr))
-        if text or name == "stdout"
-    ] if printed else []  # fmt: skip
+    texts = (
+        [
+            (name, text[-TAIL_SHOWN:], len(text) > TAIL_SHOWN)
+            for name, text in (("stdout", printed.stdout), ("stderr", printed.stderr))
+            if text or name == "stdout"
+        ]
+        if printed
+        else []
+    )
     facts = {
-        "job": one, "printed": printed, "texts": texts, "missing": missing, "pilot": pilot,
-        "live": one.status not in JOB.final, "at_site": one.status in JOB_AT_SITE,
-        "crumbs": [("/tasks", "Tasks"), (f"/tasks/{one.jedi_task_id}", f"Task {one.jedi_task_id}"),
-                   (f"/jobs/{panda_id}", f"Job {panda_id}")],
-    }  # fmt: skip
+        "job": one,
+        "printed": printed,
+        "texts": texts,
+        "missing": missing,
+        "pilot": pilot,
+        "live": one.status not in JOB.final,
+        "at_site": one.status in JOB_AT_SITE,
+        "crumbs": [
+            ("/tasks", "Tasks"),
+            (f"/tasks/{one.jedi_task_id}", f"Task {one.jedi_task_id}"),
+            (f"/jobs/{panda_id}", f"Job {panda_id}"),
+        ],
+    }
     return View(f"Log of job {panda_id}", facts)

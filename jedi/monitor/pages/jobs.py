@@ -36,10 +36,15 @@ WAITS: Mapping[str, str] = {
 """The next thing that a job waits for, by its status."""
 
 _JOB = Column("panda_id", "Job", "id", link=lambda row: f"/jobs/{row['panda_id']}", field="id")
-_TASK = Column("jedi_task_id", "Task", "id", link=lambda row: f"/tasks/{row['jedi_task_id']}",
-               field="task")  # fmt: skip
-_USER = Column("user_name", "Owner", field="user",
-               link=lambda row: f"/jobs?user={quote(row['user_name'] or '', safe='')}")  # fmt: skip
+_TASK = Column(
+    "jedi_task_id", "Task", "id", link=lambda row: f"/tasks/{row['jedi_task_id']}", field="task"
+)
+_USER = Column(
+    "user_name",
+    "Owner",
+    field="user",
+    link=lambda row: f"/jobs?user={quote(row['user_name'] or '', safe='')}",
+)
 _COLUMNS = (
     Column("status", "Status", "status", field="status"),
     Column("site", "Site", link=lambda row: site_page(row["site"]), field="site"),
@@ -52,7 +57,7 @@ _COLUMNS = (
     Column("creation_time", "Created", "time", field="since"),
     Column("start_time", "Started", "time", wide=True),
     Column("end_time", "Ended", "time", wide=True),
-)  # fmt: skip
+)
 
 
 def row_of(job: Any) -> dict[str, Any]:
@@ -77,8 +82,15 @@ def _conditions(where: Sequence[str] | None, **fields: str | None) -> list[str]:
 
 def _sheet(jobs: Sequence[Any], columns: Sequence[Column], more: str | None) -> Sheet:
     rows = [row_of(one) for one in jobs]
-    return Sheet("jobs", "Jobs", tuple(columns), rows, "panda_id", more,
-                 empty="No job meets these conditions.")  # fmt: skip
+    return Sheet(
+        "jobs",
+        "Jobs",
+        tuple(columns),
+        rows,
+        "panda_id",
+        more,
+        empty="No job meets these conditions.",
+    )
 
 
 @page("task_jobs", "/tasks/{jedi_task_id}/jobs", topics=("jobs", "tasks"))
@@ -97,18 +109,33 @@ def task_jobs(
     for one in at_sites:
         counts[one.status] += one.jobs
     facts = {
-        **glance(ask, jedi_task_id, "/jobs"), "kept": given, "problems": [],
-        "chips": {name: counts[name] for name in (*ORDER, *sorted({*counts} - {*ORDER}))
-                  if counts[name]},
-        "sites": sorted({one.site for one in at_sites}), "line": " ".join(where or ()),
-        "statuses": [*JOB.states], "after": after,
-    }  # fmt: skip
-    columns = (_JOB, *_COLUMNS[:5], Column("n_inputs", "Inputs", "number", wide=True),
-               *_COLUMNS[5:])  # fmt: skip
+        **glance(ask, jedi_task_id, "/jobs"),
+        "kept": given,
+        "problems": [],
+        "chips": {
+            name: counts[name] for name in (*ORDER, *sorted({*counts} - {*ORDER})) if counts[name]
+        },
+        "sites": sorted({one.site for one in at_sites}),
+        "line": " ".join(where or ()),
+        "statuses": [*JOB.states],
+        "after": after,
+    }
+    columns = (
+        _JOB,
+        *_COLUMNS[:5],
+        Column("n_inputs", "Inputs", "number", wide=True),
+        *_COLUMNS[5:],
+    )
     found: list[Any] = []
     try:
-        found = ask("task.jobs", jedi_task_id=jedi_task_id, status=status, after=after,
-                    where=_conditions(where, site=site) or None, limit=PAGE + 1)  # fmt: skip
+        found = ask(
+            "task.jobs",
+            jedi_task_id=jedi_task_id,
+            status=status,
+            after=after,
+            where=_conditions(where, site=site) or None,
+            limit=PAGE + 1,
+        )
     except BadInput as error:
         facts["problems"] = [*error.problems]
     more = query(given, after=found[PAGE - 1].panda_id) if len(found) > PAGE else None
@@ -127,14 +154,24 @@ def jobs(
     """Jobs of all tasks and users that meet conditions, the newest first."""
     given = {"status": status, "user": user, "site": site, "where": where}
     facts: dict[str, Any] = {
-        "kept": given, "problems": [], "line": " ".join(where or ()), "me": ask.call.who,
-        "statuses": [*JOB.states], "before": before, "found": None,
-    }  # fmt: skip
+        "kept": given,
+        "problems": [],
+        "line": " ".join(where or ()),
+        "me": ask.call.who,
+        "statuses": [*JOB.states],
+        "before": before,
+        "found": None,
+    }
     rows: list[Any] = []
     more = None
     try:
-        found = ask("job.search", status=status, before=before, limit=PAGE,
-                    where=_conditions(where, user=user, site=site) or None)  # fmt: skip
+        found = ask(
+            "job.search",
+            status=status,
+            before=before,
+            limit=PAGE,
+            where=_conditions(where, user=user, site=site) or None,
+        )
     except BadInput as error:
         facts["problems"] = [*error.problems]
     else:

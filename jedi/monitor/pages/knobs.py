@@ -42,9 +42,14 @@ def knobs(
     rows = [_row(one) for one in every if _fits(one, q or "") and (one.set_by or not changed)]
     preset = next(one.value for one in every if one.name == PRESET)
     sheet = Sheet("knobs", "Knobs", _KNOBS, rows, "name", empty="No knob has these words.")
-    facts = {"q": q or "", "changed": changed, "preset": preset, "all": len(every),
-             "set": sum(one.set_by is not None for one in every),
-             "components": [*_by_component(sheet)]}  # fmt: skip
+    facts = {
+        "q": q or "",
+        "changed": changed,
+        "preset": preset,
+        "all": len(every),
+        "set": sum(one.set_by is not None for one in every),
+        "components": [*_by_component(sheet)],
+    }
     return View("Knobs", facts, (sheet,))
 
 
@@ -65,10 +70,14 @@ def _fits(one: Setting, text: str) -> bool:
 
 def _row(one: Setting) -> dict[str, Any]:
     return {
-        "name": one.name, "value": written(one.value), "unit": one.unit, "meaning": one.meaning,
+        "name": one.name,
+        "value": written(one.value),
+        "unit": one.unit,
+        "meaning": one.meaning,
         "default": written(one.default) if one.value != one.default else "",
-        "set_by": one.set_by, "set_at": one.set_at,
-    }  # fmt: skip
+        "set_by": one.set_by,
+        "set_at": one.set_at,
+    }
 
 
 def written(value: Any) -> str:
@@ -81,13 +90,27 @@ def knob(ask: Ask, name: NameText) -> View:
     """A knob: meaning, value, presets, every change."""
     history = ask("config.history", name=name)
     rows = [
-        {"number": len(history) - at, "at": one.at, "by": one.by,
-         "value": "back to the preset" if one.value is None else written(one.value)}
+        {
+            "number": len(history) - at,
+            "at": one.at,
+            "by": one.by,
+            "value": "back to the preset" if one.value is None else written(one.value),
+        }
         for at, one in enumerate(history)
-    ]  # fmt: skip
+    ]
     found: Setting = ask("config.show", name=name)
-    sheet = Sheet("history", "Changes", _HISTORY, rows, "number",
-                  empty="It has never been set: the preset decides.")  # fmt: skip
-    facts = {"knob": found, "value": written(found.value), "declared": KNOBS[name],
-             "written": written}  # fmt: skip
+    sheet = Sheet(
+        "history",
+        "Changes",
+        _HISTORY,
+        rows,
+        "number",
+        empty="It has never been set: the preset decides.",
+    )
+    facts = {
+        "knob": found,
+        "value": written(found.value),
+        "declared": KNOBS[name],
+        "written": written,
+    }
     return View(f"Knob {name}", facts, (sheet,))

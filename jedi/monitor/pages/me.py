@@ -19,6 +19,12 @@ COLUMNS = (
 def me(ask: Ask) -> View:
     """The caller's identity and tokens; sessions of browsers are tokens, too."""
     found = ask("token.list")
-    sheet = Sheet("tokens", "Tokens and sessions", COLUMNS, found[::-1], "token_id",
-                  empty="You have no tokens.")  # fmt: skip
+    sheet = Sheet(
+        "tokens",
+        "Tokens and sessions",
+        COLUMNS,
+        found[::-1],
+        "token_id",
+        empty="You have no tokens.",
+    )
     return View("Your access", {"me": ask("me.show")}, (sheet,))

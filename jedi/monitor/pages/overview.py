@@ -23,8 +23,10 @@ SITES_MOST = 25
 """Sites with bars; the page of sites has all."""
 
 RATES: tuple[tuple[str, str, Look], ...] = (
-    ("running", "started", "busy"), ("finished", "finished", "good"), ("failed", "failed", "bad"),
-)  # fmt: skip
+    ("running", "started", "busy"),
+    ("finished", "finished", "good"),
+    ("failed", "failed", "bad"),
+)
 """Statuses that jobs reach, the names of their curves, and looks."""
 
 _PAGES = {"agent": "/agents", "jobs": "/jobs?status={}", "tasks": "/tasks"}
@@ -59,28 +61,46 @@ _HELD = (
 def overview(ask: Ask) -> View:
     """Alerts, tasks and jobs by status, what waits and why, rates, shares against use, sites."""
     found: SystemFigures = ask("system.figures")
-    alerts = Sheet("alerts", "Alerts", _ALERTS, [_numbered(one) for one in found.alerts], "key",
-                   empty="No alerts.")  # fmt: skip
-    held = Sheet("held", "Live tasks, and what holds them", _HELD, held_rows(found.held), "hold",
-                 empty="No task is alive.")  # fmt: skip
+    alerts = Sheet(
+        "alerts",
+        "Alerts",
+        _ALERTS,
+        [_numbered(one) for one in found.alerts],
+        "key",
+        empty="No alerts.",
+    )
+    held = Sheet(
+        "held",
+        "Live tasks, and what holds them",
+        _HELD,
+        held_rows(found.held),
+        "hold",
+        empty="No task is alive.",
+    )
     facts = {
         "found": found,
-        "tasks": stacked("tasks-by-status", "Tasks", live_first(found.tasks, "/tasks?status="),
-                         "tasks"),
+        "tasks": stacked(
+            "tasks-by-status", "Tasks", live_first(found.tasks, "/tasks?status="), "tasks"
+        ),
         "jobs": stacked("jobs-by-status", "Live jobs", job_parts(found.jobs), "jobs"),
         "rates": rates("rates", "Jobs per hour, 24 h to this hour so far", found.rates),
         "shares": shares(found),
         "sites": site_bars(found.sites),
-    }  # fmt: skip
+    }
     return View("Overview", facts, (alerts, held))
 
 
 def _numbered(one: Alert) -> dict[str, Any]:
     return {
-        "key": f"{one.code}-{one.subject}", "severity": _SEVERITIES[one.severity],
-        "sentence": one.sentence, "remedy": one.remedy, "since": one.since, "code": one.code,
-        "kind": one.kind, "subject": one.subject,
-    }  # fmt: skip
+        "key": f"{one.code}-{one.subject}",
+        "severity": _SEVERITIES[one.severity],
+        "sentence": one.sentence,
+        "remedy": one.remedy,
+        "since": one.since,
+        "code": one.code,
+        "kind": one.kind,
+        "subject": one.subject,
+    }
 
 
 def held_rows(held: Sequence[HeldTasks]) -> list[dict[str, Any]]:
@@ -127,25 +147,39 @@ def rates(name: str, caption: str, hourly: Sequence[HourlyJobs], hours: int = DA
 def shares(found: SystemFigures) -> Markup:
     """Use of each work queue against its allocation, in cores."""
     rows = [
-        Bar(one.queue_name, [Part("in use", one.usage or 0, "s0"),
-                             Part("wanted besides", max((one.demand or 0) - (one.usage or 0), 0),
-                                  "idle")], one.allocation, "/queues")
-        for one in found.shares if one.active
-    ]  # fmt: skip
-    return bars("shares", "Shares: cores in use and wanted; the frame is the allocation", rows,
-                "cores")  # fmt: skip
+        Bar(
+            one.queue_name,
+            [
+                Part("in use", one.usage or 0, "s0"),
+                Part("wanted besides", max((one.demand or 0) - (one.usage or 0), 0), "idle"),
+            ],
+            one.allocation,
+            "/queues",
+        )
+        for one in found.shares
+        if one.active
+    ]
+    return bars(
+        "shares", "Shares: cores in use and wanted; the frame is the allocation", rows, "cores"
+    )
 
 
 def site_bars(sites: Sequence[SiteLoad]) -> Markup:
     """Live jobs of the busiest sites; the frame is the number of slots."""
     busy = sorted(sites, key=lambda one: (-sum(one.jobs.values()), one.site))[:SITES_MOST]
     rows = [
-        Bar(one.site, [Part("running", one.n_running, "busy"),
-                       Part("waiting", one.n_waiting, "idle"),
-                       Part("ending", sum(one.jobs.get(name, 0) for name in _ENDING), "good")],
-            one.n_slots or None, site_page(one.site))
+        Bar(
+            one.site,
+            [
+                Part("running", one.n_running, "busy"),
+                Part("waiting", one.n_waiting, "idle"),
+                Part("ending", sum(one.jobs.get(name, 0) for name in _ENDING), "good"),
+            ],
+            one.n_slots or None,
+            site_page(one.site),
+        )
         for one in busy
-    ]  # fmt: skip
+    ]
     return bars("sites", "Sites: live jobs; the frame is the slots", rows, "jobs")
 
 

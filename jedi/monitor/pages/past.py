@@ -84,17 +84,32 @@ def task_past(
     events = [_event(one, address, against) for one in found.moments]
     so_far = [one for one in events if one["time"] <= then.at]
     facts = {
-        **task.frame(jedi_task_id, "/past"), "then": then, "address": address,
-        "events": events, "n_past": len(so_far),
-        "more": found.more, "against": against, "at": written(then.at), "shown": shown,
-        "steps": _steps(events, then.at), "decision": then.decision, "chart": _chart(then),
-    }  # fmt: skip
+        **task.frame(jedi_task_id, "/past"),
+        "then": then,
+        "address": address,
+        "events": events,
+        "n_past": len(so_far),
+        "more": found.more,
+        "against": against,
+        "at": written(then.at),
+        "shown": shown,
+        "steps": _steps(events, then.at),
+        "decision": then.decision,
+        "chart": _chart(then),
+    }
     sheets = [
-        Sheet("jobs", "Jobs then", _JOBS, _numbered(then.sites), "key",
-              empty="There were no jobs."),
-        Sheet("timeline", "Timeline until then", _TIMELINE, so_far[::-1], "key",
-              empty="Nothing had happened."),
-    ]  # fmt: skip
+        Sheet(
+            "jobs", "Jobs then", _JOBS, _numbered(then.sites), "key", empty="There were no jobs."
+        ),
+        Sheet(
+            "timeline",
+            "Timeline until then",
+            _TIMELINE,
+            so_far[::-1],
+            "key",
+            empty="Nothing had happened.",
+        ),
+    ]
     if len(found.then) > 1:
         sheets.insert(0, _compared(_task_figures, *found.then))
     if then.knobs:
@@ -109,19 +124,38 @@ def queues_past(ask: Ask, at: MomentText | None = None, against: MomentText | No
     found: list[QueuesThen] = ask("queue.at", at=times)
     then = found[0]
     rows = [
-        {"queue_id": one.queue_id, "queue_name": one.queue_name, "tasks": _said(one.tasks),
-         "n_tasks": sum(one.tasks.values()) if then.known else None, "reached": _said(one.reached)}
+        {
+            "queue_id": one.queue_id,
+            "queue_name": one.queue_name,
+            "tasks": _said(one.tasks),
+            "n_tasks": sum(one.tasks.values()) if then.known else None,
+            "reached": _said(one.reached),
+        }
         for one in then.queues
-    ]  # fmt: skip
-    sheets = [Sheet("queues", "Work queues then", _QUEUES, rows, "queue_id",
-                    empty="There are no work queues.")]  # fmt: skip
+    ]
+    sheets = [
+        Sheet(
+            "queues",
+            "Work queues then",
+            _QUEUES,
+            rows,
+            "queue_id",
+            empty="There are no work queues.",
+        )
+    ]
     if len(found) > 1:
         sheets.insert(0, _compared(_queue_figures, *found))
     if then.knobs:
         sheets.append(_knobs(then.knobs))
     shown = _shown(then.at, at)
-    facts = {"then": then, "against": against, "at": written(then.at), "shown": shown, "address":
-             "/queues/past", "steps": _hours(then.at, against)}  # fmt: skip
+    facts = {
+        "then": then,
+        "against": against,
+        "at": written(then.at),
+        "shown": shown,
+        "address": "/queues/past",
+        "steps": _hours(then.at, against),
+    }
     return View(f"Work queues at {shown} UTC", facts, tuple(sheets))
 
 
@@ -148,9 +182,18 @@ def _event(one: TaskMoment, address: str, against: str | None) -> dict[str, Any]
     at = written(one.time)
     link = address + query({"at": at, "against": against})
     title = f"{one.title} {one.number}" if one.kind == "decision" else one.title
-    return {"key": f"{at}-{one.kind}-{one.number or ''}", "at": one.time, "time": one.time,
-            "written": at, "kind": one.kind, "title": title, "by": one.by, "code": one.code,
-            "sentence": one.sentence, "link": link}  # fmt: skip
+    return {
+        "key": f"{at}-{one.kind}-{one.number or ''}",
+        "at": one.time,
+        "time": one.time,
+        "written": at,
+        "kind": one.kind,
+        "title": title,
+        "by": one.by,
+        "code": one.code,
+        "sentence": one.sentence,
+        "link": link,
+    }
 
 
 def _steps(events: Sequence[Mapping[str, Any]], at: datetime) -> dict[str, str | None]:
@@ -170,11 +213,21 @@ def _hours(at: datetime, against: str | None) -> dict[str, str | None]:
     now = clock.now()
     return {
         title: "/queues/past"
-        + query({"at": written(datetime.fromtimestamp(at.timestamp() + hours * 3600, UTC)),
-                 "against": against}) if at.timestamp() + hours * 3600 <= now.timestamp() else None
-        for title, hours in (("Day before", -24), ("Hour before", -1), ("Hour after", 1),
-                             ("Day after", 24))
-    }  # fmt: skip
+        + query(
+            {
+                "at": written(datetime.fromtimestamp(at.timestamp() + hours * 3600, UTC)),
+                "against": against,
+            }
+        )
+        if at.timestamp() + hours * 3600 <= now.timestamp()
+        else None
+        for title, hours in (
+            ("Day before", -24),
+            ("Hour before", -1),
+            ("Hour after", 1),
+            ("Day after", 24),
+        )
+    }
 
 
 def _chart(then: TaskThen) -> Markup | None:
@@ -193,10 +246,15 @@ def _place(status: str) -> int:
 
 def _numbered(rows: Sequence[Any]) -> list[dict[str, Any]]:
     return [
-        {"key": f"{one.status}-{one.site}", "status": one.status, "site": one.site,
-         "jobs": one.jobs, "n_inputs": one.n_inputs}
+        {
+            "key": f"{one.status}-{one.site}",
+            "status": one.status,
+            "site": one.site,
+            "jobs": one.jobs,
+            "n_inputs": one.n_inputs,
+        }
         for one in rows
-    ]  # fmt: skip
+    ]
 
 
 def _said(counts: Mapping[str, int]) -> str:
@@ -205,10 +263,13 @@ def _said(counts: Mapping[str, int]) -> str:
 
 def _knobs(rows: Sequence[Any]) -> Sheet:
     shown = [
-        {"name": one.name, "then": "preset" if one.then is None else str(one.then),
-         "now": "preset" if one.now is None else str(one.now)}
+        {
+            "name": one.name,
+            "then": "preset" if one.then is None else str(one.then),
+            "now": "preset" if one.now is None else str(one.now),
+        }
         for one in rows
-    ]  # fmt: skip
+    ]
     return Sheet("knobs", "Knobs that had other values", _KNOBS, shown, "name")
 
 
@@ -217,11 +278,12 @@ def _compared(figures: Any, one: Any, other: Any) -> Sheet:
     first, last = sorted((one, other), key=lambda found: found.at)
     before, after = figures(first), figures(last)
     rows = [
-        Difference(name, before.get(name), after.get(name),
-                   _change(before.get(name), after.get(name)))
+        Difference(
+            name, before.get(name), after.get(name), _change(before.get(name), after.get(name))
+        )
         for name in dict.fromkeys((*before, *after))
         if before.get(name) != after.get(name)
-    ]  # fmt: skip
+    ]
     caption = f"From {written(first.at)} to {written(last.at)} UTC"
     return Sheet("difference", caption, _DIFFERENCE, rows, "name", empty="Nothing had changed.")
 
@@ -237,18 +299,26 @@ def _task_figures(then: TaskThen) -> dict[str, object]:
     """The figures of a task that a comparison shows."""
     inputs = sum(one.n_inputs for one in then.sites if one.status == "finished")
     return {
-        "status": then.status, "reason": then.reason_code, "attempt": then.attempt_nr,
+        "status": then.status,
+        "reason": then.reason_code,
+        "attempt": then.attempt_nr,
         "input files of finished jobs": inputs,
         **{f"jobs {status}": n for status, n in then.jobs.items()},
         **{f"{one.site}: jobs {one.status}": one.jobs for one in then.sites},
-    }  # fmt: skip
+    }
 
 
 def _queue_figures(then: QueuesThen) -> dict[str, object]:
     """The figures of work queues that a comparison shows."""
     return {
-        **{f"{one.queue_name}: tasks {status}": n
-           for one in then.queues for status, n in one.tasks.items()},
-        **{f"{one.queue_name}: jobs {status} in the hour": n
-           for one in then.queues for status, n in one.reached.items()},
-    }  # fmt: skip
+        **{
+            f"{one.queue_name}: tasks {status}": n
+            for one in then.queues
+            for status, n in one.tasks.items()
+        },
+        **{
+            f"{one.queue_name}: jobs {status} in the hour": n
+            for one in then.queues
+            for status, n in one.reached.items()
+        },
+    }

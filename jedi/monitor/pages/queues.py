@@ -64,15 +64,31 @@ def queues(ask: Ask) -> View:
         for at, turn in enumerate(ask("queue.turns", limit=TURNS), 1)
     ]
     sheets = (
-        Sheet("queues", "Work queues, in the order in which they are tried", _QUEUES,
-              [_queue(one, held) for one in known], "queue_name",
-              empty="There are no work queues: jedi queue import FILE."),
-        Sheet("shares", "Shares, in the order of service", _SHARES,
-              [_share(one) for one in shares], "queue_name",
-              empty="The dog shares has not run yet."),
-        Sheet("turns", f"The next {TURNS} tasks that want jobs", _TURNS, turns, "jedi_task_id",
-              empty="No task wants jobs."),
-    )  # fmt: skip
+        Sheet(
+            "queues",
+            "Work queues, in the order in which they are tried",
+            _QUEUES,
+            [_queue(one, held) for one in known],
+            "queue_name",
+            empty="There are no work queues: jedi queue import FILE.",
+        ),
+        Sheet(
+            "shares",
+            "Shares, in the order of service",
+            _SHARES,
+            [_share(one) for one in shares],
+            "queue_name",
+            empty="The dog shares has not run yet.",
+        ),
+        Sheet(
+            "turns",
+            f"The next {TURNS} tasks that want jobs",
+            _TURNS,
+            turns,
+            "jedi_task_id",
+            empty="No task wants jobs.",
+        ),
+    )
     facts = {"flow": to_sites(ask("queue.flow")), "tasks": _tasks(held)}
     return View("Queues and shares", facts, sheets)
 
@@ -81,10 +97,12 @@ def to_sites(streams: Sequence[QueueFlow]) -> Markup:
     """Cores from shares through work queues to sites: those in use, or those wanted if none is."""
     running = any(one.cores_running for one in streams)
     paths = [
-        FlowPath((one.share or "no share", one.queue_name or NO_QUEUE, one.site or "no site"),
-                 one.cores_running if running else one.cores_waiting)
+        FlowPath(
+            (one.share or "no share", one.queue_name or NO_QUEUE, one.site or "no site"),
+            one.cores_running if running else one.cores_waiting,
+        )
         for one in streams
-    ]  # fmt: skip
+    ]
     kind = "Cores in use" if running else "Cores that jobs wait for"
     caption = f"{kind}: share → work queue → site"
     return flow("flow", caption, ("Share", "Work queue", "Site"), paths, "cores")
@@ -102,8 +120,12 @@ def _tasks(held: Sequence[HeldTasks]) -> Markup:
     return bars("queue-tasks", "Live tasks by work queue", rows, "tasks")
 
 
-_LOOKS: dict[str, Any] = {"with jobs": "busy", "in turn": "good", "waiting": "slow",
-                          "need a person": "bad"}  # fmt: skip
+_LOOKS: dict[str, Any] = {
+    "with jobs": "busy",
+    "in turn": "good",
+    "waiting": "slow",
+    "need a person": "bad",
+}
 
 
 def _mood(one: HeldTasks) -> str:
@@ -119,12 +141,15 @@ def _queue(one: Any, held: Sequence[HeldTasks]) -> dict[str, Any]:
         holds[row.hold or "jobs"] += row.tasks
     caps = one.caps or {}
     return {
-        **{name: getattr(one, name) for name in ("queue_id", "queue_name", "status", "vo",
-                                                 "queue_type", "queue_order")},
-        "criteria": _criteria(one), "caps": ", ".join(f"{name} {n}" for name, n in caps.items()),
+        **{
+            name: getattr(one, name)
+            for name in ("queue_id", "queue_name", "status", "vo", "queue_type", "queue_order")
+        },
+        "criteria": _criteria(one),
+        "caps": ", ".join(f"{name} {n}" for name, n in caps.items()),
         "tasks": sum(row.tasks for row in mine),
         "waits": ", ".join(f"{hold} {n}" for hold, n in holds.most_common(4)),
-    }  # fmt: skip
+    }
 
 
 def _criteria(one: Any) -> str:

@@ -40,9 +40,10 @@ _REFUSALS = (
     Column("sentence", "Latest"),
     Column("remedy", "Remedy", wide=True),
     Column("latest", "Time", "time"),
-    Column("decision_id", "Decision", "id",
-           link=lambda row: f"/decisions/{row.decision_id}", wide=True),
-)  # fmt: skip
+    Column(
+        "decision_id", "Decision", "id", link=lambda row: f"/decisions/{row.decision_id}", wide=True
+    ),
+)
 _PILOTS = (
     Column("pilot_id", "Pilot", "id"),
     Column("status", "Status", "status"),
@@ -95,23 +96,26 @@ def sites(ask: Ask) -> View:
     for one in refused.refusals:
         codes.setdefault(one.site, []).append(f"{one.code} {one.refusals}")
     rows = [_row(one, codes.get(one.site, [])) for one in loads]
-    sheet = Sheet("sites", "Sites", _SITES, rows, "site",
-                  empty="There are no sites: jedi site import FILE.")  # fmt: skip
+    sheet = Sheet(
+        "sites", "Sites", _SITES, rows, "site", empty="There are no sites: jedi site import FILE."
+    )
     facts = {"bars": site_bars(loads), "refused": refused, "codes": _codes(refused)}
     return View("Sites", facts, (sheet,))
 
 
 def _row(one: SiteLoad, codes: list[str]) -> dict[str, Any]:
     return {
-        **{name: getattr(one, name) for name in ("site", "status", "n_slots", "n_running",
-                                                 "n_waiting", "last_pilot")},
+        **{
+            name: getattr(one, name)
+            for name in ("site", "status", "n_slots", "n_running", "n_waiting", "last_pilot")
+        },
         "load": 100 * one.n_running / one.n_slots if one.n_slots else None,
         "pilots": one.pilots_running + one.pilots_submitted,
         "finished": one.reached.get("finished", 0),
         "failed": one.reached.get("failed", 0),
         "refusals": ", ".join(codes[:CODES]),
         "why": one.trouble or one.comment,
-    }  # fmt: skip
+    }
 
 
 def _codes(refused: RefusalReport) -> Any:
@@ -130,29 +134,72 @@ def site(ask: Ask, site: NameText) -> View:
     figures: SiteFigures = ask("site.figures", site=site)
     load, refused = figures.load, figures.refused
     live = [(one, load.jobs[one]) for one in states.JOB_LIVE if load.jobs.get(one)]
-    meanings = {one.name: one.meaning for one in ask("site.attributes")}
-    sheets = (
-        Sheet("refusals", "Refused by brokers in 24 h", _REFUSALS, refused.refusals, "code",
-              empty=f"None of the newest {refused.decisions} decisions refused it."),
-        Sheet("pilots", "Pilots that have not ended", _PILOTS, figures.pilots, "pilot_id",
-              empty="It has no pilots of a submitter of JEDI."),
-        Sheet("endpoints", "Endpoints", _ENDPOINTS, [_space(one) for one in report.endpoints],
-              "ddm_endpoint", empty="It has no endpoint."),
-        Sheet("attributes", "Attributes", _ATTRIBUTES,
-              [{"name": name, "value": one, "meaning": meanings.get(name, "")}
-               for name, one in report.attributes.items()], "name"),
-        Sheet("history", "Last changes", _HISTORY, _numbered(report.history), "number",
-              empty="It has not been changed."),
-        Sheet("links", "Links", _LINKS, [_link(one) for one in ask("link.list", place=site)],
-              "key_of", empty="No figures of links from or to it."),
-    )  # fmt: skip
     facts = {
-        "site": site, "load": load, "report": report, "refused": refused,
+        "site": site,
+        "load": load,
+        "report": report,
+        "refused": refused,
         "jobs": stacked("site-jobs", "Live jobs", by_status(live), "jobs"),
-        "rates": rates("site-rates", "Jobs per hour, 24 h to this hour so far",
-                       figures.rates),
-    }  # fmt: skip
-    return View(f"Site {site}", facts, sheets)
+        "rates": rates("site-rates", "Jobs per hour, 24 h to this hour so far", figures.rates),
+    }
+    return View(f"Site {site}", facts, _sheets(ask, site, report, figures))
+
+
+def _sheets(ask: Ask, site: str, report: Any, figures: SiteFigures) -> tuple[Sheet, ...]:
+    refused = figures.refused
+    meanings = {one.name: one.meaning for one in ask("site.attributes")}
+    return (
+        Sheet(
+            "refusals",
+            "Refused by brokers in 24 h",
+            _REFUSALS,
+            refused.refusals,
+            "code",
+            empty=f"None of the newest {refused.decisions} decisions refused it.",
+        ),
+        Sheet(
+            "pilots",
+            "Pilots that have not ended",
+            _PILOTS,
+            figures.pilots,
+            "pilot_id",
+            empty="It has no pilots of a submitter of JEDI.",
+        ),
+        Sheet(
+            "endpoints",
+            "Endpoints",
+            _ENDPOINTS,
+            [_space(one) for one in report.endpoints],
+            "ddm_endpoint",
+            empty="It has no endpoint.",
+        ),
+        Sheet(
+            "attributes",
+            "Attributes",
+            _ATTRIBUTES,
+            [
+                {"name": name, "value": one, "meaning": meanings.get(name, "")}
+                for name, one in report.attributes.items()
+            ],
+            "name",
+        ),
+        Sheet(
+            "history",
+            "Last changes",
+            _HISTORY,
+            _numbered(report.history),
+            "number",
+            empty="It has not been changed.",
+        ),
+        Sheet(
+            "links",
+            "Links",
+            _LINKS,
+            [_link(one) for one in ask("link.list", place=site)],
+            "key_of",
+            empty="No figures of links from or to it.",
+        ),
+    )
 
 
 def _space(one: Any) -> dict[str, Any]:
@@ -160,10 +207,14 @@ def _space(one: Any) -> dict[str, Any]:
     if one.space_total and one.space_free is not None:
         used = 100 * (1 - one.space_free / one.space_total)
     return {
-        "ddm_endpoint": one.ddm_endpoint, "type": "tape" if one.is_tape else one.type,
-        "free": _bytes(one.space_free), "total": _bytes(one.space_total), "used": used,
-        "space_timestamp": one.space_timestamp, "path": one.path,
-    }  # fmt: skip
+        "ddm_endpoint": one.ddm_endpoint,
+        "type": "tape" if one.is_tape else one.type,
+        "free": _bytes(one.space_free),
+        "total": _bytes(one.space_total),
+        "used": used,
+        "space_timestamp": one.space_timestamp,
+        "path": one.path,
+    }
 
 
 def _bytes(gigabytes: float | None) -> float | None:
@@ -180,6 +231,11 @@ def _numbered(rows: Any) -> list[dict[str, Any]]:
 
 def _link(one: Any) -> dict[str, Any]:
     return {
-        "key_of": f"{one.src}-{one.dst}-{one.key}", "src": one.src, "dst": one.dst, "key": one.key,
-        "value": one.value, "unit": _UNITS.get(one.key, "MB/s"), "ts": one.ts,
-    }  # fmt: skip
+        "key_of": f"{one.src}-{one.dst}-{one.key}",
+        "src": one.src,
+        "dst": one.dst,
+        "key": one.key,
+        "value": one.value,
+        "unit": _UNITS.get(one.key, "MB/s"),
+        "ts": one.ts,
+    }

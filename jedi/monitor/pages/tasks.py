@@ -32,8 +32,9 @@ def _of(name: str) -> Any:
 
 
 COLUMNS = (
-    Column("jedi_task_id", "Task", "id", link=lambda row: f"/tasks/{row['jedi_task_id']}",
-           field="id"),
+    Column(
+        "jedi_task_id", "Task", "id", link=lambda row: f"/tasks/{row['jedi_task_id']}", field="id"
+    ),
     Column("task_name", "Name", link=lambda row: f"/tasks/{row['jedi_task_id']}", field="name"),
     Column("user", "Owner", link=_of("user"), field="user"),
     Column("status", "Status", "status", field="status"),
@@ -42,8 +43,13 @@ COLUMNS = (
     Column("next_run_at", "Next try", "time"),
     Column("n_files", "Input", "number", wide=True),
     Column("n_files_failed", "Failed", "number", wide=True),
-    Column("n_jobs_running", "Running", "number", wide=True,
-           link=lambda row: f"/tasks/{row['jedi_task_id']}/jobs?status=running"),
+    Column(
+        "n_jobs_running",
+        "Running",
+        "number",
+        wide=True,
+        link=lambda row: f"/tasks/{row['jedi_task_id']}/jobs?status=running",
+    ),
     Column("n_jobs_waiting", "Queued", "number", wide=True),
     Column("queue_name", "Queue", link=_of("queue"), field="queue", wide=True),
     Column("share", "Share", "text", field="share", wide=True),
@@ -54,7 +60,7 @@ COLUMNS = (
     Column("creation_date", "Submitted", "time", field="since", wide=True),
     Column("state_change_time", "Status since", "time", field="changed", wide=True),
     Column("end_time", "Ended", "time", wide=True),
-)  # fmt: skip
+)
 USUAL = (
     "jedi_task_id",
     "task_name",
@@ -72,9 +78,14 @@ USUAL = (
 """Columns of a page that chooses none."""
 
 GROUP_TITLES: Mapping[str, str] = {
-    "user": "owner", "queue": "work queue", "reason": "reason", "share": "share", "label": "label",
-    "group": "working group", "status": "status",
-}  # fmt: skip
+    "user": "owner",
+    "queue": "work queue",
+    "reason": "reason",
+    "share": "share",
+    "label": "label",
+    "group": "working group",
+    "status": "status",
+}
 
 
 @dataclass(frozen=True)
@@ -122,10 +133,19 @@ def tasks(
     filters = Filters(where, status, user, name, reason, queue, label, since)
     given = {**vars(filters), "group": group, "columns": columns}
     facts: dict[str, Any] = {
-        "kept": given, "all_columns": COLUMNS, "shown": columns or USUAL, "me": ask.call.who,
-        "titles": GROUP_TITLES, "problems": [], "chips": {}, "groups": None, "whole": True,
-        "statuses": TASK_STATES, "line": " ".join(where or ()), "newer": None,
-    }  # fmt: skip
+        "kept": given,
+        "all_columns": COLUMNS,
+        "shown": columns or USUAL,
+        "me": ask.call.who,
+        "titles": GROUP_TITLES,
+        "problems": [],
+        "chips": {},
+        "groups": None,
+        "whole": True,
+        "statuses": TASK_STATES,
+        "line": " ".join(where or ()),
+        "newer": None,
+    }
     try:
         found, older, newer = _page(ask, filters, before, after)
         counted = ask("task.groups", by="status", **filters.asked())
@@ -136,8 +156,14 @@ def tasks(
     facts["whole"] = counted.whole
     facts["newer"] = query(given, after=newer) if newer else None
     names = {one.queue_id: one.queue_name for one in ask("queue.list")}
-    sheets = [_sheet([row_of(one, names) for one in found], given, columns,
-                     query(given, before=older) if older else None)]  # fmt: skip
+    sheets = [
+        _sheet(
+            [row_of(one, names) for one in found],
+            given,
+            columns,
+            query(given, before=older) if older else None,
+        )
+    ]
     if group:
         grouped = ask("task.groups", by=group, status=status, **filters.asked())
         sheets.insert(0, _groups(grouped.groups[:GROUPS_SHOWN], group, names, given))
@@ -148,8 +174,14 @@ def _page(
     ask: Ask, filters: Filters, before: int | None, after: int | None
 ) -> tuple[list[TaskSummary], int | None, int | None]:
     """A page of tasks, and the cursors of the pages with older and with newer ones."""
-    found = ask("task.list", status=filters.status, before=before, after=after, limit=PAGE + 1,
-                **filters.asked())  # fmt: skip
+    found = ask(
+        "task.list",
+        status=filters.status,
+        before=before,
+        after=after,
+        limit=PAGE + 1,
+        **filters.asked(),
+    )
     more = len(found) > PAGE
     if after is not None:
         found = found[-PAGE:]
@@ -166,10 +198,15 @@ def row_of(task: TaskSummary, queues: Mapping[int, str]) -> dict[str, Any]:
     """A task as a row of the list: its own values, and the reason why it waits."""
     found = {name: getattr(task, name) for name in TaskSummary.__dataclass_fields__}
     return {
-        **found, "percent": task.percent, "user": task.user_name, "label": task.prod_source_label,
-        "queue": task.queue_id, "queue_name": queues.get(task.queue_id or 0), "why": why_of(task),
+        **found,
+        "percent": task.percent,
+        "user": task.user_name,
+        "label": task.prod_source_label,
+        "queue": task.queue_id,
+        "queue_name": queues.get(task.queue_id or 0),
+        "why": why_of(task),
         "next_run_at": None if task.is_final else task.next_run_at,
-    }  # fmt: skip
+    }
 
 
 def why_of(task: TaskSummary) -> str:
@@ -190,8 +227,15 @@ def why_of(task: TaskSummary) -> str:
 def _sheet(
     rows: Sequence[Any], given: Mapping[str, Any], columns: Sequence[str] | None, more: str | None
 ) -> Sheet:
-    found = Sheet("tasks", "Tasks", COLUMNS, rows, "jedi_task_id", more,
-                  empty="No task meets these conditions.")  # fmt: skip
+    found = Sheet(
+        "tasks",
+        "Tasks",
+        COLUMNS,
+        rows,
+        "jedi_task_id",
+        more,
+        empty="No task meets these conditions.",
+    )
     return found.chosen(columns or USUAL)
 
 
@@ -213,10 +257,15 @@ def _groups(
         Column("newest", "Newest", "id", link=lambda row: f"/tasks/{row['newest']}"),
     )
     rows = [
-        {"key": one.key, "name": _name(one.key, by, queues), "tasks": one.tasks,
-         "statuses": one.statuses, "newest": one.newest}
+        {
+            "key": one.key,
+            "name": _name(one.key, by, queues),
+            "tasks": one.tasks,
+            "statuses": one.statuses,
+            "newest": one.newest,
+        }
         for one in groups
-    ]  # fmt: skip
+    ]
     return Sheet("groups", f"Tasks by {GROUP_TITLES[by]}", columns, rows, "name")
 
 

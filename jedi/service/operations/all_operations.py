@@ -27,9 +27,26 @@ from jedi.service.operations.table import TABLE, Operation
 
 __all__ = ["MODULES", "OPERATIONS", "TABLE"]
 MODULES = (
-    tasks, task_reports, submission, units, files, herds, jobs, me, sites, queues, config, datasets,
-    users, rules, brokerage, registries, panda, system, figures,
-)  # fmt: skip
+    tasks,
+    task_reports,
+    submission,
+    units,
+    files,
+    herds,
+    jobs,
+    me,
+    sites,
+    queues,
+    config,
+    datasets,
+    users,
+    rules,
+    brokerage,
+    registries,
+    panda,
+    system,
+    figures,
+)
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))
 )

@@ -62,8 +62,11 @@ def _words(argument: str, known: Collection[str], rule: str) -> AfterValidator:
 
     def check(given: list[str]) -> None:
         listed = f"There are {', '.join(known)}"
-        problems = [Problem(argument, one, rule, suggest(one, known, listed))
-                    for one in given if one not in known]  # fmt: skip
+        problems = [
+            Problem(argument, one, rule, suggest(one, known, listed))
+            for one in given
+            if one not in known
+        ]
         if problems:
             raise BadInput(problems)
 

@@ -43,8 +43,9 @@ def show(call: Call, name: NameText) -> datasets.StoredDataset:
     return datasets.summary(call.ddm, name)
 
 
-@operation("dataset.create", "PUT", "/v1/datasets/{name}", DATASET_OWNER, scope="submit",
-           stores=True)  # fmt: skip
+@operation(
+    "dataset.create", "PUT", "/v1/datasets/{name}", DATASET_OWNER, scope="submit", stores=True
+)
 def create(
     call: Call,
     name: NameText,
@@ -64,8 +65,16 @@ def close(call: Call, name: NameText) -> datasets.NamedDataset:
     return datasets.close_own(call.tx, call.ddm, call.who, name)
 
 
-@operation("dataset.offer", "POST", "/v1/datasets/{name}/offer", DATASET_OWNER, scope="submit",
-           body_max=FILE_MAX, question=True, stores=True)  # fmt: skip
+@operation(
+    "dataset.offer",
+    "POST",
+    "/v1/datasets/{name}/offer",
+    DATASET_OWNER,
+    scope="submit",
+    body_max=FILE_MAX,
+    question=True,
+    stores=True,
+)
 def offer(
     call: Call, name: NameText, files: OfferedFiles, endpoint: NameText | None = None
 ) -> list[uploads.Upload]:
@@ -75,9 +84,17 @@ def offer(
     return uploads.offer(call.ddm, call.knobs, to, [one.value() for one in files])
 
 
-@operation("dataset.put_piece", "PUT", "/v1/datasets/{name}/uploads/{lfn}", DATASET_OWNER,
-           scope="submit", raw=True, body_max=uploads.PIECE_MAX, question=True,
-           stores=True)  # fmt: skip
+@operation(
+    "dataset.put_piece",
+    "PUT",
+    "/v1/datasets/{name}/uploads/{lfn}",
+    DATASET_OWNER,
+    scope="submit",
+    raw=True,
+    body_max=uploads.PIECE_MAX,
+    question=True,
+    stores=True,
+)
 def put_piece(
     call: Call,
     name: NameText,
@@ -98,8 +115,16 @@ def put_piece(
     return uploads.put_piece(ddm, knobs, to, file, offset, data)
 
 
-@operation("dataset.add", "POST", "/v1/datasets/{name}/files", DATASET_OWNER, scope="submit",
-           body_max=FILE_MAX, dry_run=True, stores=True)  # fmt: skip
+@operation(
+    "dataset.add",
+    "POST",
+    "/v1/datasets/{name}/files",
+    DATASET_OWNER,
+    scope="submit",
+    body_max=FILE_MAX,
+    dry_run=True,
+    stores=True,
+)
 def add(
     call: Call, name: NameText, files: OfferedFiles, endpoint: NameText | None = None
 ) -> list[uploads.AddedFile]:
@@ -107,5 +132,6 @@ def add(
     stays open, any other is closed."""
     call.subject = f"dataset {name}"
     to = uploads.destination(call.tx, call.ddm, call.who, name, endpoint)
-    return uploads.add(call.tx, call.ddm, call.knobs, to, [one.value() for one in files],
-                       dry_run=call.dry_run)  # fmt: skip
+    return uploads.add(
+        call.tx, call.ddm, call.knobs, to, [one.value() for one in files], dry_run=call.dry_run
+    )

@@ -43,5 +43,13 @@ def recover(
 ) -> recovery.Recovered:
     """Make lost outputs of tasks, or of a dataset, again, and their inputs if these are lost."""
     call.name_objects(*(("dataset", [dataset]) if dataset else ("task", jedi_task_ids or ())))
-    return recovery.recover(call.tx, call.ddm, call.who, jedi_task_ids or (), dataset, files or (),
-                            sole=sole, comment=comment)  # fmt: skip
+    return recovery.recover(
+        call.tx,
+        call.ddm,
+        call.who,
+        jedi_task_ids or (),
+        dataset,
+        files or (),
+        sole=sole,
+        comment=comment,
+    )

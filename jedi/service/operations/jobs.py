@@ -107,8 +107,10 @@ def _each(call: Call, verb: str, panda_ids: Sequence[int], act: JobVerb) -> list
     if rest:
         done = _answers(call, verb.partition(" ")[0], rest, act)
         found |= {one.panda_id: one for one in done}
-    call.name_objects("job", *([one for one in ids if found[one].accepted is accepted]
-                               for accepted in (True, False)))  # fmt: skip
+    call.name_objects(
+        "job",
+        *([one for one in ids if found[one].accepted is accepted] for accepted in (True, False)),
+    )
     return [found[one] for one in dict.fromkeys(panda_ids)]
 
 
@@ -140,8 +142,9 @@ def _answers(
 @operation("job.cancel", "POST", "/v1/jobs/cancel", OWNER, dry_run=True)
 def cancel(call: Call, panda_ids: PandaIds, comment: str | None = None) -> list[AnsweredJob]:
     """Cancel jobs: their inputs are tried again if attempts are left."""
-    found = _each(call, "cancel", panda_ids,
-                  lambda some: jobs.cancel(call.tx, call.who, some, comment))  # fmt: skip
+    found = _each(
+        call, "cancel", panda_ids, lambda some: jobs.cancel(call.tx, call.who, some, comment)
+    )
     if over := [one.panda_id for one in found if one.job and one.job.status == "cancelled"]:
         ddm = call.ddm  # loaded in the transaction of the call, which is over by then
         call.afterwards.append(lambda tx: jobs.tidy(tx, ddm, over))
@@ -153,8 +156,12 @@ def hold(
     call: Call, panda_ids: PandaIds, after: bool = False, comment: str | None = None
 ) -> list[AnsweredJob]:
     """Hold jobs; `after`: when they have run, before outputs are stored."""
-    return _each(call, jobs.HOLD_AFTER if after else "hold", panda_ids,
-                 lambda some: jobs.hold(call.tx, call.who, some, comment, after=after))  # fmt: skip
+    return _each(
+        call,
+        jobs.HOLD_AFTER if after else "hold",
+        panda_ids,
+        lambda some: jobs.hold(call.tx, call.who, some, comment, after=after),
+    )
 
 
 @operation("job.release", "POST", "/v1/jobs/release", OWNER, dry_run=True)
@@ -176,5 +183,9 @@ def purge(
     call: Call, panda_ids: PandaIds, after_days: Days = 0.0, comment: str | None = None
 ) -> list[AnsweredJob]:
     """Remove the outputs of jobs, now or in some days; logs stay."""
-    return _each(call, "purge", panda_ids,
-                 lambda some: jobs.purge(call.tx, call.who, some, comment, after_days))  # fmt: skip
+    return _each(
+        call,
+        "purge",
+        panda_ids,
+        lambda some: jobs.purge(call.tx, call.who, some, comment, after_days),
+    )

@@ -34,8 +34,7 @@ class Me:
 @operation("me.show", "GET", "/v1/me", ANYBODY)
 def whoami(call: Call) -> Me:
     """Show the caller's identity and role."""
-    return Me(call.who, call.role, call.caller.way, call.caller.scope,
-              names.task_scope(call.who))  # fmt: skip
+    return Me(call.who, call.role, call.caller.way, call.caller.scope, names.task_scope(call.who))
 
 
 @operation("token.create", "POST", "/v1/tokens", SELF, scope="read", secret=True)

@@ -18,8 +18,15 @@ Checksum = Annotated[int, Field(ge=0, lt=2**32)]
 Attempts = Annotated[int, Field(ge=1, le=1_000)]
 
 
-@operation("cache.put", "PUT", "/v1/cache/{file_name}", ANYBODY, scope="submit", raw=True,
-           body_max=SANDBOX_MAX)  # fmt: skip
+@operation(
+    "cache.put",
+    "PUT",
+    "/v1/cache/{file_name}",
+    ANYBODY,
+    scope="submit",
+    raw=True,
+    body_max=SANDBOX_MAX,
+)
 def put(call: Call, file_name: FileName, data: bytes) -> str:
     """Keep an upload of a client of PanDA's under a name with a UUID. A name that ends with
     `.__ow__` replaces an earlier upload of the caller."""
@@ -35,21 +42,30 @@ def find(call: Call, size: Annotated[int, Field(ge=0)], checksum: Checksum) -> s
     return cache.find(call.tx, call.who, size, checksum)
 
 
-@operation("panda.submit", "POST", "/v1/panda/tasks", ANYBODY, scope="submit",
-           body_max=TEXTS_MAX, dry_run=True)  # fmt: skip
+@operation(
+    "panda.submit",
+    "POST",
+    "/v1/panda/tasks",
+    ANYBODY,
+    scope="submit",
+    body_max=TEXTS_MAX,
+    dry_run=True,
+)
 def submit(
     call: Call, task_parameters: dict[str, Any], parent_tid: TaskId | None = None
 ) -> Submitted:
     """Submit a task as a client of PanDA's describes it. `parent_tid`: the task that comes
     first."""
-    done = panda.submit(call.tx, call.ddm, call.knobs, call.who, task_parameters, parent_tid,
-                        validate=call.dry_run)  # fmt: skip
+    done = panda.submit(
+        call.tx, call.ddm, call.knobs, call.who, task_parameters, parent_tid, validate=call.dry_run
+    )
     call.subject = f"task {done.jedi_task_id}"
     return done
 
 
-@operation("task.increase_attempts", "POST", "/v1/tasks/{jedi_task_id}/attempts", OWNER,
-           dry_run=True)  # fmt: skip
+@operation(
+    "task.increase_attempts", "POST", "/v1/tasks/{jedi_task_id}/attempts", OWNER, dry_run=True
+)
 def increase_attempts(call: Call, jedi_task_id: TaskId, increase: Attempts = 3) -> int:
     """Continue a task whose files may have more attempts. The answer is the number of the
     command."""

@@ -32,8 +32,17 @@ DocumentText = Annotated[str, Field(max_length=FILE_MAX, pattern=_TEXT)]
 FolderPath = Annotated[str, Field(max_length=2_000, pattern=r"^(/|(/[^/\x00]+)+)$")]
 Guid = Annotated[str, Field(pattern="^[0-9a-f-]{36}$")]
 LeaseText = Annotated[str, Field(max_length=100, pattern=_TEXT)]
-JobStatus = Literal["new", "submitting", "submitted", "running", "completing", "completed",
-                    "failed", "killed", "unknown"]  # fmt: skip
+JobStatus = Literal[
+    "new",
+    "submitting",
+    "submitted",
+    "running",
+    "completing",
+    "completed",
+    "failed",
+    "killed",
+    "unknown",
+]
 
 
 class SubjobNow(BaseModel, extra="forbid"):
@@ -106,8 +115,9 @@ def list_registries(call: Call) -> list[JobRegistry]:
     return rows.OF_USER.rows(call.tx, user=call.who, name=None)
 
 
-@operation("registry.lease", "POST", "/v1/registries/{guid}/lease", OWNER, scope="submit",
-           secret=True)  # fmt: skip
+@operation(
+    "registry.lease", "POST", "/v1/registries/{guid}/lease", OWNER, scope="submit", secret=True
+)
 def lease(call: Call, guid: Guid, holder: NameText, take_over: bool = False) -> RegistryLease:
     """Give a session the right to write to a registry, if no other has it or its time is over.
     `take_over`: in any case."""
@@ -116,8 +126,9 @@ def lease(call: Call, guid: Guid, holder: NameText, take_over: bool = False) -> 
     return registries.lease(call.tx, call.who, guid, holder, lease_s, take_over=take_over)
 
 
-@operation("registry.renew", "PUT", "/v1/registries/{guid}/lease", OWNER, scope="submit",
-           secret=True)  # fmt: skip
+@operation(
+    "registry.renew", "PUT", "/v1/registries/{guid}/lease", OWNER, scope="submit", secret=True
+)
 def renew(call: Call, guid: Guid, lease: LeaseText) -> RegistryLease:
     """Prolong the lease of a session. Each change does so, too."""
     return registries.renew(_writer(call, guid, lease))
@@ -134,9 +145,13 @@ def release(call: Call, guid: Guid, lease: LeaseText) -> bool:
 
 @operation("draft.list", "GET", "/v1/registries/{guid}/{kind}", OWNER)
 def list_drafts(
-    call: Call, guid: Guid, kind: RecordKind, since: ChangeNr = 0, after: RecordId | None = None,
+    call: Call,
+    guid: Guid,
+    kind: RecordKind,
+    since: ChangeNr = 0,
+    after: RecordId | None = None,
     limit: RegistryRows = MOST,
-) -> list[Draft]:  # fmt: skip
+) -> list[Draft]:
     """List jobs or templates that changed after a change, without documents, by change and id. The
     next page comes after the change and the id of the last record: `since`, `after`."""
     registries.own(call.tx, call.who, guid)
@@ -145,9 +160,13 @@ def list_drafts(
 
 @operation("draft.removed", "GET", "/v1/registries/{guid}/{kind}/removed", OWNER)
 def removed(
-    call: Call, guid: Guid, kind: RecordKind, since: ChangeNr = 0, after: RecordId | None = None,
+    call: Call,
+    guid: Guid,
+    kind: RecordKind,
+    since: ChangeNr = 0,
+    after: RecordId | None = None,
     limit: RegistryRows = MOST,
-) -> list[int]:  # fmt: skip
+) -> list[int]:
     """List the ids of jobs or templates that were removed after a change. `after`: the last id of
     the page before."""
     registries.own(call.tx, call.who, guid)
@@ -155,16 +174,24 @@ def removed(
     return drafts.REMOVED.rows(call.tx, guid=guid, kind=kind, since=since, after=last, limit=limit)
 
 
-@operation("draft.load", "POST", "/v1/registries/{guid}/{kind}/load", OWNER, scope="read",
-           question=True)  # fmt: skip
+@operation(
+    "draft.load", "POST", "/v1/registries/{guid}/{kind}/load", OWNER, scope="read", question=True
+)
 def load(call: Call, guid: Guid, kind: RecordKind, ids: RecordIds) -> list[Draft]:
     """Give whole jobs or templates."""
     registries.own(call.tx, call.who, guid)
     return registries.load(call.tx, guid, kind, ids)
 
 
-@operation("draft.create", "POST", "/v1/registries/{guid}/{kind}", OWNER, scope="submit",
-           body_max=FILE_MAX, dry_run=True)  # fmt: skip
+@operation(
+    "draft.create",
+    "POST",
+    "/v1/registries/{guid}/{kind}",
+    OWNER,
+    scope="submit",
+    body_max=FILE_MAX,
+    dry_run=True,
+)
 def create(
     call: Call,
     guid: Guid,
@@ -179,32 +206,64 @@ def create(
     return registries.create(writer, kind, documents, names or (), comments or ())
 
 
-@operation("draft.take_in", "POST", "/v1/registries/{guid}/records", OWNER, scope="submit",
-           body_max=FILE_MAX, dry_run=True)  # fmt: skip
+@operation(
+    "draft.take_in",
+    "POST",
+    "/v1/registries/{guid}/records",
+    OWNER,
+    scope="submit",
+    body_max=FILE_MAX,
+    dry_run=True,
+)
 def take_in(
-    call: Call, guid: Guid, lease: LeaseText,
+    call: Call,
+    guid: Guid,
+    lease: LeaseText,
     entries: Annotated[list[NewDraft], Field(max_length=MOST)],
-) -> list[Draft]:  # fmt: skip
+) -> list[Draft]:
     """Make new jobs and templates with the next ids, in their folders: all or none."""
     return registries.take_in(_writer(call, guid, lease), [one.value() for one in entries])
 
 
-@operation("draft.write", "PUT", "/v1/registries/{guid}/{kind}/{id}", OWNER, scope="submit",
-           body_max=FILE_MAX, dry_run=True)  # fmt: skip
+@operation(
+    "draft.write",
+    "PUT",
+    "/v1/registries/{guid}/{kind}/{id}",
+    OWNER,
+    scope="submit",
+    body_max=FILE_MAX,
+    dry_run=True,
+)
 def write(
-    call: Call, guid: Guid, kind: RecordKind, id: RecordId, lease: LeaseText,
-    document: DocumentText, version: ChangeNr,
-) -> Draft:  # fmt: skip
+    call: Call,
+    guid: Guid,
+    kind: RecordKind,
+    id: RecordId,
+    lease: LeaseText,
+    document: DocumentText,
+    version: ChangeNr,
+) -> Draft:
     """Replace the document of a new job or of a template, if it still has this version."""
     return registries.write(_writer(call, guid, lease, f"{kind} {id}"), kind, id, document, version)
 
 
-@operation("draft.annotate", "PUT", "/v1/registries/{guid}/{kind}/{id}/notes", OWNER,
-           scope="submit", dry_run=True)  # fmt: skip
+@operation(
+    "draft.annotate",
+    "PUT",
+    "/v1/registries/{guid}/{kind}/{id}/notes",
+    OWNER,
+    scope="submit",
+    dry_run=True,
+)
 def annotate(
-    call: Call, guid: Guid, kind: RecordKind, id: RecordId, lease: LeaseText,
-    name: RecordName | None = None, comment: NoteText | None = None,
-) -> Draft:  # fmt: skip
+    call: Call,
+    guid: Guid,
+    kind: RecordKind,
+    id: RecordId,
+    lease: LeaseText,
+    name: RecordName | None = None,
+    comment: NoteText | None = None,
+) -> Draft:
     """Set name and comment of a job or template in any status."""
     return registries.annotate(_writer(call, guid, lease, f"{kind} {id}"), kind, id, name, comment)
 
@@ -237,26 +296,49 @@ def begin(
     return registries.begin(_writer(call, guid, lease, f"job {id}"), id, version, backend)
 
 
-@operation("draft.accept", "POST", "/v1/registries/{guid}/job/{id}/accept", OWNER,
-           scope="submit", body_max=FILE_MAX, dry_run=True)  # fmt: skip
+@operation(
+    "draft.accept",
+    "POST",
+    "/v1/registries/{guid}/job/{id}/accept",
+    OWNER,
+    scope="submit",
+    body_max=FILE_MAX,
+    dry_run=True,
+)
 def accept(
-    call: Call, guid: Guid, id: RecordId, lease: LeaseText, backend_id: NameText,
-    status: JobStatus, units: Annotated[list[SubjobNow], Field(max_length=100_000)],
+    call: Call,
+    guid: Guid,
+    id: RecordId,
+    lease: LeaseText,
+    backend_id: NameText,
+    status: JobStatus,
+    units: Annotated[list[SubjobNow], Field(max_length=100_000)],
     submission: ChangeNr | None = None,
-) -> Draft:  # fmt: skip
+) -> Draft:
     """Note that a backend has a job, and the subjobs that it has so far."""
     writer = _writer(call, guid, lease, f"job {id}")
-    return registries.accept(writer, id, backend_id, status, [one.value() for one in units],
-                             submission)  # fmt: skip
+    return registries.accept(
+        writer, id, backend_id, status, [one.value() for one in units], submission
+    )
 
 
-@operation("draft.give_up", "POST", "/v1/registries/{guid}/job/{id}/give_up", OWNER,
-           scope="submit", dry_run=True)  # fmt: skip
+@operation(
+    "draft.give_up",
+    "POST",
+    "/v1/registries/{guid}/job/{id}/give_up",
+    OWNER,
+    scope="submit",
+    dry_run=True,
+)
 def give_up(
-    call: Call, guid: Guid, id: RecordId, lease: LeaseText,
-    status: Literal["new", "unknown", "failed"], reason: NoteText,
+    call: Call,
+    guid: Guid,
+    id: RecordId,
+    lease: LeaseText,
+    status: Literal["new", "unknown", "failed"],
+    reason: NoteText,
     submission: ChangeNr | None = None,
-) -> Draft:  # fmt: skip
+) -> Draft:
     """Note that a backend has a job not, or perhaps."""
     writer = _writer(call, guid, lease, f"job {id}")
     return registries.give_up(writer, id, status, reason, submission)
@@ -277,23 +359,41 @@ def merged(
     return registries.merged(_writer(call, guid, lease, f"job {id}"), id, failure)
 
 
-@operation("draft.note", "POST", "/v1/registries/{guid}/states", OWNER, scope="submit",
-           body_max=FILE_MAX, dry_run=True)  # fmt: skip
+@operation(
+    "draft.note",
+    "POST",
+    "/v1/registries/{guid}/states",
+    OWNER,
+    scope="submit",
+    body_max=FILE_MAX,
+    dry_run=True,
+)
 def note(
-    call: Call, guid: Guid, lease: LeaseText,
-    states: Annotated[list[JobNow], Field(max_length=10_000)], running_first: bool = False,
-) -> list[Draft]:  # fmt: skip
+    call: Call,
+    guid: Guid,
+    lease: LeaseText,
+    states: Annotated[list[JobNow], Field(max_length=10_000)],
+    running_first: bool = False,
+) -> list[Draft]:
     """Note new states of submitted jobs; give those that changed."""
     known = [one.value() for one in states]
     return registries.note(_writer(call, guid, lease), known, running_first=running_first)
 
 
-@operation("draft.units", "POST", "/v1/registries/{guid}/job/{id}/units", OWNER, scope="read",
-           question=True)  # fmt: skip
+@operation(
+    "draft.units",
+    "POST",
+    "/v1/registries/{guid}/job/{id}/units",
+    OWNER,
+    scope="read",
+    question=True,
+)
 def units(
-    call: Call, guid: Guid, id: RecordId,
+    call: Call,
+    guid: Guid,
+    id: RecordId,
     ks: Annotated[list[SubjobNr], Field(max_length=100_000)] | None = None,
-) -> list[KnownSubjob]:  # fmt: skip
+) -> list[KnownSubjob]:
     """List the subjobs of a job, or those with some numbers."""
     registries.own(call.tx, call.who, guid)
     return registries.units(call.tx, guid, id, ks)
@@ -302,7 +402,7 @@ def units(
 @operation("folder.list", "GET", "/v1/registries/{guid}/folders", OWNER)
 def list_folders(
     call: Call, guid: Guid, after: FolderPath | None = None, limit: RegistryRows = MOST
-) -> list[JobFolder]:  # fmt: skip
+) -> list[JobFolder]:
     """List the folders of a registry with their jobs. `after`: the last path of the page before."""
     registries.own(call.tx, call.who, guid)
     return folders.OF_REGISTRY.rows(call.tx, guid=guid, after=after or "", limit=limit)
@@ -318,8 +418,14 @@ def put_in(
     registries.put_in(_writer(call, guid, lease), path, ids or ())
 
 
-@operation("folder.take_out", "POST", "/v1/registries/{guid}/folders/take_out", OWNER,
-           scope="submit", dry_run=True)  # fmt: skip
+@operation(
+    "folder.take_out",
+    "POST",
+    "/v1/registries/{guid}/folders/take_out",
+    OWNER,
+    scope="submit",
+    dry_run=True,
+)
 def take_out(call: Call, guid: Guid, lease: LeaseText, path: FolderPath, ids: RecordIds) -> None:
     """Take jobs out of a folder."""
     registries.take_out(_writer(call, guid, lease), path, ids)

@@ -44,8 +44,15 @@ class TaskText(BaseModel, extra="forbid", strict=True):
 Texts = Annotated[list[TaskText], Field(min_length=1, max_length=1_000)]
 
 
-@operation("task.needs", "POST", "/v1/tasks/needs", ANYBODY, scope="submit", body_max=TEXTS_MAX,
-           question=True)  # fmt: skip
+@operation(
+    "task.needs",
+    "POST",
+    "/v1/tasks/needs",
+    ANYBODY,
+    scope="submit",
+    body_max=TEXTS_MAX,
+    question=True,
+)
 def needs(call: Call, texts: Texts) -> list[list[str]]:
     """List, for each task in texts, the paths of its local files: they are packed and uploaded
     before the task is submitted."""
@@ -60,8 +67,15 @@ def _paths(call: Call, one: collection.Document) -> list[str]:
     return [*params.sandbox] if params else []
 
 
-@operation("sandbox.put", "PUT", "/v1/sandboxes/{sha256}", ANYBODY, scope="submit", raw=True,
-           body_max=SANDBOX_MAX)  # fmt: skip
+@operation(
+    "sandbox.put",
+    "PUT",
+    "/v1/sandboxes/{sha256}",
+    ANYBODY,
+    scope="submit",
+    raw=True,
+    body_max=SANDBOX_MAX,
+)
 def put_sandbox(call: Call, sha256: Sha256, data: bytes) -> None:
     """Keep a sandbox: a .tar.gz of plain files, by its sha256. Its members are checked."""
     call.subject = f"sandbox {sha256[:12]}"
@@ -109,8 +123,10 @@ def _documents(
     if len(sandboxes) != len(found):
         rule = f"names {len(sandboxes)} sandboxes for {len(found)} tasks"
         raise BadInput([Problem("sandboxes", None, rule, "Name one for each task, or null")])
-    return [replace(one, files=uploaded(call, sha256))
-            for one, sha256 in zip(found, sandboxes, strict=True)]  # fmt: skip
+    return [
+        replace(one, files=uploaded(call, sha256))
+        for one, sha256 in zip(found, sandboxes, strict=True)
+    ]
 
 
 def uploaded(call: Call, sha256: str | None) -> Uploaded:
@@ -137,16 +153,25 @@ def execute(
 ) -> Submitted:
     """Run a command as a job, or once for some files of a dataset; its stdout is the output.
     `files`: names of the local files in `sandbox`."""
-    document = execution.task_of(command, call.who, clock.now(), dataset, files_per_job,
-                                 files or (), name)  # fmt: skip
+    document = execution.task_of(
+        command, call.who, clock.now(), dataset, files_per_job, files or (), name
+    )
     task = collection.Document(json.dumps(document), "json", uploaded(call, sandbox))
     [done] = collection.submit_all(call.tx, call.ddm, call.who, [task], validate=call.dry_run)
     call.subject = f"task {done.jedi_task_id}"
     return done
 
 
-@operation("task.plan", "POST", "/v1/tasks/plan", ANYBODY, scope="read", body_max=SNAPSHOT_MAX,
-           question=True, heavy=True)  # fmt: skip
+@operation(
+    "task.plan",
+    "POST",
+    "/v1/tasks/plan",
+    ANYBODY,
+    scope="read",
+    body_max=SNAPSHOT_MAX,
+    question=True,
+    heavy=True,
+)
 def plan(
     call: Call,
     text: TaskText,
@@ -159,8 +184,14 @@ def plan(
     """Forecast a task: its jobs, their sites and their needs; nothing is written. `knobs`
     (knob=value) and `sites` (NAME.attribute=value) are assumptions for a second plan."""
     if theirs := foreign.of_task(call, text.text, text.format):
-        given = {"text": text, "sandbox": sandbox, "seed": seed, "snapshot": snapshot,
-                 "knobs": knobs, "sites": sites}  # fmt: skip
+        given = {
+            "text": text,
+            "sandbox": sandbox,
+            "seed": seed,
+            "snapshot": snapshot,
+            "knobs": knobs,
+            "sites": sites,
+        }
         found: PlanWithAlternative = foreign.answer(call, theirs, "task.plan", **given)
         return found
     other = Alternative(knobs or (), sites or ())
@@ -168,8 +199,9 @@ def plan(
         known = system_state.read(snapshot)
         return planning.plan_by_snapshot(known, call.who, text.text, text.format, seed, other)
     files = uploaded(call, sandbox)
-    return planning.plan_now(call.tx, call.ddm, call.who, text.text, text.format, files, seed or 0,
-                        other)  # fmt: skip
+    return planning.plan_now(
+        call.tx, call.ddm, call.who, text.text, text.format, files, seed or 0, other
+    )
 
 
 @operation("task.cautions", "POST", "/v1/tasks/cautions", ANYBODY, scope="submit", question=True)

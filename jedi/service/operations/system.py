@@ -39,8 +39,9 @@ def show(call: Call) -> SystemOverview:
     """Show agents, tasks, jobs and sites."""
     found = status.system(call.tx)
     draining = Settings(call.home.path, None).draining.exists()
-    return SystemOverview(found.healthy, draining, found.agents, found.tasks, found.jobs,
-                          found.sites)  # fmt: skip
+    return SystemOverview(
+        found.healthy, draining, found.agents, found.tasks, found.jobs, found.sites
+    )
 
 
 @operation("system.changes", "GET", "/v1/changes", ANYBODY)

@@ -272,8 +272,21 @@ def operation(
             raise ValueError(f"two operations are called {name}")
         changes = method != "GET" and not question
         needed: Scope = scope or ("all" if changes else "read")
-        TABLE[name] = Operation(name, method, path, policy, run, needed, changes, raw, secret,
-                                body_max, dry_run, stores, heavy)  # fmt: skip
+        TABLE[name] = Operation(
+            name,
+            method,
+            path,
+            policy,
+            run,
+            needed,
+            changes,
+            raw,
+            secret,
+            body_max,
+            dry_run,
+            stores,
+            heavy,
+        )
         return run
 
     return enter

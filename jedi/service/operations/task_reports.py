@@ -54,8 +54,7 @@ def timeline(
     """List all that happened to a task, the newest first: statuses, commands, brokers' decisions,
     with agent and person. `before`: only events before this time; without offset it is
     UTC."""
-    return task_reports.timeline(call.tx, jedi_task_id, before, limit,
-                                 call.knobs.throttle.unit_s)  # fmt: skip
+    return task_reports.timeline(call.tx, jedi_task_id, before, limit, call.knobs.throttle.unit_s)
 
 
 @operation("task.family", "GET", "/v1/tasks/{jedi_task_id}/family", ANYBODY)

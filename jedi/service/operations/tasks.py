@@ -59,9 +59,18 @@ def find(
     ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*,
     since>2026-11-01 (a time without offset is UTC); `before`: the last id of the page
     before; `after`: the first id of the page behind it, on the way back."""
-    return tasks.find(call.tx, user_name=user, name=name, statuses=status, begins=begins,
-                      where=where or (), before=before, after=after, limit=limit,
-                      unit_s=call.knobs.throttle.unit_s)  # fmt: skip
+    return tasks.find(
+        call.tx,
+        user_name=user,
+        name=name,
+        statuses=status,
+        begins=begins,
+        where=where or (),
+        before=before,
+        after=after,
+        limit=limit,
+        unit_s=call.knobs.throttle.unit_s,
+    )
 
 
 @operation("task.show", "GET", "/v1/tasks/{jedi_task_id}", ANYBODY)
@@ -88,8 +97,9 @@ def jobs(
     """List the jobs of a task, the oldest first. `where`: conditions such as status=running,failed,
     site~CERN*, exit!=0, since>2026-11-01 (a time without offset is UTC); `after`: the last id of
     the page before."""
-    return tasks.jobs(call.tx, jedi_task_id, statuses=status, where=where or (), after=after,
-                      limit=limit)  # fmt: skip
+    return tasks.jobs(
+        call.tx, jedi_task_id, statuses=status, where=where or (), after=after, limit=limit
+    )
 
 
 @operation("task.metadata", "GET", "/v1/tasks/{jedi_task_id}/metadata", ANYBODY)
@@ -98,8 +108,9 @@ def metadata(call: Call, jedi_task_id: TaskId, limit: MostRows = PAGE) -> list[J
     return tasks.metadata(call.tx, jedi_task_id, limit)
 
 
-@operation("task.descendants", "GET", "/v1/tasks/{jedi_task_id}/jobs/{panda_id}/descendants",
-           ANYBODY)  # fmt: skip
+@operation(
+    "task.descendants", "GET", "/v1/tasks/{jedi_task_id}/jobs/{panda_id}/descendants", ANYBODY
+)
 def descendants(call: Call, jedi_task_id: TaskId, panda_id: TaskId) -> list[tasks.JobSummary]:
     """List the jobs that replace a job of a task now, the worst first."""
     return tasks.descendants(call.tx, jedi_task_id, panda_id)
@@ -122,8 +133,7 @@ def files(
 ) -> list[FileSummary]:
     """List the files of a task, inputs and outputs, by dataset. `after`: the id of the last file of
     the page before."""
-    return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit,
-                       after=after)  # fmt: skip
+    return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit, after=after)
 
 
 @operation("task.events", "GET", "/v1/tasks/{jedi_task_id}/events", ANYBODY, heavy=True)
@@ -220,24 +230,37 @@ class Answered:
 
 
 def _command(
-    call: Call, name: str, ids: Sequence[int], comment: str | None,
-    unread: Sequence[Problem] = (), **arguments: Any,
-) -> list[Answered]:  # fmt: skip
+    call: Call,
+    name: str,
+    ids: Sequence[int],
+    comment: str | None,
+    unread: Sequence[Problem] = (),
+    **arguments: Any,
+) -> list[Answered]:
     """Command each task; a refusal does not stop the others. Wrong arguments stop all; `unread` are
     those that are known already."""
     given = {key: value for key, value in arguments.items() if value}
     found = [*_answers(call, name, dict.fromkeys(ids), given, comment, unread)]
     if unread:
         raise BadInput(list(unread))
-    call.name_objects("task", *([one.jedi_task_id for one in found if one.accepted is accepted]
-                                for accepted in (True, False)))  # fmt: skip
+    call.name_objects(
+        "task",
+        *(
+            [one.jedi_task_id for one in found if one.accepted is accepted]
+            for accepted in (True, False)
+        ),
+    )
     return found
 
 
 def _answers(
-    call: Call, name: str, ids: Iterable[int], given: dict[str, Any],
-    comment: str | None, unread: Sequence[Problem],
-) -> Iterator[Answered]:  # fmt: skip
+    call: Call,
+    name: str,
+    ids: Iterable[int],
+    given: dict[str, Any],
+    comment: str | None,
+    unread: Sequence[Problem],
+) -> Iterator[Answered]:
     for one in ids:
         try:
             with call.tx.begin_nested():
@@ -248,9 +271,13 @@ def _answers(
         except JediError as error:
             yield Answered(one, False, error.sentence, error=error.code)
         else:
-            yield Answered(one, True, possible or noted.sentence,
-                           None if possible else noted.command_id,
-                           attempt_nr=noted.attempt_nr)  # fmt: skip
+            yield Answered(
+                one,
+                True,
+                possible or noted.sentence,
+                None if possible else noted.command_id,
+                attempt_nr=noted.attempt_nr,
+            )
 
 
 @operation("task.kill", "POST", "/v1/tasks/kill", OWNER, dry_run=True)
@@ -282,9 +309,19 @@ def retry(
 ) -> list[Answered]:
     """Try failed files of tasks again; `sandbox`: sha256 of new code; `like_job`: a failed job:
     only files whose last job failed by the same cause (code, source, exit code)."""
-    return _command(call, "retry", jedi_task_ids, comment, keep=keep, sole=sole, discard=discard,
-                    staged=staged, transcend=transcend, sandbox=sandbox,
-                    like_job=like_job)  # fmt: skip
+    return _command(
+        call,
+        "retry",
+        jedi_task_ids,
+        comment,
+        keep=keep,
+        sole=sole,
+        discard=discard,
+        staged=staged,
+        transcend=transcend,
+        sandbox=sandbox,
+        like_job=like_job,
+    )
 
 
 @operation("task.incexec", "POST", "/v1/tasks/incexec", OWNER, dry_run=True)
@@ -300,8 +337,9 @@ def incexec(
     `settings`: parameters as KEY=VALUE, the values as in a task file."""
     written, unread = commands.settings(settings or ())
     changed = {**(parameters or {}), **written}
-    return _command(call, "incexec", jedi_task_ids, comment, unread, parameters=changed,
-                    sandbox=sandbox)  # fmt: skip
+    return _command(
+        call, "incexec", jedi_task_ids, comment, unread, parameters=changed, sandbox=sandbox
+    )
 
 
 @operation("task.pause", "POST", "/v1/tasks/pause", OWNER, dry_run=True)
@@ -339,8 +377,16 @@ def reassign(
     comment: str | None = None,
 ) -> list[Answered]:
     """Send tasks to another site or nucleus."""
-    return _command(call, "reassign", jedi_task_ids, comment, site=site, nucleus=nucleus,
-                    soft=soft, nokill=nokill)  # fmt: skip
+    return _command(
+        call,
+        "reassign",
+        jedi_task_ids,
+        comment,
+        site=site,
+        nucleus=nucleus,
+        soft=soft,
+        nokill=nokill,
+    )
 
 
 @operation("task.set_priority", "PUT", "/v1/tasks/{jedi_task_id}/priority", OWNER, dry_run=True)

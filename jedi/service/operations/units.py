@@ -18,8 +18,16 @@ from jedi.taskbuffer.reports.unit_states import UnitAttempt, UnitInput, UnitOutp
 from jedi.taskbuffer.tasks.unit_verbs import JobNeeds
 
 
-@operation("unit.submit", "POST", "/v1/units/submit", ANYBODY, scope="submit", body_max=TEXTS_MAX,
-           dry_run=True, heavy=True)  # fmt: skip
+@operation(
+    "unit.submit",
+    "POST",
+    "/v1/units/submit",
+    ANYBODY,
+    scope="submit",
+    body_max=TEXTS_MAX,
+    dry_run=True,
+    heavy=True,
+)
 def submit(
     call: Call,
     document: dict[str, Any],
@@ -33,8 +41,9 @@ def submit(
     does not stop the others; without `keep_going` those after it are not tried. `key`: makes one
     task at most."""
     files = uploaded(call, sandbox)
-    done = service.submit_units(call.tx, call.ddm, call.who, document, units, files, key,
-                                call.knobs, keep_going=keep_going)  # fmt: skip
+    done = service.submit_units(
+        call.tx, call.ddm, call.who, document, units, files, key, call.knobs, keep_going=keep_going
+    )
     call.subject = f"task {done.jedi_task_id}"
     return done
 
@@ -81,9 +90,12 @@ def states(
 
 @operation("unit.attempts", "GET", "/v1/tasks/{jedi_task_id}/units/{unit_nr}/attempts", ANYBODY)
 def attempts(
-    call: Call, jedi_task_id: TaskId, unit_nr: UnitNr, after: FileId = 0,
+    call: Call,
+    jedi_task_id: TaskId,
+    unit_nr: UnitNr,
+    after: FileId = 0,
     limit: PageRows = service.PAGE,
-) -> list[UnitAttempt]:  # fmt: skip
+) -> list[UnitAttempt]:
     """List the attempts of a unit, which are jobs, the first one first. `after`: the last PandaID
     of the page before."""
     return service.attempts(call.tx, jedi_task_id, unit_nr, after, limit)
@@ -91,9 +103,12 @@ def attempts(
 
 @operation("unit.inputs", "GET", "/v1/tasks/{jedi_task_id}/units/{unit_nr}/inputs", ANYBODY)
 def inputs(
-    call: Call, jedi_task_id: TaskId, unit_nr: UnitNr, after: FileId = 0,
+    call: Call,
+    jedi_task_id: TaskId,
+    unit_nr: UnitNr,
+    after: FileId = 0,
     limit: PageRows = service.PAGE,
-) -> list[UnitInput]:  # fmt: skip
+) -> list[UnitInput]:
     """List the files of datasets that a unit reads. `after`: the last file id of the page
     before."""
     return service.inputs(call.tx, jedi_task_id, unit_nr, after, limit)

@@ -10,9 +10,19 @@ FileKey = tuple[str, str]
 """A file: its dataset and its LFN."""
 
 DatasetType = Literal[
-    "input", "pseudo_input", "random_seed", "output", "log", "trn_output", "trn_log",
-    "tmpl_output", "tmpl_log", "pp_input", "pp_log", "lib",
-]  # fmt: skip
+    "input",
+    "pseudo_input",
+    "random_seed",
+    "output",
+    "log",
+    "trn_output",
+    "trn_log",
+    "tmpl_output",
+    "tmpl_log",
+    "pp_input",
+    "pp_log",
+    "lib",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +92,14 @@ class Attributes:
 
 _NOTHING = Attributes()
 _FOLLOWING = (
-    "ratio", "nosplit", "repeat", "event_ratio", "per_job", "reusable", "index_consistent",
-)  # fmt: skip
+    "ratio",
+    "nosplit",
+    "repeat",
+    "event_ratio",
+    "per_job",
+    "reusable",
+    "index_consistent",
+)
 
 
 def _flag(text: str) -> bool | None:
@@ -104,17 +120,42 @@ def _ratio(text: str) -> float | None:
 
 
 _WORDS = {
-    "nosplit": "nosplit", "repeat": "repeat", "ratio": "ratio", "offset": "of",
-    "event_ratio": "er", "per_job": "np", "reusable": "ru", "records": "nr", "random": "rd",
-    "check": "cc", "index_consistent": "ic", "no_output": "an", "transient": "tr",
-    "duplicates": "ud", "many_time": "manytime", "cvmfs": "cvmfs", "object_store": "os",
-    "merge_only": "mo", "no_staging": "ns", "pseudo": "ps",
-}  # fmt: skip
+    "nosplit": "nosplit",
+    "repeat": "repeat",
+    "ratio": "ratio",
+    "offset": "of",
+    "event_ratio": "er",
+    "per_job": "np",
+    "reusable": "ru",
+    "records": "nr",
+    "random": "rd",
+    "check": "cc",
+    "index_consistent": "ic",
+    "no_output": "an",
+    "transient": "tr",
+    "duplicates": "ud",
+    "many_time": "manytime",
+    "cvmfs": "cvmfs",
+    "object_store": "os",
+    "merge_only": "mo",
+    "no_staging": "ns",
+    "pseudo": "ps",
+}
 _LONG = {
-    "eventRatio": "er", "nFilesPerJob": "np", "reusable": "ru", "num_records": "nr",
-    "random": "rd", "offset": "of", "check": "cc", "indexConsistent": "ic", "allowNoOutput": "an",
-    "transient": "tr", "usedup": "ud", "mergeOnly": "mo", "pseudo": "ps",
-}  # fmt: skip
+    "eventRatio": "er",
+    "nFilesPerJob": "np",
+    "reusable": "ru",
+    "num_records": "nr",
+    "random": "rd",
+    "offset": "of",
+    "check": "cc",
+    "indexConsistent": "ic",
+    "allowNoOutput": "an",
+    "transient": "tr",
+    "usedup": "ud",
+    "mergeOnly": "mo",
+    "pseudo": "ps",
+}
 _READ: dict[str, Callable[[str], Any]] = {
     "ratio": _ratio,
     "offset": _offset,

@@ -25,14 +25,22 @@ from jedi.spec.splitting.variable_forms import has_variables, without_variables
 
 _BY_SERVER = "the server knows it from the submission"
 IGNORED = {
-    **dict.fromkeys(("Owner", "OwnerGroup", "OwnerDN", "VirtualOrganization", "DIRACSetup"),
-                    _BY_SERVER),
+    **dict.fromkeys(
+        ("Owner", "OwnerGroup", "OwnerDN", "VirtualOrganization", "DIRACSetup"), _BY_SERVER
+    ),
     "LogLevel": "logs are whole",
-}  # fmt: skip
+}
 """Attributes without effect, and the reason."""
 SPLITTER = "Splitter"
-UNIT_OPTIONS = ("Executable", "Arguments", "StdOutput", "StdError", "OutputSandbox",
-                "ExecutionEnvironment", "JobName")  # fmt: skip
+UNIT_OPTIONS = (
+    "Executable",
+    "Arguments",
+    "StdOutput",
+    "StdError",
+    "OutputSandbox",
+    "ExecutionEnvironment",
+    "JobName",
+)
 """Attributes that may differ between the children of a herd."""
 
 _SPELLINGS = (("Site", "Sites"), ("BannedSites", "BannedSite"), ("Tags", "Tag"))
@@ -297,15 +305,19 @@ def _varies(manifest: JobManifest) -> bool:
 def _streams(manifest: JobManifest, herd: bool) -> list[tuple[str, str]]:
     """Return the marks of the streams that go into files of the output sandbox, and the files."""
     found = ((">", "StdOutput", manifest.std_output), ("2>", "StdError", manifest.std_error))
-    return [(mark, _option(option, file, herd)) for mark, option, file in found
-            if file and file in manifest.output_sandbox]  # fmt: skip
+    return [
+        (mark, _option(option, file, herd))
+        for mark, option, file in found
+        if file and file in manifest.output_sandbox
+    ]
 
 
 def _shown(manifest: JobManifest, herd: bool) -> str:
     """Return the commands that show the ends of these files: a failed job has no output."""
     where = {">": "", "2>": " >&2"}
-    return "".join(f"tail -c {_SHOWN} {file}{where[mark]}; "
-                   for mark, file in _streams(manifest, herd))  # fmt: skip
+    return "".join(
+        f"tail -c {_SHOWN} {file}{where[mark]}; " for mark, file in _streams(manifest, herd)
+    )
 
 
 def _option(name: str, value: str, herd: bool) -> str:
@@ -335,5 +347,11 @@ def _input(manifest: JobManifest) -> dict[str, Any]:
     files = _files(manifest)
     names = [dataset for dataset, _ in files] or manifest.input_data
     chosen = {"files": [lfn for _, lfn in files]} if files else {}
-    return {"type": "template", "param_type": "input", "value": "${IN}", "hidden": True,
-            "dataset": ",".join(dict.fromkeys(names)), **chosen}  # fmt: skip
+    return {
+        "type": "template",
+        "param_type": "input",
+        "value": "${IN}",
+        "hidden": True,
+        "dataset": ",".join(dict.fromkeys(names)),
+        **chosen,
+    }

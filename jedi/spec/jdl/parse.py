@@ -104,8 +104,9 @@ class _Build(Transformer[Token, Any]):
 
 @cache
 def _parser() -> Lark:
-    return Lark(_GRAMMAR, start="statement", parser="lalr", maybe_placeholders=False,
-                transformer=_Build())  # fmt: skip
+    return Lark(
+        _GRAMMAR, start="statement", parser="lalr", maybe_placeholders=False, transformer=_Build()
+    )
 
 
 def parse(text: str) -> JdlAttributes:

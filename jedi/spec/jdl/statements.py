@@ -93,8 +93,10 @@ def _scan(text: str, mistakes: list[Mistake]) -> tuple[str, list[tuple[int, int]
             pieces += [text[last:at], re.sub(r"[^\n]", " ", piece)]
             last = found.end()
     else:
-        mistakes += [Mistake(at, text[at : at + 40], "the bracket is not closed", "Close it")
-                     for at in opened]  # fmt: skip
+        mistakes += [
+            Mistake(at, text[at : at + 40], "the bracket is not closed", "Close it")
+            for at in opened
+        ]
     return "".join([*pieces, text[last:]]), marks
 
 

@@ -11,16 +11,24 @@ from typing import Any
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 _NUMBER = re.compile(r"[1-9][0-9]*")
-_NUMBERS = ("CPUTime", "Priority", "NumberOfProcessors", "MinNumberOfProcessors",
-            "MaxNumberOfProcessors")  # fmt: skip
+_NUMBERS = (
+    "CPUTime",
+    "Priority",
+    "NumberOfProcessors",
+    "MinNumberOfProcessors",
+    "MaxNumberOfProcessors",
+)
 """Attributes that DIRAC writes as numbers."""
 
 
 def write(attributes: Mapping[str, Any]) -> str:
     """Return the text of a manifest, a line for each attribute. Names that JDL can't have, as a
     manifest in JSON may, are left out."""
-    lines = (f"    {name} = {_number(name, value) or _value(value)};\n"
-             for name, value in attributes.items() if _NAME.fullmatch(name))  # fmt: skip
+    lines = (
+        f"    {name} = {_number(name, value) or _value(value)};\n"
+        for name, value in attributes.items()
+        if _NAME.fullmatch(name)
+    )
     return f"[\n{''.join(lines)}]\n"
 
 

@@ -59,9 +59,13 @@ class RetryRule(Entry):
     architecture: _Word | None = Field(None, description="the task's")
     release: _Word | None = Field(None, description="the task's transUses")
     action: Literal[
-        "no_retry", "limit_retry", "increase_memory", "increase_memory_xtimes",
-        "increase_cputime", "reduce_input_per_job",
-    ]  # fmt: skip
+        "no_retry",
+        "limit_retry",
+        "increase_memory",
+        "increase_memory_xtimes",
+        "increase_cputime",
+        "reduce_input_per_job",
+    ]
     attempts: Annotated[int, Field(ge=1, le=32_767)] | None = Field(
         None, description="limit_retry: attempts that an input has at most"
     )
@@ -76,8 +80,17 @@ class RetryRule(Entry):
         return self
 
 
-CONDITIONS = ("error_source", "error_code", "exit_code", "message", "site", "queue_id", "label",
-              "architecture", "release")  # fmt: skip
+CONDITIONS = (
+    "error_source",
+    "error_code",
+    "exit_code",
+    "message",
+    "site",
+    "queue_id",
+    "label",
+    "architecture",
+    "release",
+)
 
 
 def read_rules(text: str) -> list[RetryRule]:

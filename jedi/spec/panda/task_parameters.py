@@ -207,8 +207,10 @@ def _run_by(document: dict[str, Any], archive: str | None) -> None:
     for key, word in _SPECS.items():
         spec = document.get(key)
         if isinstance(spec, dict) and not spec.get("transPath"):
-            document[key] = {**_spec(key, spec, document, archive, url),
-                             "transPath": f"{RUNNER} {word}"}  # fmt: skip
+            document[key] = {
+                **_spec(key, spec, document, archive, url),
+                "transPath": f"{RUNNER} {word}",
+            }
 
 
 def _spec(

@@ -34,9 +34,15 @@ MAX_JOINED = 200
 """Maximum number of AND and OR in a criterion: each is a level of the parsed condition."""
 
 _COMPARED: Mapping[type[exp.Expr], str] = {
-    exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
-    exp.Like: "LIKE", exp.ILike: "ILIKE",
-}  # fmt: skip
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.Like: "LIKE",
+    exp.ILike: "ILIKE",
+}
 _JOINS = frozenset(["AND", "OR"])
 _QUOTED = frozenset([sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER])
 _BEFORE = frozenset(["NOT", "-", "+", "~", "!"])
@@ -65,8 +71,11 @@ def compile_criterion(
     except RecursionError:  # a::text::text..., say
         raise _too_deep() from None
     if unused := sorted(given.keys() - writer.used):
-        raise BadCriterion(f"the criteria do not use {', '.join(unused)}",
-                           "Leave it out, or use it", variables=True)  # fmt: skip
+        raise BadCriterion(
+            f"the criteria do not use {', '.join(unused)}",
+            "Leave it out, or use it",
+            variables=True,
+        )
     return Criterion(sql, writer.values, frozenset(writer.columns))
 
 
@@ -165,8 +174,11 @@ class _Writer:
             raise BadCriterion(rule, "Write the pattern in quotes")
         pattern = self.given.get(node.name, "") if variables else node.name
         if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
-            raise BadCriterion("the pattern ends with a backslash that escapes nothing",
-                               "Write \\\\ for a backslash", variables=variables)  # fmt: skip
+            raise BadCriterion(
+                "the pattern ends with a backslash that escapes nothing",
+                "Write \\\\ for a backslash",
+                variables=variables,
+            )
 
     def among(self, node: exp.In) -> str:
         if not node.expressions:
@@ -217,8 +229,10 @@ class _Writer:
     def column(self, node: exp.Column, of: str) -> str:
         name = node.name.lower()
         if self.kind_of(node) != of:
-            raise BadCriterion(f"{node.name} is compared with a value of another type",
-                               "Compare text with text, numbers with numbers")  # fmt: skip
+            raise BadCriterion(
+                f"{node.name} is compared with a value of another type",
+                "Compare text with text, numbers with numbers",
+            )
         self.columns.add(name)
         return f"t.{name}"
 

@@ -37,8 +37,9 @@ def read_variables(text: str | None) -> dict[str, str]:
         name, colon, value = pair.partition(":")
         name = name.strip()
         if not (colon and name.isidentifier()):
-            raise BadCriterion(f"{pair!r} is not name:value", "Write p1:value,p2:value",
-                               variables=True)  # fmt: skip
+            raise BadCriterion(
+                f"{pair!r} is not name:value", "Write p1:value,p2:value", variables=True
+            )
         if name in found:
             raise BadCriterion(f"{name} stands twice", "Give each variable once", variables=True)
         found[name] = value.strip()

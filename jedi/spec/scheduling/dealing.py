@@ -84,8 +84,9 @@ class Dealing:
                 break
             used, weight = used + one.used, weight + one.weight
         level = used / weight if weight else 0.0
-        return [max(0, int((level * path[0].weight - path[0].used) / size + _EXACT))
-                for path in paths]  # fmt: skip
+        return [
+            max(0, int((level * path[0].weight - path[0].used) / size + _EXACT)) for path in paths
+        ]
 
 
 def _ratio(level: _Level) -> float:

@@ -38,9 +38,10 @@ class QueueEntry(Entry):
     stretchable: Literal[0, 1] = Field(0, description="1 = may use shares of idle queues")
     status: Literal["active", "inactive"] = "active"
     caps: _Caps | None = Field(
-        None, description="NQUEUELIMIT, NQUEUECAP, NRUNNINGCAP: jobs; with _MCORE or the like: of"
-        " that resource type"
-    )  # fmt: skip
+        None,
+        description="NQUEUELIMIT, NQUEUECAP, NRUNNINGCAP: jobs; with _MCORE or the like: of"
+        " that resource type",
+    )
 
     def columns(self) -> dict[str, Any]:
         """All columns of jedi_work_queue."""
@@ -102,5 +103,6 @@ def _wrong_partitions(queues: list[QueueEntry]) -> Iterator[Problem]:
         if above in seen:
             yield Problem(path, root, "a queue can't be its own part", "Break the loop")
         elif above is None and root is not None:
-            yield Problem(path, root, "no such partition",
-                          "Give the queue_id of a queue with partitionid -1")  # fmt: skip
+            yield Problem(
+                path, root, "no such partition", "Give the queue_id of a queue with partitionid -1"
+            )

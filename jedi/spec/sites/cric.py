@@ -73,15 +73,35 @@ def _free_keys(value: Any) -> dict[str, Any] | None:
 
 
 _QUEUE: dict[str, Callable[[Any], Any]] = {
-    "status": _word, "type": _word, "cloud": _word, "tier": _word, "state": _word, "role": _word,
-    "capability": _word, "corecount": _whole(0), "corepower": _positive, "maxtime": _whole(0),
-    "mintime": _whole(0), "maxrss": _whole(0), "minrss": _whole(0), "maxwdir": _whole(0),
-    "maxinputsize": _whole(-1), "fairsharepolicy": _word, "transferringlimit": _whole(0),
-    "pledgedcpu": _whole(-1), "transtimehi": _whole(0), "transtimelo": _whole(0),
-    "direct_access_lan": _flag, "direct_access_wan": _flag, "releases": _words,
-    "wnconnectivity": _word, "jobseed": _word, "max_io_intensity": _positive,
-    "maxdiskio": _positive, "catchall": _free_keys,
-}  # fmt: skip
+    "status": _word,
+    "type": _word,
+    "cloud": _word,
+    "tier": _word,
+    "state": _word,
+    "role": _word,
+    "capability": _word,
+    "corecount": _whole(0),
+    "corepower": _positive,
+    "maxtime": _whole(0),
+    "mintime": _whole(0),
+    "maxrss": _whole(0),
+    "minrss": _whole(0),
+    "maxwdir": _whole(0),
+    "maxinputsize": _whole(-1),
+    "fairsharepolicy": _word,
+    "transferringlimit": _whole(0),
+    "pledgedcpu": _whole(-1),
+    "transtimehi": _whole(0),
+    "transtimelo": _whole(0),
+    "direct_access_lan": _flag,
+    "direct_access_wan": _flag,
+    "releases": _words,
+    "wnconnectivity": _word,
+    "jobseed": _word,
+    "max_io_intensity": _positive,
+    "maxdiskio": _positive,
+    "catchall": _free_keys,
+}
 _ROLES = ("nucleus", "satellite")
 
 
@@ -122,14 +142,22 @@ def _relations(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
         entry: dict[str, Any] = {"ddm_endpoint": name, "roles": ",".join(roles)}
         for role, some in (("read", reads), ("write", writes)):
             if name in some:
-                entry |= {f"order_{role}": some.index(name) + 1,
-                          f"default_{role}": some.index(name) == 0}  # fmt: skip
+                entry |= {
+                    f"order_{role}": some.index(name) + 1,
+                    f"default_{role}": some.index(name) == 0,
+                }
         found.append(entry)
     return found
 
 
-_SPACES = ("space_total", "space_free", "space_used", "space_expired", "space_min_free",
-           "space_unavailable")  # fmt: skip
+_SPACES = (
+    "space_total",
+    "space_free",
+    "space_used",
+    "space_expired",
+    "space_min_free",
+    "space_unavailable",
+)
 
 
 def read_endpoints(text: str) -> list[StorageEntry]:

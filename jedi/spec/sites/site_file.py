@@ -37,8 +37,9 @@ _Figure = Annotated[float, Field(ge=0, le=1e12)]
 
 class _Storage(Entry):
     ddm_endpoint: _Name = Field(description="the endpoint's name")
-    path: str | None = Field(None, min_length=1, description="root directory; below JEDI_HOME "
-                             "unless absolute")  # fmt: skip
+    path: str | None = Field(
+        None, min_length=1, description="root directory; below JEDI_HOME unless absolute"
+    )
     token: str | None = Field(None, description="space token")
     type: str = Field("DATADISK", description="DATADISK, DATATAPE, ...")
     is_tape: bool = Field(False, description="tape")

@@ -234,15 +234,23 @@ class Snapshot:
         """The snapshot as JSON values; infinity is None."""
         return {
             **{f.name: _plain(getattr(self, f.name)) for f in _COLUMNS},
-            **{name: [[list(key), _plain(values)] for key, values in
-                      zip(grid.keys, grid.values, strict=True)]
-               for name, grid in (("jobs", self.jobs), ("links", self.links),
-                                  ("slots", self.slots)) if grid.keys or name != "slots"},
+            **{
+                name: [
+                    [list(key), _plain(values)]
+                    for key, values in zip(grid.keys, grid.values, strict=True)
+                ]
+                for name, grid in (
+                    ("jobs", self.jobs),
+                    ("links", self.links),
+                    ("slots", self.slots),
+                )
+                if grid.keys or name != "slots"
+            },
             "queued": {str(k): v for k, v in sorted(self.queued.items())},
             "tapes": list(self.tapes),
             "unreadable": list(self.unreadable),
             "readers": [list(one) for one in self.readers],
-        }  # fmt: skip
+        }
 
     @cached_property
     def hash(self) -> str:

@@ -60,8 +60,8 @@ class Rules(BaseModel):
     )
     release_per_lb: Flag = rule("RP", "open input is released by lumi blocks", "releasePerLB")
     order_input_by: Literal["eventsAlignment"] | None = rule(
-        "OI", "files whose events fill whole jobs come first",
-        words={"eventsAlignment": 1})  # fmt: skip
+        "OI", "files whose events fill whole jobs come first", words={"eventsAlignment": 1}
+    )
     respect_split_rule: Flag = rule("RR", "scouts are as large as other jobs")
     tot_num_jobs: Count = rule("TJ", "jobs of the task, for display")
     max_num_jobs: Count = rule("MN", "most jobs of a parameter scan")
@@ -79,8 +79,9 @@ class Rules(BaseModel):
     n_gb_per_merge_job: Positive = rule("ZG", "GB of a merge job", "nGBPerMergeJob")
     n_max_files_per_merge_job: Count = rule("ZM", "most files of a merge job")
     on_site_merging: Flag = rule("OM", "the job that makes files merges them, too")
-    merge_es_on_os: Flag = rule("ME", "pieces of events are merged from object stores",
-                                "mergeEsOnOS")  # fmt: skip
+    merge_es_on_os: Flag = rule(
+        "ME", "pieces of events are merged from object stores", "mergeEsOnOS"
+    )
 
     # a task's life
     scout_success_rate: Tenths = rule("SS", "tenths of the scouts that must succeed")
@@ -91,8 +92,9 @@ class Rules(BaseModel):
     disable_reassign: Flag = rule("DI", "the task cannot be reassigned")
     allow_partial_finish: Flag = rule("AP", "jobs may finish without some of their events")
     allow_empty_input: Flag = rule("AE", "a task without any input file finishes")
-    allow_incomplete_in_ds: Flag = rule("AI", "input datasets may lack files at a site",
-                                        "allowIncompleteInDS")  # fmt: skip
+    allow_incomplete_in_ds: Flag = rule(
+        "AI", "input datasets may lack files at a site", "allowIncompleteInDS"
+    )
     no_auto_pause: Flag = rule("NP", "failures do not pause the task")
     min_cpu_efficiency: Percent = rule(
         "MC", "percent of processor time below which scouts exhaust the task"
@@ -115,8 +117,10 @@ class Rules(BaseModel):
     no_wait_parent: Flag = rule("NW", "read the parent's outputs while the parent makes them")
     intermediate_task: Flag = rule("IN", "the outputs are for other tasks only")
     full_chain: Literal["only", "require", "capable"] | None = rule(
-        "FU", "the chain of tasks runs at one nucleus",
-        words={"only": 1, "require": 2, "capable": 3})  # fmt: skip
+        "FU",
+        "the chain of tasks runs at one nucleus",
+        words={"only": 1, "require": 2, "capable": 3},
+    )
     input_pre_staging: Flag = rule("IS", "input comes from tape first")
     use_real_num_events: Flag = rule(
         "UE", "numbers of events come from data management, not from nEventsPerInputFile"
@@ -153,22 +157,28 @@ class Rules(BaseModel):
         "instantiateTmpl makes one dataset per site; default for prodSourceLabel user, unless the "
         "vo is local",
     )
-    register_datasets: Flag = rule("RD", "output datasets are registered before the first jobs "
-                                   "are made, as always")  # fmt: skip
+    register_datasets: Flag = rule(
+        "RD", "output datasets are registered before the first jobs are made, as always"
+    )
     stay_output_on_site: Flag = rule("SO", "outputs stay at the site of their job")
     alt_stage_out: Literal["on", "off", "force"] | None = rule(
-        "AT", "outputs may go elsewhere when their storage fails",
-        words={"on": 1, "off": 2, "force": 3})  # fmt: skip
+        "AT",
+        "outputs may go elsewhere when their storage fails",
+        words={"on": 1, "off": 2, "force": 3},
+    )
     put_log_to_os: Flag = rule("PO", "logs go to an object store", "putLogToOS")
     ddm_back_end: Word = rule("DE", "the data management system")
 
     # placement
     t1_weight: Annotated[int, Field(ge=-1, le=10_000)] | None = rule(
-        "TW", "weight of large sites; -1: only they")  # fmt: skip
+        "TW", "weight of large sites; -1: only they"
+    )
     ip_connectivity: Literal["full", "http"] | None = rule(
-        "IP", "connections that jobs need", words={"full": 1, "http": 2})  # fmt: skip
+        "IP", "connections that jobs need", words={"full": 1, "http": 2}
+    )
     ip_stack: Literal["IPv4", "IPv6"] | None = rule(
-        "IK", "the addresses that jobs need", words={"IPv4": 4, "IPv6": 6})  # fmt: skip
+        "IK", "the addresses that jobs need", words={"IPv4": 4, "IPv6": 6}
+    )
     os_matching: Flag = rule("OS", "the operating system must match")
     only_tags_for_fc: Flag = rule("OT", "use only sites that name the release", "onlyTagsForFC")
     cloud_as_vo: Flag = rule("CV", "the cloud is the virtual organisation's", "cloudAsVO")
@@ -181,8 +191,9 @@ class Rules(BaseModel):
     max_attempt_es_job: WholeNumber = rule(
         "XJ", "consumers that may follow those that fail", "maxAttemptEsJob"
     )
-    dec_att_on_failed_es: Flag = rule("XF", "events of a failed job lose no attempt",
-                                      "decAttOnFailedES")  # fmt: skip
+    dec_att_on_failed_es: Flag = rule(
+        "XF", "events of a failed job lose no attempt", "decAttOnFailedES"
+    )
     not_discard_events: Flag = rule(
         "ND", "processed events of killed jobs and failed job sets count"
     )
@@ -192,8 +203,10 @@ class Rules(BaseModel):
     )
     register_es_files: Flag = rule("RE", "pieces are registered", "registerEsFiles")
     use_job_cloning: Literal["runonce", "storeonce"] | None = rule(
-        "UC", "of the copies of a job the first to start or to store counts",
-        words={"runonce": 1, "storeonce": 2})  # fmt: skip
+        "UC",
+        "of the copies of a job the first to start or to store counts",
+        words={"runonce": 1, "storeonce": 2},
+    )
     use_zip_to_pin: Flag = rule("UZ", "inputs are pinned by archives")
     use_prefetcher: Flag = rule("UT", "inputs are fetched ahead")
     n_jumbo_jobs: Count = rule("NJ", "jumbo jobs of the task")

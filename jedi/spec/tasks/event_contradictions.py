@@ -29,12 +29,17 @@ def event_contradictions(params: TaskParams) -> Iterator[Problem]:
         rule = "copies of a job process the same events, so these are not cut"
         yield Problem("nEventsPerWorker", params.n_events_per_worker, rule, "Leave one of them out")
     if params.merge_output:
-        rule = "its outputs are merged already, out of pieces" if code == EVENT_CODES["es"] else (
-            "the outputs of consumers are not merged")  # fmt: skip
+        rule = (
+            "its outputs are merged already, out of pieces"
+            if code == EVENT_CODES["es"]
+            else ("the outputs of consumers are not merged")
+        )
         yield Problem(key, value, f"mergeOutput is set, but {rule}", "Leave mergeOutput out")
-    if params.build_spec and params.n_sites_per_job != 1 and (
-        params.n_sites_per_job or code == EVENT_CODES["cloning"]
-    ):  # fmt: skip
+    if (
+        params.build_spec
+        and params.n_sites_per_job != 1
+        and (params.n_sites_per_job or code == EVENT_CODES["cloning"])
+    ):
         rule = "consumers at other sites would lack the software that buildSpec makes"
         yield Problem("nSitesPerJob", params.n_sites_per_job, rule, "Set nSitesPerJob: 1")
     yield from _ordinary(params)

@@ -12,16 +12,21 @@ from jedi.spec.tasks.contradictions import UNFILLED, item_contradictions
 from jedi.spec.tasks.params import ITEM_MODELS, TaskParams, item_kind
 
 _ITEMS = "jobParameters"
-_FILL = {"splitter": "UNIT", "buildSpec": "LIB", "addNthFieldToLFN": "MIDDLENAME",
-         "sourceURL": "SURL"}  # fmt: skip
+_FILL = {
+    "splitter": "UNIT",
+    "buildSpec": "LIB",
+    "addNthFieldToLFN": "MIDDLENAME",
+    "sourceURL": "SURL",
+}
 """Keys that fill placeholders: while a key is faulty, these are not reported as unfilled."""
 
 _ALLOW = {
     **dict.fromkeys(
         ("nEventsPerWorker", "useJobCloning", "fineGrainedProc", "esFraction", "esConvertible"),
-        "esmergeSpec"),
+        "esmergeSpec",
+    ),
     "mergeSpec": "mergeOutput",
-}  # fmt: skip
+}
 """Keys that another key needs: while a key is faulty, the other one is not reported."""
 
 STAND_IN = {"type": "constant", "value": ""}

@@ -112,15 +112,17 @@ def same_but_inputs(old: Any, new: Any) -> bool:
     return bool(rest(old) == rest(new))
 
 
-def with_inputs(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
-                ) -> list[dict[str, Any]]:  # fmt: skip
+def with_inputs(
+    old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the old list of items with the datasets that the new one reads, in their order."""
     read = iter([item["dataset"] for item in new if item.get("param_type") == "input"])
     return [
         {**item, "dataset": next(read, item["dataset"])}
-        if item.get("param_type") == "input" else dict(item)
+        if item.get("param_type") == "input"
+        else dict(item)
         for item in old
-    ]  # fmt: skip
+    ]
 
 
 def _fixed(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[Problem]:

@@ -20,11 +20,16 @@ from jedi.spec.tasks.placeholders import (
 )
 
 _OWN_KEYS = {
-    "mergeSpec": "merge_spec", "log_merge": "log_merge", "umNameAtEnd": "um_name_at_end",
-    "mergeRamCount": "merge_ram_count", "mergeCoreCount": "merge_core_count",
-    "nFilesPerMergeJob": "n_files_per_merge_job", "nEventsPerMergeJob": "n_events_per_merge_job",
-    "nGBPerMergeJob": "n_gb_per_merge_job", "nMaxFilesPerMergeJob": "n_max_files_per_merge_job",
-}  # fmt: skip
+    "mergeSpec": "merge_spec",
+    "log_merge": "log_merge",
+    "umNameAtEnd": "um_name_at_end",
+    "mergeRamCount": "merge_ram_count",
+    "mergeCoreCount": "merge_core_count",
+    "nFilesPerMergeJob": "n_files_per_merge_job",
+    "nEventsPerMergeJob": "n_events_per_merge_job",
+    "nGBPerMergeJob": "n_gb_per_merge_job",
+    "nMaxFilesPerMergeJob": "n_max_files_per_merge_job",
+}
 
 
 def merge_contradictions(params: TaskParams) -> Iterator[Problem]:
@@ -74,9 +79,11 @@ def _placeholder_rules(params: TaskParams, template: str) -> Iterator[Problem]:
             continue
         if wrong:
             yield Problem(
-                path, found.text, "merge jobs have no value for the placeholder",
+                path,
+                found.text,
+                "merge jobs have no value for the placeholder",
                 suggest(found.name, known, f"Use one of {', '.join(known)}"),
-            )  # fmt: skip
+            )
     if params.log_merge and "${TRN_LOG" not in template:
         rule, remedy = "log_merge is set, but this command reads no logs", "Use ${TRN_LOG:LOG}"
         yield Problem(path, template, rule, remedy)

@@ -16,8 +16,13 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 _FIELD = re.compile(r"(?:[0-9*,/-]|[a-z]{3})+")
 """Fields of cron without the extensions that croniter knows (`L`, `#`, `?`, hashes)."""
 
-_FIELDS = ("minute (0-59)", "hour (0-23)", "day of the month (1-31)", "month (1-12)",
-           "day of the week (0-7)")  # fmt: skip
+_FIELDS = (
+    "minute (0-59)",
+    "hour (0-23)",
+    "day of the month (1-31)",
+    "month (1-12)",
+    "day of the week (0-7)",
+)
 
 
 @dataclass(frozen=True, slots=True)

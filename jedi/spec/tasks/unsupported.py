@@ -65,10 +65,18 @@ ITEM_KEPT = {
 
 _EVENT_MODES = ("nEventsPerWorker", "useJobCloning", "fineGrainedProc", "esFraction")
 _OF_EVENT_MODES = (
-    "allowPartialFinish", "decAttOnFailedES", "esConvertible", "inFilePosEvtNum",
-    "maxAttemptES", "maxAttemptEsJob", "maxJumboPerSite", "nEsConsumers", "nSitesPerJob",
-    "notDiscardEvents", "switchEStoNormal",
-)  # fmt: skip
+    "allowPartialFinish",
+    "decAttOnFailedES",
+    "esConvertible",
+    "inFilePosEvtNum",
+    "maxAttemptES",
+    "maxAttemptEsJob",
+    "maxJumboPerSite",
+    "nEsConsumers",
+    "nSitesPerJob",
+    "notDiscardEvents",
+    "switchEStoNormal",
+)
 _OF_JUMBO_JOBS = ("nJumboJobs", "maxJumboPerSite")
 _NAMES_SITE = "a task that names its site has no jumbo jobs; includedSite may name several"
 _NO_EVENT_MODE = f"the task has none of {', '.join(_EVENT_MODES)}"

@@ -64,9 +64,11 @@ psycopg.adapters.register_dumper(list, _Lists)
 
 _CONNECT_S = 10
 _NETWORK = {
-    "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
-}  # fmt: skip
+}
 """A database's host that vanishes, rather than refuses, is noticed within half a minute."""
 
 

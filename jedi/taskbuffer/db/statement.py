@@ -109,7 +109,7 @@ def _squeezed(name: str) -> str:
     return name.replace("_", "")
 
 
-_LISTED = {tuple, set, frozenset, type({}.keys()), type({}.values())}
+_LISTED = {tuple, set, frozenset, range, type({}.keys()), type({}.values())}
 
 
 def _arrays(binds: Mapping[str, Any]) -> dict[str, Any]:

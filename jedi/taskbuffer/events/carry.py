@@ -77,9 +77,12 @@ WHERE s.merge_pandaid = ANY(CAST(:olds AS bigint[])) AND e.jobsetid = s.jobsetid
 
 def keeping(batch: Sequence[tuple[TaskOrder, NewJobs]]) -> list[Retry]:
     """New jobs of tasks that keep processed ranges, with the jobs before them."""
-    return [one for order, new in batch
-            if order.rules.not_discard_events and not order.rules.use_job_cloning
-            for one in new.retries]  # fmt: skip
+    return [
+        one
+        for order, new in batch
+        if order.rules.not_discard_events and not order.rules.use_job_cloning
+        for one in new.retries
+    ]
 
 
 def lock_predecessors(tx: Connection, retries: Sequence[Retry]) -> None:

@@ -96,7 +96,9 @@ _FILES = """
 # the last one that is handed out is only locked: it says that there are more. A commit that is
 # lost with the database's host leaves ranges ready, and reports on them are refused: that is worth
 # no wait for the disk.
-_HAND_OUT = plain(" ".join(f"""
+_HAND_OUT = plain(
+    " ".join(
+        f"""
 WITH a AS (
   SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:requests AS text[]), CAST(:ids AS bigint[]),
     CAST(:seqs AS bigint[]), CAST(:ns AS int[]), CAST(:in_pools AS int[]))
@@ -140,7 +142,9 @@ SELECT json_build_array(
   (SELECT json_agg(json_build_array(pool, nr > n, jobsetid, fileid, job_processid) ORDER BY nr)
    FROM x WHERE nr >= least(n, got)))
 FROM set_config('synchronous_commit', 'off', true)
-""".split()))  # fmt: skip
+""".split()
+    )
+)
 _HAND_OUT_FREE = _HAND_OUT.replace("FOR NO KEY UPDATE", "FOR NO KEY UPDATE SKIP LOCKED")
 _MORE = plain("""
 SELECT json_agg(p.pool) FROM unnest(CAST(:pools AS int[]), CAST(:tasks AS bigint[]),
@@ -173,8 +177,9 @@ def acquire_ranges(
     """
     known = memory.consumers(tx, (ask.panda_id for ask in asks))
     found = _Found()
-    jumbos = [ask for ask in asks if ask.panda_id in known
-              and known[ask.panda_id].jobset_id is None]  # fmt: skip
+    jumbos = [
+        ask for ask in asks if ask.panda_id in known and known[ask.panda_id].jobset_id is None
+    ]
     others = [ask for ask in asks if ask.panda_id in known and ask not in jumbos]
     for some in (others, *([ask] for ask in jumbos)):  # no range is in two pools of a statement
         if some:

@@ -109,8 +109,14 @@ def take_over(tx: Connection, ended: Sequence[MovedJob], agent: str) -> None:
     the inputs and the outputs. Ranges whose pieces the failed one could not read are corrupted and
     ready once more, or fatal without attempts where the task does without them; all others stay
     done. Jobs and their datasets are locked."""
-    lost = [job for job in ended if job.kind == "es_merge" and job.source != "waiting"
-            and job.target in ("failed", "closed") and job.code not in NOT_AGAIN]  # fmt: skip
+    lost = [
+        job
+        for job in ended
+        if job.kind == "es_merge"
+        and job.source != "waiting"
+        and job.target in ("failed", "closed")
+        and job.code not in NOT_AGAIN
+    ]
     if not lost:
         return
     tries = knobs.load(tx)["eventservice.merge_attempts"]

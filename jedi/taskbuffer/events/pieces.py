@@ -62,8 +62,13 @@ def page(
 ) -> PiecesPage | None:
     """The pieces of a merge job that a pilot of the site has in this attempt, of the ranges that
     follow one; None: the pilot has it no longer."""
-    values = {"site": site, "panda_id": panda_id, "lock_seq": lock_seq, "n": RANGES_AT_ONCE,
-              "file": after.file_id if after else 0,
-              "process": after.process_id if after else 0}  # fmt: skip
+    values = {
+        "site": site,
+        "panda_id": panda_id,
+        "lock_seq": lock_seq,
+        "n": RANGES_AT_ONCE,
+        "file": after.file_id if after else 0,
+        "process": after.process_id if after else 0,
+    }
     task, pieces, following = value(tx, _PAGE, values)
     return None if task is None else PiecesPage(task, pieces or [], following)

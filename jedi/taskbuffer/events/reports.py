@@ -108,11 +108,16 @@ def store_zips(tx: Connection, zips: Sequence[tuple[KnownConsumer, ReportedZip]]
     if not zips:
         return {}
     rows = [
-        {"n": n, "jeditaskid": consumer.jedi_task_id, "jobsetid": consumer.jobset_id,
-         "pandaid": consumer.panda_id, "checksum": one.adler32,
-         **one.model_dump(include={"lfn", "endpoint", "fsize", "n_events", "path_convention"})}
+        {
+            "n": n,
+            "jeditaskid": consumer.jedi_task_id,
+            "jobsetid": consumer.jobset_id,
+            "pandaid": consumer.panda_id,
+            "checksum": one.adler32,
+            **one.model_dump(include={"lfn", "endpoint", "fsize", "n_events", "path_convention"}),
+        }
         for n, (consumer, one) in enumerate(zips)
-    ]  # fmt: skip
+    ]
     given = {"zips": to_json(rows).decode()}
     _PUT_ZIPS.run(tx, **given)
     found = _ZIPS.rows(tx, **given)
@@ -208,13 +213,17 @@ def report_ranges(
     """
     if not entries:
         return {}
-    rows = [{"detail": n, "ziprow_id": ziprows.get(-1 if one.zip is None else one.zip),
-             **one._asdict()} for n, one in enumerate(details)]  # fmt: skip
+    rows = [
+        {"detail": n, "ziprow_id": ziprows.get(-1 if one.zip is None else one.zip), **one._asdict()}
+        for n, one in enumerate(details)
+    ]
     arrays = _arrays(entries)
     if _REPORT.row(tx, **arrays, rows=to_json(rows).decode()) == len(entries):
         return {}
-    of = {status: [n for n, one in enumerate(details) if one.status == status]
-          for status in ("finished", "running")}  # fmt: skip
+    of = {
+        status: [n for n, one in enumerate(details) if one.status == status]
+        for status in ("finished", "running")
+    }
     found = _STAND.rows(tx, **arrays, **of)
     names = {code: status for status, code in _CODE.items()}
     return {one.number - 1: None if one.code is None else names[one.code] for one in found}

@@ -211,9 +211,13 @@ class MergeStart(NamedTuple):
 
 
 def start_merges(
-    tx: Connection, starts: Sequence[MergeStart], agent: str, gshare: str, priority: int,
+    tx: Connection,
+    starts: Sequence[MergeStart],
+    agent: str,
+    gshare: str,
+    priority: int,
     memory_mb: int,
-) -> list[MovedJob]:  # fmt: skip
+) -> list[MovedJob]:
     """waiting → assigned: merge jobs, which the caller has locked, get a site, a share, a
     priority and a memory of their own. The Mover sees to their inputs."""
     if not starts:

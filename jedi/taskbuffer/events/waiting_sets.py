@@ -101,7 +101,11 @@ def place(tx: Connection, placed: Sequence[PlacedSet], agent: str) -> int:
     ids, sites, cores, memory, walltime = map(list, columns)
     _PLACE.run(tx, ids=ids, sites=sites, cores=cores, memory=memory, walltime=walltime)
     takes = {one.jobset_id for one in set_ends.BROKERED_SITES.rows(tx, ids=ids)}
-    ends = [JobEnd(one.panda_id, "closed", "es_unused", "A site takes a real co-jumbo job.", None,
-                   "jedi")
-            for one in held if one.jobset_id in takes]  # fmt: skip
+    ends = [
+        JobEnd(
+            one.panda_id, "closed", "es_unused", "A site takes a real co-jumbo job.", None, "jedi"
+        )
+        for one in held
+        if one.jobset_id in takes
+    ]
     return len(job_ends.end_jobs(tx, ends, agent, ["waiting"]))

@@ -71,12 +71,12 @@ _LOGGED = all_jobs.all_jobs(
 )
 
 _EVENTS = "coalesce(endevent - startevent + 1, nevents)"
+_RELEASED = "status NOT IN ('pending', 'staging', 'waiting', 'skipped')"
 _INPUT_COUNTERS = {
     "nfiles": "count(*) FILTER (WHERE status <> 'skipped')",
-    "nfilestobeused":
-        "count(*) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting', 'skipped'))",
+    "nfilestobeused": f"count(*) FILTER (WHERE {_RELEASED})",
     "nfilesused": "count(*) FILTER (WHERE status IN "
-                  "('picked', 'running', 'partial', 'finished', 'failed'))",
+    "('picked', 'running', 'partial', 'finished', 'failed'))",
     "nfilesfinished": "count(*) FILTER (WHERE status = 'finished')",
     "nfilesfailed": "count(*) FILTER (WHERE status = 'failed')",
     "nfilesmissing": "count(*) FILTER (WHERE status IN ('lost', 'missing', 'broken'))",
@@ -84,10 +84,9 @@ _INPUT_COUNTERS = {
     "nfileswaiting": "count(*) FILTER (WHERE is_waiting = 'Y')",
     "nleftout": "count(*) FILTER (WHERE status = 'skipped')",
     "nevents": f"sum({_EVENTS})",
-    "neventstobeused":
-        f"sum({_EVENTS}) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting', 'skipped'))",
+    "neventstobeused": f"sum({_EVENTS}) FILTER (WHERE {_RELEASED})",
     "neventsused": f"sum({_EVENTS}) FILTER (WHERE status = 'finished')",
-}  # fmt: skip
+}
 _OUTPUT_COUNTERS = ("nfiles", "nfilesfinished", "nfilesfailed")
 
 
@@ -206,119 +205,314 @@ USING ({row_id}) WHERE {condition}"""
 
 
 INVARIANTS = (
-    Invariant("input_counters", "counters of input datasets equal their rows", "dataset.counter",
-              _COUNTERS, "is_input"),
-    Invariant("output_counters", "counters of other datasets equal their rows", "dataset.counter",
-              _COUNTERS, f"NOT is_input AND counter IN ({listed(_OUTPUT_COUNTERS)})"),
-    Invariant("job_statistics", "job_stats with its deltas equals the jobs",
-              "site/queue/share/shape/status", _STATISTICS),
-    Invariant("archived_statistics", "job_stats_archived equals the archived jobs",
-              "task/kind/status/site", _ARCHIVED),
-    Invariant("counted_jobs", "a task counts its ended jobs up to a PandaID, and none before it "
-              "lives", "task", _COUNTED),
-    Invariant("one_live_job", "no input file is in two live jobs, but for consumers of its events",
-              "file", *file_checks.TWO_LIVE_JOBS),
-    Invariant("processed_once", "a processed input file is in no other job that lives or succeeded",
-              "file", *file_checks.PROCESSED_ONCE),
-    Invariant("inputs_of_jobs", "inputs of a live job are running, those of a finished job "
-              "finished", "file", *file_checks.INPUTS_OF_JOBS),
-    Invariant("shared_inputs", "an input file that several jobs may have stays ready", "file",
-              *file_checks.SHARED_INPUTS),
-    Invariant("one_writer", "an output file has one job that lives or succeeded", "file",
-              *file_checks.ONE_WRITER),
-    Invariant("files_of_jobs", "a live job has inputs and outputs", "job",
-              file_checks.FILES_OF_JOBS),
-    Invariant("params_of_jobs", "a live job has its parameters", "job",
-              _has(f"(SELECT * FROM jedi_jobs WHERE status IN ({JOB_LIVE}))", "pandaid",
-                   "jedi_job_params", by="pandaid")),
-    Invariant("running_inputs", "a running input file is in a live job", "file",
-              *file_checks.RUNNING_INPUTS),
-    Invariant("finished_inputs", "a finished input file has its finished job", "file",
-              *file_checks.FINISHED_INPUTS),
-    Invariant("superseded_jobs", "a superseded job had success, and no file counts as finished by "
-              "it", "job", _SUPERSEDED),
-    Invariant("finished_outputs", "a finished output file has its finished job", "file",
-              *file_checks.FINISHED_OUTPUTS),
-    Invariant("open_outputs", "an output file that is not made yet is in a live job", "file",
-              *file_checks.OPEN_OUTPUTS),
-    Invariant("done_datasets", "no file of a done input dataset is at work", "file",
-              *file_checks.DONE_DATASETS),
-    Invariant("params_of_task", "every task has its parameters", "task",
-              _has("jedi_tasks", "jeditaskid", "jedi_taskparams", by="jeditaskid")),
-    Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished, or lost since",
-              "file", *file_checks.OUTPUTS_OF_FINISHED_JOBS),
-    Invariant("merged_files", "what is to be merged is as far as the job that made it", "file",
-              _MERGED),
-    Invariant("merging_jobs", "a merging job has files that are to be merged, or pieces", "job",
-              _WAITING_FOR_MERGE),
-    Invariant("merging_consumers", "a merging consumer has a job set that has not ended", "job",
-              event_checks.MERGING_CONSUMERS),
-    Invariant("merged_once", "each range of events is merged once", "file",
-              event_checks.MERGED_ONCE),
-    Invariant("owned_ranges", "a range of events has its file, and its job set or a consumer",
-              "file", event_checks.OWNED),
-    Invariant("whole_job_sets", "a job set has its merge job, and all its ranges until it ends",
-              "job set", event_checks.WHOLE_SETS),
-    Invariant("pieces", "a processed range that is not merged has its piece", "file",
-              event_checks.PIECES),
-    Invariant("dead_consumers", "no range of events is with a consumer that has ended", "job",
-              event_checks.NOT_DEAD),
-    Invariant("jumbo_ranges", "ranges of events are marked as those of jumbo jobs if they are",
-              "job", event_checks.OF_JUMBOS),
-    Invariant("ended_job_sets", "a job set that has ended has no open range of events", "job set",
-              event_checks.SETTLED_SETS),
-    Invariant("whole_herds", "a herd has all its units, or none before its split", "task",
-              unit_checks.WHOLE),
-    Invariant("units_of_jobs", "a job of a herd has a unit, and its origin", "job",
-              unit_checks.OF_JOBS),
-    Invariant("killed_units", "a killed unit has no ready file and no job that goes on", "unit",
-              unit_checks.KILLED),
-    Invariant("refused_units", "a refused unit has neither files nor jobs", "unit",
-              unit_checks.REFUSED),
-    Invariant("superseded_units", "a superseded unit has neither files nor a live job", "unit",
-              unit_checks.SUPERSEDED),
-    Invariant("registry_leases", "a lease of a registry has its holder and its time", "registry",
-              registry_checks.LEASES),
-    Invariant("registry_records", "a job or template has its registry, and an id drawn there",
-              "record", registry_checks.RECORDS),
-    Invariant("registry_submissions", "a job that was submitted has its backend",
-              "record", registry_checks.SUBMISSIONS),
-    Invariant("registry_subjobs", "subjobs have their job, which counts them by status", "record",
-              registry_checks.SUBJOBS),
-    Invariant("registry_folders", "a folder has its registry and its parents", "folder",
-              registry_checks.FOLDERS),
-    Invariant("registry_links", "a link of a folder leads to a job of its registry", "link",
-              registry_checks.LINKS),
+    Invariant(
+        "input_counters",
+        "counters of input datasets equal their rows",
+        "dataset.counter",
+        _COUNTERS,
+        "is_input",
+    ),
+    Invariant(
+        "output_counters",
+        "counters of other datasets equal their rows",
+        "dataset.counter",
+        _COUNTERS,
+        f"NOT is_input AND counter IN ({listed(_OUTPUT_COUNTERS)})",
+    ),
+    Invariant(
+        "job_statistics",
+        "job_stats with its deltas equals the jobs",
+        "site/queue/share/shape/status",
+        _STATISTICS,
+    ),
+    Invariant(
+        "archived_statistics",
+        "job_stats_archived equals the archived jobs",
+        "task/kind/status/site",
+        _ARCHIVED,
+    ),
+    Invariant(
+        "counted_jobs",
+        "a task counts its ended jobs up to a PandaID, and none before it lives",
+        "task",
+        _COUNTED,
+    ),
+    Invariant(
+        "one_live_job",
+        "no input file is in two live jobs, but for consumers of its events",
+        "file",
+        *file_checks.TWO_LIVE_JOBS,
+    ),
+    Invariant(
+        "processed_once",
+        "a processed input file is in no other job that lives or succeeded",
+        "file",
+        *file_checks.PROCESSED_ONCE,
+    ),
+    Invariant(
+        "inputs_of_jobs",
+        "inputs of a live job are running, those of a finished job finished",
+        "file",
+        *file_checks.INPUTS_OF_JOBS,
+    ),
+    Invariant(
+        "shared_inputs",
+        "an input file that several jobs may have stays ready",
+        "file",
+        *file_checks.SHARED_INPUTS,
+    ),
+    Invariant(
+        "one_writer",
+        "an output file has one job that lives or succeeded",
+        "file",
+        *file_checks.ONE_WRITER,
+    ),
+    Invariant(
+        "files_of_jobs", "a live job has inputs and outputs", "job", file_checks.FILES_OF_JOBS
+    ),
+    Invariant(
+        "params_of_jobs",
+        "a live job has its parameters",
+        "job",
+        _has(
+            f"(SELECT * FROM jedi_jobs WHERE status IN ({JOB_LIVE}))",
+            "pandaid",
+            "jedi_job_params",
+            by="pandaid",
+        ),
+    ),
+    Invariant(
+        "running_inputs",
+        "a running input file is in a live job",
+        "file",
+        *file_checks.RUNNING_INPUTS,
+    ),
+    Invariant(
+        "finished_inputs",
+        "a finished input file has its finished job",
+        "file",
+        *file_checks.FINISHED_INPUTS,
+    ),
+    Invariant(
+        "superseded_jobs",
+        "a superseded job had success, and no file counts as finished by it",
+        "job",
+        _SUPERSEDED,
+    ),
+    Invariant(
+        "finished_outputs",
+        "a finished output file has its finished job",
+        "file",
+        *file_checks.FINISHED_OUTPUTS,
+    ),
+    Invariant(
+        "open_outputs",
+        "an output file that is not made yet is in a live job",
+        "file",
+        *file_checks.OPEN_OUTPUTS,
+    ),
+    Invariant(
+        "done_datasets",
+        "no file of a done input dataset is at work",
+        "file",
+        *file_checks.DONE_DATASETS,
+    ),
+    Invariant(
+        "params_of_task",
+        "every task has its parameters",
+        "task",
+        _has("jedi_tasks", "jeditaskid", "jedi_taskparams", by="jeditaskid"),
+    ),
+    Invariant(
+        "outputs_of_finished_jobs",
+        "outputs of a finished job are finished, or lost since",
+        "file",
+        *file_checks.OUTPUTS_OF_FINISHED_JOBS,
+    ),
+    Invariant(
+        "merged_files", "what is to be merged is as far as the job that made it", "file", _MERGED
+    ),
+    Invariant(
+        "merging_jobs",
+        "a merging job has files that are to be merged, or pieces",
+        "job",
+        _WAITING_FOR_MERGE,
+    ),
+    Invariant(
+        "merging_consumers",
+        "a merging consumer has a job set that has not ended",
+        "job",
+        event_checks.MERGING_CONSUMERS,
+    ),
+    Invariant(
+        "merged_once", "each range of events is merged once", "file", event_checks.MERGED_ONCE
+    ),
+    Invariant(
+        "owned_ranges",
+        "a range of events has its file, and its job set or a consumer",
+        "file",
+        event_checks.OWNED,
+    ),
+    Invariant(
+        "whole_job_sets",
+        "a job set has its merge job, and all its ranges until it ends",
+        "job set",
+        event_checks.WHOLE_SETS,
+    ),
+    Invariant(
+        "pieces", "a processed range that is not merged has its piece", "file", event_checks.PIECES
+    ),
+    Invariant(
+        "dead_consumers",
+        "no range of events is with a consumer that has ended",
+        "job",
+        event_checks.NOT_DEAD,
+    ),
+    Invariant(
+        "jumbo_ranges",
+        "ranges of events are marked as those of jumbo jobs if they are",
+        "job",
+        event_checks.OF_JUMBOS,
+    ),
+    Invariant(
+        "ended_job_sets",
+        "a job set that has ended has no open range of events",
+        "job set",
+        event_checks.SETTLED_SETS,
+    ),
+    Invariant(
+        "whole_herds",
+        "a herd has all its units, or none before its split",
+        "task",
+        unit_checks.WHOLE,
+    ),
+    Invariant(
+        "units_of_jobs", "a job of a herd has a unit, and its origin", "job", unit_checks.OF_JOBS
+    ),
+    Invariant(
+        "killed_units",
+        "a killed unit has no ready file and no job that goes on",
+        "unit",
+        unit_checks.KILLED,
+    ),
+    Invariant(
+        "refused_units", "a refused unit has neither files nor jobs", "unit", unit_checks.REFUSED
+    ),
+    Invariant(
+        "superseded_units",
+        "a superseded unit has neither files nor a live job",
+        "unit",
+        unit_checks.SUPERSEDED,
+    ),
+    Invariant(
+        "registry_leases",
+        "a lease of a registry has its holder and its time",
+        "registry",
+        registry_checks.LEASES,
+    ),
+    Invariant(
+        "registry_records",
+        "a job or template has its registry, and an id drawn there",
+        "record",
+        registry_checks.RECORDS,
+    ),
+    Invariant(
+        "registry_submissions",
+        "a job that was submitted has its backend",
+        "record",
+        registry_checks.SUBMISSIONS,
+    ),
+    Invariant(
+        "registry_subjobs",
+        "subjobs have their job, which counts them by status",
+        "record",
+        registry_checks.SUBJOBS,
+    ),
+    Invariant(
+        "registry_folders",
+        "a folder has its registry and its parents",
+        "folder",
+        registry_checks.FOLDERS,
+    ),
+    Invariant(
+        "registry_links",
+        "a link of a folder leads to a job of its registry",
+        "link",
+        registry_checks.LINKS,
+    ),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
-    Invariant("attempts", "no file was tried more often than allowed", "file",
-              *file_checks.ATTEMPTS),
-    Invariant("dataset_of_file", "every file has its dataset", "file",
-              *file_checks.DATASET_OF_FILE),
-    Invariant("task_of_dataset", "every dataset has its task", "dataset",
-              _has("jedi_datasets", "datasetid", "jedi_tasks", by="jeditaskid")),
-    Invariant("task_of_job", "every job has its task", "job",
-              _has(_JOBS, "pandaid", "jedi_tasks", by="jeditaskid")),
-    Invariant("job_of_files", "job files have their job, in the archive as well", "job",
-              _has("jedi_job_files", "pandaid", "jedi_jobs", by="pandaid") + " UNION ALL "
-              + _has("jedi_job_files_archived", "pandaid", "jedi_jobs_archived", by="pandaid")),
-    Invariant("job_of_params", "job parameters have their job", "job",
-              _has("jedi_job_params", "pandaid", _JOBS, by="pandaid")),
-    Invariant("ready_queue", "exactly the activated jobs that nobody holds are in the queue", "job",
-              _READY),
-    Invariant("done_tasks", "no master input of a done task failed or is at work", "file",
-              *file_checks.DONE_TASKS),
+    Invariant(
+        "attempts", "no file was tried more often than allowed", "file", *file_checks.ATTEMPTS
+    ),
+    Invariant(
+        "dataset_of_file", "every file has its dataset", "file", *file_checks.DATASET_OF_FILE
+    ),
+    Invariant(
+        "task_of_dataset",
+        "every dataset has its task",
+        "dataset",
+        _has("jedi_datasets", "datasetid", "jedi_tasks", by="jeditaskid"),
+    ),
+    Invariant(
+        "task_of_job",
+        "every job has its task",
+        "job",
+        _has(_JOBS, "pandaid", "jedi_tasks", by="jeditaskid"),
+    ),
+    Invariant(
+        "job_of_files",
+        "job files have their job, in the archive as well",
+        "job",
+        _has("jedi_job_files", "pandaid", "jedi_jobs", by="pandaid")
+        + " UNION ALL "
+        + _has("jedi_job_files_archived", "pandaid", "jedi_jobs_archived", by="pandaid"),
+    ),
+    Invariant(
+        "job_of_params",
+        "job parameters have their job",
+        "job",
+        _has("jedi_job_params", "pandaid", _JOBS, by="pandaid"),
+    ),
+    Invariant(
+        "ready_queue",
+        "exactly the activated jobs that nobody holds are in the queue",
+        "job",
+        _READY,
+    ),
+    Invariant(
+        "done_tasks",
+        "no master input of a done task failed or is at work",
+        "file",
+        *file_checks.DONE_TASKS,
+    ),
     Invariant("final_tasks", "no job lives in a task that has ended", "job", _FINAL_TASK),
-    Invariant("task_log", "a task's log is a legal path to its status", "task",
-              _path(states.TASK, "jedi_tasks", "jeditaskid")),
-    Invariant("input_log", "an input dataset's log is a legal path, too", "dataset",
-              _path(states.INPUT_DATASET, "jedi_datasets", "datasetid",
-                    f"o.type IN ({INPUT_TYPES})")),
-    Invariant("output_log", "an output dataset's log is a legal path, too", "dataset",
-              _path(states.OUTPUT_DATASET, "jedi_datasets", "datasetid",
-                    f"o.type NOT IN ({INPUT_TYPES})")),
-    Invariant("job_log", "a job's log is a legal path to its status", "job",
-              _path(states.JOB, _LOGGED, "pandaid", lost="NOT archived")),
-)  # fmt: skip
+    Invariant(
+        "task_log",
+        "a task's log is a legal path to its status",
+        "task",
+        _path(states.TASK, "jedi_tasks", "jeditaskid"),
+    ),
+    Invariant(
+        "input_log",
+        "an input dataset's log is a legal path, too",
+        "dataset",
+        _path(states.INPUT_DATASET, "jedi_datasets", "datasetid", f"o.type IN ({INPUT_TYPES})"),
+    ),
+    Invariant(
+        "output_log",
+        "an output dataset's log is a legal path, too",
+        "dataset",
+        _path(
+            states.OUTPUT_DATASET, "jedi_datasets", "datasetid", f"o.type NOT IN ({INPUT_TYPES})"
+        ),
+    ),
+    Invariant(
+        "job_log",
+        "a job's log is a legal path to its status",
+        "job",
+        _path(states.JOB, _LOGGED, "pandaid", lost="NOT archived"),
+    ),
+)
 
 
 _MEMORY = changes("SET LOCAL work_mem = '64MB'")
@@ -354,8 +548,10 @@ def _examine(tx: Connection, rules: Sequence[Invariant]) -> list[Finding]:
     names = "r(id, bad)" if rules[0].bad == "bad" else "r"
     sql = _EXAMINE.format(counts=counts, rows=rules[0].rows, names=names, rules=values)
     found = tx.execute(text(sql), {"shown": SHOWN})
-    return [Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids)
-            for rule, row in zip(rules, found, strict=True)]  # fmt: skip
+    return [
+        Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids)
+        for rule, row in zip(rules, found, strict=True)
+    ]
 
 
 class FinishedOutput(NamedTuple):

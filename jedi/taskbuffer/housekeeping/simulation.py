@@ -121,8 +121,14 @@ def put(
 ) -> None:
     """Files with these numbers belong to a dataset that has none of them yet, and lie at all these
     endpoints. The server makes their names up: to send them takes three times as long."""
-    values = {"name": name, "endpoints": list(endpoints), "first": numbers[0], "last": numbers[-1],
-              "size": size, "adler32": adler32}  # fmt: skip
+    values = {
+        "name": name,
+        "endpoints": list(endpoints),
+        "first": numbers[0],
+        "last": numbers[-1],
+        "size": size,
+        "adler32": adler32,
+    }
     _PUT.run(tx, **values)
 
 

@@ -13,10 +13,26 @@ from jedi.taskbuffer.db.sql_lists import FED_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
 
 FED_COLUMNS = (
-    "datasetid", "jeditaskid", "type", "scope", "status", "proc_status", "keeptrack",
-    "maxattempt", "maxfailure", "lfn", "guid", "fsize", "checksum", "nevents",
-    "startevent", "endevent", "firstevent", "boundaryid", "lumiblocknr",
-)  # fmt: skip
+    "datasetid",
+    "jeditaskid",
+    "type",
+    "scope",
+    "status",
+    "proc_status",
+    "keeptrack",
+    "maxattempt",
+    "maxfailure",
+    "lfn",
+    "guid",
+    "fsize",
+    "checksum",
+    "nevents",
+    "startevent",
+    "endevent",
+    "firstevent",
+    "boundaryid",
+    "lumiblocknr",
+)
 """The columns of a line given to `feed`, in order; the others get their defaults."""
 
 
@@ -253,8 +269,12 @@ def leave_out(tx: Connection, entries: Mapping[int, Mapping[str, str]]) -> None:
     if not entries:
         return
     ordered = {i: sorted(some.items(), key=_faults_first) for i, some in entries.items()}
-    rows = [(i, *entry) for i, some in ordered.items() for n, entry in enumerate(some)
-            if n < LEFT_OUT_ROWS or entry[1] not in _UNWANTED]  # fmt: skip
+    rows = [
+        (i, *entry)
+        for i, some in ordered.items()
+        for n, entry in enumerate(some)
+        if n < LEFT_OUT_ROWS or entry[1] not in _UNWANTED
+    ]
     ids, lfns, reasons = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
     values = {"ids": ids, "lfns": lfns, "reasons": reasons, "datasets": list(entries)}
     _LEAVE_OUT.run(tx, **values)

@@ -184,8 +184,7 @@ def claim_to_feed(
 ) -> list[ClaimedTask]:
     """Take defined tasks, and tasks with open input that is to be looked up again, whatever else
     they wait for; no herd that is to be split now."""
-    return claim(tx, TO_FEED, me, lease_s, limit, _OPEN_AND_DUE, early=True,
-                 recheck_s=recheck_s)  # fmt: skip
+    return claim(tx, TO_FEED, me, lease_s, limit, _OPEN_AND_DUE, early=True, recheck_s=recheck_s)
 
 
 LOCK = changes("""

@@ -69,8 +69,14 @@ def at_sites(
     container and site: those that are not closed, else new ones, named after the container and
     their ids. LockLost: the task was claimed anew."""
     task, containers = order.jedi_task_id, order.containers
-    values = {"task": task, "seq": order.lock_seq, "sites": list(sites), "any": "",
-              "containers": containers, "agent": agent}  # fmt: skip
+    values = {
+        "task": task,
+        "seq": order.lock_seq,
+        "sites": list(sites),
+        "any": "",
+        "containers": containers,
+        "agent": agent,
+    }
     found: dict[int, dict[str, OutputDataset]] = {}
     for row in _AT_SITES.rows(tx, **values):
         dataset = OutputDataset(row.dataset_id, row.dataset_name, row.status, row.container_name)

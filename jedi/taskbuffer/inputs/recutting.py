@@ -95,11 +95,15 @@ def recut(tx: Connection, sizes: Mapping[int, int]) -> None:
     and keep to that size. The caller has locked the tasks; of those that are scouting
     `scout_anew` counts anew what is released."""
     if sizes:
-        rules = {i: one.with_events(sizes[i])
-                 for i, one in scouting.rules_of(tx, list(sizes)).items()}  # fmt: skip
-        given = {"tasks": list(rules), "sizes": [sizes[i] for i in rules],
-                 "across": [one.n_events_per_job is not None for one in rules.values()],
-                 "blocks": [bool(one.respect_lb) for one in rules.values()],
-                 "bounds": [bool(one.group_boundary_id) for one in rules.values()]}  # fmt: skip
+        rules = {
+            i: one.with_events(sizes[i]) for i, one in scouting.rules_of(tx, list(sizes)).items()
+        }
+        given = {
+            "tasks": list(rules),
+            "sizes": [sizes[i] for i in rules],
+            "across": [one.n_events_per_job is not None for one in rules.values()],
+            "blocks": [bool(one.respect_lb) for one in rules.values()],
+            "bounds": [bool(one.group_boundary_id) for one in rules.values()],
+        }
         _RECUT.run(tx, **given)
         scouting.set_rules(tx, rules)

@@ -92,10 +92,15 @@ def _order(claimed: Claimed, row: BuildRow) -> TaskOrder:
 def _file(row: BuildRow) -> Files:
     zero = np.zeros(1, np.int64)
     columns: dict[str, Any] = {f.name: zero for f in fields(Files)}
-    return Files(**{
-        **columns, "lfns": [row.lfn], "file_ids": zero + (row.file_id or 0),
-        "dataset_ids": zero + row.dataset_id, "sizes": zero + (row.fsize or 0),
-    })  # fmt: skip
+    return Files(
+        **{
+            **columns,
+            "lfns": [row.lfn],
+            "file_ids": zero + (row.file_id or 0),
+            "dataset_ids": zero + row.dataset_id,
+            "sizes": zero + (row.fsize or 0),
+        }
+    )
 
 
 _FENCE = changes(

@@ -72,9 +72,15 @@ noted AS (
 
 _ASKS = """ROWS FROM (unnest(CAST(:sites AS text[]), CAST(:requests AS text[]),
   CAST(:pilots AS text[]), CAST(:ns AS bigint[]))) WITH ORDINALITY a(site, request, pilot, n, o)"""
-_SLOT = {"site": "text", "shares": "text[]", "priorities": "int[]", "firsts": "bigint[]",
-         "mosts": "bigint[]", "buts": "bigint[]",
-         **dict.fromkeys(Resources.model_fields, "bigint")}  # fmt: skip
+_SLOT = {
+    "site": "text",
+    "shares": "text[]",
+    "priorities": "int[]",
+    "firsts": "bigint[]",
+    "mosts": "bigint[]",
+    "buts": "bigint[]",
+    **dict.fromkeys(Resources.model_fields, "bigint"),
+}
 """The fields of a site's slot and of the first jobs that wait there, as Charges deals them."""
 
 # From a share's first job, not from the share's beginning, go those of its priority, then the lower
@@ -207,8 +213,10 @@ def acquire_all(
         if not last:
             first_waiting.charges.refresh(tx)
         with first_waiting.charges.deals() as deals:
-            asked = [deals.slot(site, slot, heads[site], wanted[site], spare=spare)
-                     for site, slot in slots.items()]  # fmt: skip
+            asked = [
+                deals.slot(site, slot, heads[site], wanted[site], spare=spare)
+                for site, slot in slots.items()
+            ]
             if len(asks) == 1:
                 found = value(tx, _TAKE_ONE, _ask(asks[0]) | asked[0])
             else:
@@ -239,10 +247,12 @@ def acquire_all(
 
 def _asks(requests: Sequence[AcquireRequest]) -> dict[str, Any]:
     return {
-        "sites": [one.site for one in requests], "requests": [one.request_id for one in requests],
-        "pilots": [one.pilot_id for one in requests], "ns": [one.n for one in requests],
+        "sites": [one.site for one in requests],
+        "requests": [one.request_id for one in requests],
+        "pilots": [one.pilot_id for one in requests],
+        "ns": [one.n for one in requests],
         "agent": AGENT,
-    }  # fmt: skip
+    }
 
 
 def _ask(one: AcquireRequest) -> dict[str, Any]:
@@ -347,17 +357,35 @@ def accept_all(tx: Connection, calls: Sequence[SiteMessages[Report]]) -> list[li
     rows = value(tx, statement, given)[0] or ()
     ended = {(site, job, seq): held for site, job, seq, held, ends, _ in rows if ends}
     if ended:
-        _note_spoilt(tx, [r for site, reports in calls for r in reports
-                          if (site, r.pandaid, r.lock_seq) in ended])  # fmt: skip
+        _note_spoilt(
+            tx,
+            [
+                r
+                for site, reports in calls
+                for r in reports
+                if (site, r.pandaid, r.lock_seq) in ended
+            ],
+        )
     if through := [panda_id for (_, panda_id, _), held in ended.items() if held]:
         one_job.release(tx, through, AGENT, "Its payload had ended before its pilot held it.")
-    tails = [(site, [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
-                     for r in reports if r.stderr_tail]) for site, reports in calls]  # fmt: skip
+    tails = [
+        (
+            site,
+            [
+                LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
+                for r in reports
+                if r.stderr_tail
+            ],
+        )
+        for site, reports in calls
+    ]
     if any(entries for _, entries in tails):
         _TAILS.run(tx, calls=_json(tails))
     stands = {(site, panda_id, lock_seq): end for site, panda_id, lock_seq, *_, end in rows}
-    return [[stands.get((site, report.pandaid, report.lock_seq)) for report in reports]
-            for site, reports in calls]  # fmt: skip
+    return [
+        [stands.get((site, report.pandaid, report.lock_seq)) for report in reports]
+        for site, reports in calls
+    ]
 
 
 _SPOILT_PIECES = changes("""
@@ -419,8 +447,10 @@ def beat_all(tx: Connection, calls: Sequence[SiteMessages[Beat]]) -> list[list[B
         for site, panda_id, lock_seq, why, held in value(tx, _BEAT, {"calls": _json(calls)}) or ()
     }
     unknown: BeatAnswer = ("kill", "This attempt is not known.")
-    return [[answers.get((site, b.pandaid, b.lock_seq), unknown) for b in beats]
-            for site, beats in calls]  # fmt: skip
+    return [
+        [answers.get((site, b.pandaid, b.lock_seq), unknown) for b in beats]
+        for site, beats in calls
+    ]
 
 
 _TAILS = returns(int)(f"""

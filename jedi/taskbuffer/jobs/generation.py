@@ -37,10 +37,18 @@ def write_jobs(tx: Connection, batch: TaskJobs, agent: str) -> None:
     """
     _use_inputs(tx, batch)
     copy_rows(tx, "jedi_jobs", (_jobs(order, new) for order, new in batch))
-    copy_rows(tx, "jedi_job_params", (
-        {"pandaid": list(new.panda_ids), "jobparameters": list(new.commands), "texts": _texts(new)}
-        for _, new in batch
-    ))  # fmt: skip
+    copy_rows(
+        tx,
+        "jedi_job_params",
+        (
+            {
+                "pandaid": list(new.panda_ids),
+                "jobparameters": list(new.commands),
+                "texts": _texts(new),
+            }
+            for _, new in batch
+        ),
+    )
     copy_rows(tx, "jedi_dataset_contents", (b for one in batch for b in _contents(*one)))
     copy_rows(tx, "jedi_job_files", (b for one in batch for b in _job_files(*one)))
     copy_rows(tx, "jedi_events", (_events(order, e) for order, new in batch for e in new.events))
@@ -59,8 +67,17 @@ _MAP = changes("""
 CREATE TEMP TABLE IF NOT EXISTS jedi_gen_map
   (fileid bigint PRIMARY KEY, pandaid bigint, place smallint) ON COMMIT DELETE ROWS
 """)
-_ROW = np.dtype([("fields", ">i2"), ("l1", ">i4"), ("fileid", ">i8"), ("l2", ">i4"),
-                 ("pandaid", ">i8"), ("l3", ">i4"), ("place", ">i2")])  # fmt: skip
+_ROW = np.dtype(
+    [
+        ("fields", ">i2"),
+        ("l1", ">i4"),
+        ("fileid", ">i8"),
+        ("l2", ">i4"),
+        ("pandaid", ">i8"),
+        ("l3", ">i4"),
+        ("place", ">i2"),
+    ]
+)
 
 # The rows to look at are given as ranges of the ready index, three for each task at most: one range
 # for all would read what lies between. The planner knows neither these ranges nor, in a new

@@ -65,11 +65,28 @@ def held_jobs(
     for row in sorted(jobs or (), key=_order):
         request, _, job, seq, task, attempt, memory, wall, command, texts, site, cores, *_ = row
         facts, here, mine = task_facts[task], known.facts(site), files_of.get(job, ())
-        yield request, HeldJob(
-            job, seq, task, attempt, site, cores, memory, wall, here.scratch_mb, command, texts,
-            facts.sandbox, facts.measured, facts.max_walltime_h,
-            here.most_s if facts.measures else None, staging(here.endpoints, mine), mine,
-        )  # fmt: skip
+        yield (
+            request,
+            HeldJob(
+                job,
+                seq,
+                task,
+                attempt,
+                site,
+                cores,
+                memory,
+                wall,
+                here.scratch_mb,
+                command,
+                texts,
+                facts.sandbox,
+                facts.measured,
+                facts.max_walltime_h,
+                here.most_s if facts.measures else None,
+                staging(here.endpoints, mine),
+                mine,
+            ),
+        )
 
 
 _NONE = DatasetFacts(None, optional=False)
@@ -85,8 +102,15 @@ def _files(files: FactRows, datasets: Mapping[int, DatasetFacts]) -> dict[int, t
     for job, kind, lfn, dataset, endpoint, source_name, size, adler32, guid in files:
         known = datasets.get(dataset, _NONE)
         file = JobFile(
-            kind, lfn, known.name, endpoint, source_name, size, adler32, guid,
+            kind,
+            lfn,
+            known.name,
+            endpoint,
+            source_name,
+            size,
+            adler32,
+            guid,
             known.optional and kind == "output",
-        )  # fmt: skip
+        )
         found[job][file] = None
     return {job: tuple(some) for job, some in found.items()}

@@ -208,8 +208,11 @@ def end_lost(
 ) -> list[MovedJob]:
     """End jobs, of which these are consumers whose pilots are gone: they are `holding`, and the
     EventService looks at what they have processed."""
-    lost = [JobMove(end.panda_id, "holding", end.code, end.reason, end.lock_seq)
-            for end in ends if end.panda_id in consumers]  # fmt: skip
+    lost = [
+        JobMove(end.panda_id, "holding", end.code, end.reason, end.lock_seq)
+        for end in ends
+        if end.panda_id in consumers
+    ]
     if lost:
         lock(tx, [end.panda_id for end in ends])
     ended = end_jobs(tx, [end for end in ends if end.panda_id not in consumers], agent)
@@ -383,10 +386,17 @@ def _known(columns: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:
     def known(*job: Any) -> ReportedJob:
         panda_id, *end, site, hold_next, task = job
         files = made[panda_id]
-        return ReportedJob._make((
-            panda_id, *end, staging(endpoints[site], files), hold_next, task in merges,
-            (*files,), (*missing[panda_id],) if panda_id in missing else (),
-        ))  # fmt: skip
+        return ReportedJob._make(
+            (
+                panda_id,
+                *end,
+                staging(endpoints[site], files),
+                hold_next,
+                task in merges,
+                (*files,),
+                (*missing[panda_id],) if panda_id in missing else (),
+            )
+        )
 
     return [*starmap(known, jobs)]
 

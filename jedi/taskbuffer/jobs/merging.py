@@ -30,8 +30,14 @@ from jedi.taskbuffer.jobs.orders import Claimed, OutputRow, outputs_of
 from jedi.taskbuffer.tasks import tasks
 
 STATUSES = (
-    "ready", "scouting", "running", "pending", "throttled", "exhausted", "finishing",
-)  # fmt: skip
+    "ready",
+    "scouting",
+    "running",
+    "pending",
+    "throttled",
+    "exhausted",
+    "finishing",
+)
 """Tasks that merge: what is made already does not wait for what holds up further jobs."""
 
 PRIORITY = 5000
@@ -241,9 +247,17 @@ def claim(
     task have ended, or more than one merge job may have (`max_files`, `max_gb` where the task says
     nothing); but for those of `not_yet`."""
     return tasks.claim(
-        tx, STATUSES, me, lease_s, limit, _DUE, early=True, max_files=str(max_files),
-        max_gb=str(max_gb), not_yet=list(not_yet),
-    )  # fmt: skip
+        tx,
+        STATUSES,
+        me,
+        lease_s,
+        limit,
+        _DUE,
+        early=True,
+        max_files=str(max_files),
+        max_gb=str(max_gb),
+        not_yet=list(not_yet),
+    )
 
 
 class ReadyPreMerge(NamedTuple):
@@ -314,22 +328,31 @@ def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[Merge
         if row.ram_mb:  # a merge of them ran out of memory
             ram_mb[row.jedi_task_id] = max(row.ram_mb, ram_mb[row.jedi_task_id] or 0)
         streams[row.jedi_task_id].append(
-            Stream(row.site, row.dataset_id, row.name, row.type, row.stream, row.complete,
-                   _files(row), tuple(row.left))
-        )  # fmt: skip
+            Stream(
+                row.site,
+                row.dataset_id,
+                row.name,
+                row.type,
+                row.stream,
+                row.complete,
+                _files(row),
+                tuple(row.left),
+            )
+        )
     outputs = outputs_of(tx, ids["ids"])
     stored = _SPECS.rows(tx, **ids)
     specs = {row.jedi_task_id: row.spec or {} for row in stored}
     return [
         MergeOrder(
-            order=_order(row, outputs[row.jedi_task_id], specs[row.jedi_task_id],
-                         streams[row.jedi_task_id]),
+            order=_order(
+                row, outputs[row.jedi_task_id], specs[row.jedi_task_id], streams[row.jedi_task_id]
+            ),
             streams=tuple(streams[row.jedi_task_id]),
             ram_mb=ram_mb[row.jedi_task_id],
             cores=row.merge_core_count,
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 _SPECS = returns(StoredMergeSpec)("""
@@ -348,8 +371,11 @@ def _order(
     merged, too."""
     template = spec.get("jobParameters", "")
     order = Claimed(row, (), outputs, template).order(merging=True)
-    wanted = [one for one in streams if one.type != LOGS or f"${{{one.stream}" in template
-              or "${TRN_LOG:" in template]  # fmt: skip
+    wanted = [
+        one
+        for one in streams
+        if one.type != LOGS or f"${{{one.stream}" in template or "${TRN_LOG:" in template
+    ]
     datasets = {one.dataset_id: one for one in wanted}.values()
     inputs = tuple(
         Input(one.dataset_id, one.name, one.type, one.stream, None, Attributes(), 0, 0)

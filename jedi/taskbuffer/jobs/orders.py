@@ -240,10 +240,14 @@ def _with_datasets(tx: Connection, rows: Sequence[ClaimedTask]) -> list[Claimed]
         row.jedi_task_id: (row.template, row.pfns or (), row.merge, row.units) for row in templates
     }
     return [
-        Claimed(row, inputs.get(row.jedi_task_id, []), outputs.get(row.jedi_task_id, []),
-                *params.get(row.jedi_task_id, ("",)))
+        Claimed(
+            row,
+            inputs.get(row.jedi_task_id, []),
+            outputs.get(row.jedi_task_id, []),
+            *params.get(row.jedi_task_id, ("",)),
+        )
         for row in sorted(rows, key=lambda row: (-(row.current_priority or 0), row.jedi_task_id))
-    ]  # fmt: skip
+    ]
 
 
 def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[OutputRow]]:

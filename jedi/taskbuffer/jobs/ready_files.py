@@ -62,8 +62,9 @@ class ReadyFiles(NamedTuple):
     ram_counts: list[int] | None
 
 
-_IN_ORDER = {one: returns(ReadyFiles)(_READY.format(rows=one))
-             for one in (_BY_FILE, _BY_ID, _BY_WHOLE_ID)}  # fmt: skip
+_IN_ORDER = {
+    one: returns(ReadyFiles)(_READY.format(rows=one)) for one in (_BY_FILE, _BY_ID, _BY_WHOLE_ID)
+}
 _NAMED = returns(ReadyFiles)(
     _READY.format(
         rows="""

@@ -43,16 +43,30 @@ class Timeout:
         return self.limit != "" and "." not in self.limit
 
 
-def _closed(statuses: str, limit: str, code: str, sentence: str, condition: str = "true",
-            meant: str = "", since: str = "j.statechangetime", among: str = "true",
-            ) -> Timeout:  # fmt: skip
+def _closed(
+    statuses: str,
+    limit: str,
+    code: str,
+    sentence: str,
+    condition: str = "true",
+    meant: str = "",
+    since: str = "j.statechangetime",
+    among: str = "true",
+) -> Timeout:
     names = tuple(statuses.split())
     return Timeout(names, limit, "closed", code, sentence, condition, meant, since, among)
 
 
-def _failed(statuses: str, limit: str, code: str, sentence: str, condition: str = "true",
-            meant: str = "", since: str = "j.statechangetime", among: str = "true",
-            ) -> Timeout:  # fmt: skip
+def _failed(
+    statuses: str,
+    limit: str,
+    code: str,
+    sentence: str,
+    condition: str = "true",
+    meant: str = "",
+    since: str = "j.statechangetime",
+    among: str = "true",
+) -> Timeout:
     names = tuple(statuses.split())
     return Timeout(names, limit, "failed", code, sentence, condition, meant, since, among)
 
@@ -87,60 +101,145 @@ _SILENT = f"""
 """
 
 TIMEOUTS = (
-    _closed("waiting", "timeout.waiting_s", "waiting_timeout", "It waited for others",
-            "j.kind NOT IN ('co_jumbo', 'es_merge')",
-            "but for event-service merges, and for placeholders"),
-    _closed("waiting", "timeout.waiting_s", "waiting_timeout", "No job serves its job set",
-            f"j.kind = 'es_merge' AND NOT {_HAS_CONSUMERS}",
-            "event-service merges whose last consumer ended so long ago", since=_LAST_SETTLED),
-    _closed("pending defined assigned activated", "", "given_back",
-            "It waited at {site}, which gets no pilots,", "s.status IN ('offline', 'paused')",
-            "of sites that are offline or paused: merge jobs and jumbo jobs",
-            among=_PLACED_AGAIN),
-    _closed("pending defined assigned activated", "watchdog.merging_timeout_s", "not_taken",
-            "No pilot took it at {site}", meant="merge jobs and jumbo jobs",
-            among=_PLACED_AGAIN),
+    _closed(
+        "waiting",
+        "timeout.waiting_s",
+        "waiting_timeout",
+        "It waited for others",
+        "j.kind NOT IN ('co_jumbo', 'es_merge')",
+        "but for event-service merges, and for placeholders",
+    ),
+    _closed(
+        "waiting",
+        "timeout.waiting_s",
+        "waiting_timeout",
+        "No job serves its job set",
+        f"j.kind = 'es_merge' AND NOT {_HAS_CONSUMERS}",
+        "event-service merges whose last consumer ended so long ago",
+        since=_LAST_SETTLED,
+    ),
+    _closed(
+        "pending defined assigned activated",
+        "",
+        "given_back",
+        "It waited at {site}, which gets no pilots,",
+        "s.status IN ('offline', 'paused')",
+        "of sites that are offline or paused: merge jobs and jumbo jobs",
+        among=_PLACED_AGAIN,
+    ),
+    _closed(
+        "pending defined assigned activated",
+        "watchdog.merging_timeout_s",
+        "not_taken",
+        "No pilot took it at {site}",
+        meant="merge jobs and jumbo jobs",
+        among=_PLACED_AGAIN,
+    ),
     _closed("pending", "timeout.pending_s", "setup_timeout", "It was not set up"),
     _closed("defined", "timeout.defined_s", "defined_timeout", "It was not prepared"),
-    _closed("assigned", "timeout.assigned_s", "assigned_timeout",
-            "Its inputs did not come to {site}"),
-    _closed("activated starting", "timeout.urgent_s", "idle_site",
-            "It did not start, and no other job does, at {site}",
-            _IDLE, "urgent ones at an idle site", among="j.priority >= :urgent_from"),
-    _closed("activated", "timeout.t2_s", "t2_timeout", "It waited for a slot at the T2 {site}",
-            "s.tier = 'T2' "
-            "AND (coalesce(n.running, 0) = 0 OR n.activated > :t2_ratio * n.running)",
-            "evgen and simul at a T2 with too few running jobs", among=_SHORT),
-    _closed("activated", "timeout.t1_s", "t1_timeout", "It waited for a slot at the T1 {site}",
-            "s.tier = 'T1' AND s.cloud <> ALL(:t1_spared)",
-            "evgen and simul at a T1, except in some clouds", among=_SHORT),
-    _closed("activated", "timeout.analysis_s", "rebrokered",
-            "It waited for a slot at {site}", meant="of analysis",
-            among="j.prodsourcelabel <> ALL(:production)"),
-    _closed("activated starting", "timeout.activated_s", "activated_timeout",
-            "It did not start at {site}"),
+    _closed(
+        "assigned", "timeout.assigned_s", "assigned_timeout", "Its inputs did not come to {site}"
+    ),
+    _closed(
+        "activated starting",
+        "timeout.urgent_s",
+        "idle_site",
+        "It did not start, and no other job does, at {site}",
+        _IDLE,
+        "urgent ones at an idle site",
+        among="j.priority >= :urgent_from",
+    ),
+    _closed(
+        "activated",
+        "timeout.t2_s",
+        "t2_timeout",
+        "It waited for a slot at the T2 {site}",
+        "s.tier = 'T2' AND (coalesce(n.running, 0) = 0 OR n.activated > :t2_ratio * n.running)",
+        "evgen and simul at a T2 with too few running jobs",
+        among=_SHORT,
+    ),
+    _closed(
+        "activated",
+        "timeout.t1_s",
+        "t1_timeout",
+        "It waited for a slot at the T1 {site}",
+        "s.tier = 'T1' AND s.cloud <> ALL(:t1_spared)",
+        "evgen and simul at a T1, except in some clouds",
+        among=_SHORT,
+    ),
+    _closed(
+        "activated",
+        "timeout.analysis_s",
+        "rebrokered",
+        "It waited for a slot at {site}",
+        meant="of analysis",
+        among="j.prodsourcelabel <> ALL(:production)",
+    ),
+    _closed(
+        "activated starting",
+        "timeout.activated_s",
+        "activated_timeout",
+        "It did not start at {site}",
+    ),
     _closed("throttled", "timeout.throttled_s", "throttled_timeout", "It was kept from pilots"),
-    _failed("sent starting running", "", "hold_timeout", "Its slot was held beyond the deadline",
-            meant="held ones", since="j.hold_deadline", among="j.hold_kind IS NOT NULL"),
-    _failed("sent", "watchdog.gone_pilot_s", "sent_timeout",
-            "Pilot {pilot_id} asked for it, and has been gone", meant="of a pilot that has ended",
-            since=_PILOT_GONE),
-    _failed("sent", "watchdog.sent_timeout_s", "sent_timeout",
-            "Pilot {pilot_id} had it and did not start it"),
-    _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_site",
-            "All pilots at {site} are silent: pilot {pilot_id} was not heard of",
-            "j.site IN (SELECT site FROM silent)",
-            "at a site of which several pilots fell silent and no other was heard of for half the "
-            "time", since="j.heartbeat_at"),
-    _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_heartbeat",
-            "Pilot {pilot_id} was not heard of", since="j.heartbeat_at"),
+    _failed(
+        "sent starting running",
+        "",
+        "hold_timeout",
+        "Its slot was held beyond the deadline",
+        meant="held ones",
+        since="j.hold_deadline",
+        among="j.hold_kind IS NOT NULL",
+    ),
+    _failed(
+        "sent",
+        "watchdog.gone_pilot_s",
+        "sent_timeout",
+        "Pilot {pilot_id} asked for it, and has been gone",
+        meant="of a pilot that has ended",
+        since=_PILOT_GONE,
+    ),
+    _failed(
+        "sent",
+        "watchdog.sent_timeout_s",
+        "sent_timeout",
+        "Pilot {pilot_id} had it and did not start it",
+    ),
+    _failed(
+        "starting running",
+        "watchdog.heartbeat_timeout_s",
+        "lost_site",
+        "All pilots at {site} are silent: pilot {pilot_id} was not heard of",
+        "j.site IN (SELECT site FROM silent)",
+        "at a site of which several pilots fell silent and no other was heard of for half the time",
+        since="j.heartbeat_at",
+    ),
+    _failed(
+        "starting running",
+        "watchdog.heartbeat_timeout_s",
+        "lost_heartbeat",
+        "Pilot {pilot_id} was not heard of",
+        since="j.heartbeat_at",
+    ),
     _failed("running", "timeout.running_s", "running_timeout", "It ran"),
     _failed("holding", "timeout.holding_s", "holding_timeout", "Its results could not be added"),
-    _failed("transferring", "transtimehi", "transfer_timeout", "Its outputs did not arrive",
-            "j.priority >= :urgent_from", "urgent ones"),
-    _failed("transferring", "transtimelo", "transfer_timeout", "Its outputs did not arrive",
-            "j.priority < :urgent_from", "others"),
-)  # fmt: skip
+    _failed(
+        "transferring",
+        "transtimehi",
+        "transfer_timeout",
+        "Its outputs did not arrive",
+        "j.priority >= :urgent_from",
+        "urgent ones",
+    ),
+    _failed(
+        "transferring",
+        "transtimelo",
+        "transfer_timeout",
+        "Its outputs did not arrive",
+        "j.priority < :urgent_from",
+        "others",
+    ),
+)
 """The first that applies counts."""
 
 _DAYS = {"transtimehi": 1, "transtimelo": 4}
@@ -234,8 +333,9 @@ WHERE w.number IS NOT NULL ORDER BY j.pandaid LIMIT :limit
 """)
 
 
-def overdue(tx: Connection, limits: Mapping[str, float], given: Mapping[str, Any], limit: int
-            ) -> list[tuple[Timeout, OverdueJob]]:  # fmt: skip
+def overdue(
+    tx: Connection, limits: Mapping[str, float], given: Mapping[str, Any], limit: int
+) -> list[tuple[Timeout, OverdueJob]]:
     """Jobs that are too long in their status, each with the rule that says so. They are not locked:
     older ones may end with them, and come first. `limits` are the knobs of the rules."""
     binds = {_bind(rule): limits[rule.limit] for rule in TIMEOUTS if "." in rule.limit}

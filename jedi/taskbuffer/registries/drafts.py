@@ -93,8 +93,14 @@ def write(
     tx: Connection, guid: str, kind: str, id: int, document: str, version: int, change: int
 ) -> bool:
     """A new document of a new record at this version; False: it is not such a one."""
-    values = {"guid": guid, "kind": kind, "id": id, "document": document, "version": version,
-              "change": change}  # fmt: skip
+    values = {
+        "guid": guid,
+        "kind": kind,
+        "id": id,
+        "document": document,
+        "version": version,
+        "change": change,
+    }
     return _WRITE.run(tx, **values) > 0
 
 
@@ -148,12 +154,23 @@ WHERE guid = :guid AND kind = 'job' AND id = :id AND status IN ('submitting', 'u
 
 
 def accept(
-    tx: Connection, guid: str, id: int, status: str, backend_id: str, submission: int | None,
+    tx: Connection,
+    guid: str,
+    id: int,
+    status: str,
+    backend_id: str,
+    submission: int | None,
     change: int,
-) -> bool:  # fmt: skip
+) -> bool:
     """A submission arrived, with the subjobs that are stored; False: none waits for this answer."""
-    values = {"guid": guid, "id": id, "status": status, "backend_id": backend_id,
-              "submission": submission, "change": change}  # fmt: skip
+    values = {
+        "guid": guid,
+        "id": id,
+        "status": status,
+        "backend_id": backend_id,
+        "submission": submission,
+        "change": change,
+    }
     return _ACCEPT.run(tx, **values) > 0
 
 
@@ -167,12 +184,23 @@ WHERE guid = :guid AND kind = 'job' AND id = :id AND status IN ('submitting', 'u
 
 
 def give_up(
-    tx: Connection, guid: str, id: int, status: str, reason: str, submission: int | None,
+    tx: Connection,
+    guid: str,
+    id: int,
+    status: str,
+    reason: str,
+    submission: int | None,
     change: int,
-) -> bool:  # fmt: skip
+) -> bool:
     """A submission did not arrive, or nobody knows; False: none waits for this answer."""
-    values = {"guid": guid, "id": id, "status": status, "reason": reason,
-              "submission": submission, "change": change}  # fmt: skip
+    values = {
+        "guid": guid,
+        "id": id,
+        "status": status,
+        "reason": reason,
+        "submission": submission,
+        "change": change,
+    }
     return _GIVE_UP.run(tx, **values) > 0
 
 

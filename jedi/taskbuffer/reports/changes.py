@@ -113,14 +113,20 @@ def changed(
     """The tasks asked for, by id, and the mark of the same snapshot, in one statement. `unit_s`:
     the first rest of throttled tasks."""
     values = {
-        "ids": [*question.ids], "fresh": [one in question.fresh for one in question.ids],
-        "active": question.active, "all_fresh": question.all_fresh, "bound": question.bound,
-        "log_id": question.log_id, "statuses": [*statuses], "unit_s": unit_s,
-    }  # fmt: skip
+        "ids": [*question.ids],
+        "fresh": [one in question.fresh for one in question.ids],
+        "active": question.active,
+        "all_fresh": question.all_fresh,
+        "bound": question.bound,
+        "log_id": question.log_id,
+        "statuses": [*statuses],
+        "unit_s": unit_s,
+    }
     rows = tx.execute(_CHANGED, values).all()
     width = len(Mark._fields)
     tasks = [
         ChangedTask(TaskSummary(*row[width + 2 :]), row.newer, row.asked)
-        for row in rows if row.jedi_task_id is not None
-    ]  # fmt: skip
+        for row in rows
+        if row.jedi_task_id is not None
+    ]
     return Mark(*rows[0][:width]), tasks

@@ -177,8 +177,12 @@ class RangeQuestion(NamedTuple):
 
     def values(self) -> dict[str, object]:
         codes = None if self.statuses is None else [_CODES[one] for one in self.statuses]
-        return {"task": self.jedi_task_id, "job": self.panda_id, "codes": codes,
-                "limit": self.limit}  # fmt: skip
+        return {
+            "task": self.jedi_task_id,
+            "job": self.panda_id,
+            "codes": codes,
+            "limit": self.limit,
+        }
 
 
 def by_status(tx: Connection, asked: RangeQuestion) -> list[StatusRanges]:

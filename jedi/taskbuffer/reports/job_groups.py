@@ -33,12 +33,15 @@ WITH alike AS (
 
 
 _SIZE = ("cores", "memory_mb", "disk_mb")
-FOR_ALL = alike(["kind", "status", "site", _IS_FIRST, "hold_kind", *_SIZE],
-                f"{_WALLTIME}, {_SINCE}")  # fmt: skip
+FOR_ALL = alike(
+    ["kind", "status", "site", _IS_FIRST, "hold_kind", *_SIZE], f"{_WALLTIME}, {_SINCE}"
+)
 """For OF_TASK and why_facts.TASK together."""
 FOR_WHY = alike(["status", "site", "hold_kind", *_SIZE], _SINCE)
-_FOR_GROUPS = alike(["kind", "status", "site", _IS_FIRST], f"{_WALLTIME}, "
-                    "max(memory_mb) AS memory_mb, max(disk_mb) AS disk_mb")  # fmt: skip
+_FOR_GROUPS = alike(
+    ["kind", "status", "site", _IS_FIRST],
+    f"{_WALLTIME}, max(memory_mb) AS memory_mb, max(disk_mb) AS disk_mb",
+)
 
 OF_TASK = """
 SELECT kind, status, site, is_first, CAST(sum(jobs) AS bigint) AS jobs, false AS limited,

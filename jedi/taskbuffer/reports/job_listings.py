@@ -157,8 +157,14 @@ def jobs(
     more, given = where(conditions, JOB_FIELDS)
     if statuses and "finished" not in statuses:
         more = f"{_UNSUCCESSFUL} AND {more}"
-    values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids,
-              "after": after, **given}  # fmt: skip
+    values = {
+        "task": jedi_task_id,
+        "statuses": statuses,
+        "limit": limit,
+        "ids": ids,
+        "after": after,
+        **given,
+    }
     return _listed(more).rows(tx, **values)
 
 
@@ -190,6 +196,10 @@ ORDER BY array_position(CAST(:worst AS text[]), j.status), j.pandaid
 def standing(tx: Connection, jedi_task_id: int, panda_id: int) -> list[int]:
     """The jobs, of this one and all that took over from it, that had an input last: they show its
     fate. The worst ends come first, finished jobs last."""
-    values = {"task": jedi_task_id, "job": panda_id, "worst": _WORST_FIRST,
-              "merged": list(states.PRE_MERGE_TYPES)}  # fmt: skip
+    values = {
+        "task": jedi_task_id,
+        "job": panda_id,
+        "worst": _WORST_FIRST,
+        "merged": list(states.PRE_MERGE_TYPES),
+    }
     return _STANDING.rows(tx, **values)

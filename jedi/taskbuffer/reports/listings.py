@@ -170,9 +170,15 @@ def asked_for(
 ) -> tuple[str, dict[str, Any]]:
     """The condition on a task `t` in SQL, and its values."""
     more, given = where(conditions, TASK_FIELDS)
-    asked = {"user_name": user_name, "name": name and like(name), "statuses": statuses,
-             "ids": None if ids is None else list(ids), "begins": begins or None,
-             "before": before, "after": after}  # fmt: skip
+    asked = {
+        "user_name": user_name,
+        "name": name and like(name),
+        "statuses": statuses,
+        "ids": None if ids is None else list(ids),
+        "begins": begins or None,
+        "before": before,
+        "after": after,
+    }
     asked = {key: value for key, value in asked.items() if value is not None}
     return " AND ".join([*(_ASKED[key] for key in asked), more]), {**asked, **given}
 
@@ -369,9 +375,15 @@ def files(
 ) -> list[FileSummary]:
     """The files of a task, or those that one of its jobs was to make, whose datasets have these
     types (None: all but what is to be merged); `after`: only those behind this file."""
-    values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit,
-              "job": panda_id, "after": after,
-              "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
+    values = {
+        "task": jedi_task_id,
+        "types": types,
+        "statuses": statuses,
+        "limit": limit,
+        "job": panda_id,
+        "after": after,
+        "hidden": list(states.PRE_MERGE_TYPES),
+    }
     return _FILES.rows(tx, **values)
 
 

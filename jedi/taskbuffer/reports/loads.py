@@ -102,11 +102,18 @@ class SitePilot:
     creation_time: datetime
 
 
-_PARTS = returns(PartRow)(together({
-    "facts": f"SELECT * FROM ({_FACTS}) f WHERE site = :site",
-    "jobs": f"SELECT * FROM ({overview.JOBS_BY_SITE}) j WHERE site = :site",
-    "reached": _REACHED, "pilots": _PILOTS, "read": refused.READ, "refusals": refused.AT_SITE,
-}))  # fmt: skip
+_PARTS = returns(PartRow)(
+    together(
+        {
+            "facts": f"SELECT * FROM ({_FACTS}) f WHERE site = :site",
+            "jobs": f"SELECT * FROM ({overview.JOBS_BY_SITE}) j WHERE site = :site",
+            "reached": _REACHED,
+            "pilots": _PILOTS,
+            "read": refused.READ,
+            "refusals": refused.AT_SITE,
+        }
+    )
+)
 
 
 def parts_of(tx: Connection, site: str, hours: int, most: int, limit: int) -> Parts:
@@ -177,10 +184,17 @@ def live_tasks(tx: Connection) -> list[TaskCount]:
     return _TASKS.rows(tx, ended=False)
 
 
-_SYSTEM = returns(PartRow)(together({
-    "tasks": _COUNTS, "jobs": overview.JOBS_BY_SITE, "reached": _REACHED, "facts": _FACTS,
-    "waiting": gauges.WAITING,
-}))  # fmt: skip
+_SYSTEM = returns(PartRow)(
+    together(
+        {
+            "tasks": _COUNTS,
+            "jobs": overview.JOBS_BY_SITE,
+            "reached": _REACHED,
+            "facts": _FACTS,
+            "waiting": gauges.WAITING,
+        }
+    )
+)
 
 
 def of_system(tx: Connection, hours: int) -> Parts:

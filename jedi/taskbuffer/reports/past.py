@@ -102,8 +102,12 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 
 def jobs(tx: Connection, jedi_task_id: int, times: Sequence[datetime]) -> list[JobsThen]:
     """The jobs of a task by status and site at each of these times."""
-    values = {"task": jedi_task_id, "times": [*times], "most": float(UNITS_MOST),
-              "attempts": ATTEMPTS_MOST}  # fmt: skip
+    values = {
+        "task": jedi_task_id,
+        "times": [*times],
+        "most": float(UNITS_MOST),
+        "attempts": ATTEMPTS_MOST,
+    }
     return _JOBS.rows(tx, **values)
 
 

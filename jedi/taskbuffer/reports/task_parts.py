@@ -139,17 +139,32 @@ _QUEUE = """
 SELECT q.queue_name AS name FROM jedi_tasks t JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
 WHERE t.jeditaskid = :task
 """
-_PARTS = returns(PartRow)(together({
-    "groups": job_groups.OF_TASK, "chosen": job_groups.CHOSEN, "events": _EVENTS,
-    "family": _RELATIVES, "datasets": listings.DATASETS, "measured": listings.MEASURED,
-    "queue": _QUEUE, "facts": why_facts.TASK,
-}, job_groups.FOR_ALL))  # fmt: skip
+_PARTS = returns(PartRow)(
+    together(
+        {
+            "groups": job_groups.OF_TASK,
+            "chosen": job_groups.CHOSEN,
+            "events": _EVENTS,
+            "family": _RELATIVES,
+            "datasets": listings.DATASETS,
+            "measured": listings.MEASURED,
+            "queue": _QUEUE,
+            "facts": why_facts.TASK,
+        },
+        job_groups.FOR_ALL,
+    )
+)
 
 
 def parts(tx: Connection, jedi_task_id: int, unit_s: float, events_most: int) -> Parts:
     """The lists `groups` (JobGroup), `chosen` (the sites that brokers chose), `events`
     (TaskEvent), `family` (Relative), `datasets` (DatasetSummary), `measured` (JobMetric),
     `queue` (the name of the work queue) and `facts` (TaskFacts) of a task."""
-    values = {"task": jedi_task_id, "before": None, "most": events_most,
-              "relatives": RELATIVES_MOST, "unit_s": unit_s}  # fmt: skip
+    values = {
+        "task": jedi_task_id,
+        "before": None,
+        "most": events_most,
+        "relatives": RELATIVES_MOST,
+        "unit_s": unit_s,
+    }
     return Parts(_PARTS.rows(tx, **values))

@@ -36,8 +36,10 @@ CASE WHEN u.superseded IS NOT NULL THEN u.superseded WHEN u.refusal IS NOT NULL 
 _NEWER = "((CAST(CAST({} AS text) AS bigint) - t.bound) & 4294967295) < 2147483648"
 """See reports/changes.py: true if the cursor's transaction, or a later one, wrote the row."""
 
-_OF = ("({0} > t.low AND {0} <= t.high "
-       "AND (CAST(:units AS int[]) IS NULL OR {0} = ANY(CAST(:units AS int[]))))")  # fmt: skip
+_OF = (
+    "({0} > t.low AND {0} <= t.high "
+    "AND (CAST(:units AS int[]) IS NULL OR {0} = ANY(CAST(:units AS int[]))))"
+)
 _JOB = f"""
 SELECT unit_nr, {_NEWER.format("xmin")}, false, NULL, NULL, NULL, pandaid, status, site, exit_code,
   error_diag, NULL

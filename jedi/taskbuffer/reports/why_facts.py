@@ -225,11 +225,17 @@ def refusals(tx: Connection, decision_id: int) -> list[RefusedSite]:
     return _REFUSALS.rows(tx, id=decision_id)
 
 
-_BACKGROUND = returns(PartRow)(together({
-    "decision": _LAST_DECISION,
-    "refusals": _REFUSED.format(decision=f"(SELECT decision_id FROM ({_LAST_DECISION}) l)"),
-    "jumbo": _JUMBO_REASON, "end": _LAST_END, "set": _WAITING_SET,
-}))  # fmt: skip
+_BACKGROUND = returns(PartRow)(
+    together(
+        {
+            "decision": _LAST_DECISION,
+            "refusals": _REFUSED.format(decision=f"(SELECT decision_id FROM ({_LAST_DECISION}) l)"),
+            "jumbo": _JUMBO_REASON,
+            "end": _LAST_END,
+            "set": _WAITING_SET,
+        }
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

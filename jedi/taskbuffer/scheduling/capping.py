@@ -161,17 +161,26 @@ def keep_back(tx: Connection, knobs: Knobs, task_ids: Sequence[int], agent: str)
     locked to the transaction's end, so this is its last step: it then waits for nobody."""
     if not task_ids:
         return 0
-    values = {"ids": list(task_ids), "production": list(PRODUCTION_LABELS),
-              "user_cap": knobs.caps.user_jobs, "group_cap": knobs.caps.group_jobs}  # fmt: skip
+    values = {
+        "ids": list(task_ids),
+        "production": list(PRODUCTION_LABELS),
+        "user_cap": knobs.caps.user_jobs,
+        "group_cap": knobs.caps.group_jobs,
+    }
     if not tx.execute(_LOCK_OWNERS, values).all():
         return 0
     final = {"final": sorted(states.TASK.final)}
     found = _BEYOND.rows(tx, **(values | final))
     moves = [
-        JobMove(one.panda_id, "throttled", "user_cap",
-                f"{one.owner} may have {one.cap} jobs that run or may start.", one.lock_seq)
+        JobMove(
+            one.panda_id,
+            "throttled",
+            "user_cap",
+            f"{one.owner} may have {one.cap} jobs that run or may start.",
+            one.lock_seq,
+        )
         for one in found
-    ]  # fmt: skip
+    ]
     return len(move_jobs(tx, moves, agent, ["activated"], locked=True))
 
 
@@ -193,6 +202,9 @@ def live_jobs_of_owners(
     tx: Connection, task_ids: Sequence[int], production: Sequence[str]
 ) -> dict[str, int]:
     """The number of live jobs of the owners of these analysis tasks, users or working groups."""
-    values = {"ids": list(task_ids), "production": list(production),
-              "final": sorted(states.TASK.final)}  # fmt: skip
+    values = {
+        "ids": list(task_ids),
+        "production": list(production),
+        "final": sorted(states.TASK.final),
+    }
     return dict(_CROWDS.rows(tx, **values))

@@ -132,7 +132,7 @@ class Deals:
             "mosts": [most for _, most, _ in parts],
             "buts": [but for _, _, but in parts],
             **{name: most or _NO_LIMIT[name] for name, most in vars(size).items()},
-        }  # fmt: skip
+        }
 
     def given(self, site: str, cores: int, share: str, queue: int) -> tuple[str, str]:
         """Note a job that was handed out, and the work queue of its task. Returns its place."""

@@ -118,8 +118,12 @@ def urgency(
     activated yet, or start, without merges. The walltime is that of queued jobs by resource type.
     Jobs of unknown walltime count like the others (NULL: all are unknown); it reads all live jobs.
     """
-    found = {"ids": list(queue_ids), "capped": list(capped), "coming": list(_COMING),
-             "over": sorted(states.TASK.final)}  # fmt: skip
+    found = {
+        "ids": list(queue_ids),
+        "capped": list(capped),
+        "coming": list(_COMING),
+        "over": sorted(states.TASK.final),
+    }
     urgent = _URGENT.rows(tx, **found)
     if not timed:
         return urgent, []

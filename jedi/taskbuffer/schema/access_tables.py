@@ -95,22 +95,37 @@ pilots = Table(
     words("site", "its site", "pilots.insert_pilots", nullable=False),
     words("host", "host of the submitter that sent it", "pilots.insert_pilots", nullable=False),
     col("pid", Integer, "process id, if it is local", "pilots.note_found"),
-    col("process_start", BigInteger, "start time of the process in clock ticks",
-        "pilots.note_found"),
+    col(
+        "process_start", BigInteger, "start time of the process in clock ticks", "pilots.note_found"
+    ),
     words("token_hash", "its token", "pilots.insert_pilots"),
-    words("status", "submitted, running, ended, lost", "pilots.note_found pilots.END_PILOTS",
-          nullable=False),
+    words(
+        "status",
+        "submitted, running, ended, lost",
+        "pilots.note_found pilots.END_PILOTS",
+        nullable=False,
+    ),
     stamp("creationtime:creation_time", "time of the record", "pilots.insert_pilots", now=True),
     stamp("endtime:end_time", "end", "pilots.END_PILOTS"),
-    words("engine", "engine: local, slurm, ...", "pilots.insert_pilots", nullable=False,
-          server_default="local"),
+    words(
+        "engine",
+        "engine: local, slurm, ...",
+        "pilots.insert_pilots",
+        nullable=False,
+        server_default="local",
+    ),
     words("batch_id", "the batch system's id of it", "pilots.note_found"),
-    words("resource_type", "the shape of its slot; empty: a whole slot", "pilots.insert_pilots",
-          nullable=False, server_default=""),
+    words(
+        "resource_type",
+        "the shape of its slot; empty: a whole slot",
+        "pilots.insert_pilots",
+        nullable=False,
+        server_default="",
+    ),
     PrimaryKeyConstraint("pilot_id"),
     Index("jedi_pilots_live_ix", "site", postgresql_where=text("endtime IS NULL")),
     comment="pilots that the submitter started",
-)  # fmt: skip
+)
 
 agents = Table(
     "jedi_agents",
@@ -133,15 +148,21 @@ outbox = Table(
     "jedi_outbox",
     metadata,
     col("message_id", BigInteger, "order", _NOTIFY, autoincrement=True, nullable=False),
-    words("topic", "subject; a user gets one message of each by each channel", _NOTIFY,
-          nullable=False),
+    words(
+        "topic", "subject; a user gets one message of each by each channel", _NOTIFY, nullable=False
+    ),
     col("payload", JSONB, "the message", _NOTIFY, nullable=False),
-    col("urgent", Boolean, "urgent", _NOTIFY, nullable=False,
-        server_default=text("false")),
+    col("urgent", Boolean, "urgent", _NOTIFY, nullable=False, server_default=text("false")),
     stamp("creationtime:creation_time", "time of the record", _NOTIFY, now=True),
     stamp("sent_at", "time of delivery", "outbox.note"),
-    col("attempts", Integer, "deliveries tried", "outbox.claim", nullable=False,
-        server_default=text("0")),
+    col(
+        "attempts",
+        Integer,
+        "deliveries tried",
+        "outbox.claim",
+        nullable=False,
+        server_default=text("0"),
+    ),
     words("username:user_name", "the recipient", _NOTIFY),
     words("channel", "mail or webhook", _NOTIFY),
     stamp("next_try_at", "not tried again before; NULL: not tried yet", "outbox.claim"),
@@ -150,7 +171,7 @@ outbox = Table(
     UniqueConstraint("topic", "user_name", "channel"),
     Index("jedi_outbox_open_ix", "message_id", postgresql_where=text("sent_at IS NULL")),
     comment="notifications, written with the change and delivered later",
-)  # fmt: skip
+)
 
 _CACHE = "cache_files.put cache_files.KEEP"
 
@@ -176,14 +197,19 @@ cache_files = Table(
     words("filename:file_name", "name, which says nothing of the content", _CACHE, nullable=False),
     words("username:user_name", "the user who uploaded it", _CACHE, nullable=False),
     col("fsize", BigInteger, "bytes", _CACHE, nullable=False),
-    col("crc32", BigInteger, "CRC-32 of the unpacked content, as the end of a gzip file has it",
-        _CACHE, nullable=False),
+    col(
+        "crc32",
+        BigInteger,
+        "CRC-32 of the unpacked content, as the end of a gzip file has it",
+        _CACHE,
+        nullable=False,
+    ),
     col("data", LargeBinary, "the file, not checked yet", _CACHE, nullable=False),
     stamp("creationtime:creation_time", "time of the upload, or of its last use", _CACHE, now=True),
     PrimaryKeyConstraint("file_name"),
     Index("jedi_cache_files_user_ix", "user_name", "fsize", "crc32"),
     comment="files that PanDA's clients upload before they submit a task",
-)  # fmt: skip
+)
 
 audit = Table(
     "jedi_audit",

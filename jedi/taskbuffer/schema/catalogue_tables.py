@@ -27,19 +27,34 @@ _PUBLISH = "catalogue.put_files"
 ddm_datasets = Table(
     "ddm_datasets",
     metadata,
-    col("dataset_id", BigInteger, "order", "catalogue.put_dataset", autoincrement=True,
-        nullable=False),
+    col(
+        "dataset_id",
+        BigInteger,
+        "order",
+        "catalogue.put_dataset",
+        autoincrement=True,
+        nullable=False,
+    ),
     words("name", "scope:name", "catalogue.put_dataset", nullable=False),
-    words("state", "open: more files may come; closed", "catalogue.put_dataset catalogue.close",
-          nullable=False),
-    col("is_container", Boolean, "it holds datasets, not files", "catalogue.put_dataset",
-        nullable=False),
+    words(
+        "state",
+        "open: more files may come; closed",
+        "catalogue.put_dataset catalogue.close",
+        nullable=False,
+    ),
+    col(
+        "is_container",
+        Boolean,
+        "it holds datasets, not files",
+        "catalogue.put_dataset",
+        nullable=False,
+    ),
     stamp("creationtime:creation_time", "time of creation", "catalogue.put_dataset", now=True),
     PrimaryKeyConstraint("dataset_id"),
     UniqueConstraint("name"),
     one_of("state", ("open", "closed"), "state"),
     comment="datasets and containers of the SQL catalogue",
-)  # fmt: skip
+)
 
 ddm_members = Table(
     "ddm_members",

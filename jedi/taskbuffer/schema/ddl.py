@@ -18,12 +18,18 @@ from jedi.taskbuffer.schema.herd_tables import HERD_MEMBERS_VIEW
 from jedi.taskbuffer.schema.pgi_views import JOB_ALLOCATIONS_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW
 
 USUAL = {
-    "job": ["activated>sent", "sent>starting", "starting>running", "sent>running",
-            "running>holding", "holding>finished"],
+    "job": [
+        "activated>sent",
+        "sent>starting",
+        "starting>running",
+        "sent>running",
+        "running>holding",
+        "holding>finished",
+    ],
     "input file": ["ready>running", "running>finished", "running>ready"],
     "output file": ["defined>running", "running>finished", "defined>finished"],
     "event range": ["0>6", "0>1", "1>3", "3>6", "6>9"],
-}  # fmt: skip
+}
 """The most frequent moves of each machine."""
 
 CLOCK = """
@@ -85,8 +91,13 @@ END $$
 
 def functions() -> list[str]:
     """The statements that make what tables and guards call; tables need the first ones."""
-    return [CLOCK, job_rules.IS_SOUND, job_rules.TO_BOOK_FUNCTION, REFUSE,
-            *map(_knows_moves, _BY_FUNCTION)]  # fmt: skip
+    return [
+        CLOCK,
+        job_rules.IS_SOUND,
+        job_rules.TO_BOOK_FUNCTION,
+        REFUSE,
+        *map(_knows_moves, _BY_FUNCTION),
+    ]
 
 
 def _forbidden(machine: Machine) -> str:
@@ -113,6 +124,5 @@ def guard(machine: Machine) -> str:
 
 def guards() -> list[str]:
     """All statements that put the guards and views in place."""
-    views = (FILES_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW, JOB_ALLOCATIONS_VIEW,
-             HERD_MEMBERS_VIEW)  # fmt: skip
+    views = (FILES_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW, JOB_ALLOCATIONS_VIEW, HERD_MEMBERS_VIEW)
     return [*(guard(m) for m in states.MACHINES), *views]

@@ -53,33 +53,34 @@ def _wanted_columns() -> list[Column[Any]]:
         key("jeditaskid:jedi_task_id", "the task", _GEN),
         key("taskid:req_id", "the request (jedi_tasks.reqid)", _GEN),
         key("originpandaid:origin_panda_id", "the first attempt's id, kept by submitters", _GEN),
-        col("unit_nr", Integer, "number of the unit of work within its task", _GEN,
-            nullable=False),
+        col("unit_nr", Integer, "number of the unit of work within its task", _GEN, nullable=False),
         col("attemptnr:attempt_nr", SmallInteger, "attempt", _GEN, nullable=False),
-        words("kind", f"the job's work: {', '.join(states.JOB_KINDS)}", _GEN, nullable=False,
-              server_default="normal"),
+        words(
+            "kind",
+            f"the job's work: {', '.join(states.JOB_KINDS)}",
+            _GEN,
+            nullable=False,
+            server_default="normal",
+        ),
         words("status", "the job's status", f"{_GEN} {_MOVE}", nullable=False),
-        words("substatus", "detail of the status",
-              "merging.outcomes consumer_ends.note_substates"),
+        words("substatus", "detail of the status", "merging.outcomes consumer_ends.note_substates"),
         words("prodsourcelabel:prod_source_label", "as the task's", _GEN),
         words("processingtype:processing_type", "as the task's", _GEN),
         words("username:user_name", "as the task's", _GEN),
         words("vo", "as the task's", _GEN),
         words("site", "the site of the job", _GEN, nullable=False),
         words("nucleus", "the nucleus that gets its outputs", _GEN),
-        col("workqueue_id", Integer, "as the task's", _GEN, nullable=False,
-            server_default=_ZERO),
+        col("workqueue_id", Integer, "as the task's", _GEN, nullable=False, server_default=_ZERO),
         words("gshare", "global share", _GEN, nullable=False, server_default=""),
         words("resource_type", "shape", _GEN, nullable=False, server_default=""),
         col("priority", Integer, "larger first", _GEN, nullable=False),
         col("cores", Integer, "cores asked", _GEN, nullable=False),
         col("memory_mb", Integer, "memory asked in MB; 0: no limit", _GEN, nullable=False),
-        col("walltime_s", Integer, "wall time asked in seconds; 0: no limit", _GEN,
-            nullable=False),
+        col("walltime_s", Integer, "wall time asked in seconds; 0: no limit", _GEN, nullable=False),
         col("disk_mb", Integer, "disk asked in MB; 0: no limit", _GEN, nullable=False),
         col("n_inputs", Integer, "input files", _GEN, nullable=False, server_default=_ZERO),
         col("n_events", BigInteger, "events to process", _GEN),
-    ]  # fmt: skip
+    ]
 
 
 def _seen_columns() -> list[Column[Any]]:
@@ -90,12 +91,15 @@ def _seen_columns() -> list[Column[Any]]:
         stamp("starttime:start_time", "start of the payload", _REPORT),
         stamp("endtime:end_time", "end of the payload", _REPORT),
         stamp("heartbeat_at", "last heartbeat of the pilot", _REPORT),
-        count("lock_seq", "raised by each dispatch; fences the pilot's writes",
-              "dispatch.acquire"),
+        count("lock_seq", "raised by each dispatch; fences the pilot's writes", "dispatch.acquire"),
         words("pilot_id", "the pilot that has it", "dispatch.acquire"),
         words("kill_code", "reason of the kill request", f"jobs.ASK_TO_KILL {_MOVE}"),
-        words("pilot_result", "finished, failed or cancelled, as the pilot reported; lost: the "
-              "pilot of a consumer fell silent", f"{_REPORT} consumer_ends.lose"),
+        words(
+            "pilot_result",
+            "finished, failed or cancelled, as the pilot reported; lost: the "
+            "pilot of a consumer fell silent",
+            f"{_REPORT} consumer_ends.lose",
+        ),
         col("exit_code", Integer, "the payload's exit code", _REPORT),
         words("error_source", "pilot, payload, jedi, user", _MOVE),
         words("error_code", "code that can be counted", f"{_REPORT} {_MOVE}"),
@@ -118,18 +122,20 @@ def _seen_columns() -> list[Column[Any]]:
         words("delegation_id", "the engine's job id", _TAKEN),
         stamp("postprocessed_at", "time at which its results were added", _END),
         stamp("purged_at", "time at which its outputs were purged", "purging.note_purged"),
-        stamp("retention", "its outputs are kept until then",
-              "purging.keep_until"),
+        stamp("retention", "its outputs are kept until then", "purging.keep_until"),
         col("metadata", JSONB, "metadata that the payload reports", _REPORT),
         words("hold_next", "the hold that begins when the payload succeeds", "one_job.PLAN_HOLD"),
-    ]  # fmt: skip
+    ]
 
 
 def _booked() -> Column[Any]:
-    return words("booked", "the part of its life that its job set of events knows: started, ended",
-                 "consumer_ends.NOTE_STARTED consumer_ends.note_settled consumer_ends.NOTE_ENDED "
-                 "consumer_ends.reopen "
-                 "set_ends.close_sets heirs.take_over")  # fmt: skip
+    return words(
+        "booked",
+        "the part of its life that its job set of events knows: started, ended",
+        "consumer_ends.NOTE_STARTED consumer_ends.note_settled consumer_ends.NOTE_ENDED "
+        "consumer_ends.reopen "
+        "set_ends.close_sets heirs.take_over",
+    )
 
 
 _KEPT = text("retention IS NOT NULL AND purged_at IS NULL")
@@ -140,31 +146,55 @@ jobs = Table(
     "jedi_jobs",
     metadata,
     *_job_columns(),
-    col("moving", Boolean, "its files are on their way: assigned or transferring", "migration",
-        server_default=Computed("status = ANY (ARRAY['assigned'::text, 'transferring'::text])",
-                                persisted=True)),
+    col(
+        "moving",
+        Boolean,
+        "its files are on their way: assigned or transferring",
+        "migration",
+        server_default=Computed(
+            "status = ANY (ARRAY['assigned'::text, 'transferring'::text])", persisted=True
+        ),
+    ),
     _booked(),
-    col("to_book", Boolean, "its job set of events has to look at it", "migration",
-        server_default=Computed(job_rules.TO_BOOK, persisted=True)),
+    col(
+        "to_book",
+        Boolean,
+        "its job set of events has to look at it",
+        "migration",
+        server_default=Computed(job_rules.TO_BOOK, persisted=True),
+    ),
     PrimaryKeyConstraint("panda_id"),
     CheckConstraint(job_rules.SOUND, name="sound"),
     # unit_nr: the next unit's number is the task's largest plus one
     Index(None, "jedi_task_id", "unit_nr"),
     # pages of a task's jobs in their order, those that live on and those that have ended
-    Index("jedi_jobs_live_ix", "jedi_task_id", "panda_id",
-          postgresql_where=text("postprocessed_at IS NULL")),
-    Index("jedi_jobs_ended_ix", "jedi_task_id", "panda_id",
-          postgresql_where=text("postprocessed_at IS NOT NULL")),
+    Index(
+        "jedi_jobs_live_ix",
+        "jedi_task_id",
+        "panda_id",
+        postgresql_where=text("postprocessed_at IS NULL"),
+    ),
+    Index(
+        "jedi_jobs_ended_ix",
+        "jedi_task_id",
+        "panda_id",
+        postgresql_where=text("postprocessed_at IS NOT NULL"),
+    ),
     # Not on status: an update of an indexed column can't be HOT.
-    Index("jedi_jobs_reported_ix", "panda_id",
-          postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL "
-                                f"AND kind NOT IN ({CONSUMER_KINDS})")),
+    Index(
+        "jedi_jobs_reported_ix",
+        "panda_id",
+        postgresql_where=text(
+            "pilot_result IS NOT NULL AND postprocessed_at IS NULL "
+            f"AND kind NOT IN ({CONSUMER_KINDS})"
+        ),
+    ),
     Index("jedi_jobs_to_book_ix", "panda_id", postgresql_where=text("to_book")),
     Index("jedi_jobs_moving_ix", "panda_id", postgresql_where=text("moving")),
     Index(None, "retention", postgresql_where=_KEPT),
     comment="jobs that are alive or not yet archived",
     postgresql_with={"fillfactor": "45"},  # all jobs of a page are moved at once
-)  # fmt: skip
+)
 
 jobs_archived = Table(
     "jedi_jobs_archived",
@@ -175,15 +205,23 @@ jobs_archived = Table(
     *_archive_checks(),
     Index(None, "jedi_task_id", "unit_nr"),
     Index(None, "jedi_task_id", "panda_id"),
-    Index("jedi_jobs_archived_unsuccessful_ix", "jedi_task_id", "panda_id",
-          postgresql_where=_UNSUCCESSFUL),
+    Index(
+        "jedi_jobs_archived_unsuccessful_ix",
+        "jedi_task_id",
+        "panda_id",
+        postgresql_where=_UNSUCCESSFUL,
+    ),
     Index(None, "user_name", "panda_id"),
-    Index("jedi_jobs_archived_users_unsuccessful_ix", "user_name", "panda_id",
-          postgresql_where=_UNSUCCESSFUL),
+    Index(
+        "jedi_jobs_archived_users_unsuccessful_ix",
+        "user_name",
+        "panda_id",
+        postgresql_where=_UNSUCCESSFUL,
+    ),
     Index(None, "retention", postgresql_where=_KEPT),
     Index("jedi_jobs_archived_leaving_ix", "jedi_task_id", postgresql_where=_KEPT),
     comment="ended jobs, moved here in batches",
-)  # fmt: skip
+)
 
 
 def _job_file_columns() -> list[Column[Any]]:
@@ -262,22 +300,29 @@ job_tail = Table(
     key("pandaid:panda_id", "the job", "dispatch.store_tails"),
     words("stdout_tail", "last lines of stdout", "dispatch.store_tails"),
     words("stderr_tail", "last lines of stderr", "dispatch.store_tails"),
-    stamp("modificationtime:modification_time", "time of sending", "dispatch.store_tails",
-          now=True),
+    stamp(
+        "modificationtime:modification_time", "time of sending", "dispatch.store_tails", now=True
+    ),
     PrimaryKeyConstraint("panda_id"),
     comment="last output of payloads",
-)  # fmt: skip
+)
 
 acquire_requests = Table(
     "jedi_acquire_requests",
     metadata,
-    words("request_id", "the pilot's own number of its request", "dispatch.acquire",
-          nullable=False),
+    words(
+        "request_id", "the pilot's own number of its request", "dispatch.acquire", nullable=False
+    ),
     words("site", "the pilot's site", "dispatch.acquire", nullable=False),
-    col("pandaids:panda_ids", ARRAY(BigInteger), "the jobs handed out", "dispatch.acquire",
-        nullable=False),
+    col(
+        "pandaids:panda_ids",
+        ARRAY(BigInteger),
+        "the jobs handed out",
+        "dispatch.acquire",
+        nullable=False,
+    ),
     stamp("creationtime:creation_time", "time of the record", "dispatch.acquire", now=True),
     PrimaryKeyConstraint("request_id"),
     Index(None, "creation_time"),
     comment="answers given to pilots, so that a repeated request gets the same jobs",
-)  # fmt: skip
+)

@@ -89,15 +89,17 @@ CHECKS: Mapping[str, str] = {
     "held": "hold_kind IS NULL OR "
     + _case(
         [
-            *(f"WHEN hold_kind = '{kind}' THEN {_in_stages(stages)}"
-              for kind, stages in pgi.HOLD_STAGES.items()),
+            *(
+                f"WHEN hold_kind = '{kind}' THEN {_in_stages(stages)}"
+                for kind, stages in pgi.HOLD_STAGES.items()
+            ),
             "ELSE false",
         ]
     ),
     "finished": "status <> 'finished' OR postprocessed_at IS NOT NULL",
     "postprocessed": f"postprocessed_at IS NULL OR {_ENDED}",
     "purged": f"purged_at IS NULL OR {_ENDED}",
-}  # fmt: skip
+}
 """Conditions on rows of jobs, by name: holds where PGI knows them, success only after
 post-processing, results and purge only of what has ended."""
 

@@ -23,8 +23,17 @@ from jedi.taskbuffer.schema.document_tables import one_of
 _OPEN, _LEASE = "registries.PUT", "registries.lease"
 _CREATE, _BEGIN, _ACCEPT, _NOTE = "drafts.CREATE", "drafts.begin", "drafts.accept", "drafts.note"
 _JUDGE, _UNIT = "drafts.JUDGE", "subjobs.put"
-STATUSES = ("new", "submitting", "submitted", "running", "completing", "completed", "failed",
-            "killed", "unknown")  # fmt: skip
+STATUSES = (
+    "new",
+    "submitting",
+    "submitted",
+    "running",
+    "completing",
+    "completed",
+    "failed",
+    "killed",
+    "unknown",
+)
 
 registries = Table(
     "jedi_registries",
@@ -37,13 +46,16 @@ registries = Table(
     count("next_template", "id of the next template", "registries.DRAW_IDS"),
     words("lease", "the session that may write; NULL: none", _LEASE),
     words("holder", "host and process of that session", _LEASE),
-    stamp("lease_until", "time after which another session may take the lease",
-          f"{_LEASE} registries.CHANGE"),
+    stamp(
+        "lease_until",
+        "time after which another session may take the lease",
+        f"{_LEASE} registries.CHANGE",
+    ),
     stamp("creationtime:creation_time", "time of the record", _OPEN, now=True),
     PrimaryKeyConstraint("guid"),
     Index("jedi_registries_owner_uq", "user_name", "name", unique=True),
     comment="registries of users' jobs",
-)  # fmt: skip
+)
 
 drafts = Table(
     "jedi_drafts",
@@ -51,23 +63,46 @@ drafts = Table(
     words("guid", "the registry", _CREATE, nullable=False),
     words("kind", "job or template", _CREATE, nullable=False),
     col("id", BigInteger, "its id, from 0 on", _CREATE, nullable=False, autoincrement=False),
-    words("status", "status of the job", f"{_CREATE} {_BEGIN} {_ACCEPT} {_NOTE} {_JUDGE}",
-          nullable=False, server_default="new"),
+    words(
+        "status",
+        "status of the job",
+        f"{_CREATE} {_BEGIN} {_ACCEPT} {_NOTE} {_JUDGE}",
+        nullable=False,
+        server_default="new",
+    ),
     words("name", "its name", "drafts.CREATE drafts.ANNOTATE", nullable=False),
     words("comment", "the user's comment", "drafts.CREATE drafts.ANNOTATE", nullable=False),
-    col("version", BigInteger, "number of the present document", "drafts.write", nullable=False,
-        server_default=text("1")),
+    col(
+        "version",
+        BigInteger,
+        "number of the present document",
+        "drafts.write",
+        nullable=False,
+        server_default=text("1"),
+    ),
     col("change", BigInteger, "the registry's number of the last change", _CREATE, nullable=False),
     count("submissions", "submissions so far", _BEGIN),
     words("backend", "its backend: JEDI, Local", _BEGIN),
     words("backend_id", "the backend's id, such as a task", _ACCEPT),
     words("backend_status", "the backend's status", _NOTE),
     words("cursor", "the state after which the backend's next changes come", _NOTE),
-    col("complete", Boolean, "all its input is cut", f"{_ACCEPT} {_NOTE}", nullable=False,
-        server_default=text("true")),
+    col(
+        "complete",
+        Boolean,
+        "all its input is cut",
+        f"{_ACCEPT} {_NOTE}",
+        nullable=False,
+        server_default=text("true"),
+    ),
     words("reason", "reason of its status", f"drafts.give_up {_NOTE} {_JUDGE}"),
-    col("counts", JSONB, "number of subjobs by status", f"{_ACCEPT} {_NOTE}", nullable=False,
-        server_default=text("'{}'")),
+    col(
+        "counts",
+        JSONB,
+        "number of subjobs by status",
+        f"{_ACCEPT} {_NOTE}",
+        nullable=False,
+        server_default=text("'{}'"),
+    ),
     stamp("created", "time of the record", _CREATE, now=True),
     stamp("submitted", "time of the submission", _ACCEPT),
     stamp("ended", "end", _NOTE),
@@ -78,7 +113,7 @@ drafts = Table(
     CheckConstraint("kind = 'job' OR status = 'new'", name="template"),
     Index("jedi_drafts_change_ix", "guid", "kind", "change"),
     comment="jobs and templates of registries",
-)  # fmt: skip
+)
 
 removed_drafts = Table(
     "jedi_removed_drafts",
@@ -86,34 +121,47 @@ removed_drafts = Table(
     words("guid", "the registry", "drafts.REMOVE", nullable=False),
     words("kind", "job or template", "drafts.REMOVE", nullable=False),
     col("id", BigInteger, "its id", "drafts.REMOVE", nullable=False, autoincrement=False),
-    col("change", BigInteger, "the registry's number of the change", "drafts.REMOVE",
-        nullable=False),
+    col(
+        "change", BigInteger, "the registry's number of the change", "drafts.REMOVE", nullable=False
+    ),
     PrimaryKeyConstraint("guid", "kind", "id"),
     Index("jedi_removed_drafts_change_ix", "guid", "kind", "change"),
     comment="ids of removed jobs and templates",
-)  # fmt: skip
+)
 
 subjobs = Table(
     "jedi_subjobs",
     metadata,
     words("guid", "the registry", _UNIT, nullable=False),
     col("job", BigInteger, "the job", _UNIT, nullable=False, autoincrement=False),
-    col("k", Integer, "number of the subjob, from 0 on", _UNIT, nullable=False,
-        autoincrement=False),
+    col(
+        "k", Integer, "number of the subjob, from 0 on", _UNIT, nullable=False, autoincrement=False
+    ),
     words("status", "its status", _UNIT, nullable=False),
     col("attempt", Integer, "number of its latest attempt", _UNIT),
     col("panda_id", BigInteger, "PandaID of its latest attempt", _UNIT),
     words("site", "site of its latest attempt", _UNIT),
     col("exit_code", BigInteger, "exit code of its latest attempt", _UNIT),
     words("reason", "reason of its status", _UNIT),
-    col("superseded", Boolean, "its input was cut again: it counts no longer", _UNIT,
-        nullable=False, server_default=text("false")),
-    words("override", "its differences from the job as JSON", _UNIT, nullable=False,
-          server_default="{}"),
+    col(
+        "superseded",
+        Boolean,
+        "its input was cut again: it counts no longer",
+        _UNIT,
+        nullable=False,
+        server_default=text("false"),
+    ),
+    words(
+        "override",
+        "its differences from the job as JSON",
+        _UNIT,
+        nullable=False,
+        server_default="{}",
+    ),
     PrimaryKeyConstraint("guid", "job", "k"),
     one_of("status", STATUSES),
     comment="subjobs, as registries know them",
-)  # fmt: skip
+)
 
 folders = Table(
     "jedi_folders",
@@ -130,11 +178,11 @@ folder_jobs = Table(
     words("guid", "the registry", "folders.PUT", nullable=False),
     words("path", "the folder", "folders.PUT", nullable=False),
     col("job", BigInteger, "the job", "folders.PUT", nullable=False, autoincrement=False),
-    col("change", BigInteger, "the registry's number of the change", "folders.PUT",
-        nullable=False),
-    col("place", Integer, "its place among the links of this change", "folders.PUT",
-        nullable=False),
+    col("change", BigInteger, "the registry's number of the change", "folders.PUT", nullable=False),
+    col(
+        "place", Integer, "its place among the links of this change", "folders.PUT", nullable=False
+    ),
     PrimaryKeyConstraint("guid", "path", "job"),
     Index("jedi_folder_jobs_job_ix", "guid", "job"),
     comment="links from folders to jobs",
-)  # fmt: skip
+)

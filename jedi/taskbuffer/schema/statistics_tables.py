@@ -43,13 +43,19 @@ job_stats = Table(
 job_stats_delta = Table(
     "job_stats_delta",
     metadata,
-    col("delta_id", BigInteger, "order of the rows", "jobs.append_deltas", autoincrement=True,
-        nullable=False),
+    col(
+        "delta_id",
+        BigInteger,
+        "order of the rows",
+        "jobs.append_deltas",
+        autoincrement=True,
+        nullable=False,
+    ),
     *_stat_key(),
     stamp("modificationtime", "time of the change", "jobs.append_deltas", now=True),
     PrimaryKeyConstraint("delta_id"),
     comment="changes not yet folded into job_stats",
-)  # fmt: skip
+)
 
 job_stats_hourly = Table(
     "job_stats_hourly",
@@ -75,12 +81,22 @@ job_stats_archived = Table(
     words("status", "the jobs' status", _ARCHIVED, nullable=False),
     words("site", "the jobs' site", _ARCHIVED, nullable=False),
     col("is_first", Boolean, "first attempts", _ARCHIVED, nullable=False),
-    col("cause", JSONB, "error code, error source and exit code of failed jobs; empty: of others",
-        _ARCHIVED, nullable=False),
+    col(
+        "cause",
+        JSONB,
+        "error code, error source and exit code of failed jobs; empty: of others",
+        _ARCHIVED,
+        nullable=False,
+    ),
     count("jobs", "number of jobs", _ARCHIVED),
     count("purged", "number of jobs whose outputs are purged", _MARKED),
-    col("limited", Boolean, "outputs of some of the jobs are purged or have a last day", _LIMITED,
-        nullable=False),
+    col(
+        "limited",
+        Boolean,
+        "outputs of some of the jobs are purged or have a last day",
+        _LIMITED,
+        nullable=False,
+    ),
     col("walltime_s", Integer, "largest wall time asked in seconds", _ARCHIVED, nullable=False),
     col("memory_mb", Integer, "largest memory asked in MB", _ARCHIVED, nullable=False),
     col("disk_mb", Integer, "largest disk asked in MB", _ARCHIVED, nullable=False),
@@ -92,4 +108,4 @@ job_stats_archived = Table(
     stamp("last_seen", "when the last of them reached its status", _ARCHIVED),
     PrimaryKeyConstraint("jedi_task_id", "kind", "status", "site", "is_first", "cause"),
     comment="the archived jobs of tasks in groups, so that nobody has to read all of them",
-)  # fmt: skip
+)

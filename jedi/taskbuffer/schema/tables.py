@@ -151,4 +151,4 @@ __all__ = [
     "units",
     "users",
     "work_queue",
-]  # fmt: skip
+]

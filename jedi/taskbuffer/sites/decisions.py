@@ -225,10 +225,19 @@ sum(CASE WHEN d.nevents > 0 THEN greatest(d.nevents - coalesce(d.neventsused, 0)
   * max(coalesce(nullif(t.cputime, 0), 300) / CASE WHEN t.cputimeunit LIKE 'm%' THEN 1000.0
       ELSE 1 END) / 10 / 86400
 """
-_WITH_WORK = listed([
-    "ready", "scouting", "scouted", "running", "pending", "throttled", "paused", "topreprocess",
-    "preprocessing",
-])  # fmt: skip
+_WITH_WORK = listed(
+    [
+        "ready",
+        "scouting",
+        "scouted",
+        "running",
+        "pending",
+        "throttled",
+        "paused",
+        "topreprocess",
+        "preprocessing",
+    ]
+)
 """Tasks whose remaining work is to be done at their nucleus: "the total sum of task RWs in the
 nucleus" (JEDI document, "Task brokerage"), also of those that make no jobs at this moment."""
 WORK_AT_NUCLEI = returns(Pledge)(f"""

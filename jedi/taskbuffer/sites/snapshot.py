@@ -15,14 +15,20 @@ from jedi.taskbuffer.db.sql_lists import JOB_TO_START
 from jedi.taskbuffer.db.statement import returns
 
 FRESH = {
-    "production_queued": "1 hour", "express_queued": "1 hour", "mbps_1h": "1 hour",
-    "mbps_1d": "1 day", "mbps_1w": "1 week", "closeness": "10 years",
-}  # fmt: skip
+    "production_queued": "1 hour",
+    "express_queued": "1 hour",
+    "mbps_1h": "1 hour",
+    "mbps_1d": "1 day",
+    "mbps_1w": "1 week",
+    "closeness": "10 years",
+}
 """Measurements of links, with the time while each counts."""
 FIGURES = {
-    "closeness": ("closeness",), "production_queued": ("production_queued",),
-    "express_queued": ("express_queued",), "mb_s": ("mbps_1h", "mbps_1d", "mbps_1w"),
-}  # fmt: skip
+    "closeness": ("closeness",),
+    "production_queued": ("production_queued",),
+    "express_queued": ("express_queued",),
+    "mb_s": ("mbps_1h", "mbps_1d", "mbps_1w"),
+}
 """Figures of links for brokers; the first measurement that is fresh counts."""
 
 

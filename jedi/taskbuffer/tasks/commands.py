@@ -60,11 +60,15 @@ SELECT EXISTS (SELECT FROM jedi_commands WHERE acknowledged_at IS NULL)
 def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list[ClaimedTask]:
     """Take tasks of which something is asked, put off or not, whatever their status."""
     return tasks.claim(
-        tx, tuple(states.TASK_STATES), me, lease_s, limit,
+        tx,
+        tuple(states.TASK_STATES),
+        me,
+        lease_s,
+        limit,
         "AND jeditaskid IN (SELECT jeditaskid FROM jedi_commands WHERE acknowledged_at IS NULL "
         "AND (retry_at IS NULL OR retry_at <= jedi_now()))",
         early=True,
-    )  # fmt: skip
+    )
 
 
 _TRY_LATER = returns(bool)("""

@@ -92,8 +92,9 @@ AND parent_tid <> jeditaskid AND EXISTS (
 
 def claim_orphans(tx: Connection, me: str, lease_s: float, limit: int) -> list[ClaimedTask]:
     """Take tasks that go on although their parent has failed, is broken or was aborted."""
-    return tasks.claim(tx, ABORTABLE, me, lease_s, limit, _ORPHANED, early=True,
-                       ruined=list(RUINED))  # fmt: skip
+    return tasks.claim(
+        tx, ABORTABLE, me, lease_s, limit, _ORPHANED, early=True, ruined=list(RUINED)
+    )
 
 
 _WAKE_CHILDREN = changes("""

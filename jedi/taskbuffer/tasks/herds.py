@@ -193,11 +193,19 @@ def finish(tx: Connection, new: Sequence[NewUnits]) -> None:
     are split."""
     if not new:
         return
-    copy_rows(tx, "jedi_units", (
-        {"jeditaskid": one.jedi_task_id, "unit_nr": [*range(1, len(one.origins) + 1)],
-         "originpandaid": [*one.origins], "options": [*one.options]}
-        for one in new
-    ))  # fmt: skip
+    copy_rows(
+        tx,
+        "jedi_units",
+        (
+            {
+                "jeditaskid": one.jedi_task_id,
+                "unit_nr": [*range(1, len(one.origins) + 1)],
+                "originpandaid": [*one.origins],
+                "options": [*one.options],
+            }
+            for one in new
+        ),
+    )
     if parts := [part for one in new for part in one.parts]:
         values = {
             "ids": [one.jedi_task_id for one in new],

@@ -99,9 +99,11 @@ def withhold(
         releases[task_id] = released(usable, rules[task_id], jobs, more=more)
     limits = [one for some in releases.values() for one in some]
     if limits:
-        values = {"ids": [one.dataset_id for one in limits],
-                  "files": [one.n_files for one in limits],
-                  "events": [one.n_events for one in limits]}  # fmt: skip
+        values = {
+            "ids": [one.dataset_id for one in limits],
+            "files": [one.n_files for one in limits],
+            "events": [one.n_events for one in limits],
+        }
         _WITHHOLD.run(tx, **values)
         begun = [task for task in releases if releases[task] and not rules[task].scouting]
         set_rules(tx, {task: rules[task].then(SCOUTING) for task in begun})
@@ -365,8 +367,17 @@ def claim_early(
 ) -> list[ClaimedTask]:
     """Take tasks so many percent of whose scouts have finished, though others are at work yet.
     `scouts`: values of HEARD."""
-    return tasks.claim(tx, ["scouting"], me, lease_s, limit, _ENOUGH + HEARD, percent=percent,
-                       scouting=str(SCOUTING), **scouts)  # fmt: skip
+    return tasks.claim(
+        tx,
+        ["scouting"],
+        me,
+        lease_s,
+        limit,
+        _ENOUGH + HEARD,
+        percent=percent,
+        scouting=str(SCOUTING),
+        **scouts,
+    )
 
 
 _TO_MEASURE = returns(ClaimedTask)(f"""
@@ -406,8 +417,11 @@ def store_measured(tx: Connection, found: Mapping[int, tuple[Measured, int]]) ->
     """Write what was measured, and of how many finished jobs; the rest stays. The caller has locked
     the tasks."""
     rows = [
-        {"jeditaskid": task_id, "measured_jobs": jobs,
-         **{_COLUMNS[k]: v for k, v in asdict(measured).items()}}
+        {
+            "jeditaskid": task_id,
+            "measured_jobs": jobs,
+            **{_COLUMNS[k]: v for k, v in asdict(measured).items()},
+        }
         for task_id, (measured, jobs) in found.items()
-    ]  # fmt: skip
+    ]
     _STORE.run(tx, rows=json.dumps(rows))

@@ -109,9 +109,15 @@ def claim(
     the database started.
     """
     rows = claim_chosen(
-        tx, _CHOSEN.format(condition=condition), me, lease_s,
-        statuses=list(statuses), limit=limit, early=early, **values,
-    )  # fmt: skip
+        tx,
+        _CHOSEN.format(condition=condition),
+        me,
+        lease_s,
+        statuses=list(statuses),
+        limit=limit,
+        early=early,
+        **values,
+    )
     return sorted(rows, key=lambda r: (-(r.current_priority or 0), r.jedi_task_id))
 
 

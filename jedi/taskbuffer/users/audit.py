@@ -61,8 +61,14 @@ def entries(
     """Changes, the newest first; None: of all. `before`: older than this entry. `subject`: also as
     one of many that a request changed."""
     kind, _, name = map(re.escape, (subject or "").rpartition(" "))
-    values = {"user": user_name, "operation": operation, "subject": subject, "before": before,
-              "among": f"^{kind} ([^;]*, )?{name}(,|;|$)", "limit": limit}  # fmt: skip
+    values = {
+        "user": user_name,
+        "operation": operation,
+        "subject": subject,
+        "before": before,
+        "among": f"^{kind} ([^;]*, )?{name}(,|;|$)",
+        "limit": limit,
+    }
     return _ENTRIES.rows(tx, **values)
 
 

@@ -110,8 +110,14 @@ class _Unpacking:
             if error.errno is not None:
                 raise
             self._damaged(error)
-        except (tarfile.TarError, zlib.error, EOFError, ValueError, RecursionError,
-                OverflowError) as error:  # fmt: skip
+        except (
+            tarfile.TarError,
+            zlib.error,
+            EOFError,
+            ValueError,
+            RecursionError,
+            OverflowError,
+        ) as error:
             self._damaged(error)
 
     def _damaged(self, error: Exception) -> None:

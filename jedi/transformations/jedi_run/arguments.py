@@ -206,7 +206,7 @@ class Order:
 
     def _compiles(self, name: str) -> None:
         try:
-            re.compile(name[len("regex|"):])  # fmt: skip
+            re.compile(name[len("regex|") :])
         except re.error as error:
             self.wrong("-o", name, f"no regular expression ({error}); correct --outputs")
 

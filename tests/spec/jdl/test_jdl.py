@@ -51,10 +51,14 @@ def test_the_example_of_the_rfc() -> None:
         ('A="a;b=[c]{d},#//x\ny"', {"A": "a;b=[c]{d},#//x\ny"}),
         (r'A="say \"hi\" \\ \n"', {"A": 'say "hi" \\ \\n'}),
         ("N = 007; M=1e5; F = -1.3", {"N": "007", "M": "1e5", "F": "-1.3"}),
-        ("S = Parametric; E=/bin/ls; x=-l; O = std.err",
-         {"S": "Parametric", "E": "/bin/ls", "x": "-l", "O": "std.err"}),
-        ('P = {1,"b",3,}; Q = {}; R={{a,"b"},{c}}',
-         {"P": ["1", "b", "3"], "Q": [], "R": [["a", "b"], ["c"]]}),
+        (
+            "S = Parametric; E=/bin/ls; x=-l; O = std.err",
+            {"S": "Parametric", "E": "/bin/ls", "x": "-l", "O": "std.err"},
+        ),
+        (
+            'P = {1,"b",3,}; Q = {}; R={{a,"b"},{c}}',
+            {"P": ["1", "b", "3"], "Q": [], "R": [["a", "b"], ["c"]]},
+        ),
         ('A = "x","y"', {"A": ["x", "y"]}),
         ('J = [ CPUTime = 300; T = {"a"}; ];', {"J": {"CPUTime": "300", "T": ["a"]}}),
         ("# comment ; =\nA = 1; // x = {\n/* B = [2; */ C = 3", {"A": "1", "C": "3"}),
@@ -65,7 +69,7 @@ def test_the_example_of_the_rfc() -> None:
         ('A="é"', {"A": "é"}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_texts(text: str, expected: dict[str, Any] | None) -> None:
     """Numbers and words keep their text; only a backslash before a quote or backslash protects."""
     if expected is None:
@@ -88,8 +92,10 @@ def test_quoted_strings_are_known_as_such() -> None:
         ("A = 1;\nB = {1", ["line 2, column 5"]),
         ("A = 1]", ["line 1, column 6"]),
         ("A = {1)", ["line 1, column 5"]),
-        ('A = "say "hi" there";\nB == 2;\n C = ;\nD = 3', ["line 1, column 11", "line 2, column 4",
-                                                         "line 3, column 5"]),
+        (
+            'A = "say "hi" there";\nB == 2;\n C = ;\nD = 3',
+            ["line 1, column 11", "line 2, column 4", "line 3, column 5"],
+        ),
         ("Requirements = other.Memory > 10 && x;", ["line 1, column 29"]),
         ("A=1;a=2;A=3", ["line 1, column 5", "line 1, column 9"]),
         ("A = [B=1;b=2]", ["line 1, column 10"]),
@@ -101,7 +107,7 @@ def test_quoted_strings_are_known_as_such() -> None:
         ("A = {1,,2}", ["line 1, column 8"]),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_mistakes_have_places(text: str, places: list[str]) -> None:
     """All mistakes at once, each with its line and column, the rule and the remedy."""
     with pytest.raises(BadInput) as refused:
@@ -122,10 +128,19 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{" * 10**6, "A=" + "[" * 10**6, "A={" * 10**5, '"' * 99999, "/*" * 10**5,
-             "\\" * 10**5 + '"', "A" * 10**6, "A = {" + "1," * 50000],
+    "text",
+    [
+        "{" * 10**6,
+        "A=" + "[" * 10**6,
+        "A={" * 10**5,
+        '"' * 99999,
+        "/*" * 10**5,
+        "\\" * 10**5 + '"',
+        "A" * 10**6,
+        "A = {" + "1," * 50000,
+    ],
     ids=lambda text: text[:6],
-)  # fmt: skip
+)
 def test_bombs_are_refused_at_once(text: str) -> None:
     begun = time.process_time()
     with pytest.raises(BadInput):

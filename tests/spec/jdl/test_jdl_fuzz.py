@@ -28,12 +28,48 @@ StdOutput = "StdOut_$SplitID"; OutputSandbox = { "StdOut_$SplitID","*.log" }; CP
 OutputData = {"/vo/*.root"}; OutputSE = {"DISK"}; BannedSites = {"A","B"}; Priority = -1;
 NumberOfProcessors = 4; Tag = {"GPU"}; Requirements = [A = 1; B = {[c = "x\\"y"]}]; /* end */
 Splitter = Parametric; SplitterMaxFilesPerJob = 7; ] """
-NAMES = ["Executable", "Splitter", "Parameters", "Parameters.A", "ParameterStart", "InputData",
-         "OutputSandbox", "Site", "CPUTime", "Priority", "NumberOfProcessors", "OutputData",
-         "JobName", "x"]  # fmt: skip
-VALUES = ["Parametric", "InputDataBySE", "ByRun", "1", "-1", "2.5", "1e999999999", "NaN", "1e-400",
-          "9" * 400, '"é\u202e"', '""', "{}", "[]", "{{{}}}", "true", '"a\\"b"', "$x", "%s",
-          "/bin/echo", '"/bin/echo"', "{1,2}", '{"LFN:/a"}', "[A=1]"]  # fmt: skip
+NAMES = [
+    "Executable",
+    "Splitter",
+    "Parameters",
+    "Parameters.A",
+    "ParameterStart",
+    "InputData",
+    "OutputSandbox",
+    "Site",
+    "CPUTime",
+    "Priority",
+    "NumberOfProcessors",
+    "OutputData",
+    "JobName",
+    "x",
+]
+VALUES = [
+    "Parametric",
+    "InputDataBySE",
+    "ByRun",
+    "1",
+    "-1",
+    "2.5",
+    "1e999999999",
+    "NaN",
+    "1e-400",
+    "9" * 400,
+    '"é\u202e"',
+    '""',
+    "{}",
+    "[]",
+    "{{{}}}",
+    "true",
+    '"a\\"b"',
+    "$x",
+    "%s",
+    "/bin/echo",
+    '"/bin/echo"',
+    "{1,2}",
+    '{"LFN:/a"}',
+    "[A=1]",
+]
 PIECES = [*"\"'{}[]();=,A1 #$%é\\\n\r\t\0\ud800\u2028", "//", "/*", "*/", "${", "%(", ")s", "LFN:"]
 
 
@@ -81,11 +117,24 @@ def test_any_text_is_read_or_refused_at_once() -> None:
             raise
 
 
-@pytest.mark.parametrize("text", [
-    '"' * 100_000_000, "A = {" * 3_000_000, "{" * 15_999_999, "[" * 15_999_999,
-    'A = "' + "x" * 15_000_000, "/*" * 10**6, "\0" * 10**6, "A = [B = " * 10**6,
-    "A;" * 300_000, "A=1;" * 300_000, '{"' * 7_000_000, "A = {" + "1," * 7_000_000,
-], ids=lambda text: f"{text[:6]!r}")  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"' * 100_000_000,
+        "A = {" * 3_000_000,
+        "{" * 15_999_999,
+        "[" * 15_999_999,
+        'A = "' + "x" * 15_000_000,
+        "/*" * 10**6,
+        "\0" * 10**6,
+        "A = [B = " * 10**6,
+        "A;" * 300_000,
+        "A=1;" * 300_000,
+        '{"' * 7_000_000,
+        "A = {" + "1," * 7_000_000,
+    ],
+    ids=lambda text: f"{text[:6]!r}",
+)
 def test_bombs_of_the_largest_size(text: str) -> None:
     """Expected: a bomb of 16 or 100 MB is refused, and its cost grows with its length alone: at
     most 1 µs a character beside 3 s."""

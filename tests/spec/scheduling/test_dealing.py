@@ -73,10 +73,15 @@ def trees(draw: st.DrawFn) -> list[ShareNode]:
         stretchable = draw(st.booleans())
         nodes.append(ShareNode(10 * number, -1 if inside else None, share, stretchable, not inside))
         nodes += [
-            ShareNode(10 * number + i, 10 * number, draw(SHARES), draw(st.booleans()),
-                      i == 1 or draw(st.booleans()))
+            ShareNode(
+                10 * number + i,
+                10 * number,
+                draw(SHARES),
+                draw(st.booleans()),
+                i == 1 or draw(st.booleans()),
+            )
             for i in range(1, inside + 1)
-        ]  # fmt: skip
+        ]
     return nodes
 
 

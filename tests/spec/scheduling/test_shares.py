@@ -74,9 +74,15 @@ def test_demand_caps_what_a_queue_gets() -> None:
         ([5, 5], [False, False], [True, False], [0, 0]),
         ([5, 5, 10], [True, False, False], [False, False, True], [100, 0, 0]),
     ],
-    ids=["share 0 gets nothing", "unless nobody else works", "even stretched", "all of share 0",
-         "nobody works", "who is stretchable does not work"],
-)  # fmt: skip
+    ids=[
+        "share 0 gets nothing",
+        "unless nobody else works",
+        "even stretched",
+        "all of share 0",
+        "nobody works",
+        "who is stretchable does not work",
+    ],
+)
 def test_shares_of_nothing(
     share: list[float], active: list[bool], stretchable: list[bool], expected: list[float]
 ) -> None:
@@ -102,8 +108,9 @@ def test_who_used_least_of_its_share_is_served_first() -> None:
 
 _QUEUES = st.lists(
     st.tuples(st.integers(0, 100), st.booleans(), st.booleans(), st.floats(0, 1e5)),
-    min_size=1, max_size=12,
-)  # fmt: skip
+    min_size=1,
+    max_size=12,
+)
 
 
 @given(_QUEUES, st.floats(0.1, 1e6))

@@ -85,10 +85,19 @@ def test_everything_wrong_is_told_at_once() -> None:
     )
     del document["taskName"]
     assert {p.path for p in problems(document)} == {
-        "taskName", "taskNam", "nFilesPerJob", "mergeSpec", "taskPriority", "maxFailure",
-        "jobParameters[2].value", "jobParameters[3]", "jobParameters[4].dataset",
-        "jobParameters[4].datset", "log.value", "log.valu",
-    }  # fmt: skip
+        "taskName",
+        "taskNam",
+        "nFilesPerJob",
+        "mergeSpec",
+        "taskPriority",
+        "maxFailure",
+        "jobParameters[2].value",
+        "jobParameters[3]",
+        "jobParameters[4].dataset",
+        "jobParameters[4].datset",
+        "log.value",
+        "log.valu",
+    }
 
 
 @pytest.mark.parametrize(
@@ -162,8 +171,10 @@ def test_hints_stand_among_the_attributes() -> None:
         (task(nFilesPerJob=5, nMaxFilesPerJob=4), "nMaxFilesPerJob"),
         (task(respectLB=True, groupBoundaryID=3), "respectLB"),
         (task(respectLB=True, groupBoundaryID=4), "respectLB"),
-        (task(addNthFieldToLFN=[1], useFileAsSourceLFN=True, groupBoundaryID=3),
-         "addNthFieldToLFN"),
+        (
+            task(addNthFieldToLFN=[1], useFileAsSourceLFN=True, groupBoundaryID=3),
+            "addNthFieldToLFN",
+        ),
         (task(maxAttempt=2, maxFailure=3), "maxFailure"),
         ({**without_input(transPath=None), "jobParameters": []}, "jobParameters"),
         (task({**OUTPUT, "dataset": "a:other"}), "jobParameters[2].value"),
@@ -179,7 +190,7 @@ def test_hints_stand_among_the_attributes() -> None:
         (task({"type": "constant", "value": "${OUTPUT1}"}), "jobParameters[2].value"),
         ({**task(), "jobParameters": [{**INPUT, "ratio": 2}, OUTPUT]}, "jobParameters[0].ratio"),
     ],
-)  # fmt: skip
+)
 def test_contradictions(document: Any, path: str) -> None:
     assert only_problem(document).path == path
 
@@ -292,8 +303,16 @@ def test_placeholders_that_a_faulty_item_may_feed_are_not_reported(faulty: Any) 
 
 
 def test_a_faulty_command_or_input_is_not_reported_as_lacking() -> None:
-    assert only_problem({**without_input(), "jobParameters": [{"type": "constant", "value": 5}],
-                         "transPath": None}).path == "jobParameters[0].value"  # fmt: skip
+    assert (
+        only_problem(
+            {
+                **without_input(),
+                "jobParameters": [{"type": "constant", "value": 5}],
+                "transPath": None,
+            }
+        ).path
+        == "jobParameters[0].value"
+    )
     items = [{**INPUT, "foo": 1}, OUTPUT]
     assert only_problem({**task(), "jobParameters": items}).path == "jobParameters[0].foo"
 
@@ -303,7 +322,10 @@ def test_a_faulty_key_is_not_reported_as_lacking_elsewhere() -> None:
     line = {"type": "constant", "value": "${UNIT/A} ${LIB} ${SURL}"}
     keys = {"splitter": {"name": ""}, "buildSpec": 3, "sourceURL": 5}
     assert {p.path for p in problems(task(line, **keys))} == {
-        "splitter.name", "buildSpec", "sourceURL"}  # fmt: skip
+        "splitter.name",
+        "buildSpec",
+        "sourceURL",
+    }
 
 
 @pytest.mark.parametrize("bad", ["../o", "/o", ".o", "a/b", "a..b", "x" * 300])

@@ -22,9 +22,10 @@ def test_what_a_value_may_be() -> None:
     found = {(one.where, one.key): one for one in parameters()}
     values = {key: found["task", key].values for key in ("taskPriority", "nFiles", "noInput")}
     assert values == {
-        "taskPriority": "a whole number, 0 to 10000", "nFiles": "a whole number, 1 or more",
+        "taskPriority": "a whole number, 0 to 10000",
+        "nFiles": "a whole number, 1 or more",
         "noInput": "true or false",
-    }  # fmt: skip
+    }
     assert found["task", "taskName"].mandatory
     assert found["task", "ramUnit"].values == "MB, MBPerCore, MBPerCoreFixed"
     assert (found["task", "coreCount"].default, found["input item", "random"].default) == (1, None)

@@ -31,9 +31,13 @@ def login(
     name: Annotated[str, typer.Option("--name", help="The profile's name.")] = DEFAULT,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", allow_dash=True,
-                     help="The token's file; - is standard input. Default: log in at the "
-                     "service's identity provider; if it has none, you are asked."),
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            allow_dash=True,
+            help="The token's file; - is standard input. Default: log in at the "
+            "service's identity provider; if it has none, you are asked.",
+        ),
     ] = None,
     ca: Annotated[
         Path | None,
@@ -44,7 +48,7 @@ def login(
         typer.Option("--pin", metavar="SHA256", help="The only certificate to trust."),
     ] = None,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Keep a service and your token for it as a profile. The service is asked who you are.
 
     With an identity provider, the command shows a page and a code: confirm it in any browser.
@@ -111,8 +115,11 @@ def logout(
     if why:
         typer.echo(f"Warning: {why}", err=True)
     ended = " Its login at the identity provider has ended." if revoked else ""
-    show({"profile": name, "revoked": revoked}, as_json,
-         lambda: typer.echo(f"Profile {name} is forgotten.{ended}"))  # fmt: skip
+    show(
+        {"profile": name, "revoked": revoked},
+        as_json,
+        lambda: typer.echo(f"Profile {name} is forgotten.{ended}"),
+    )
 
 
 def whoami(as_json: Json = False) -> None:
@@ -123,8 +130,13 @@ def whoami(as_json: Json = False) -> None:
     with service() as jedi:
         me = jedi.me_show()
         where = jedi.profile.url
-    found = {"user_name": me.user_name, "role": me.role, "way": me.way, "scope": me.scope,
-             "service": where}  # fmt: skip
+    found = {
+        "user_name": me.user_name,
+        "role": me.role,
+        "way": me.way,
+        "scope": me.scope,
+        "service": where,
+    }
     show(found, as_json, lambda: table(["what", "value"], found.items()))
 
 
@@ -163,15 +175,25 @@ def list_tokens(
         bool, typer.Option("--everybody", help="Of all users (operators).")
     ] = False,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """List valid tokens: yours or, for operators, those of others.
 
     Example: `jedi-task token list`
     """
     with service() as jedi:
         found = jedi.token_list(user=user, everybody=everybody)
-    rows = [[one.token_id, one.user_name, one.name, one.scope, one.creation_time, one.expires_at,
-             one.used_at] for one in found]  # fmt: skip
+    rows = [
+        [
+            one.token_id,
+            one.user_name,
+            one.name,
+            one.scope,
+            one.creation_time,
+            one.expires_at,
+            one.used_at,
+        ]
+        for one in found
+    ]
     headers = ["id", "user", "name", "scope", "since", "until", "last use"]
     show(found, as_json, lambda: table(headers, rows, spare=("since",), short=("name",)))
 
@@ -190,5 +212,9 @@ def revoke(
     with service() as jedi:
         for one in ids:
             jedi.token_revoke(one, user=user, dry_run=dry_run)
-    show({"revoked": ids}, as_json, lambda: typer.echo(f"Revoked: {', '.join(ids)}."),
-         dry_run=dry_run)  # fmt: skip
+    show(
+        {"revoked": ids},
+        as_json,
+        lambda: typer.echo(f"Revoked: {', '.join(ids)}."),
+        dry_run=dry_run,
+    )

@@ -47,10 +47,11 @@ def _why(one: SiteView) -> str:
     if not one.reasons:
         return ", ".join(f"{name} {cell(figure)}" for name, figure in one.factors.items())
     return ", ".join(
-        r.code if r.observed is None or not r.unit
+        r.code
+        if r.observed is None or not r.unit
         else f"{r.code} ({cell(r.observed)} {r.unit}, limit {cell(r.limit) or 'none'})"
         for r in one.reasons
-    )  # fmt: skip
+    )
 
 
 def show_differences(found: Sequence[SiteDifference]) -> None:

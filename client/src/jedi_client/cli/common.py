@@ -198,9 +198,7 @@ def read_file(file: Path) -> str:
         raise BadInput([Problem("file", str(file), f"is not UTF-8: {error}", remedy)]) from error
 
 
-def show(
-    value: Any, as_json: bool, people: Callable[[], None], *, dry_run: bool = False
-) -> None:  # fmt: skip
+def show(value: Any, as_json: bool, people: Callable[[], None], *, dry_run: bool = False) -> None:
     """Print a value: as JSON, or as `people()` prints it; after a dry run, with a note of that."""
     if as_json:
         typer.echo(json.dumps(plain(value), indent=2, default=str))
@@ -274,8 +272,10 @@ def _drawn(
     from rich.text import Text
 
     spare, short = manners
-    natural = [max(len(line) for row in (headers, *cells) for line in row[i].split("\n") or [""])
-               for i in range(len(headers))]  # fmt: skip
+    natural = [
+        max(len(line) for row in (headers, *cells) for line in row[i].split("\n") or [""])
+        for i in range(len(headers))
+    ]
     rigid = {*right, *times, *(i for i, name in enumerate(headers) if name == "status")}
     least = [
         wide if i in rigid else min(wide, layout.NARROW if i or headers[0] in short else room // 3)
@@ -287,13 +287,19 @@ def _drawn(
     for i, width in zip(shown, wide, strict=True):
         one_line = i in rigid or headers[i] in short
         drawn.add_column(
-            headers[i], justify="right" if i in right else "left", width=width, no_wrap=one_line,
+            headers[i],
+            justify="right" if i in right else "left",
+            width=width,
+            no_wrap=one_line,
             overflow="ellipsis" if one_line else "fold",
-        )  # fmt: skip
+        )
     for row in cells:
-        drawn.add_row(*(
-            Text(row[i], colours.get(row[i], "") if headers[i] == "status" else "") for i in shown
-        ))  # fmt: skip
+        drawn.add_row(
+            *(
+                Text(row[i], colours.get(row[i], "") if headers[i] == "status" else "")
+                for i in shown
+            )
+        )
     return drawn
 
 
@@ -362,10 +368,13 @@ def _report(error: JediError) -> None:
     if "--json" in sys.argv:
         facts = plain(error.facts)
         typer.echo(
-            json.dumps({"error": error.code, "sentence": error.sentence, "facts": facts},
-                       indent=2, default=str),
+            json.dumps(
+                {"error": error.code, "sentence": error.sentence, "facts": facts},
+                indent=2,
+                default=str,
+            ),
             err=True,
-        )  # fmt: skip
+        )
     elif isinstance(error, BadInput):
         rows = [
             [p.path, None if p.value is None else shorten(repr(p.value), 60), p.rule, p.remedy]

@@ -43,13 +43,23 @@ def dataset_add(
         local, states = offer(jedi, name, files, endpoint)
         if dry_run:
             rows = [[one.lfn, one.status, one.received] for one in states]
-            show(states, as_json, lambda: table(["file", "status", "bytes there"], rows),
-                 dry_run=True)  # fmt: skip
+            show(
+                states,
+                as_json,
+                lambda: table(["file", "status", "bytes there"], rows),
+                dry_run=True,
+            )
             return
         with Progress(console=screen, disable=not screen.is_terminal, transient=True) as progress:
             bar = progress.add_task("uploading", total=None)
-            send(jedi, name, local, states, endpoint,
-                 lambda sent, total: progress.update(bar, completed=sent, total=total))  # fmt: skip
+            send(
+                jedi,
+                name,
+                local,
+                states,
+                endpoint,
+                lambda sent, total: progress.update(bar, completed=sent, total=total),
+            )
         added = jedi.dataset_add(name, files=[*local], endpoint=endpoint)
     new = sum(one.added for one in added)
     before = f", {len(added) - new} were there before" if new < len(added) else ""
@@ -106,12 +116,13 @@ def dataset_list(
     pattern: Annotated[
         str,
         typer.Argument(
-            metavar="[SCOPE:NAME|PATTERN]", autocompletion=_complete_dataset,
+            metavar="[SCOPE:NAME|PATTERN]",
+            autocompletion=_complete_dataset,
             help="A dataset, to list its files; or a pattern of datasets, * is anything.",
         ),
     ] = "*",
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """List the datasets that match a pattern; or the files of one dataset or container.
 
     Example: `jedi dataset list "user.me:*"`

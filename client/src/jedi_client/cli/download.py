@@ -39,11 +39,11 @@ def plan_copies(files: Sequence[FileSummary], owner: str, directory: Path) -> li
         OutputCopy(
             file,
             f"/v1/{owner}/{file.file_id}/content",
-            directory / (file.lfn if uses[file.lfn] == 1
-                         else Path(file.dataset.partition(":")[2], file.lfn)),
+            directory
+            / (file.lfn if uses[file.lfn] == 1 else Path(file.dataset.partition(":")[2], file.lfn)),
         )
         for file in files
-    ]  # fmt: skip
+    ]
 
 
 def fetch(jedi: Client, copies: Sequence[OutputCopy]) -> int:
@@ -77,8 +77,9 @@ def _fetch(jedi: Client, copy: OutputCopy) -> bool:
             raise Refused(
                 f"{copy.file.lfn} has adler32 {found}, not {copy.file.adler32}: it was damaged. "
                 f"Make it again: jedi-task recover --dataset {copy.file.dataset}.",
-                code="checksum_differs", lfn=copy.file.lfn,
-            )  # fmt: skip
+                code="checksum_differs",
+                lfn=copy.file.lfn,
+            )
         part.replace(target)
     except OSError as error:
         raise Refused(f"{target} can't be written: {error}.", code="copy_failed") from error

@@ -44,8 +44,14 @@ def execute(
     Example: `jedi-task exec --input user.me:texts -- wc -w`
     """
     with submitting() as jedi:
-        ask = partial(jedi.task_exec, command=command, dataset=dataset, files_per_job=per_job,
-                      name=name, files=files)  # fmt: skip
+        ask = partial(
+            jedi.task_exec,
+            command=command,
+            dataset=dataset,
+            files_per_job=per_job,
+            name=name,
+            files=files,
+        )
         try:
             sandbox = upload(jedi, files, Path.cwd()) if files else None
         except BadInput as error:
@@ -54,8 +60,9 @@ def execute(
         jedi.key = key
         done = ask(sandbox=sandbox, dry_run=dry_run)
     if dry_run:
-        show({"valid": True}, as_json, lambda: typer.echo("The task can be submitted."),
-             dry_run=True)  # fmt: skip
+        show(
+            {"valid": True}, as_json, lambda: typer.echo("The task can be submitted."), dry_run=True
+        )
         return
     task = done.jedi_task_id
     value = {"jedi_task_id": task, "status": done.status}

@@ -101,8 +101,12 @@ def _show(found: JobDetails) -> None:
     table(["what", "value"], [[k, v] for k, v in facts.items() if v is not None])
     if found.files:
         rows = [[f.type, file_part(f), f.size, f.endpoint, f.dataset] for f in found.files]
-        table(["type", "file", "bytes", "endpoint", "dataset"], rows,
-              spare=("endpoint",), short=("file", "dataset"))  # fmt: skip
+        table(
+            ["type", "file", "bytes", "endpoint", "dataset"],
+            rows,
+            spare=("endpoint",),
+            short=("file", "dataset"),
+        )
     if found.ranges:
         counts = [[one.status, one.n_ranges, one.n_events] for one in found.ranges]
         table(["ranges", "number", "events"], counts)
@@ -150,10 +154,22 @@ def list_jobs(
         "error",
     ]
     rows = [
-        [j.panda_id, j.jedi_task_id, j.task_name, j.kind, j.attempt_nr, j.status, j.site,
-         j.creation_time, j.start_time, j.wall_s, j.exit_code, j.error_code]
+        [
+            j.panda_id,
+            j.jedi_task_id,
+            j.task_name,
+            j.kind,
+            j.attempt_nr,
+            j.status,
+            j.site,
+            j.creation_time,
+            j.start_time,
+            j.wall_s,
+            j.exit_code,
+            j.error_code,
+        ]
         for j in found
-    ]  # fmt: skip
+    ]
     spare = ("attempt", "wall s", "exit", "started", "kind", "created", "site")
     short = ("name", "error")
     show(found, as_json, lambda: table(headers, rows, spare=spare, short=short))
@@ -219,8 +235,9 @@ def _show_answers(answers: list[AnsweredJob], dry_run: bool, as_json: bool) -> N
     refused = [one for one in answers if not one.accepted]
 
     def people() -> None:
-        rows = [[job.panda_id, job.status, job.pgi_state, job.hold_next, job.kill_code]
-                for job in found]  # fmt: skip
+        rows = [
+            [job.panda_id, job.status, job.pgi_state, job.hold_next, job.kill_code] for job in found
+        ]
         if rows:
             table(["job", "status", "PGI state", "to be held", "kill code"], rows)
 
@@ -272,9 +289,11 @@ def output(
         fetch(jedi, plan_copies(found, f"jobs/{job}/outputs", to) if to else [])
         none = None if found else _no_outputs(jedi.job_show(job))
     rows = [[file.lfn, file.dataset, file.size, file.adler32] for file in found]
-    show(found, as_json, lambda: (
-        typer.echo(none) if none else table(["file", "dataset", "bytes", "adler32"], rows)
-    ))  # fmt: skip
+    show(
+        found,
+        as_json,
+        lambda: typer.echo(none) if none else table(["file", "dataset", "bytes", "adler32"], rows),
+    )
     if none:
         if as_json:
             typer.echo(none, err=True)
@@ -311,6 +330,5 @@ def purge(
     Example: `jedi-job purge 17 18`
     """
     with service() as jedi:
-        answers = jedi.job_purge(panda_ids=jobs, after_days=after, comment=comment,
-                                 dry_run=dry_run)  # fmt: skip
+        answers = jedi.job_purge(panda_ids=jobs, after_days=after, comment=comment, dry_run=dry_run)
     _show_answers(answers, dry_run, as_json)

@@ -49,7 +49,7 @@ def news(before: str, now: str) -> str:
     if not before:
         return now
     if (at := now.rfind(before)) >= 0:
-        return now[at + len(before):]  # fmt: skip
+        return now[at + len(before) :]
     for length in range(min(len(before), len(now)), 0, -1):
         if before.endswith(now[:length]):
             return now[length:]

@@ -50,12 +50,15 @@ def widths(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]
     return found
 
 
-def lines(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]
-          ) -> Iterator[str]:  # fmt: skip
+def lines(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]
+) -> Iterator[str]:
     """One line for the headers, one for each row, whatever their length: for pipes."""
     table = [headers, *([" ".join(cell.split()) for cell in row] for row in rows)]
     wide = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
-        cells = (cell.rjust(w) if i in right else cell.ljust(w)
-                 for i, (cell, w) in enumerate(zip(row, wide, strict=True)))  # fmt: skip
+        cells = (
+            cell.rjust(w) if i in right else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(row, wide, strict=True))
+        )
         yield (" " * GAP).join(cells).rstrip()

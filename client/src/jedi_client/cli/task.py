@@ -62,7 +62,14 @@ from jedi_client.cli.upload import SUFFIXES, submitting, upload_all
 from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
-    from jedi_client.models import FailureCause, JobMetric, JobSummary, Submitted, TaskDetails
+    from jedi_client.models import (
+        DatasetSummary,
+        FailureCause,
+        JobMetric,
+        JobSummary,
+        Submitted,
+        TaskDetails,
+    )
 
 app = application(
     "Submit, show and command tasks; get their outputs.\n\n"
@@ -129,12 +136,18 @@ def submit(
     Example: `jedi-task submit hello.yaml`
     """
     texts = {file: sys.stdin.read() if str(file) == "-" else read_file(file) for file in files}
-    written = [{"name": str(file), "text": text, "format": _format(file, text)}
-               for file, text in texts.items()]  # fmt: skip
+    written = [
+        {"name": str(file), "text": text, "format": _format(file, text)}
+        for file, text in texts.items()
+    ]
     with submitting() as jedi:
         ask = partial(jedi.task_submit, texts=written, key=key)
-        sandboxes = upload_all(jedi, written, [file.parent for file in texts],
-                               lambda known: ask(sandboxes=known, dry_run=True))  # fmt: skip
+        sandboxes = upload_all(
+            jedi,
+            written,
+            [file.parent for file in texts],
+            lambda known: ask(sandboxes=known, dry_run=True),
+        )
         done = ask(sandboxes=sandboxes, dry_run=validate)
     warnings = [*dict.fromkeys(warning for one in done for warning in one.warnings)]
     for warning in warnings:
@@ -144,8 +157,15 @@ def submit(
         value = {"valid": True, "warnings": warnings}
         show(value, as_json, lambda: typer.echo(f"{names} can be submitted."))
         return
-    ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status, "attempt_nr": one.attempt_nr,
-            "warnings": one.warnings} for one in done]  # fmt: skip
+    ids = [
+        {
+            "jedi_task_id": one.jedi_task_id,
+            "status": one.status,
+            "attempt_nr": one.attempt_nr,
+            "warnings": one.warnings,
+        }
+        for one in done
+    ]
     sentences = "\n".join(map(_submitted, done))
     show(ids if done[0].name else ids[0], as_json, lambda: typer.echo(sentences))
 
@@ -165,8 +185,10 @@ def _format(file: Path, text: str) -> str:
 
 def _submitted(done: Submitted) -> str:
     if done.again:
-        return (f"This is task {done.jedi_task_id} again: attempt {done.attempt_nr}, with new and "
-                f"failed inputs ({done.status}).")  # fmt: skip
+        return (
+            f"This is task {done.jedi_task_id} again: attempt {done.attempt_nr}, with new and "
+            f"failed inputs ({done.status})."
+        )
     known = "is submitted" if done.created else "was submitted under this key before"
     return f"Task {done.jedi_task_id} {known} ({done.status})."
 
@@ -205,17 +227,28 @@ def list_tasks(
         return
     with service() as jedi:
         found = jedi.task_list(user=user, name=name, status=status, where=where, limit=limit)
-    headers = ["task", "name", "user", "status", "%", "files", "done", "failed", "running",
-               "changed", "reason"]  # fmt: skip
+    headers = [
+        *("task", "name", "user", "status", "%", "files", "done", "failed", "running"),
+        *("changed", "reason"),
+    ]
     rows = [
-        [t.jedi_task_id, t.task_name, t.user_name, t.status, percent(t), counted(t),
-         t.n_files_finished, t.n_files_failed, t.n_jobs_running, t.state_change_time,
-         t.reason_code]
+        [
+            t.jedi_task_id,
+            t.task_name,
+            t.user_name,
+            t.status,
+            percent(t),
+            counted(t),
+            t.n_files_finished,
+            t.n_files_failed,
+            t.n_jobs_running,
+            t.state_change_time,
+            t.reason_code,
+        ]
         for t in found
-    ]  # fmt: skip
+    ]
     spare, short = ("user", "done", "changed", "files", "reason"), ("name", "reason")
-    show(found, as_json,
-         lambda: table(headers, rows, spare=spare, short=short, colours=TASKS))  # fmt: skip
+    show(found, as_json, lambda: table(headers, rows, spare=spare, short=short, colours=TASKS))
 
 
 @app.command("show")
@@ -238,10 +271,13 @@ def _show_details(found: TaskDetails) -> None:
         print_line(f"PGI state {found.pgi[0]} ({found.pgi[1]})")
     if task.next_run_at:
         print_line(f"next look {cell(task.next_run_at)}")
-    print_line(f"submitted {cell(task.creation_date)}, priority {task.priority}, "
-               f"attempt {task.attempt_nr}")  # fmt: skip
-    print_line(f"{task.unit:10}{task.n_files_finished} of {task.n_files} finished, "
-               f"{task.n_files_failed} failed")  # fmt: skip
+    print_line(
+        f"submitted {cell(task.creation_date)}, priority {task.priority}, attempt {task.attempt_nr}"
+    )
+    print_line(
+        f"{task.unit:10}{task.n_files_finished} of {task.n_files} finished, "
+        f"{task.n_files_failed} failed"
+    )
     print_line(f"jobs      {cell(found.jobs) or 'none'}")
     gone, leaving = found.purging.gone, found.purging.leaving
     said = [f"{gone} gone"] if gone else []
@@ -250,20 +286,13 @@ def _show_details(found: TaskDetails) -> None:
         print_line(f"outputs   of jobs: {', '.join(said)}")
     if found.measured:
         print_line(f"measured  {', '.join(map(_figure, found.measured))}")
-    table(
-        ["dataset", "type", "status", "files", "finished", "failed", "missing", "left out",
-         "attributes"],
-        [
-            [d.name, d.type, d.status, d.n_files, d.n_files_finished, d.n_files_failed,
-             d.n_files_missing, d.n_left_out, d.attributes]
-            for d in found.datasets
-        ],
-        spare=("attributes", "missing", "type", "files"), short=("dataset",),
-    )  # fmt: skip
+    _show_datasets(found.datasets)
     for d in found.datasets:
         if d.n_left_out:
-            print_line(f"left out  of {d.name}: {cell(d.left_out)} "
-                       f"(jedi-task files {task.jedi_task_id} --status skipped)")  # fmt: skip
+            print_line(
+                f"left out  of {d.name}: {cell(d.left_out)} "
+                f"(jedi-task files {task.jedi_task_id} --status skipped)"
+            )
     if found.forecasts:
         table(
             ["of its jobs", "foreseen", "measured", "unit"],
@@ -275,6 +304,29 @@ def _show_details(found: TaskDetails) -> None:
             [_failure(one) for one in found.failures],
             spare=("source",),
         )
+
+
+def _show_datasets(datasets: Sequence[DatasetSummary]) -> None:
+    headers = [
+        *("dataset", "type", "status", "files", "finished", "failed", "missing", "left out"),
+        "attributes",
+    ]
+    rows = [
+        [
+            d.name,
+            d.type,
+            d.status,
+            d.n_files,
+            d.n_files_finished,
+            d.n_files_failed,
+            d.n_files_missing,
+            d.n_left_out,
+            d.attributes,
+        ]
+        for d in datasets
+    ]
+    spare = ("attributes", "missing", "type", "files")
+    table(headers, rows, spare=spare, short=("dataset",))
 
 
 def _figure(one: JobMetric) -> str:
@@ -325,8 +377,9 @@ def jobs(
     wanted = ["failed", *(status or ())] if failed else status
     with service() as jedi:
         if of is None:
-            found = jedi.task_jobs(task, status=wanted, where=where, after=after,
-                                   limit=_most(limit, as_json))  # fmt: skip
+            found = jedi.task_jobs(
+                task, status=wanted, where=where, after=after, limit=_most(limit, as_json)
+            )
         else:
             found = jedi.task_descendants(task, of)
 
@@ -339,17 +392,42 @@ def jobs(
 
 def _show_jobs(found: list[JobSummary]) -> None:
     table(
-        ["job", "after", "unit", "kind", "attempt", "status", "site", "inputs", "wall s",
-         "cpu s", "MB", "exit", "error"],
         [
-            [j.panda_id, j.predecessors, j.unit_nr, j.kind, j.attempt_nr, j.status, j.site,
-             j.n_inputs, j.wall_s, j.cpu_s,
-             None if j.max_rss_kb is None else j.max_rss_kb // 1024, j.exit_code, j.error_code]
+            "job",
+            "after",
+            "unit",
+            "kind",
+            "attempt",
+            "status",
+            "site",
+            "inputs",
+            "wall s",
+            "cpu s",
+            "MB",
+            "exit",
+            "error",
+        ],
+        [
+            [
+                j.panda_id,
+                j.predecessors,
+                j.unit_nr,
+                j.kind,
+                j.attempt_nr,
+                j.status,
+                j.site,
+                j.n_inputs,
+                j.wall_s,
+                j.cpu_s,
+                None if j.max_rss_kb is None else j.max_rss_kb // 1024,
+                j.exit_code,
+                j.error_code,
+            ]
             for j in found
         ],
         spare=("after", "unit", "cpu s", "MB", "inputs", "kind", "exit", "wall s"),
         short=("error",),
-    )  # fmt: skip
+    )
 
 
 STDERR_LINES = 20
@@ -364,8 +442,10 @@ def _show_failed(found: list[JobSummary]) -> None:
     for job in found:
         # one that was ended from outside may have said 0 all the same
         code = f"exit code {job.exit_code}" if job.exit_code else "no exit code"
-        print_line(f"job {job.panda_id}, unit {job.unit_nr}, attempt {job.attempt_nr} "
-                   f"at {job.site}: {code}, {job.error_code or 'no error code'}")  # fmt: skip
+        print_line(
+            f"job {job.panda_id}, unit {job.unit_nr}, attempt {job.attempt_nr} "
+            f"at {job.site}: {code}, {job.error_code or 'no error code'}"
+        )
         for line in (job.error_diag, *(job.retry_effects or ())):
             if line:
                 print_line(f"  {harmless(line)}")
@@ -396,13 +476,22 @@ def files(
     Example: `jedi-task files 1 --type input --status failed`
     """
     with service() as jedi:
-        found = jedi.task_files(task, type=kind, status=status, after=after,
-                                limit=_most(limit, as_json))  # fmt: skip
+        found = jedi.task_files(
+            task, type=kind, status=status, after=after, limit=_most(limit, as_json)
+        )
     rows = [
-        [file_part(f), f.type, f.reason or f.status, f.size, f.adler32, f.attempt_nr,
-         f.failed_attempt, f.panda_id]
+        [
+            file_part(f),
+            f.type,
+            f.reason or f.status,
+            f.size,
+            f.adler32,
+            f.attempt_nr,
+            f.failed_attempt,
+            f.panda_id,
+        ]
         for f in found
-    ]  # fmt: skip
+    ]
     headers = ["file", "type", "status", "bytes", "adler32", "attempt", "failures", "job"]
 
     def people() -> None:
@@ -423,8 +512,17 @@ def _tell_cut(found: Sequence[object], limit: int | None, more: str = "--limit s
 
 
 for _verb in (
-    kill, finish, retry, recover, incexec, pause, resume, reassign, avalanche, release,
-):  # fmt: skip
+    kill,
+    finish,
+    retry,
+    recover,
+    incexec,
+    pause,
+    resume,
+    reassign,
+    avalanche,
+    release,
+):
     app.command()(_verb)
 app.command()(why)
 app.command("exec")(execute)

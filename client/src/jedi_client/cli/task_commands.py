@@ -101,8 +101,21 @@ def retry(
     Example: `jedi-task retry 1 --new-code mended.sh && jedi-task watch 1`
     """
     sandbox = _keep(tasks, new_code) if new_code else None
-    _command("retry", tasks, comment, dry_run, as_json, key, keep=keep, sole=sole, discard=discard,
-             staged=staged, transcend=transcend, sandbox=sandbox, like_job=like_job)  # fmt: skip
+    _command(
+        "retry",
+        tasks,
+        comment,
+        dry_run,
+        as_json,
+        key,
+        keep=keep,
+        sole=sole,
+        discard=discard,
+        staged=staged,
+        transcend=transcend,
+        sandbox=sandbox,
+        like_job=like_job,
+    )
 
 
 def _keep(tasks: list[int], files: list[str]) -> str:
@@ -142,14 +155,22 @@ def recover(
         raise BadInput([Problem("ID", None, "nothing is named", remedy)])
     with service() as jedi:
         jedi.key = key
-        found = jedi.task_recover(jedi_task_ids=tasks, dataset=dataset, files=files, sole=sole,
-                                  comment=comment, dry_run=dry_run)  # fmt: skip
+        found = jedi.task_recover(
+            jedi_task_ids=tasks,
+            dataset=dataset,
+            files=files,
+            sole=sole,
+            comment=comment,
+            dry_run=dry_run,
+        )
 
     def people() -> None:
         for one in found.tasks:
             for name, lfns in one.files.items():
-                typer.echo(f"Task {one.jedi_task_id} makes files of {name} again, as attempt "
-                           f"{one.attempt_nr}: {len(lfns)}.")  # fmt: skip
+                typer.echo(
+                    f"Task {one.jedi_task_id} makes files of {name} again, as attempt "
+                    f"{one.attempt_nr}: {len(lfns)}."
+                )
         for name, lfn in found.gone:
             typer.echo(f"Input {lfn} of {name} is lost, too, and no task makes it.")
         for refused in found.refused:
@@ -236,8 +257,17 @@ def reassign(
 
     Example: `jedi-task reassign 1 --site HERE --soft`
     """
-    _command("reassign", tasks, comment, dry_run, as_json, site=site, nucleus=nucleus, soft=soft,
-             nokill=nokill)  # fmt: skip
+    _command(
+        "reassign",
+        tasks,
+        comment,
+        dry_run,
+        as_json,
+        site=site,
+        nucleus=nucleus,
+        soft=soft,
+        nokill=nokill,
+    )
 
 
 def change(
@@ -280,7 +310,14 @@ def _command(
         for one in answers:
             typer.echo(f"Task {one.jedi_task_id}: {one.sentence}")
 
-    show([{key: value for key, value in asdict(one).items() if value is not None}
-          for one in answers], as_json, people, dry_run=dry_run)  # fmt: skip
+    show(
+        [
+            {key: value for key, value in asdict(one).items() if value is not None}
+            for one in answers
+        ],
+        as_json,
+        people,
+        dry_run=dry_run,
+    )
     if not all(one.accepted for one in answers):
         raise typer.Exit(NO)

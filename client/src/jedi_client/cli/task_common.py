@@ -31,8 +31,10 @@ def job_ids(incomplete: str) -> list[tuple[str, str]]:
     """The caller's newest jobs whose ids begin so."""
     try:
         with service() as jedi:
-            return [(str(job), status) for job, status in
-                    jedi.job_newest(begins=incomplete, limit=NEWEST)]  # fmt: skip
+            return [
+                (str(job), status)
+                for job, status in jedi.job_newest(begins=incomplete, limit=NEWEST)
+            ]
     except JediError:  # completion has nobody to complain to
         return []
 

@@ -70,16 +70,28 @@ def _show(found: TaskEvents, *, whole: bool, now: bool) -> None:
     table(["status", "ranges", "events"], rows)
     table(
         ["file", "events", "ranges", "processed", "left"],
-        [[one.lfn, one.n_events, one.n_ranges, one.n_processed, one.n_left]
-         for one in found.files],
-        spare=("events",), short=("file",),
-    )  # fmt: skip
+        [[one.lfn, one.n_events, one.n_ranges, one.n_processed, one.n_left] for one in found.files],
+        spare=("events",),
+        short=("file",),
+    )
     table(
         ["job", "kind", "status", "sub-status", "site", "events", "ranges", "processed", "left"],
-        [[one.panda_id, one.kind, one.status, one.substatus, one.site, one.n_events,
-          one.n_ranges, one.n_processed, one.n_left] for one in found.consumers],
+        [
+            [
+                one.panda_id,
+                one.kind,
+                one.status,
+                one.substatus,
+                one.site,
+                one.n_events,
+                one.n_ranges,
+                one.n_processed,
+                one.n_left,
+            ]
+            for one in found.consumers
+        ],
         spare=("kind", "site", "events"),
-    )  # fmt: skip
+    )
     if found.ranges:
         _ranges(found.ranges)
 
@@ -87,7 +99,20 @@ def _show(found: TaskEvents, *, whole: bool, now: bool) -> None:
 def _ranges(found: list[ListedRange]) -> None:
     table(
         ["range", "file", "first", "last", "status", "attempts", "job", "zip", "error"],
-        [[one.range_id, one.lfn, one.start_event, one.end_event, one.status, one.attempt_nr,
-          one.panda_id, one.zip_lfn, one.error_diag] for one in found],
-        spare=("zip", "attempts", "job"), short=("file", "error"),
-    )  # fmt: skip
+        [
+            [
+                one.range_id,
+                one.lfn,
+                one.start_event,
+                one.end_event,
+                one.status,
+                one.attempt_nr,
+                one.panda_id,
+                one.zip_lfn,
+                one.error_diag,
+            ]
+            for one in found
+        ],
+        spare=("zip", "attempts", "job"),
+        short=("file", "error"),
+    )

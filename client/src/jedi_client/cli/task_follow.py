@@ -153,8 +153,14 @@ def _lines(
     last: Sequence[TaskSummary] = ()
     for last in seen:
         for task in last:
-            state = (task.status, task.n_files, task.n_files_finished, task.n_files_failed,
-                     task.n_events_processed, _held(task) and task.reason_code)  # fmt: skip
+            state = (
+                task.status,
+                task.n_files,
+                task.n_files_finished,
+                task.n_files_failed,
+                task.n_events_processed,
+                _held(task) and task.reason_code,
+            )
             if printed.get(task.jedi_task_id) != state:
                 printed[task.jedi_task_id] = state
                 typer.echo(line(task))

@@ -24,9 +24,13 @@ TaskOrNone = Annotated[
 ]
 JobOrNone = Annotated[
     int | None,
-    typer.Option("--job", metavar="PANDAID", autocompletion=job_ids,
-                 help="The task of this job, any attempt, instead of an id."),
-]  # fmt: skip
+    typer.Option(
+        "--job",
+        metavar="PANDAID",
+        autocompletion=job_ids,
+        help="The task of this job, any attempt, instead of an id.",
+    ),
+]
 
 
 def herd(
@@ -39,7 +43,7 @@ def herd(
         int | None, typer.Option("--limit", min=1, help=f"Most members; default {ROWS}.")
     ] = None,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Show the herd of a task or of any of its jobs: splitter, MasterJobID, members.
 
     Example: `jedi-task herd 1` or `jedi-task herd --job 43`
@@ -72,12 +76,32 @@ def _show_herd(found: HerdReport) -> None:
     )
     print_line(", ".join(f"{number} {status}" for status, number in found.statuses.items()))
     table(
-        ["unit", "SplitID", "JobID", "JobSplitType", "parameter", "latest job", "status",
-         "attempts"],
-        [[one.unit_nr, one.split_id, one.origin_panda_id, one.job_split_type, one.parameter,
-          one.panda_id, one.status, one.n_attempts] for one in found.members],
-        spare=("attempts", "JobSplitType"), short=("parameter",),
-    )  # fmt: skip
+        [
+            "unit",
+            "SplitID",
+            "JobID",
+            "JobSplitType",
+            "parameter",
+            "latest job",
+            "status",
+            "attempts",
+        ],
+        [
+            [
+                one.unit_nr,
+                one.split_id,
+                one.origin_panda_id,
+                one.job_split_type,
+                one.parameter,
+                one.panda_id,
+                one.status,
+                one.n_attempts,
+            ]
+            for one in found.members
+        ],
+        spare=("attempts", "JobSplitType"),
+        short=("parameter",),
+    )
     shown = found.members[-1].unit_nr if found.members else None
     if shown and found.n_units and shown < found.n_units:
         print_line(f"More: --after {shown}, or --limit {found.n_units}.")
@@ -97,8 +121,9 @@ def _show_chain(found: list[ChainStep]) -> None:
     table(
         ["step", "state", "agent", "time", "reason"],
         [[one.name, one.state, one.agent, one.time, one.reason] for one in found],
-        spare=("agent",), short=("reason",),
-    )  # fmt: skip
+        spare=("agent",),
+        short=("reason",),
+    )
 
 
 def jdl(

@@ -24,14 +24,16 @@ def plan(
     snapshot: Annotated[
         Path | None,
         typer.Option(
-            "--snapshot", exists=True, dir_okay=False,
+            "--snapshot",
+            exists=True,
+            dir_okay=False,
             help="A snapshot of `jedi snapshot export` instead of the database.",
         ),
     ] = None,
     knobs: OtherKnobs = None,
     sites: OtherSites = None,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Forecast a task: its jobs, their sites and their needs.
 
     Nothing is written. Exit code 1: there would be no jobs.
@@ -63,8 +65,10 @@ def _tell(found: PlanWithAlternative) -> None:
 
 def _tell_plan(plan: TaskPlan) -> None:
     print_line = console().print
-    print_line(f"task      {plan.task_name}, of {plan.owner}, priority {plan.priority}, "
-               f"in work queue {plan.work_queue}")  # fmt: skip
+    print_line(
+        f"task      {plan.task_name}, of {plan.owner}, priority {plan.priority}, "
+        f"in work queue {plan.work_queue}"
+    )
     if plan.continues and plan.jobs:
         print_line(f"again     continues task {plan.continues}; {plan.files} files are left")
     if plan.left_out:
@@ -95,8 +99,10 @@ def _tell_jobs(plan: TaskPlan) -> None:
     left = f", {plan.files_left} files are left" if plan.files_left else ""
     print_line(f"jobs      {plan.jobs}{scouts}{left}")
     if sets := plan.job_sets:
-        print_line(f"job sets  {plan.jobs} ({sets.mode}): {sets.consumers} consumers, "
-                   f"{sets.ranges} ranges of events")  # fmt: skip
+        print_line(
+            f"job sets  {plan.jobs} ({sets.mode}): {sets.consumers} consumers, "
+            f"{sets.ranges} ranges of events"
+        )
     events = f" ({_span(plan.events_per_job)} events)" if plan.events_per_job else ""
     print_line(f"each      {_span(plan.files_per_job)} of {plan.files} files{events}")
     needs = f"{_span(plan.cores)} cores, {_span(plan.walltime_s)} s, {_span(plan.memory_mb)} MB"

@@ -11,11 +11,11 @@ from jedi_client.cli.common import Json, service, show, table
 
 def params(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="WORD", help="Only keys that contain "
-                                         "one of these words.")
+        list[str] | None,
+        typer.Argument(metavar="WORD", help="Only keys that contain one of these words."),
     ] = None,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """List the keys of a task with their values and meanings.
 
     Example: `jedi-task params event`
@@ -24,9 +24,10 @@ def params(
     with service() as jedi:
         known = jedi.task_parameters()
     found = [
-        one for one in known
+        one
+        for one in known
         if any(word in f"{one.where} {one.key} {one.meaning}".lower() for word in wanted)
-    ]  # fmt: skip
+    ]
     rows = [(one.where, one.key, one.values, one.default or None, one.meaning) for one in found]
     show(found, as_json, lambda: table(("of", "key", "is", "default", "meaning"), rows))
 

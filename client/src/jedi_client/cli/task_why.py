@@ -44,8 +44,10 @@ def _tell_choice(choice: BrokerOutcome) -> None:
     print_line = console().print
     where = ", ".join(choice.chosen) or "no site"
     what = f" for {choice.dataset}" if choice.dataset else ""
-    print_line(f"brokerage {choice.broker} chose {where}{what} at {cell(choice.time)} "
-               f"(decision {choice.decision_id})")  # fmt: skip
+    print_line(
+        f"brokerage {choice.broker} chose {where}{what} at {cell(choice.time)} "
+        f"(decision {choice.decision_id})"
+    )
     if choice.funnel:
         table(
             ["criterion", "refused", "first", "only", "nearest site", "remedy"],
@@ -54,8 +56,10 @@ def _tell_choice(choice: BrokerOutcome) -> None:
             folded=True,
         )
     for miss in choice.near_misses:
-        print_line(f"near miss {miss.sentence}: {', '.join(miss.sites[:5])}"
-                   f"{', ...' if len(miss.sites) > 5 else ''}")  # fmt: skip
+        print_line(
+            f"near miss {miss.sentence}: {', '.join(miss.sites[:5])}"
+            f"{', ...' if len(miss.sites) > 5 else ''}"
+        )
 
 
 def list_by_turn(limit: int, as_json: bool) -> None:
@@ -68,5 +72,4 @@ def list_by_turn(limit: int, as_json: bool) -> None:
         for t in found
     ]
     spare, short = ("user", "used", "share", "status"), ("name",)
-    show(found, as_json,
-         lambda: table(headers, rows, spare=spare, short=short, colours=TASKS))  # fmt: skip
+    show(found, as_json, lambda: table(headers, rows, spare=spare, short=short, colours=TASKS))

@@ -97,6 +97,8 @@ def all_mistakes(bad: Sequence[Unpacked], check: Callable[[], object]) -> Sequen
                 found.append(missed)
                 continue
             left.remove(one)
-            found += [replace(problem, path=problem.path.replace("sandbox", missed.path, 1))
-                      for problem in one[1]]  # fmt: skip
+            found += [
+                replace(problem, path=problem.path.replace("sandbox", missed.path, 1))
+                for problem in one[1]
+            ]
     return [*found, *(problem for _, problems in left for problem in problems)]

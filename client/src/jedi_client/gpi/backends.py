@@ -159,6 +159,8 @@ class JEDI(BackendSettings):
             return "is a pattern, and JEDI keeps files by their names", "Name each file"
         if _OUTPUT.fullmatch(plain) and ".." not in plain and len(plain) <= _LONGEST:
             return None
-        rule = (f"is no name for the catalogue: it has 1 to {_LONGEST} letters, digits and "
-                "._+-=@%,~ and no '..', and starts with a letter, a digit or '_'")  # fmt: skip
+        rule = (
+            f"is no name for the catalogue: it has 1 to {_LONGEST} letters, digits and "
+            "._+-=@%,~ and no '..', and starts with a letter, a digit or '_'"
+        )
         return rule, "Let the program give the file such a name"

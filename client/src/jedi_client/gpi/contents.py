@@ -80,8 +80,11 @@ class Contents:
         names = self._root / "shared"
         kept = {*used, *(one.read_text() for one in names.rglob("*") if one.is_file())}
         before = time.time() - UNUSED_S
-        unused = [one for one in self._root.glob("??/*")
-                  if one.name not in kept and one.stat().st_mtime < before]  # fmt: skip
+        unused = [
+            one
+            for one in self._root.glob("??/*")
+            if one.name not in kept and one.stat().st_mtime < before
+        ]
         for one in unused:
             one.unlink(missing_ok=True)
         return len(unused)

@@ -43,8 +43,9 @@ class Dataset(InputData):
     """A dataset of JEDI's catalogue, by its name, or a list of files."""
 
     name: str = prop("", doc="Name in the catalogue, such as user.ana:zmumu.2025")
-    files: list[str] = prop([], doc="Files: /x on the node, lfn:/y in the catalogue",
-                            convert=names_of)  # fmt: skip
+    files: list[str] = prop(
+        [], doc="Files: /x on the node, lfn:/y in the catalogue", convert=names_of
+    )
 
     def check(self, job: Any) -> list[Problem]:
         """The data have a name or files, and the backend can reach them."""
@@ -85,5 +86,9 @@ def _mistake(place: str, name: str, job: Any) -> Problem | None:
 
 
 def _no_catalogue(place: str, name: str) -> Problem:
-    return Problem(place, name, "lies in JEDI's catalogue, which this backend can't read",
-                   "Set backend to JEDI, or give files of this machine")  # fmt: skip
+    return Problem(
+        place,
+        name,
+        "lies in JEDI's catalogue, which this backend can't read",
+        "Set backend to JEDI, or give files of this machine",
+    )

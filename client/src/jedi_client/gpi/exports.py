@@ -68,13 +68,18 @@ def load(
 ) -> Mapping[Kind, Sequence[Record]]:
     """Read an export: new jobs and templates with new ids, in their folders. `check` refuses a
     document by BadInput. All mistakes at once; nothing is stored then. One transaction."""
-    entries = [_entry(index, one) for index, one in enumerate(_read(Path(path).expanduser())
-               ["entries"])]  # fmt: skip
+    entries = [
+        _entry(index, one) for index, one in enumerate(_read(Path(path).expanduser())["entries"])
+    ]
     _must_be_good(entries, check)
-    return store.take_in([
-        replace(one, folders=[normal(path) for path in one.folders] if one.kind == "job" else ())
-        for one in entries
-    ])  # fmt: skip
+    return store.take_in(
+        [
+            replace(
+                one, folders=[normal(path) for path in one.folders] if one.kind == "job" else ()
+            )
+            for one in entries
+        ]
+    )
 
 
 def _ids(store: Store, kind: Kind, ids: Collection[int] | None) -> Sequence[int]:
@@ -82,8 +87,14 @@ def _ids(store: Store, kind: Kind, ids: Collection[int] | None) -> Sequence[int]
 
 
 def _entry_of(record: Record, folders: Sequence[str]) -> dict[str, Any]:
-    return {"kind": record.kind, "id": record.id, "name": record.name, "comment": record.comment,
-            "folders": list(folders), "document": record.document}  # fmt: skip
+    return {
+        "kind": record.kind,
+        "id": record.id,
+        "name": record.name,
+        "comment": record.comment,
+        "folders": list(folders),
+        "document": record.document,
+    }
 
 
 def _entry(index: int, found: Any) -> Entry:
@@ -112,8 +123,10 @@ def _must_be_good(entries: Sequence[Entry], check: Callable[[Document], object])
                 normal(folder)
         except BadInput as error:
             at = f"entries[{index}]"
-            problems += [Problem(f"{at}.{one.path}", one.value, one.rule, one.remedy)
-                         for one in error.problems]  # fmt: skip
+            problems += [
+                Problem(f"{at}.{one.path}", one.value, one.rule, one.remedy)
+                for one in error.problems
+            ]
     if problems:
         raise BadInput(problems)
 
@@ -159,8 +172,9 @@ def _yaml() -> Any:
     except ImportError:
         raise JediError(
             "YAML needs the package pyyaml, which is not installed. Install it, or name a file "
-            "that ends in .json.", code="no_yaml",
-        ) from None  # fmt: skip
+            "that ends in .json.",
+            code="no_yaml",
+        ) from None
     return yaml
 
 

@@ -86,8 +86,11 @@ class Folder(Generic[J]):
         at = self._at(path)
         known = self._store.folders()
         begin = at.path.rstrip("/") + "/"
-        names = {one.removeprefix(begin).partition("/")[0] for one in known
-                 if one != "/" and one.startswith(begin)}  # fmt: skip
+        names = {
+            one.removeprefix(begin).partition("/")[0]
+            for one in known
+            if one != "/" and one.startswith(begin)
+        }
         return Listing(at.path, sorted(names), list(map(self._job_of, at._inside())))
 
     def find(self, job: J | int) -> list[str]:

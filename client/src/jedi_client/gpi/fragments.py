@@ -14,14 +14,45 @@ from urllib.parse import urljoin
 MOST = 2**20
 """Bytes of a part that a notebook shows; a larger one is left out."""
 
-_LEFT_OUT = frozenset({"form", "button", "script", "style", "template", "dialog", "iframe",
-                       "object", "select", "textarea"})  # fmt: skip
-_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta",
-                   "source", "track", "wbr"})  # fmt: skip
+_LEFT_OUT = frozenset(
+    {
+        "form",
+        "button",
+        "script",
+        "style",
+        "template",
+        "dialog",
+        "iframe",
+        "object",
+        "select",
+        "textarea",
+    }
+)
+_VOID = frozenset(
+    {
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "source",
+        "track",
+        "wbr",
+    }
+)
 _DROPPED = frozenset({"base", "embed", "img", "input", "link", "meta", "source"})
 _ACTING = frozenset({"style", "src", "srcset", "action", "formaction", "download", "hidden"})
-_CASED = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio",
-          "patternunits": "patternUnits", "patterntransform": "patternTransform"}  # fmt: skip
+_CASED = {
+    "viewbox": "viewBox",
+    "preserveaspectratio": "preserveAspectRatio",
+    "patternunits": "patternUnits",
+    "patterntransform": "patternTransform",
+}
 STYLE = """<style>
 .jedi-page { color: inherit; }
 .jedi-page h1 { font-size: 1.2em; } .jedi-page h2 { font-size: 1.05em; }

@@ -11,9 +11,12 @@ HABITS = {
     "postprocessors": "Write j.merge(TextMerger([...]))",
     "outputdir": "j.outputs() lists the output; j.output(name) gives a path",
     "inputdir": "j.inputsandbox has the input files",
-    "info": _TIMES, "time": _TIMES,
-    "force_status": _BY_FORCE, "fail": _BY_FORCE,
-    "prepare": _AT_SUBMISSION, "unprepare": _AT_SUBMISSION,
+    "info": _TIMES,
+    "time": _TIMES,
+    "force_status": _BY_FORCE,
+    "fail": _BY_FORCE,
+    "prepare": _AT_SUBMISSION,
+    "unprepare": _AT_SUBMISSION,
     "export": "Write jobs.select(j.id, j.id).export(path)",
-}  # fmt: skip
+}
 """Remedies by name."""

@@ -19,9 +19,16 @@ Document = dict[str, Any]
 """A job as JSON: {"type": "Job", "application": {"type": "Script", ...}, ...}."""
 
 Status = Literal[
-    "new", "submitting", "submitted", "running", "completing", "completed", "failed", "killed",
+    "new",
+    "submitting",
+    "submitted",
+    "running",
+    "completing",
+    "completed",
+    "failed",
+    "killed",
     "unknown",
-]  # fmt: skip
+]
 
 Kind = Literal["job", "template"]
 
@@ -280,9 +287,12 @@ class Store(Protocol):
         """Ids that were removed after `since`."""
 
     def create(
-        self, kind: Kind, documents: Sequence[Document], names: Sequence[str] = (),
+        self,
+        kind: Kind,
+        documents: Sequence[Document],
+        names: Sequence[str] = (),
         comments: Sequence[str] = (),
-    ) -> Sequence[Record]:  # fmt: skip
+    ) -> Sequence[Record]:
         """New records; ids count from 0 for each kind and are never used again."""
 
     def take_in(self, entries: Sequence[Entry]) -> Mapping[Kind, Sequence[Record]]:
@@ -301,22 +311,31 @@ class Store(Protocol):
         """new -> submitting: a submission begins; its number is in `submissions`."""
 
     def accept(
-        self, id: int, accepted: Accepted, status: Status, units: Sequence[UnitRecord],
+        self,
+        id: int,
+        accepted: Accepted,
+        status: Status,
+        units: Sequence[UnitRecord],
         submission: int | None = None,
-    ) -> Record:  # fmt: skip
+    ) -> Record:
         """submitting or unknown -> submitted, with the units known so far. `submission`: its
         number; NotWritable for the answer to an earlier one."""
 
     def give_up(
-        self, id: int, status: Literal["new", "unknown", "failed"], reason: str,
+        self,
+        id: int,
+        status: Literal["new", "unknown", "failed"],
+        reason: str,
         submission: int | None = None,
-    ) -> Record:  # fmt: skip
+    ) -> Record:
         """submitting or unknown -> new, without units; or unknown; or failed."""
 
     def note(
-        self, states: Mapping[int, JobState], now: datetime,
+        self,
+        states: Mapping[int, JobState],
+        now: datetime,
         since: Mapping[int, str | None] | None = None,
-    ) -> Sequence[Record]:  # fmt: skip
+    ) -> Sequence[Record]:
         """New states of jobs; the status of each follows from its units (`status.master`).
         `since`: the cursors that were asked from; a job whose cursor another session has moved
         meanwhile is left out, and so is a removed one."""

@@ -127,9 +127,12 @@ class JediBackend:
             raise NotSent(error.sentence) from error
         try:
             done = self._client.unit_submit(
-                document=document, units=units, key=submission.key, sandbox=sandbox,
+                document=document,
+                units=units,
+                key=submission.key,
+                sandbox=sandbox,
                 keep_going=submission.keep_going,
-            )  # fmt: skip
+            )
         except NotReached as error:
             raise NotSent(error.sentence) from error
         return _accepted(done)
@@ -205,19 +208,26 @@ class JediBackend:
             remedy = f"Submit a copy; a resubmission may change {', '.join(CHANGEABLE)}"
             raise BadInput([Problem(f"backend.{one}", options[one], rule, remedy) for one in fixed])
         task = _task(backend_id)
-        answers = _settled(lambda: self._client.unit_resubmit(
-            jedi_task_id=task, unit_nrs=_numbers(units), **options
-        ))  # fmt: skip
+        answers = _settled(
+            lambda: self._client.unit_resubmit(
+                jedi_task_id=task, unit_nrs=_numbers(units), **options
+            )
+        )
         if units is None and not any(one.accepted for one in answers):
             return {None: f"Task {task} has no unit that can be submitted again."}
-        return {one.unit_nr - 1: one.sentence for one in answers
-                if not one.accepted and units is not None}  # fmt: skip
+        return {
+            one.unit_nr - 1: one.sentence
+            for one in answers
+            if not one.accepted and units is not None
+        }
 
     def resplit(self, backend_id: str, units: Sequence[int], files: int) -> Refusals:
         """Cut the input of units again; new ones take their places."""
-        done = _settled(lambda: self._client.unit_resplit(
-            jedi_task_id=_task(backend_id), unit_nrs=[k + 1 for k in units], files=files
-        ))  # fmt: skip
+        done = _settled(
+            lambda: self._client.unit_resplit(
+                jedi_task_id=_task(backend_id), unit_nrs=[k + 1 for k in units], files=files
+            )
+        )
         return {one.unit_nr - 1: one.sentence for one in done.answers if not one.accepted}
 
     def attempts(self, backend_id: str, k: int) -> Sequence[Attempt]:
@@ -228,18 +238,20 @@ class JediBackend:
             lambda one: one.panda_id,
         )
         return [
-            Attempt(number, one.panda_id, one.status, one.site, one.exit_code, one.started,
-                    one.ended)
+            Attempt(
+                number, one.panda_id, one.status, one.site, one.exit_code, one.started, one.ended
+            )
             for number, one in enumerate(found, 1)
-        ]  # fmt: skip
+        ]
 
     def log(self, backend_id: str, k: int, attempt: int | None, name: str) -> Iterator[bytes]:
         """Give a log of an attempt (None: the latest); while it runs, its last lines. NotFound."""
         tried = self.attempts(backend_id, k)
         chosen = [one for one in tried if attempt in (None, one.attempt)][-1:]
         if attempt is not None and not chosen:
-            raise NotFound(f"Subjob {k} has no attempt {attempt}: it has {len(tried)}.",
-                           code="no_attempt")  # fmt: skip
+            raise NotFound(
+                f"Subjob {k} has no attempt {attempt}: it has {len(tried)}.", code="no_attempt"
+            )
         if name not in ("stdout", "stderr"):
             rule = "is no log of a job on JEDI"
             raise BadInput([Problem("name", name, rule, "Ask for stdout or stderr")])
@@ -281,8 +293,7 @@ class JediBackend:
     def fetch(self, backend_id: str, files: Sequence[OutputFile], to: Path) -> Sequence[Path]:
         """Bring outputs; what lies there with its size and adler32 stays."""
         task = _task(backend_id)
-        kept = {(one.unit_nr and one.unit_nr - 1, one.name): one
-                for one in self._outputs(task)}  # fmt: skip
+        kept = {(one.unit_nr and one.unit_nr - 1, one.name): one for one in self._outputs(task)}
         found = []
         for file in files:
             output = kept.get((file.k, file.name))
@@ -308,8 +319,9 @@ class JediBackend:
             while piece := content.read(_PIECE):
                 file.write(piece)
         if output.adler32 and _adler32(part) != output.adler32:
-            raise JediError(f"{output.name} came with another adler32: fetch it again.",
-                            code="bad_checksum")  # fmt: skip
+            raise JediError(
+                f"{output.name} came with another adler32: fetch it again.", code="bad_checksum"
+            )
         part.replace(to)
         return to
 
@@ -359,8 +371,15 @@ def _state(one: UnitStates) -> JobState:
     counts: dict[Status, int] = {_STATUSES[name]: n for name, n in one.counts.items()}
     if not counts and one.status in _LOST:
         counts = {_LOST[one.status]: 1}
-    return JobState(str(one.jedi_task_id), one.status, [*map(_unit, one.units)], counts,
-                    one.complete, one.cursor, one.reason)  # fmt: skip
+    return JobState(
+        str(one.jedi_task_id),
+        one.status,
+        [*map(_unit, one.units)],
+        counts,
+        one.complete,
+        one.cursor,
+        one.reason,
+    )
 
 
 def _after(known: UnitStates | None, page: UnitStates) -> UnitStates:
@@ -371,8 +390,16 @@ def _after(known: UnitStates | None, page: UnitStates) -> UnitStates:
 
 
 def _unit(one: UnitSummary) -> UnitState:
-    return UnitState(one.unit_nr - 1, _STATUSES[one.state], one.attempts, one.panda_id, one.site,
-                     one.exit_code, one.reason, one.superseded)  # fmt: skip
+    return UnitState(
+        one.unit_nr - 1,
+        _STATUSES[one.state],
+        one.attempts,
+        one.panda_id,
+        one.site,
+        one.exit_code,
+        one.reason,
+        one.superseded,
+    )
 
 
 def _adler32(path: Path) -> str:

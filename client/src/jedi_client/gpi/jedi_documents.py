@@ -40,9 +40,7 @@ class Packing:
     """The sandbox of a submission: files that all units have, and those of single units."""
 
     def __init__(self, submission: Submission) -> None:
-        self._shared = {
-            one.name: one for one in (*submission.sandbox, *submission.program.files)
-        }  # fmt: skip
+        self._shared = {one.name: one for one in (*submission.sandbox, *submission.program.files)}
         self._own: dict[str, SandboxFile] = {}
         self._programs = {submission.program.executable}
         self._reads = bool(inputs_of(read_by(submission)))
@@ -132,8 +130,14 @@ def units_of(submission: Submission, packing: Packing) -> list[dict[str, Any]]:
         given: dict[str, Any] = {"options": {COMMAND: packing.line(one, names)}}
         files = inputs_of(names) if differ else every
         if rule := _unreadable(files, every) if differ else None:
-            problems.append(Problem(f"inputdata of subjob {one.k}", ", ".join(names), rule,
-                                    "Submit it in another job"))  # fmt: skip
+            problems.append(
+                Problem(
+                    f"inputdata of subjob {one.k}",
+                    ", ".join(names),
+                    rule,
+                    "Submit it in another job",
+                )
+            )
         elif differ and all(files.values()) and files:
             given["files"] = [lfn for lfns in files.values() for lfn in lfns]
         found.append(given)
@@ -160,20 +164,25 @@ def document_of(
     splitter: dict[str, Any] = {"name": "Explicit"}
     if submission.rule:
         line = without_variables(packing.shared_line(submission.program, submission.inputs))
-        splitter = {"name": submission.rule.strategy, "options": dict(submission.rule.options),
-                    "values": {COMMAND: line}}  # fmt: skip
+        splitter = {
+            "name": submission.rule.strategy,
+            "options": dict(submission.rule.options),
+            "values": {COMMAND: line},
+        }
     datasets = inputs_of(read_by(submission))
     before = f"export {INPUTS}=${{IN/L}}; " if datasets else ""
     document = {
         "taskName": re.sub(r"[^ -~]", "_", submission.name)[:128].strip() or "job",
-        "jobParameters": [*_input(datasets),
-                          {"type": "constant", "value": f"{before}${{UNIT/{COMMAND}}}"},
-                          *_outputs(submission.outputs, scope)],
+        "jobParameters": [
+            *_input(datasets),
+            {"type": "constant", "value": f"{before}${{UNIT/{COMMAND}}}"},
+            *_outputs(submission.outputs, scope),
+        ],
         "splitter": splitter,
         "noInput": None if datasets else True,
         "sandbox": sorted(name for name, _, _ in packing.files)[:1],  # the upload has them all
         **_needs(settings),
-    }  # fmt: skip
+    }
     return {key: value for key, value in document.items() if value not in (None, "", [], 0)}
 
 
@@ -182,10 +191,19 @@ def _input(datasets: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
     if not datasets:
         return []
     one = len(datasets) == 1
-    named = sorted({lfn if one else f"{dataset}/{lfn}"
-                    for dataset, lfns in datasets.items() for lfn in lfns})  # fmt: skip
-    return [{"type": "template", "param_type": "input", "value": "${IN}", "hidden": True,
-             "dataset": ",".join(datasets), **({"files": named} if named else {})}]  # fmt: skip
+    named = sorted(
+        {lfn if one else f"{dataset}/{lfn}" for dataset, lfns in datasets.items() for lfn in lfns}
+    )
+    return [
+        {
+            "type": "template",
+            "param_type": "input",
+            "value": "${IN}",
+            "hidden": True,
+            "dataset": ",".join(datasets),
+            **({"files": named} if named else {}),
+        }
+    ]
 
 
 def _outputs(names: Sequence[str], scope: str) -> list[dict[str, Any]]:
@@ -193,9 +211,16 @@ def _outputs(names: Sequence[str], scope: str) -> list[dict[str, Any]]:
     found = []
     for number, name in enumerate(names):
         stem, dot, ending = re.sub(r"[^\w.+-]", "_", name).partition(".")
-        found.append({"type": "template", "param_type": "output", "hidden": True,
-                      "value": f"{stem or f'output{number}'}.${{SN}}{dot}{ending}",
-                      "sourceName": name, "dataset": f"{scope}:job.$JEDITASKID"})  # fmt: skip
+        found.append(
+            {
+                "type": "template",
+                "param_type": "output",
+                "hidden": True,
+                "value": f"{stem or f'output{number}'}.${{SN}}{dot}{ending}",
+                "sourceName": name,
+                "dataset": f"{scope}:job.$JEDITASKID",
+            }
+        )
     return found
 
 

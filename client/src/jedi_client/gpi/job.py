@@ -60,16 +60,18 @@ class JobProperties(Described, abstract=True):
         [], doc="Names of the files to keep; all must be made", convert=names_of
     )
     outputdata: Annotated[Any, list[str]] = prop(
-        [], doc="Files left where the job runs (/x), or put into the catalogue (lfn:/x)",
+        [],
+        doc="Files left where the job runs (/x), or put into the catalogue (lfn:/x)",
         convert=names_of,
-    )  # fmt: skip
+    )
     splitter: Annotated[Any, JobSplitter | None] = prop(None, doc="Division into subjobs")
     merger: Annotated[Any, OutputMerger | None] = prop(None, doc="Merger of the subjobs' outputs")
     backend: Annotated[Any, BackendSettings] = prop(Local, doc="Place where the job runs")
     output_mode: str = prop(
-        "cache", doc="cache: the output waits on the backend; fetch: `wait` brings it",
+        "cache",
+        doc="cache: the output waits on the backend; fetch: `wait` brings it",
         choices=("cache", "fetch"),
-    )  # fmt: skip
+    )
 
     _elsewhere = HABITS
     _registry: Any
@@ -424,8 +426,11 @@ class Job(JobView, JobProperties):
         lines = [repr(self)]
         lines += [f"  reason: {self.reason}"] if self.reason else []
         lines += [f"  subjobs: {counts}"] if counts and self.split else []
-        lines += [f"  {name}: {_shown(self._values[name])}" for name in self._properties
-                  if self._values[name] not in (None, [], "")]  # fmt: skip
+        lines += [
+            f"  {name}: {_shown(self._values[name])}"
+            for name in self._properties
+            if self._values[name] not in (None, [], "")
+        ]
         return "\n".join(lines)
 
 

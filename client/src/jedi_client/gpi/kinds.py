@@ -18,7 +18,7 @@ from jedi_client.gpi.containers import (
     checked_dict,
     checked_list,
     mistake_of_text,
-)  # fmt: skip
+)
 
 _INTEGERS = 2**63
 
@@ -27,8 +27,11 @@ class Scalar:
     """A string, an integer, a number, or True or False."""
 
     _TITLES: Mapping[type, str] = {
-        str: "a string", int: "an integer", float: "a number", bool: "True or False",
-    }  # fmt: skip
+        str: "a string",
+        int: "an integer",
+        float: "a number",
+        bool: "True or False",
+    }
 
     def __init__(self, type_: type) -> None:
         self.type, self.title = type_, self._TITLES[type_]

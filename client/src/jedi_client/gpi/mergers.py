@@ -42,8 +42,9 @@ class OutputMerger(Described, abstract=True):
         known = {plain_name(one) for one in job.outputsandbox}
         return [
             Problem(f"merger.files[{i}]", name, "is no declared output", "Add it to outputsandbox")
-            for i, name in enumerate(self.files) if name not in known
-        ]  # fmt: skip
+            for i, name in enumerate(self.files)
+            if name not in known
+        ]
 
     def merge(self, files: Sequence[Path], to: Path) -> None:
         """Write the merged content of `files`, in their order, to a new file. MergeFailed."""
@@ -77,8 +78,9 @@ def _merged(merger: OutputMerger, files: Sequence[Path], target: Path) -> tuple[
         remedy = "" if not present else ", or set ignore_missing=True"
         raise MergeFailed(
             f"{len(missing)} of {len(files)} files to merge are missing, the first is {missing[0]}."
-            f" Resubmit those subjobs{remedy}", missing=[str(file) for file in missing],
-        )  # fmt: skip
+            f" Resubmit those subjobs{remedy}",
+            missing=[str(file) for file in missing],
+        )
     new = target.with_name(f".merging-{os.getpid()}-{target.name}")
     new.unlink(missing_ok=True)
     try:

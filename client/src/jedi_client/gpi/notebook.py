@@ -31,10 +31,16 @@ SHOWN = 50
 TIMED = 100
 """Subjobs whose attempts a plot asks for, one request each, if no other number is given."""
 COLOURS: Mapping[str, str] = {
-    "new": "#9aa0a6", "submitting": "#c7b8ea", "submitted": "#a08bd6", "running": "#3f83d6",
-    "completing": "#41a5b8", "completed": "#3a9d5d", "failed": "#d0453b", "killed": "#8a5a44",
+    "new": "#9aa0a6",
+    "submitting": "#c7b8ea",
+    "submitted": "#a08bd6",
+    "running": "#3f83d6",
+    "completing": "#41a5b8",
+    "completed": "#3a9d5d",
+    "failed": "#d0453b",
+    "killed": "#8a5a44",
     "unknown": "#d99a1c",
-}  # fmt: skip
+}
 _FOLLOWERS: set[asyncio.Task[None]] = set()
 
 
@@ -137,11 +143,17 @@ def jobs_table(records: Sequence[Record], total: int) -> str:
     """A table of jobs or templates."""
     heads = ["id", "name", "status", "subjobs", "backend", "submitted", "comment"]
     rows = [
-        [str(one.id), one.name, "template" if one.kind == "template" else one.status,
-         _counted(one.counts), (one.backend or "").partition(" ")[0], _time(one.submitted),
-         one.comment]
+        [
+            str(one.id),
+            one.name,
+            "template" if one.kind == "template" else one.status,
+            _counted(one.counts),
+            (one.backend or "").partition(" ")[0],
+            _time(one.submitted),
+            one.comment,
+        ]
         for one in records
-    ]  # fmt: skip
+    ]
     return _table(heads, rows, total)
 
 
@@ -149,10 +161,16 @@ def units_table(states: Sequence[UnitState], total: int) -> str:
     """A table of subjobs."""
     heads = ["id", "status", "attempt", "site", "exit code", "reason"]
     rows = [
-        [str(one.k), one.status + (" (superseded)" if one.superseded else ""), _text(one.attempt),
-         _text(one.site), _text(one.exit_code), _text(one.reason)]
+        [
+            str(one.k),
+            one.status + (" (superseded)" if one.superseded else ""),
+            _text(one.attempt),
+            _text(one.site),
+            _text(one.exit_code),
+            _text(one.reason),
+        ]
         for one in states
-    ]  # fmt: skip
+    ]
     return _table(heads, rows, total)
 
 
@@ -198,11 +216,16 @@ def page(job: Job) -> str:
         return f"<div class='jedi-job'>{''.join(parts)}{shown}</div>"
     if states:
         counted = escape(_counted(_counts(states)))
-        parts.append(f"<svg width='600' height='18' role='img' aria-label='{counted}'>"
-                     f"{_bar(_counts(states))}</svg><p>{counted}</p>")  # fmt: skip
+        parts.append(
+            f"<svg width='600' height='18' role='img' aria-label='{counted}'>"
+            f"{_bar(_counts(states))}</svg><p>{counted}</p>"
+        )
     try:
-        values = [[name, _short(repr(value))] for name, value in job._values.items()
-                  if value not in (None, [], "")]  # fmt: skip
+        values = [
+            [name, _short(repr(value))]
+            for name, value in job._values.items()
+            if value not in (None, [], "")
+        ]
         parts.append(_table(["property", "value"], values, len(values)))
     except JobError as error:
         parts.append(f"<p>{escape(error.sentence)}</p>")
@@ -269,9 +292,12 @@ def plot(job: Job, subjobs: int = TIMED) -> Drawing:
 
 
 def draw(
-    title: str, counts: Mapping[str, int], tried: Sequence[tuple[int, Attempt]], asked: int,
+    title: str,
+    counts: Mapping[str, int],
+    tried: Sequence[tuple[int, Attempt]],
+    asked: int,
     total: int,
-) -> Drawing:  # fmt: skip
+) -> Drawing:
     """Draw numbers of subjobs by status, ended attempts over time, and a line for each attempt."""
     drawn = [(k, one, one.started) for k, one in tried if one.started is not None]
     lines, parts = (
@@ -293,16 +319,21 @@ def draw(
         for row, (k, one, begin) in enumerate(drawn):
             y = 186 + 4 * row
             label = escape(f"subjob {k}, attempt {one.attempt}: {one.status}")
-            parts.append(f"<line x1='{x(begin)}' x2='{max(x(one.ended or last), x(begin) + 1)}' "
-                         f"y1='{y}' y2='{y}' stroke-width='3' stroke='{_colour(one)}'>"
-                         f"<title>{label}</title></line>")  # fmt: skip
+            parts.append(
+                f"<line x1='{x(begin)}' x2='{max(x(one.ended or last), x(begin) + 1)}' "
+                f"y1='{y}' y2='{y}' stroke-width='3' stroke='{_colour(one)}'>"
+                f"<title>{label}</title></line>"
+            )
     shown = [escape(line) for line in lines]
     height = 190 + 4 * len(drawn) if drawn else 70
-    head = (f"<svg xmlns='http://www.w3.org/2000/svg' width='620' height='{height}' role='img' "
-            "font-family='sans-serif' font-size='12' fill='currentColor'>"
-            f"<title>{shown[0]}</title><desc>{'. '.join(shown[1:])}</desc>")  # fmt: skip
-    texts = [f"<text x='10' y='{y}'>{line}</text>"
-             for y, line in zip((16, 60, 76), shown, strict=False)]  # fmt: skip
+    head = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='620' height='{height}' role='img' "
+        "font-family='sans-serif' font-size='12' fill='currentColor'>"
+        f"<title>{shown[0]}</title><desc>{'. '.join(shown[1:])}</desc>"
+    )
+    texts = [
+        f"<text x='10' y='{y}'>{line}</text>" for y, line in zip((16, 60, 76), shown, strict=False)
+    ]
     return Drawing("".join([head, *texts, *parts, "</svg>"]), "\n".join(lines))
 
 
@@ -316,11 +347,12 @@ def _steps(ends: Sequence[float]) -> str:
 
 def _axis(last: str) -> str:
     """The axis of time, between the ended attempts above and the lines of attempts below."""
-    return ("<path d='M10 160H610' stroke='#9aa0a6'/><g font-size='11'>"
-            "<text x='10' y='174'>0 s</text>"
-            "<text x='310' y='174' text-anchor='middle'>above: ended attempts; below: a line for "
-            f"each attempt</text><text x='610' y='174' text-anchor='end'>{last}</text></g>"
-            )  # fmt: skip
+    return (
+        "<path d='M10 160H610' stroke='#9aa0a6'/><g font-size='11'>"
+        "<text x='10' y='174'>0 s</text>"
+        "<text x='310' y='174' text-anchor='middle'>above: ended attempts; below: a line for "
+        f"each attempt</text><text x='610' y='174' text-anchor='end'>{last}</text></g>"
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -361,8 +393,10 @@ def _bar(counts: Mapping[str, int]) -> str:
         if number := counts.get(status, 0):
             width = 600 * number / total
             title = f"<title>{number} {status}</title>"
-            parts.append(f"<rect x='{left:.1f}' width='{width:.1f}' height='18' "
-                         f"fill='{COLOURS[status]}'>{title}</rect>")  # fmt: skip
+            parts.append(
+                f"<rect x='{left:.1f}' width='{width:.1f}' height='18' "
+                f"fill='{COLOURS[status]}'>{title}</rect>"
+            )
             left += width
     return "".join(parts)
 

@@ -66,8 +66,10 @@ def list_datasets() -> list[str]:
 def list_defaults(part: str | type[Described] | Described) -> dict[str, Any]:
     """The default of every property of a class, an object, or a name such as Script. None: the
     property has none."""
-    return {one.name: None if one.required else _plain(one.first())
-            for one in schema_of(_class_of(part))}  # fmt: skip
+    return {
+        one.name: None if one.required else _plain(one.first())
+        for one in schema_of(_class_of(part))
+    }
 
 
 def list_choices(part: str | type[Described] | Described, name: str) -> list[Any] | None:

@@ -217,16 +217,21 @@ class Monitor:
             if record.status in ("submitting", "unknown"):
                 self._settle(record.id)
         current = [one for one in map(self.known, [one.id for one in records]) if one]
-        running = {str(one.backend_id): one for one in current
-                   if (one.status in LIVE or one.id in self._due)
-                   and one.backend_id is not None}  # fmt: skip
+        running = {
+            str(one.backend_id): one
+            for one in current
+            if (one.status in LIVE or one.id in self._due) and one.backend_id is not None
+        }
         if not running or store.read_only:
             return
         cursors = {id: one.cursor for id, one in running.items()}
         states = self.connections.to(key).states(cursors)
         self._due -= {one.id for one in running.values()}
-        news = {running[one.backend_id].id: one for one in states
-                if one.backend_id in running and is_news(running[one.backend_id], one)}  # fmt: skip
+        news = {
+            running[one.backend_id].id: one
+            for one in states
+            if one.backend_id in running and is_news(running[one.backend_id], one)
+        }
         since = {id: running[state.backend_id].cursor for id, state in news.items()}
         for record in store.note(news, datetime.now(UTC), since) if news else ():
             self._session.jobs.learn(record)

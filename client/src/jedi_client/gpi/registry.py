@@ -98,13 +98,16 @@ class Registry(Generic[J]):
         must_be_known(wanted, [*FACTS, *self._make._properties])
         if "status" in wanted:
             self.session.monitor.look()
-        known = {name: value for name, value in wanted.items()
-                 if name in ("status", "name", "comment")}  # fmt: skip
+        known = {
+            name: value for name, value in wanted.items() if name in ("status", "name", "comment")
+        }
         with self._lock:
             left = [
-                id for id in ids if (one := self._index.get(id))
+                id
+                for id in ids
+                if (one := self._index.get(id))
                 and all(alike(getattr(one, name), value) for name, value in known.items())
-            ]  # fmt: skip
+            ]
         others = {name: value for name, value in wanted.items() if name not in known}
         return [id for id in left if matches(self.job(id), others)] if others else left
 
@@ -172,8 +175,11 @@ class Registry(Generic[J]):
 
     def __contains__(self, one: object) -> bool:
         """True for a job or an id of this registry."""
-        return one in self.ids() if isinstance(one, int) else any(one is job for job in (
-            self._objects.get(id) for id in self.ids()))  # fmt: skip
+        return (
+            one in self.ids()
+            if isinstance(one, int)
+            else any(one is job for job in (self._objects.get(id) for id in self.ids()))
+        )
 
     def __getattr__(self, name: str) -> Any:
         remedy = ""

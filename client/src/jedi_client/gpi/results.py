@@ -68,8 +68,11 @@ def inputs(job: Job, k: int) -> list[str]:
     if not isinstance(backend, InputCutter):
         rule = f"The input of subjob {job.id}.{k} is known to its backend alone."
         raise JobError(f"{rule} Copy the job, and set its inputdata.")
-    paths = [] if job.inputdata is None else [one for one in job.inputdata.files_of(job)
-                                              if one.startswith("/")]  # fmt: skip
+    paths = (
+        []
+        if job.inputdata is None
+        else [one for one in job.inputdata.files_of(job) if one.startswith("/")]
+    )
     try:
         return [*backend.inputs(id, k), *paths]
     except BadInput as error:
@@ -173,12 +176,14 @@ def _merged_file(job: Job, name: str) -> Path:
     if not (folder / name).is_file():
         _place(job)
         if job.record.status == "failed" and job.record.reason:
-            raise JobError(f"Job {job.id} has no merged file {name!r}. {job.record.reason}",
-                           name=name)  # fmt: skip
+            raise JobError(
+                f"Job {job.id} has no merged file {name!r}. {job.record.reason}", name=name
+            )
         raise JobError(
             f"Job {job.id} has no merged file {name!r} (yet): each subjob has its own. "
-            f"Ask j.subjobs(0).output({name!r}), or merge it: j.merge(...).", name=name,
-        )  # fmt: skip
+            f"Ask j.subjobs(0).output({name!r}), or merge it: j.merge(...).",
+            name=name,
+        )
     return folder / name
 
 

@@ -14,10 +14,22 @@ import uproot
 
 from jedi_client.gpi.mergers import MergeFailed
 
-_SUMS = frozenset({
-    "fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2", "fTsumwy", "fTsumwy2", "fTsumwxy",
-    "fTsumwz", "fTsumwz2", "fTsumwxz", "fTsumwyz",
-})  # fmt: skip
+_SUMS = frozenset(
+    {
+        "fEntries",
+        "fTsumw",
+        "fTsumw2",
+        "fTsumwx",
+        "fTsumwx2",
+        "fTsumwy",
+        "fTsumwy2",
+        "fTsumwxy",
+        "fTsumwz",
+        "fTsumwz2",
+        "fTsumwxz",
+        "fTsumwyz",
+    }
+)
 """Members of histograms that are sums over entries."""
 _ARRAYS = ("fSumw2", "fBinEntries", "fBinSumw2")
 _HISTOGRAMS = ("TH1", "TH2", "TH3", "TProfile")

@@ -130,8 +130,11 @@ class Described(_Object):
                 raise TypeError(f"{cls.__name__}: no property may have the name {name!r}")
             one.name, one.annotation = name, hints[name]
             one.kind = kind_of(one.annotation)
-        inherited = {k: v for base in reversed(cls.__mro__[1:])
-                     for k, v in getattr(base, "_properties", {}).items()}  # fmt: skip
+        inherited = {
+            k: v
+            for base in reversed(cls.__mro__[1:])
+            for k, v in getattr(base, "_properties", {}).items()
+        }
         cls._properties, cls._abstract = {**inherited, **own}, abstract
         cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
         cls.__doc__ = _doc(cls)
@@ -170,8 +173,12 @@ class Described(_Object):
 
     def copy(self) -> Self:
         """The same object again, without owner; the two share nothing."""
-        return self._made({name: one.kind.copied(self._values[name])  # type: ignore[union-attr]
-                           for name, one in self._properties.items()})  # fmt: skip
+        return self._made(
+            {
+                name: one.kind.copied(self._values[name])  # type: ignore[union-attr]
+                for name, one in self._properties.items()
+            }
+        )
 
     def document(self) -> Document:
         """This object as JSON."""
@@ -179,9 +186,11 @@ class Described(_Object):
         return {
             "type": type(self).__name__,
             "schema": self._schemaVersion,
-            **{name: one.kind.document(values[name])  # type: ignore[union-attr]
-               for name, one in self._properties.items()},
-        }  # fmt: skip
+            **{
+                name: one.kind.document(values[name])  # type: ignore[union-attr]
+                for name, one in self._properties.items()
+            },
+        }
 
     @classmethod
     def accept(cls, value: Any, path: str, problems: Problems) -> Any:
@@ -272,8 +281,11 @@ class Described(_Object):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = [f"{name}={_short(self._values[name])}" for name, one in self._properties.items()
-                 if self._values[name] != one.first()]  # fmt: skip
+        shown = [
+            f"{name}={_short(self._values[name])}"
+            for name, one in self._properties.items()
+            if self._values[name] != one.first()
+        ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __copy__(self) -> Self:
@@ -339,13 +351,18 @@ def _register(cls: type[Described]) -> None:
 
 def _signature(cls: type[Described]) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Signature([
-        inspect.Parameter(
-            name, kind, annotation=one.annotation,
-            default=inspect.Parameter.empty if one.required else one.default,
-        )
-        for name, one in cls._properties.items() if not one.read_only
-    ])  # fmt: skip
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                name,
+                kind,
+                annotation=one.annotation,
+                default=inspect.Parameter.empty if one.required else one.default,
+            )
+            for name, one in cls._properties.items()
+            if not one.read_only
+        ]
+    )
 
 
 def _doc(cls: type[Described]) -> str:
@@ -431,8 +448,9 @@ def _unknown(cls: type[Described], name: str, value: Any, path: str | None = Non
     names = [*dict.fromkeys([*cls._properties, *inspect.signature(cls).parameters])]
     remedy = cls._elsewhere.get(name) or did_you_mean(name, [*names, *cls._aliases])
     remedy = remedy or f"Properties: {', '.join(names)}"
-    return Problem(f"{path or cls.__name__}.{name}", value, f"{cls.__name__} has no such property",
-                   remedy)  # fmt: skip
+    return Problem(
+        f"{path or cls.__name__}.{name}", value, f"{cls.__name__} has no such property", remedy
+    )
 
 
 def _tail(problem: Problem) -> tuple[Any, str, str]:

@@ -60,8 +60,11 @@ class Slice(Sequence[J], Generic[J]):
         """The members with ids from `minid` to `maxid` that have all these values. An object is
         also named by its class: select(backend="Local"); a text may have * and ?:
         select(name="fit*"). BadInput for unknown names."""
-        ids = [id for id in self._ids
-               if (minid is None or id >= minid) and (maxid is None or id <= maxid)]  # fmt: skip
+        ids = [
+            id
+            for id in self._ids
+            if (minid is None or id >= minid) and (maxid is None or id <= maxid)
+        ]
         return self._some(self._some(ids)._matching(values) if values else ids)
 
     def __len__(self) -> int:
@@ -111,10 +114,15 @@ def matches(one: object, wanted: dict[str, Any]) -> bool:
 def must_be_known(wanted: Mapping[str, Any], known: Sequence[str]) -> None:
     """BadInput for names that no job has, and for a status that no job can have."""
     problems = [
-        Problem(name, value, "is nothing that jobs have",
-                did_you_mean(name, known) or f"Known: {', '.join(known)}")
-        for name, value in wanted.items() if name not in known
-    ]  # fmt: skip
+        Problem(
+            name,
+            value,
+            "is nothing that jobs have",
+            did_you_mean(name, known) or f"Known: {', '.join(known)}",
+        )
+        for name, value in wanted.items()
+        if name not in known
+    ]
     status = wanted.get("status", "new")
     if status not in (*STATUSES, "template"):
         remedy = did_you_mean(status, STATUSES) or f"Give one of {', '.join(STATUSES)}"

@@ -46,12 +46,14 @@ def is_news(known: Any, state: Any) -> bool:
     lost = merge_failed(known.status, known.counts)
     before = known.backend_status, known.cursor, known.complete, lost or known.reason
     return bool(state.changed) or before != (
-        state.status, state.cursor, state.complete, lost or state.reason)  # fmt: skip
+        state.status,
+        state.cursor,
+        state.complete,
+        lost or state.reason,
+    )
 
 
-def after_merge(
-    status: str, counts: Mapping[Status, int], failure: str | None
-) -> Status | None:  # fmt: skip
+def after_merge(status: str, counts: Mapping[Status, int], failure: str | None) -> Status | None:
     """The status of an ended job after a merge of its outputs, or its `failure`; None: it stays.
     Source: docs/reference/ganga.md#status."""
     lost = merge_failed(status, counts)

@@ -178,8 +178,11 @@ class Subjob:
 
     def submit(self, **options: Any) -> Report:
         """Refuse, by a falsy report: jobs are submitted, subjobs with them."""
-        return Report("submit", (), {self._k: "Subjobs are submitted with their job. "
-                                              "Resubmit it, or submit a copy."})  # fmt: skip
+        return Report(
+            "submit",
+            (),
+            {self._k: "Subjobs are submitted with their job. Resubmit it, or submit a copy."},
+        )
 
     def remove(self, **options: Any) -> Report:
         """Refuse, by a falsy report: jobs are removed, subjobs with them."""

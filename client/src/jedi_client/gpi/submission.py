@@ -66,8 +66,12 @@ class Preview:
     def __str__(self) -> str:
         if self.problems:
             return "\n".join(["Not ready:", *(f"  {one}" for one in self.problems)])
-        rule = self.rule and ", ".join([self.rule.strategy, *(
-            f"{name} = {value}" for name, value in self.rule.options.items())])  # fmt: skip
+        rule = self.rule and ", ".join(
+            [
+                self.rule.strategy,
+                *(f"{name} = {value}" for name, value in self.rule.options.items()),
+            ]
+        )
         made = f"{self.subjobs} subjobs" if self.subjobs is not None else f"subjobs by {rule}"
         return f"{self.inputs} inputs -> {made}"
 
@@ -144,9 +148,7 @@ def plan(job: Job) -> Plan:
     if split is None:
         return Plan(program, (UnitPlan(0, program),), None, inputs, sandbox)
     base = job.description()
-    units = _of(job, "application", lambda: [
-        _unit(base, k, one) for k, one in enumerate(split)
-    ])  # fmt: skip
+    units = _of(job, "application", lambda: [_unit(base, k, one) for k, one in enumerate(split)])
     return Plan(program, units, None, inputs, sandbox)
 
 
@@ -200,8 +202,11 @@ def _asked_before(job: Job) -> Plan:
 
 def _with_shared(job: Job, made: Plan) -> Plan:
     """The plan with the contents of shared files, which their first use copies."""
-    shared = {file.target for file in job.inputsandbox
-              if (file.shared and file.local) or file.name.startswith(SHARED)}  # fmt: skip
+    shared = {
+        file.target
+        for file in job.inputsandbox
+        if (file.shared and file.local) or file.name.startswith(SHARED)
+    }
     if not shared:
         return made
     contents = Contents(job._registry.session.workspace.root / "contents")
@@ -210,9 +215,11 @@ def _with_shared(job: Job, made: Plan) -> Plan:
         digest = contents.share(Path(one.source), shared_name(one.source))
         return replace(one, source=str(contents.path(digest)), digest=digest)
 
-    files = _of(job, "inputsandbox", lambda: [
-        kept(one) if one.name in shared else one for one in made.sandbox
-    ])  # fmt: skip
+    files = _of(
+        job,
+        "inputsandbox",
+        lambda: [kept(one) if one.name in shared else one for one in made.sandbox],
+    )
     return replace(made, sandbox=files)
 
 
@@ -270,8 +277,10 @@ def _send(job: Job, backend: Backend, asked: Submission) -> Report:
         if not lost:
             return Report("submit", (), {None: error.sentence})
         cause = error.sentence.rstrip(".")
-        sentence = (f"The answer to the submission of job {job.id} is lost ({cause}). It is "
-                    "unknown until the backend answers; j.wait() waits for that.")  # fmt: skip
+        sentence = (
+            f"The answer to the submission of job {job.id} is lost ({cause}). It is "
+            "unknown until the backend answers; j.wait() waits for that."
+        )
         if asked.keep_going:
             return Report("submit", (), {None: sentence})
         raise OutcomeOpen(sentence, id=job.id) from error
@@ -288,12 +297,15 @@ def _accept(
     """Keep the result of a submission. Source: docs/reference/ganga.md#submission."""
     registry = job._registry
     store = registry.session.store
-    why = {**dict.fromkeys(accepted.untried, "Not tried, since another was refused."),
-           **accepted.refused}  # fmt: skip
+    why = {
+        **dict.fromkeys(accepted.untried, "Not tried, since another was refused."),
+        **accepted.refused,
+    }
     split = bool(asked.rule) or job.split
     done = [one.k for one in asked.units if one.k not in why]
-    report = Report("submit", done if split and not asked.rule else (None,),
-                    {k: why[k] for k in sorted(why)})  # fmt: skip
+    report = Report(
+        "submit", done if split and not asked.rule else (None,), {k: why[k] for k in sorted(why)}
+    )
     if asked.units and not done:
         first = next(iter(accepted.refused.values()), "No subjob was accepted.")
         registry.learn(store.give_up(job.id, "new", first, record.submissions))
@@ -311,7 +323,9 @@ def _records(
     return [
         UnitRecord(
             UnitState(one.k, left, reason=why[one.k])
-            if one.k in why else UnitState(one.k, "submitted"), one.override,
+            if one.k in why
+            else UnitState(one.k, "submitted"),
+            one.override,
         )
         for one in units
-    ]  # fmt: skip
+    ]

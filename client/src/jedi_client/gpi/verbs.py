@@ -33,8 +33,9 @@ def kill(job: Job, ks: Sequence[int] | None, *, keep_going: bool) -> Report:
         now = {k: job.unit(k).state.status for k in ks}
         failed = {k: "The subjob was not submitted." for k in ks if now[k] == "new"}
         chosen = [k for k in ks if now[k] in LIVE]
-    return _act(job, "kill", chosen, failed, keep_going,
-                lambda backend, id: backend.kill(id, chosen))  # fmt: skip
+    return _act(
+        job, "kill", chosen, failed, keep_going, lambda backend, id: backend.kill(id, chosen)
+    )
 
 
 def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: bool) -> Report:
@@ -57,20 +58,33 @@ def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: b
     if not failed:
         job.units()  # look
         states = [job.unit(k).state for k in (job.units(look=False).ids if ks is None else ks)]
-        again = [one.k for one in states if not one.superseded
-                 and one.status in ("failed", "killed", "new")]  # fmt: skip
+        again = [
+            one.k
+            for one in states
+            if not one.superseded and one.status in ("failed", "killed", "new")
+        ]
         completed = [one.k for one in states if not one.superseded and one.status == "completed"]
         chosen = sorted(again + completed) if ks is not None else again or completed
         if ks is not None:
             taken = set(chosen)
-            failed = {one.k: "The subjob is superseded." if one.superseded
-                      else f"The subjob is {one.status}."
-                      for one in states if one.k not in taken}  # fmt: skip
+            failed = {
+                one.k: "The subjob is superseded."
+                if one.superseded
+                else f"The subjob is {one.status}."
+                for one in states
+                if one.k not in taken
+            }
         elif not chosen:
             failed = {None: f"Job {job.id} is {job.record.status}: nothing has ended yet."}
     units = None if ks is None and not job.split else chosen
-    return _act(job, "resubmit", units, failed, keep_going,
-                lambda backend, id: backend.resubmit(id, units, options))  # fmt: skip
+    return _act(
+        job,
+        "resubmit",
+        units,
+        failed,
+        keep_going,
+        lambda backend, id: backend.resubmit(id, units, options),
+    )
 
 
 def resplit(job: Job, ks: Sequence[int], splitter: Any, *, keep_going: bool) -> Report:
@@ -87,15 +101,20 @@ def resplit(job: Job, ks: Sequence[int], splitter: Any, *, keep_going: bool) -> 
         raise BadInput(problems)
     failed = _not_running(job, ks)
     files: int = asked.files
-    return _act(job, "resplit", [] if failed else ks, failed, keep_going,
-                lambda backend, id: cast(InputCutter, backend).resplit(id, ks, files))  # fmt: skip
+    return _act(
+        job,
+        "resplit",
+        [] if failed else ks,
+        failed,
+        keep_going,
+        lambda backend, id: cast(InputCutter, backend).resplit(id, ks, files),
+    )
 
 
 def _changed(there: Any, asked: Any) -> dict[str, Any]:
     """The options that differ from those of the job; empty ones stay as they were."""
     old = there.document()
-    return {name: value for name, value in asked.document().items()
-            if value and value != old[name]}  # fmt: skip
+    return {name: value for name, value in asked.document().items() if value and value != old[name]}
 
 
 def remove(job: Job, *, keep_going: bool, force: bool = False) -> Report:
@@ -144,8 +163,10 @@ def _removed(job: Job, *, keep_going: bool) -> Report:
     job._registry.sync(float("-inf"))
     record = job.record
     if job.status in ("submitting", "unknown"):
-        why = (f"Job {job.id} is {job.record.status}: wait until its submission is settled, or "
-               "forget it: remove(force=True).")  # fmt: skip
+        why = (
+            f"Job {job.id} is {job.record.status}: wait until its submission is settled, or "
+            "forget it: remove(force=True)."
+        )
         return Report("remove", (), {None: why}).checked(keep_going=keep_going)
     if job.record.status in LIVE:
         report = kill(job, None, keep_going=True)
@@ -174,9 +195,13 @@ def _not_running(job: Job, ks: Sequence[int] | None) -> dict[int | None, str]:
 
 
 def _act(
-    job: Job, verb: str, ks: Sequence[int] | None, failed: Refusals, keep_going: bool,
+    job: Job,
+    verb: str,
+    ks: Sequence[int] | None,
+    failed: Refusals,
+    keep_going: bool,
     ask: Callable[[Backend, str], Refusals],
-) -> Report:  # fmt: skip
+) -> Report:
     """Ask the backend once, unless nothing is left to ask for."""
     if failed and (not keep_going or None in failed):
         return Report(verb, (), dict(failed)).checked(keep_going=keep_going)

@@ -64,9 +64,15 @@ class _Runs:
         with (place / "stdout").open("wb") as out, (place / "stderr").open("wb") as err:
             try:
                 return subprocess.run(
-                    command, cwd=place, env=variables, stdin=subprocess.DEVNULL, stdout=out,
-                    stderr=err, timeout=self._timeout_s, check=False,
-                ).returncode  # fmt: skip
+                    command,
+                    cwd=place,
+                    env=variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    timeout=self._timeout_s,
+                    check=False,
+                ).returncode
             except (OSError, subprocess.TimeoutExpired) as error:
                 err.write(str(error).encode())
                 return 127
@@ -79,8 +85,10 @@ class _Runs:
         return [self._state(backend_id) for backend_id in cursors]
 
     def _state(self, backend_id: str) -> JobState:
-        units = [UnitState(k, _status(code), 1, exit_code=code)
-                 for k, code in _results(backend_id).items()]  # fmt: skip
+        units = [
+            UnitState(k, _status(code), 1, exit_code=code)
+            for k, code in _results(backend_id).items()
+        ]
         counts: Mapping[Status, int] = Counter(one.status for one in units)
         return JobState(backend_id, "ended", units, counts, True, "1")
 

@@ -37,9 +37,13 @@ from jedi_client.gpi.store.database import RegistryFile
 from jedi_client.gpi.workspace import home as client_home
 
 _STATUSES: Mapping[str, Status] = {
-    "new": "new", "waiting": "submitted", "running": "running", "completed": "completed",
-    "failed": "failed", "killed": "killed",
-}  # fmt: skip
+    "new": "new",
+    "waiting": "submitted",
+    "running": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "killed": "killed",
+}
 _LIVE = ("waiting", "running")
 PIECE = 2**16
 
@@ -79,8 +83,9 @@ class LocalBackend:
                 untried.append(unit.k)
             else:
                 try:
-                    units.append((unit.k, "waiting", self._program(unit.program, files, inputs),
-                                  None))  # fmt: skip
+                    units.append(
+                        (unit.k, "waiting", self._program(unit.program, files, inputs), None)
+                    )
                     continue
                 except _Refused as error:
                     refused[unit.k] = why = str(error)
@@ -92,11 +97,15 @@ class LocalBackend:
             job = runs.with_key(db, submission.key)
             if job is None:
                 job = runs.add(
-                    db, submission.key, submission.workspace.absolute(),
+                    db,
+                    submission.key,
+                    submission.workspace.absolute(),
                     single=submission.document.get("splitter") is None,
-                    slots=options.get("slots"), outputs=submission.outputs,
-                    environment=payload.environment(os.environ), units=units,
-                )  # fmt: skip
+                    slots=options.get("slots"),
+                    outputs=submission.outputs,
+                    environment=payload.environment(os.environ),
+                    units=units,
+                )
         self._wake()
         return Accepted(str(job), refused, untried)
 
@@ -108,8 +117,9 @@ class LocalBackend:
                 return None
             new = [k for k, status in runs.statuses(db, job).items() if status == "new"]
             why = {row[1]: row[5] for row in runs.changed(db, {job: -1})}
-        return Accepted(str(job), {k: why[k] for k in new if why[k]},
-                        [k for k in new if not why[k]])  # fmt: skip
+        return Accepted(
+            str(job), {k: why[k] for k in new if why[k]}, [k for k in new if not why[k]]
+        )
 
     def states(self, cursors: Mapping[str, str | None]) -> Sequence[JobState]:
         """States of jobs. A dead helper is replaced if there is work."""
@@ -123,15 +133,17 @@ class LocalBackend:
             self._wake()
         units: dict[int, list[UnitState]] = {job: [] for job in since}
         for job, k, status, attempt, code, reason in changed:
-            units[job].append(UnitState(k, _STATUSES[status], attempt or None, exit_code=code,
-                                        reason=reason))  # fmt: skip
+            units[job].append(
+                UnitState(k, _STATUSES[status], attempt or None, exit_code=code, reason=reason)
+            )
         counts: dict[int, dict[Status, int]] = {job: {} for job in since}
         for job, status, number in counted:
             counts[job][_STATUSES[status]] = number
         return [
             JobState(str(job), _word(counts[job]), units[job], counts[job], True, now)
-            for job in since if counts[job]
-        ]  # fmt: skip
+            for job in since
+            if counts[job]
+        ]
 
     def kill(self, backend_id: str, units: Sequence[int] | None) -> Refusals:
         """Kill live units."""
@@ -156,8 +168,9 @@ class LocalBackend:
             found = runs.programs(db, job, chosen)
         refused: dict[int | None, str] = {
             k: "It is live." if k in known else "There is no such subjob."
-            for k in wanted if k not in found
-        }  # fmt: skip
+            for k in wanted
+            if k not in found
+        }
         again: dict[int, str] = {}
         for k, program in found.items():
             try:
@@ -174,13 +187,19 @@ class LocalBackend:
     def attempts(self, backend_id: str, k: int) -> Sequence[Attempt]:
         """Ended attempts, and the one that runs."""
         with self._file.reading() as db:
-            ended = db.execute("SELECT attempt, status, exit_code, started, ended "
-                               "FROM local_attempts WHERE job = ? AND k = ? ORDER BY attempt",
-                               (int(backend_id), k)).fetchall()  # fmt: skip
-            row = db.execute("SELECT attempt, status FROM local_runs WHERE job = ? AND k = ?",
-                             (int(backend_id), k)).fetchone()  # fmt: skip
-        found = [Attempt(n, None, status, None, code, _time(begin), _time(end))
-                 for n, status, code, begin, end in ended]  # fmt: skip
+            ended = db.execute(
+                "SELECT attempt, status, exit_code, started, ended "
+                "FROM local_attempts WHERE job = ? AND k = ? ORDER BY attempt",
+                (int(backend_id), k),
+            ).fetchall()
+            row = db.execute(
+                "SELECT attempt, status FROM local_runs WHERE job = ? AND k = ?",
+                (int(backend_id), k),
+            ).fetchone()
+        found = [
+            Attempt(n, None, status, None, code, _time(begin), _time(end))
+            for n, status, code, begin, end in ended
+        ]
         if row and row[1] == "running":
             begin = payload.times(self._folder(backend_id, k) / "attempts" / str(row[0]))[0]
             found.append(Attempt(row[0], None, "running", None, None, _time(begin), None))
@@ -236,13 +255,20 @@ class LocalBackend:
         with self._file.writing(durable=True) as db:
             if {*_LIVE} & {*runs.statuses(db, job).values()}:
                 raise JediError(f"Job {job} of Local is live: kill it first.", code="job_is_live")
-            for table, column in (("local_attempts", "job"), ("local_runs", "job"),
-                                  ("local_jobs", "id")):  # fmt: skip
+            for table, column in (
+                ("local_attempts", "job"),
+                ("local_runs", "job"),
+                ("local_jobs", "id"),
+            ):
                 db.execute(f"DELETE FROM {table} WHERE {column} = ?", (job,))
         with self._file.reading() as db:
-            used = {row[0] for row in db.execute(
-                "SELECT DISTINCT json_extract(f.value, '$[2]') FROM local_runs r, "
-                "json_each(r.program, '$.files') f")}  # fmt: skip
+            used = {
+                row[0]
+                for row in db.execute(
+                    "SELECT DISTINCT json_extract(f.value, '$[2]') FROM local_runs r, "
+                    "json_each(r.program, '$.files') f"
+                )
+            }
         self._contents.sweep(used)
 
     # -------------------------------------------------------------------------------- programs
@@ -288,8 +314,9 @@ class LocalBackend:
 
     def _place(self, backend_id: str) -> tuple[str, bool]:
         with self._file.reading() as db:
-            row = db.execute("SELECT place, single FROM local_jobs WHERE id = ?",
-                             (int(backend_id),)).fetchone()  # fmt: skip
+            row = db.execute(
+                "SELECT place, single FROM local_jobs WHERE id = ?", (int(backend_id),)
+            ).fetchone()
         if row is None:
             raise NotFound(f"Local has no job {backend_id}.")
         return row[0], bool(row[1])
@@ -308,10 +335,15 @@ class LocalBackend:
             return
         self._started = time.monotonic()
         with (self._home / "helper.log").open("ab") as log:
-            self._helpers.append(subprocess.Popen(
-                [sys.executable, "-P", "-m", "jedi_client.gpi.local.helper", str(self._home)],
-                start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            ))  # fmt: skip
+            self._helpers.append(
+                subprocess.Popen(
+                    [sys.executable, "-P", "-m", "jedi_client.gpi.local.helper", str(self._home)],
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
+            )
 
 
 def _same(source: Path, copy: Path) -> bool:
@@ -324,10 +356,15 @@ def _same(source: Path, copy: Path) -> bool:
 
 
 def _as_json(program: Program, files: Sequence[Any], inputs: Sequence[str]) -> str:
-    return json.dumps({
-        "executable": program.executable, "args": list(program.args),
-        "environment": dict(program.environment), "files": files, "inputs": list(inputs),
-    })  # fmt: skip
+    return json.dumps(
+        {
+            "executable": program.executable,
+            "args": list(program.args),
+            "environment": dict(program.environment),
+            "files": files,
+            "inputs": list(inputs),
+        }
+    )
 
 
 def _unkept(files: Sequence[SandboxFile]) -> list[tuple[str, str, None, int]]:

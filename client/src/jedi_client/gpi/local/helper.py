@@ -90,8 +90,13 @@ class Helper:
                 runs.changing(db)
                 runs.end(db, [*ends, *failed])
                 runs.wait_again(db, again)
-                noted = runs.start(db, ((one.run.job, one.run.k, one.run.attempt, one.process.pid,
-                                         one.born) for one in launched))  # fmt: skip
+                noted = runs.start(
+                    db,
+                    (
+                        (one.run.job, one.run.k, one.run.attempt, one.process.pid, one.born)
+                        for one in launched
+                    ),
+                )
         except BaseException:
             for one in launched:
                 one.forget()
@@ -158,14 +163,25 @@ class Helper:
                 launched.append(payload.launch(new, self.contents))
             except PayloadProblem as error:
                 now = time.time()
-                failed.append(RunEnd(new.job, new.k, new.attempt, "failed", None, f"{error}.", now,
-                                     now))  # fmt: skip
+                failed.append(
+                    RunEnd(new.job, new.k, new.attempt, "failed", None, f"{error}.", now, now)
+                )
         return launched, failed
 
 
 def _attempt(run: LocalRun) -> LocalRun:
-    return LocalRun(run.job, run.k, run.attempt + 1, run.program, run.place, run.outputs,
-                    run.environment, None, None, False)  # fmt: skip
+    return LocalRun(
+        run.job,
+        run.k,
+        run.attempt + 1,
+        run.program,
+        run.place,
+        run.outputs,
+        run.environment,
+        None,
+        None,
+        False,
+    )
 
 
 def _end_of(run: LocalRun, code: int | None, *, killed: bool) -> RunEnd:
@@ -186,8 +202,11 @@ def _end_of(run: LocalRun, code: int | None, *, killed: bool) -> RunEnd:
     if killed:
         return end("killed", "It was killed.")
     if code is None:
-        return end("failed", "Its process ended without an exit code: somebody killed it, or this "
-                             "machine went down.")  # fmt: skip
+        return end(
+            "failed",
+            "Its process ended without an exit code: somebody killed it, or this "
+            "machine went down.",
+        )
     if code:
         return end("failed", _said(code, run))
     if missing:

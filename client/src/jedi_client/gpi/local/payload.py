@@ -98,9 +98,13 @@ def _started(run: LocalRun, work: Path) -> Launched:
     executable = _path_of(program["executable"], work, environment)
     process = subprocess.Popen(
         ["/bin/sh", "-c", _SHELL, "sh", str(run.folder), executable, *program["args"]],
-        cwd=work, env=environment, stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        cwd=work,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     return Launched(run, process, born(process.pid))
 
 
@@ -166,8 +170,11 @@ def _found(work: Path, folder: Path, declared: str) -> list[Path]:
         return [folder / declared]
     path = Path(declared)
     pattern = any(sign in declared for sign in "*?[")
-    found = [path] if path.is_absolute() else (
-        sorted(work.glob(declared)) if pattern else [work / path])  # fmt: skip
+    found = (
+        [path]
+        if path.is_absolute()
+        else (sorted(work.glob(declared)) if pattern else [work / path])
+    )
     return [one for one in found if one.is_file()]
 
 
@@ -189,11 +196,23 @@ def clean(run: LocalRun) -> None:
     shutil.rmtree(run.folder / "work", ignore_errors=True)
 
 
-_SECRET = ("TOKEN", "SECRET", "PASSW", "PASSPHRASE", "_PASS", "_PWD", "APIKEY", "_KEY",
-           "CREDENTIAL")  # fmt: skip
+_SECRET = (
+    "TOKEN",
+    "SECRET",
+    "PASSW",
+    "PASSPHRASE",
+    "_PASS",
+    "_PWD",
+    "APIKEY",
+    "_KEY",
+    "CREDENTIAL",
+)
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
     """The variables of a session that its jobs get: none that seem to hold a secret."""
-    return {name: value for name, value in given.items()
-            if not any(one in name.upper() for one in _SECRET)}  # fmt: skip
+    return {
+        name: value
+        for name, value in given.items()
+        if not any(one in name.upper() for one in _SECRET)
+    }

@@ -23,8 +23,9 @@ def born(pid: int) -> str | None:
 
 def _born_by_ps(pid: int) -> str | None:
     """The same where there is no /proc."""
-    ps = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True,
-                        check=False)  # fmt: skip
+    ps = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     return ps.stdout.strip() or None
 
 

@@ -71,15 +71,24 @@ INSERT INTO local_runs (job, k, status, program, reason, change) VALUES (?, ?, ?
 
 
 def add(
-    db: sqlite3.Connection, key: str, place: Path, *, single: bool, slots: int | None,
-    outputs: Sequence[str], environment: Mapping[str, str],
+    db: sqlite3.Connection,
+    key: str,
+    place: Path,
+    *,
+    single: bool,
+    slots: int | None,
+    outputs: Sequence[str],
+    environment: Mapping[str, str],
     units: Iterable[tuple[int, str, str, str | None]],
-) -> int:  # fmt: skip
+) -> int:
     """Write a job and its units (k, status, program, reason). Return its id."""
     changing(db)
     values = (key, str(place), single, slots, json.dumps(list(outputs)), json.dumps(environment))
-    cursor = db.execute("INSERT INTO local_jobs (key, place, single, slots, outputs, environment)"
-                        " VALUES (?, ?, ?, ?, ?, ?)", values)  # fmt: skip
+    cursor = db.execute(
+        "INSERT INTO local_jobs (key, place, single, slots, outputs, environment)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        values,
+    )
     job = int(cursor.lastrowid or 0)
     db.executemany(_RUNS, ((job, *unit) for unit in units))
     return job
@@ -169,8 +178,18 @@ FROM local_runs r INDEXED BY local_runs_live JOIN local_jobs j ON j.id = r.job
 def _run(row: tuple[Any, ...]) -> LocalRun:
     job, k, attempt, program, place, single, outputs, environment, pid, birth, to_kill = row
     folder = place_of(place, bool(single), k)
-    return LocalRun(job, k, attempt, json.loads(program), folder, json.loads(outputs),
-                    json.loads(environment), pid, birth, bool(to_kill))  # fmt: skip
+    return LocalRun(
+        job,
+        k,
+        attempt,
+        json.loads(program),
+        folder,
+        json.loads(outputs),
+        json.loads(environment),
+        pid,
+        birth,
+        bool(to_kill),
+    )
 
 
 def running(db: sqlite3.Connection) -> list[LocalRun]:
@@ -211,8 +230,11 @@ def waiting(
         room = free if slots is None else slots - busy.get(job, 0)
         if room <= 0:
             continue
-        rows = db.execute(f"{_SELECT} WHERE r.status = 'waiting' AND r.{_LIVE} AND r.job = ? "
-                          "ORDER BY r.k LIMIT ?", (job, room + len(taken)))  # fmt: skip
+        rows = db.execute(
+            f"{_SELECT} WHERE r.status = 'waiting' AND r.{_LIVE} AND r.job = ? "
+            "ORDER BY r.k LIMIT ?",
+            (job, room + len(taken)),
+        )
         new = [one for one in map(_run, rows) if (one.job, one.k) not in taken][:room]
         found += new
         free -= len(new)

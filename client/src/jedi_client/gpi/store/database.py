@@ -133,8 +133,9 @@ class RegistryFile:
             db.close()
             raise JediError(
                 f"{self.path} is of an older release of jedi-client, and can't be brought up to "
-                "date read-only. Open it once with the right to write.", code="registry_too_old",
-            )  # fmt: skip
+                "date read-only. Open it once with the right to write.",
+                code="registry_too_old",
+            )
         return db
 
     @contextmanager
@@ -147,17 +148,22 @@ class RegistryFile:
             if name in _FULL:
                 raise NoSpace(
                     f"No room to write {self.path} ({error}): nothing of this change is stored. "
-                    "Make room and repeat it.", path=str(self.path),
-                ) from error  # fmt: skip
+                    "Make room and repeat it.",
+                    path=str(self.path),
+                ) from error
             if name in _BUSY:
                 raise JediError(
                     f"Another session has been writing {self.path} for {BUSY_S:.0f} s. Repeat the "
-                    "change when it has ended.", code="registry_busy", path=str(self.path),
-                ) from error  # fmt: skip
+                    "change when it has ended.",
+                    code="registry_busy",
+                    path=str(self.path),
+                ) from error
             raise JediError(
                 f"{self.path}: {error}. If the file is damaged, copy it away and restore it from "
-                "an export.", code="registry_broken", path=str(self.path),
-            ) from error  # fmt: skip
+                "an export.",
+                code="registry_broken",
+                path=str(self.path),
+            ) from error
 
 
 def _use_log(db: sqlite3.Connection) -> None:

@@ -31,9 +31,11 @@ def open_store(
 
         server, name = urldefrag(where)
         return RemoteStore(
-            lambda: _client(server), name=name or "default", read_only=read_only,
+            lambda: _client(server),
+            name=name or "default",
+            read_only=read_only,
             running_first=running_first,
-        )  # fmt: skip
+        )
     from jedi_client.gpi.store.sqlite_store import SqliteStore
 
     path = Path(url2pathname(urlsplit(str(where)).path) if scheme == "file" else where)

@@ -30,8 +30,11 @@ class Kept(Protocol):
 
 def must_be_texts(**texts: str | None) -> None:
     """BadInput: a name or comment has NUL or half a surrogate pair, which not every store takes."""
-    problems = [Problem(name, text, "has NUL or half a surrogate pair", "Remove it")
-                for name, text in texts.items() if text and not _is_storable(text)]  # fmt: skip
+    problems = [
+        Problem(name, text, "has NUL or half a surrogate pair", "Remove it")
+        for name, text in texts.items()
+        if text and not _is_storable(text)
+    ]
     if problems:
         raise BadInput(problems)
 
@@ -56,8 +59,11 @@ def lost(url: str, holder: str | None) -> RegistryIsReadOnly:
     by = f"The session of {holder} has taken it over" if holder else "Its lease has ended"
     return RegistryIsReadOnly(
         f"{url} is open read-only now: {by}. Nothing of this change is stored; `take_over()` gets "
-        "the lease back.", code="lease_lost", url=url, holder=holder,
-    )  # fmt: skip
+        "the lease back.",
+        code="lease_lost",
+        url=url,
+        holder=holder,
+    )
 
 
 def of_change(record: Kept, version: int) -> NotWritable:
@@ -66,13 +72,16 @@ def of_change(record: Kept, version: int) -> NotWritable:
     if record.status != "new":
         return NotWritable(
             f"{name} is {record.status}: only new jobs can be changed. Change a copy of it.",
-            id=record.id, status=record.status,
-        )  # fmt: skip
+            id=record.id,
+            status=record.status,
+        )
     return NotWritable(
         f"Another session has changed {name.lower()} (version {record.version}, this session has "
         f"{version}). Read it again, then repeat the change.",
-        code="changed_elsewhere", id=record.id, version=record.version,
-    )  # fmt: skip
+        code="changed_elsewhere",
+        id=record.id,
+        version=record.version,
+    )
 
 
 def of_answer(record: Kept, submission: int | None) -> NotWritable:
@@ -80,8 +89,11 @@ def of_answer(record: Kept, submission: int | None) -> NotWritable:
     asked = "" if submission is None else f" (number {submission} of {record.submissions})"
     return NotWritable(
         f"Job {record.id} is {record.status}: no submission waits for this answer{asked}.",
-        code="no_submission", id=record.id, status=record.status, submission=record.submissions,
-    )  # fmt: skip
+        code="no_submission",
+        id=record.id,
+        status=record.status,
+        submission=record.submissions,
+    )
 
 
 def no_subjob(id: int, ks: Sequence[int]) -> NotFound:

@@ -110,22 +110,31 @@ class RemoteStore:
 
     def list(self, kind: Kind, since: int = 0) -> Sequence[Record]:
         with self._reading() as (client, guid):
-            rows = _pages(lambda last: client.draft_list(
-                guid, kind, since=last.change if last else since,
-                after=last.id if last else None, limit=PAGE))  # fmt: skip
+            rows = _pages(
+                lambda last: client.draft_list(
+                    guid,
+                    kind,
+                    since=last.change if last else since,
+                    after=last.id if last else None,
+                    limit=PAGE,
+                )
+            )
         found = {one.id: one for one in rows}  # one that changed meanwhile came again
         return [_record(found[id]) for id in sorted(found)]
 
     def load(self, kind: Kind, ids: Sequence[int]) -> Sequence[Record]:
         with self._reading() as (client, guid):
-            pages = [client.draft_load(guid, kind, ids=list(ids[at : at + PAGE]))
-                     for at in range(0, len(ids), PAGE)]  # fmt: skip
+            pages = [
+                client.draft_load(guid, kind, ids=list(ids[at : at + PAGE]))
+                for at in range(0, len(ids), PAGE)
+            ]
         return [_record(one, whole=True) for page in pages for one in page]
 
     def removed(self, kind: Kind, since: int = 0) -> Sequence[int]:
         with self._reading() as (client, guid):
-            return _pages(lambda last: client.draft_removed(
-                guid, kind, since=since, after=last, limit=PAGE))  # fmt: skip
+            return _pages(
+                lambda last: client.draft_removed(guid, kind, since=since, after=last, limit=PAGE)
+            )
 
     def create(
         self,
@@ -139,17 +148,28 @@ class RemoteStore:
         texts = [text_of(one) for one in documents]
         with self._writing() as (client, guid, lease):
             made = client.draft_create(
-                guid, kind, lease=lease, documents=texts, names=list(names),
+                guid,
+                kind,
+                lease=lease,
+                documents=texts,
+                names=list(names),
                 comments=list(comments),
-            )  # fmt: skip
+            )
         return [_record(one, whole=True) for one in made]
 
     def take_in(self, entries: Sequence[Entry]) -> Mapping[Kind, Sequence[Record]]:
         for one in entries:
             refusals.must_be_texts(name=one.name, comment=one.comment)
-        rows = [{"kind": one.kind, "name": one.name, "comment": one.comment,
-                 "folders": [*one.folders], "document": text_of(one.document)}
-                for one in entries]  # fmt: skip
+        rows = [
+            {
+                "kind": one.kind,
+                "name": one.name,
+                "comment": one.comment,
+                "folders": [*one.folders],
+                "document": text_of(one.document),
+            }
+            for one in entries
+        ]
         with self._writing() as (client, guid, lease):
             made = client.draft_take_in(guid, lease=lease, entries=rows)
         found = [_record(one, whole=True) for one in made]
@@ -184,21 +204,33 @@ class RemoteStore:
         return _record(done, whole=True)
 
     def accept(
-        self, id: int, accepted: Accepted, status: Status, units: Sequence[UnitRecord],
+        self,
+        id: int,
+        accepted: Accepted,
+        status: Status,
+        units: Sequence[UnitRecord],
         submission: int | None = None,
-    ) -> Record:  # fmt: skip
+    ) -> Record:
         rows = [{**_unit(one.state), "override": text_of(one.override)} for one in units]
         with self._writing() as (client, guid, lease):
             done = client.draft_accept(
-                guid, id, lease=lease, backend_id=accepted.backend_id, status=status, units=rows,
+                guid,
+                id,
+                lease=lease,
+                backend_id=accepted.backend_id,
+                status=status,
+                units=rows,
                 submission=submission,
-            )  # fmt: skip
+            )
         return _record(done, whole=True)
 
     def give_up(
-        self, id: int, status: Literal["new", "unknown", "failed"], reason: str,
+        self,
+        id: int,
+        status: Literal["new", "unknown", "failed"],
+        reason: str,
         submission: int | None = None,
-    ) -> Record:  # fmt: skip
+    ) -> Record:
         with self._writing() as (client, guid, lease):
             done = client.draft_give_up(
                 guid, id, lease=lease, status=status, reason=reason, submission=submission
@@ -206,9 +238,11 @@ class RemoteStore:
         return _record(done, whole=True)
 
     def note(
-        self, states: Mapping[int, JobState], now: datetime,
+        self,
+        states: Mapping[int, JobState],
+        now: datetime,
         since: Mapping[int, str | None] | None = None,
-    ) -> Sequence[Record]:  # fmt: skip
+    ) -> Sequence[Record]:
         """The service's clock counts, not `now`."""
         rows = [_state(id, state, since) for id, state in states.items()]
         with self._writing() as (client, guid, lease):
@@ -229,8 +263,9 @@ class RemoteStore:
 
     def folders(self) -> Mapping[str, Sequence[int]]:
         with self._reading() as (client, guid):
-            found = _pages(lambda last: client.folder_list(
-                guid, after=last.path if last else None, limit=PAGE))  # fmt: skip
+            found = _pages(
+                lambda last: client.folder_list(guid, after=last.path if last else None, limit=PAGE)
+            )
         return {"/": [], **{one.path: one.jobs for one in found}}
 
     def make_folder(self, path: str) -> None:
@@ -346,13 +381,27 @@ def _known(found: KnownSubjob) -> UnitRecord:
 
 
 def _unit(state: UnitState) -> dict[str, Any]:
-    return {"k": state.k, "status": state.status, "attempt": state.attempt,
-            "panda_id": state.panda_id, "site": state.site, "exit_code": state.exit_code,
-            "reason": state.reason, "superseded": state.superseded}  # fmt: skip
+    return {
+        "k": state.k,
+        "status": state.status,
+        "attempt": state.attempt,
+        "panda_id": state.panda_id,
+        "site": state.site,
+        "exit_code": state.exit_code,
+        "reason": state.reason,
+        "superseded": state.superseded,
+    }
 
 
 def _state(id: int, state: JobState, since: Mapping[int, str | None] | None) -> dict[str, Any]:
-    return {"id": id, "status": state.status, "cursor": state.cursor, "complete": state.complete,
-            "reason": state.reason, "counts": dict(state.counts),
-            "changed": [_unit(one) for one in state.changed],
-            "fenced": since is not None, "since": (since or {}).get(id)}  # fmt: skip
+    return {
+        "id": id,
+        "status": state.status,
+        "cursor": state.cursor,
+        "complete": state.complete,
+        "reason": state.reason,
+        "counts": dict(state.counts),
+        "changed": [_unit(one) for one in state.changed],
+        "fenced": since is not None,
+        "since": (since or {}).get(id),
+    }

@@ -22,16 +22,51 @@ TORN = "The stored document is damaged; load it from an export, or remove the jo
 
 def record_of(row: tuple[Any, ...]) -> Record:
     """A record; without its document, if the row was listed or is torn."""
-    (kind, id, status, name, comment, version, change, submissions, backend, backend_id, at_backend,
-     cursor, complete, reason, counts, created, submitted, ended, *more) = row  # fmt: skip
+    (
+        kind,
+        id,
+        status,
+        name,
+        comment,
+        version,
+        change,
+        submissions,
+        backend,
+        backend_id,
+        at_backend,
+        cursor,
+        complete,
+        reason,
+        counts,
+        created,
+        submitted,
+        ended,
+        *more,
+    ) = row
     document = object_of(more[0]) if more else None
     if more and document is None:
         reason = TORN
     return Record(
-        id, kind, status if status in STATUSES else "unknown", name, comment, document, version,
-        change, submissions, backend, backend_id, at_backend, cursor, bool(complete), reason,
-        _counts(counts), _time(created), _time(submitted), _time(ended),
-    )  # fmt: skip
+        id,
+        kind,
+        status if status in STATUSES else "unknown",
+        name,
+        comment,
+        document,
+        version,
+        change,
+        submissions,
+        backend,
+        backend_id,
+        at_backend,
+        cursor,
+        bool(complete),
+        reason,
+        _counts(counts),
+        _time(created),
+        _time(submitted),
+        _time(ended),
+    )
 
 
 def torn(kind: Kind, id: int) -> Record:
@@ -51,8 +86,17 @@ def unit_of(row: tuple[Any, ...]) -> UnitRecord:
 
 def unit_values(job: int, unit: UnitState) -> tuple[Any, ...]:
     """The values of a subjob's row, from the job to `superseded`."""
-    return (job, unit.k, unit.status, unit.attempt, unit.panda_id, unit.site, unit.exit_code,
-            unit.reason, unit.superseded)  # fmt: skip
+    return (
+        job,
+        unit.k,
+        unit.status,
+        unit.attempt,
+        unit.panda_id,
+        unit.site,
+        unit.exit_code,
+        unit.reason,
+        unit.superseded,
+    )
 
 
 def text_of(document: Mapping[Any, Any]) -> str:

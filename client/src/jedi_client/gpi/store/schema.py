@@ -140,8 +140,10 @@ def must_be_readable(found: int, where: str, steps: Sequence[Step] = STEPS) -> N
         raise JediError(
             f"{where} was written by a newer release of jedi-client (schema {found}, this release "
             f"knows {len(steps)}). Install that release, or set JEDI_CLIENT_HOME.",
-            code="registry_too_new", found=found, known=len(steps),
-        )  # fmt: skip
+            code="registry_too_new",
+            found=found,
+            known=len(steps),
+        )
 
 
 def migrate(db: sqlite3.Connection, where: str, steps: Sequence[Step] = STEPS) -> None:

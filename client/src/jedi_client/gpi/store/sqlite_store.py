@@ -167,9 +167,19 @@ class SqliteStore:
         texts = [text_of(one.document) for one in entries]
         kinds: tuple[Kind, ...] = get_args(Kind)
         with self._changing() as (db, change):
-            return {kind: _created(db, change, kind, [
-                (one, text) for one, text in zip(entries, texts, strict=True) if one.kind == kind
-            ]) for kind in kinds}  # fmt: skip
+            return {
+                kind: _created(
+                    db,
+                    change,
+                    kind,
+                    [
+                        (one, text)
+                        for one, text in zip(entries, texts, strict=True)
+                        if one.kind == kind
+                    ],
+                )
+                for kind in kinds
+            }
 
     def write(self, kind: Kind, id: int, document: Document, version: int) -> Record:
         text = text_of(document)
@@ -196,8 +206,10 @@ class SqliteStore:
             if kind == "job":
                 db.executemany("DELETE FROM units WHERE job = ?", gone)
                 db.executemany("DELETE FROM folder_jobs WHERE job = ?", gone)
-            db.executemany("INSERT OR REPLACE INTO removed VALUES (?, ?, ?)",
-                           [(kind, id, change) for (id,) in gone])  # fmt: skip
+            db.executemany(
+                "INSERT OR REPLACE INTO removed VALUES (?, ?, ?)",
+                [(kind, id, change) for (id,) in gone],
+            )
 
     def begin(self, id: int, version: int, backend: str) -> Record:
         if self.read_only:
@@ -208,9 +220,13 @@ class SqliteStore:
             return _one(db, "job", id)
 
     def accept(
-        self, id: int, accepted: Accepted, status: Status, units: Sequence[UnitRecord],
+        self,
+        id: int,
+        accepted: Accepted,
+        status: Status,
+        units: Sequence[UnitRecord],
         submission: int | None = None,
-    ) -> Record:  # fmt: skip
+    ) -> Record:
         now = datetime.now(UTC).timestamp()
         rows = [(*unit_values(id, one.state), text_of(one.override)) for one in units]
         with self._changing(durable=True) as (db, change):
@@ -223,9 +239,12 @@ class SqliteStore:
             return _one(db, "job", id)
 
     def give_up(
-        self, id: int, status: Literal["new", "unknown", "failed"], reason: str,
+        self,
+        id: int,
+        status: Literal["new", "unknown", "failed"],
+        reason: str,
         submission: int | None = None,
-    ) -> Record:  # fmt: skip
+    ) -> Record:
         ended = datetime.now(UTC).timestamp() if status == "failed" else None
         with self._changing(durable=True) as (db, change):
             values = (status, reason, change, status, ended, id, submission)
@@ -235,22 +254,29 @@ class SqliteStore:
             return _one(db, "job", id)
 
     def note(
-        self, states: Mapping[int, JobState], now: datetime,
+        self,
+        states: Mapping[int, JobState],
+        now: datetime,
         since: Mapping[int, str | None] | None = None,
-    ) -> Sequence[Record]:  # fmt: skip
+    ) -> Sequence[Record]:
         with self.file.reading() as db:
             if not _news(db, states, since):
                 return []
         with self._changing() as (db, change):
             known = _news(db, states, since)
             news = {id: states[id] for id in known}
-            db.executemany(_UNIT_NOW, (unit_values(id, unit) for id, state in news.items()
-                                       for unit in state.changed))  # fmt: skip
+            db.executemany(
+                _UNIT_NOW,
+                (unit_values(id, unit) for id, state in news.items() for unit in state.changed),
+            )
             counts = _counts(db, list(news))
-            db.executemany(_NOTED, (
-                self._noted(known[id], state, counts.get(id, {}), now, change)
-                for id, state in news.items()
-            ))  # fmt: skip
+            db.executemany(
+                _NOTED,
+                (
+                    self._noted(known[id], state, counts.get(id, {}), now, change)
+                    for id, state in news.items()
+                ),
+            )
             return _found(db, "job", sorted(news), LISTED)
 
     def merged(self, id: int, failure: str | None) -> Record:
@@ -266,8 +292,10 @@ class SqliteStore:
             _load(db, "job", [id], LISTED)
             if ks is None:
                 return [unit_of(row) for row in db.execute(f"{asked} ORDER BY k", (id,))]
-            some_of = [db.execute(f"{asked} AND k IN ({_marks(some)})", (id, *some)).fetchall()
-                       for some in _lists(ks)]  # fmt: skip
+            some_of = [
+                db.execute(f"{asked} AND k IN ({_marks(some)})", (id, *some)).fetchall()
+                for some in _lists(ks)
+            ]
         found = {row[0]: unit_of(row) for rows in some_of for row in rows}
         if missing := [k for k in ks if k not in found]:
             raise refusals.no_subjob(id, missing)
@@ -302,8 +330,9 @@ class SqliteStore:
     def take_out(self, path: str, ids: Sequence[int]) -> None:
         with self._changing() as (db, _):
             _must_be_folder(db, path)
-            db.executemany("DELETE FROM folder_jobs WHERE path = ? AND job = ?",
-                           [(path, id) for id in ids])  # fmt: skip
+            db.executemany(
+                "DELETE FROM folder_jobs WHERE path = ? AND job = ?", [(path, id) for id in ids]
+            )
 
     @contextmanager
     def _changing(self, *, durable: bool = False) -> Iterator[_Changing]:
@@ -336,8 +365,17 @@ class SqliteStore:
         if merge_failed(known.status, known.counts) and not state.changed:
             status, reason = known.status, known.reason
         ended = (known.ended or now).timestamp() if status in ENDED else None
-        return (status, state.status, state.cursor, state.complete, reason, text_of(counts),
-                ended, change, known.id)  # fmt: skip
+        return (
+            status,
+            state.status,
+            state.cursor,
+            state.complete,
+            reason,
+            text_of(counts),
+            ended,
+            change,
+            known.id,
+        )
 
 
 def _news(
@@ -411,8 +449,13 @@ def _created(
     now = datetime.now(UTC).timestamp()
     db.execute(_NEXT[kind], (len(entries),))
     first = db.execute(_LAST[kind]).fetchone()[0] - len(entries)
-    db.executemany(_CREATE, ((kind, id, one.name, one.comment, text, change, now)
-                             for id, (one, text) in enumerate(entries, first)))  # fmt: skip
+    db.executemany(
+        _CREATE,
+        (
+            (kind, id, one.name, one.comment, text, change, now)
+            for id, (one, text) in enumerate(entries, first)
+        ),
+    )
     links = [(path, id) for id, (one, _) in enumerate(entries, first) for path in one.folders]
     for path in dict.fromkeys(path for path, _ in links):
         _make_folder(db, path)
