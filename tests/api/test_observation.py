@@ -139,7 +139,8 @@ def test_the_database_shows_the_request(world: World) -> None:
             asked.join()
             assert found == [f"jedi api {id_}"]
         with world.engine.begin() as tx:
-            assert [*tx.scalars(after)] == ["jedi api"]
+            others = {"jedi api look"}  # looks whether the database is there
+            assert {*tx.scalars(after)} - others == {"jedi api"}
 
 
 # ------------------------------------------------------------------------------------------ rates

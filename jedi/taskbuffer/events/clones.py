@@ -81,9 +81,11 @@ FROM {_W} WHERE e.jobsetid = w.jobset AND e.pandaid = w.job AND e.status = {_FIN
 _TAKE_FILES = changes(f"""
 UPDATE jedi_dataset_contents c SET pandaid = w.job,
   outpandaid = CASE WHEN c.outpandaid = s.merge_pandaid THEN w.job ELSE c.outpandaid END
-FROM {_W} JOIN jedi_jobsets s ON s.jobsetid = w.jobset
-  JOIN jedi_job_files f ON f.pandaid = s.merge_pandaid
-WHERE c.fileid = f.fileid AND c.pandaid = s.merge_pandaid AND f.type <> 'log'
+FROM {_W} JOIN jedi_jobsets s ON s.jobsetid = w.jobset,
+  -- job by job: all files of a large task were compared with those of each job
+  LATERAL (SELECT fileid, jeditaskid FROM jedi_job_files
+    WHERE pandaid = s.merge_pandaid AND type <> 'log' OFFSET 0) f
+WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND c.pandaid = s.merge_pandaid
 """)
 _REPLACE = changes(f"""
 UPDATE jedi_jobsets s SET merge_pandaid = w.job FROM {_W} WHERE s.jobsetid = w.jobset
