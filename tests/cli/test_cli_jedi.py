@@ -300,7 +300,7 @@ def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
         "dataset", "add", "user.me:odd", str(tmp_path / "one.txt"), *map(str, odd), code=2
     )
     for mistake in ("'b ad.txt'", "has the same name", "is not a file", "can't be read"):
-        assert mistake in told
+        assert mistake in " ".join(told.split())  # cells are as narrow as paths are long
 
 
 @pytest.mark.usefixtures("bare_service")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jedi_client.dataset_files import LocalFile
+from jedi_client.dataset_files import measure
+from jedi_client.errors import BadInput
 from sqlalchemy import Connection
 
 from jedi.ddm.interface import DDM
@@ -22,7 +23,9 @@ def add_files(
     if (who := scope.removeprefix("user.")) == scope:
         PUT_USER.run(tx, user=who, role="operator", gridpref=None, cap=None)
     to, known = uploads.destination(tx, ddm, who, name, endpoint), knobs.load(tx)
-    local = [LocalFile(path) for path in paths]
+    local, problems = measure(paths)
+    if problems:
+        raise BadInput(problems)
     files = [uploads.NewFile(**one) for one in local]
     states = uploads.offer(ddm, known, to, files)
     for one, file, had in zip(local, files, states, strict=True):
