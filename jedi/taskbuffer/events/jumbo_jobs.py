@@ -145,12 +145,15 @@ WITH f AS (
   SELECT DISTINCT ON (n.id, f.lfn) n.id, f.fileid, f.jeditaskid, f.datasetid, f.type, f.lfn,
     f.source_name, {READ_PLACE.format(site="j.site", endpoint="f.endpoint")}, f.fsize, f.checksum,
     f.guid, f.n_events
-  FROM {_N} JOIN jedi_jobs j ON j.pandaid = n.id
-    JOIN jedi_jobsets s ON s.jeditaskid = j.jeditaskid AND s.ended_at IS NULL AND s.jobsetid < n.id
-    CROSS JOIN LATERAL (  -- a hash join reads the files of all jobs
+  FROM {_N}  -- each by its key: hash joins read all jobs, and the files of all
+    CROSS JOIN LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = n.id OFFSET 0) j
+    CROSS JOIN LATERAL (SELECT * FROM jedi_jobsets WHERE jeditaskid = j.jeditaskid
+      AND ended_at IS NULL AND jobsetid < n.id OFFSET 0) s
+    CROSS JOIN LATERAL (
       SELECT * FROM jedi_job_files
       WHERE pandaid = s.merge_pandaid AND type IN ({INPUT_TYPES}) OFFSET 0) f
-  WHERE NOT EXISTS (SELECT FROM jedi_job_files g WHERE g.pandaid = n.id AND g.lfn = f.lfn)
+  WHERE (n.id, f.lfn) NOT IN (  -- a hash of their files
+    SELECT pandaid, lfn FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
   ORDER BY n.id, f.lfn, s.jobsetid
 ), new AS (
   INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, source_name,
@@ -163,7 +166,7 @@ UPDATE jedi_jobs j SET walltime_s = q.maxtime, n_inputs = coalesce(j.n_inputs, 0
 FROM {_N} LEFT JOIN LATERAL (SELECT count(*) AS files, coalesce(sum(f.n_events), 0) AS events,
     CAST(ceil(coalesce(sum(f.fsize), 0) / 1048576.0) AS int) AS mb FROM f WHERE f.id = n.id) g
     ON true, jedi_sites q
-WHERE j.pandaid = n.id AND q.site = j.site
+WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = n.id AND q.site = j.site
 """)
 _IN_USE = changes("""
 UPDATE jedi_tasks t SET usejumbo = 'Y' FROM jedi_jobs j

@@ -185,16 +185,19 @@ def keep_back(tx: Connection, knobs: Knobs, task_ids: Sequence[int], agent: str)
 
 
 _CROWDS = returns(tuple[str, int])("""
-SELECT coalesce(nullif(o.workinggroup, ''), o.username) AS owner, count(*) AS jobs
-FROM jedi_tasks o
-  JOIN jedi_jobs j ON j.jeditaskid = o.jeditaskid AND j.postprocessed_at IS NULL
-WHERE o.status <> ALL(:final) AND o.prodsourcelabel <> ALL(:production)
-  AND j.kind NOT IN ('merge', 'es_merge')
-  -- a hash: each task was compared with each owner
-  AND (coalesce(nullif(o.workinggroup, ''), o.username) IN (
-    SELECT coalesce(nullif(workinggroup, ''), username) FROM jedi_tasks
-    WHERE jeditaskid = ANY(:ids) AND prodsourcelabel <> ALL(:production))) IS TRUE
-GROUP BY 1
+WITH t AS MATERIALIZED (
+  SELECT jeditaskid, coalesce(nullif(workinggroup, ''), username) AS owner FROM jedi_tasks
+  WHERE status <> ALL(:final) AND prodsourcelabel <> ALL(:production)
+    -- a hash: each task was compared with each owner
+    AND (coalesce(nullif(workinggroup, ''), username) IN (
+      SELECT coalesce(nullif(workinggroup, ''), username) FROM jedi_tasks
+      WHERE jeditaskid = ANY(:ids) AND prodsourcelabel <> ALL(:production))) IS TRUE
+)
+SELECT owner, CAST(sum(n) AS bigint) AS jobs
+FROM t, LATERAL (  -- task by task: all live jobs were read for an owner of two
+  SELECT count(*) AS n FROM jedi_jobs WHERE jeditaskid = t.jeditaskid
+    AND postprocessed_at IS NULL AND kind NOT IN ('merge', 'es_merge') OFFSET 0) j
+WHERE n > 0 GROUP BY owner
 """)
 
 
