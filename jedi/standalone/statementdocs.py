@@ -94,7 +94,8 @@ def statements_page(tx: Connection, old: str, grid: TableWriter) -> list[str]:
     once = [one for one in known if one.planning is not EACH_TIME]
     modules: dict[str, list[tuple[str, ...]]] = {}
     for one in known:
-        row = f"`{one.name}`", f"`{one.function}`", one.purpose, one.planning.word
+        function = f"`{one.function}`" if one.function else ""
+        row = f"`{one.name}`", function, one.purpose, one.planning.word
         modules.setdefault(one.module, []).append(row)
     for module, rows in modules.items():
         parts += [f"## {module}", grid(("statement", "function", "purpose", "planned"), rows)]

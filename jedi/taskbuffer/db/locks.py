@@ -41,8 +41,7 @@ WHERE component = :component AND lease_until > clock_timestamp()
 
 def holder(tx: Connection, component: str) -> str | None:
     """Return the holder of a component's lock."""
-    found: str | None = _HOLDER.row(tx, component=component)
-    return found
+    return _HOLDER.row(tx, component=component)
 
 
 def release(tx: Connection, component: str, me: str) -> None:

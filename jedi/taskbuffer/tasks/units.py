@@ -24,8 +24,7 @@ FROM jedi_herds WHERE jeditaskid = :task
 def origins(tx: Connection, jedi_task_id: int, number: int) -> list[int]:
     """PandaIDs for so many units of a herd: the originator's and new ones, ascending."""
     given = {"task": jedi_task_id, "n": number}
-    found: list[int] = _ORIGINS.value(tx, **given)
-    return found
+    return _ORIGINS.value(tx, **given)
 
 
 _COUNT = changes("""

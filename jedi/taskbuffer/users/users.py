@@ -81,8 +81,7 @@ _CAP = returns(int)("SELECT cap_running_jobs FROM jedi_users WHERE username = :u
 
 def cap(tx: Connection, user_name: str) -> int | None:
     """The most running analysis jobs of a user; None: as many as others, 0: no limit."""
-    found: int | None = _CAP.row(tx, user=user_name)
-    return found
+    return _CAP.row(tx, user=user_name)
 
 
 @dataclass(frozen=True, slots=True)
