@@ -313,12 +313,12 @@ def test_a_hundred_manifests_in_one_call(world: World) -> None:
 
 def test_ten_thousand_children_take_less_than_a_second(world: World) -> None:
     """Expected: one transaction, at most 1 s of the agent's processor time (the database's is
-    0.1 s)."""
+    0.1 s); threads that other tests left do not count."""
     big = {**RFC, "options": {"Parameters": 10_000, "ParameterStep": 1, "ParameterFactor": 1}}
     task = refined(world, herd(big))
-    before = time.process_time()
+    before = time.thread_time()
     assert Splitter(world).run_once() == 1
-    assert time.process_time() - before <= 1.0
+    assert time.thread_time() - before <= 1.0
     assert len(members(world, task)) == 10_000
 
 
