@@ -65,7 +65,7 @@ stress: $(STAMP) ## live through what may happen, other things each time, three 
 	  tests/scenarios/test_event_chaos.py
 
 fuzz: $(STAMP) ## FUZZ generated requests, checked against the OpenAPI document; 5 FUZZ texts of JDL
-	@JEDI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -rP tests/api/test_document.py tests/spec/jdl/test_jdl_fuzz.py
+	@JEDI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -rP tests/api/test_document.py tests/model/jdl/test_jdl_fuzz.py
 
 coverage: $(STAMP) ## `make test` with the branches that it takes, by room: coverage.txt
 	@rm -f .coverage .coverage.*
@@ -76,7 +76,7 @@ coverage: $(STAMP) ## `make test` with the branches that it takes, by room: cove
 # the tests of each library whose inside we use (docs/decisions/private-doors.md), and of all commands
 DOORS := tests/api/test_protocol.py tests/api/test_callers.py tests/taskbuffer/test_quick.py \
   tests/taskbuffer/test_rows.py tests/submitter/test_batch.py tests/gpi/test_gpi_mergers.py \
-  tests/cli/test_cli_jedi.py tests/spec tests/core
+  tests/cli/test_cli_jedi.py tests/model tests/core
 
 bounds: $(STAMP) ## tests of libraries in their lowest allowed versions, then in their newest, allowed or not
 	@for words in "--constraint $(BOUNDS)/lowest.txt --editable ./client --editable ." "--upgrade $$($(BIN)/python .ci/lowest.py --names)"; do \

@@ -29,8 +29,8 @@ from jedi.core.errors import JediError
 from jedi.core.settings import caller
 from jedi.ddm.interface import DDM
 from jedi.host.home import Home
+from jedi.model.jobs.wire import Beat
 from jedi.service import pilots, tasks
-from jedi.spec.jobs.wire import Beat
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users

@@ -15,9 +15,9 @@ from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.record import refusals
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import GB, Demand, InputSize
-from jedi.spec.sites.request import InputAvailability, Request, SiteInput
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.jobs.demand import GB, Demand, InputSize
+from jedi.model.sites.request import InputAvailability, Request, SiteInput
+from jedi.model.sites.snapshot import Snapshot
 from jedi.taskbuffer.sites import snapshot
 
 SITES, JOBS, REPEATS = 1000, 1_000_000, 200

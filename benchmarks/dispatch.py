@@ -15,8 +15,8 @@ from jedi.agent.base import World
 from jedi.agent.world import make_world
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
+from jedi.model.jobs.wire import AcquireRequest, Resources
 from jedi.service import pilots
-from jedi.spec.jobs.wire import AcquireRequest, Resources
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
 

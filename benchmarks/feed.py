@@ -17,7 +17,7 @@ from jedi.contentsfeeder.feed import FeedTask, InputDataset
 from jedi.contentsfeeder.feed import Listing as Listed
 from jedi.contentsfeeder.rows import new_rows, render
 from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, ListedPart
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.splitting.split_rules import SplitRules
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.tasks.new_tasks import NewTask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Engine
 
 from benchmarks.common import Result, medians, run, seconds
-from jedi.spec.scheduling.shares import ShareNode, allot
+from jedi.model.scheduling.shares import ShareNode, allot
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.scheduling import queues, shares
 

@@ -16,8 +16,8 @@ from sqlalchemy import Engine, text
 from benchmarks.common import Result, make_world, medians, run
 from benchmarks.jobs_world import Held, clear, place
 from jedi.agent.base import World
+from jedi.model.jdl.parse import parse
 from jedi.service.submission import submit
-from jedi.spec.jdl.parse import parse
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.db.copying import copy_rows
 from jedi.taskbuffer.housekeeping import knobs

@@ -19,8 +19,8 @@ from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.model.jobs.wire import AcquireRequest, Beat, Measures, Report, Resources
 from jedi.service import pilots
-from jedi.spec.jobs.wire import AcquireRequest, Beat, Measures, Report, Resources
 from jedi.taskbuffer.db.engine import at_once, connect
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity

@@ -35,14 +35,14 @@ from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.knobs.service import OidcKnobs
 from jedi.ddm.interface import DDM
+from jedi.model.jobs.event_wire import ConsumerReports, PieceAsk, RangeAsks
+from jedi.model.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.monitor.acting import add_actions
 from jedi.monitor.code_flow import CodeFlow
 from jedi.monitor.login import LoginWays
 from jedi.monitor.routes import add_monitor
 from jedi.service import oidc, pilots
 from jedi.service.pilots import Answer, Orders
-from jedi.spec.jobs.event_wire import ConsumerReports, PieceAsk, RangeAsks
-from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once, connect, limit_statements
 from jedi.taskbuffer.db.sessions import follow_work
 from jedi.taskbuffer.schema.release import this_release

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from jedi.api.errors import Busy, TooLarge
 from jedi.core.errors import BadInput, Problem
 from jedi.core.nesting import is_deeper
-from jedi.spec.mistakes import found_by_check, rule_and_remedy
+from jedi.model.mistakes import found_by_check, rule_and_remedy
 
 ALL_MAX = 64 * 2**20
 """Maximum bytes of all bodies in memory."""

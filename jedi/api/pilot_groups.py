@@ -14,9 +14,9 @@ from jedi.api.authentication import Caller, PilotCall
 from jedi.api.combiner import Combiner, GroupWork
 from jedi.core.errors import Forbidden
 from jedi.ddm.interface import DDM
+from jedi.model.jobs.wire import AcquireRequest, Attempt
 from jedi.service import pilots
 from jedi.service.pilots import Answer, Orders
-from jedi.spec.jobs.wire import AcquireRequest, Attempt
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.dispatch import SiteMessages
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting

@@ -17,10 +17,10 @@ from jedi.brokerage.record import lottery_seed, record
 from jedi.brokerage.requirements import Requirements
 from jedi.core import clock
 from jedi.core.errors import JediError
-from jedi.spec.sites.decision import Pledge
-from jedi.spec.sites.request import InputAvailability
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.sites.decision import Pledge
+from jedi.model.sites.request import InputAvailability
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.taskbuffer.sites.decisions import InputFileCount

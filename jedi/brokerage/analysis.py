@@ -36,7 +36,7 @@ from jedi.brokerage.lottery import candidates
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.core.knobs import Knobs
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.sites.snapshot import Snapshot
 
 
 class AnalysisBroker(GenericBroker):

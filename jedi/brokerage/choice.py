@@ -9,8 +9,8 @@ import numpy as np
 
 from jedi.brokerage.lottery import Lottery
 from jedi.brokerage.verdict import FilterResults
-from jedi.spec.arrays import Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,8 @@ from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 
 class GenericBroker:

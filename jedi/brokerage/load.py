@@ -8,8 +8,8 @@ import numpy as np
 from jedi.brokerage.requirements import Requirements
 from jedi.core import states
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 _RUNNING = frozenset({"running"})
 _STARTING = frozenset({"sent", "starting"})

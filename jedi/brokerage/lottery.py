@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from jedi.spec.arrays import Bools, Numbers
+from jedi.model.arrays import Bools, Numbers
 
 
 def candidates(

@@ -12,8 +12,8 @@ import numpy as np
 from jedi.brokerage.filters.locality import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 SAME_SITE = 2.5
 UNKNOWN_CLOSENESS, WORST_CLOSENESS = 7.7, 11.0

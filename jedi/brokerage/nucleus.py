@@ -15,7 +15,7 @@ from jedi.brokerage.lottery import candidates
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.sites.snapshot import Snapshot
 
 Choose = Callable[[Snapshot, Requirements, Knobs, int], SiteChoice]
 

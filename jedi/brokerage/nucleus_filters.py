@@ -17,10 +17,10 @@ from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.jobs.demand import GB
-from jedi.spec.sites.request import InputAvailability
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.jobs.demand import GB
+from jedi.model.sites.request import InputAvailability
+from jedi.model.sites.snapshot import Snapshot
 
 GB_PER_CORE_DAY = 0.25
 """Output of the remaining work."""

@@ -11,11 +11,11 @@ import numpy as np
 from jedi.brokerage.replicas import Replicas, of_replicas
 from jedi.brokerage.requirements import Requirements, ahead
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import Demand, InputSize
-from jedi.spec.sites.decision import Pledge
-from jedi.spec.sites.request import InputAvailability, Request
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.jobs.demand import Demand, InputSize
+from jedi.model.sites.decision import Pledge
+from jedi.model.sites.request import InputAvailability, Request
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.tasks.rows import ClaimedTask
 
 
 class FreeSpace(Protocol):

@@ -32,8 +32,8 @@ from jedi.brokerage.nucleus_filters import BY_WEIGHT
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 CAPS = (QUEUE_CAP, WAITING_CAP)
 VOIDABLE = (MUCH_TO_MOVE, MANY_TO_MOVE)

@@ -12,8 +12,8 @@ from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults
 from jedi.core.knobs import Knobs
-from jedi.spec.sites.decision import Decision, Refusal
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.sites.decision import Decision, Refusal
+from jedi.model.sites.snapshot import Snapshot
 
 COMPONENTS = (
     "broker.",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jedi.spec.arrays import Bools, Ints
-from jedi.spec.sites.request import InputAvailability, SiteInput
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Ints
+from jedi.model.sites.request import InputAvailability, SiteInput
+from jedi.model.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

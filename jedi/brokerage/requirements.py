@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Ints, Numbers
-from jedi.spec.datasets.chunk import Chunk
-from jedi.spec.jobs.demand import Demand, InputSize
-from jedi.spec.sites.decision import Pledge
-from jedi.spec.sites.request import InputAvailability, RecentJobs, Request, SiteInput
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Ints, Numbers
+from jedi.model.datasets.chunk import Chunk
+from jedi.model.jobs.demand import Demand, InputSize
+from jedi.model.sites.decision import Pledge
+from jedi.model.sites.request import InputAvailability, RecentJobs, Request, SiteInput
+from jedi.model.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

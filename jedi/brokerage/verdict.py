@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools
+from jedi.model.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,9 @@ from jedi.brokerage.network import link_weight
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.core.knobs.knob import numbers
-from jedi.spec.arrays import Numbers
-from jedi.spec.jobs.demand import GB
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.jobs.demand import GB
+from jedi.model.sites.snapshot import Snapshot
 
 Factors = Mapping[str, Numbers]
 

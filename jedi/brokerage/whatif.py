@@ -13,7 +13,7 @@ from jedi.brokerage.weights import product
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS, Knobs
 from jedi.core.suggest import suggest
-from jedi.spec.sites.snapshot import KINDS, Snapshot
+from jedi.model.sites.snapshot import KINDS, Snapshot
 
 SEED_NAMES = {
     "corecount": "cores",

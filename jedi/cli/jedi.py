@@ -108,7 +108,7 @@ def up(
     installation = Installation.current()
     site_file = read_file(sites) if sites else None
     if site_file is not None:
-        from jedi.spec.sites.site_file import read_sites
+        from jedi.model.sites.site_file import read_sites
 
         read_sites(site_file)  # its mistakes are reported before anything starts
     stay = partial(_stay_up, installation, site_file, copies, begin)

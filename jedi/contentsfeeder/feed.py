@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import Protocol
 
 from jedi.contentsfeeder.select import Selection
-from jedi.spec.splitting.split_rules import WHOLE_IDS, SplitRules
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.model.splitting.split_rules import WHOLE_IDS, SplitRules
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 
 PSEUDO_LFN = "pseudo_lfn"
 

@@ -15,7 +15,7 @@ from jedi.contentsfeeder.feed import (
     total_events,
 )
 from jedi.contentsfeeder.left_out import counted, left_out
-from jedi.spec.splitting.split_rules import WHOLE_IDS
+from jedi.model.splitting.split_rules import WHOLE_IDS
 
 
 def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> FeedOutcome:

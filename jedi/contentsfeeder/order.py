@@ -8,10 +8,10 @@ from typing import Any
 
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, PseudoFile, needs_nucleus
 from jedi.contentsfeeder.select import Selection
-from jedi.spec.datasets import physical
-from jedi.spec.datasets.dataset import Attributes
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.rows import ClaimedTask, FedDataset
+from jedi.model.datasets import physical
+from jedi.model.datasets.dataset import Attributes
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.rows import ClaimedTask, FedDataset
 
 
 def feed_task(

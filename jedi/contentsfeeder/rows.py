@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listed, Listing
-from jedi.spec.arrays import Ints
-from jedi.spec.datasets.chunk import Files
-from jedi.spec.splitting.event_ranges import Ranges, across, evenly
-from jedi.spec.splitting.split_rules import WHOLE_IDS
+from jedi.model.arrays import Ints
+from jedi.model.datasets.chunk import Files
+from jedi.model.splitting.event_ranges import Ranges, across, evenly
+from jedi.model.splitting.split_rules import WHOLE_IDS
 
 BLOCK = 2000  # lines rendered while the server takes in the block before
 NULL = r"\N"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, TypeVar
 
-from jedi.spec.datasets.dataset import Attributes
+from jedi.model.datasets.dataset import Attributes
 
 
 class NamedFile(Protocol):

@@ -29,7 +29,7 @@ from jedi.ddm.content import adler32, copy_verified, count_events, sweep
 from jedi.ddm.interface import DatasetInfo, FileInfo, Space, Staged, TemporaryCopy, TransferResult
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
 from jedi.ddm.uploads import Admit, Uploads
-from jedi.spec.datasets.dataset import FileKey
+from jedi.model.datasets.dataset import FileKey
 
 _GUIDS = uuid.UUID("6f0d6b0e-6b57-5a39-9a0c-0c8e1d2f7a41")  # namespace of GUIDs made from names
 _MEASURED_BATCH = 1000  # measured files noted at once: what a crash may cost

@@ -32,7 +32,7 @@ from jedi.ddm.interface import (
     flatten,
 )
 from jedi.ddm.storage import FileStats, Storage, valid_dataset, valid_lfn
-from jedi.spec.datasets.dataset import FileKey
+from jedi.model.datasets.dataset import FileKey
 
 
 class FileSystemDDM(Directories):

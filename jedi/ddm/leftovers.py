@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
-from jedi.spec.jobs.attempt import JobFile, ReportedJob
+from jedi.model.jobs.attempt import JobFile, ReportedJob
 
 
 def remove(ddm: DDM, job: ReportedJob) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from jedi.core.errors import JediError, Unreachable
 from jedi.ddm.interface import DDM
-from jedi.spec.datasets.dataset import FileKey
+from jedi.model.datasets.dataset import FileKey
 
 
 def find(ddm: DDM, files: Iterable[FileKey]) -> tuple[dict[FileKey, list[str]], dict[str, str]]:

@@ -27,7 +27,7 @@ from jedi.core import names, strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import FileInfo, OpenOrClosed
 from jedi.ddm.storage import canonical
-from jedi.spec.mistakes import rule_and_remedy
+from jedi.model.mistakes import rule_and_remedy
 
 _DECLARATION = ".dataset.yaml"
 _DATASET_JOURNAL = ".dataset.jsonl"

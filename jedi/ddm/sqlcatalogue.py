@@ -33,7 +33,7 @@ from jedi.ddm.interface import (
     flatten,
 )
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
-from jedi.spec.datasets.dataset import FileKey
+from jedi.model.datasets.dataset import FileKey
 from jedi.taskbuffer.inputs import catalogue
 from jedi.taskbuffer.inputs.catalogue import CatalogueFile
 

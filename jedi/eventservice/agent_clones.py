@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from jedi.jobdispatcher.outcome import stored
-from jedi.spec.jobs.attempt import ReportedJob
+from jedi.model.jobs.attempt import ReportedJob
 from jedi.taskbuffer.events import clones, consumer_ends
 from jedi.taskbuffer.events.consumer_ends import LockedSet, SetConsumer
 from jedi.taskbuffer.jobs import job_ends

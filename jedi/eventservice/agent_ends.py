@@ -24,8 +24,8 @@ from jedi.eventservice.outcome import (
     judge_consumer,
     next_step,
 )
-from jedi.spec.jobs.attempt import ReportedJob
-from jedi.spec.jobs.events import NewConsumer
+from jedi.model.jobs.attempt import ReportedJob
+from jedi.model.jobs.events import NewConsumer
 from jedi.taskbuffer.events import (
     consumer_ends,
     heirs,

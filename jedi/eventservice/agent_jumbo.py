@@ -10,7 +10,7 @@ from jedi.core import states
 from jedi.core.faults import NOBODYS_FAULT
 from jedi.eventservice.jumbo_jobs import judge_jumbo
 from jedi.eventservice.outcome import ConsumerFacts
-from jedi.spec.jobs.attempt import ReportedJob
+from jedi.model.jobs.attempt import ReportedJob
 from jedi.taskbuffer.events import consumer_ends, jumbo_jobs
 from jedi.taskbuffer.events.consumer_ends import ConsumerRanges, RangeOwner
 from jedi.taskbuffer.events.jumbo_jobs import EndedJumbo

@@ -12,11 +12,11 @@ from typing import TypeVar
 import numpy as np
 
 from jedi.eventservice import near
-from jedi.spec.arrays import Ints
-from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewJobSets, NewRanges
-from jedi.spec.jobs.generation import EventUse, NewJobs, TaskOrder
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.arrays import Ints
+from jedi.model.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewJobSets, NewRanges
+from jedi.model.jobs.generation import EventUse, NewJobs, TaskOrder
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.splitting.split_rules import SplitRules
 
 T = TypeVar("T")
 MOST_SITES = 10

@@ -16,10 +16,10 @@ from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import Demand, InputSize
-from jedi.spec.sites.request import Request
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.jobs.demand import Demand, InputSize
+from jedi.model.sites.request import Request
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.tasks.rows import ClaimedTask
 
 _OF_SITES = frozenset(
     {

@@ -13,11 +13,11 @@ from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.record import lottery_seed, record
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import Demand, InputSize
-from jedi.spec.sites.decision import Decision
-from jedi.spec.sites.request import InputAvailability, Request, SiteInput
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.jobs.demand import Demand, InputSize
+from jedi.model.sites.decision import Decision
+from jedi.model.sites.request import InputAvailability, Request, SiteInput
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.tasks.rows import ClaimedTask
 
 
 @dataclass(frozen=True, eq=False)

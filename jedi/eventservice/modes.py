@@ -5,7 +5,7 @@ Source: docs/reference/event-service.md#modes.
 
 from __future__ import annotations
 
-from jedi.spec.tasks.params import EVENT_CODES as TASK_CODES
+from jedi.model.tasks.params import EVENT_CODES as TASK_CODES
 
 __all__ = ["JOB_CODES", "TASK_CODES"]
 

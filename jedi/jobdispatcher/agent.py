@@ -14,7 +14,7 @@ from jedi.core.errors import JediError, LockLost, NotFound
 from jedi.ddm import leftovers
 from jedi.ddm.interface import DDM, FileInfo, Staged
 from jedi.jobdispatcher.outcome import FINISHED, HELD, JobVerdict, judge, logs, not_stored, stored
-from jedi.spec.jobs.attempt import JobFile, ReportedJob
+from jedi.model.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import builds, job_ends, merging, one_job
 from jedi.taskbuffer.jobs.job_ends import JobEnd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jedi.core.errors import JediError
-from jedi.spec.jobs.attempt import JobFile, ReportedJob
+from jedi.model.jobs.attempt import JobFile, ReportedJob
 
 _PAYLOADS_FAULT = frozenset(
     {

@@ -35,8 +35,8 @@ from jedi.jobgenerator.propose import (
     planned_anyway,
     propose,
 )
-from jedi.spec.jobs.generation import NewJobs, TaskOrder
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.model.jobs.generation import NewJobs, TaskOrder
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.jobs import merging, orders
 from jedi.taskbuffer.sites import decisions

@@ -19,10 +19,10 @@ from jedi.jobgenerator.outcome import (
     Made,
     Merges,
 )
-from jedi.spec.sites.request import RecentJobs
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.sites.request import RecentJobs
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.tasks.labels import PRODUCTION_LABELS
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.jobs.orders import Claimed

@@ -22,10 +22,10 @@ from jedi.jobgenerator.outcome import (
 from jedi.jobgenerator.output_datasets import ANY_SITE, output_endpoints, with_datasets
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal
-from jedi.spec.datasets.chunk import Chunk, Files
-from jedi.spec.jobs.generation import HerdUnit, NewJobs, OutputDataset, TaskOrder
-from jedi.spec.sites.decision import Decision
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.datasets.chunk import Chunk, Files
+from jedi.model.jobs.generation import HerdUnit, NewJobs, OutputDataset, TaskOrder
+from jedi.model.sites.decision import Decision
+from jedi.model.sites.snapshot import Snapshot
 from jedi.splitter.plan import own_options
 from jedi.taskbuffer.events import carry, job_sets
 from jedi.taskbuffer.inputs import instances

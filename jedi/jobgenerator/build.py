@@ -10,10 +10,10 @@ import numpy as np
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.locating import Locate
 from jedi.jobgenerator.plan import Cut, only
-from jedi.spec.datasets.chunk import Chunk, Files, Secondary
-from jedi.spec.jobs.building import Builds
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.tasks.placeholders import LIBRARY
+from jedi.model.datasets.chunk import Chunk, Files, Secondary
+from jedi.model.jobs.building import Builds
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.tasks.placeholders import LIBRARY
 
 _WANTED = ("ready", "finished")
 

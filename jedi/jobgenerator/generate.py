@@ -23,10 +23,10 @@ from jedi.jobgenerator.naming import (
     padded,
 )
 from jedi.jobgenerator.plan import Cut
-from jedi.spec.arrays import Ints
-from jedi.spec.datasets.chunk import Files
-from jedi.spec.jobs.demand import Demand, InputSize
-from jedi.spec.jobs.generation import (
+from jedi.model.arrays import Ints
+from jedi.model.datasets.chunk import Files
+from jedi.model.jobs.demand import Demand, InputSize
+from jedi.model.jobs.generation import (
     CommandTemplate,
     EventUse,
     HerdUnit,
@@ -38,10 +38,10 @@ from jedi.spec.jobs.generation import (
     SharedInput,
     TaskOrder,
 )
-from jedi.spec.scheduling.priority import job_priorities
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.splitting.split_rules import TIED_IDS
-from jedi.spec.tasks.placeholders import MIDDLE, SYSTEM, UNIT, Form, list_file, placeholders
+from jedi.model.scheduling.priority import job_priorities
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.splitting.split_rules import TIED_IDS
+from jedi.model.tasks.placeholders import MIDDLE, SYSTEM, UNIT, Form, list_file, placeholders
 
 _MOST = 2**31 - 1
 
@@ -318,7 +318,7 @@ class _Values:
         return self.column("$PANDAID" if word == "$JOBSETID" else word)
 
     def _numbers(self, name: str) -> Sequence[int]:
-        """Placeholders that JEDI fills by itself (spec.tasks.placeholders.SYSTEM)."""
+        """Placeholders that JEDI fills by itself (model.tasks.placeholders.SYSTEM)."""
         m = self._m
         match name:
             case "SEQNUMBER":  # a retry keeps its number, as it keeps its unit of work

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from jedi.jobgenerator.whole_ids import are_whole, of_equal_memory
-from jedi.spec.datasets.chunk import Chunk, Files, Secondary
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.datasets.chunk import Chunk, Files, Secondary
+from jedi.model.splitting.split_rules import SplitRules
 
 
 def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:

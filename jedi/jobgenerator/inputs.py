@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from jedi.core.errors import JediError
 from jedi.jobgenerator.job_params import list_names
 from jedi.jobgenerator.plan import Cut
-from jedi.spec.arrays import Bools, Ints
-from jedi.spec.datasets.chunk import Files, Secondary
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Ints
+from jedi.model.datasets.chunk import Files, Secondary
+from jedi.model.sites.snapshot import Snapshot
 
 Where = Mapping[str, Mapping[str, Bools]]
 """By stream of a chunk and endpoint: which files lie there. A stream of pseudo files is absent."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from jedi.core.errors import JediError
-from jedi.spec.tasks.placeholders import Form, placeholders
+from jedi.model.tasks.placeholders import Form, placeholders
 
 BARE = ("$ORIGINPANDAID", "$JEDITASKID", "$PANDAID", "$JOBSETID", "$JEDIFILEID")
 """Placeholders without braces."""

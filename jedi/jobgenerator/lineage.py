@@ -13,8 +13,8 @@ import numpy as np
 
 from jedi.core import kills
 from jedi.jobgenerator.plan import Cut
-from jedi.spec.arrays import Ints
-from jedi.spec.jobs.generation import HerdUnit, Predecessor, Retry
+from jedi.model.arrays import Ints
+from jedi.model.jobs.generation import HerdUnit, Predecessor, Retry
 
 
 @dataclass(frozen=True, slots=True)

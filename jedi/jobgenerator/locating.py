@@ -11,11 +11,11 @@ from jedi.brokerage import replicas
 from jedi.core import states
 from jedi.jobgenerator.inputs import Where
 from jedi.jobgenerator.plan import Cut
-from jedi.spec.arrays import Bools
-from jedi.spec.datasets.chunk import Chunk, Files
-from jedi.spec.jobs.generation import Input, TaskOrder
-from jedi.spec.sites.request import InputAvailability
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools
+from jedi.model.datasets.chunk import Chunk, Files
+from jedi.model.jobs.generation import Input, TaskOrder
+from jedi.model.sites.request import InputAvailability
+from jedi.model.sites.snapshot import Snapshot
 
 Locate = Callable[[str, Sequence[str]], Mapping[str, Sequence[str]]]
 """The endpoints that hold each of these files of a dataset."""

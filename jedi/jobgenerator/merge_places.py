@@ -12,10 +12,10 @@ import numpy as np
 
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.requirements import Requirements
-from jedi.spec.jobs.demand import InputSize
-from jedi.spec.jobs.generation import TaskOrder
-from jedi.spec.jobs.merging import Stream
-from jedi.spec.sites.request import InputAvailability
+from jedi.model.jobs.demand import InputSize
+from jedi.model.jobs.generation import TaskOrder
+from jedi.model.jobs.merging import Stream
+from jedi.model.sites.request import InputAvailability
 
 AskBroker = Callable[[Requirements], SiteChoice]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from jedi.core import names
 from jedi.core.errors import JediError
-from jedi.spec.jobs.generation import JobOutput
+from jedi.model.jobs.generation import JobOutput
 
 DIGITS = 6
 MARK = "\0"

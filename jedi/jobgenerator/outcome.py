@@ -11,9 +11,9 @@ from jedi.core.knobs import Knobs
 from jedi.eventservice.job_sets import as_job_sets, as_placeholders
 from jedi.jobgenerator.plan import ShortStream
 from jedi.jobgenerator.propose import Proposal
-from jedi.spec.jobs.building import Builds
-from jedi.spec.jobs.generation import NewJobs, TaskOrder
-from jedi.spec.sites.decision import Decision
+from jedi.model.jobs.building import Builds
+from jedi.model.jobs.generation import NewJobs, TaskOrder
+from jedi.model.sites.decision import Decision
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from jedi.spec.jobs.generation import NewJobs, OutputDataset, TaskOrder
+from jedi.model.jobs.generation import NewJobs, OutputDataset, TaskOrder
 
 ANY_SITE = ""
 

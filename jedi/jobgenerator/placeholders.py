@@ -17,9 +17,9 @@ from jedi.eventservice.job_sets import sites_of_set
 from jedi.jobgenerator.generate import resources
 from jedi.jobgenerator.inputs import readings
 from jedi.jobgenerator.plan import Cut
-from jedi.spec.datasets.chunk import Chunk
-from jedi.spec.jobs.generation import TaskOrder
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.datasets.chunk import Chunk
+from jedi.model.jobs.generation import TaskOrder
+from jedi.model.sites.snapshot import Snapshot
 
 
 def cut_sets(chunk: Chunk, jobset_ids: Sequence[int], choice: SiteChoice, knobs: Knobs) -> Cut:

@@ -11,10 +11,10 @@ from jedi.brokerage.choice import SiteChoice
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.splitter import CapCutter, walk
 from jedi.jobgenerator.strategies import FileStrategy
-from jedi.spec.arrays import Bools, Ints
-from jedi.spec.datasets.chunk import Chunk, Secondary
-from jedi.spec.jobs.demand import Demand
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.arrays import Bools, Ints
+from jedi.model.datasets.chunk import Chunk, Secondary
+from jedi.model.jobs.demand import Demand
+from jedi.model.splitting.split_rules import SplitRules
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.locating import Locate, data_of
 from jedi.jobgenerator.plan import Cut, ShortStream, plan
 from jedi.jobgenerator.whole_ids import are_whole, named_largest, refuse_too_large
-from jedi.spec.datasets.chunk import Chunk
-from jedi.spec.jobs.generation import TaskOrder
-from jedi.spec.sites.request import InputAvailability, RecentJobs
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.datasets.chunk import Chunk
+from jedi.model.jobs.generation import TaskOrder
+from jedi.model.sites.request import InputAvailability, RecentJobs
+from jedi.model.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)

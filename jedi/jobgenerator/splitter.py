@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jedi.spec.arrays import Ints
+from jedi.model.arrays import Ints
 
 Weights = Mapping[str, NDArray[Any]]
 Caps = Mapping[str, float]

@@ -18,11 +18,11 @@ from jedi.core.knobs import Knobs
 from jedi.jobgenerator.naming import middle_name
 from jedi.jobgenerator.splitter import Caps, Weights
 from jedi.jobgenerator.whole_ids import are_whole, beside, largest, units
-from jedi.spec.arrays import Ints
-from jedi.spec.datasets.chunk import Chunk, Secondary
-from jedi.spec.jobs.demand import GB, MB, Demand, InputSize
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.splitting.split_rules import ONE_ID, SplitRules
+from jedi.model.arrays import Ints
+from jedi.model.datasets.chunk import Chunk, Secondary
+from jedi.model.jobs.demand import GB, MB, Demand, InputSize
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.splitting.split_rules import ONE_ID, SplitRules
 
 
 class FileStrategy:

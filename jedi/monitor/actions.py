@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, get_args
 
 from jedi.core import states
+from jedi.model.sites.site_file import SiteEntry
 from jedi.service import jobs
 from jedi.service.operations.all_operations import TABLE
 from jedi.service.operations.table import SCOPES, KnownCaller, Operation
-from jedi.spec.sites.site_file import SiteEntry
 from jedi.taskcommando.commands import COMMANDS
 
 Given = Mapping[str, Sequence[str]]

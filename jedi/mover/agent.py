@@ -15,8 +15,8 @@ from jedi.core import clock, states
 from jedi.core.errors import JediError, LockLost
 from jedi.ddm import replicas
 from jedi.ddm.interface import TransferResult, exists
+from jedi.model.datasets.dataset import FileKey
 from jedi.mover.plan import NeededFile, Route, TransferPlan, WaitingJob, activity, make_plan
-from jedi.spec.datasets.dataset import FileKey
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import blame, job_ends, moving

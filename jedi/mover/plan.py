@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jedi.spec.datasets.dataset import FileKey
+from jedi.model.datasets.dataset import FileKey
 
 EXPRESS = "Express"
 

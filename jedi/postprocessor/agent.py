@@ -15,6 +15,8 @@ from jedi.agent.base import TaskAgent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound
 from jedi.ddm.interface import names_in_parts
+from jedi.model.jobs.scouting import Judgement, Scouted
+from jedi.model.tasks.rows import TaskDataset
 from jedi.postprocessor.outcome import (
     EndingDataset,
     EndingRules,
@@ -24,8 +26,6 @@ from jedi.postprocessor.outcome import (
     incomplete,
 )
 from jedi.postprocessor.scouts import shaped
-from jedi.spec.jobs.scouting import Judgement, Scouted
-from jedi.spec.tasks.rows import TaskDataset
 from jedi.taskbuffer.inputs import datasets, recutting, validation
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.tasks import (

@@ -8,10 +8,10 @@ from typing import Any
 
 from jedi.core import states
 from jedi.core.knobs import Knobs
+from jedi.model.jobs.scouting import Judgement, Scouted
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.postprocessor import scouts
-from jedi.spec.jobs.scouting import Judgement, Scouted
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.rows import ClaimedTask
 
 _IN_USE = ("ready", "running")
 _NOT_SETTLED = ("defined", "toupdate", "pending", *_IN_USE)

@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any
 
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import SIZES
-from jedi.spec.jobs.scouting import (
+from jedi.model.jobs.demand import SIZES
+from jedi.model.jobs.scouting import (
     MEASURED,
     Declared,
     Judgement,
@@ -23,8 +23,8 @@ from jedi.spec.jobs.scouting import (
     Scouted,
     TimedOut,
 )
-from jedi.spec.scheduling.resource_types import ResourceType, resource_type
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.model.scheduling.resource_types import ResourceType, resource_type
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 
 KB, MB = 2.0**10, 2.0**20
 _LONG_S = 6 * 3600.0

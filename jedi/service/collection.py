@@ -9,9 +9,9 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import DDM
+from jedi.model.tasks.text import split
 from jedi.service.sandbox import LocalFiles
 from jedi.service.submission import Submitted, submit
-from jedi.spec.tasks.text import split
 from jedi.taskbuffer.tasks import new_tasks
 
 

@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
+from jedi.model.tasks.incremental import TEXTS, change
 from jedi.service import tasks
 from jedi.service.submission_checks import recheck
-from jedi.spec.tasks.incremental import TEXTS, change
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.reports.listings import TaskSummary

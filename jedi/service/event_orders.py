@@ -8,8 +8,8 @@ from typing import Any
 
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
-from jedi.spec.jobs.attempt import HeldJob
-from jedi.spec.jobs.event_texts import EVENTS, PIECES
+from jedi.model.jobs.attempt import HeldJob
+from jedi.model.jobs.event_texts import EVENTS, PIECES
 
 WirePart = dict[str, Any]
 

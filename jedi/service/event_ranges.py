@@ -9,9 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.service.pilots import Answer, pilot_site
-from jedi.spec.jobs.event_refusals import RefusedEntry, refusal_of
-from jedi.spec.jobs.event_wire import (
+from jedi.model.jobs.event_refusals import RefusedEntry, refusal_of
+from jedi.model.jobs.event_wire import (
     ASK_MAX,
     BadEntry,
     ConsumerReport,
@@ -19,7 +18,8 @@ from jedi.spec.jobs.event_wire import (
     RangeResult,
     ReportedZip,
 )
-from jedi.spec.jobs.events import RangeId
+from jedi.model.jobs.events import RangeId
+from jedi.service.pilots import Answer, pilot_site
 from jedi.taskbuffer.events import dispatch, reports
 from jedi.taskbuffer.events.consumers import ConsumerMemory, KnownConsumer
 from jedi.taskbuffer.events.dispatch import GivenRange, RangeFile, RangesGiven, SiteAsk

@@ -17,9 +17,9 @@ from jedi.core import errors
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.core.knobs import Knobs
 from jedi.host import processes, questions
+from jedi.model.tasks.text import examine
 from jedi.service import manifests
 from jedi.service.operations.table import Call
-from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.sites import decisions
 
 _Told = tuple[str | None, str, str, Sequence[Problem]]

@@ -14,9 +14,9 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec.splitting.units import Manifest
-from jedi.spec.tasks.params import InputItem, TaskParams
-from jedi.spec.tasks.placeholders import UNIT, is_option, placeholders
+from jedi.model.splitting.units import Manifest
+from jedi.model.tasks.params import InputItem, TaskParams
+from jedi.model.tasks.placeholders import UNIT, is_option, placeholders
 from jedi.splitter import strategies
 from jedi.splitter.explicit import EXPLICIT
 from jedi.splitter.plug_in import SplitterFailed

@@ -14,9 +14,9 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound
 from jedi.core.states import TASK
+from jedi.model.jdl.manifest import SPLITTER
+from jedi.model.jdl.write import write
 from jedi.service import manifests, tasks
-from jedi.spec.jdl.manifest import SPLITTER
-from jedi.spec.jdl.write import write
 from jedi.splitter.plan import INPUT_DATA, logical_name, own_options
 from jedi.taskbuffer.reports import herds, listings
 from jedi.taskbuffer.reports.herds import HerdMember, HerdRecord

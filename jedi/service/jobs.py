@@ -16,9 +16,9 @@ from jedi.core.knobs.knob import words
 from jedi.ddm import leftovers
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
+from jedi.model.jobs.attempt import JobFile
 from jedi.service import cleaning, events, results, tasks
 from jedi.service.results import Printed
-from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.jobs import job_ends, job_figures, merging, moving, one_job
 from jedi.taskbuffer.jobs import jobs as job_rows
@@ -142,7 +142,7 @@ def owned(
     before: int | None = None,
 ) -> list[OwnedJob]:
     """Return a user's newest jobs, of all tasks, in these statuses (None: all); `where`: conditions
-    (spec/conditions.py); `before`: only smaller ids. BadInput."""
+    (model/conditions.py); `before`: only smaller ids. BadInput."""
     conditions = read_conditions(where, JOB_FIELDS)
     return owned_jobs.owned(tx, user_name, statuses, limit, conditions, before)
 

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from jedi.core import names
 from jedi.core.errors import BadInput, Problem
-from jedi.service.herd_checks import strategy_problems
-from jedi.spec.jdl.manifest import (
+from jedi.model.jdl.manifest import (
     IGNORED,
     SPLITTER,
     UNIT_OPTIONS,
@@ -26,10 +25,11 @@ from jedi.spec.jdl.manifest import (
     task_keys,
     unmapped,
 )
-from jedi.spec.jdl.parse import parse, places
-from jedi.spec.splitting.variable_forms import has_variables
-from jedi.spec.tasks.problems import explain
-from jedi.spec.tasks.text import parse_text
+from jedi.model.jdl.parse import parse, places
+from jedi.model.splitting.variable_forms import has_variables
+from jedi.model.tasks.problems import explain
+from jedi.model.tasks.text import parse_text
+from jedi.service.herd_checks import strategy_problems
 from jedi.splitter import strategies
 from jedi.splitter.plug_in import SplitterFailed
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 
+from jedi.model.jobs.event_wire import ConsumerReports, RangeAsks
 from jedi.service import event_ranges
 from jedi.service.pilots import Answer, pilot_site
 from jedi.service.range_desk import RangeDesk
-from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.jobs import exchanged

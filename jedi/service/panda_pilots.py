@@ -25,11 +25,9 @@ from jedi.core.knobs import Knobs
 from jedi.ddm import exchange
 from jedi.ddm.exchange import AttemptExchange
 from jedi.ddm.interface import DDM
-from jedi.service import pilots
-from jedi.service.pilots import Answer, Orders, pilot_site
-from jedi.spec.jobs.attempt import HeldJob, JobFile
-from jedi.spec.jobs.event_texts import PIECES
-from jedi.spec.jobs.wire import (
+from jedi.model.jobs.attempt import HeldJob, JobFile
+from jedi.model.jobs.event_texts import PIECES
+from jedi.model.jobs.wire import (
     AcquireRequest,
     Beat,
     LogEntry,
@@ -38,6 +36,8 @@ from jedi.spec.jobs.wire import (
     StagedOutput,
     UnusableInput,
 )
+from jedi.service import pilots
+from jedi.service.pilots import Answer, Orders, pilot_site
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch, exchanged
 from jedi.taskbuffer.jobs.dispatch import BEGINS

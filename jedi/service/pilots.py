@@ -16,9 +16,9 @@ from sqlalchemy.exc import IntegrityError
 from jedi.core.errors import Forbidden, JediError, NotFound, Refused
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
+from jedi.model.jobs.attempt import HeldJob, JobFile
+from jedi.model.jobs.wire import AcquireRequest, Beat, LogEntry, Report, Resources
 from jedi.service import event_orders
-from jedi.spec.jobs.attempt import HeldJob, JobFile
-from jedi.spec.jobs.wire import AcquireRequest, Beat, LogEntry, Report, Resources
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch, order_files
 from jedi.taskbuffer.jobs.dispatch import SiteMessages

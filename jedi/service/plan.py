@@ -27,15 +27,15 @@ from jedi.jobgenerator.inputs import readings
 from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal, propose
+from jedi.model.arrays import Ints
+from jedi.model.datasets.chunk import Files
+from jedi.model.jobs.scouting import Release
+from jedi.model.sites.request import RecentJobs
+from jedi.model.splitting.split_rules import SCOUTED, SplitRules
+from jedi.model.tasks.params import TaskParams
 from jedi.service.planned_task import PlannedTask, QueueFinder, feed
 from jedi.service.system_state import SystemState
 from jedi.service.unprocessed import Continued
-from jedi.spec.arrays import Ints
-from jedi.spec.datasets.chunk import Files
-from jedi.spec.jobs.scouting import Release
-from jedi.spec.sites.request import RecentJobs
-from jedi.spec.splitting.split_rules import SCOUTED, SplitRules
-from jedi.spec.tasks.params import TaskParams
 from jedi.taskbuffer.jobs import orders, ready_files
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
+from jedi.model.datasets.chunk import Files
+from jedi.model.splitting.units import SplitFile, Unit
+from jedi.model.tasks.params import SplitterSpec
 from jedi.service.system_state import PlanCatalogue
-from jedi.spec.datasets.chunk import Files
-from jedi.spec.splitting.units import SplitFile, Unit
-from jedi.spec.tasks.params import SplitterSpec
 from jedi.splitter import strategies
 from jedi.splitter.plug_in import Limits
 

@@ -16,17 +16,17 @@ from jedi.contentsfeeder.rows import as_read, new_rows
 from jedi.core import states
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs.knob import numbers
+from jedi.model.datasets.chunk import Files
+from jedi.model.datasets.dataset import NewDataset
+from jedi.model.jobs.scouting import Master, Release, released
+from jedi.model.splitting.split_rules import SCOUTING
+from jedi.model.tasks.params import TaskParams
+from jedi.model.tasks.refined import RefinedTask
+from jedi.model.tasks.rows import ClaimedTask, FedDataset
 from jedi.service.planned_herd import count_units, divided
 from jedi.service.submission import row_of
 from jedi.service.system_state import KnownQueue, PlanCatalogue, SystemState
 from jedi.service.unprocessed import Continued
-from jedi.spec.datasets.chunk import Files
-from jedi.spec.datasets.dataset import NewDataset
-from jedi.spec.jobs.scouting import Master, Release, released
-from jedi.spec.splitting.split_rules import SCOUTING
-from jedi.spec.tasks.params import TaskParams
-from jedi.spec.tasks.refined import RefinedTask
-from jedi.spec.tasks.rows import ClaimedTask, FedDataset
 from jedi.taskbuffer.jobs.orders import InputRow
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import new_tasks

@@ -13,6 +13,9 @@ from jedi.brokerage.whatif import SiteDifference, alternative, differences
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
+from jedi.model.scheduling.priority import task_priority
+from jedi.model.tasks.params import TaskParams
+from jedi.model.tasks.text import examine
 from jedi.service import manifests, submission
 from jedi.service.plan import TaskPlan, make
 from jedi.service.planned_task import QueueFinder, find_queue
@@ -20,9 +23,6 @@ from jedi.service.sandbox import LocalFiles
 from jedi.service.submission_warnings import cautions
 from jedi.service.system_state import KnownQueue, SystemState, from_database
 from jedi.service.unprocessed import Continued
-from jedi.spec.scheduling.priority import task_priority
-from jedi.spec.tasks.params import TaskParams
-from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.scheduling import queues
 

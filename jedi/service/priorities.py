@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
+from jedi.model.scheduling.priority import OF_USERS
 from jedi.service import tasks
-from jedi.spec.scheduling.priority import OF_USERS
 from jedi.taskbuffer.tasks import priorities
 from jedi.taskbuffer.users import users
 

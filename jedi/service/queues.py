@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.model.scheduling.criterion import BadCriterion
+from jedi.model.scheduling.queue_file import QueueEntry, check_queues, read_queues
+from jedi.model.tasks.refined import EXPRESS
 from jedi.service.site_reports import typed
 from jedi.service.steering import must_be_operator
 from jedi.service.why import throttle_of
-from jedi.spec.scheduling.criterion import BadCriterion
-from jedi.spec.scheduling.queue_file import QueueEntry, check_queues, read_queues
-from jedi.spec.tasks.refined import EXPRESS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues, shares, turns
 from jedi.taskbuffer.scheduling.queues import WorkQueue

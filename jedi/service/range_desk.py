@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Engine
 
+from jedi.model.jobs.event_wire import RangeAsks
 from jedi.service import event_ranges
 from jedi.service.pilots import Answer
-from jedi.spec.jobs.event_wire import RangeAsks
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.events import dispatch
 from jedi.taskbuffer.events.consumers import ConsumerMemory

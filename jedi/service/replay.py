@@ -22,8 +22,8 @@ from jedi.brokerage.whatif import (
 )
 from jedi.core.errors import NotFound
 from jedi.core.knobs import Knobs
-from jedi.spec.sites.decision import Refusal
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.sites.decision import Refusal
+from jedi.model.sites.snapshot import Snapshot
 from jedi.taskbuffer.reports import why_facts
 from jedi.taskbuffer.reports.why_facts import RefusedSite
 from jedi.taskbuffer.sites import decisions

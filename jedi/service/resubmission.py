@@ -17,10 +17,10 @@ from jedi_client.sandbox import Sandbox
 from sqlalchemy import Connection
 
 from jedi.core.errors import Problem
+from jedi.model.tasks.incremental import CHANGEABLE, INPUTS, change, with_inputs
+from jedi.model.tasks.params import TaskParams
+from jedi.model.tasks.text import examine
 from jedi.service.commands import command
-from jedi.spec.tasks.incremental import CHANGEABLE, INPUTS, change, with_inputs
-from jedi.spec.tasks.params import TaskParams
-from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.tasks import family, new_tasks
 from jedi.taskcommando.commands import ANEW, COMMANDS
 

@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.model.jobs.retry_rules import RetryRule, read_rules
+from jedi.model.list_file import read_entry
 from jedi.service.steering import must_be_operator
-from jedi.spec.jobs.retry_rules import RetryRule, read_rules
-from jedi.spec.list_file import read_entry
 from jedi.taskbuffer.jobs import retry_rules
 from jedi.taskbuffer.jobs.retry_rules import RetryRuleRow, Tested
 

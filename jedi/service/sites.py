@@ -16,9 +16,9 @@ from sqlalchemy import Connection
 from jedi.core import clock, strictyaml
 from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
+from jedi.model.sites import cric, link_file, site_file
+from jedi.model.sites.site_file import Endpoint, SiteEntry
 from jedi.service.steering import must_be_operator
-from jedi.spec.sites import cric, link_file, site_file
-from jedi.spec.sites.site_file import Endpoint, SiteEntry
 from jedi.taskbuffer.sites import pilots, sites
 from jedi.taskbuffer.sites.sites import AttributeChange
 from jedi.taskbuffer.tasks import waking

@@ -12,6 +12,13 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM, exists
+from jedi.model.scheduling.priority import task_priority
+from jedi.model.splitting.split_rules import render_split_rule
+from jedi.model.tasks.faulty_items import has_input
+from jedi.model.tasks.params import InputItem, OutputItem, TaskParams
+from jedi.model.tasks.placeholders import TASK_ID
+from jedi.model.tasks.preprocessing import is_reported
+from jedi.model.tasks.text import examine
 from jedi.service import manifests, resubmission
 from jedi.service.herd_checks import begin_herd, splitter_problems
 from jedi.service.resubmission import Earlier
@@ -25,13 +32,6 @@ from jedi.service.submission_checks import (
 )
 from jedi.service.submission_shell import shell_problems
 from jedi.service.submission_warnings import cautions
-from jedi.spec.scheduling.priority import task_priority
-from jedi.spec.splitting.split_rules import render_split_rule
-from jedi.spec.tasks.faulty_items import has_input
-from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
-from jedi.spec.tasks.placeholders import TASK_ID
-from jedi.spec.tasks.preprocessing import is_reported
-from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.inputs import datasets, recovery
 from jedi.taskbuffer.reports import herds
 from jedi.taskbuffer.scheduling import queues

@@ -12,9 +12,9 @@ from jedi.core.errors import JediError, Problem
 from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
+from jedi.model.scheduling.priority import DEFAULT, OF_USERS
+from jedi.model.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.service.submission_shell import shell_problems
-from jedi.spec.scheduling.priority import DEFAULT, OF_USERS
-from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.users import users

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from jedi.core.errors import Problem
 from jedi.jobgenerator.job_params import Template, list_names
-from jedi.spec.tasks.params import JobSpec, TaskParams
-from jedi.spec.tasks.placeholders import STREAM_FORMS, Form, placeholders
-from jedi.spec.tasks.shell_words import too_long
+from jedi.model.tasks.params import JobSpec, TaskParams
+from jedi.model.tasks.placeholders import STREAM_FORMS, Form, placeholders
+from jedi.model.tasks.shell_words import too_long
 from jedi.taskrefiner.refine import Refiner
 
 _READ_S = 5.0

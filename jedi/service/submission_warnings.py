@@ -12,9 +12,9 @@ from typing import Protocol
 from jedi.core.errors import JediError, NotFound
 from jedi.ddm.interface import DatasetInfo, Replica
 from jedi.jobgenerator.naming import padded
-from jedi.spec.tasks import unsupported
-from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
-from jedi.spec.tasks.placeholders import MIDDLE, SERIAL, TASK_ID, UNIT, split_output
+from jedi.model.tasks import unsupported
+from jedi.model.tasks.params import InputItem, OutputItem, TaskParams
+from jedi.model.tasks.placeholders import MIDDLE, SERIAL, TASK_ID, UNIT, split_output
 
 _REDIRECTED = re.compile(r">\s*([^\s<>|&;-][^\s<>|&;]*)\s+$")
 """A word after a redirection, right before the name of an output."""

@@ -14,9 +14,9 @@ from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs import KNOBS, Knobs
 from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, Replica, Space, flatten
-from jedi.spec.scheduling.resource_types import ResourceType
-from jedi.spec.sites.decision import Pledge
-from jedi.spec.sites.snapshot import KINDS, Snapshot
+from jedi.model.scheduling.resource_types import ResourceType
+from jedi.model.sites.decision import Pledge
+from jedi.model.sites.snapshot import KINDS, Snapshot
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.sites import decisions, sites, snapshot

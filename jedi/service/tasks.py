@@ -102,7 +102,7 @@ def find(
 ) -> list[TaskSummary]:
     """Return tasks, newest first. `*` in a name matches anything; `begins`: digits with which ids
     begin; `before`: only smaller ids; `after`: those that follow this id; `where`: conditions
-    (spec/conditions.py); `jobs`: their live jobs are counted; `unit_s`: the knob throttle.unit_s,
+    (model/conditions.py); `jobs`: their live jobs are counted; `unit_s`: the knob throttle.unit_s,
     if it is known. BadInput."""
     conditions = read_conditions(where, TASK_FIELDS)
     if unit_s is None:
@@ -185,7 +185,7 @@ def jobs(
     limit: int = MOST_ROWS,
 ) -> list[JobSummary]:
     """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr;
-    `where`: conditions (spec/conditions.py); `after`: only greater ids. NotFound, BadInput."""
+    `where`: conditions (model/conditions.py); `after`: only greater ids. NotFound, BadInput."""
     must_exist(tx, jedi_task_id)
     conditions = read_conditions(where, JOB_FIELDS)
     found = job_listings.jobs(tx, jedi_task_id, statuses, limit, None, conditions, after)

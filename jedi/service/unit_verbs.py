@@ -14,10 +14,10 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
+from jedi.model.scheduling.resource_types import resource_type
 from jedi.service import tasks
 from jedi.service.commands import must_be_alone, must_be_runnable
 from jedi.service.jobs import CANCELLED
-from jedi.spec.scheduling.resource_types import resource_type
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import recovery
 from jedi.taskbuffer.jobs import job_ends, jobs, merging

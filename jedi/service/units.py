@@ -18,12 +18,12 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM, exists
+from jedi.model.splitting.units import GivenUnit, OptionValue, Unit
+from jedi.model.tasks.placeholders import UNIT, placeholders
 from jedi.service import tasks
 from jedi.service.sandbox import LocalFiles
 from jedi.service.submission import submit, take_key
 from jedi.service.watching import FAR, KEPT_S
-from jedi.spec.splitting.units import GivenUnit, OptionValue, Unit
-from jedi.spec.tasks.placeholders import UNIT, placeholders
 from jedi.splitter.explicit import FileDatasets, judge
 from jedi.splitter.plan import OF_JEDI, render_units
 from jedi.splitter.variables import OutOfRoomError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from jedi.spec.datasets.chunk import Files
+from jedi.model.datasets.chunk import Files
 
 Done = Counter[tuple[str, int]]
 """Number of times that a file is processed, by its first event."""

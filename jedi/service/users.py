@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from jedi.core import webhookkey
 from jedi.core.errors import BadInput, Forbidden, Problem
 from jedi.host.home import Home
+from jedi.model.scheduling.priority import PERMISSIONS
 from jedi.service import steering
-from jedi.spec.scheduling.priority import PERMISSIONS
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Notices
 

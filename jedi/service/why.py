@@ -22,8 +22,8 @@ from jedi.core.reasons import REASONS
 from jedi.eventservice.jumbo import DECISIONS
 from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, refusal
 from jedi.eventservice.jumbo_places import ranked
-from jedi.spec.splitting.split_rules import SCOUTED
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.model.splitting.split_rules import SCOUTED
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.events import jumbo, jumbo_jobs
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import orders

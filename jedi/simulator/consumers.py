@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from jedi.model.jobs.events import RangeId
 from jedi.simulator.random_streams import RandomStreams, around
-from jedi.spec.jobs.events import RangeId
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 

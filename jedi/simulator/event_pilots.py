@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
+from jedi.model.jobs.event_wire import ConsumerReport, RangeAsk, RangeAsks, RangeResult, ReportedZip
+from jedi.model.jobs.wire import BATCH_MAX
 from jedi.service import event_ranges
 from jedi.simulator.consumers import EventBook, EventWork, HeldRange
 from jedi.simulator.grid import SimulatedJob, SimulatedSite
 from jedi.simulator.scenario import ScenarioTask
 from jedi.simulator.storage import ADLER32
-from jedi.spec.jobs.event_wire import ConsumerReport, RangeAsk, RangeAsks, RangeResult, ReportedZip
-from jedi.spec.jobs.wire import BATCH_MAX
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.users.users import Identity
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jedi.model.arrays import Bools, Numbers
 from jedi.simulator.job_times import CONSUMERS, JobTimes
 from jedi.simulator.record import Record
-from jedi.spec.arrays import Bools, Numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jedi.model.arrays import Bools, Ints, Numbers
 from jedi.simulator.record import JobLives, Record
-from jedi.spec.arrays import Bools, Ints, Numbers
 from jedi.taskbuffer.housekeeping.simulation import JobLife
 
 BOOSTED = ", boosted"

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from jedi.core.holds import BY_REASON
+from jedi.model.arrays import Bools, Numbers
 from jedi.simulator.event_use import EventTotals, event_use, events_by_site
 from jedi.simulator.job_times import JobTimes, ShareJobs, hours_after
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import ScenarioSite
-from jedi.spec.arrays import Bools, Numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Engine
 
 from jedi.core.knobs import Knobs
-from jedi.service import pilots
-from jedi.simulator.event_pilots import EventPilots
-from jedi.simulator.grid import SimulatedJob, SimulatedSite, fate
-from jedi.simulator.random_streams import RandomStreams
-from jedi.simulator.scenario import ScenarioTask
-from jedi.simulator.storage import ADLER32, SimulatedDDM
-from jedi.spec.jobs.wire import (
+from jedi.model.jobs.wire import (
     BATCH_MAX,
     AcquireRequest,
     Beat,
@@ -27,6 +21,12 @@ from jedi.spec.jobs.wire import (
     Resources,
     StagedOutput,
 )
+from jedi.service import pilots
+from jedi.simulator.event_pilots import EventPilots
+from jedi.simulator.grid import SimulatedJob, SimulatedSite, fate
+from jedi.simulator.random_streams import RandomStreams
+from jedi.simulator.scenario import ScenarioTask
+from jedi.simulator.storage import ADLER32, SimulatedDDM
 from jedi.taskbuffer.users.users import Identity
 
 _MEMORY_KB = 1_000_000

@@ -20,6 +20,7 @@ from jedi.agent.base import World
 from jedi.core import clock, states
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
+from jedi.model.jobs.wire import BATCH_MAX
 from jedi.service import check, commands, jobs, queues, sites, submission
 from jedi.simulator.grid import SimulatedSite, next_event
 from jedi.simulator.pilots import Pilots
@@ -27,7 +28,6 @@ from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.record import JobLives, ProcessedEvents, Record, Sample
 from jedi.simulator.scenario import USER, Scenario, ScenarioCommand, ScenarioTask
 from jedi.simulator.storage import SimulatedDDM
-from jedi.spec.jobs.wire import BATCH_MAX
 from jedi.standalone.scratch import CARELESS, database
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs, simulation

@@ -14,10 +14,10 @@ from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS
 from jedi.core.suggest import suggest
-from jedi.spec.list_file import Entry, read_entry
-from jedi.spec.scheduling.queue_file import QueueEntry, check_queues
-from jedi.spec.sites import site_file
-from jedi.spec.tasks.text import examine
+from jedi.model.list_file import Entry, read_entry
+from jedi.model.scheduling.queue_file import QueueEntry, check_queues
+from jedi.model.sites import site_file
+from jedi.model.tasks.text import examine
 from jedi.taskbuffer.scheduling import queues
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import TaskAgent
 from jedi.core.errors import BadInput
-from jedi.spec.splitting.units import GivenUnit, SplitFile, Unit
+from jedi.model.splitting.units import GivenUnit, SplitFile, Unit
 from jedi.splitter import explicit, strategies
 from jedi.splitter.explicit import EXPLICIT
 from jedi.splitter.plan import logical_name, render_units

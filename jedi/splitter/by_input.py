@@ -16,9 +16,9 @@ import numpy as np
 
 from jedi.core.errors import BadInput, Problem
 from jedi.jobgenerator.splitter import CapCutter, Caps, Weights, walk
-from jedi.spec.jobs.demand import GB
-from jedi.spec.splitting.event_ranges import across
-from jedi.spec.splitting.units import FileUse, Manifest, SplitAfter, SplitFile, Unit
+from jedi.model.jobs.demand import GB
+from jedi.model.splitting.event_ranges import across
+from jedi.model.splitting.units import FileUse, Manifest, SplitAfter, SplitFile, Unit
 
 MAX_FILES = "SplitterMaxFilesPerJob"
 EVENTS = "SplitterEventsPerJob"

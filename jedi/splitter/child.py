@@ -18,7 +18,7 @@ from typing import Any
 
 from jedi.core.errors import BadInput, Problem
 from jedi.host import processes
-from jedi.spec.splitting.units import FileUse, SplitFile, SplitStrategy, Unit
+from jedi.model.splitting.units import FileUse, SplitFile, SplitStrategy, Unit
 
 
 def main() -> None:

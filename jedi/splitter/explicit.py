@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.splitting.units import (
+from jedi.model.splitting.units import (
     FileUse,
     GivenUnit,
     Manifest,
@@ -18,7 +18,7 @@ from jedi.spec.splitting.units import (
     SplitFile,
     Unit,
 )
-from jedi.spec.tasks.shell_words import too_long
+from jedi.model.tasks.shell_words import too_long
 from jedi.splitter.plan import OF_JEDI, flat
 
 EXPLICIT = "Explicit"

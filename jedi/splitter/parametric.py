@@ -13,7 +13,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.splitting.units import Manifest, OptionValue, SplitAfter, SplitFile, Unit
+from jedi.model.splitting.units import Manifest, OptionValue, SplitAfter, SplitFile, Unit
 from jedi.splitter.plan import NUMBER, number_of
 
 _OPTION = re.compile(r"(Parameters|ParameterStart|ParameterStep|ParameterFactor)(?:\.(\w+))?")

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.jdl.manifest import FILE_NAMES, UNSAFE
-from jedi.spec.splitting.units import OptionValue, Unit
-from jedi.spec.splitting.variable_forms import has_variables
-from jedi.spec.tasks.shell_words import too_long
+from jedi.model.jdl.manifest import FILE_NAMES, UNSAFE
+from jedi.model.splitting.units import OptionValue, Unit
+from jedi.model.splitting.variable_forms import has_variables
+from jedi.model.tasks.shell_words import too_long
 from jedi.splitter.variables import Room, expand
 
 SPLIT_ID, SOURCE, JOB_ID = "SplitID", "SplitSourceJob", "JobID"

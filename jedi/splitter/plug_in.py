@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.host import questions
 from jedi.host.questions import Reply
-from jedi.spec.splitting.units import FileUse, Manifest, SplitAfter, SplitFile, Unit
+from jedi.model.splitting.units import FileUse, Manifest, SplitAfter, SplitFile, Unit
 
 _OPTION = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 _UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")

@@ -10,7 +10,7 @@ from itertools import islice
 
 from jedi.core.installed import plug_ins
 from jedi.core.suggest import suggest
-from jedi.spec.splitting.units import Manifest, OwnStrategy, SplitFile, SplitStrategy, Unit
+from jedi.model.splitting.units import Manifest, OwnStrategy, SplitFile, SplitStrategy, Unit
 from jedi.splitter.by_input import ByBoundary, ByEvents, ByFiles, BySize, InputDataBySE
 from jedi.splitter.explicit import EXPLICIT, Explicit
 from jedi.splitter.parametric import Parametric

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jedi.spec.splitting.units import OptionValue
-from jedi.spec.splitting.variable_forms import VARIABLE
+from jedi.model.splitting.units import OptionValue
+from jedi.model.splitting.variable_forms import VARIABLE
 
 _LETTERS = {"s": "Parameter", "n": "ParameterNumber", "j": "JobID"}
 

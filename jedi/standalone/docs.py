@@ -27,7 +27,7 @@ from jedi.core.holds import HOLDS
 from jedi.core.knobs import KNOBS
 from jedi.core.knobs.knob import Knob
 from jedi.core.states import Edge, Machine
-from jedi.spec.tasks import reference, unsupported
+from jedi.model.tasks import reference, unsupported
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.clientdocs import (

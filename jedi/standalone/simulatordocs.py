@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
+from jedi.model.list_file import Entry
 from jedi.simulator.scenario import (
     Outage,
     Scenario,
@@ -16,7 +17,6 @@ from jedi.simulator.scenario import (
     ScenarioTask,
     Transfers,
 )
-from jedi.spec.list_file import Entry
 from jedi.standalone.dogdocs import TableWriter
 
 _MODELS: dict[str, type[Entry]] = {

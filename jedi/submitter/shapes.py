@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from jedi.spec.scheduling.resource_types import MARGIN, ResourceType
-from jedi.spec.sites.site_file import UNIFIED
+from jedi.model.scheduling.resource_types import MARGIN, ResourceType
+from jedi.model.sites.site_file import UNIFIED
 
 
 @dataclass(frozen=True, slots=True)

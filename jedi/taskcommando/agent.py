@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jedi.agent.base import Agent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound, NotWritten
-from jedi.spec.tasks.costs import Spent
+from jedi.model.tasks.costs import Spent
 from jedi.taskbuffer.inputs import datasets, recovery, staging
 from jedi.taskbuffer.jobs import job_ends, jobs, one_job
 from jedi.taskbuffer.jobs.job_ends import JobEnd

@@ -6,7 +6,7 @@ Source: docs/reference/retries-and-timeouts.md#retry-limits.
 from __future__ import annotations
 
 from jedi.core.knobs import Knobs
-from jedi.spec.tasks.costs import Spent
+from jedi.model.tasks.costs import Spent
 
 
 def exceeded(spent: Spent, knobs: Knobs) -> str | None:

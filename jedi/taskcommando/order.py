@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from jedi.core import states
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskcommando.commands import COMMANDS, LIKE, Command
 from jedi.taskcommando.retry import resumed
 

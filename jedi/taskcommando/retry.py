@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jedi.core import states
-from jedi.spec.tasks.rows import TaskDataset
+from jedi.model.tasks.rows import TaskDataset
 
 _ENDED = ("prepared", "done", "finished", "failed")
 _DUE = ("defined", "toupdate", "pending")

@@ -15,12 +15,12 @@ from jedi.agent.plugins import PluginFailed
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs.knob import numbers
-from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
-from jedi.spec.tasks.incremental import revise
-from jedi.spec.tasks.params import InputItem, TaskParams
-from jedi.spec.tasks.preprocessing import fill, unreported
-from jedi.spec.tasks.refined import RefinedTask
-from jedi.spec.tasks.text import validate
+from jedi.model.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
+from jedi.model.tasks.incremental import revise
+from jedi.model.tasks.params import InputItem, TaskParams
+from jedi.model.tasks.preprocessing import fill, unreported
+from jedi.model.tasks.refined import RefinedTask
+from jedi.model.tasks.text import validate
 from jedi.taskbuffer.inputs import instances, staging
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.tasks import commands, family, incremental, new_tasks, preprocessing, tasks

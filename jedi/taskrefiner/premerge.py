@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from jedi.spec.datasets.dataset import NewDataset, OutputTemplate
-from jedi.spec.tasks.params import OutputItem, TaskParams
-from jedi.spec.tasks.placeholders import fill_task_id, marked, split_output
+from jedi.model.datasets.dataset import NewDataset, OutputTemplate
+from jedi.model.tasks.params import OutputItem, TaskParams
+from jedi.model.tasks.placeholders import fill_task_id, marked, split_output
 
 
 def add_twins(

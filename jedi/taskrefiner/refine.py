@@ -15,13 +15,13 @@ from typing import Literal
 
 from jedi.core import names
 from jedi.core.errors import Problem
-from jedi.spec.datasets import physical
-from jedi.spec.datasets.dataset import Attributes, DatasetType, NewDataset, OutputTemplate
-from jedi.spec.scheduling.resource_types import ResourceType, resource_type
-from jedi.spec.splitting.given_rules import Rules
-from jedi.spec.splitting.split_rules import CONSUMED, NO_SCOUT, TO_PREPROCESS, SplitRules
-from jedi.spec.tasks.contradictions import streams
-from jedi.spec.tasks.params import (
+from jedi.model.datasets import physical
+from jedi.model.datasets.dataset import Attributes, DatasetType, NewDataset, OutputTemplate
+from jedi.model.scheduling.resource_types import ResourceType, resource_type
+from jedi.model.splitting.given_rules import Rules
+from jedi.model.splitting.split_rules import CONSUMED, NO_SCOUT, TO_PREPROCESS, SplitRules
+from jedi.model.tasks.contradictions import streams
+from jedi.model.tasks.params import (
     InputItem,
     LogItem,
     NumberItem,
@@ -29,14 +29,14 @@ from jedi.spec.tasks.params import (
     ParameterItem,
     TaskParams,
 )
-from jedi.spec.tasks.placeholders import (
+from jedi.model.tasks.placeholders import (
     SEQUENCE,
     fill_task_id,
     placeholders,
     split_output,
     stream_of,
 )
-from jedi.spec.tasks.refined import RefinedTask, TaskColumns
+from jedi.model.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskrefiner.premerge import add_twins
 
 PSEUDO_INPUT = "pseudo_dataset"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jedi.core.knobs import Knobs
-from jedi.spec.scheduling.queue_file import PARTITION
+from jedi.model.scheduling.queue_file import PARTITION
 
 FAMILIES = ("MCORE", "SCORE")
 """Beginnings of resource types that may share a cap."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
-from jedi.spec.tasks.refined import EXPRESS
+from jedi.model.tasks.labels import PRODUCTION_LABELS
+from jedi.model.tasks.refined import EXPRESS
 from jedi.taskbuffer.tasks import interventions
 from jedi.watchdog.dog import Counts, Dog, in_batches
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jedi.agent.base import World
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.scheduling import capping
 from jedi.taskbuffer.scheduling.capping import CappedJob

@@ -11,7 +11,7 @@ from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, next_jumbos, refusal, size_at
 from jedi.eventservice.jumbo_places import JumboRanking, ranked
-from jedi.spec.jobs.events import NewConsumer
+from jedi.model.jobs.events import NewConsumer
 from jedi.taskbuffer.events import jumbo, jumbo_jobs
 from jedi.taskbuffer.events.jumbo import JumboSite
 from jedi.taskbuffer.events.jumbo_jobs import JumboLack, SetSite

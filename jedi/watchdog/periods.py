@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.spec.tasks.period import Period
+from jedi.model.tasks.period import Period
 from jedi.taskbuffer.tasks import periods
 from jedi.watchdog.dog import Counts, Dog, in_batches
 

@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.spec.jobs.retry_rules import reduced
-from jedi.spec.jobs.scouting import PROVEN, Declared
-from jedi.spec.scheduling.resource_types import ResourceType, resource_type
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.jobs.retry_rules import reduced
+from jedi.model.jobs.scouting import PROVEN, Declared
+from jedi.model.scheduling.resource_types import ResourceType, resource_type
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.jobs import retry_rules
 from jedi.taskbuffer.jobs.retry_rules import RetryCause
 from jedi.taskbuffer.tasks import new_tasks

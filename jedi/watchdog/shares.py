@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 
 from jedi.agent.base import World
-from jedi.spec.scheduling.shares import ShareNode, allot
+from jedi.model.scheduling.shares import ShareNode, allot
 from jedi.taskbuffer.scheduling import shares
 from jedi.watchdog.dog import Counts, Dog
 

@@ -10,7 +10,7 @@ from jedi.agent.base import World
 from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.core.knobs.knob import words
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs import job_ends, timeouts
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.timeouts import OverdueJob, Timeout

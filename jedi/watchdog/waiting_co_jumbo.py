@@ -15,9 +15,9 @@ from jedi.eventservice import near
 from jedi.jobgenerator.locating import once
 from jedi.jobgenerator.placeholders import cut_sets, needs_of, places_of
 from jedi.jobgenerator.propose import propose
-from jedi.spec.datasets.chunk import Chunk
-from jedi.spec.sites.request import RecentJobs
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.datasets.chunk import Chunk
+from jedi.model.sites.request import RecentJobs
+from jedi.model.sites.snapshot import Snapshot
 from jedi.taskbuffer.events import set_ends, waiting_sets
 from jedi.taskbuffer.events.waiting_sets import PlacedSet, SetFile
 from jedi.taskbuffer.jobs import orders, ready_files

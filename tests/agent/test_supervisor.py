@@ -30,7 +30,7 @@ from jedi.core.settings import Settings
 from jedi.host import logfiles, processes
 from jedi.host.home import Home
 from jedi.host.processes import Process
-from jedi.spec.jobs.wire import Resources
+from jedi.model.jobs.wire import Resources
 from jedi.standalone import down
 from jedi.standalone.installation import Installation, packaged
 from jedi.taskbuffer.db.engine import connect

@@ -26,7 +26,7 @@ from jedi.api.bodies import ALL_MAX, MISTAKES_MAX, read
 from jedi.api.connections import ConnectionLimits, Listener, PeerLimits, PeerSocket
 from jedi.core.errors import BadInput
 from jedi.host.home import Home
-from jedi.spec.jobs.wire import FILES_MAX, AcquireRequest, Reports
+from jedi.model.jobs.wire import FILES_MAX, AcquireRequest, Reports
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users

@@ -21,8 +21,8 @@ from jedi.api.authentication import Caller
 from jedi.api.combiner import TOGETHER_MOST, Combiner
 from jedi.api.pilot_groups import by_sites
 from jedi.core.errors import Forbidden, Unreachable
+from jedi.model.jobs.wire import Beat, Resources
 from jedi.service import pilots
-from jedi.spec.jobs.wire import Beat, Resources
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.schema.release import this_release

@@ -13,9 +13,9 @@ from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import GB
-from jedi.spec.sites.request import InputAvailability, RecentJobs, SiteInput
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.jobs.demand import GB
+from jedi.model.sites.request import InputAvailability, RecentJobs, SiteInput
+from jedi.model.sites.snapshot import Snapshot
 
 FULL = SiteInput(GB, 10, GB, 10)
 TAPE = SiteInput(0.0, 0, GB, 10)

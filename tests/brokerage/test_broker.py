@@ -22,9 +22,9 @@ from jedi.brokerage.requirements import Requirements, atom
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs
-from jedi.spec.datasets.chunk import Secondary
-from jedi.spec.jobs.demand import GB, MB, InputSize
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.datasets.chunk import Secondary
+from jedi.model.jobs.demand import GB, MB, InputSize
+from jedi.model.sites.snapshot import Snapshot
 
 HOUR = 3600.0
 

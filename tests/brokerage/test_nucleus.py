@@ -15,9 +15,9 @@ from jedi.brokerage import nucleus_filters
 from jedi.brokerage.record import refusals
 from jedi.brokerage.requirements import RemainingWork, ahead
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import GB
-from jedi.spec.sites.decision import Pledge
-from jedi.spec.sites.request import InputAvailability, SiteInput
+from jedi.model.jobs.demand import GB
+from jedi.model.sites.decision import Pledge
+from jedi.model.sites.request import InputAvailability, SiteInput
 
 BIG = {"free_gb": [200_000.0], "total_gb": [400_000.0]}
 

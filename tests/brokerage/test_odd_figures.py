@@ -31,12 +31,12 @@ from jedi.brokerage.record import record
 from jedi.brokerage.requirements import Requirements
 from jedi.core.errors import BadInput
 from jedi.core.knobs import Knobs
+from jedi.model.list_file import Entry
+from jedi.model.sites.link_file import Link
+from jedi.model.sites.site_file import SiteEntry, StorageEntry
+from jedi.model.sites.snapshot import KINDS, Snapshot
 from jedi.service import queues, system_state
 from jedi.service.sites import import_endpoints, import_links, import_sites, set_site, show_site
-from jedi.spec.list_file import Entry
-from jedi.spec.sites.link_file import Link
-from jedi.spec.sites.site_file import SiteEntry, StorageEntry
-from jedi.spec.sites.snapshot import KINDS, Snapshot
 from jedi.taskbuffer.schema.tables import metadata
 from jedi.taskbuffer.sites import pilots
 from jedi.watchdog.all_dogs import DOGS

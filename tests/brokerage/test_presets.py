@@ -27,10 +27,10 @@ from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.requirements import Requirements
 from jedi.jobgenerator.plan import plan
 from jedi.jobgenerator.strategies import FileStrategy
-from jedi.spec.jobs.demand import GB, InputSize
-from jedi.spec.sites.request import InputAvailability, RecentJobs
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.jobs.demand import GB, InputSize
+from jedi.model.sites.request import InputAvailability, RecentJobs
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.splitting.split_rules import SplitRules
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import GB, MB, InputSize
-from jedi.spec.sites.request import InputAvailability, SiteInput
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.jobs.demand import GB, MB, InputSize
+from jedi.model.sites.request import InputAvailability, SiteInput
+from jedi.model.sites.snapshot import Snapshot
 
 RUN = {"running": [9]}
 WAITS = {"jobs": {"activated": [1], **RUN}}

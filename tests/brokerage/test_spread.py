@@ -16,7 +16,7 @@ from support.generating import catalogue, document, generate, ready, rows
 from support.situations import make_due
 
 from jedi.agent.base import World
-from jedi.spec.jobs.wire import Resources
+from jedi.model.jobs.wire import Resources
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs

@@ -18,7 +18,7 @@ from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import Space
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.sites.snapshot import Snapshot
 from jedi.taskbuffer.sites import decisions
 from jedi.watchdog.dog import Counts
 

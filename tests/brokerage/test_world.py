@@ -23,9 +23,9 @@ from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import Replica
+from jedi.model.sites.snapshot import Snapshot
 from jedi.service.replay import replay
 from jedi.service.why import why
-from jedi.spec.sites.snapshot import Snapshot
 from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.scheduling import statistics

@@ -13,7 +13,7 @@ from support.herds import next_panda_id
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.spec.jdl.parse import parse
+from jedi.model.jdl.parse import parse
 from jedi.splitter.agent import Splitter
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner

@@ -26,8 +26,8 @@ from jedi.agent.base import World
 from jedi.core.errors import Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.jobdispatcher.agent import Adder
+from jedi.model.jobs.wire import Beat, Report, Resources
 from jedi.service import check, jobs, why
-from jedi.spec.jobs.wire import Beat, Report, Resources
 from jedi.taskbuffer.jobs import dispatch, moving
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.users import users

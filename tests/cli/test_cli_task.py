@@ -816,7 +816,7 @@ def test_listing_imports_nothing_that_it_does_not_need(run: Run) -> None:
         [sys.executable, "-c", listed], capture_output=True, text=True, timeout=60, check=True
     )
     heavy = {
-        "jedi.spec.tasks.params",
+        "jedi.model.tasks.params",
         "jedi.taskbuffer.schema.tables",
         "jedi.ddm.filesystem",
         "starlette",

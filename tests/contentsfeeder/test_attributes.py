@@ -19,10 +19,10 @@ from jedi.brokerage.requirements import atom
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput
 from jedi.ddm.interface import FileInfo
-from jedi.spec.datasets.chunk import Secondary
-from jedi.spec.datasets.dataset import Attributes
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.text import validate
+from jedi.model.datasets.chunk import Secondary
+from jedi.model.datasets.dataset import Attributes
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.text import validate
 
 FOUR = SplitRules(n_files_per_job=4)
 

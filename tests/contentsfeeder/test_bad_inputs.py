@@ -21,9 +21,9 @@ from support.working import cycle
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import FileInfo
+from jedi.model.jobs.wire import UnusableInput
 from jedi.mover.agent import Mover
 from jedi.service.commands import command
-from jedi.spec.jobs.wire import UnusableInput
 from jedi.taskbuffer.inputs.datasets import wake_consumers
 from jedi.taskbuffer.jobs import blame as bad_files
 from jedi.taskbuffer.jobs import job_ends

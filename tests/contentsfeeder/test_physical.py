@@ -16,10 +16,10 @@ from support.taskparams import INPUT, problems
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
+from jedi.model.datasets.physical import Physical, files
+from jedi.model.jobs.wire import AcquireRequest, Report, Resources, UnusableInput
+from jedi.model.tasks.text import validate
 from jedi.service import pilots, planning
-from jedi.spec.datasets.physical import Physical, files
-from jedi.spec.jobs.wire import AcquireRequest, Report, Resources, UnusableInput
-from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.users.users import Identity
 
 CAT = {"type": "constant", "value": "cat ${IN/S}"}

@@ -19,14 +19,14 @@ from typer.testing import CliRunner
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput
 from jedi.ddm import sidecar
+from jedi.model.jobs.retry_rules import read_rules
+from jedi.model.scheduling.queue_file import read_queues
+from jedi.model.sites.link_file import read_links
+from jedi.model.sites.site_file import read_endpoints, read_sites
+from jedi.model.tasks.text import examine, parse_text, split
 from jedi.service.commands import settings
 from jedi.simulator.knobsets import read_knobs
 from jedi.simulator.scenario import read_scenario
-from jedi.spec.jobs.retry_rules import read_rules
-from jedi.spec.scheduling.queue_file import read_queues
-from jedi.spec.sites.link_file import read_links
-from jedi.spec.sites.site_file import read_endpoints, read_sites
-from jedi.spec.tasks.text import examine, parse_text, split
 
 ROOT = Path(__file__).parents[2]
 PARSERS = [yaml.CSafeLoader, yaml.SafeLoader]

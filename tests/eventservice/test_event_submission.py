@@ -14,10 +14,10 @@ from support.task_rows import put, row_of
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import DatasetInfo, Replica
+from jedi.model.tasks import unsupported
+from jedi.model.tasks.text import examine
 from jedi.service.planning import Alternative, plan_now
 from jedi.service.submission import check
-from jedi.spec.tasks import unsupported
-from jedi.spec.tasks.text import examine
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.taskrefiner.refine import Submission, converted
 

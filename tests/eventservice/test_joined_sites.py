@@ -21,7 +21,7 @@ from jedi.agent.base import World
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.eventservice.near import joining, joint, next_site, unread
 from jedi.jobdispatcher.agent import Adder
-from jedi.spec.jobs.event_texts import PIECES
+from jedi.model.jobs.event_texts import PIECES
 from jedi.taskbuffer.events.set_ends import ConsumerSite
 from jedi.taskbuffer.housekeeping import knobs
 

@@ -42,8 +42,8 @@ from jedi.eventservice.jumbo_jobs import (
 )
 from jedi.eventservice.outcome import ConsumerFacts
 from jedi.jobdispatcher.agent import Adder
+from jedi.model.jobs.attempt import HeldJob
 from jedi.service.why import why
-from jedi.spec.jobs.attempt import HeldJob
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
 

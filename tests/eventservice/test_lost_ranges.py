@@ -17,8 +17,8 @@ from support.generating import rows
 from jedi.agent.base import World
 from jedi.core.errors import Refused
 from jedi.jobdispatcher.agent import Adder
+from jedi.model.jobs.attempt import HeldJob
 from jedi.service import jobs
-from jedi.spec.jobs.attempt import HeldJob
 
 
 def adder(world: World) -> None:

@@ -17,8 +17,8 @@ from support.situations import set_sites
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
-from jedi.spec.tasks import unsupported
-from jedi.spec.tasks.text import examine
+from jedi.model.tasks import unsupported
+from jedi.model.tasks.text import examine
 
 
 def jobs(world: World, task: int) -> list[Any]:

@@ -36,8 +36,8 @@ from jedi.eventservice.outcome import (
     judge_consumer,
 )
 from jedi.jobdispatcher.agent import Adder
+from jedi.model.jobs.attempt import HeldJob
 from jedi.service import jobs
-from jedi.spec.jobs.attempt import HeldJob
 from jedi.taskbuffer.events import consumer_ends
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs import jobs as job_rows

@@ -15,9 +15,9 @@ from support.event_rows import BuiltJobSet, make_job_set, ranges_of
 
 from jedi.agent.base import World
 from jedi.core import clock
+from jedi.model.jobs.event_wire import RangeAsks
 from jedi.service import event_ranges
 from jedi.service.range_desk import TOGETHER, RangeDesk
-from jedi.spec.jobs.event_wire import RangeAsks
 from jedi.taskbuffer.db.engine import time_statements
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.users.users import Identity

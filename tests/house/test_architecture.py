@@ -31,7 +31,7 @@ FLOORS = {
         "transformations": 0,
         "core": 0,
         "host": 1,
-        "spec": 1,
+        "model": 1,
         "taskbuffer": 2,
         "ddm": 3,
         "agent": 4,
@@ -48,7 +48,7 @@ SEVERAL_DOORS = {"watchdog"}
 
 THIRD_PARTY = {
     "core": {"yaml", "structlog", "jedi_client"},
-    "spec": {"pydantic", "pydantic_core", "numpy", "sqlglot", "croniter", "lark"},
+    "model": {"pydantic", "pydantic_core", "numpy", "sqlglot", "croniter", "lark"},
 }
 """What the lowest floors may use besides the standard library."""
 
@@ -143,9 +143,9 @@ def test_imports_go_down() -> None:
 @pytest.mark.parametrize(
     ("path", "source", "rule"),
     [
-        ("core/names.py", "from jedi.spec.tasks import refined", "core is below spec"),
+        ("core/names.py", "from jedi.model.tasks import refined", "core is below model"),
         ("core/names.py", "import numpy", "core uses only"),
-        ("spec/tasks/refined.py", "import sqlalchemy", "spec uses only"),
+        ("model/tasks/refined.py", "import sqlalchemy", "model uses only"),
         ("taskbuffer/tasks/tasks.py", "from jedi.ddm.interface import DDM", "below ddm"),
         ("agent/loop.py", "def f():\n    import jedi.mover.agent", "agent is below mover"),
         ("mover/plan.py", "from sqlalchemy import Connection", "only the door"),
@@ -238,7 +238,7 @@ def test_no_door_imports_from_more_than_25_places() -> None:
 
 
 def test_rooms_share_no_constants() -> None:
-    """A fact that two rooms need is in spec: `PRODUCTION_LABELS` was borrowed from the feeder."""
+    """A fact that two rooms need is in model: `PRODUCTION_LABELS` was borrowed from the feeder."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         room = path.relative_to(PACKAGE).parts[0]

@@ -11,7 +11,7 @@ OTHER = {"jeditaskid", "pandaid", "jeditask_id", "jedi_taskid"}
 WIRE = {
     "jedi/service/panda_pilots.py": 5,
     "jedi/service/pilots.py": 3,
-    "jedi/spec/jobs/wire.py": 1,
+    "jedi/model/jobs/wire.py": 1,
     "jedi/taskbuffer/jobs/dispatch.py": 7,
 }
 """The field `pandaid` of pilots' messages, and its readers. Pilots of other releases send this

@@ -17,8 +17,8 @@ from jedi_client.cli import job, task
 from jedi.cli import jedi
 from jedi.core import pgi, states
 from jedi.core.knobs import KNOBS
+from jedi.model.sites import site_file
 from jedi.service.operations.all_operations import TABLE
-from jedi.spec.sites import site_file
 from jedi.transformations.jedi_run import arguments
 
 ROOT = Path(__file__).parents[2]

@@ -24,11 +24,11 @@ from jedi.ddm.filesystem import FileSystemDDM
 from jedi.jobdispatcher import agent as adders
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import FINISHED, TRANSFERRING, judge, logs, stored
+from jedi.model.jobs.attempt import JobFile, ReportedJob
 from jedi.mover.agent import _waiting
 from jedi.service import jobs as service_jobs
 from jedi.service import why
 from jedi.service.check import check
-from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd

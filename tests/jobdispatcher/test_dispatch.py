@@ -22,11 +22,8 @@ from support.situations import lose_job, set_sites
 from jedi.agent.base import World
 from jedi.core.errors import Forbidden, Refused
 from jedi.ddm.filesystem import FileSystemDDM
-from jedi.pilot.delegation import delegation
-from jedi.service import jobs as service_jobs
-from jedi.service import pilots
-from jedi.spec.jobs.attempt import HeldJob
-from jedi.spec.jobs.wire import (
+from jedi.model.jobs.attempt import HeldJob
+from jedi.model.jobs.wire import (
     AcquireRequest,
     Beat,
     LogEntry,
@@ -35,6 +32,9 @@ from jedi.spec.jobs.wire import (
     Resources,
     StagedOutput,
 )
+from jedi.pilot.delegation import delegation
+from jedi.service import jobs as service_jobs
+from jedi.service import pilots
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch, jobs

@@ -13,8 +13,8 @@ from support.job_rows import make_jobs
 
 from jedi.agent.base import World
 from jedi.core import clock
+from jedi.model.jobs.wire import AcquireRequest, Report, Resources
 from jedi.service import queues
-from jedi.spec.jobs.wire import AcquireRequest, Report, Resources
 from jedi.taskbuffer.db.engine import value
 from jedi.taskbuffer.jobs import dispatch, first_waiting
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting

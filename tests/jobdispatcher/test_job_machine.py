@@ -20,8 +20,8 @@ from jedi.core import states
 from jedi.core.errors import NotFound
 from jedi.core.kills import KILLS, Kill, kill
 from jedi.core.reasons import JOBS
+from jedi.model.jobs.wire import DIAG_MAX, Beat, Report, Reports, Resources
 from jedi.service import tasks
-from jedi.spec.jobs.wire import DIAG_MAX, Beat, Report, Reports, Resources
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import ASK_TO_KILL, JobMove, move_jobs

@@ -17,7 +17,7 @@ from support.races import blocked
 from support.situations import lead
 
 from jedi.agent.base import World
-from jedi.spec.jobs.wire import Report, Resources
+from jedi.model.jobs.wire import Report, Resources
 from jedi.taskbuffer.jobs import dispatch, job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 

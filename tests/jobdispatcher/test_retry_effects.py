@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jedi.spec.jobs.retry_rules import RuleMatch, effect, reduced
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.jobs.retry_rules import RuleMatch, effect, reduced
+from jedi.model.splitting.split_rules import SplitRules
 
 
 def match(action: str = "increase_memory", **fields: Any) -> RuleMatch:

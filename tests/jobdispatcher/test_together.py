@@ -19,8 +19,8 @@ from jedi.agent.base import World
 from jedi.api.authentication import Caller
 from jedi.api.pilot_groups import acquiring
 from jedi.core.errors import Forbidden
+from jedi.model.jobs.wire import AcquireRequest, Resources
 from jedi.service import pilots
-from jedi.spec.jobs.wire import AcquireRequest, Resources
 from jedi.taskbuffer.schema.release import this_release
 from jedi.taskbuffer.users import users
 

@@ -15,8 +15,8 @@ from support.working import ENDPOINT, cycle, end_jobs
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import BadInput
+from jedi.model.tasks.text import validate
 from jedi.service import commands
-from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs

@@ -17,8 +17,8 @@ from support.task_rows import INPUT, put, row_of
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, LockLost, NotFound
+from jedi.model.tasks.text import validate
 from jedi.service import contents, recovery, tasks
-from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.jobs import orders
 from jedi.taskrefiner.agent import TaskRefiner

@@ -22,10 +22,10 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core import states
 from jedi.core.errors import BadInput
 from jedi.ddm.interface import FileInfo
+from jedi.model.splitting.event_ranges import Ranges, across, evenly
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.text import validate
 from jedi.service.check import check
-from jedi.spec.splitting.event_ranges import Ranges, across, evenly
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 

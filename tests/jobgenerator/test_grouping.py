@@ -21,9 +21,9 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.naming import middle_name
-from jedi.spec.datasets.chunk import Chunk, Secondary
-from jedi.spec.splitting.event_ranges import across
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.datasets.chunk import Chunk, Secondary
+from jedi.model.splitting.event_ranges import across
+from jedi.model.splitting.split_rules import SplitRules
 from jedi.taskrefiner.agent import TaskRefiner
 
 IDS = st.lists(st.integers(0, 6), min_size=1, max_size=60).map(sorted)

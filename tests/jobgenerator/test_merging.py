@@ -34,10 +34,10 @@ from support.task_rows import OUTPUT
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.model.tasks.text import validate
 from jedi.service import jobs as job_service
 from jedi.service import tasks as service
 from jedi.service.why import why
-from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd

@@ -17,9 +17,9 @@ from support.working import ENDPOINT, cycle
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import BadInput
+from jedi.model.tasks.period import Period
+from jedi.model.tasks.text import validate
 from jedi.service import commands, why
-from jedi.spec.tasks.period import Period
-from jedi.spec.tasks.text import validate
 from jedi.watchdog import periods
 
 NOON = datetime(2027, 5, 3, 12, tzinfo=UTC)  # a Monday

@@ -14,9 +14,9 @@ from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
-from jedi.spec.tasks import arithmetic
-from jedi.spec.tasks.placeholders import Form
-from jedi.spec.tasks.text import validate
+from jedi.model.tasks import arithmetic
+from jedi.model.tasks.placeholders import Form
+from jedi.model.tasks.text import validate
 
 Drawn = tuple[str, int]
 APPLY = {"+": operator.add, "-": operator.sub, "*": operator.mul}

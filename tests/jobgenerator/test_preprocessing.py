@@ -18,12 +18,12 @@ from support.working import ENDPOINT, cycle, end_jobs
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Refused
+from jedi.model.jobs.wire import Report
+from jedi.model.tasks.preprocessing import fill
+from jedi.model.tasks.text import validate
 from jedi.pilot import metadata
 from jedi.pilot.base import PayloadFailure
 from jedi.service import commands
-from jedi.spec.jobs.wire import Report
-from jedi.spec.tasks.preprocessing import fill
-from jedi.spec.tasks.text import validate
 
 SPEC = {"transPath": "make-list", "jobParameters": "$JEDITASKID"}
 READ = {

@@ -12,9 +12,9 @@ from support.scouts import CLASSIC, JOB, USER
 
 from jedi.agent.base import World
 from jedi.ddm.interface import FileInfo
+from jedi.model.jobs.scouting import Progress, Scouted
 from jedi.postprocessor.scouts import judge
 from jedi.service.check import check
-from jedi.spec.jobs.scouting import Progress, Scouted
 from jedi.taskbuffer.inputs import recutting
 
 

@@ -18,8 +18,8 @@ from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.jobgenerator.whole_ids import refuse_too_large
-from jedi.spec.datasets.chunk import Secondary
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.datasets.chunk import Secondary
+from jedi.model.splitting.split_rules import SplitRules
 from jedi.taskbuffer.housekeeping import knobs
 
 GB = 2**30

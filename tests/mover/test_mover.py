@@ -22,9 +22,9 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import TransferResult
+from jedi.model.jobs.wire import Resources
 from jedi.mover.agent import Mover
 from jedi.mover.plan import EXPRESS, NeededFile, Route, WaitingJob, activity, make_plan
-from jedi.spec.jobs.wire import Resources
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch

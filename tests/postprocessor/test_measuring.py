@@ -18,9 +18,9 @@ from support.situations import make_due
 
 from jedi.agent.base import World
 from jedi.core.knobs import Knobs
+from jedi.model.jobs.scouting import Measured, Progress, Scouted
 from jedi.postprocessor.scouts import judge, shaped
 from jedi.service import tasks as service
-from jedi.spec.jobs.scouting import Measured, Progress, Scouted
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.watchdog import retries
 from jedi.watchdog.all_dogs import DOGS

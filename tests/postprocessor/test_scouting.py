@@ -30,10 +30,10 @@ from support.situations import make_due
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.model.jobs.wire import AcquireRequest, Resources
 from jedi.postprocessor.agent import PostProcessor
 from jedi.service import pilots
 from jedi.service import tasks as service
-from jedi.spec.jobs.wire import AcquireRequest, Resources
 from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move

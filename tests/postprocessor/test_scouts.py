@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from support.scouts import CLASSIC, CURRENT, JOB, MANAGED, MB, USER, judged
 
 from jedi.core.knobs import Knobs
-from jedi.postprocessor.scouts import judge, measure, nearest_rank
-from jedi.spec.jobs.scouting import (
+from jedi.model.jobs.scouting import (
     Declared,
     Master,
     Measured,
@@ -22,7 +21,8 @@ from jedi.spec.jobs.scouting import (
     Scouted,
     released,
 )
-from jedi.spec.splitting.split_rules import SplitRules, render_split_rule
+from jedi.model.splitting.split_rules import SplitRules, render_split_rule
+from jedi.postprocessor.scouts import judge, measure, nearest_rank
 
 
 def measured(*jobs: Scout, task: Declared = USER, knobs: Knobs = CLASSIC) -> Measured:

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from support.cli_task import HELLO, run  # noqa: F401 - a fixture
 from support.helpers import Run
 
-from jedi.spec.tasks.text import parse_text, split
+from jedi.model.tasks.text import parse_text, split
 
 TASK = """taskName: {0}
 noInput: true

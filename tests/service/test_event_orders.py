@@ -13,9 +13,9 @@ from support.job_rows import make_jobs
 
 from jedi.agent.base import World
 from jedi.core.knobs import Knobs
+from jedi.model.jobs.event_texts import EVENTS, PIECES
+from jedi.model.jobs.wire import AcquireRequest, Resources
 from jedi.service import pilots
-from jedi.spec.jobs.event_texts import EVENTS, PIECES
-from jedi.spec.jobs.wire import AcquireRequest, Resources
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users.users import Identity
 

@@ -12,8 +12,8 @@ from support.herds import split
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
+from jedi.model.tasks.text import examine, validate
 from jedi.service import manifests, submission
-from jedi.spec.tasks.text import examine, validate
 
 RFC = """
 Executable = "/bin/echo";

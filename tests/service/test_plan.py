@@ -32,10 +32,10 @@ from jedi.core.errors import BadInput, JediError, NotFound
 from jedi.core.settings import caller
 from jedi.ddm import factory
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
+from jedi.model.sites.snapshot import KINDS
 from jedi.service import sites, system_state, tasks
 from jedi.service.plan import TaskPlan
 from jedi.service.planning import Alternative, PlanWithAlternative, plan_by_snapshot, plan_now
-from jedi.spec.sites.snapshot import KINDS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users.users import PUT_USER
 

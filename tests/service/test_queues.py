@@ -15,11 +15,11 @@ from support.task_rows import good, put, row_of
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
+from jedi.model.scheduling.criteria import compile_criterion
+from jedi.model.scheduling.criterion import BadCriterion
+from jedi.model.scheduling.priority import task_priority
 from jedi.service import queues
 from jedi.service.users import User, set_user
-from jedi.spec.scheduling.criteria import compile_criterion
-from jedi.spec.scheduling.criterion import BadCriterion
-from jedi.spec.scheduling.priority import task_priority
 from jedi.taskbuffer.scheduling import turns
 from jedi.taskbuffer.scheduling.queues import COLUMNS, match, match_all
 from jedi.taskbuffer.scheduling.queues import mistake as tried

@@ -18,9 +18,9 @@ from support.working import ENDPOINT, cycle, end_jobs
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Refused
+from jedi.model.tasks.incremental import same_but_inputs
 from jedi.service import commands, submission
 from jedi.service import tasks as service
-from jedi.spec.tasks.incremental import same_but_inputs
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskcommando.agent import TaskCommando

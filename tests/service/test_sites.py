@@ -17,8 +17,8 @@ from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.core.knobs import KNOBS
 from jedi.core.settings import Settings
 from jedi.ddm import factory
+from jedi.model.sites.site_file import Endpoint, SiteEntry
 from jedi.service import config, datasets, queues, sites
-from jedi.spec.sites.site_file import Endpoint, SiteEntry
 from jedi.standalone.installation import packaged
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import tables

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jedi.core.errors import BadInput
-from jedi.spec.splitting.units import FileUse, SplitFile
+from jedi.model.splitting.units import FileUse, SplitFile
 from jedi.splitter.by_input import (
     CHOSEN,
     EVENTS,

@@ -191,7 +191,7 @@ def test_a_value_that_divides_the_name_of_a_file_is_refused(world: World) -> Non
 
 
 FORGETFUL = """
-from jedi.spec.splitting.units import FileUse, Unit
+from jedi.model.splitting.units import FileUse, Unit
 
 class Forgetful:
     after = "contents"

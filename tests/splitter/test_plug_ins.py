@@ -23,8 +23,8 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput
 from jedi.ddm.interface import FileInfo
 from jedi.host.processes import started
+from jedi.model.splitting.units import FileUse, SplitFile
 from jedi.service.manifests import read
-from jedi.spec.splitting.units import FileUse, SplitFile
 from jedi.splitter import strategies
 from jedi.splitter.agent import Splitter
 from jedi.splitter.plug_in import Limits, SplitterFailed
@@ -34,7 +34,7 @@ SAMPLE = Path(__file__).parents[2] / "examples" / "plugins"
 FAULTS = """
 import os, signal, subprocess, sys, time
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.splitting.units import FileUse, Unit
+from jedi.model.splitting.units import FileUse, Unit
 
 class Base:
     after = "refine"

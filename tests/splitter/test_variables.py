@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jedi.core.errors import BadInput
-from jedi.spec.splitting.units import Unit
-from jedi.spec.splitting.variable_forms import has_variables
+from jedi.model.splitting.units import Unit
+from jedi.model.splitting.variable_forms import has_variables
 from jedi.splitter.plan import render_units
 from jedi.splitter.variables import expand
 

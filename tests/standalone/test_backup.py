@@ -25,10 +25,10 @@ from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.host.home import Home
+from jedi.model.jobs.wire import Resources
 from jedi.service import restoring
 from jedi.service.check import check
 from jedi.service.restoring import _pattern
-from jedi.spec.jobs.wire import Resources
 from jedi.standalone import binaries
 from jedi.standalone.backup import _database, _major, backup, restore
 from jedi.standalone.installation import Installation

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jedi.spec.scheduling.resource_types import ResourceType
+from jedi.model.scheduling.resource_types import ResourceType
 from jedi.submitter.plan import SlotDemand, deal, idle, ramp
 from jedi.submitter.shapes import Shape, shapes
 

@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
-from jedi.spec.jobs.attempt import HeldJob, ReportedJob
-from jedi.spec.jobs.wire import Report, Resources, StagedOutput
+from jedi.model.jobs.attempt import HeldJob, ReportedJob
+from jedi.model.jobs.wire import Report, Resources, StagedOutput
 from jedi.taskbuffer.jobs import dispatch
 from support.job_rows import Made, make_jobs
 from support.statuses import statuses

@@ -13,11 +13,11 @@ from sqlalchemy import text
 from jedi.agent.base import World
 from jedi.core.states import EVENT_CODES
 from jedi.eventservice.agent import EventService
+from jedi.model.jobs.attempt import HeldJob
+from jedi.model.jobs.event_wire import ConsumerReport, PieceAsk, RangeAsks
+from jedi.model.jobs.wire import Report, Resources, StagedOutput
 from jedi.mover.agent import Mover
 from jedi.service import event_pieces, event_ranges
-from jedi.spec.jobs.attempt import HeldJob
-from jedi.spec.jobs.event_wire import ConsumerReport, PieceAsk, RangeAsks
-from jedi.spec.jobs.wire import Report, Resources, StagedOutput
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.users.users import Identity

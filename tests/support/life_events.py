@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Engine
 
 from jedi.core import states
+from jedi.model.jobs.event_wire import ConsumerReport, RangeAsks
 from jedi.service import event_ranges
-from jedi.spec.jobs.event_wire import ConsumerReport, RangeAsks
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.users.users import Identity
 

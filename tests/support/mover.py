@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
-from jedi.spec.jobs.wire import Report, Resources, StagedOutput
+from jedi.model.jobs.wire import Report, Resources, StagedOutput
 from jedi.taskbuffer.jobs import dispatch
 from support.helpers import put_file_dataset
 from support.job_rows import Made, make_jobs

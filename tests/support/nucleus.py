@@ -6,9 +6,9 @@ from jedi.brokerage import nucleus_filters
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import GB
-from jedi.spec.sites.request import InputAvailability, SiteInput
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.jobs.demand import GB
+from jedi.model.sites.request import InputAvailability, SiteInput
+from jedi.model.sites.snapshot import Snapshot
 from support.production import CLASSIC
 
 

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, PilotMessage, Reports
+from jedi.model.jobs.wire import AcquireRequest, Beats, LogEntries, PilotMessage, Reports
 from support.seen import mark
 
 MESSAGES: dict[str, type[PilotMessage]] = {

@@ -9,9 +9,9 @@ from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
-from jedi.spec.jobs.demand import GB, MB, InputSize
-from jedi.spec.sites.request import InputAvailability, Request, SiteInput
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.jobs.demand import GB, MB, InputSize
+from jedi.model.sites.request import InputAvailability, Request, SiteInput
+from jedi.model.sites.snapshot import Snapshot
 from support.split import demand, sites
 
 CLASSIC, CURRENT = Knobs(), Knobs({"core.preset": "current"})

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jedi.core.knobs import Knobs
-from jedi.postprocessor.scouts import judge
-from jedi.spec.jobs.scouting import (
+from jedi.model.jobs.scouting import (
     Declared,
     Judgement,
     Progress,
     Scout,
     Scouted,
 )
+from jedi.postprocessor.scouts import judge
 
 CLASSIC = Knobs()
 CURRENT = Knobs({"core.preset": "current", "scout.ram_min_mb": 0})

@@ -14,11 +14,11 @@ from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut, plan
 from jedi.jobgenerator.strategies import FileStrategy
-from jedi.spec.datasets.chunk import Chunk, Files, Secondary
-from jedi.spec.jobs.demand import Demand
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.datasets.chunk import Chunk, Files, Secondary
+from jedi.model.jobs.demand import Demand
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.rows import ClaimedTask
 
 
 def demand(max_walltime_h: float | None = None, **columns: Any) -> Demand:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.tasks.text import validate
+from jedi.model.tasks.text import validate
 
 INPUT = {"type": "template", "param_type": "input", "value": "${IN}", "dataset": "demo:in"}
 

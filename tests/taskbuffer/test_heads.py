@@ -10,7 +10,7 @@ from support.job_rows import make_jobs
 
 from jedi.agent.base import World
 from jedi.core import clock
-from jedi.spec.jobs.wire import Resources
+from jedi.model.jobs.wire import Resources
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.first_waiting import DatasetFacts, FirstWaiting
 

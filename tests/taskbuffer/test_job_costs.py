@@ -11,7 +11,7 @@ from support.job_rows import make_jobs
 from support.plans import handled
 
 from jedi.agent.base import World
-from jedi.spec.jobs.wire import Beat, Report, Resources
+from jedi.model.jobs.wire import Beat, Report, Resources
 from jedi.taskbuffer.db.engine import fetched, value
 from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, merging
 from jedi.taskbuffer.jobs.job_ends import JobEnd

@@ -7,7 +7,7 @@ from itertools import product
 
 from sqlalchemy import Engine, text
 
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.splitting.split_rules import SplitRules
 from jedi.taskbuffer.reports.listings import BY_EVENTS
 
 

@@ -15,7 +15,7 @@ from support.situations import lead
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import TRANSFERRING, JobVerdict
-from jedi.spec.jobs.wire import Beat, Report, Resources
+from jedi.model.jobs.wire import Beat, Report, Resources
 from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, retry_rules, timeouts
 from jedi.taskbuffer.jobs.job_ends import JobEnd

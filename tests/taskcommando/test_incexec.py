@@ -33,8 +33,8 @@ from support.task_rows import put
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, Refused, Unreachable
+from jedi.model.tasks.incremental import CHANGEABLE, change
 from jedi.service import tasks as service
-from jedi.spec.tasks.incremental import CHANGEABLE, change
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.scheduling import shares

@@ -13,8 +13,8 @@ from support.task_rows import INPUT, OUTPUT, good
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
+from jedi.model.tasks.text import validate
 from jedi.service.newcode import lacking
-from jedi.spec.tasks.text import validate
 
 
 def test_what_a_command_lacks() -> None:

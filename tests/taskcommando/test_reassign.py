@@ -29,7 +29,7 @@ from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
 from jedi.core.errors import BadInput
 from jedi.jobdispatcher import outcome
-from jedi.spec.jobs.attempt import ReportedJob
+from jedi.model.jobs.attempt import ReportedJob
 from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move

@@ -28,8 +28,8 @@ from support.generating import rows
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, Refused
 from jedi.core.knobs import Knobs
+from jedi.model.tasks.costs import Spent
 from jedi.service import commands
-from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.tasks import commands as command_rows
 from jedi.taskbuffer.tasks import new_tasks, tasks

@@ -17,13 +17,13 @@ from support.task_rows import INPUT, OUTPUT, good, put, row_of
 from jedi.agent.base import World
 from jedi.core.errors import Unreachable
 from jedi.ddm.interface import DDM
+from jedi.model.datasets.dataset import NewDataset
+from jedi.model.scheduling.resource_types import ResourceType, resource_type
+from jedi.model.splitting.split_rules import render_split_rule
+from jedi.model.tasks.incremental import CHANGEABLE, change, revise
+from jedi.model.tasks.refined import RefinedTask
+from jedi.model.tasks.text import validate
 from jedi.service import tasks as service
-from jedi.spec.datasets.dataset import NewDataset
-from jedi.spec.scheduling.resource_types import ResourceType, resource_type
-from jedi.spec.splitting.split_rules import render_split_rule
-from jedi.spec.tasks.incremental import CHANGEABLE, change, revise
-from jedi.spec.tasks.refined import RefinedTask
-from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskrefiner.agent import TaskRefiner

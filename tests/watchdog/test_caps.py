@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 
 from jedi.agent.base import World
 from jedi.cli.jedi import app
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.mover.agent import Mover
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
 from jedi.taskbuffer.scheduling import capping

@@ -13,7 +13,7 @@ from support.job_rows import make_jobs
 from support.pages import nodes, plan_of, rows_of_node, vacuum
 
 from jedi.agent.base import World
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs import timeouts
 from jedi.taskbuffer.scheduling import capping
 from jedi.watchdog.timeouts import _given

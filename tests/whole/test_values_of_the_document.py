@@ -26,14 +26,14 @@ from jedi.brokerage.requirements import RemainingWork
 from jedi.core.knobs import Knobs
 from jedi.eventservice.jumbo import JumboCandidate, decide, limits_of
 from jedi.jobgenerator.naming import MARK, jobs_allowed, name_files
+from jedi.model.jobs.demand import GB, InputSize
+from jedi.model.jobs.generation import JobOutput, OutputDataset
+from jedi.model.scheduling.shares import ShareNode, allot
+from jedi.model.sites.request import InputAvailability, SiteInput
+from jedi.model.splitting.split_rules import SplitRules
 from jedi.mover.plan import EXPRESS, activity
 from jedi.postprocessor.scouts import measure
 from jedi.service import queues
-from jedi.spec.jobs.demand import GB, InputSize
-from jedi.spec.jobs.generation import JobOutput, OutputDataset
-from jedi.spec.scheduling.shares import ShareNode, allot
-from jedi.spec.sites.request import InputAvailability, SiteInput
-from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.scheduling.queues import match
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.throttler.decide import JobCounts, Pass, Skip, Throttle, ThrottledQueue

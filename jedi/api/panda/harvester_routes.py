@@ -22,8 +22,8 @@ from jedi.api.panda.pilot_door import NO_JOB, OK, sentence_of
 from jedi.api.panda.pilot_fields import FieldReader
 from jedi.api.panda.pilot_jobs import PandaEventCalls, PandaJobs
 from jedi.core.errors import BadInput, JediError, Refused, Unreachable
+from jedi.model.jobs.wire import BATCH_MAX
 from jedi.service import panda_harvester
-from jedi.spec.jobs.wire import BATCH_MAX
 from jedi.taskbuffer.db.engine import at_once
 
 NAMES = {

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from jedi.model.jobs.attempt import JobFile
 from jedi.service.panda_pilots import GivenJob
-from jedi.spec.jobs.attempt import JobFile
 
 TRANSFORMATIONS = "/trf/user"
 SANDBOXES = "/trf/sandbox"

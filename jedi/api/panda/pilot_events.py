@@ -11,9 +11,9 @@ from uuid import uuid4
 from jedi.api.panda.pilot_bodies import CallFields
 from jedi.api.panda.pilot_fields import FieldReader
 from jedi.core.errors import Problem
-from jedi.spec.jobs.event_wire import RANGES_MAX, ConsumerReports, RangeAsks
-from jedi.spec.jobs.events import RangeId
-from jedi.spec.jobs.wire import BATCH_MAX
+from jedi.model.jobs.event_wire import RANGES_MAX, ConsumerReports, RangeAsks
+from jedi.model.jobs.events import RangeId
+from jedi.model.jobs.wire import BATCH_MAX
 
 STATUSES = {
     "finished": "finished",

@@ -17,6 +17,7 @@ from jedi.api.panda.pilot_updates import COMMANDS, slot_of, update_of
 from jedi.api.pilot_groups import PilotGroups
 from jedi.core.errors import JediError
 from jedi.ddm.interface import DDM
+from jedi.model.jobs.wire import AcquireRequest, Report
 from jedi.service import panda_pilots
 from jedi.service.panda_events import PandaEvents
 from jedi.service.panda_pilots import (
@@ -27,7 +28,6 @@ from jedi.service.panda_pilots import (
     PilotUpdate,
 )
 from jedi.service.pilots import Orders
-from jedi.spec.jobs.wire import AcquireRequest, Report
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.dispatch import BEGINS
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting

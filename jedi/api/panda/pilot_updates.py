@@ -13,8 +13,7 @@ from jedi.api.panda.pilot_bodies import CallFields, json_of
 from jedi.api.panda.pilot_errors import failure_of
 from jedi.api.panda.pilot_fields import FieldReader, epoch
 from jedi.core import names
-from jedi.service.panda_pilots import PilotUpdate, ReportedFile
-from jedi.spec.jobs.wire import (
+from jedi.model.jobs.wire import (
     DIAG_MAX,
     FILES_MAX,
     TAIL_MAX,
@@ -23,6 +22,7 @@ from jedi.spec.jobs.wire import (
     Measures,
     Resources,
 )
+from jedi.service.panda_pilots import PilotUpdate, ReportedFile
 
 STATES = ("starting", "running", "holding", "transferring", "finished", "failed")
 """States that pilots report. `holding` is a failure that another pilot might mend: JEDI tries the

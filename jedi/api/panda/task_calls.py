@@ -18,7 +18,7 @@ from jedi.api.panda.task_views import (
     task_facts,
 )
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.spec.panda.task_parameters import renamed
+from jedi.model.panda.task_parameters import renamed
 
 Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 ShortText = Annotated[str, Field(max_length=2_000)]

@@ -10,8 +10,8 @@ import numpy as np
 
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 SiteColumn = Callable[[Snapshot, Requirements, Knobs], Numbers | float]
 Compare = Callable[[Numbers, Numbers], Bools]

@@ -8,8 +8,8 @@ import numpy as np
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 _REMEDY = "Change coreCount of the task, or corecount of the site."
 

@@ -7,8 +7,8 @@ import numpy as np
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 
 def _scratch_mb(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from jedi.brokerage.filters import Filter, not_asked, wanted
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools
+from jedi.model.sites.snapshot import Snapshot
 
 
 def _type(kind: str) -> Filter:

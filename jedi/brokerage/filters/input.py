@@ -7,9 +7,9 @@ import numpy as np
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.jobs.demand import GB
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.jobs.demand import GB
+from jedi.model.sites.snapshot import Snapshot
 
 
 def missing_bytes(sites: Snapshot, need: Requirements) -> Numbers:

@@ -11,8 +11,8 @@ from jedi.brokerage.filters.locality import in_nucleus
 from jedi.brokerage.network import closeness, link_weight, queued
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 
 def _has_nucleus(need: Requirements, _knobs: Knobs) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jedi.brokerage.requirements import Requirements
-from jedi.spec.arrays import Bools
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools
+from jedi.model.sites.snapshot import Snapshot
 
 
 def in_nucleus(sites: Snapshot, need: Requirements) -> Bools:

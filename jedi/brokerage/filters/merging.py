@@ -6,8 +6,8 @@ from __future__ import annotations
 from jedi.brokerage.filters import wanted
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools
+from jedi.model.sites.snapshot import Snapshot
 
 
 def _with_files(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:

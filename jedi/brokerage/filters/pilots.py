@@ -10,8 +10,8 @@ from jedi.brokerage import load
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools
+from jedi.model.sites.snapshot import Snapshot
 
 PILOTS = Filter(
     code="no_pilots",

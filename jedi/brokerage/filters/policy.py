@@ -15,9 +15,9 @@ from functools import cache
 from jedi.brokerage.filters import wanted
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Numbers
-from jedi.spec.sites.request import Request
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.sites.request import Request
+from jedi.model.sites.snapshot import Snapshot
 
 _PRIORITY = re.compile(r"priority\s*(<=|>=|==|<|>|=)\s*(-?\d{1,9})$")
 _RULE = re.compile(r"(type|group|gshare)\s*=\s*(.+)$")

@@ -13,8 +13,8 @@ from jedi.brokerage.filters.input import missing_files
 from jedi.brokerage.filters.locality import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools, Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 
 def _transferring(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:

@@ -10,8 +10,8 @@ import numpy as np
 from jedi.brokerage.filters import Filter, not_asked
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 
 def _count(sites: Snapshot, figures: Mapping[str, int]) -> Numbers:

@@ -9,8 +9,8 @@ from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.locality import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Bools
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Bools
+from jedi.model.sites.snapshot import Snapshot
 
 
 def _several(need: Requirements) -> bool:

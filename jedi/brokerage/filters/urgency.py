@@ -9,8 +9,8 @@ from jedi.brokerage.filters.locality import at_home, t1s
 from jedi.brokerage.requirements import Requirements
 from jedi.core import states
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 _TO_START = frozenset(states.JOB_TO_START)
 

@@ -8,8 +8,8 @@ import numpy as np
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
-from jedi.spec.arrays import Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 
 def _walltime_s(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers | float:

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from jedi.core.errors import BadInput
 from jedi.core.states import JOB
+from jedi.model.conditions import split_conditions
 from jedi.monitor.filters import query, site_page
 from jedi.monitor.pages.task import ORDER, glance
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.operations.tasks import TaskId
-from jedi.spec.conditions import split_conditions
 
 PAGE = 100
 """Rows of a page."""

@@ -10,12 +10,12 @@ from urllib.parse import quote
 from jedi.core.errors import BadInput, Problem
 from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.states import TASK, TASK_STATES
+from jedi.model.conditions import split_conditions
 from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.operations.task_reports import GroupKey
 from jedi.service.operations.tasks import TaskId
-from jedi.spec.conditions import split_conditions
 from jedi.taskbuffer.reports.listings import TaskSummary
 
 PAGE = 100

@@ -11,8 +11,8 @@ from jedi.core import states
 from jedi.core.errors import BadInput, Problem
 from jedi.core.states import EVENT_CODES, JOB, TASK_STATES
 from jedi.core.suggest import suggest
+from jedi.model.mistakes import checked_by
 from jedi.service import past
-from jedi.spec.mistakes import checked_by
 from jedi.taskbuffer.reports.conditions import (
     JOB_FIELDS,
     TASK_FIELDS,

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from jedi.core import names
 from jedi.core.errors import BadInput, Problem, Refused
+from jedi.model.mistakes import checked_by
 from jedi.service import access
 from jedi.service.operations.arguments import NameText
 from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, Scope, operation
-from jedi.spec.mistakes import checked_by
 from jedi.taskbuffer.users import audit
 from jedi.taskbuffer.users.access import TokenFacts
 from jedi.taskbuffer.users.audit import AuditEntry

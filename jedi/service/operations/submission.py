@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.model.tasks.text import MAX_CHARACTERS, examine
 from jedi.service import collection, execution, foreign, manifests, newcode, planning, system_state
 from jedi.service.operations.arguments import Sha256, SubmissionKey
 from jedi.service.operations.table import ANYBODY, Call, operation
@@ -19,7 +20,6 @@ from jedi.service.operations.tasks import ManyTasks
 from jedi.service.planning import Alternative, PlanWithAlternative
 from jedi.service.sandbox import Uploaded
 from jedi.service.submission import Submitted
-from jedi.spec.tasks.text import MAX_CHARACTERS, examine
 from jedi.taskbuffer.jobs import order_files
 from jedi.taskbuffer.tasks import new_tasks
 

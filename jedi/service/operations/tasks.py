@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jedi.core.errors import BadInput, JediError, Problem
+from jedi.model.tasks import reference
 from jedi.service import cleaning, commands, events, past, priorities, tasks, waiting, watching
 from jedi.service import why as reasons
 from jedi.service.operations.arguments import (
@@ -29,7 +30,6 @@ from jedi.service.operations.table import (
     EventStream,
     operation,
 )
-from jedi.spec.tasks import reference
 from jedi.taskbuffer.reports.job_listings import JobMetadata
 from jedi.taskbuffer.reports.listings import DatasetSummary, FileSummary, Step, TaskSummary
 

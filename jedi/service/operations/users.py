@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from jedi.model.mistakes import checked_by
 from jedi.service import users
 from jedi.service.operations.arguments import NameText, RowId
 from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, operation
-from jedi.spec.mistakes import checked_by
 
 NoticeText = Annotated[str, Field(max_length=2_000, pattern=r"^[^\x00]*$")]
 

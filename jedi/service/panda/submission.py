@@ -15,11 +15,11 @@ from jedi import transformations
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
+from jedi.model.panda.task_parameters import Translation, translate
 from jedi.service import collection, commands, tasks
 from jedi.service.collection import Document
 from jedi.service.sandbox import Uploaded
 from jedi.service.submission import Submitted
-from jedi.spec.panda.task_parameters import Translation, translate
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import cache_files
 

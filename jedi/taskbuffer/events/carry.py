@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.generation import NewJobs, Retry, TaskOrder
+from jedi.model.jobs.generation import NewJobs, Retry, TaskOrder
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL, listed
 from jedi.taskbuffer.db.statement import changes
 from jedi.taskbuffer.sites.sites import WRITE_PLACE

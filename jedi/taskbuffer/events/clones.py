@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.attempt import ReportedJob
+from jedi.model.jobs.attempt import ReportedJob
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs import job_ends
 

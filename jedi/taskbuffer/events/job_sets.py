@@ -13,9 +13,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.event_texts import EVENTS
-from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewRanges
-from jedi.spec.jobs.generation import NewJobs, TaskOrder
+from jedi.model.jobs.event_texts import EVENTS
+from jedi.model.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewRanges
+from jedi.model.jobs.generation import NewJobs, TaskOrder
 from jedi.taskbuffer.db.copying import Block, copy_rows
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES

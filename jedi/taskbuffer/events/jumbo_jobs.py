@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.events import WAITING_CO_JUMBO, NewConsumer
+from jedi.model.jobs.events import WAITING_CO_JUMBO, NewConsumer
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, JOB_FINAL, JOB_QUEUED
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import consumer_ends, job_sets

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.events import RangeId
+from jedi.model.jobs.events import RangeId
 from jedi.taskbuffer.db.engine import plain, value
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
 

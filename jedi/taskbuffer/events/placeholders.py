@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from jedi.spec.jobs.events import WAITING_CO_JUMBO
+from jedi.model.jobs.events import WAITING_CO_JUMBO
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
 

@@ -14,8 +14,8 @@ from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.event_wire import ConsumerReport, ReportedZip
-from jedi.spec.jobs.events import RangeId
+from jedi.model.jobs.event_wire import ConsumerReport, ReportedZip
+from jedi.model.jobs.events import RangeId
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events.consumers import KnownConsumer
 from jedi.taskbuffer.events.dispatch import LIVE_CONSUMERS

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.event_texts import PIECES
+from jedi.model.jobs.event_texts import PIECES
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events.carry import KEEPS, SUCCEEDED

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.core.states import Machine
-from jedi.spec.splitting.split_rules import SCOUTING
+from jedi.model.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.sql_lists import (
     CONSUMER_KINDS,
     FED_TYPES,

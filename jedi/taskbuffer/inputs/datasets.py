@@ -10,8 +10,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.datasets.dataset import NewDataset, OutputTemplate
-from jedi.spec.tasks.rows import ClaimedTask, FedDataset
+from jedi.model.datasets.dataset import NewDataset, OutputTemplate
+from jedi.model.tasks.rows import ClaimedTask, FedDataset
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL
 from jedi.taskbuffer.db.statement import changes, returns

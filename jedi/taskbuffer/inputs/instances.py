@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core.errors import LockLost
-from jedi.spec.jobs.generation import OutputDataset, TaskOrder
+from jedi.model.jobs.generation import OutputDataset, TaskOrder
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, TEMPLATE_TYPES
 from jedi.taskbuffer.db.statement import returns
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, TASK_FINAL
 from jedi.taskbuffer.db.statement import changes, returns

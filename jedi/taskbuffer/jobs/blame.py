@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from jedi.spec.splitting.split_rules import SCOUTING
+from jedi.model.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES, MASTER_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.db.statement import changes

@@ -15,12 +15,12 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jedi.core.errors import LockLost
-from jedi.spec.datasets.chunk import Files
-from jedi.spec.datasets.dataset import Attributes
-from jedi.spec.jobs.building import PRIORITY, Builds
-from jedi.spec.jobs.generation import Input, TaskOrder
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.placeholders import LIBRARY
+from jedi.model.datasets.chunk import Files
+from jedi.model.datasets.dataset import Attributes
+from jedi.model.jobs.building import PRIORITY, Builds
+from jedi.model.jobs.generation import Input, TaskOrder
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.placeholders import LIBRARY
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs import ready_files
 from jedi.taskbuffer.jobs.orders import Claimed

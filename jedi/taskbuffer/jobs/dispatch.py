@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from pydantic_core import to_json
 from sqlalchemy import Connection
 
-from jedi.spec.jobs.attempt import HeldJob
-from jedi.spec.jobs.wire import (
+from jedi.model.jobs.attempt import HeldJob
+from jedi.model.jobs.wire import (
     AcquireRequest,
     Attempt,
     Beat,

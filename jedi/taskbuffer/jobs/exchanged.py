@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.jobs.attempt import JobFile
+from jedi.model.jobs.attempt import JobFile
 from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
 from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs.order_files import JOB_FILES, STAGING, job_files, staging

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import clock
-from jedi.spec.jobs.wire import Resources
-from jedi.spec.tasks.refined import EXPRESS
+from jedi.model.jobs.wire import Resources
+from jedi.model.tasks.refined import EXPRESS
 from jedi.taskbuffer.db.engine import prepared, value
 from jedi.taskbuffer.db.planning import IN_ORDER
 from jedi.taskbuffer.jobs.order_files import STAGING

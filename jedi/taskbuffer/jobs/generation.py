@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.errors import JediError
-from jedi.spec.jobs.generation import EventUse, InputUse, NewJobs, NewSeeds, SharedInput, TaskOrder
+from jedi.model.jobs.generation import EventUse, InputUse, NewJobs, NewSeeds, SharedInput, TaskOrder
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.db.copying import Block, copy_binary, copy_rows
 from jedi.taskbuffer.db.statement import changes

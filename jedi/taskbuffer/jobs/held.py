@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.jobs.attempt import HeldJob, JobFile
-from jedi.spec.splitting.split_rules import SCOUTING
+from jedi.model.jobs.attempt import HeldJob, JobFile
+from jedi.model.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.jobs.first_waiting import DatasetFacts, FirstWaiting
 from jedi.taskbuffer.jobs.order_files import staging
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.faults import NOBODYS_FAULT
-from jedi.spec.jobs.attempt import JobFile, ReportedJob
+from jedi.model.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db.engine import (
     channel,
     plain,

@@ -17,11 +17,11 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.datasets.chunk import Files
-from jedi.spec.datasets.dataset import Attributes
-from jedi.spec.jobs.generation import Input, TaskOrder
-from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.datasets.chunk import Files
+from jedi.model.datasets.dataset import Attributes
+from jedi.model.jobs.generation import Input, TaskOrder
+from jedi.model.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import prepared, value, wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.db.statement import changes, returns

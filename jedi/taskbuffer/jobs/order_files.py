@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jedi.core import states
-from jedi.spec.jobs.attempt import JobFile
+from jedi.model.jobs.attempt import JobFile
 from jedi.taskbuffer.db.statement import returns
 
 JOB_FILES = """

@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.datasets import physical
-from jedi.spec.datasets.dataset import Attributes
-from jedi.spec.jobs.demand import Demand
-from jedi.spec.jobs.generation import (
+from jedi.model.datasets import physical
+from jedi.model.datasets.dataset import Attributes
+from jedi.model.jobs.demand import Demand
+from jedi.model.jobs.generation import (
     CommandTemplate,
     Input,
     JobOutput,
@@ -20,9 +20,9 @@ from jedi.spec.jobs.generation import (
     Predecessor,
     TaskOrder,
 )
-from jedi.spec.sites.request import Request
-from jedi.spec.splitting.split_rules import TO_PREPROCESS, SplitRules
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.sites.request import Request
+from jedi.model.splitting.split_rules import TO_PREPROCESS, SplitRules
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
 from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.scheduling import turns

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection
 
-from jedi.spec.datasets.chunk import Chunk, Files, Secondary
-from jedi.spec.jobs.generation import Input, TaskOrder
-from jedi.spec.splitting.split_rules import WHOLE_IDS, SplitRules
+from jedi.model.datasets.chunk import Chunk, Files, Secondary
+from jedi.model.jobs.generation import Input, TaskOrder
+from jedi.model.splitting.split_rules import WHOLE_IDS, SplitRules
 from jedi.taskbuffer.db.statement import returns
 
 FEWEST_DATASETS = 10

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError
 
-from jedi.spec.jobs.retry_rules import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
-from jedi.spec.splitting.split_rules import SplitRules
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.jobs.retry_rules import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
+from jedi.model.splitting.split_rules import SplitRules
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.db.statement import changes, returns

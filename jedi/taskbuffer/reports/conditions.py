@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jedi.core.states import JOB, TASK_STATES
-from jedi.spec.conditions import Condition, FieldKind, parse_conditions
+from jedi.model.conditions import Condition, FieldKind, parse_conditions
 from jedi.taskbuffer.scheduling.patterns import like
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.conditions import Condition
+from jedi.model.conditions import Condition
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs

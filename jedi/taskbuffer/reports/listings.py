@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.conditions import Condition
-from jedi.spec.splitting.split_rules import SCOUTED
+from jedi.model.conditions import Condition
+from jedi.model.splitting.split_rules import SCOUTED
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED
 from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs

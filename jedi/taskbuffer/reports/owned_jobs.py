@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.conditions import Condition
+from jedi.model.conditions import Condition
 from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.conditions import Condition
+from jedi.model.conditions import Condition
 from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.reports.listings import asked_for
 

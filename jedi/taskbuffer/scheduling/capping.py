@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.core.knobs import Knobs
-from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
 from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs

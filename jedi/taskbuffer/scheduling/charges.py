@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import clock
-from jedi.spec.jobs.wire import Resources
-from jedi.spec.scheduling.dealing import Dealing
-from jedi.spec.scheduling.shares import ShareNode
+from jedi.model.jobs.wire import Resources
+from jedi.model.scheduling.dealing import Dealing
+from jedi.model.scheduling.shares import ShareNode
 from jedi.taskbuffer.db.engine import prepared, value
 from jedi.taskbuffer.db.planning import EITHER_WAY
 from jedi.taskbuffer.scheduling.shares import JOBS, SHARE

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Integer, Text, TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from jedi.core import states
-from jedi.spec.scheduling.criterion import EVERY_TASK, BadCriterion, Criterion
-from jedi.spec.scheduling.queue_file import PARTITION
+from jedi.model.scheduling.criterion import EVERY_TASK, BadCriterion, Criterion
+from jedi.model.scheduling.queue_file import PARTITION
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema import tables
 
@@ -157,7 +157,7 @@ _TIME_LIMIT = changes(f"SET LOCAL statement_timeout = {TRIAL_MS}")
 def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
     """The error of a criterion when it is tried on the newest tasks, and on one that has a value in
     every column; None: nothing. BadCriterion: it is no condition."""
-    from jedi.spec.scheduling.criteria import compile_criterion
+    from jedi.model.scheduling.criteria import compile_criterion
 
     one = compile_criterion(criteria, variables, COLUMNS, "v")
     trial = tx.begin_nested()
@@ -205,7 +205,7 @@ def criterion(queue: WorkQueue, prefix: str) -> Criterion:
     """Return the criterion of a queue beyond vo and prodSourceLabel."""
     if not (queue.criteria or queue.variables):
         return EVERY_TASK
-    from jedi.spec.scheduling.criteria import compile_criterion
+    from jedi.model.scheduling.criteria import compile_criterion
 
     return compile_criterion(queue.criteria, queue.variables, COLUMNS, prefix)
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.jobs.retry_rules import FOR_TASKS
-from jedi.spec.scheduling.priority import JUMP
-from jedi.spec.tasks.refined import EXPRESS
+from jedi.model.jobs.retry_rules import FOR_TASKS
+from jedi.model.scheduling.priority import JUMP
+from jedi.model.tasks.refined import EXPRESS
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES, listed
 from jedi.taskbuffer.db.statement import returns
 

@@ -20,4 +20,4 @@ SHARED = """(coalesce(string_to_array(d.attributes, ',') && '{nosplit,repeat,ru}
   OR d.masterid IS NOT NULL AND d.type = 'input' AND EXISTS (SELECT FROM jedi_tasks s
     WHERE s.jeditaskid = d.jeditaskid AND s.rules @> '{"reuse_sec_on_demand": true}'))"""
 """A dataset `d` whose files several jobs may have at a time: they stay ready, for their use is not
-kept track of (spec/datasets/chunk.py, Secondary.tracked)."""
+kept track of (model/datasets/chunk.py, Secondary.tracked)."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.sites.decision import Decision, Pledge
-from jedi.spec.sites.request import RecentJobs
+from jedi.model.sites.decision import Decision, Pledge
+from jedi.model.sites.request import RecentJobs
 from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema.dataset_rules import LISTED, LISTED_MASTER

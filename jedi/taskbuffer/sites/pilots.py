@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.host.processes import Process
-from jedi.spec.jobs.wire import Delegation
+from jedi.model.jobs.wire import Delegation
 from jedi.taskbuffer.db.statement import changes, returns
 
 

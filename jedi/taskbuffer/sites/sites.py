@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.sites.link_file import LinkMetric
+from jedi.model.sites.link_file import LinkMetric
 from jedi.taskbuffer.db.statement import Columns, changes, returns
 
 Patches = Mapping[str, Mapping[str, Any]]

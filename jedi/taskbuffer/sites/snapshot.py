@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.sites.snapshot import Snapshot
 from jedi.taskbuffer.db.sql_lists import JOB_TO_START
 from jedi.taskbuffer.db.statement import returns
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES, TASK_HOLDS
 from jedi.taskbuffer.db.statement import changes, returns

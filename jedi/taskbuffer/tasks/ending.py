@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.tasks.rows import ClaimedTask, TaskDataset
+from jedi.model.tasks.rows import ClaimedTask, TaskDataset
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, PRODUCT_TYPES, TASK_FINAL, listed
 from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.tasks import family, scouting, tasks

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.jobs.generation import HerdUnit
-from jedi.spec.splitting.units import OptionValue
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.jobs.generation import HerdUnit
+from jedi.model.splitting.units import OptionValue
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.copying import copy_rows
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.statement import changes, returns

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.datasets.dataset import NewDataset
-from jedi.spec.scheduling.priority import task_priority
-from jedi.spec.splitting.split_rules import render_split_rule
-from jedi.spec.tasks.incremental import Revision
+from jedi.model.datasets.dataset import NewDataset
+from jedi.model.scheduling.priority import task_priority
+from jedi.model.splitting.split_rules import render_split_rule
+from jedi.model.tasks.incremental import Revision
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs import datasets

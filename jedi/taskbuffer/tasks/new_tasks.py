@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.spec.scheduling.resource_types import ResourceType
-from jedi.spec.splitting.split_rules import render_split_rule
-from jedi.spec.tasks.refined import RefinedTask, TaskColumns
+from jedi.model.scheduling.resource_types import ResourceType
+from jedi.model.splitting.split_rules import render_split_rule
+from jedi.model.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskbuffer.db.engine import channel, fetched, plain, waking
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs import datasets

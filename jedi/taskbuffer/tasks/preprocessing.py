@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.splitting.split_rules import PREPROCESSED, TO_PREPROCESS
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import scouting, tasks

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
 
-from jedi.spec.tasks.costs import Spent
+from jedi.model.tasks.costs import Spent
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.db.statement import Columns, changes, returns
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.jobs.scouting import (
+from jedi.model.jobs.scouting import (
     Declared,
     Master,
     Measured,
@@ -26,8 +26,8 @@ from jedi.spec.jobs.scouting import (
     TimedOut,
     released,
 )
-from jedi.spec.splitting.split_rules import SCOUTED, SCOUTING, SplitRules, render_split_rule
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.splitting.split_rules import SCOUTED, SCOUTING, SplitRules, render_split_rule
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.db.statement import changes, returns

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.spec.tasks.rows import ClaimedTask
+from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL
 from jedi.taskbuffer.db.statement import Statement, changes, returns

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.spec.splitting.units import GivenUnit
+from jedi.model.splitting.units import GivenUnit
 from jedi.taskbuffer.db.copying import copy_rows
 from jedi.taskbuffer.db.statement import changes, returns
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.requirements import Requirements
-from jedi.spec.arrays import Numbers
-from jedi.spec.sites.snapshot import Snapshot
+from jedi.model.arrays import Numbers
+from jedi.model.sites.snapshot import Snapshot
 
 
 class Fastest(GenericBroker):

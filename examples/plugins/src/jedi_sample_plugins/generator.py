@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from jedi.jobgenerator.strategies import Caps, FileStrategy
-from jedi.spec.datasets.chunk import Chunk
-from jedi.spec.jobs.demand import Demand
-from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.splitting.split_rules import SplitRules
+from jedi.model.datasets.chunk import Chunk
+from jedi.model.jobs.demand import Demand
+from jedi.model.sites.snapshot import Snapshot
+from jedi.model.splitting.split_rules import SplitRules
 
 
 class Pairs(FileStrategy):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.splitting.units import FileUse, Manifest, SplitFile, Unit
+from jedi.model.splitting.units import FileUse, Manifest, SplitFile, Unit
 
 WIDTH = "SplitterRunDigits"
 
