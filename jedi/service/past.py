@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.core import clock
-from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.core.errors import NotFound
 from jedi.core.knobs import KNOBS
 from jedi.service import why
+from jedi.service.operations.arguments import read_time
 from jedi.service.why import BrokerOutcome
 from jedi.taskbuffer.reports import past, why_facts
 from jedi.taskbuffer.reports.past import Standing
@@ -177,17 +177,6 @@ def queues_at(tx: Connection, written: Sequence[str]) -> list[QueuesThen]:
             )
         )
     return found
-
-
-def read_time(written: str) -> datetime:
-    """A time; without offset it is UTC, and a time that has not come is now."""
-    try:
-        found = datetime.fromisoformat(written.strip())
-        found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        rule, remedy = "is no time", "Write it as 2026-11-26T12:00 (UTC), or with an offset"
-        raise BadInput([Problem("at", written, rule, remedy)]) from None
-    return min(found, clock.now())
 
 
 def _decision(tx: Connection, events: Sequence[past.Moment]) -> BrokerOutcome | None:

@@ -16,6 +16,7 @@ from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.kills import kill
 from jedi.service import job_figures
 from jedi.service.job_figures import Forecast
+from jedi.service.operations.arguments import MOST_ROWS
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.reports import job_groups, job_listings, listings
@@ -29,9 +30,6 @@ from jedi.taskbuffer.reports.listings import (
     TaskSummary,
 )
 from jedi.taskbuffer.tasks import new_tasks
-
-MOST_ROWS = 1_000_000
-"""Default maximum length of a list."""
 
 
 @dataclass(frozen=True, slots=True)

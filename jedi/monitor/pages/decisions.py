@@ -12,7 +12,7 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.monitor.filters import number, query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.operations.tasks import TaskId
+from jedi.service.operations.arguments import TaskId
 from jedi.service.refused import CriterionFigures, DecidedSite, DecisionRecord
 from jedi.service.replay import Replay
 

@@ -14,7 +14,7 @@ from jedi.monitor.filters import size
 from jedi.monitor.pages.jobs import WAITS
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.operations.tasks import TaskId
+from jedi.service.operations.arguments import TaskId
 from jedi.taskbuffer.jobs.job_figures import JobFigures
 from jedi.taskbuffer.jobs.one_job import OneJob
 

@@ -14,7 +14,7 @@ from jedi.monitor.filters import query, site_page
 from jedi.monitor.pages.task import ORDER, glance
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
-from jedi.service.operations.tasks import TaskId
+from jedi.service.operations.arguments import TaskId
 
 PAGE = 100
 """Rows of a page."""

@@ -16,8 +16,7 @@ from jedi.monitor.filters import query, site_page
 from jedi.monitor.pages import task
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.operations.arguments import MomentText
-from jedi.service.operations.tasks import TaskId
+from jedi.service.operations.arguments import MomentText, TaskId
 from jedi.service.past import QueuesThen, TaskMoment, TaskThen
 
 EventNumber = Annotated[int, Field(ge=0, le=10_000)]

@@ -14,8 +14,8 @@ from jedi.model.conditions import split_conditions
 from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
+from jedi.service.operations.arguments import TaskId
 from jedi.service.operations.task_reports import GroupKey
-from jedi.service.operations.tasks import TaskId
 from jedi.taskbuffer.reports.listings import TaskSummary
 
 PAGE = 100

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from jedi.core import states
+from jedi.core import clock, states
 from jedi.core.errors import BadInput, Problem
 from jedi.core.states import EVENT_CODES, JOB, TASK_STATES
 from jedi.core.suggest import suggest
 from jedi.model.mistakes import checked_by
-from jedi.service import past
 from jedi.taskbuffer.reports.conditions import (
     JOB_FIELDS,
     TASK_FIELDS,
@@ -22,6 +22,9 @@ from jedi.taskbuffer.reports.conditions import (
 
 FILE_MAX = 16 * 2**20
 """Bytes of a request with the text of a file."""
+
+MOST_ROWS = 1_000_000
+"""Default maximum length of a list."""
 
 _TEXT = r"^[^\x00]*$"
 """PostgreSQL stores no NUL."""
@@ -44,12 +47,31 @@ SettingText = Annotated[str, Field(max_length=10_000, pattern=_TEXT)]
 SettingTexts = Annotated[list[SettingText], Field(min_length=1, max_length=100)]
 """NAME=VALUE, values as in a file."""
 
+TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+ManyTasks = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
+IdsInQuery = Annotated[list[TaskId], Field(min_length=1, max_length=1_500)]
+"""As many as a query can hold: 64 KB with the headers."""
+
+MostRows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
+Days = Annotated[float, Field(ge=0, le=36_500)]
 RowId = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
+
+def read_time(written: str) -> datetime:
+    """A time; without offset it is UTC, and a time that has not come is now."""
+    try:
+        found = datetime.fromisoformat(written.strip())
+        found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        rule, remedy = "is no time", "Write it as 2026-11-26T12:00 (UTC), or with an offset"
+        raise BadInput([Problem("at", written, rule, remedy)]) from None
+    return min(found, clock.now())
+
+
 MomentText = Annotated[str, Field(min_length=4, max_length=40, pattern=_TEXT)]
 Moments = Annotated[
-    list[Annotated[MomentText, checked_by(past.read_time)]], Field(min_length=1, max_length=2)
+    list[Annotated[MomentText, checked_by(read_time)]], Field(min_length=1, max_length=2)
 ]
 """Times such as 2026-11-26T12:00; without an offset they are UTC."""
 

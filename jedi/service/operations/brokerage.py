@@ -7,9 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jedi.service import decisions, foreign, replay, system_state, why
-from jedi.service.operations.arguments import NameText, Seed, SettingText
+from jedi.service.operations.arguments import MostRows, NameText, Seed, SettingText, TaskId
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import MostRows, TaskId
 from jedi.taskbuffer.sites.decisions import DecisionSummary
 
 Assumptions = Annotated[list[SettingText], Field(max_length=1_000)] | None

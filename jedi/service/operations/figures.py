@@ -8,9 +8,8 @@ from pydantic import Field
 
 from jedi.service import loads, refused
 from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
-from jedi.service.operations.arguments import NameText
+from jedi.service.operations.arguments import NameText, TaskId
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import TaskId
 from jedi.taskbuffer.reports.loads import QueueFlow
 
 Hours = Annotated[int, Field(ge=1, le=24 * 90)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jedi.service import contents, recovery, results, tasks
+from jedi.service.operations.arguments import TaskId
 from jedi.service.operations.table import ANYBODY, OWNER, Call, FileContent, operation
-from jedi.service.operations.tasks import TaskId
 from jedi.taskbuffer.reports.listings import FileSummary
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from jedi.service import herds
+from jedi.service.operations.arguments import MostRows, TaskId
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import MostRows, TaskId
 
 PAGE = 1_000
 

@@ -10,9 +10,15 @@ from pydantic import Field
 
 from jedi.core.errors import BadInput, JediError
 from jedi.service import jobs, results
-from jedi.service.operations.arguments import JobConditions, JobStatuses
+from jedi.service.operations.arguments import (
+    Days,
+    IdsInQuery,
+    JobConditions,
+    JobStatuses,
+    MostRows,
+    TaskId,
+)
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
-from jedi.service.operations.tasks import Days, IdsInQuery, MostRows, TaskId
 from jedi.taskbuffer.jobs.one_job import OneJob
 from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.reports.owned_jobs import OwnedJob

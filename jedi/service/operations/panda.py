@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from jedi.service.operations.arguments import TaskId
 from jedi.service.operations.submission import SANDBOX_MAX, TEXTS_MAX
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
-from jedi.service.operations.tasks import TaskId
 from jedi.service.panda import cache
 from jedi.service.panda import submission as panda
 from jedi.service.submission import Submitted

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from jedi.service import past, queues
-from jedi.service.operations.arguments import FILE_MAX, FileText, Moments
+from jedi.service.operations.arguments import FILE_MAX, FileText, Moments, MostRows, TaskId
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
-from jedi.service.operations.tasks import MostRows, TaskId
 
 
 @operation("queue.list", "GET", "/v1/queues", ANYBODY)

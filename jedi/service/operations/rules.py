@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from jedi.service import retryrules, tasks
-from jedi.service.operations.arguments import FILE_MAX, FileText, RowId, SettingTexts
+from jedi.service.operations.arguments import FILE_MAX, FileText, RowId, SettingTexts, TaskId
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
-from jedi.service.operations.tasks import TaskId
 from jedi.taskbuffer.jobs.retry_rules import Tested
 
 

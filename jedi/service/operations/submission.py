@@ -14,9 +14,8 @@ from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.model.tasks.text import MAX_CHARACTERS, examine
 from jedi.service import collection, execution, foreign, manifests, newcode, planning, system_state
-from jedi.service.operations.arguments import Sha256, SubmissionKey
+from jedi.service.operations.arguments import ManyTasks, Sha256, SubmissionKey
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import ManyTasks
 from jedi.service.planning import Alternative, PlanWithAlternative
 from jedi.service.sandbox import Uploaded
 from jedi.service.submission import Submitted

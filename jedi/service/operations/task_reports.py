@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from jedi.service import task_reports
-from jedi.service.operations.arguments import TaskConditions, TaskStatuses
+from jedi.service.operations.arguments import TaskConditions, TaskId, TaskStatuses
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import TaskId
 from jedi.service.task_reports import TaskGroups, TaskReport
 from jedi.taskbuffer.reports.job_groups import JobsAtSite
 from jedi.taskbuffer.reports.task_parts import Relative, TaskEvent

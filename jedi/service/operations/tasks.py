@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.model.tasks import reference
 from jedi.service import cleaning, commands, events, past, priorities, tasks, waiting, watching
 from jedi.service import why as reasons
 from jedi.service.operations.arguments import (
+    Days,
     FileKinds,
     FileStatuses,
+    IdsInQuery,
     JobConditions,
     JobStatuses,
+    ManyTasks,
     Moments,
+    MostRows,
     RangeStatuses,
     TaskConditions,
+    TaskId,
     TaskStatuses,
 )
 from jedi.service.operations.table import (
@@ -33,13 +36,6 @@ from jedi.service.operations.table import (
 from jedi.taskbuffer.reports.job_listings import JobMetadata
 from jedi.taskbuffer.reports.listings import DatasetSummary, FileSummary, Step, TaskSummary
 
-TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
-ManyTasks = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
-IdsInQuery = Annotated[list[TaskId], Field(min_length=1, max_length=1_500)]
-"""As many as a query can hold: 64 KB with the headers."""
-
-MostRows = Annotated[int, Field(ge=1, le=tasks.MOST_ROWS)]
-Days = Annotated[float, Field(ge=0, le=36_500)]
 PAGE = 1_000
 
 

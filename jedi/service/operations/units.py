@@ -8,10 +8,9 @@ from pydantic import BaseModel, Field
 
 from jedi.service import unit_resplits, unit_verbs
 from jedi.service import units as service
-from jedi.service.operations.arguments import Comment, NameText, Sha256, SubmissionKey
+from jedi.service.operations.arguments import Comment, NameText, Sha256, SubmissionKey, TaskId
 from jedi.service.operations.submission import TEXTS_MAX, uploaded
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
-from jedi.service.operations.tasks import TaskId
 from jedi.service.unit_resplits import ResplitUnits
 from jedi.service.unit_verbs import AnsweredUnit
 from jedi.taskbuffer.reports.unit_states import UnitAttempt, UnitInput, UnitOutput
