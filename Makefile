@@ -103,10 +103,10 @@ lint: $(STAMP) ## ruff, mypy, and hadolint for the image's Dockerfile
 	  else echo 'hadolint cannot be had here: the Dockerfile is not judged.'; fi
 
 generate: $(STAMP) ## write schema/ and the generated pages of docs/
-	@$(BIN)/python -P -m jedi.standalone.docs
+	@$(BIN)/python -P tools/docs.py
 
 verify: $(STAMP) ## fail if generated files are out of date, or a citation, link, name or import is wrong
-	@$(BIN)/python -P -m jedi.standalone.docs --check
+	@$(BIN)/python -P tools/docs.py --check
 	@$(BIN)/python -m pytest -q tests/house/test_architecture.py tests/house/test_citations.py \
 	  tests/house/test_names.py tests/house/test_one_meaning.py
 

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Engine, TextClause, text
 from benchmarks.plan_calls import BEFORE, CALLS, KNOWN, LEFT_OUT, WITHOUT_PLAN, sent
 from benchmarks.plan_values import Subject, literal, values
 from benchmarks.skewed_world import Skewed
-from jedi.standalone.statementdocs import BEGINNING, statements
 from jedi.taskbuffer.db.engine import plain
+from tools.statementdocs import BEGINNING, statements
 
 TIMEOUT_MS = 15_000
 """A statement may take as long."""

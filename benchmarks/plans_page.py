@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks.common import host
 from benchmarks.plans import AT_FULL_SIZE, TIMEOUT_MS, TIMES, VARIANTS, Examination, Judged, Plan
 from benchmarks.skewed_world import Size, fill, rows
-from jedi.standalone.docs import grid
 from jedi.standalone.scratch import CARELESS, database
+from tools.docs import grid
 
 PAGE = Path(__file__).parents[1] / "docs/plans.md"
 ROWS = 1_000

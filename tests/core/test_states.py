@@ -13,8 +13,8 @@ from support.helpers import insert_states
 
 from jedi.core import states
 from jedi.core.states import Machine
-from jedi.standalone.docs import states_page
 from jedi.taskbuffer.schema.ddl import trigger_name
+from tools.docs import states_page
 
 machines = pytest.mark.parametrize("machine", states.MACHINES, ids=lambda m: m.name)
 

@@ -40,6 +40,7 @@ FLOORS = {
     **{"service": 6, "api": 7, "monitor": 7, "cli": 8, "standalone": 8, "demo": 8, "__main__": 8},
     "simulator": 8,
 }
+NOT_IN_THE_WHEEL = {"tools", "benchmarks", "tests", "support", "migrations"}
 WORKER_NODES = {"pilot", "transformations"}
 """Programs that run on worker nodes."""
 
@@ -101,6 +102,8 @@ def broken_rules(place: str, file: str, name: str) -> Iterator[str]:
         if other or ours not in ("", place):
             yield f"the {place} uses only the standard library"
         return
+    if top in NOT_IN_THE_WHEEL:
+        yield f"{top} is not in the wheel"
     if ours == "pilot":
         yield "nobody imports the pilot"
     elif ours and ours not in FLOORS:
@@ -171,6 +174,7 @@ def test_imports_go_down() -> None:
         ("transformations/jedi_run/main.py", "import ast; from .base import say", None),
         ("service/tasks.py", "from jedi import transformations", None),
         ("api/app.py", "from jedi.pilot import wire", "nobody imports the pilot"),
+        ("standalone/up.py", "from tools import docs", "tools is not in the wheel"),
         ("api/app.py", "from jedi.cellar import wine", "no floor of the house"),
     ],
 )

@@ -12,7 +12,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "docs/reference/sources.md"
-CODE = ("jedi", "client", "tests", "migrations", "benchmarks", "examples", "config", "schema")
+CODE = (
+    "jedi",
+    "client",
+    "tools",
+    "tests",
+    "migrations",
+    "benchmarks",
+    "examples",
+    "config",
+    "schema",
+)
 TYPES = {".py", ".md", ".yaml", ".yml", ".toml", ".csv", ".sql", ".awk", ".sh", ".html"}
 PAGES = sorted(
     {

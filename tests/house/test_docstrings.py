@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from support.sources import programs
+
 ROOT = Path(__file__).parents[2]
 HEADLESS = re.compile(
     r"(What|Who|Whom|Whose|Whoever|Whether|Why|Where|Which|How|That|Of|Such|Those)\b"
@@ -25,9 +27,10 @@ def headless(source: str) -> Iterator[str]:
 
 def test_docstrings_put_the_term_first() -> None:
     """CONTRIBUTING, "Plain English": begin with a verb, or with the thing returned."""
-    files = sorted([*ROOT.glob("jedi/**/*.py"), *ROOT.glob("client/src/**/*.py")])
     found = [
-        f"{file.relative_to(ROOT)}: {text}" for file in files for text in headless(file.read_text())
+        f"{file.relative_to(ROOT)}: {text}"
+        for file in programs()
+        for text in headless(file.read_text())
     ]
     assert found == []
 

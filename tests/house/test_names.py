@@ -13,6 +13,7 @@ from typing import Any, get_args
 import pytest
 import typer
 from jedi_client.cli import job, task
+from support.sources import programs
 
 from jedi.cli import jedi
 from jedi.core import pgi, states
@@ -57,7 +58,7 @@ def said() -> list[tuple[str, str]]:
     """Everything that is said to people: (where, text). In code these are the literals; the pieces
     of an f-string stand together, with … where a value comes."""
     found = [(str(p.relative_to(ROOT)), p.read_text()) for p in DOCS]
-    for path in sorted((*ROOT.glob("jedi/**/*.py"), *ROOT.glob("client/src/**/*.py"))):
+    for path in programs():
         where = str(path.relative_to(ROOT))
         found += [(where, text) for text in _literals(ast.parse(path.read_text()))]
     return found
@@ -202,9 +203,9 @@ def _words() -> set[str]:
     """Every name and every word of a literal in the code: statuses, reasons, columns, keys; and
     words of others."""
     found = {*NOT_OURS}
-    programs = {*ROOT.glob("jedi/**/*.py"), *ROOT.glob("client/src/**/*.py")}
-    for path in (*programs, *ROOT.glob("tests/**/*.py")):
-        ours = path in programs
+    ours_files = {*programs()}
+    for path in (*ours_files, *ROOT.glob("tests/**/*.py")):
+        ours = path in ours_files
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):

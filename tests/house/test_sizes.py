@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from support.sources import programs
+
 ROOT = Path(__file__).parents[2]
 FUNCTION_LINES = 60
 
 
 def sources() -> dict[str, str]:
-    files = sorted([*ROOT.glob("jedi/**/*.py"), *ROOT.glob("client/src/**/*.py")])
-    return {str(file.relative_to(ROOT)): file.read_text() for file in files}
+    return {str(file.relative_to(ROOT)): file.read_text() for file in programs()}
 
 
 def test_functions_fit_on_a_screen() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jedi.taskbuffer
-from jedi.standalone.statementdocs import statements
 from jedi.taskbuffer.db.quick import Prepared
+from tools.statementdocs import statements
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
 BUILT = {

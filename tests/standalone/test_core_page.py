@@ -8,7 +8,7 @@ import subprocess
 from sqlalchemy import make_url
 
 from jedi.standalone import binaries
-from jedi.standalone.docs import ROOT
+from tools.docs import ROOT
 
 
 def test_the_page_runs_in_psql(database_url: str) -> None:

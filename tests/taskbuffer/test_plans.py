@@ -16,7 +16,6 @@ from sqlalchemy import Engine, event, text
 from support.pages import sql_of
 
 from benchmarks.common import run
-from jedi.standalone.statementdocs import statements as all_statements
 from jedi.taskbuffer.db.planning import BY_KEY, EACH_TIME, EITHER_WAY, IN_ORDER, Planning
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.inputs import datasets
@@ -35,6 +34,7 @@ from jedi.taskbuffer.jobs.first_waiting import _DATASETS, HEADS
 from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import ending, interventions
 from jedi.taskbuffer.users import outbox
+from tools.statementdocs import statements as all_statements
 
 ONCE: dict[str, Any] = {
     "acquire": dispatch._TAKE,

@@ -18,11 +18,11 @@ from support.helpers import MANDATORY, insert_states
 import jedi
 from jedi.core import states
 from jedi.core.errors import Refused
-from jedi.standalone import docs
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.schema import ddl, migrate, picture
 from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts, this_release
 from jedi.taskbuffer.schema.tables import metadata
+from tools import docs
 
 # The definition lists of the JEDI document, typed from it: n = NUMBER, d = DATE, t = VARCHAR2, CHAR
 # or CLOB; ! = NOT NULL.

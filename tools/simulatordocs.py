@@ -17,7 +17,7 @@ from jedi.simulator.scenario import (
     ScenarioTask,
     Transfers,
 )
-from jedi.standalone.dogdocs import TableWriter
+from tools.dogdocs import TableWriter
 
 _MODELS: dict[str, type[Entry]] = {
     "": Scenario,

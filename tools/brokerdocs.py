@@ -10,7 +10,7 @@ from jedi.brokerage.capability import CAPABLE
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.production import ProductionBroker
-from jedi.standalone.dogdocs import TableWriter
+from tools.dogdocs import TableWriter
 
 _INTRODUCTION = """
 A *broker* decides which sites may get the jobs of a task. All its filters judge all sites, so

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jedi.core import pgi
-from jedi.standalone.dogdocs import TableWriter
+from tools.dogdocs import TableWriter
 
 
 def states_table(grid: TableWriter) -> str:

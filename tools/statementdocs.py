@@ -14,11 +14,11 @@ from typing import Any
 from sqlalchemy import Connection, TextClause, text
 
 import jedi.taskbuffer
-from jedi.standalone.dogdocs import TableWriter
 from jedi.taskbuffer.db.planning import EACH_TIME, EITHER_WAY, Planning
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.db.statement import Statement
 from jedi.taskbuffer.schema.tables import metadata
+from tools.dogdocs import TableWriter
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
 BEGINNING = re.compile(

@@ -1,0 +1,1 @@
+"""Generators of schema/ and of pages in docs/: `make generate`. They are in no distribution."""
