@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -13,6 +13,7 @@ from jedi.core import clock
 from jedi.core.errors import JediError, NotFound
 from jedi.ddm import leftovers
 from jedi.ddm.interface import FileInfo, Staged
+from jedi.eventservice import agent_merges
 from jedi.eventservice.agent_ends import SetEnds
 from jedi.eventservice.agent_jumbo import settle_jumbos
 from jedi.jobdispatcher.outcome import judge, logs
@@ -56,6 +57,7 @@ class EventService(Agent[DueSet, StoredFiles]):
     def __init__(self, *args: object, **words: object) -> None:
         super().__init__(*args, **words)  # type: ignore[arg-type]
         self._not_yet: dict[int, float] = {}
+        self._to_merge: Mapping[int, int] = {}
 
     def waiting(self, tx: Connection) -> bool:
         return consumer_ends.ANY_OPEN.value(tx)
@@ -100,9 +102,17 @@ class EventService(Agent[DueSet, StoredFiles]):
             jumbo_jobs.lock_with_sets(tx, jumbos, sets)
         ends.settle(sets, looked_at, unstored, copies)
         settle_jumbos(tx, self.name, jumbos, looked_at, unstored)
+        self._to_merge = ends.to_merge
         capping.keep_back(tx, self.world.knobs, [*ends.served], self.name)
 
     def tidy(self, results: Sequence[tuple[DueSet, StoredFiles]]) -> None:
+        """Start the merges of the sets that have ended: their broker holds no lock."""
+        if tasks := self._to_merge:
+            self._to_merge = {}
+            choices = agent_merges.brokered(self.world.engine, self.world.knobs, tasks)
+            with self.world.engine.begin() as tx:
+                SetEnds(tx, self.world.knobs, self.name).start_merges(choices)
+                agent_merges.record(tx, self.world.knobs, choices)
         for item, _ in results:
             for job in item.jobs:
                 try:

@@ -14,7 +14,7 @@ from jedi.core.faults import NOBODYS_FAULT
 from jedi.core.knobs import Knobs
 from jedi.eventservice import near
 from jedi.eventservice.agent_clones import settle_copies
-from jedi.eventservice.agent_merges import brokered
+from jedi.eventservice.merge_places import PieceChoice
 from jedi.eventservice.outcome import (
     ConsumerFacts,
     ConsumerVerdict,
@@ -81,6 +81,7 @@ class SetEnds:
         self._dismissed: list[SetConsumer] = []
         self._waits: dict[int, tuple[str, str]] = {}
         self.served: set[int] = set()  # tasks that got consumers
+        self.to_merge: Mapping[int, int] = {}  # tasks of job sets that are to be merged
         self._given_back: Mapping[int, int] = {}
 
     def settle(
@@ -302,11 +303,13 @@ class SetEnds:
         served = {one.jobset_id for one in consumers if not one.settled}
         for of in sets.values():
             if of.jobset_id not in served and not of.ended:
-                none = ConsumerFacts(
-                    status="closed", result=None, dispatched=False, merge=of.merge_status
-                )
-                found.append(NextStep(of.jobset_id, *next_step(self._with_set(none, of, 0))))
+                found.append(NextStep(of.jobset_id, *self._next_step(of)))
         return _once(found)
+
+    def _next_step(self, of: LockedSet) -> tuple[SetStep, str, str]:
+        """The next step of a set without an ended consumer."""
+        none = ConsumerFacts(status="closed", result=None, dispatched=False, merge=of.merge_status)
+        return next_step(self._with_set(none, of, 0))
 
     def _take(
         self,
@@ -315,7 +318,7 @@ class SetEnds:
         alive: Sequence[SetConsumer],
     ) -> None:
         self._add_consumers(sets, [one for one in steps if one.step == "retry"])
-        self._merge(sets, [one.jobset_id for one in steps if one.step == "merge"], alive)
+        self._merge(sets, [one.jobset_id for one in steps if one.step == "merge"])
         ends = [
             JobEnd(
                 sets[one.jobset_id].merge_panda_id,
@@ -376,35 +379,45 @@ class SetEnds:
         places = {place.endpoint for one in jobset_ids for place in self._near[one]}
         return held, set_ends.readers(self.tx, places.union(*held.values())) if jobset_ids else []
 
-    def _merge(
-        self,
-        sets: Mapping[int, LockedSet],
-        jobset_ids: Sequence[int],
-        alive: Sequence[SetConsumer],
-    ) -> None:
-        """Start merge jobs where all pieces can be read and the broker takes them, else note the
-        reason; end the consumers that nobody needs."""
+    def _merge(self, sets: Mapping[int, LockedSet], jobset_ids: Sequence[int]) -> None:
+        """Note the sets whose merge jobs may start: the broker chooses first, without these locks.
+        Where no site can merge the pieces, note the reason."""
         if not jobset_ids:
             return
-        es = self.knobs.eventservice
-        found = _by_set(set_ends.MERGE_SITES.rows(self.tx, ids=jobset_ids))
-        tasks = {one: sets[one].jedi_task_id for one in jobset_ids}
-        weights = brokered(self.tx, self.knobs, tasks, found)
+        readable = {site.jobset_id for site in set_ends.MERGE_SITES.rows(self.tx, ids=jobset_ids)}
+        self.to_merge = {one: sets[one].jedi_task_id for one in jobset_ids if one in readable}
+        self._wait([one for one in jobset_ids if one not in readable])
+
+    def start_merges(self, choices: Mapping[int, PieceChoice]) -> None:
+        """Start the merge jobs of sets that are still to be merged, where the broker takes them,
+        else note the reason; end the consumers that nobody needs."""
+        sets = {one.jobset_id: one for one in consumer_ends.lock_sets(self.tx, [*choices])}
+        consumers = consumer_ends.CONSUMERS_OF.rows(self.tx, ids=list(sets))
+        self._facts(sets, consumers, [])
+        due = [one for one, of in sets.items() if self._next_step(of)[0] == "merge"]
+        found = _by_set(set_ends.MERGE_SITES.rows(self.tx, ids=due)) if due else {}
         starts = [
             MergeStart(one, sets[one].merge_panda_id, *site)
-            for one in jobset_ids
-            if (site := near.merge_site(found[one], weights.get(one, {})))
+            for one in found
+            if (site := near.merge_site(found[one], choices[one].weights))
         ]
+        es = self.knobs.eventservice
         set_ends.start_merges(
             self.tx, starts, self.agent, es.merge_share, es.merge_priority, es.merge_memory_mb
         )
         started = {one.jobset_id for one in starts}
-        self._wait([one for one in jobset_ids if not found[one]])
-        for one in {*jobset_ids} - started - {*self._waits}:
+        for one in found.keys() - started:
             names = ", ".join(sorted({site.site for site in found[one]}))
             said = f"No site that reads its pieces takes its merge job: {names}."
             self._waits[one] = "es_merge_refused", said
-        self._dismiss([one for one in alive if one.jobset_id in started], "es_unused", "es_killed")
+        alive = [
+            one
+            for one in consumers
+            if one.jobset_id in started and not one.settled and one.status not in states.JOB.final
+        ]
+        self._dismiss(alive, "es_unused", "es_killed")
+        looks = [SetLook(one, False, *self._waits.get(one, ())) for one in found]
+        set_ends.look_again(self.tx, looks, float(self.knobs.eventservice.retry_s))
 
     def _wait(self, jobset_ids: Sequence[int]) -> None:
         """No site can merge the pieces of these job sets. After some time, those that the best site

@@ -355,6 +355,7 @@ class TroubledHistory(RandomHistory):
                 self.end(pilot, job, killed=False)
         with self.world.engine.begin() as tx:
             agent.apply(tx, results)
+        agent.tidy(results)
 
 
 def late_end(world: World) -> None:
@@ -373,6 +374,7 @@ def late_end(world: World) -> None:
     pilot.end(idle)
     with world.engine.begin() as tx:
         agent.apply(tx, results)
+    agent.tidy(results)
     serve(world)
     assert set_jobs(world, task, "consumer")[1] == ("consumer", "closed", "es_killed")
     [merge] = pilot.take()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from support.commanding import files, sound
 from support.dogs import run as run_dog
 from support.event_sets import (
@@ -23,7 +24,9 @@ from support.generating import rows
 from support.situations import pilots_ask, read_afar, set_sites
 
 from jedi.agent.base import World
+from jedi.eventservice import agent_merges, merge_places
 from jedi.jobdispatcher.agent import Adder
+from jedi.service import jobs
 from jedi.service.why import why
 
 BOTH: dict[str, Any] = {"site": "SITE_A,SITE_B", "nSitesPerJob": 2, "nEsConsumers": 2}
@@ -281,6 +284,43 @@ def test_a_merge_starts_only_where_the_broker_sends_it(
     at(31)
     serve(world)
     assert [site for site, _ in places(world, task, "es_merge")] == ["SITE_B"]
+    sound(world)
+
+
+@pytest.mark.parametrize("change", ["", "offline", "killed"])
+def test_a_merge_is_brokered_without_locks(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """While the broker chooses, another transaction locks the job set, its jobs and their datasets
+    at once (house rule: no row lock is held across a choice), and may change what the choice is
+    about: the merge starts only as the rows are then."""
+    task, brokers = two_pieces(world, start=False), []
+
+    def choose(*given: Any) -> Any:
+        brokers.append(given[1])
+        with world.engine.begin() as other:
+            for table in ("jedi_jobsets", "jedi_jobs", "jedi_datasets"):
+                query = f"SELECT FROM {table} WHERE jeditaskid = :t FOR UPDATE NOWAIT"
+                assert other.execute(text(query), {"t": task}).all()
+        if change == "offline":
+            set_sites(world, "SITE_B", status="offline")
+        if change == "killed":
+            [merge] = rows(world, "SELECT merge_pandaid AS id FROM jedi_jobsets")
+            with world.engine.begin() as other:
+                jobs.cancel(other, "anna", [merge.id], None)
+        return merge_places.choose(*given)
+
+    monkeypatch.setattr(agent_merges, "choose", choose)
+    serve(world)
+    assert len(brokers) == 1
+    assert (
+        set_jobs(world, task, "es_merge")[0][1]
+        == {
+            "": "activated",
+            "offline": "waiting",
+            "killed": "cancelled",
+        }[change]
+    )
     sound(world)
 
 
