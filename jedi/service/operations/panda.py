@@ -64,7 +64,12 @@ def submit(
 
 
 @operation(
-    "task.increase_attempts", "POST", "/v1/tasks/{jedi_task_id}/attempts", OWNER, dry_run=True
+    "task.increase_attempts",
+    "POST",
+    "/v1/tasks/{jedi_task_id}/attempts",
+    OWNER,
+    dry_run=True,
+    deed="incexec it",
 )
 def increase_attempts(call: Call, jedi_task_id: TaskId, increase: Attempts = 3) -> int:
     """Continue a task whose files may have more attempts. The answer is the number of the

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Strict, TypeAdapter, create_model
 from sqlalchemy import Connection
 
-from jedi.core.errors import Forbidden
+from jedi.core.errors import Forbidden, JediError
 from jedi.core.knobs import Knobs
 from jedi.ddm import factory
 from jedi.ddm.interface import DDM
 from jedi.host.home import Home
 from jedi.service import steering
+from jedi.service.operations import owners
+from jedi.service.operations.owners import Asked, Refusals
 from jedi.service.waiting import Watched
 from jedi.service.watching import TaskSelection, Version
 from jedi.taskbuffer.housekeeping import knobs
@@ -63,6 +65,9 @@ class Call:
     afterwards: list[Callable[[Connection], None]] = field(default_factory=list)
     """Steps in a transaction of their own, once that of the call is committed."""
 
+    refused: Mapping[Any, JediError] = field(default_factory=dict)
+    """Errors of named things that the caller must leave alone; the operation gets the others."""
+
     @property
     def who(self) -> str:
         return self.caller.user_name
@@ -89,30 +94,56 @@ class Call:
         return factory.load(self.tx, self.knobs)
 
 
+def _only_operators(_arguments: Mapping[str, Any]) -> Collection[str]:
+    return owners.OPERATORS
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A rule of access. `check` runs before the operation; an operation whose policy names the
-    owner checks it by itself, under the lock of the row."""
+    """A rule of access, which is enforced before the operation runs. `things`: the arguments that
+    may name things of owners, each with its kind and its check; an operation has one of them.
+    `roles`: users who may do it to things of others."""
 
     name: str
     sentence: str
     check: Callable[[Call], None] = lambda _call: None
+    things: Mapping[str, tuple[str, Refusals]] = field(default_factory=dict)
+    roles: Callable[[Mapping[str, Any]], Collection[str]] = _only_operators
 
 
 def _operators_only(call: Call) -> None:
     steering.must_be_operator(call.tx, call.who)
 
 
+def _retriers(arguments: Mapping[str, Any]) -> Collection[str]:
+    """New code would run in the owner's name."""
+    return owners.OPERATORS if arguments.get("sandbox") else (*owners.OPERATORS, "production")
+
+
+_OWNED: Mapping[str, tuple[str, Refusals]] = {
+    "jedi_task_ids": ("task", owners.of_tasks),
+    "jedi_task_id": ("task", owners.of_tasks),
+    "panda_ids": ("job", owners.of_jobs),
+    "guid": ("registry", owners.of_registry),
+}
+
 ANYBODY = Policy("anybody", "everybody with an identity")
 OPERATOR = Policy("operator", "operators", _operators_only)
-OWNER = Policy("owner", "the owner, and operators")
+OWNER = Policy("owner", "the owner, and operators", things=_OWNED)
 OWNER_OR_PRODUCTION = Policy(
-    "owner_or_production", "the owner, users of role production, and operators"
+    "owner_or_production",
+    "the owner, users of role production, and operators",
+    things=_OWNED,
+    roles=_retriers,
 )
 SELF = Policy("self", "the user himself, and operators")
+"""For what belongs to the caller: no argument names a user."""
+
+NAMED_USER = Policy(SELF.name, SELF.sentence, things={"user": ("user", owners.of_user)})
 DATASET_OWNER = Policy(
     "dataset_owner",
     "the user whose task makes the dataset, or else user NAME of scope user.NAME, and operators",
+    things={"name": ("dataset", owners.of_dataset)},
 )
 
 
@@ -140,7 +171,8 @@ class Operation:
     is the request's body, byte for byte, and the others stand in the path or the query; `secret`:
     its answer holds one, and is kept nowhere; `body_max`: bytes of its request; `dry_run`: it takes
     this argument, and then answers as if it had been done; `stores`: it writes to an endpoint,
-    which may have no room (status 507); `heavy`: it may take seconds, so few run at once."""
+    which may have no room (status 507); `heavy`: it may take seconds, so few run at once; `deed`:
+    what it does to things of owners, for the refusal."""
 
     name: str
     method: Method
@@ -155,6 +187,7 @@ class Operation:
     dry_run: bool
     stores: bool
     heavy: bool
+    deed: str
 
     @cached_property
     def in_path(self) -> tuple[str, ...]:
@@ -220,12 +253,45 @@ class Operation:
         """The first sentence of the function's docstring."""
         return (inspect.getdoc(self.run) or "").partition("\n\n")[0].replace("\n", " ")
 
+    @cached_property
+    def owned(self) -> str | None:
+        """The argument that names things of owners."""
+        return next((name for name in self.policy.things if name in self.parameters), None)
+
+    @cached_property
+    def answer_of_each(self) -> Callable[..., Any] | None:
+        """The type of an answer for each of the named things, which may be refused."""
+        many = (self.owned or "").endswith("_ids") and get_origin(self.hints["return"]) is list
+        return get_args(self.hints["return"])[0] if many else None
+
     def __call__(self, call: Call, **arguments: Any) -> Any:
-        """Run it for a caller who may. Forbidden."""
+        """Run it for a caller who may, with the things that he may change. Forbidden, NotFound."""
         self.must_be_allowed(call)
-        if self.dry_run:
-            call.dry_run = arguments.pop("dry_run", False)
-        return self.run(call, **arguments)
+        if "dry_run" in arguments:
+            call.dry_run = arguments.pop("dry_run")
+        if self.owned is None:
+            return self.run(call, **arguments)
+        kind, refusals = self.policy.things[self.owned]
+        asked = Asked(call.tx, call.who, self.deed, self.policy.roles(arguments))
+        given = arguments.get(self.owned) or ()
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            call.name_objects(kind, [given])
+            for error in refusals(asked, [given]).values():
+                raise error
+            return self.run(call, **arguments)
+        named = [*dict.fromkeys(given)]
+        call.refused = refusals(asked, named) if named else {}
+        mine = [one for one in named if one not in call.refused]
+        if self.answer_of_each is None:
+            for error in call.refused.values() if len(named) == 1 else ():
+                raise error
+            return self.run(call, **{**arguments, self.owned: mine})
+        found = dict(zip(mine, self.run(call, **{**arguments, self.owned: mine}), strict=True))
+        for one, error in call.refused.items():
+            found[one] = self.answer_of_each(one, False, error.sentence, error=error.code)
+        accepted = [one for one in named if found[one].accepted]
+        call.name_objects(kind, accepted, [one for one in named if not found[one].accepted])
+        return [found[one] for one in named]
 
     def must_be_allowed(self, call: Call) -> None:
         """Forbidden: the caller's token, or role, does not suffice."""
@@ -262,17 +328,24 @@ def operation(
     dry_run: bool = False,
     stores: bool = False,
     heavy: bool = False,
+    deed: str = "",
 ) -> Callable[[_F], _F]:
     """Enter a function into the table. GET reads; all other methods change something, unless it is
     a `question` that is too long for a query, or brings what only another operation uses.
-    `dry_run`: a rollback undoes all its changes, or it heeds `call.dry_run`."""
+    `dry_run`: a rollback undoes all its changes, or it heeds `call.dry_run`; `deed`: what it does
+    to things of owners (default: the name's verb). Whoever calls the function itself passes the
+    policy as well."""
 
     def enter(run: _F) -> _F:
         if name in TABLE:
             raise ValueError(f"two operations are called {name}")
+        signature = inspect.signature(run)
+        if policy.things and not any(one in policy.things for one in signature.parameters):
+            raise ValueError(f"no argument of {name} names what the {policy.name} has")
         changes = method != "GET" and not question
         needed: Scope = scope or ("all" if changes else "read")
-        TABLE[name] = Operation(
+        kind, _, verb = name.partition(".")
+        entry = TABLE[name] = Operation(
             name,
             method,
             path,
@@ -286,7 +359,14 @@ def operation(
             dry_run,
             stores,
             heavy,
+            deed or f"{verb} {'its units' if kind == 'unit' else 'it'}",
         )
-        return run
+
+        @wraps(run)
+        def allowed(*args: Any, **named: Any) -> Any:
+            given = signature.bind(*args, **named).arguments
+            return entry(given.pop("call"), **given)
+
+        return cast(_F, allowed)
 
     return enter

@@ -9,7 +9,7 @@ from pydantic import Field
 from jedi.model.mistakes import checked_by
 from jedi.service import users
 from jedi.service.operations.arguments import NameText, RowId
-from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, operation
+from jedi.service.operations.table import ANYBODY, NAMED_USER, OPERATOR, Call, operation
 
 NoticeText = Annotated[str, Field(max_length=2_000, pattern=r"^[^\x00]*$")]
 
@@ -34,13 +34,26 @@ def change(
     return users.set_user(call.tx, call.who, user, role, gridpref, running_jobs)
 
 
-@operation("user.notices", "GET", "/v1/users/{user}/notices", SELF)
+@operation(
+    "user.notices",
+    "GET",
+    "/v1/users/{user}/notices",
+    NAMED_USER,
+    deed="change the notifications",
+)
 def notices(call: Call, user: NameText) -> users.NotificationSettings:
     """Show the notices that a user gets."""
     return users.show_notices(call.tx, call.who, user)
 
 
-@operation("user.notify", "PUT", "/v1/users/{user}/notices", SELF, secret=True)
+@operation(
+    "user.notify",
+    "PUT",
+    "/v1/users/{user}/notices",
+    NAMED_USER,
+    secret=True,
+    deed="change the notifications",
+)
 def notify(
     call: Call,
     user: NameText,
@@ -50,5 +63,4 @@ def notify(
 ) -> users.NotificationSettings:
     """Send a user notices of tasks, or also of jobs, by mail or to a webhook; '' ends it. Omitted
     arguments change nothing."""
-    call.subject = f"user {user}"
     return users.set_notices(call.tx, call.who, user, mail, webhook, about, call.home)

@@ -106,6 +106,12 @@ SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :task
 """)
 
 
+OWNERS_OF = returns(tuple[int, str])("""
+-- The owners of tasks.
+SELECT jeditaskid, username FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
 PARAMS_OF = returns(tuple[int, dict[str, Any]])("""
 -- The parameters of tasks.
 SELECT jeditaskid, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)
