@@ -36,3 +36,10 @@ def _move(job: CappedJob) -> JobMove:
 
 
 DOG = Dog("caps", "watchdog.caps_period_s", "users above their cap get no more jobs", run)
+ROOM = Dog(
+    "cap_room",
+    "watchdog.cap_room_period_s",
+    "jobs that a cap keeps from pilots get the room of ended ones",
+    run,
+    capping.ANY_KEPT.value,
+)

@@ -252,6 +252,21 @@ def test_no_more_than_the_cap_ever_run(world: World) -> None:
     sound(world)
 
 
+def test_kept_jobs_get_the_room_of_ended_ones_soon(world: World) -> None:
+    """A cap of 2: of three jobs one is kept back. One ends: a look of 5 s, not of 60 s, gives its
+    room to the third one. Without a job that is kept back there is no such look: it does not count
+    jobs, though more than the cap may start (those the other look keeps back)."""
+    assert world.knobs.watchdog.cap_room_period_s == 5
+    knob(world, "caps.user_jobs", "2")
+    first, *_ = put(world, 1, 2)
+    assert run(world, "cap_room") == Counts()
+    assert run(world, "caps") == Counts(throttled=1)
+    assert run(world, "cap_room") == Counts()
+    end(world, first)
+    assert run(world, "cap_room") == Counts(activated=1)
+    assert run(world, "cap_room") == Counts()
+
+
 def test_a_task_that_goes_on_is_charged(world: World) -> None:
     """Three jobs may run. While a task of three is paused another one's three may start."""
     knob(world, "caps.user_jobs", "3")

@@ -87,6 +87,9 @@ class WatchdogKnobs(Component):
     caps_period_s = knob(60.0, "s", least=0.1).means(
         "interval between counts of users' running jobs"
     )
+    cap_room_period_s = knob(5.0, "s", least=0.1).means(
+        "interval between looks for room under caps, while jobs are kept back"
+    )
     lookup_period_s = knob(3600.0, "s", least=0.1).means(
         "interval between queries of data management for inputs of urgent assigned jobs"
     )

@@ -24,6 +24,12 @@ _COUNTED = f"""
 j.postprocessed_at IS NULL AND j.status IN ({JOB_AT_SITE}, 'activated', 'throttled')
   AND j.prodsourcelabel <> ALL(:production) AND j.kind NOT IN ('merge', 'es_merge')
 """
+ANY_KEPT = returns(bool)("""
+-- True if a cap keeps jobs from pilots.
+SELECT coalesce(sum(jobs), 0) > 0
+FROM (SELECT status, jobs FROM job_stats UNION ALL SELECT status, jobs FROM job_stats_delta) s
+WHERE status = 'throttled'
+""")
 _HELD = returns(tuple[int, str])("""
 SELECT j.pandaid, j.status
 FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) AS w (pandaid, lock_seq)
