@@ -90,7 +90,7 @@ def db_downgrade(
 ) -> None:
     """Take the schema back to an earlier version, with its data. Stop the agents first.
 
-    Example: `jedi db downgrade 0001`
+    Example: `jedi db downgrade 0008`
     """
     _migrate("downgrade", revision, as_json)
 

@@ -25,7 +25,7 @@ from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import migrate
-from jedi.taskbuffer.schema.release import VERSION_TABLE
+from jedi.taskbuffer.schema.release import VERSION_TABLE, this_release
 from jedi.taskbuffer.users import users
 
 _ENDPOINTS = re.compile(
@@ -126,7 +126,12 @@ def _fill(installation: Installation, engine: Engine, source: Path) -> None:
     revision = found[1].decode() if found else None
     if revision is None or not migrate.known(revision):
         what = f"of a newer release (schema {revision})" if revision else "no backup of JEDI"
-        raise Refused(f"{source} is {what}.", code="backup_unfit", file=str(source))
+        passage = this_release().passage(revision)
+        raise Refused(
+            f"{source} is of no release. {passage}" if passage else f"{source} is {what}.",
+            code="backup_unfit",
+            file=str(source),
+        )
     _nobody_else(installation, output)
     how = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     _call(installation, major, "pg_restore", *how, *_database(installation), str(source))

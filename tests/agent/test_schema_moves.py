@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 from support.helpers import make_world
 from support.relay import relay
-from support.releases import NEW, older_release, part, set_revision
+from support.releases import HERE, newer_release, part, set_revision
 
 from jedi.agent.base import World
 from jedi.taskbuffer.housekeeping import knobs
@@ -49,13 +49,13 @@ def test_an_agent_ends_when_the_schema_moves(
         knobs.put(tx, "agent.heartbeat_s", 0.1, "olga")
     home, told = tmp_path / "home", {"NOTIFY_SOCKET": str(tmp_path / "notify")}
     agent = ("agent", "run", "TaskRefiner")
-    with part(NEW, home, url_of(world.engine), *agent, **told) as process:
+    with part(HERE, home, url_of(world.engine), *agent, **told) as process:
         heard("READY=1")
         set_revision(world.engine, "9999")
         assert NEWER in process.communicate(timeout=PATIENCE_S)[0]
         assert process.returncode == 5
     for words in (agent, (*agent, "--once"), ("watchdog", "run", "caps")):
-        with part(NEW, home, url_of(world.engine), *words) as process:
+        with part(HERE, home, url_of(world.engine), *words) as process:
             assert NEWER in process.communicate(timeout=PATIENCE_S)[0]
             assert process.returncode == 5
 
@@ -67,9 +67,8 @@ def test_no_migration_begins_while_agents_run(
     """By hand: `jedi db upgrade` and `jedi up` of the new release, and `jedi db downgrade` of the
     old one, name the agent of the old release and change nothing; when it has ended, the upgrade
     succeeds. A service hinders nobody."""
-    world, url, old = make_world(engine, tmp_path / "world"), url_of(engine), tmp_path / "old"
-    revision = older_release(old)
-    migrate.downgrade(engine, revision)
+    world, url, new = make_world(engine, tmp_path / "world"), url_of(engine), tmp_path / "new"
+    revision = newer_release(new)
     told = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
 
     def said(code: Path, home: str, *words: str, ends: int) -> str:
@@ -78,24 +77,23 @@ def test_no_migration_begins_while_agents_run(
             assert process.returncode == ends, found
             return found
 
-    with part(old, tmp_path / "b", url, "api", **told):
+    with part(HERE, tmp_path / "b", url, "api", **told):
         heard("READY=1")
-        # an agent whose look for work knows no column of the last migration
-        with part(old, tmp_path / "a", url, "agent", "run", "Submitter", **told) as agent:
+        with part(HERE, tmp_path / "a", url, "agent", "run", "Submitter", **told) as agent:
             heard("READY=1")
             for code, *words in (
-                (NEW, "db", "upgrade"),
-                (NEW, "up"),
-                (old, "db", "downgrade", "base"),
+                (new, "db", "upgrade"),
+                (new, "up"),
+                (HERE, "db", "downgrade", "base"),
             ):
                 refused = said(code, "c", *words, ends=1)
                 assert "Agents still run: Submitter on the database's host." in refused
                 assert "jedi down" in refused and "systemctl stop" in refused
-            assert migrate.current(world.engine) == revision
-            assert said(old, "c", "db", "upgrade", ends=0)  # nothing to change
+            assert migrate.current(world.engine) == migrate.head()
+            assert said(HERE, "c", "db", "upgrade", ends=0)  # nothing to change
             agent.terminate()
             assert agent.wait(PATIENCE_S) == 0
-        assert f"{revision} -> {migrate.head()}" in said(NEW, "c", "db", "upgrade", ends=0)
+        assert f"{migrate.head()} -> {revision}" in said(new, "c", "db", "upgrade", ends=0)
 
 
 def test_a_service_waits_for_a_database_that_is_away(
@@ -107,7 +105,7 @@ def test_a_service_waits_for_a_database_that_is_away(
     there = world.engine.url.set(host=None, port=None, query={"host": str(place), "port": "5432"})
     url = there.render_as_string(hide_password=False)
     told = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
-    with part(NEW, tmp_path / "home", url, "api", **told):
+    with part(HERE, tmp_path / "home", url, "api", **told):
         assert "The database does not answer" in heard("STATUS=")
         with relay(world.engine, place, []) as relayed:
             assert relayed == url

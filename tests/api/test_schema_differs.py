@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from sqlalchemy import Engine
 from support.helpers import make_world
-from support.releases import NEW, older_release, part, set_revision
+from support.releases import HERE, newer_release, part, set_revision
 from support.service_process import over
 
 from jedi.agent.base import World
@@ -33,7 +33,7 @@ def test_a_running_service_refuses_a_migrated_database(world: World, service: No
 
     with over(Home(world.settings.home)) as client:
         assert client.get("/v1/me").status_code == beat(client).status_code == 200
-        for revision, remedy in (("9999", "install that one"), ("0001", "jedi db upgrade")):
+        for revision, remedy in (("9999", "install that one"), ("0008", "jedi db upgrade")):
             set_revision(world.engine, revision)
             change = client.post("/v1/tasks/pause", json={"jedi_task_ids": [1]})
             for answer in (client.get("/v1/me"), change, client.get("/ready"), beat(client)):
@@ -71,20 +71,22 @@ def asked(process: subprocess.Popen[str], home: Path) -> httpx2.Response:
 def test_an_older_release_makes_room_for_a_newer_one(engine: Engine, tmp_path: Path) -> None:
     """An older service works with its own schema; when a newer release migrates the database, it
     refuses at once, and ends; neither release starts with the schema of the other."""
-    world, url = make_world(engine, tmp_path / "world"), engine.url.render_as_string(False)
-    old = tmp_path / "old"
-    revision = older_release(old)
-    migrate.downgrade(world.engine, revision)
-    assert f"schema {revision}" in (said := refusal(NEW, tmp_path / "a", url))
+    make_world(engine, tmp_path / "world")
+    url = engine.url.render_as_string(False)
+    new = tmp_path / "new"
+    revision = newer_release(new)
+    said = refusal(new, tmp_path / "a", url)
+    assert f"schema {migrate.head()}; this release has {revision}" in said
     assert "jedi db upgrade" in said
-    with part(old, tmp_path / "b", url, "api") as older:
+    with part(HERE, tmp_path / "b", url, "api") as older:
         assert asked(older, tmp_path / "b").status_code == 200
-        migrate.upgrade(world.engine)
+        with part(new, tmp_path / "c", url, "db", "upgrade") as upgrade:
+            assert upgrade.wait(ENDS_S) == 0
         stale = asked(older, tmp_path / "b")
         assert (stale.status_code, stale.json()["code"]) == (503, "schema_differs")
-        with part(NEW, tmp_path / "c", url, "api") as newer:
+        with part(new, tmp_path / "c", url, "api") as newer:
             assert asked(newer, tmp_path / "c").status_code == 200
             assert "A newer release has migrated" in older.communicate(timeout=ENDS_S)[0]
             assert older.returncode == 5
             assert asked(newer, tmp_path / "c").status_code == 200
-    assert "A newer release has migrated" in refusal(old, tmp_path / "d", url)
+    assert "A newer release has migrated" in refusal(HERE, tmp_path / "d", url)

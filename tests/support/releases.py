@@ -1,4 +1,4 @@
-"""Releases: this one, and an older one without the last migration."""
+"""Releases: this one, and a newer one with one more migration."""
 
 # Raw UPDATEs: the revision of the schema, as another release leaves it.
 
@@ -16,11 +16,17 @@ from sqlalchemy import Engine, text
 
 import jedi
 from jedi.host.home import Home
-from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts
+from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts, this_release
 
 PACKAGE = Path(jedi.__file__).parent
-NEW = PACKAGE.parent
+HERE = PACKAGE.parent
 """The code of this release."""
+NEXT = """
+from alembic import op
+revision, down_revision = "9000", "{head}"
+def upgrade(): op.execute("ALTER TABLE jedi_tasks ADD COLUMN next text")
+def downgrade(): op.execute("ALTER TABLE jedi_tasks DROP COLUMN next")
+"""
 
 
 def set_revision(engine: Engine, revision: str) -> None:
@@ -29,14 +35,13 @@ def set_revision(engine: Engine, revision: str) -> None:
         tx.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :r"), {"r": revision})
 
 
-def older_release(place: Path) -> str:
-    """A copy of JEDI without its last migration; the revision that it has."""
+def newer_release(place: Path) -> str:
+    """A copy of JEDI with one more migration; the revision that it has."""
     shutil.copytree(PACKAGE, place / "jedi", ignore=shutil.ignore_patterns("__pycache__"))
     copied = place / "migrations"
     shutil.copytree(scripts(), copied, ignore=shutil.ignore_patterns("__pycache__"))
-    *_, before, last = sorted((copied / "versions").glob("[0-9]*.py"))
-    last.unlink()
-    return before.name.partition("_")[0]
+    (copied / "versions" / "9000_next.py").write_text(NEXT.format(head=this_release().head))
+    return "9000"
 
 
 @contextmanager

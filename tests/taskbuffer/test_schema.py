@@ -20,7 +20,13 @@ from jedi.core import states
 from jedi.core.errors import Refused
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.schema import ddl, migrate, picture
-from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts, this_release
+from jedi.taskbuffer.schema.release import (
+    LAST_OF_SINGLE_STEPS,
+    VERSION_TABLE,
+    SchemaDiffers,
+    scripts,
+    this_release,
+)
 from jedi.taskbuffer.schema.tables import metadata
 from tools import docs
 
@@ -220,6 +226,11 @@ def drawn(engine: Engine) -> dict[str, str]:
         return picture.draw(tx)
 
 
+def plain(engine: Engine) -> dict[str, str]:
+    """The picture without comments, which only the newest revision has."""
+    return {name: without_remarks(sql) for name, sql in drawn(engine).items()}
+
+
 def test_migrations_build_what_is_declared(engine: Engine, empty: Engine) -> None:
     assert migrate.differences(engine) == []
     with empty.begin() as tx:
@@ -236,14 +247,15 @@ def counted(engine: Engine) -> dict[str, int]:
         return {name: tx.scalar(text(f"SELECT count(*) FROM {name}")) for name in metadata.tables}
 
 
-def test_down_and_up_with_a_row_in_each_status(engine: Engine) -> None:
+def test_down_and_up_with_a_row_in_each_status(engine: Engine, empty: Engine) -> None:
     with engine.begin() as tx:
         for machine in states.MACHINES:
             insert_states(tx, machine)
     before, rows = drawn(engine), counted(engine)
-    migrate.downgrade(engine, "0001")
-    assert migrate.current(engine) == "0001"
-    assert "TRIGGER" not in drawn(engine)["guards.sql"]
+    migrate.downgrade(engine, "0008")
+    migrate.upgrade(empty, "0008")
+    assert migrate.current(engine) == migrate.current(empty) == "0008"
+    assert plain(engine) == plain(empty)
     migrate.upgrade(engine)
     assert migrate.current(engine) == migrate.head()
     assert drawn(engine) == before
@@ -252,13 +264,14 @@ def test_down_and_up_with_a_row_in_each_status(engine: Engine) -> None:
 
 
 def test_each_step_down_is_undone_by_a_step_up(engine: Engine) -> None:
-    pictures = []
+    whole, pictures = drawn(engine), []
     while above := migrate.current(engine):
-        pictures.append((above, drawn(engine)))
+        pictures.append((above, plain(engine)))
         migrate.downgrade(engine, "-1")
     for revision, picture_before in reversed(pictures):
         migrate.upgrade(engine, revision)
-        assert drawn(engine) == picture_before, revision
+        assert plain(engine) == picture_before, revision
+    assert drawn(engine) == whole
 
 
 def test_down_to_nothing_and_up_again(engine: Engine) -> None:
@@ -279,6 +292,17 @@ def test_revisions_that_this_release_does_not_have_are_refused(empty: Engine) ->
     with pytest.raises(Refused, match=f"jedi db downgrade {migrate.head()}"):
         migrate.upgrade(empty)
     assert migrate.current(empty) == "9999"
+
+
+def test_a_revision_between_two_releases_is_told_its_way(empty: Engine) -> None:
+    """By hand: the commit whose `jedi db upgrade` takes it to the head of today."""
+    migrate.upgrade(empty)
+    with empty.begin() as tx:
+        tx.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0023'"))
+    way = f"Sources of commit {LAST_OF_SINGLE_STEPS} have: run `jedi db upgrade` with them first"
+    for refused in (migrate.upgrade, this_release().must_fit_database):
+        with pytest.raises((Refused, SchemaDiffers), match=way):
+            refused(empty)
 
 
 def test_upgrades_that_race_wait_for_each_other(empty: Engine) -> None:

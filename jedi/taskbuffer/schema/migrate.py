@@ -1,7 +1,7 @@
 """The schema's versions: up, down, where a database stands, and how it differs from tables.py.
 
 A migration is one transaction under an advisory lock: starters that race wait for each other, and
-a failed step leaves everything as it was.
+a failed step leaves everything as it was. Comments are those of tables.py: no step repeats them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
 
 from jedi.core.errors import Refused
-from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts
+from jedi.taskbuffer.schema.release import VERSION_TABLE, scripts, this_release
 from jedi.taskbuffer.schema.tables import metadata
 
 _LOCK = 0x6A656469  # "jedi"
@@ -67,7 +67,27 @@ def upgrade(
         config.attributes["seal"] = seal
         before = _context(tx).get_current_revision()
         command.upgrade(config, revision)
-        return before, _context(tx).get_current_revision()
+        after = _context(tx).get_current_revision()
+        if before != after == head():
+            _comment(tx)
+        return before, after
+
+
+def _comment(tx: Connection) -> None:
+    """Give tables and columns their comments."""
+    comments = [
+        f"COMMENT ON {kind} {name} IS {_literal(comment)}"
+        for table in metadata.tables.values()
+        for kind, name, comment in (
+            ("TABLE", table.name, table.comment),
+            *(("COLUMN", f"{table.name}.{c.name}", c.comment) for c in table.columns),
+        )
+    ]
+    tx.connection.cursor().execute(";".join(comments))
+
+
+def _literal(words: str | None) -> str:
+    return "'" + (words or "").replace("'", "''") + "'"
 
 
 def downgrade(engine: Engine, revision: str) -> None:
@@ -82,9 +102,13 @@ def _known(tx: Connection, revision: str) -> Iterator[None]:
     try:
         yield
     except CommandError as error:
+        newer = (
+            f"This release has those up to {head()}; the release of a newer one takes it back: "
+            f"`jedi db downgrade {head()}`."
+        )
         raise Refused(
-            f"The schema can't go from {found} to {revision}: {error}. This release has those up "
-            f"to {head()}; the release of a newer one takes it back: `jedi db downgrade {head()}`.",
+            f"The schema can't go from {found} to {revision}: {error}. "
+            f"{this_release().passage(found) or newer}",
             code="schema_differs",
         ) from error
 

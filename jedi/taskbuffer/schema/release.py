@@ -17,6 +17,8 @@ from jedi.core.errors import Unreachable
 from jedi.taskbuffer.db.engine import at_once
 
 VERSION_TABLE = "jedi_schema_version"
+LAST_OF_SINGLE_STEPS = "bcb6e9bd"
+"""The last commit with each of the 50 migrations that 0.1.0 and 0.2.0 have as two."""
 
 
 class SchemaDiffers(Unreachable):
@@ -64,6 +66,15 @@ class ReleaseSchema:
     def head(self) -> str:
         return self.revisions[-1]
 
+    def passage(self, found: str | None) -> str | None:
+        """The way here from a revision that stood between two releases; None: it did not."""
+        if found is None or found in self.revisions or found > self.head:
+            return None
+        return (
+            f"No release has schema {found}. Sources of commit {LAST_OF_SINGLE_STEPS} have: run "
+            "`jedi db upgrade` with them first."
+        )
+
     def must_fit(self, found: str | None) -> None:
         """SchemaDiffers: the database has another revision."""
         if found == self.head:
@@ -71,6 +82,7 @@ class ReleaseSchema:
         remedy = "A newer release has migrated the database: install that one here, too."
         if found is None or found in self.revisions:
             remedy = "An operator upgrades the database: jedi db upgrade."
+        remedy = self.passage(found) or remedy
         shown = found or "none"
         raise SchemaDiffers(
             f"The database has schema {shown}; this release has {self.head}. {remedy}",
