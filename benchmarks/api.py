@@ -30,6 +30,7 @@ from jedi.core.settings import caller
 from jedi.ddm.interface import DDM
 from jedi.host.home import Home
 from jedi.model.jobs.wire import Beat
+from jedi.model.queries import ListPage
 from jedi.service import pilots, tasks
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs
@@ -337,7 +338,7 @@ def _bare_beat(world: World) -> None:
 
 def _bare_read(world: World) -> None:
     with world.engine.begin() as tx:
-        tasks.find(tx, limit=1)
+        tasks.find(tx, page=ListPage(limit=1))
 
 
 def _submissions(service: BenchService, times: int) -> float:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, text
 
 from benchmarks.common import Result, make_world, run, seconds
 from benchmarks.jobs_world import Held, place
+from jedi.model.queries import JobQuery, ListPage, TaskQuery
 from jedi.service import tasks, why
 from jedi.taskbuffer.jobs import archive_groups
 
@@ -18,6 +19,7 @@ REPEATS = 5
 LEAST = 20.0
 """Looks a second: 50 ms each."""
 
+FIRST = ListPage(limit=50)
 LARGE = 1
 """The task with most jobs: a tenth of all."""
 
@@ -80,13 +82,19 @@ def measure(engine: Engine, tasks: int = TASKS, archived: int = 0) -> list[Resul
 def _looks(waiting: int, usual: int) -> dict[str, Callable[[Connection], object]]:
     """Looks at tasks: one that waits, a usual one, the one with most jobs."""
     return {
-        "list: the newest 50": lambda tx: tasks.find(tx, limit=50),
-        "list: a user's": lambda tx: tasks.find(tx, user_name="u7", limit=50),
-        "list: pending": lambda tx: tasks.find(tx, statuses=["pending"], limit=50),
-        "list: a status of nobody": lambda tx: tasks.find(tx, statuses=["paused"], limit=50),
-        "list: a name": lambda tx: tasks.find(tx, name="*higgs.77*", limit=50),
-        "list: a reason": lambda tx: tasks.find(tx, where=["reason=no_site_fits"], limit=50),
-        "list: a request": lambda tx: tasks.find(tx, user_name="u7", where=["request=507"]),
+        "list: the newest 50": lambda tx: tasks.find(tx, page=FIRST),
+        "list: a user's": lambda tx: tasks.find(tx, TaskQuery(user="u7"), FIRST),
+        "list: pending": lambda tx: tasks.find(
+            tx, TaskQuery(status=["pending"]), ListPage(limit=50)
+        ),
+        "list: a status of nobody": lambda tx: tasks.find(
+            tx, TaskQuery(status=["paused"]), ListPage(limit=50)
+        ),
+        "list: a name": lambda tx: tasks.find(tx, TaskQuery(name="*higgs.77*"), FIRST),
+        "list: a reason": lambda tx: tasks.find(
+            tx, TaskQuery(where=["reason=no_site_fits"]), ListPage(limit=50)
+        ),
+        "list: a request": lambda tx: tasks.find(tx, TaskQuery(user="u7", where=["request=507"])),
         "show": lambda tx: tasks.show(tx, usual),
         "show: most jobs": lambda tx: tasks.show(tx, LARGE),
         "why: it waits": lambda tx: why.why(tx, waiting),
@@ -94,7 +102,7 @@ def _looks(waiting: int, usual: int) -> dict[str, Callable[[Connection], object]
         "jobs": lambda tx: tasks.jobs(tx, usual, limit=1000),
         "jobs: 1,000 of most": lambda tx: tasks.jobs(tx, LARGE, limit=1000),
         "jobs: failed ones of most": lambda tx: tasks.jobs(
-            tx, LARGE, statuses=["failed"], limit=1000
+            tx, LARGE, JobQuery(["failed"]), limit=1000
         ),
         "history": lambda tx: tasks.history(tx, usual),
     }

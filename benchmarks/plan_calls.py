@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 from benchmarks.jobs_world import ENDPOINT
 from benchmarks.plan_values import Subject, Values
+from jedi.model.queries import EVERY_TASK, JobQuery
 from jedi.taskbuffer.housekeeping import checks, retention
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import generation, merging, orders
@@ -151,12 +152,12 @@ def _forget(tx: Connection, _subject: Subject) -> None:
 
 def _listed(tx: Connection, subject: Subject) -> None:
     for statuses in (None, ["failed"], ["running"]):
-        job_listings.jobs(tx, subject.task, statuses, 1000)
+        job_listings.jobs(tx, subject.task, JobQuery(statuses), 1000)
 
 
 def _owned(tx: Connection, _subject: Subject) -> None:
     for statuses in (None, ["failed"], ["running"]):
-        owned_jobs.owned(tx, "user1", statuses, 1000)
+        owned_jobs.owned(tx, "user1", JobQuery(statuses), 1000)
 
 
 def _claimed(tx: Connection, _subject: Subject) -> None:
@@ -177,13 +178,11 @@ CALLS: Mapping[str, Call] = {
     "housekeeping.retention._DELETE": _forget,
     "jobs.generation._USE": _use,
     "reports.found_jobs._BOTH": lambda tx, _: found_jobs.search(
-        tx, 10**12, 0, ["failed"], (), 1000
+        tx, 10**12, 0, JobQuery(["failed"]), 1000
     ),
     "reports.job_listings._JOBS": _listed,
     "reports.owned_jobs._OWNED": _owned,
-    "reports.task_groups._GROUPS": lambda tx, _: task_groups.counts(
-        tx, "user", None, None, None, ()
-    ),
+    "reports.task_groups._GROUPS": lambda tx, _: task_groups.counts(tx, "user", EVERY_TASK),
     "scheduling.queues._MATCH": lambda tx, _: queues.match_all(tx, [{"vo": "local"}] * 100),
     "scheduling.queues._TRIAL": lambda tx, _: queues.mistake(tx, "vo = 'local'", None),
     "sites.sites._MERGE": lambda tx, _: sites.put_sites(tx, _PATCH),

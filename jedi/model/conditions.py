@@ -28,6 +28,14 @@ _KINDS: Mapping[FieldKind, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class ListField:
+    """A field of a list: its kind, and all its values, if there are no others."""
+
+    kind: FieldKind
+    among: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Condition:
     """A condition: several values of `=` and `~` are alternatives."""
 
@@ -42,26 +50,19 @@ def split_conditions(text: str) -> list[str]:
     return [part for one in _NEXT.split(text) if (part := one.strip(" \t\r\n;&"))]
 
 
-def parse_conditions(
-    texts: Sequence[str],
-    fields: Mapping[str, FieldKind],
-    among: Mapping[str, Collection[str]] | None = None,
-) -> list[Condition]:
-    """The conditions in texts on fields of these kinds; `among` has all values of some fields.
-    BadInput names all mistakes."""
+def parse_conditions(texts: Sequence[str], fields: Mapping[str, ListField]) -> list[Condition]:
+    """The conditions in texts on these fields. BadInput names all mistakes."""
     found: list[Condition] = []
     problems: list[Problem] = []
     for text in texts:
-        one = _parse(text, fields, among or {})
+        one = _parse(text, fields)
         (problems if isinstance(one, Problem) else found).append(one)  # type: ignore[arg-type]
     if problems:
         raise BadInput(problems)
     return found
 
 
-def _parse(
-    text: str, fields: Mapping[str, FieldKind], among: Mapping[str, Collection[str]]
-) -> Condition | Problem:
+def _parse(text: str, fields: Mapping[str, ListField]) -> Condition | Problem:
     form = _FORM.fullmatch(text)
     if form is None:
         rule = "a condition is FIELD OPERATOR VALUE"
@@ -74,7 +75,7 @@ def _parse(
             f"no field is called {name}",
             suggest(name, fields, f"There are {', '.join(fields)}"),
         )
-    kind = fields[name]
+    kind = fields[name].kind
     if operator not in _OPERATORS[kind]:
         rule = f"{name} is {_KINDS[kind]}, which takes no {operator}"
         return Problem("where", text, rule, f"Write one of {' '.join(_OPERATORS[kind])}")
@@ -84,7 +85,7 @@ def _parse(
         return Problem("where", text, f"{name} is {_KINDS[kind]}", "Correct the value")
     if len(values) > 1 and operator[0] in "<>":
         return Problem("where", text, f"{operator} takes one value", "Write one")
-    known = among.get(name, values) if operator in ("=", "!=") else values
+    known = (operator in ("=", "!=") and fields[name].among) or values
     if unknown := [value for value in values if value not in known]:
         return Problem(
             "where",

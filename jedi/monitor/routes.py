@@ -142,7 +142,7 @@ def _made(page: Page, door: OperationDoor, visitor: Visitor, request: Request) -
     """The page for a request. For threads."""
     form, given = _arguments(page, request)
     with door.call(visitor.caller, request.state.request_id) as call:
-        view = page.run(Ask(call, checked, door.place), **given)
+        view = page(Ask(call, checked, door.place), given)
         role = call.role
     match form:
         case "csv":

@@ -10,14 +10,16 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 
+from jedi.model.queries import Question
 from jedi.monitor.sheets import Sheet
 from jedi.service.operations.all_operations import TABLE
+from jedi.service.operations.signature import Signature, model_of
 from jedi.service.operations.table import Call, KnownCaller, Operation
 
 Topic = Literal["tasks", "jobs", "decisions", "knobs", "audit", "agents"]
@@ -57,12 +59,13 @@ class Ask:
     place: Callable[[Operation, KnownCaller], AbstractContextManager[None]]
     """A place for an operation of a caller; see jedi/api/heavy.py."""
 
-    def __call__(self, name: str, /, **arguments: Any) -> Any:
+    def __call__(self, name: str, /, *questions: Question, **arguments: Any) -> Any:
         """The answer of an operation that changes nothing, as its own types. Raises as it does."""
         operation = TABLE[name]
         if operation.changes:
             raise ValueError(f"a page changes nothing: {name}")
-        given = {key: one for key, one in arguments.items() if one is not None}
+        asked = {part.name: getattr(one, part.name) for one in questions for part in fields(one)}
+        given = {key: one for key, one in {**asked, **arguments}.items() if one is not None}
         with self.place(operation, self.call.caller):
             return operation(self.call, **self.check(operation, given))
 
@@ -93,24 +96,25 @@ class Page:
     @cached_property
     def hints(self) -> dict[str, Any]:
         """The types of the named arguments."""
-        found = get_type_hints(self.run, include_extras=True)
-        return {name: found[name] for name in self.parameters}
+        return {name: one.annotation for name, one in self.parameters.items()}
+
+    @cached_property
+    def signature(self) -> Signature:
+        return Signature(self.run)
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The named arguments, in their order."""
-        given = inspect.signature(self.run).parameters
-        return {name: one for name, one in given.items() if name != "ask"}
+        return self.signature.parameters
 
     @cached_property
     def arguments(self) -> type[BaseModel]:
-        """The model of the named arguments; other names are mistakes."""
-        fields: Any = {
-            name: (self.hints[name], ... if one.default is one.empty else one.default)
-            for name, one in self.parameters.items()
-        }
-        config = ConfigDict(extra="forbid", allow_inf_nan=False)
-        return create_model(f"{self.name.title()}Arguments", __config__=config, **fields)
+        """The model of the named arguments."""
+        return model_of(self.name.title(), self.parameters, ConfigDict())
+
+    def __call__(self, ask: Ask, arguments: Mapping[str, Any]) -> View:
+        """The view of the page, for these named arguments."""
+        return self.run(ask, **self.signature.own(arguments))
 
 
 PAGES: dict[str, Page] = {}

@@ -55,7 +55,7 @@ def clean(
 
 def must_be_over(tx: Connection, task_ids: Sequence[int]) -> None:
     """Raise Refused unless the tasks have ended and no other task needs their outputs."""
-    for task in tasks.find(tx, ids=task_ids):
+    for task in tasks.among(tx, task_ids):
         if not task.is_final:
             raise Refused(
                 f"Task {task.jedi_task_id} is {task.status}: its outputs can be "

@@ -17,6 +17,7 @@ from jedi.ddm import leftovers
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.model.jobs.attempt import JobFile
+from jedi.model.queries import FileQuery, JobQuery
 from jedi.service import cleaning, events, results, tasks
 from jedi.service.results import Printed
 from jedi.taskbuffer.housekeeping import knobs, purging
@@ -26,11 +27,9 @@ from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.job_figures import JobFigures
 from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, UsedFile
 from jedi.taskbuffer.reports import found_jobs, job_listings, owned_jobs
-from jedi.taskbuffer.reports.conditions import JOB_FIELDS, read_conditions
 from jedi.taskbuffer.reports.event_listings import StatusRanges
 from jedi.taskbuffer.reports.found_jobs import FoundJob
 from jedi.taskbuffer.reports.listings import FileSummary
-from jedi.taskbuffer.reports.owned_jobs import OwnedJob
 from jedi.taskbuffer.users import users
 
 AGENT = "jedi-job"
@@ -117,7 +116,7 @@ def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:
     if (laid := moving.laid_down(tx, panda_id)) is None:
         return tasks.outputs(tx, job.jedi_task_id, panda_id=panda_id)
     made = {file.lfn: file for file in laid[2] if file.type != "log" and file.size is not None}
-    found = tasks.files(tx, job.jedi_task_id, types=[*states.MADE_TYPES], panda_id=panda_id)
+    found = tasks.files(tx, job.jedi_task_id, FileQuery([*states.MADE_TYPES]), panda_id=panda_id)
     return [
         replace(file, size=made[file.lfn].size, adler32=made[file.lfn].adler32)
         for file in found
@@ -133,20 +132,6 @@ def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tupl
     ]
 
 
-def owned(
-    tx: Connection,
-    user_name: str,
-    statuses: Sequence[str] | None,
-    limit: int,
-    where: Sequence[str] = (),
-    before: int | None = None,
-) -> list[OwnedJob]:
-    """Return a user's newest jobs, of all tasks, in these statuses (None: all); `where`: conditions
-    (model/conditions.py); `before`: only smaller ids. BadInput."""
-    conditions = read_conditions(where, JOB_FIELDS)
-    return owned_jobs.owned(tx, user_name, statuses, limit, conditions, before)
-
-
 @dataclass(frozen=True, slots=True)
 class FoundJobs:
     """Jobs that meet conditions, the newest first, and the number of ids that were looked at.
@@ -157,22 +142,15 @@ class FoundJobs:
     before: int | None
 
 
-def search(
-    tx: Connection,
-    statuses: Sequence[str] | None,
-    where: Sequence[str],
-    before: int | None,
-    limit: int,
-) -> FoundJobs:
+def search(tx: Connection, query: JobQuery, before: int | None, limit: int) -> FoundJobs:
     """Search the jobs of all tasks and users, from the newest, or those before an id. A call looks
     at LOOKED_AT ids at most. BadInput."""
-    conditions = read_conditions(where, JOB_FIELDS)
     all_ids = found_jobs.span(tx)
     if all_ids.newest is None or all_ids.oldest is None:
         return FoundJobs([], 0, None)
     newest = min(all_ids.newest, before - 1 if before else all_ids.newest)
     oldest = max(newest - found_jobs.LOOKED_AT, all_ids.oldest - 1)
-    found = found_jobs.search(tx, newest, oldest, statuses, conditions, limit)
+    found = found_jobs.search(tx, newest, oldest, query, limit)
     end = found[-1].panda_id if len(found) == limit else oldest + 1
     return FoundJobs(found, max(newest + 1 - end, 0), end if end > all_ids.oldest else None)
 

@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 
 from jedi.core import clock
 from jedi.core.knobs import Knobs
+from jedi.model.queries import TaskQuery
 from jedi.service import job_figures, tasks, why
 from jedi.service.job_figures import Forecast
 from jedi.service.why import TaskHold
 from jedi.taskbuffer.reports import job_groups, job_listings, task_groups, task_parts
-from jedi.taskbuffer.reports.conditions import TASK_FIELDS, read_conditions
 from jedi.taskbuffer.reports.job_groups import JobGroup, JobsAtSite
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary, JobMetric, TaskSummary
@@ -157,14 +157,10 @@ class TaskGroups:
 def groups(
     tx: Connection,
     by: str,
-    user_name: str | None,
-    name: str | None,
-    statuses: Sequence[str] | None,
-    where: Sequence[str],
+    query: TaskQuery,
 ) -> TaskGroups:
-    """Groups of tasks that meet conditions. BadInput."""
-    conditions = read_conditions(where, TASK_FIELDS)
-    found = task_groups.counts(tx, by, user_name, name, statuses, conditions)
+    """Groups of tasks. BadInput."""
+    found = task_groups.counts(tx, by, query)
     whole = sum(one.tasks for one in found) < COUNTED_MOST
     return TaskGroups(by, _grouped(found), whole)
 

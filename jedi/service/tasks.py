@@ -14,13 +14,22 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.kills import kill
+from jedi.model.queries import (
+    ALL_ROWS,
+    EVERY_FILE,
+    EVERY_JOB,
+    EVERY_TASK,
+    MOST_ROWS,
+    FileQuery,
+    JobQuery,
+    ListPage,
+    TaskQuery,
+)
 from jedi.service import job_figures
 from jedi.service.job_figures import Forecast
-from jedi.service.operations.arguments import MOST_ROWS
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.reports import job_groups, job_listings, listings
-from jedi.taskbuffer.reports.conditions import JOB_FIELDS, TASK_FIELDS, read_conditions
 from jedi.taskbuffer.reports.job_listings import FailureCause, JobMetadata, JobRow
 from jedi.taskbuffer.reports.listings import (
     DatasetSummary,
@@ -85,40 +94,29 @@ class JobSummary:
 
 def find(
     tx: Connection,
+    query: TaskQuery = EVERY_TASK,
+    page: ListPage = ALL_ROWS,
     *,
-    user_name: str | None = None,
-    name: str | None = None,
-    statuses: Sequence[str] | None = None,
-    ids: Sequence[int] | None = None,
     begins: str = "",
-    before: int | None = None,
-    after: int | None = None,
-    where: Sequence[str] = (),
-    limit: int = MOST_ROWS,
-    jobs: bool = True,
     unit_s: float | None = None,
 ) -> list[TaskSummary]:
-    """Return tasks, newest first. `*` in a name matches anything; `begins`: digits with which ids
-    begin; `before`: only smaller ids; `after`: those that follow this id; `where`: conditions
-    (model/conditions.py); `jobs`: their live jobs are counted; `unit_s`: the knob throttle.unit_s,
-    if it is known. BadInput."""
-    conditions = read_conditions(where, TASK_FIELDS)
-    if unit_s is None:
-        unit_s = knobs.load(tx)["throttle.unit_s"]
-    return listings.tasks(
-        tx,
-        limit,
-        user_name,
-        name,
-        statuses,
-        ids,
-        begins,
-        before,
-        conditions,
-        after=after,
-        jobs=jobs,
-        unit_s=unit_s,
-    )
+    """Tasks, newest first. `begins`: digits with which ids begin; `unit_s`: the knob
+    throttle.unit_s, if it is known. BadInput."""
+    return listings.tasks(tx, query, page, begins, _unit_s(tx, unit_s))
+
+
+def among(
+    tx: Connection, ids: Sequence[int], *, jobs: bool = True, unit_s: float | None = None
+) -> list[TaskSummary]:
+    """Tasks by their ids, newest first. `jobs`: their live jobs are counted."""
+    return listings.tasks_by_id(tx, ids, _unit_s(tx, unit_s), jobs=jobs)
+
+
+def _unit_s(tx: Connection, known: float | None) -> float:
+    if known is not None:
+        return known
+    found: float = knobs.load(tx)["throttle.unit_s"]
+    return found
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
@@ -143,9 +141,7 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
 
 def get(tx: Connection, jedi_task_id: int, *, unit_s: float | None = None) -> TaskSummary:
     """A task at a glance; its live jobs are not counted (job_figures.counted). NotFound."""
-    if unit_s is None:
-        unit_s = knobs.load(tx)["throttle.unit_s"]
-    found = listings.TASK.row(tx, task=jedi_task_id, unit_s=unit_s)
+    found = listings.TASK.row(tx, task=jedi_task_id, unit_s=_unit_s(tx, unit_s))
     if found is None:
         raise _not_found(jedi_task_id)
     return found
@@ -176,18 +172,15 @@ def metadata(tx: Connection, jedi_task_id: int, limit: int = MOST_ROWS) -> list[
 def jobs(
     tx: Connection,
     jedi_task_id: int,
+    query: JobQuery = EVERY_JOB,
     *,
-    statuses: Sequence[str] | None = None,
-    where: Sequence[str] = (),
     after: int | None = None,
     limit: int = MOST_ROWS,
 ) -> list[JobSummary]:
-    """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr;
-    `where`: conditions (model/conditions.py); `after`: only greater ids. NotFound, BadInput."""
+    """The jobs of a task, with the end of what they wrote to stderr; `after`: only greater ids.
+    NotFound, BadInput."""
     must_exist(tx, jedi_task_id)
-    conditions = read_conditions(where, JOB_FIELDS)
-    found = job_listings.jobs(tx, jedi_task_id, statuses, limit, None, conditions, after)
-    return [_job(row) for row in found]
+    return [_job(row) for row in job_listings.jobs(tx, jedi_task_id, query, limit, after=after)]
 
 
 def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[JobSummary]:
@@ -195,7 +188,9 @@ def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[JobSum
     whatever others they have; the worst first. NotFound if the task has no such job."""
     must_exist(tx, jedi_task_id)
     ids = job_listings.standing(tx, jedi_task_id, panda_id)
-    found = {row.panda_id: row for row in job_listings.jobs(tx, jedi_task_id, None, MOST_ROWS, ids)}
+    found = {
+        row.panda_id: row for row in job_listings.jobs(tx, jedi_task_id, EVERY_JOB, MOST_ROWS, ids)
+    }
     if not ids:
         raise NotFound(
             f"Task {jedi_task_id} has no job {panda_id}.",
@@ -221,17 +216,16 @@ def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
 def files(
     tx: Connection,
     jedi_task_id: int,
+    query: FileQuery = EVERY_FILE,
     *,
-    types: Sequence[str] | None = None,
-    statuses: Sequence[str] | None = None,
     limit: int = MOST_ROWS,
     panda_id: int | None = None,
     after: int | None = None,
 ) -> list[FileSummary]:
-    """The files of a task, of datasets of these types (input, output, log, …); or only those that
-    one of its jobs was to make; `after`: only those behind this file. NotFound; BadInput: the task
-    has no such file, or has it no more: an empty page would pass for the end of the list."""
-    found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id, after)
+    """The files of a task, or only those that one of its jobs was to make; `after`: only those
+    behind this file. NotFound; BadInput: the task has no such file, or has it no more: an empty
+    page would pass for the end of the list."""
+    found = listings.files(tx, jedi_task_id, query, limit, panda_id, after)
     if not found:
         must_exist(tx, jedi_task_id)
         if after is not None and not listings.HAS_FILE.value(tx, task=jedi_task_id, file=after):
@@ -254,7 +248,7 @@ def outputs(
     """The finished outputs of a task, or of one of its jobs, that are still kept; with logs if
     wanted."""
     types = ["output", "log"] if logs else ["output"]
-    found = files(tx, jedi_task_id, types=types, statuses=["finished"], panda_id=panda_id)
+    found = files(tx, jedi_task_id, FileQuery(types, ["finished"]), panda_id=panda_id)
     return [file for file in found if not file.gone]
 
 

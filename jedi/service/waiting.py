@@ -31,7 +31,7 @@ def look(
     """Tasks in the order asked for; NotFound names those that there are not. A task of which
     something was asked just now (a retry) is not settled, whatever its status. `jobs`: their live
     jobs are counted."""
-    listed = tasks.find(tx, ids=ids, jobs=jobs, unit_s=unit_s)
+    listed = tasks.among(tx, ids, jobs=jobs, unit_s=unit_s)
     found = {task.jedi_task_id: task for task in listed}
     if missing := [str(i) for i in ids if i not in found]:
         raise NotFound(f"There is no task {', '.join(missing)}.", jedi_task_ids=missing)

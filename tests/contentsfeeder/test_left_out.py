@@ -25,6 +25,7 @@ from support.working import ENDPOINT, cycle
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import FileInfo
+from jedi.model.queries import FileQuery
 from jedi.service import datasets, planning
 from jedi.service import tasks as service
 from jedi.taskbuffer.inputs import contents
@@ -41,7 +42,7 @@ def home_of(world: World, name: str = "demo:in") -> Path:
 def reasons(world: World, task: int) -> dict[str, str]:
     """The reasons of a task's files that are left out, by LFN."""
     with world.engine.begin() as tx:
-        found = service.files(tx, task, types=["input"], statuses=["skipped"])
+        found = service.files(tx, task, FileQuery(["input"], ["skipped"]))
     return {file.lfn: file.reason or "" for file in found}
 
 

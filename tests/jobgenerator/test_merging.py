@@ -34,6 +34,7 @@ from support.task_rows import OUTPUT
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.model.queries import FileQuery
 from jedi.model.tasks.text import validate
 from jedi.service import jobs as job_service
 from jedi.service import tasks as service
@@ -112,7 +113,7 @@ def test_jobs_wait_and_end_with_the_merge(world: World) -> None:
     with world.engine.begin() as tx:
         assert [file.lfn for file in service.outputs(tx, task)] == ["o.000001"]
         assert {file.type for file in service.files(tx, task)} == {"input", "output", "log"}
-        assert len(service.files(tx, task, types=["trn_output"])) == 4
+        assert len(service.files(tx, task, FileQuery(["trn_output"]))) == 4
     with pytest.raises(NotFound):
         world.ddm.dataset("a:panda.um.out")
     assert world.ddm.dataset("a:panda.um.out.log").state == "closed"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
@@ -13,17 +12,19 @@ from support.task_rows import good, put
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
-from jedi.model.conditions import Condition, parse_conditions
-from jedi.service import jobs, tasks
+from jedi.model.conditions import Condition, ListField, parse_conditions
+from jedi.model.queries import EVERY_JOB, JobQuery, ListPage, TaskQuery
+from jedi.service import tasks
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.reports import owned_jobs
 
-FIELDS: Any = {
-    "status": "text",
-    "user": "text",
-    "name": "text",
-    "priority": "number",
-    "since": "time",
+FIELDS = {
+    "status": ListField("text"),
+    "user": ListField("text"),
+    "name": ListField("text"),
+    "priority": ListField("number"),
+    "since": ListField("time"),
 }
 
 
@@ -57,12 +58,12 @@ def test_an_unknown_status_is_a_mistake(world: World) -> None:
     with world.engine.begin() as tx:
         for texts in (["status=dune"], ["status!=running,dune"]):
             with pytest.raises(BadInput) as found:
-                tasks.find(tx, where=texts)
+                tasks.find(tx, TaskQuery(where=texts))
             [problem] = found.value.problems
             assert (problem.rule, problem.remedy) == ("no such status: dune", "Did you mean done?")
-        assert tasks.find(tx, where=["status~dune*"]) == []
+        assert tasks.find(tx, TaskQuery(where=["status~dune*"])) == []
         with pytest.raises(BadInput, match="no such status: actived") as found:
-            jobs.owned(tx, "anna", None, 50, ["status=actived"])
+            owned_jobs.owned(tx, "anna", JobQuery(where=["status=actived"]), 50)
         assert found.value.problems[0].remedy == "Did you mean activated?"
 
 
@@ -91,15 +92,15 @@ def test_lists_are_filtered(world: World, where: list[str], names: list[str]) ->
                 text("UPDATE jedi_tasks SET taskname = :n WHERE jeditaskid = :t"),
                 {"n": name, "t": task},
             )
-        assert [one.task_name for one in tasks.find(tx, where=where)] == names
+        assert [one.task_name for one in tasks.find(tx, TaskQuery(where=where))] == names
 
 
 def test_pages_follow_each_other(world: World) -> None:
     """Keyset cursors: the last id of a page begins the next one."""
     ids = put(world, *(good(f"a:o{n}") for n in range(5)))
     with world.engine.begin() as tx:
-        first = tasks.find(tx, limit=2)
-        second = tasks.find(tx, limit=2, before=first[-1].jedi_task_id)
+        first = tasks.find(tx, page=ListPage(limit=2))
+        second = tasks.find(tx, page=ListPage(limit=2, before=first[-1].jedi_task_id))
         assert [one.jedi_task_id for one in (*first, *second)] == ids[:0:-1]
 
 
@@ -139,9 +140,9 @@ def test_lists_of_jobs_take_the_same_language(
         ends = [JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in made.jobs[2:]]
         job_ends.end_jobs(tx, ends, "test")
         wanted = [made.jobs[number] for number in found]
-        of_task = tasks.jobs(tx, made.task, where=where)
+        of_task = tasks.jobs(tx, made.task, JobQuery(where=where))
         assert [one.panda_id for one in of_task] == wanted
-        owned = jobs.owned(tx, "anna", None, 50, where)
+        owned = owned_jobs.owned(tx, "anna", JobQuery(where=where), 50)
         assert [one.panda_id for one in owned] == wanted[::-1]
 
 
@@ -158,8 +159,8 @@ def test_pages_of_jobs_follow_each_other(world: World) -> None:
         first = tasks.jobs(tx, made.task, limit=2)
         second = tasks.jobs(tx, made.task, limit=2, after=first[-1].panda_id)
         assert [one.panda_id for one in (*first, *second)] == made.jobs[:4]
-        newest = jobs.owned(tx, "anna", None, 2)
-        older = jobs.owned(tx, "anna", None, 2, before=newest[-1].panda_id)
+        newest = owned_jobs.owned(tx, "anna", EVERY_JOB, 2)
+        older = owned_jobs.owned(tx, "anna", EVERY_JOB, 2, before=newest[-1].panda_id)
         assert [one.panda_id for one in (*newest, *older)] == made.jobs[:0:-1]
         with pytest.raises(BadInput, match="no field is called name"):
-            tasks.jobs(tx, made.task, where=["name=x"])
+            tasks.jobs(tx, made.task, JobQuery(where=["name=x"]))

@@ -29,6 +29,7 @@ from jedi.ddm.interface import DDM
 from jedi.demo.__main__ import still_running
 from jedi.host import processes
 from jedi.host.home import Home
+from jedi.model.queries import JobQuery
 from jedi.service import commands, config, contents, submission, tasks, waiting
 from jedi.service.tasks import TaskDetails
 from jedi.service.why import why
@@ -232,7 +233,7 @@ class System:
     def held(self, task: int) -> str:
         """The reason that holds a task, and its jobs that are still alive."""
         with self.engine.begin() as tx:
-            live = tasks.jobs(tx, task, statuses=sorted(states.JOB_LIVE))
+            live = tasks.jobs(tx, task, JobQuery(status=sorted(states.JOB_LIVE)))
             return f"{why(tx, task)}\n{live}"
 
     def show(self, task: int) -> TaskDetails:

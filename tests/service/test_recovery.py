@@ -23,6 +23,7 @@ from support.working import ENDPOINT, cycle
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Refused
+from jedi.model.queries import FileQuery
 from jedi.service import commands, submission
 from jedi.service import recovery as service
 from jedi.service import tasks as tasks_service
@@ -46,7 +47,7 @@ def recover(world: World, *task_ids: int, who: str = "anna", **more: Any) -> ser
 
 def files(world: World, task_id: int, kind: str = "output") -> dict[str, str]:
     with world.engine.begin() as tx:
-        return {f.lfn: f.status for f in tasks_service.files(tx, task_id, types=[kind])}
+        return {f.lfn: f.status for f in tasks_service.files(tx, task_id, FileQuery(type=[kind]))}
 
 
 def lose(world: World, name: str, *lfns: str) -> None:

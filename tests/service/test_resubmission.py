@@ -18,6 +18,7 @@ from support.working import ENDPOINT, cycle, end_jobs
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Refused
+from jedi.model.queries import FileQuery
 from jedi.model.tasks.incremental import same_but_inputs
 from jedi.service import commands, submission
 from jedi.service import tasks as service
@@ -35,7 +36,7 @@ def problems(world: World, base: Path = Path(), **keys: Any) -> dict[str, str]:
 
 def files(world: World, task_id: int, kind: str = "input") -> dict[str, str]:
     with world.engine.begin() as tx:
-        found = service.files(tx, task_id, types=[kind])
+        found = service.files(tx, task_id, FileQuery([kind]))
     return {f.lfn: f.status for f in found if f.status != "skipped"}
 
 

@@ -24,6 +24,7 @@ from support.situations import set_sites
 from benchmarks.common import statements
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
+from jedi.model.queries import JobQuery, ListPage, TaskQuery
 from jedi.service import commands, queues, submission, tasks
 from jedi.service.submission import Submitted
 from jedi.taskbuffer.housekeeping import knobs
@@ -500,8 +501,13 @@ def test_find_and_show(world: World, submit: Submit) -> None:
     with world.engine.begin() as tx:
         ids = [task.jedi_task_id for task in tasks.find(tx)]
         assert ids == [one.jedi_task_id for one in reversed(made)]
-        assert [t.task_name for t in tasks.find(tx, user_name="anna", name="t*_%")] == ["two_%"]
-        assert not tasks.find(tx, statuses=["done"]) and len(tasks.find(tx, limit=2)) == 2
+        assert [t.task_name for t in tasks.find(tx, TaskQuery(user="anna", name="t*_%"))] == [
+            "two_%"
+        ]
+        assert (
+            not tasks.find(tx, TaskQuery(status=["done"]))
+            and len(tasks.find(tx, page=ListPage(limit=2))) == 2
+        )
         details = tasks.show(tx, ids[0])
         assert (details.task.status, details.jobs, details.failures) == ("registered", {}, [])
         assert not tasks.jobs(tx, ids[0]) and not tasks.files(tx, ids[0])
@@ -547,7 +553,7 @@ def test_failures_by_cause(world: World, submit: Submit) -> None:
             ("wall_limit", 1, 4),
         ]
         assert details.failures[0].error_diag == "diag 3"
-        failed = tasks.jobs(tx, task_id, statuses=["failed"])
+        failed = tasks.jobs(tx, task_id, JobQuery(status=["failed"]))
         assert [job.panda_id for job in failed] == [1, 2, 3, 4]
         assert failed[2].stderr_tail == "oh no"
         assert len(tasks.jobs(tx, task_id)) == 5

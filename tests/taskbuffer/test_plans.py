@@ -8,14 +8,15 @@ On empty tables all ways cost the same, hence each statement may offer but one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Connection, Engine, event, text
 from support.pages import sql_of
 
 from benchmarks.common import run
+from jedi.model.queries import EVERY_TASK, ListPage
 from jedi.taskbuffer.db.planning import BY_KEY, EACH_TIME, EITHER_WAY, IN_ORDER, Planning
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.inputs import datasets
@@ -150,8 +151,16 @@ def test_reported_jobs_are_read_in_their_order(engine: Engine) -> None:
     assert (scan["Node Type"], scan["Index Name"]) == ("Index Scan", "jedi_jobs_reported_ix")
 
 
-@pytest.mark.parametrize("asked", [{"ids": [1]}, {"before": 1}])
-def test_tasks_asked_for_by_id_are_looked_up(engine: Engine, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda tx: listings.tasks_by_id(tx, [1], 60),
+        lambda tx: listings.tasks(tx, EVERY_TASK, ListPage(before=1, limit=10), "", 60),
+    ],
+)
+def test_tasks_asked_for_by_id_are_looked_up(
+    engine: Engine, ask: Callable[[Connection], object]
+) -> None:
     """Every look at one task begins so: who reads all tasks for it slows down with each of them."""
     run(
         engine,
@@ -161,7 +170,7 @@ def test_tasks_asked_for_by_id_are_looked_up(engine: Engine, asked: dict[str, An
     sent: list[tuple[str, Any]] = []
     event.listen(engine, "before_cursor_execute", lambda *given: sent.append(given[2:4]))
     with engine.begin() as tx:
-        listings.tasks(tx, 10, unit_s=60, **asked)
+        ask(tx)
         [(sql, values)] = [one for one in sent if "FROM jedi_tasks t" in one[0]]
         plan = tx.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {sql}", values).scalar_one()[0]["Plan"]
     [scan] = [n for n in nodes(plan) if n.get("Relation Name") == "jedi_tasks"]

@@ -30,7 +30,7 @@ from support.situations import make_due, pilots_ask
 
 from jedi.agent.base import World
 from jedi.service import why
-from jedi.service.tasks import find
+from jedi.service.tasks import among
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.tasks import interventions, tasks
 from jedi.taskbuffer.tasks.tasks import Move
@@ -124,7 +124,7 @@ def test_a_task_that_needs_many_attempts_rests(
     over = START + timedelta(minutes=120)
     with world.engine.begin() as tx:
         assert why.why(tx, task).next_try == over
-        assert [one.next_run_at for one in find(tx, ids=[task])] == [over]
+        assert [one.next_run_at for one in among(tx, [task])] == [over]
     fail(world, task)
     assert next_jobs(world) == 0
     at(120 * MINUTE)

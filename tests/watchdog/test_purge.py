@@ -29,6 +29,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import Forbidden, NotFound, Refused
 from jedi.host.home import Home
+from jedi.model.queries import FileQuery
 from jedi.service import cleaning, commands, config, jobs, tasks
 from jedi.taskbuffer.housekeeping import checks, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
@@ -98,7 +99,7 @@ def test_a_job_is_purged_and_the_others_are_not(world: World, done: int) -> None
     with world.engine.begin() as tx:
         assert jobs.outputs(tx, first) == []
         assert [file.lfn for file in tasks.outputs(tx, done)] == [kept.lfn]
-        found = tasks.files(tx, done, types=["output"])
+        found = tasks.files(tx, done, FileQuery(type=["output"]))
         assert sorted((file.lfn, file.gone) for file in found) == sorted(
             [(lost.lfn, True), (kept.lfn, False)]
         )

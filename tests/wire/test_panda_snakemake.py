@@ -20,6 +20,7 @@ from scenarios.real_system import SITES, System
 from support.hosts import NOBODY
 
 from jedi.demo.__main__ import still_running
+from jedi.model.queries import TaskQuery
 from jedi.service import tasks
 
 pytestmark = pytest.mark.long
@@ -167,5 +168,5 @@ def test_a_workflow_of_three_rules(running: tuple[System, str], scratch: Path) -
     assert made.read_text() == "one\ntwo\nthree\n"
     assert done.stdout.count("Task id ") == 3
     with system.engine.begin() as tx:
-        found = tasks.find(tx, user_name=USER)
+        found = tasks.find(tx, TaskQuery(user=USER))
     assert [task.status for task in found] == ["done"] * 3

@@ -704,17 +704,17 @@ class Client(Transport):
         status: list[str] | None = None,
         user: str | None = None,
         name: str | None = None,
-        begins: str = '',
         where: list[str] | None = None,
         before: int | None = None,
         after: int | None = None,
         limit: int = 1000,
+        begins: str = '',
     ) -> list[TaskSummary]:
         """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01 (a time without offset is UTC); `before`: the last id of the page before; `after`: the first id of the page behind it, on the way back."""
         return self.call(
             "GET", "/v1/tasks",
             {},
-            {"status": status, "user": user, "name": name, "begins": begins, "where": where, "before": before, "after": after, "limit": limit},
+            {"status": status, "user": user, "name": name, "where": where, "before": before, "after": after, "limit": limit, "begins": begins},
             list[TaskSummary],
         )
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from jedi.core.errors import BadInput
 from jedi.core.states import JOB
 from jedi.model.conditions import split_conditions
+from jedi.model.queries import JobQuery
 from jedi.monitor.filters import query, site_page
 from jedi.monitor.pages.task import ORDER, glance
 from jedi.monitor.sheets import Column, Sheet
@@ -130,10 +131,9 @@ def task_jobs(
     try:
         found = ask(
             "task.jobs",
+            JobQuery(status, _conditions(where, site=site) or None),
             jedi_task_id=jedi_task_id,
-            status=status,
             after=after,
-            where=_conditions(where, site=site) or None,
             limit=PAGE + 1,
         )
     except BadInput as error:
@@ -165,13 +165,8 @@ def jobs(
     rows: list[Any] = []
     more = None
     try:
-        found = ask(
-            "job.search",
-            status=status,
-            before=before,
-            limit=PAGE,
-            where=_conditions(where, user=user, site=site) or None,
-        )
+        wanted = JobQuery(status, _conditions(where, user=user, site=site) or None)
+        found = ask("job.search", wanted, before=before, limit=PAGE)
     except BadInput as error:
         facts["problems"] = [*error.problems]
     else:

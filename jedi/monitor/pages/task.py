@@ -13,12 +13,13 @@ from urllib.parse import urlencode
 from pydantic import Field
 
 from jedi.core.states import TASK
+from jedi.model.queries import FILE_KINDS, FILE_STATUSES, FileQuery
 from jedi.monitor import charts
 from jedi.monitor.filters import query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.job_figures import Forecast
-from jedi.service.operations.arguments import FILE_KINDS, FILE_STATUSES, TaskId
+from jedi.service.operations.arguments import TaskId
 from jedi.taskbuffer.reports.job_groups import JobsAtSite
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary
@@ -292,7 +293,8 @@ def files(
 ) -> View:
     """Datasets and files of a task."""
     kept = {"type": type, "status": status}
-    listed = ask("task.files", jedi_task_id=jedi_task_id, **kept, after=after, limit=FILES_PAGE + 1)
+    wanted, limit = FileQuery(type, status), FILES_PAGE + 1
+    listed = ask("task.files", wanted, jedi_task_id=jedi_task_id, after=after, limit=limit)
     more = query(kept, after=listed[FILES_PAGE - 1].file_id) if len(listed) > FILES_PAGE else None
     columns = (
         Column("lfn", "File"),

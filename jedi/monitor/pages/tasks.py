@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +11,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.states import TASK, TASK_STATES
 from jedi.model.conditions import split_conditions
+from jedi.model.queries import ListPage, Question, TaskQuery
 from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
@@ -89,48 +90,38 @@ GROUP_TITLES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Filters:
+class TaskFilters(Question):
     """The filters of the list as they stand in its address."""
 
-    where: SeveralTexts
-    status: SeveralTexts
-    user: str | None
-    name: str | None
-    reason: str | None
-    queue: str | None
-    label: str | None
-    since: str | None
+    where: SeveralTexts = None
+    status: SeveralTexts = None
+    user: str | None = None
+    name: str | None = None
+    reason: str | None = None
+    queue: str | None = None
+    label: str | None = None
+    since: str | None = None
 
-    def conditions(self) -> list[str]:
-        """All filters beside status, owner and name as conditions."""
+    def query(self) -> TaskQuery:
+        """All filters beside status, owner and name are conditions."""
         fields = {"reason": self.reason, "queue": self.queue, "label": self.label}
         found = [one for text in self.where or () for one in split_conditions(text)]
         found += [f"{name}={value}" for name, value in fields.items() if value]
-        return [*found, f"since>={self.since}"] if self.since else found
-
-    def asked(self) -> dict[str, Any]:
-        """The arguments of an operation, but for the statuses."""
-        return {"user": self.user, "name": self.name, "where": self.conditions() or None}
+        found += [f"since>={self.since}"] if self.since else []
+        return TaskQuery(self.status, self.user, self.name, found or None)
 
 
 @page("tasks", "/tasks", menu="Tasks", topics=("tasks", "jobs"))
 def tasks(
     ask: Ask,
-    where: SeveralTexts = None,
-    status: SeveralTexts = None,
-    user: str | None = None,
-    name: str | None = None,
-    reason: str | None = None,
-    queue: str | None = None,
-    label: str | None = None,
-    since: str | None = None,
+    filters: TaskFilters,
     group: GroupKey | None = None,
     columns: SeveralTexts = None,
     before: TaskId | None = None,
     after: TaskId | None = None,
 ) -> View:
     """Tasks that meet conditions, the newest first; their numbers by status; groups."""
-    filters = Filters(where, status, user, name, reason, queue, label, since)
+    wanted = filters.query()
     given = {**vars(filters), "group": group, "columns": columns}
     facts: dict[str, Any] = {
         "kept": given,
@@ -143,12 +134,12 @@ def tasks(
         "groups": None,
         "whole": True,
         "statuses": TASK_STATES,
-        "line": " ".join(where or ()),
+        "line": " ".join(filters.where or ()),
         "newer": None,
     }
     try:
-        found, older, newer = _page(ask, filters, before, after)
-        counted = ask("task.groups", by="status", **filters.asked())
+        found, older, newer = _page(ask, wanted, before, after)
+        counted = ask("task.groups", replace(wanted, status=None), by="status")
     except BadInput as error:
         facts["problems"] = _problems(error)
         return View("Tasks", facts, (_sheet([], given, columns, None),))
@@ -165,23 +156,16 @@ def tasks(
         )
     ]
     if group:
-        grouped = ask("task.groups", by=group, status=status, **filters.asked())
+        grouped = ask("task.groups", wanted, by=group)
         sheets.insert(0, _groups(grouped.groups[:GROUPS_SHOWN], group, names, given))
     return View("Tasks", facts, tuple(sheets))
 
 
 def _page(
-    ask: Ask, filters: Filters, before: int | None, after: int | None
+    ask: Ask, wanted: TaskQuery, before: int | None, after: int | None
 ) -> tuple[list[TaskSummary], int | None, int | None]:
     """A page of tasks, and the cursors of the pages with older and with newer ones."""
-    found = ask(
-        "task.list",
-        status=filters.status,
-        before=before,
-        after=after,
-        limit=PAGE + 1,
-        **filters.asked(),
-    )
+    found = ask("task.list", wanted, ListPage(before, after, PAGE + 1))
     more = len(found) > PAGE
     if after is not None:
         found = found[-PAGE:]

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from jedi.model.queries import MostRows
 from jedi.service import decisions, foreign, replay, system_state, why
-from jedi.service.operations.arguments import MostRows, NameText, Seed, SettingText, TaskId
+from jedi.service.operations.arguments import NameText, Seed, SettingText, TaskId
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.taskbuffer.sites.decisions import DecisionSummary
 

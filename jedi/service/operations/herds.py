@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jedi.model.queries import MostRows
 from jedi.service import herds
-from jedi.service.operations.arguments import MostRows, TaskId
+from jedi.service.operations.arguments import TaskId
 from jedi.service.operations.table import ANYBODY, Call, operation
 
 PAGE = 1_000

@@ -9,17 +9,16 @@ from typing import Annotated
 from pydantic import Field
 
 from jedi.core.errors import BadInput, JediError
+from jedi.model.queries import JobQuery, MostRows
 from jedi.service import jobs, results
 from jedi.service.operations.arguments import (
     Days,
     IdsInQuery,
-    JobConditions,
-    JobStatuses,
-    MostRows,
     TaskId,
 )
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
 from jedi.taskbuffer.jobs.one_job import OneJob
+from jedi.taskbuffer.reports import owned_jobs
 from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.reports.owned_jobs import OwnedJob
 
@@ -29,30 +28,26 @@ PandaIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 @operation("job.list", "GET", "/v1/jobs", ANYBODY)
 def owned(
     call: Call,
+    *,
     user: str | None = None,
-    status: JobStatuses = None,
-    where: JobConditions = None,
+    query: JobQuery,
     before: TaskId | None = None,
     limit: MostRows = 50,
 ) -> list[OwnedJob]:
     """List the jobs of a user, of all tasks, the newest first; default: of the caller. `where`:
     conditions such as status=running,failed, site~CERN*, exit!=0, since>2026-11-01 (a time without
     offset is UTC); `before`: the last id of the page before."""
-    return jobs.owned(call.tx, user or call.who, status, limit, where or (), before)
+    return owned_jobs.owned(call.tx, user or call.who, query, limit, before)
 
 
 @operation("job.search", "GET", "/v1/jobs/search", ANYBODY, heavy=True)
 def search(
-    call: Call,
-    status: JobStatuses = None,
-    where: JobConditions = None,
-    before: TaskId | None = None,
-    limit: MostRows = 100,
+    call: Call, query: JobQuery, before: TaskId | None = None, limit: MostRows = 100
 ) -> jobs.FoundJobs:
     """Search the jobs of all tasks and users, the newest first. `where`: conditions such as
     user=ana, site~CERN*, exit!=0. A call looks at 100,000 ids at most: ask again with `before` of
     its answer."""
-    return jobs.search(call.tx, status, where or (), before, limit)
+    return jobs.search(call.tx, query, before, limit)
 
 
 @operation("job.look", "GET", "/v1/jobs/look", ANYBODY)

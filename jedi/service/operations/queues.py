@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from jedi.model.queries import MostRows
 from jedi.service import past, queues
-from jedi.service.operations.arguments import FILE_MAX, FileText, Moments, MostRows, TaskId
+from jedi.service.operations.arguments import FILE_MAX, FileText, Moments, TaskId
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Strict, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Strict, TypeAdapter
 from sqlalchemy import Connection
 
 from jedi.core.errors import Forbidden, JediError
@@ -26,6 +26,7 @@ from jedi.host.home import Home
 from jedi.service import steering
 from jedi.service.operations import owners
 from jedi.service.operations.owners import Asked, Refusals
+from jedi.service.operations.signature import Signature, model_of
 from jedi.service.waiting import Watched
 from jedi.service.watching import TaskSelection, Version
 from jedi.taskbuffer.housekeeping import knobs
@@ -201,32 +202,31 @@ class Operation:
 
     @cached_property
     def hints(self) -> dict[str, Any]:
-        more = {"dry_run": bool} if self.dry_run else {}
-        return {**get_type_hints(self.run, include_extras=True), **more}
+        """The types of the named arguments, and of the answer."""
+        found = {name: one.annotation for name, one in self.parameters.items()}
+        return {**found, "return": self.signature.hints["return"]}
+
+    @cached_property
+    def signature(self) -> Signature:
+        return Signature(self.run)
 
     @cached_property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The named arguments, in their order."""
-        given = inspect.signature(self.run).parameters
         more = {"dry_run": _DRY_RUN} if self.dry_run else {}
-        return {**{name: one for name, one in given.items() if name != "call"}, **more}
+        return {**self.signature.parameters, **more}
 
     @cached_property
     def arguments(self) -> type[BaseModel]:
-        """The model of the named arguments. Names that it does not have are mistakes. A body has
-        JSON's types; a path and a query have texts alone, and so do the arguments beside a raw
-        body."""
-        fields: Any = {
-            name: (self._hint(name), ... if one.default is one.empty else one.default)
-            for name, one in self.parameters.items()
-        }
-        title = "".join(part.title() for part in re.split(r"[._]", self.name)) + "Arguments"
-        config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=not self.by_query)
-        return create_model(title, __config__=config, **fields)
-
-    def _hint(self, name: str) -> Any:
-        hint = self.hints[name]
-        return Annotated[hint, Strict(False)] if name in self.in_path else hint
+        """The model of the named arguments. A body has JSON's types; a path and a query have texts
+        alone, and so do the arguments beside a raw body."""
+        found = self.parameters
+        for name in self.in_path:
+            hint: Any = found[name].annotation
+            lax = found[name].replace(annotation=Annotated[hint, Strict(False)])
+            found = {**found, name: lax}
+        title = "".join(part.title() for part in re.split(r"[._]", self.name))
+        return model_of(title, found, ConfigDict(strict=not self.by_query))
 
     @property
     def streams(self) -> bool:
@@ -270,7 +270,7 @@ class Operation:
         if "dry_run" in arguments:
             call.dry_run = arguments.pop("dry_run")
         if self.owned is None:
-            return self.run(call, **arguments)
+            return self._done(call, arguments)
         kind, refusals = self.policy.things[self.owned]
         asked = Asked(call.tx, call.who, self.deed, self.policy.roles(arguments))
         given = arguments.get(self.owned) or ()
@@ -278,20 +278,23 @@ class Operation:
             call.name_objects(kind, [given])
             for error in refusals(asked, [given]).values():
                 raise error
-            return self.run(call, **arguments)
+            return self._done(call, arguments)
         named = [*dict.fromkeys(given)]
         call.refused = refusals(asked, named) if named else {}
         mine = [one for one in named if one not in call.refused]
         if self.answer_of_each is None:
             for error in call.refused.values() if len(named) == 1 else ():
                 raise error
-            return self.run(call, **{**arguments, self.owned: mine})
-        found = dict(zip(mine, self.run(call, **{**arguments, self.owned: mine}), strict=True))
+            return self._done(call, {**arguments, self.owned: mine})
+        found = dict(zip(mine, self._done(call, {**arguments, self.owned: mine}), strict=True))
         for one, error in call.refused.items():
             found[one] = self.answer_of_each(one, False, error.sentence, error=error.code)
         accepted = [one for one in named if found[one].accepted]
         call.name_objects(kind, accepted, [one for one in named if not found[one].accepted])
         return [found[one] for one in named]
+
+    def _done(self, call: Call, arguments: Mapping[str, Any]) -> Any:
+        return self.run(call, **self.signature.own(arguments))
 
     def must_be_allowed(self, call: Call) -> None:
         """Forbidden: the caller's token, or role, does not suffice."""
@@ -306,7 +309,9 @@ class Operation:
         self.policy.check(call)
 
 
-_DRY_RUN = inspect.Parameter("dry_run", inspect.Parameter.KEYWORD_ONLY, default=False)
+_DRY_RUN = inspect.Parameter(
+    "dry_run", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
+)
 
 TABLE: dict[str, Operation] = {}
 """All operations by name; `all_operations` fills it."""

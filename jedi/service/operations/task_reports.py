@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from jedi.model.queries import TaskQuery
 from jedi.service import task_reports
-from jedi.service.operations.arguments import TaskConditions, TaskId, TaskStatuses
+from jedi.service.operations.arguments import TaskId
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.service.task_reports import TaskGroups, TaskReport
 from jedi.taskbuffer.reports.job_groups import JobsAtSite
@@ -19,18 +20,11 @@ EventsMost = Annotated[int, Field(ge=1, le=1_000)]
 
 
 @operation("task.groups", "GET", "/v1/tasks/groups", ANYBODY, heavy=True)
-def groups(
-    call: Call,
-    by: GroupKey = "status",
-    status: TaskStatuses = None,
-    user: str | None = None,
-    name: str | None = None,
-    where: TaskConditions = None,
-) -> TaskGroups:
+def groups(call: Call, *, by: GroupKey = "status", query: TaskQuery) -> TaskGroups:
     """Count tasks by status, owner, work queue, share, reason, label or working group, with the
     numbers in each status. The other arguments choose tasks as in task.list; 200,000 are counted at
     most."""
-    return task_reports.groups(call.tx, by, user, name, status, where or ())
+    return task_reports.groups(call.tx, by, query)
 
 
 @operation("task.report", "GET", "/v1/tasks/{jedi_task_id}/report", ANYBODY, heavy=True)

@@ -7,24 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from jedi.core.errors import BadInput, JediError, Problem
+from jedi.model.queries import (
+    PAGE,
+    FileQuery,
+    JobQuery,
+    ListPage,
+    MostRows,
+    RangeStatuses,
+    TaskQuery,
+)
 from jedi.model.tasks import reference
 from jedi.service import cleaning, commands, events, past, priorities, tasks, waiting, watching
 from jedi.service import why as reasons
-from jedi.service.operations.arguments import (
-    Days,
-    FileKinds,
-    FileStatuses,
-    IdsInQuery,
-    JobConditions,
-    JobStatuses,
-    ManyTasks,
-    Moments,
-    MostRows,
-    RangeStatuses,
-    TaskConditions,
-    TaskId,
-    TaskStatuses,
-)
+from jedi.service.operations.arguments import Days, IdsInQuery, ManyTasks, Moments, TaskId
 from jedi.service.operations.table import (
     ANYBODY,
     OWNER,
@@ -36,37 +31,15 @@ from jedi.service.operations.table import (
 from jedi.taskbuffer.reports.job_listings import JobMetadata
 from jedi.taskbuffer.reports.listings import DatasetSummary, FileSummary, Step, TaskSummary
 
-PAGE = 1_000
-
 
 @operation("task.list", "GET", "/v1/tasks", ANYBODY)
-def find(
-    call: Call,
-    status: TaskStatuses = None,
-    user: str | None = None,
-    name: str | None = None,
-    begins: str = "",
-    where: TaskConditions = None,
-    before: TaskId | None = None,
-    after: TaskId | None = None,
-    limit: MostRows = PAGE,
-) -> list[TaskSummary]:
+def find(call: Call, query: TaskQuery, page: ListPage, begins: str = "") -> list[TaskSummary]:
     """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which
     ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*,
     since>2026-11-01 (a time without offset is UTC); `before`: the last id of the page
     before; `after`: the first id of the page behind it, on the way back."""
-    return tasks.find(
-        call.tx,
-        user_name=user,
-        name=name,
-        statuses=status,
-        begins=begins,
-        where=where or (),
-        before=before,
-        after=after,
-        limit=limit,
-        unit_s=call.knobs.throttle.unit_s,
-    )
+    unit_s = call.knobs.throttle.unit_s
+    return tasks.find(call.tx, query, page, begins=begins, unit_s=unit_s)
 
 
 @operation("task.show", "GET", "/v1/tasks/{jedi_task_id}", ANYBODY)
@@ -85,17 +58,14 @@ def document(call: Call, jedi_task_id: TaskId) -> dict[str, Any]:
 def jobs(
     call: Call,
     jedi_task_id: TaskId,
-    status: JobStatuses = None,
-    where: JobConditions = None,
+    query: JobQuery,
     after: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[tasks.JobSummary]:
     """List the jobs of a task, the oldest first. `where`: conditions such as status=running,failed,
     site~CERN*, exit!=0, since>2026-11-01 (a time without offset is UTC); `after`: the last id of
     the page before."""
-    return tasks.jobs(
-        call.tx, jedi_task_id, statuses=status, where=where or (), after=after, limit=limit
-    )
+    return tasks.jobs(call.tx, jedi_task_id, query, after=after, limit=limit)
 
 
 @operation("task.metadata", "GET", "/v1/tasks/{jedi_task_id}/metadata", ANYBODY)
@@ -122,14 +92,13 @@ def datasets(call: Call, jedi_task_id: TaskId) -> list[DatasetSummary]:
 def files(
     call: Call,
     jedi_task_id: TaskId,
-    type: FileKinds = None,
-    status: FileStatuses = None,
+    query: FileQuery,
     after: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[FileSummary]:
     """List the files of a task, inputs and outputs, by dataset. `after`: the id of the last file of
     the page before."""
-    return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit, after=after)
+    return tasks.files(call.tx, jedi_task_id, query, after=after, limit=limit)
 
 
 @operation("task.events", "GET", "/v1/tasks/{jedi_task_id}/events", ANYBODY, heavy=True)

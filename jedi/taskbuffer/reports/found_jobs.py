@@ -3,7 +3,6 @@ index has users, sites and statuses together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -11,9 +10,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.model.conditions import Condition
+from jedi.model.queries import JobQuery
 from jedi.taskbuffer.db.statement import Statement, returns
-from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
+from jedi.taskbuffer.reports.conditions import JOB_COLUMNS, where
 
 LOOKED_AT = 100_000
 """Ids that a page looks at."""
@@ -82,18 +81,11 @@ def span(tx: Connection) -> IdSpan:
     return _NEWEST.row(tx) or IdSpan(None, None)
 
 
-def search(
-    tx: Connection,
-    newest: int,
-    oldest: int,
-    statuses: Sequence[str] | None,
-    conditions: Sequence[Condition],
-    limit: int,
-) -> list[FoundJob]:
-    """The jobs with ids from `newest` down to above `oldest` that meet conditions."""
-    more, given = where(conditions, JOB_FIELDS)
-    values = {"newest": newest, "oldest": oldest, "statuses": statuses, "limit": limit, **given}
-    return _search(more).rows(tx, **values)
+def search(tx: Connection, newest: int, oldest: int, query: JobQuery, limit: int) -> list[FoundJob]:
+    """The jobs with ids from `newest` down to above `oldest`. BadInput."""
+    more, given = where(query.conditions, JOB_COLUMNS)
+    values = {"newest": newest, "oldest": oldest, "statuses": query.status, "limit": limit}
+    return _search(more).rows(tx, **values, **given)
 
 
 @lru_cache(maxsize=256)

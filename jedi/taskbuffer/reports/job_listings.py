@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.model.conditions import Condition
+from jedi.model.queries import JobQuery
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
-from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
+from jedi.taskbuffer.reports.conditions import JOB_COLUMNS, where
 
 TAIL_CHARACTERS = 2_000
 """Characters of the log that is shown beside a cause of failures."""
@@ -146,20 +146,19 @@ class JobRow(NamedTuple):
 def jobs(
     tx: Connection,
     jedi_task_id: int,
-    statuses: Sequence[str] | None,
+    query: JobQuery,
     limit: int,
     ids: Sequence[int] | None = None,
-    conditions: Sequence[Condition] = (),
     after: int | None = None,
 ) -> list[JobRow]:
-    """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too;
-    `after`: only greater ids."""
-    more, given = where(conditions, JOB_FIELDS)
-    if statuses and "finished" not in statuses:
+    """The jobs of a task, or those of `ids`, archived ones too; `after`: only greater ids.
+    BadInput."""
+    more, given = where(query.conditions, JOB_COLUMNS)
+    if query.status and "finished" not in query.status:
         more = f"{_UNSUCCESSFUL} AND {more}"
     values = {
         "task": jedi_task_id,
-        "statuses": statuses,
+        "statuses": query.status,
         "limit": limit,
         "ids": ids,
         "after": after,

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.model.conditions import Condition
+from jedi.model.queries import MOST_ROWS, FileQuery, ListPage, TaskQuery
 from jedi.model.splitting.split_rules import SCOUTED
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED
 from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
-from jedi.taskbuffer.reports.conditions import TASK_FIELDS, where
+from jedi.taskbuffer.reports.conditions import TASK_COLUMNS, where
 from jedi.taskbuffer.scheduling.patterns import like
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
@@ -134,53 +134,32 @@ TASK = returns(TaskSummary)(f"""
 
 
 def tasks(
-    tx: Connection,
-    limit: int,
-    user_name: str | None = None,
-    name: str | None = None,
-    statuses: Sequence[str] | None = None,
-    ids: Sequence[int] | None = None,
-    begins: str = "",
-    before: int | None = None,
-    conditions: Sequence[Condition] = (),
-    *,
-    after: int | None = None,
-    jobs: bool = True,
-    unit_s: float,
+    tx: Connection, query: TaskQuery, page: ListPage, begins: str, unit_s: float
 ) -> list[TaskSummary]:
-    """Tasks with the counts of their master files, newest first; `name` may hold `*`, `begins` is
-    how their ids do; `before`: only smaller ids; `after`: those that follow this id;
-    `jobs`: live jobs are counted; `unit_s`: the first rest of throttled ones."""
-    sql, values = asked_for(user_name, name, statuses, ids, begins, before, conditions, after)
-    order = "DESC" if after is None else "ASC"
-    values |= {"limit": limit, "unit_s": unit_s}
-    found = _find(sql, order, jobs).rows(tx, **values)
-    return found if after is None else found[::-1]
+    """Tasks with the counts of their master files and live jobs, newest first, whose ids begin
+    so; `unit_s`: the first rest of throttled ones."""
+    cursor = {"begins": begins or None, "before": page.before, "after": page.after}
+    sql, values = asked_for(query, **cursor)
+    order = "DESC" if page.after is None else "ASC"
+    found = _find(sql, order, jobs=True).rows(tx, **values, limit=page.limit, unit_s=unit_s)
+    return found if page.after is None else found[::-1]
 
 
-def asked_for(
-    user_name: str | None = None,
-    name: str | None = None,
-    statuses: Sequence[str] | None = None,
-    ids: Sequence[int] | None = None,
-    begins: str = "",
-    before: int | None = None,
-    conditions: Sequence[Condition] = (),
-    after: int | None = None,
-) -> tuple[str, dict[str, Any]]:
-    """The condition on a task `t` in SQL, and its values."""
-    more, given = where(conditions, TASK_FIELDS)
-    asked = {
-        "user_name": user_name,
-        "name": name and like(name),
-        "statuses": statuses,
-        "ids": None if ids is None else list(ids),
-        "begins": begins or None,
-        "before": before,
-        "after": after,
-    }
+def tasks_by_id(
+    tx: Connection, ids: Sequence[int], unit_s: float, *, jobs: bool = True
+) -> list[TaskSummary]:
+    """These tasks, newest first; `jobs`: live jobs are counted."""
+    sql, values = asked_for(TaskQuery(), ids=[*ids])
+    return _find(sql, "DESC", jobs).rows(tx, **values, limit=MOST_ROWS, unit_s=unit_s)
+
+
+def asked_for(query: TaskQuery, **more: Any) -> tuple[str, dict[str, Any]]:
+    """The condition on a task `t` in SQL, and its values; `more`: others of _ASKED. BadInput."""
+    conditions, given = where(query.conditions, TASK_COLUMNS)
+    name = query.name and like(query.name)
+    asked = {"user_name": query.user, "name": name, "statuses": query.status, **more}
     asked = {key: value for key, value in asked.items() if value is not None}
-    return " AND ".join([*(_ASKED[key] for key in asked), more]), {**asked, **given}
+    return " AND ".join([*(_ASKED[key] for key in asked), conditions]), {**asked, **given}
 
 
 @lru_cache(maxsize=256)
@@ -367,18 +346,17 @@ ORDER BY d.datasetid, c.fileid LIMIT :limit
 def files(
     tx: Connection,
     jedi_task_id: int,
-    types: Sequence[str] | None,
-    statuses: Sequence[str] | None,
+    query: FileQuery,
     limit: int,
     panda_id: int | None = None,
     after: int | None = None,
 ) -> list[FileSummary]:
-    """The files of a task, or those that one of its jobs was to make, whose datasets have these
-    types (None: all but what is to be merged); `after`: only those behind this file."""
+    """The files of a task, or those that one of its jobs was to make; `after`: only those behind
+    this file."""
     values = {
         "task": jedi_task_id,
-        "types": types,
-        "statuses": statuses,
+        "types": query.type,
+        "statuses": query.status,
         "limit": limit,
         "job": panda_id,
         "after": after,

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.model.conditions import Condition
+from jedi.model.queries import JobQuery
 from jedi.taskbuffer.db.statement import Statement, returns
-from jedi.taskbuffer.reports.conditions import JOB_FIELDS, where
+from jedi.taskbuffer.reports.conditions import JOB_COLUMNS, where
 
 
 def _of_tasks(columns: str, conditions: str) -> str:
@@ -72,19 +72,14 @@ class OwnedJob:
 
 
 def owned(
-    tx: Connection,
-    user_name: str,
-    statuses: Sequence[str] | None,
-    limit: int,
-    conditions: Sequence[Condition] = (),
-    before: int | None = None,
+    tx: Connection, user_name: str, query: JobQuery, limit: int, before: int | None = None
 ) -> list[OwnedJob]:
-    """The newest jobs of a user, of all tasks, in these statuses (None: all), archived ones too;
-    `before`: only smaller ids."""
-    more, given = where(conditions, JOB_FIELDS)
-    query = _owned(more, _archived(statuses))
-    values = {"user": user_name, "statuses": statuses, "limit": limit, "before": before, **given}
-    return query.rows(tx, **values)
+    """The newest jobs of a user, of all tasks, archived ones too; `before`: only smaller ids.
+    BadInput."""
+    more, given = where(query.conditions, JOB_COLUMNS)
+    statement = _owned(more, _archived(query.status))
+    values = {"user": user_name, "statuses": query.status, "limit": limit, "before": before}
+    return statement.rows(tx, **values, **given)
 
 
 @lru_cache(maxsize=256)

@@ -3,13 +3,13 @@ of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from jedi.model.conditions import Condition
+from jedi.model.queries import TaskQuery
 from jedi.taskbuffer.db.statement import Statement, returns
 from jedi.taskbuffer.reports.listings import asked_for
 
@@ -49,13 +49,10 @@ class GroupCount(NamedTuple):
 def counts(
     tx: Connection,
     by: str,
-    user_name: str | None,
-    name: str | None,
-    statuses: Sequence[str] | None,
-    conditions: Sequence[Condition],
+    query: TaskQuery,
 ) -> list[GroupCount]:
     """The numbers of tasks by key (GROUP_COLUMNS) and status, of COUNTED_MOST tasks at most."""
-    sql, values = asked_for(user_name, name, statuses, conditions=conditions)
+    sql, values = asked_for(query)
     values |= {"most": COUNTED_MOST}
     return _groups(by, sql).rows(tx, **values)
 
