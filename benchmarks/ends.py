@@ -17,7 +17,7 @@ from jedi.agent.base import Agent
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 

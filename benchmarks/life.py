@@ -13,7 +13,7 @@ from benchmarks.jobs_world import clear, fed_task, make_jobs, place, site
 from benchmarks.stages import IDLE_S, Service, add, adder_of, process_of, world_of
 from jedi.core.errors import JediError
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 

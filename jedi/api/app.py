@@ -41,8 +41,9 @@ from jedi.monitor.acting import add_actions
 from jedi.monitor.code_flow import CodeFlow
 from jedi.monitor.login import LoginWays
 from jedi.monitor.routes import add_monitor
-from jedi.service import oidc, pilots
+from jedi.service import pilots
 from jedi.service.pilots import Answer, Orders
+from jedi.service.users import oidc
 from jedi.taskbuffer.db.engine import at_once, connect, limit_statements
 from jedi.taskbuffer.db.sessions import follow_work
 from jedi.taskbuffer.schema.release import this_release

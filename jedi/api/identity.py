@@ -20,9 +20,9 @@ from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError, Unreachable
 from jedi.core.knobs.service import OidcKnobs
 from jedi.core.settings import account_name
-from jedi.service import access, oidc
-from jedi.service.oidc import SigningKey
 from jedi.service.operations.table import KnownCaller
+from jedi.service.users import oidc, tokens
+from jedi.service.users.oidc import SigningKey
 from jedi.taskbuffer.db.engine import at_once
 
 ACCOUNT_S = 5.0
@@ -75,7 +75,7 @@ class CallerAuthentication:
         """A token comes before the peer's account."""
         header = request.headers.get("authorization")
         found = _BEARER.fullmatch(header or "")
-        token = access.bare_token(found[1]) if found else ""
+        token = tokens.bare_token(found[1]) if found else ""
         if token.count(".") == 2:
             return await self._by_provider(token)
         if found:
@@ -96,7 +96,7 @@ class CallerAuthentication:
 
     def _by_token(self, token: str) -> KnownCaller:
         with at_once(self._engine) as tx:
-            return access.identify(tx, token)
+            return tokens.identify(tx, token)
 
     async def _by_provider(self, token: str) -> KnownCaller:
         """The caller of a signed token. A wrong one costs the database nothing."""

@@ -15,7 +15,7 @@ from joserfc.errors import JoseError
 
 from jedi.core import clock
 from jedi.core.errors import Unreachable
-from jedi.service.oidc import SigningKey, bad_token, is_private
+from jedi.service.users.oidc import SigningKey, bad_token, is_private
 
 RETRY_S = 5.0
 """Least seconds between two fetches: tokens of strangers cause no more."""

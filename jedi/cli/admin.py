@@ -252,14 +252,16 @@ def config_unset(
         from jedi_client.models import KnobValue
 
         from jedi.core.settings import caller
-        from jedi.service import config
+        from jedi.host.home import Home
+        from jedi.service.operations.table import Call, KnownCaller
+        from jedi.service.system import knobs
 
         must_be_here("jedi config unset --here")
         with transaction() as tx, tx.begin_nested() as point:
-            value = config.unset(tx, caller(), knob)
+            done = knobs.unset(Call(tx, KnownCaller(caller(), "socket"), Home.current()), knob)
             if dry_run:
                 point.rollback()
-        now = KnobValue(knob, value, [])
+        now = KnobValue(knob, done.value, [])
     else:
         with service() as jedi:
             now = jedi.config_unset(knob, dry_run=dry_run)

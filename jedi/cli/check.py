@@ -23,7 +23,7 @@ def check(
     Example: `jedi check --files`
     """
     from jedi.ddm import factory
-    from jedi.service.check import check
+    from jedi.service.system.check import check
     from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:

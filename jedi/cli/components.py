@@ -96,7 +96,7 @@ def db_downgrade(
 
 
 def _migrate(direction: Literal["upgrade", "downgrade"], revision: str, as_json: bool) -> None:
-    from jedi.service import steering
+    from jedi.service.users import operators
     from jedi.standalone.installation import Installation
     from jedi.taskbuffer.schema import migrate
 
@@ -104,9 +104,9 @@ def _migrate(direction: Literal["upgrade", "downgrade"], revision: str, as_json:
         before = migrate.current(engine)
         if before is not None:
             with engine.begin() as tx:
-                steering.may_migrate(tx, caller())
+                operators.may_migrate(tx, caller())
                 if direction == "downgrade" or before != migrate.head():
-                    steering.must_run_no_agents(tx)
+                    operators.must_run_no_agents(tx)
         if direction == "upgrade":
             migrate.upgrade(engine, revision, Installation.current().seal)
         else:
@@ -114,7 +114,7 @@ def _migrate(direction: Literal["upgrade", "downgrade"], revision: str, as_json:
         after = migrate.current(engine)
         if after == migrate.head():
             with engine.begin() as tx:
-                steering.make_first_operator(tx, Installation.current().creator)
+                operators.make_first_operator(tx, Installation.current().creator)
     value = {"before": before, "after": after}
     show(value, as_json, lambda: typer.echo(f"schema: {before or 'none'} -> {after or 'none'}"))
 

@@ -35,7 +35,7 @@ from jedi.core.errors import Unreachable
 from jedi.host import logfiles
 
 if TYPE_CHECKING:
-    from jedi.service.status import SystemStatus
+    from jedi.service.system.status import SystemStatus
     from jedi.standalone.installation import Installation
 
 SAID_BYTES, SAID_LINES = 2000, 6
@@ -201,7 +201,7 @@ def status(as_json: Json = False) -> None:
 
     Example: `jedi status --json`
     """
-    from jedi.service.status import system
+    from jedi.service.system.status import system
     from jedi.standalone.installation import Installation
 
     installation = Installation.current()
@@ -297,11 +297,11 @@ def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
 
 def _tell_where(installation: Installation, seconds: float, notes: Sequence[str] = ()) -> None:
     """The one screen of `jedi up`."""
-    from jedi.service.sites import list_sites
+    from jedi.taskbuffer.sites.sites import ALL_SITES
 
     try:
         with transaction() as tx:
-            named = ", ".join(f"{s['site']} ({s['nslots']} slots)" for s in list_sites(tx))
+            named = ", ".join(f"{s['site']} ({s['nslots']} slots)" for s in ALL_SITES.rows(tx))
     except Unreachable as error:  # it crashed since; it is healed
         named = error.sentence
     late = [row for row in installation.read_record() or [] if not row["ready"]]

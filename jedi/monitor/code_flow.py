@@ -24,7 +24,7 @@ from jedi.core import clock
 from jedi.core.errors import Forbidden, Unreachable
 from jedi.core.knobs.service import OidcKnobs
 from jedi.monitor.sessions import is_same, origin_of, safe_target
-from jedi.service import oidc
+from jedi.service.users import oidc
 
 CALLBACK = "/login/callback"
 FLOW_S = 600

@@ -27,8 +27,8 @@ from jedi.monitor.frame import frame
 from jedi.monitor.render import render
 from jedi.monitor.routes import Rendered, error_page, respond
 from jedi.monitor.sessions import FLOW_COOKIE, LoginNeeded, safe_target, visitor_of
-from jedi.service import access
 from jedi.service.operations.table import KnownCaller
+from jedi.service.users import sessions as users_sessions
 from jedi.taskbuffer.users.access import ID_LENGTH
 from jedi.taskbuffer.users.users import token_hash
 
@@ -158,7 +158,7 @@ async def _caller(request: Request, door: OperationDoor, token: str) -> KnownCal
 
 def _taken(door: OperationDoor, code: str) -> KnownCaller:
     with door.here.world.engine.begin() as tx:
-        return access.take_link(tx, code)
+        return users_sessions.take_link(tx, code)
 
 
 async def _begin(

@@ -1,4 +1,4 @@
-"""Tasks and work queues as they were, from their logs; with the questions that the logs leave
+"""Tasks as they were, from their logs; with the questions that the logs leave
 open."""
 
 from __future__ import annotations
@@ -7,26 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound
-from jedi.core.knobs import KNOBS
 from jedi.service import why
 from jedi.service.operations.arguments import read_time
+from jedi.service.queues.past import KnobBefore, knobs_then
 from jedi.service.why import BrokerOutcome
 from jedi.taskbuffer.reports import past, why_facts
 from jedi.taskbuffer.reports.past import Standing
-from jedi.taskbuffer.scheduling import queues
 
 _NO_HISTORY = (
     "Files and datasets keep no history: input files of finished jobs stand for progress.",
     "Priority, owner and work queue are the present ones.",
-)
-_QUEUES_OPEN = (
-    "Jobs by status at a moment: JEDI keeps only how many reached a status in each hour.",
-    "Shares, criteria and limits of work queues are the present ones.",
 )
 
 
@@ -52,15 +46,6 @@ class StatusAtSite:
     site: str
     jobs: int
     n_inputs: int
-
-
-@dataclass(frozen=True, slots=True)
-class KnobBefore:
-    """A knob that had another value then than now."""
-
-    name: str
-    then: Any
-    now: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,28 +83,6 @@ class TaskPast:
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class QueueThen:
-    """A work queue at a time: its tasks that had not ended, by status, and the jobs of its share
-    that reached each status in that hour. Queue 0: tasks without a work queue."""
-
-    queue_id: int
-    queue_name: str
-    tasks: dict[str, int]
-    reached: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class QueuesThen:
-    """All work queues at a time. `known`: False if too many statuses have changed since."""
-
-    at: datetime
-    known: bool
-    queues: list[QueueThen]
-    knobs: list[KnobBefore]
-    open: list[str]
-
-
 def task_at(tx: Connection, jedi_task_id: int, written: Sequence[str]) -> TaskPast:
     """Return a task as it was at these times, at most two. NotFound; BadInput: no time."""
     times = [*dict.fromkeys(map(read_time, written))]
@@ -136,47 +99,13 @@ def task_at(tx: Connection, jedi_task_id: int, written: Sequence[str]) -> TaskPa
             found[at],
             [one for one in jobs if one.at == at],
             decision if at == times[0] else None,
-            _knobs(one for one in before if one.at == at),
+            knobs_then(one for one in before if one.at == at),
         )
         for at in times
     ]
     counted = Counter(one.time <= times[0] for one in events)
     moments = [TaskMoment(*one) for one in events]
     return TaskPast(then, moments, max(counted.values(), default=0) >= past.MOMENTS_MOST)
-
-
-def queues_at(tx: Connection, written: Sequence[str]) -> list[QueuesThen]:
-    """Return the work queues as they were at these times. BadInput: no time."""
-    times = [*dict.fromkeys(map(read_time, written))]
-    tasks = past.queued_tasks(tx, times)
-    reached = past.REACHED.rows(tx, times=times)
-    before = past.KNOBS.rows(tx, times=times)
-    rows = queues.ALL_QUEUES.rows(tx)
-    names = {one.queue_id: one.queue_name for one in rows}
-    too_far = {one.at for one in tasks if one.queue_id < 0}
-    found = []
-    for at in times:
-        mine = [one for one in tasks if one.at == at and one.queue_id >= 0]
-        ended = [one for one in reached if one.at == at]
-        said = f"The tasks then: more than {past.CHANGES_MOST} statuses have changed since."
-        found.append(
-            QueuesThen(
-                at,
-                at not in too_far,
-                [
-                    QueueThen(
-                        number,
-                        names.get(number, "no work queue"),
-                        {one.status: one.tasks for one in mine if one.queue_id == number},
-                        {one.status: one.jobs for one in ended if one.gshare == names.get(number)},
-                    )
-                    for number in [*names, *sorted({one.queue_id for one in mine} - {*names})]
-                ],
-                _knobs(one for one in before if one.at == at),
-                [*([said] if at in too_far else []), *_QUEUES_OPEN],
-            )
-        )
-    return found
 
 
 def _decision(tx: Connection, events: Sequence[past.Moment]) -> BrokerOutcome | None:
@@ -241,8 +170,3 @@ def _open(row: Standing, jobs: Sequence[past.JobsThen]) -> Iterable[str]:
             "retention.jobs_days)."
         )
     yield from _NO_HISTORY
-
-
-def _knobs(rows: Iterable[past.KnobThen]) -> list[KnobBefore]:
-    """Knobs with other values; a preset's value stands for none."""
-    return [KnobBefore(one.name, one.then, one.now) for one in rows if one.name in KNOBS]

@@ -15,7 +15,7 @@ from jedi.core.knobs import Knobs
 from jedi.model.datasets.chunk import Files
 from jedi.model.splitting.units import SplitFile, Unit
 from jedi.model.tasks.params import SplitterSpec
-from jedi.service.system_state import PlanCatalogue
+from jedi.service.brokerage.system_state import PlanCatalogue
 from jedi.splitter import strategies
 from jedi.splitter.plug_in import Limits
 

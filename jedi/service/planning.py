@@ -17,11 +17,11 @@ from jedi.model.scheduling.priority import task_priority
 from jedi.model.tasks.params import TaskParams
 from jedi.model.tasks.text import examine
 from jedi.service import manifests, submission
+from jedi.service.brokerage.system_state import KnownQueue, SystemState, from_database
 from jedi.service.plan import TaskPlan, make
 from jedi.service.planned_task import QueueFinder, find_queue
 from jedi.service.sandbox import LocalFiles
 from jedi.service.submission_warnings import cautions
-from jedi.service.system_state import KnownQueue, SystemState, from_database
 from jedi.service.unprocessed import Continued
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.scheduling import queues

@@ -20,8 +20,13 @@ from jedi.agent.base import World
 from jedi.core import clock, states
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
+from jedi.host.home import Home
 from jedi.model.jobs.wire import BATCH_MAX
-from jedi.service import check, commands, jobs, queues, sites, submission
+from jedi.service import commands, jobs, submission
+from jedi.service.operations.table import Call, KnownCaller
+from jedi.service.queues import work_queues
+from jedi.service.sites import changes
+from jedi.service.system import check
 from jedi.simulator.grid import SimulatedSite, next_event
 from jedi.simulator.pilots import Pilots
 from jedi.simulator.random_streams import RandomStreams
@@ -113,6 +118,10 @@ def simulate_in(
         return run.record
     finally:
         clock.turn_to(None)
+
+
+def _call(tx: Connection) -> Call:
+    return Call(tx, KnownCaller(USER, "socket"), Home(Path("/simulated")))
 
 
 def _lives(tx: Connection) -> JobLives:
@@ -351,7 +360,7 @@ class Simulation:
                 place.open = works
                 status = "status=online" if works else "status=offline"
                 with self.engine.begin() as tx:
-                    sites.set_site(tx, USER, name, [status], "outage")
+                    changes.set_site(_call(tx), name, [status], "outage")
             elif works:
                 place.up = True
                 self.ddm.down -= set(self.storage[name])
@@ -374,12 +383,13 @@ class Simulation:
             users.PUT_USER.run(tx, user=USER, role="operator", gridpref=None, cap=None)
             for name, value in {**PRESET, **scenario.knobs}.items():
                 knobs.put(tx, name, value, USER)
-            queues.import_queues(tx, USER, yaml.safe_dump([q.columns() for q in scenario.queues]))
+            call = _call(tx)
+            work_queues.import_queues(call, yaml.safe_dump([q.columns() for q in scenario.queues]))
             entries = [
                 place.site.entry(name, [e for one in place.site.reads for e in self.storage[one]])
                 for name, place in self.places.items()
             ]
-            sites.import_sites(tx, USER, yaml.safe_dump(entries), Path("/simulated"))
+            changes.import_sites(call, yaml.safe_dump(entries))
             known = knobs.load(tx)
         settings = Settings(Path("/simulated"), None)
         world = World(

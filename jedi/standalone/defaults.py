@@ -6,9 +6,10 @@ from sqlalchemy import Connection
 
 from jedi.core import strictyaml
 from jedi.core.settings import caller
-from jedi.service import config
-from jedi.service.queues import import_queues
-from jedi.service.sites import import_sites
+from jedi.service.operations.table import Call, KnownCaller
+from jedi.service.queues.work_queues import import_queues
+from jedi.service.sites.changes import import_sites
+from jedi.service.system import knobs
 from jedi.standalone.installation import Installation, packaged
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.sites import sites
@@ -22,13 +23,17 @@ def fill(
     sites. Import our own queues into one without queues. The changes of sites."""
     defaults, creator = packaged("config"), installation.creator
     changes: list[AttributeChange] = []
+
+    def call_of(who: str) -> Call:
+        return Call(tx, KnownCaller(who, "socket"), installation.home)
+
     if site_file is not None:
-        changes = import_sites(tx, caller(), site_file, installation.home.path)
+        changes = import_sites(call_of(caller()), site_file)
     elif not sites.ALL_SITES.rows(tx):
         ours = (defaults / "sites.yaml").read_text()
-        changes = import_sites(tx, creator, ours, installation.home.path)
+        changes = import_sites(call_of(creator), ours)
         for name, value in strictyaml.load((defaults / "knobs.yaml").read_text()).items():
-            config.put(tx, creator, name, str(value))
+            knobs.put(call_of(creator), name, str(value))
     if not queues.ALL_QUEUES.rows(tx):
-        import_queues(tx, creator, (defaults / "queues.yaml").read_text())
+        import_queues(call_of(creator), (defaults / "queues.yaml").read_text())
     return changes

@@ -56,7 +56,10 @@ def up_detached(
             start_new_session=True,
             env=environment,
         )
-        for module in ("jedi.service.sites", "rich.console"):  # the caller shows the sites then
+        for module in (
+            "jedi.taskbuffer.sites.sites",
+            "rich.console",
+        ):  # the caller shows the sites then
             import_module(module)
         while daemon.poll() is None:
             if select.select([ready], [], [], _POLL_S)[0]:

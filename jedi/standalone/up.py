@@ -27,8 +27,8 @@ from jedi.ddm import factory
 from jedi.host import logfiles, processes
 from jedi.host.home import writable
 from jedi.host.processes import Process
-from jedi.service import steering
-from jedi.service.sites import make_roots
+from jedi.service.sites.changes import make_roots
+from jedi.service.users import operators
 from jedi.standalone import parts
 from jedi.standalone.beginning import LOOK_S, Beginning, Requests
 from jedi.standalone.down import DRAIN_S, end_pilots, part, remaining_work
@@ -286,7 +286,7 @@ def _prepare(engine: Engine, installation: Installation, site_file: str | None) 
     notes = _migrated(engine, installation)
     changes: list[AttributeChange] = []
     with engine.begin() as tx:
-        steering.make_first_operator(tx, installation.creator)
+        operators.make_first_operator(tx, installation.creator)
         if site_file is not None or not (sites.ALL_SITES.rows(tx) and queues.ALL_QUEUES.rows(tx)):
             changes = import_module("jedi.standalone.defaults").fill(tx, installation, site_file)
         roots = dict(sites.ROOTS.rows(tx))
@@ -302,7 +302,7 @@ def _migrated(engine: Engine, installation: Installation) -> Notes:
         return []
     if found is not None:
         with engine.begin() as tx:
-            steering.must_run_no_agents(tx)
+            operators.must_run_no_agents(tx)
     migrate = import_module("jedi.taskbuffer.schema.migrate")
     before, after = migrate.upgrade(engine, seal=installation.seal)
     changed = before not in (None, after)

@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from joserfc import jwk
 from sqlalchemy import text
+from support.calls import call
 from support.issuers import AUDIENCE, TestIssuer, issuer
 from support.service_process import over, served
 
@@ -24,7 +25,7 @@ from jedi.api import issuer as issuer_module
 from jedi.core.errors import BadInput
 from jedi.core.settings import caller
 from jedi.host.home import Home
-from jedi.service import config
+from jedi.service.system import knobs as system_knobs
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 
@@ -316,5 +317,5 @@ def test_knobs_that_can_not_work_are_refused(world: World) -> None:
             ("user_prefix", "a b"),
         ):
             with pytest.raises(BadInput):
-                config.put(tx, "me", f"oidc.{name}", value)
-        config.put(tx, "me", "oidc.roles", "cn=x,dc=y=operator b=user")
+                system_knobs.put(call(tx, "me"), f"oidc.{name}", value)
+        system_knobs.put(call(tx, "me"), "oidc.roles", "cn=x,dc=y=operator b=user")

@@ -23,7 +23,7 @@ from support.prun_tasks import NO_BUILD, UUID, case_a
 from support.task_rows import good, put
 
 from jedi.api.panda.calls import CALLS
-from jedi.service.access import as_jwt, bare_token
+from jedi.service.users.tokens import as_jwt, bare_token
 from jedi.taskbuffer.users import access, users
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import end, take
 from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
@@ -23,8 +24,8 @@ from support.situations import make_due, set_sites
 from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
+from jedi.service.brokerage.replay import replay
 from jedi.service.planning import Alternative, plan_now
-from jedi.service.replay import replay
 from jedi.service.why import why
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import decisions
@@ -85,7 +86,7 @@ def test_each_dataset_goes_to_its_site(grid: World) -> None:
     with grid.engine.begin() as tx:
         assert decisions.used_sites(tx, [task]) == {task: ["SITE_A", "SITE_B"]}
         ids = [row.decision_id for row in rows(grid, "SELECT * FROM jedi_broker_decisions")]
-        assert [replay(tx, one).same for one in ids] == [True, True]
+        assert [replay(call(tx), one).same for one in ids] == [True, True]
 
 
 def test_a_dataset_that_has_no_site_keeps_no_other_waiting(grid: World) -> None:
@@ -167,7 +168,7 @@ def test_the_limit_on_sites_holds_for_all_datasets_of_a_task(grid: World) -> Non
     assert last == ("demo:two", [])
     with grid.engine.begin() as tx:
         ids = [row.decision_id for row in rows(grid, "SELECT * FROM jedi_broker_decisions")]
-        assert [replay(tx, one).same for one in ids] == [True, True]
+        assert [replay(call(tx), one).same for one in ids] == [True, True]
         said = why(tx, task).brokerage
     assert said is not None
     assert {one.code: one.sites for one in said.near_misses}["many_sites"] == ("SITE_B",)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import BigInteger, Double, Engine, Integer, Text, text
 from support.asking import ask_why, build, refused, submit
+from support.calls import call
 from support.generating import catalogue, document, generate, ready, rows
 from support.job_rows import make_jobs
 from support.refusals import HOME, Ask, Broker, Fault
@@ -31,12 +32,15 @@ from jedi.brokerage.record import record
 from jedi.brokerage.requirements import Requirements
 from jedi.core.errors import BadInput
 from jedi.core.knobs import Knobs
+from jedi.host.home import Home
 from jedi.model.list_file import Entry
 from jedi.model.sites.link_file import Link
 from jedi.model.sites.site_file import SiteEntry, StorageEntry
 from jedi.model.sites.snapshot import KINDS, Snapshot
-from jedi.service import queues, system_state
-from jedi.service.sites import import_endpoints, import_links, import_sites, set_site, show_site
+from jedi.service.brokerage import system_state
+from jedi.service.queues import matching, order
+from jedi.service.sites.changes import import_endpoints, import_links, import_sites, set_site
+from jedi.service.sites.listing import show
 from jedi.taskbuffer.schema.tables import metadata
 from jedi.taskbuffer.sites import pilots
 from jedi.watchdog.all_dogs import DOGS
@@ -213,6 +217,7 @@ def test_a_site_below_nothing_has_no_slots_no_limits_and_the_usual_time(world: W
 # ------------------------------------------------------------------------------ what is written
 
 SITE, ENDPOINT, LINK = "- {{site: A, {}}}", "- {{ddm_endpoint: A, {}}}", "- {{src: A, dst: B, {}}}"
+NOWHERE = Home(Path("/nowhere"))
 NOT_FINITE = (".nan", ".inf", "-.inf")
 
 
@@ -248,8 +253,7 @@ def test_no_file_brings_what_is_no_number(
     for name in asked:
         for value in (*NOT_FINITE, "1" + 30 * "0", "-2", '"7"', "true"):
             with engine.begin() as tx, pytest.raises(BadInput) as caught:
-                home = () if importer is import_links else (Path("/nowhere"),)
-                importer(tx, "me", form.format(f"{name}: {value}"), *home)
+                importer(call(tx, "me", home=NOWHERE), form.format(f"{name}: {value}"))
             assert [problem.path.rpartition(".")[2] for problem in caught.value.problems] == [name]
 
 
@@ -273,17 +277,17 @@ def test_no_file_brings_what_is_no_number(
 def test_no_site_is_set_to_what_makes_no_sense(world: World, said: str) -> None:
     with world.engine.begin() as tx:
         with pytest.raises(BadInput) as caught:
-            set_site(tx, "me", HOME, [said], None)
+            set_site(call(tx, "me"), HOME, [said], None)
         assert caught.value.problems[0].path.startswith(f"{HOME}.{said.partition('=')[0]}")
-        assert show_site(tx, HOME).history == []
+        assert show(call(tx), HOME).history == []
 
 
 @pytest.mark.usefixtures("operators")
 def test_what_is_no_number_stays_text_where_any_value_may_stand(world: World) -> None:
     """The reader of YAML knows finite numbers alone: `.nan` is text, which JSON can hold."""
     with world.engine.begin() as tx:
-        set_site(tx, "me", HOME, ["catchall={deep: {er: [.nan]}}"], None)
-        assert show_site(tx, HOME).attributes["catchall"] == {"deep": {"er": [".nan"]}}
+        set_site(call(tx, "me"), HOME, ["catchall={deep: {er: [.nan]}}"], None)
+        assert show(call(tx), HOME).attributes["catchall"] == {"deep": {"er": [".nan"]}}
 
 
 def test_no_file_of_the_world_has_what_is_no_number() -> None:
@@ -349,9 +353,9 @@ def test_queues_that_make_no_sense_stop_nobody(world: World) -> None:
     assert [row.gshare for row in told] == ["user", "user", "nothing", "less", "words", "list"]
     walk(world, DOGS["shares"])
     with world.engine.begin() as tx:
-        shares = {one["queue_name"]: one["allocation"] for one in queues.explain_shares(tx)}
-        taken = {one.queue_name: (one.tasks, one.wrong) for one in queues.test_queues(tx)}
-        turns = [one.jedi_task_id for one in queues.by_turn(tx, 10)]
+        shares = {one.queue_name: one.allocation for one in order.find_shares(call(tx))}
+        taken = {one.queue_name: (one.tasks, one.wrong) for one in matching.match(call(tx))}
+        turns = [one.jedi_task_id for one in order.by_turn(call(tx), 10)]
     assert [shares[name] for name in names] == [None, None, 0, 0, 8, 8]
     assert taken["drop"] == (0, "comments are not allowed")
     assert taken["typing"] == (0, "campaing is not a column of jedi_tasks")

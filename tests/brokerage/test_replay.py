@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.generating import catalogue, document, generate, ready, rows, use
 from support.helpers import add_site
 from support.service_process import served
@@ -19,8 +20,8 @@ from jedi.brokerage.agent import TaskBroker
 from jedi.cli import jedi as cli
 from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import Replica
-from jedi.service import decisions
-from jedi.service.replay import Replay, replay
+from jedi.service.brokerage import decision_reports
+from jedi.service.brokerage.replay import Replay, replay
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
@@ -28,7 +29,7 @@ from jedi.watchdog.dog import walk
 
 def ask(world: World, decision: int, *told: str, sites: tuple[str, ...] = ()) -> Replay:
     with world.engine.begin() as tx:
-        return replay(tx, decision, told, sites)
+        return replay(call(tx), decision, [*told], [*sites])
 
 
 def do(world: World, statement: str) -> None:
@@ -74,17 +75,17 @@ def test_decisions_are_listed_and_explained(grid: World) -> None:
     ready(grid, document(ramCount=2000))
     generate(grid)
     with grid.engine.begin() as tx:
-        newest, *older = decisions.newest(tx, None, None, 10)
-        assert decisions.newest(tx, newest.jedi_task_id, None, 10) == [newest, *older]
-        assert decisions.newest(tx, None, newest.decision_id, 10) == older
+        newest, *older = decision_reports.find(call(tx), None, None, 10)
+        assert decision_reports.find(call(tx), newest.jedi_task_id, None, 10) == [newest, *older]
+        assert decision_reports.find(call(tx), None, newest.decision_id, 10) == older
         assert (newest.decision_id, newest.chosen, newest.refused) == (
             decided(grid),
             ["SITE_A", "SITE_B"],
             1,
         )
-        told = decisions.explain(tx, newest.decision_id)
+        told = decision_reports.show(call(tx), newest.decision_id)
         with pytest.raises(NotFound, match="There is no decision 999"):
-            decisions.explain(tx, 999)
+            decision_reports.show(call(tx), 999)
     assert told.chosen == ("SITE_A", "SITE_B")
     refused = {one.code: (one.sites, one.only) for one in told.funnel}
     assert refused == {"little_memory": (1, 0), "no_data": (1, 0)}

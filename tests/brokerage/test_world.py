@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Engine, text
+from support.calls import call
 from support.commanding import jobs, running
 from support.generating import Catalogue, catalogue, document, generate, ready, rows
 from support.helpers import add_site
@@ -24,7 +25,7 @@ from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import Replica
 from jedi.model.sites.snapshot import Snapshot
-from jedi.service.replay import replay
+from jedi.service.brokerage.replay import replay
 from jedi.service.why import why
 from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -304,7 +305,7 @@ def test_a_nucleus_decision_tells_what_its_queues_lack(grid: World) -> None:
     (kept,) = rows(grid, "SELECT * FROM jedi_broker_decisions")
     with grid.engine.begin() as tx:
         said = why(tx, task).brokerage
-        again = replay(tx, kept.decision_id, ["broker.active_s=1e9"], ["SITE_A.maxrss=2000"])
+        again = replay(call(tx), kept.decision_id, ["broker.active_s=1e9"], ["SITE_A.maxrss=2000"])
     assert said is not None
     assert {one.code: one.sites for one in said.near_misses} == {
         "inactive": ("SITE_B",),

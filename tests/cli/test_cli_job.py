@@ -27,7 +27,8 @@ from jedi.core.errors import Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.wire import Beat, Report, Resources
-from jedi.service import check, jobs, why
+from jedi.service import jobs, why
+from jedi.service.system import check
 from jedi.taskbuffer.jobs import dispatch, moving
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.users import users

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support.calls import call
 
 from jedi.agent.base import World
 from jedi.core.addresses import forwarded_for, network_of, networks_of
 from jedi.core.errors import BadInput
 from jedi.core.settings import caller
-from jedi.service import config
+from jedi.service.system import knobs
 from jedi.taskbuffer.users.users import PUT_USER
 
 PROXIES = networks_of("10.0.0.1 10.1.0.0/16 2001:db8::1")
@@ -45,6 +46,6 @@ def test_words_that_are_no_address_are_refused_and_count_as_unset(world: World) 
     with world.engine.begin() as tx:
         PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
         with pytest.raises(BadInput, match="front is neither an address nor a network"):
-            config.put(tx, caller(), "api.proxies", "10.0.0.1 front")
-        config.put(tx, caller(), "api.proxies", "10.0.0.1 10.1.0.0/16")
+            knobs.put(call(tx, caller()), "api.proxies", "10.0.0.1 front")
+        knobs.put(call(tx, caller()), "api.proxies", "10.0.0.1 10.1.0.0/16")
     assert networks_of("front 10.0.0.1") == networks_of("10.0.0.1")

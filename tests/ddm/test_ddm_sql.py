@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, text
 from support.adding import add_files
+from support.calls import call
 from support.ddm_steps import adler, endpoint_roots, publish, put, refused, stage, swap
 from support.helpers import add_site
 
@@ -17,7 +18,8 @@ from jedi.core.errors import BadInput, JediError
 from jedi.ddm import factory
 from jedi.ddm.interface import FileInfo
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
-from jedi.service import config, datasets
+from jedi.service import datasets
+from jedi.service.system import knobs as system_knobs
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import catalogue
 
@@ -60,9 +62,9 @@ def test_the_number_of_files_is_not_that_of_statements(
             "delete": lambda: ddm.delete(name),
         }
         costs = {}
-        for verb, call in verbs.items():
+        for verb, ask in verbs.items():
             with counted(engine) as statements:
-                call()
+                ask()
             costs[verb] = len(statements)
         return costs
 
@@ -200,7 +202,7 @@ def test_what_lies_there_is_taken_up_where_it_is(engine: Engine, tmp_path: Path)
         put(before, "ALPHA_DISK", "s:d", {"f": b"abc", "g": b"g"})
         places = [before.path("ALPHA_DISK", "s:d", lfn) for lfn in "fg"]
         inodes = [place.stat().st_ino for place in places]
-        config.put(tx, "me", "ddm.catalogue", "sql")
+        system_knobs.put(call(tx, "me"), "ddm.catalogue", "sql")
         ddm = factory.load(tx, knobs.load(tx))
         refused("dataset_missing", ddm.dataset, "s:d")
         add_files(tx, ddm, "s:d", places)
@@ -219,8 +221,8 @@ def test_a_knob_says_where_the_catalogue_is(engine: Engine, tmp_path: Path) -> N
         (tmp_path / "alpha").mkdir()
         add_site(tx, "ALPHA", "ALPHA_DISK", tmp_path / "alpha")
         with pytest.raises(BadInput, match="filesystem, sql"):
-            config.put(tx, "me", "ddm.catalogue", "rucio")
-        config.put(tx, "me", "ddm.catalogue", "sql")
+            system_knobs.put(call(tx, "me"), "ddm.catalogue", "rucio")
+        system_knobs.put(call(tx, "me"), "ddm.catalogue", "sql")
         ddm = factory.load(tx, knobs.load(tx))
         assert isinstance(ddm, SqlCatalogueDDM) and factory.load(tx, knobs.load(tx)) is ddm
         for _ in range(2):

@@ -16,7 +16,8 @@ from support.generating import rows
 from jedi.agent.base import World
 from jedi.eventservice.agent import EventService
 from jedi.model.jobs.attempt import HeldJob
-from jedi.service import check, jobs
+from jedi.service import jobs
+from jedi.service.system import check
 
 
 def kill_code(world: World, job: HeldJob) -> str | None:

@@ -30,7 +30,7 @@ from support.task_rows import row_of
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.model.jobs.events import NewConsumer, NewRanges, RangeId
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.events.job_sets import add_consumers
 from jedi.taskbuffer.scheduling import throttling
 

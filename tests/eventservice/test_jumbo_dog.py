@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.dogs import run
 
 from jedi.agent.base import World
@@ -22,7 +23,7 @@ from jedi.eventservice.jumbo import (
     limits_of,
     positions_fit,
 )
-from jedi.service import decisions
+from jedi.service.brokerage import decision_reports
 from jedi.service.why import why
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.watchdog.dog import Counts
@@ -217,8 +218,8 @@ def test_it_enables_and_disables(world: World, make: Callable[..., int]) -> None
     assert (reason(world, large), reason(world, small)) == ("jumbo_enabled", "jumbo_enough_tasks")
     assert run(world, "jumbo") == Counts()
     with world.engine.begin() as tx:
-        assert len(decisions.newest(tx, None, None, 10)) == 2  # no news
-        (one,) = decisions.newest(tx, large, None, 10)
+        assert len(decision_reports.find(call(tx), None, None, 10)) == 2  # no news
+        (one,) = decision_reports.find(call(tx), large, None, 10)
         assert (one.broker, one.chosen) == ("jumbo_dog", ["SITE_A"])
         assert why(tx, large).detail.endswith(
             f"Jumbo jobs: {DECISIONS['jumbo_enabled'].format(events=103)}"
@@ -291,6 +292,6 @@ def test_a_task_that_somebody_holds_waits_for_the_next_run(
         tx.execute(text("UPDATE jedi_tasks SET lockedby = 'x', lease_until = 'infinity'"))
     assert run(world, "jumbo") == Counts()
     with world.engine.begin() as tx:
-        assert decisions.newest(tx, task, None, 10) == []
+        assert decision_reports.find(call(tx), task, None, 10) == []
         tx.execute(text("UPDATE jedi_tasks SET lockedby = NULL, lease_until = NULL"))
     assert run(world, "jumbo") == Counts(enabled=1)

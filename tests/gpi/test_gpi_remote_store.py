@@ -29,7 +29,7 @@ from support.service_process import bare_world, reborn, served
 
 from jedi.agent.base import World
 from jedi.host.home import Home
-from jedi.service.check import check
+from jedi.service.system.check import check
 
 DOCUMENT = {"type": "Job"}
 Sessions = Callable[..., RemoteStore]

@@ -28,7 +28,7 @@ from jedi.model.jobs.attempt import JobFile, ReportedJob
 from jedi.mover.agent import _waiting
 from jedi.service import jobs as service_jobs
 from jedi.service import why
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
+from support.calls import call
 from support.dogs import run
 from support.job_rows import make_jobs
 
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.model.jobs.wire import AcquireRequest, Report, Resources
-from jedi.service import queues
+from jedi.service.queues import work_queues
 from jedi.taskbuffer.db.engine import value
 from jedi.taskbuffer.jobs import dispatch, first_waiting
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
@@ -43,7 +44,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
 def put(world: World, text: str, *waiting: str, jobs: int = 40, cores: int = 1) -> None:
     """Work queues, and jobs that wait at SITE_A for these."""
     with world.engine.begin() as tx:
-        queues.import_queues(tx, "me", text)
+        work_queues.import_queues(call(tx, "me"), text)
         for share in waiting:
             make_jobs(tx, jobs, share=share, cores=cores)
 
@@ -144,7 +145,7 @@ def test_a_share_that_runs_dry_leaves_its_slots_to_the_others(world: World) -> N
     many, none. 2 : 3 of the others: 4 and 5 jobs, then 12 and 17 or 11 and 18."""
     two(world)
     with world.engine.begin() as tx:
-        queues.import_queues(tx, "me", QUEUE.format(13, "few", 900, ""))
+        work_queues.import_queues(call(tx, "me"), QUEUE.format(13, "few", 900, ""))
         make_jobs(tx, 1, share="few")
         process = FirstWaiting()
         assert [len(one) for one in dispatch.acquire_all(tx, asks(10), process)] == [1] * 10
@@ -233,8 +234,9 @@ def test_few_statements_whatever_waits(
     names = [f"q{n:02}" for n in range(50)]
     process = FirstWaiting()
     with world.engine.begin() as tx:
-        queues.import_queues(
-            tx, "me", "".join(QUEUE.format(100 + n, name, 1, "") for n, name in enumerate(names))
+        work_queues.import_queues(
+            call(tx, "me"),
+            "".join(QUEUE.format(100 + n, name, 1, "") for n, name in enumerate(names)),
         )
         for name in names:
             make_jobs(

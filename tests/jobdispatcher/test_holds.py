@@ -17,7 +17,8 @@ from jedi.core.errors import Refused
 from jedi.ddm.content import adler32
 from jedi.model.jobs.wire import Beat, Resources
 from jedi.mover.agent import Mover
-from jedi.service import check, contents, jobs
+from jedi.service import contents, jobs
+from jedi.service.system import check
 from jedi.taskbuffer.jobs import dispatch
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk

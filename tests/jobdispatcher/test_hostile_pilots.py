@@ -16,7 +16,7 @@ from jedi.agent.base import World
 from jedi.api.app import create_app
 from jedi.ddm.content import adler32
 from jedi.jobdispatcher.agent import Adder
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.users import users
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
+from support.calls import call
 from support.commanding import add_inputs, jobs, take
 from support.generating import document, generate, ready
 from support.job_rows import Made, make_jobs, watch
@@ -21,9 +22,10 @@ from typer.testing import CliRunner
 from jedi.agent.base import World
 from jedi.cli.retry_rule import app
 from jedi.core.errors import BadInput, NotFound
-from jedi.service import retryrules
+from jedi.service.system import retry_rules
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.retry_rules import TEST
 from jedi.watchdog import retries
 
 pytestmark = pytest.mark.usefixtures("operators")
@@ -80,7 +82,7 @@ def effects(engine: Engine) -> list[tuple[int, str, bool]]:
 
 def give(engine: Engine, *rules: str) -> None:
     with engine.begin() as tx:
-        retryrules.import_rules(tx, "me", "\n".join(f"- {{{rule}}}" for rule in rules))
+        retry_rules.import_rules(call(tx, "me"), "\n".join(f"- {{{rule}}}" for rule in rules))
 
 
 @pytest.mark.parametrize(
@@ -161,13 +163,13 @@ def test_conditions(engine: Engine, name: str) -> None:
     assert inputs(engine, made, made.jobs[0]) == [("ready", 2, None)] * 2
     assert effects(engine) == [(7, "limit_retry: tried 2 times at most", True)]
     with engine.begin() as tx:
-        found = retryrules.test_rules(tx)
+        found = retry_rules.test_rules(call(tx))
         assert [(rule.jobs, rule.examples) for rule in found] == [
             (0, None),
             (1, made.jobs),
             (0, None),
         ]
-        assert [rule.jobs for rule in retryrules.test_rules(tx, made.task + 1)] == [0, 0, 0]
+        assert [rule.jobs for rule in TEST.rows(tx, task=made.task + 1)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -389,19 +391,18 @@ def test_all_mistakes_of_a_file_at_once(engine: Engine) -> None:
 - {rule_id: 5, sight: A, action: no_retry}
 """
     with pytest.raises(BadInput) as caught, engine.begin() as tx:
-        retryrules.import_rules(tx, "me", file)
+        retry_rules.import_rules(call(tx, "me"), file)
     said = str(caught.value)
     for part in ("1.action", "2: ", "3: ", "4.message", "5.sight"):
         assert part in said
     with pytest.raises(BadInput, match=r"2\.message.*parentheses"), engine.begin() as tx:
-        retryrules.import_rules(
-            tx,
-            "me",
+        retry_rules.import_rules(
+            call(tx, "me"),
             "- {rule_id: 1, error_code: x, action: no_retry}\n"
             "- {rule_id: 2, message: '(', action: no_retry}",
         )
     with engine.begin() as tx:
-        assert [rule.error_code for rule in retryrules.list_rules(tx)] == ["memory_limit"]
+        assert [rule.error_code for rule in retry_rules.find(call(tx))] == ["memory_limit"]
 
 
 def test_the_database_refuses_what_is_no_expression(engine: Engine) -> None:
@@ -411,18 +412,18 @@ def test_the_database_refuses_what_is_no_expression(engine: Engine) -> None:
 
 def test_a_rule_is_changed(engine: Engine) -> None:
     with engine.begin() as tx:
-        changed = retryrules.set_rule(tx, "me", 1, ["active=false", "site=SITE_A"])
+        changed = retry_rules.set_rule(call(tx, "me"), 1, ["active=false", "site=SITE_A"])
         assert (changed.active, changed.site, changed.error_code) == (
             False,
             "SITE_A",
             "memory_limit",
         )
-        assert retryrules.list_rules(tx) == [changed]
+        assert retry_rules.find(call(tx)) == [changed]
         for bad in ("active", "active=maybe", "rule_id=2", "action=limit_retry"):
             with pytest.raises(BadInput):
-                retryrules.set_rule(tx, "me", 1, [bad])
+                retry_rules.set_rule(call(tx, "me"), 1, [bad])
         with pytest.raises(NotFound):
-            retryrules.set_rule(tx, "me", 2, ["active=true"])
+            retry_rules.set_rule(call(tx, "me"), 2, ["active=true"])
 
 
 @pytest.mark.usefixtures("bare_service")

@@ -25,7 +25,7 @@ from jedi.ddm.interface import FileInfo
 from jedi.model.splitting.event_ranges import Ranges, across, evenly
 from jedi.model.splitting.split_rules import SplitRules
 from jedi.model.tasks.text import validate
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 

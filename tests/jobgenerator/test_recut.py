@@ -14,7 +14,7 @@ from jedi.agent.base import World
 from jedi.ddm.interface import FileInfo
 from jedi.model.jobs.scouting import Progress, Scouted
 from jedi.postprocessor.scouts import judge
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.inputs import recutting
 
 

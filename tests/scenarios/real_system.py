@@ -20,6 +20,7 @@ import yaml
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 from support.adding import add_files
+from support.calls import call
 from support.seen import note
 
 from jedi.core import clock, states
@@ -30,7 +31,8 @@ from jedi.demo.__main__ import still_running
 from jedi.host import processes
 from jedi.host.home import Home
 from jedi.model.queries import JobQuery
-from jedi.service import commands, config, contents, submission, tasks, waiting
+from jedi.service import commands, contents, submission, tasks, waiting
+from jedi.service.system import knobs as system_knobs
 from jedi.service.tasks import TaskDetails
 from jedi.service.why import why
 from jedi.standalone.embedded import Embedded
@@ -108,7 +110,7 @@ class System:
     def put(self, name: str, value: object) -> None:
         """Set a knob."""
         with self.engine.begin() as tx:
-            config.put(tx, caller(), name, str(value))
+            system_knobs.put(call(tx, caller()), name, str(value))
 
     def down(self) -> None:
         """Bring everything down; nothing may be left."""

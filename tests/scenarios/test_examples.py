@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from scenarios.real_system import System, until
 from support.adding import add_files
+from support.calls import call
 
 from jedi.core.errors import NotFound
 from jedi.core.settings import caller
 from jedi.demo.__main__ import EXAMPLES, Demo
-from jedi.service import config, datasets, recovery, submission, tasks
+from jedi.service import datasets, recovery, submission, tasks
+from jedi.service.system import knobs
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -46,7 +48,7 @@ def test_scouts(system: System) -> None:
         path.write_text("\n".join(reversed(content)) + "\n")
     examples = packaged("examples")
     with system.engine.begin() as tx:
-        config.put(tx, caller(), "scout.chunks", "10")
+        knobs.put(call(tx, caller()), "scout.chunks", "10")
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:many", paths, "DISK_A")
         text = (examples / "scouts.yaml").read_text()
@@ -57,7 +59,7 @@ def test_scouts(system: System) -> None:
         way = [step.status for step in tasks.history(tx, task)]
         kinds = [job.kind for job in tasks.jobs(tx, task)]
         measured = {one.name for one in tasks.show(tx, task).measured}
-        config.put(tx, caller(), "scout.chunks", "0")
+        knobs.put(call(tx, caller()), "scout.chunks", "0")
     assert way[-6:] == ["ready", "scouting", "scouted", "running", "prepared", "done"]
     assert sorted(kinds) == ["normal"] * 4 + ["scout"] * 10
     assert measured >= {"ramCount", "outDiskCount", "workDiskCount", "ioIntensity", "diskIO"}
@@ -165,7 +167,7 @@ def test_exhausted(system: System) -> None:
         path.write_text(f"{i}\n")
     examples = packaged("examples")
     with system.engine.begin() as tx:
-        config.put(tx, caller(), "scout.chunks", "10")
+        knobs.put(call(tx, caller()), "scout.chunks", "10")
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:slow", paths, "DISK_A")
         text = (examples / "exhausted.yaml").read_text()
@@ -173,7 +175,7 @@ def test_exhausted(system: System) -> None:
     assert system.settle(task) == ["exhausted"]
     assert system.show(task).task.reason_code == "scouts_too_slow"
     with system.engine.begin() as tx:
-        config.put(tx, caller(), "scout.chunks", "0")
+        knobs.put(call(tx, caller()), "scout.chunks", "0")
     system.ask("retry", task)
     until(lambda: system.show(task).task.status != "exhausted", "the task goes on")
     assert system.settle(task) == ["done"]

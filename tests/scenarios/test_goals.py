@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from scenarios.real_system import System, until
+from support.calls import call
 
 from jedi.core.settings import caller
-from jedi.service import config, tasks
+from jedi.service import tasks
+from jedi.service.system import knobs
 
 pytestmark = pytest.mark.long
 
@@ -30,7 +32,7 @@ def test_enough_is_enough(system: System) -> None:
     """With the goal reached, the last file is not tried for the hundredth time."""
     system.texts("user:enough", 4, "DISK_A")
     with system.engine.begin() as tx:
-        config.put(tx, caller(), "watchdog.goal_period_s", "0.5")
+        knobs.put(call(tx, caller()), "watchdog.goal_period_s", "0.5")
     task = system.copying(
         "user:enough", PICKY, nFilesPerJob=1, maxAttempt=100, goal=75, noThrottle=True
     )

@@ -9,11 +9,13 @@ from collections import Counter
 import pytest
 from scenarios.real_system import System
 from sqlalchemy import text
+from support.calls import call
 from support.situations import set_sites
 
 from jedi.core.settings import caller
-from jedi.service import config, sites
-from jedi.service.replay import replay
+from jedi.service.brokerage.replay import replay
+from jedi.service.sites import changes
+from jedi.service.system import knobs
 
 pytestmark = pytest.mark.long
 
@@ -22,12 +24,12 @@ pytestmark = pytest.mark.long
 def grid(system: System) -> System:
     """Endpoints as small as these machines have, and a network that is known."""
     with system.engine.begin() as tx:
-        config.put(tx, caller(), "broker.local", "full")
-        config.put(tx, caller(), "taskbroker.room_tb", "0")
-        config.put(tx, caller(), "broker.min_output_mb", "0")
+        knobs.put(call(tx, caller()), "broker.local", "full")
+        knobs.put(call(tx, caller()), "taskbroker.room_tb", "0")
+        knobs.put(call(tx, caller()), "broker.min_output_mb", "0")
         ways = (("SITE_A", "SITE_B"), ("SITE_B", "SITE_A"))
         links = "\n".join(f"- {{src: {a}, dst: {b}, mb_s_1h: 300}}" for a, b in ways)
-        assert sites.import_links(tx, caller(), links) == 2
+        assert changes.import_links(call(tx, caller()), links) == 2
     return system
 
 
@@ -122,5 +124,5 @@ def test_what_was_foreseen_is_true_and_decisions_are_made_again(grid: System) ->
     assert found["jobs"] == (3, 3) and found["sites"][1] == ("SITE_A",)
     with grid.engine.begin() as tx:
         made = tx.scalars(text("SELECT decision_id FROM jedi_broker_decisions")).all()
-        assert [one for one in made if not replay(tx, one).same] == []
+        assert [one for one in made if not replay(call(tx), one).same] == []
     grid.check()

@@ -7,10 +7,12 @@ from collections import Counter
 
 import pytest
 from scenarios.real_system import System, until
+from support.calls import call
 from support.receivers import Receiver
 
 from jedi.core.settings import caller
-from jedi.service import cleaning, jobs, tasks, users
+from jedi.service import cleaning, jobs, tasks
+from jedi.service.users import notices
 
 pytestmark = pytest.mark.long
 
@@ -25,8 +27,8 @@ def test_users_get_messages_and_clean(system: System) -> None:
     receiver = Receiver()
     with receiver.up():
         with system.engine.begin() as tx:
-            users.set_notices(
-                tx, caller(), caller(), webhook=receiver.url, about="jobs", home=system.home
+            notices.notify(
+                call(tx, caller(), home=system.home), caller(), webhook=receiver.url, about="jobs"
             )
         lines = system.texts("user:messages", 2, "DISK_A")
         first = system.copying("user:messages", nFilesPerJob=1)

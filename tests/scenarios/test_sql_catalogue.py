@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from scenarios.real_system import System
+from support.calls import call
 
 from jedi.core.settings import caller
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.demo import truth
-from jedi.service import config, submission
+from jedi.service import submission
+from jedi.service.system import knobs
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -19,7 +21,7 @@ EXAMPLES = packaged("examples")
 @pytest.fixture(scope="module")
 def catalogued(system: System) -> System:
     with system.engine.begin() as tx:
-        config.put(tx, caller(), "ddm.catalogue", "sql")
+        knobs.put(call(tx, caller()), "ddm.catalogue", "sql")
         assert isinstance(system.ddm(tx), SqlCatalogueDDM)
     return system
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from sqlalchemy import text
+from support.calls import call
 from support.grid_rows import at_work
 from support.job_rows import watch
 
@@ -16,16 +17,20 @@ from jedi.agent.base import World
 from jedi.core.errors import NotFound
 from jedi.core.holds import HOLDS, hold_of
 from jedi.core.states import TASK_STATES
-from jedi.service import alerts, loads, refused
-from jedi.service.alerts import Alert
-from jedi.service.loads import SystemFigures
+from jedi.service.brokerage import decision_reports, refusals
+from jedi.service.queues import held
+from jedi.service.sites import loads
+from jedi.service.system import alerts
+from jedi.service.system import figures as system_figures
+from jedi.service.system.alerts import Alert
+from jedi.service.system.figures import SystemFigures
 
 RULES = Path(__file__).parents[2] / "config" / "prometheus-rules.yaml"
 
 
 def figures(world: World) -> SystemFigures:
     with world.engine.begin() as tx:
-        return loads.figures(tx)
+        return system_figures.show(call(tx))
 
 
 def alert(world: World, code: str) -> Alert | None:
@@ -59,24 +64,24 @@ def test_figures_of_a_grid_at_work(grid: World) -> None:
 def test_figures_take_four_statements(grid: World) -> None:
     with grid.engine.begin() as tx:
         seen = watch(grid.engine)
-        loads.figures(tx)
+        system_figures.show(call(tx))
     assert len([one for one in seen if "SELECT" in one]) == 4
 
 
 def test_rates_of_one_site(grid: World) -> None:
     with grid.engine.begin() as tx:
-        assert len(loads.rates(tx, 24, "SITE_A")) == 24
-        assert len(loads.rates(tx, 2, "SITE_A")) == 2
-        assert loads.rates(tx, 24, "SITE_C") == []
+        assert len(loads.rates(call(tx), 24, "SITE_A")) == 24
+        assert len(loads.rates(call(tx), 2, "SITE_A")) == 2
+        assert loads.rates(call(tx), 24, "SITE_C") == []
 
 
 def test_figures_of_a_site(grid: World) -> None:
     with grid.engine.begin() as tx:
-        found = loads.site_figures(tx, "SITE_A")
-        [_, _, refusing] = loads.site_loads(tx)
-        other = loads.site_figures(tx, "SITE_C")
+        found = loads.site_figures(call(tx), "SITE_A")
+        [_, _, refusing] = loads.site_loads(call(tx))
+        other = loads.site_figures(call(tx), "SITE_C")
         with pytest.raises(NotFound, match="Did you mean SITE_"):
-            loads.site_figures(tx, "SITE_X")
+            loads.site_figures(call(tx), "SITE_X")
     assert {one.batch_id for one in found.pilots} == {"4711", "4712"}
     assert found.load in figures(grid).sites
     assert found.rates == figures(grid).rates
@@ -87,7 +92,7 @@ def test_figures_of_a_site(grid: World) -> None:
 
 def test_flow_has_the_cores_of_live_jobs(grid: World) -> None:
     with grid.engine.begin() as tx:
-        found = loads.flow(tx)
+        found = held.flow(call(tx))
     jobs = figures(grid).jobs
     assert sum(one.cores_running for one in found) == jobs["running"]
     assert sum(one.cores_waiting for one in found) >= jobs["activated"]
@@ -95,8 +100,11 @@ def test_flow_has_the_cores_of_live_jobs(grid: World) -> None:
 
 def test_refusals_by_reason(grid: World) -> None:
     with grid.engine.begin() as tx:
-        everywhere, there = refused.report(tx, None, 24), refused.report(tx, "SITE_C", 24)
-        nowhere = refused.report(tx, "SITE_X", 24)
+        everywhere, there = (
+            refusals.count(call(tx), None, 24),
+            refusals.count(call(tx), "SITE_C", 24),
+        )
+        nowhere = refusals.count(call(tx), "SITE_X", 24)
     assert everywhere.decisions == 2
     assert {(one.site, one.code) for one in everywhere.refusals} >= {("SITE_C", "no_data")}
     [memory] = [one for one in there.refusals if one.code == "little_memory"]
@@ -108,9 +116,9 @@ def test_refusals_by_reason(grid: World) -> None:
 def test_a_decision_site_by_site(world: World) -> None:
     decision = at_work(world)
     with world.engine.begin() as tx:
-        found = refused.record(tx, decision)
+        found = decision_reports.record(call(tx), decision)
         with pytest.raises(NotFound):
-            refused.record(tx, 10_000)
+            decision_reports.record(call(tx), 10_000)
     assert [(one.site, one.place) for one in found.sites] == [
         ("SITE_A", 1),
         ("SITE_B", 2),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import Engine, text
+from support.calls import call
 from support.helpers import put_file_dataset
 from support.pages import nodes, plan_of, rows_of_node, vacuum
 from support.situations import pilots_ask
@@ -18,7 +19,8 @@ from support.working import ENDPOINT, cycle, end_jobs
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound
-from jedi.service.past import QueuesThen, TaskPast, queues_at, task_at
+from jedi.service.past import TaskPast, task_at
+from jedi.service.queues.past import QueuesThen, queues_at
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import past
 
@@ -30,7 +32,7 @@ def look(world: World, task_id: int, *times: datetime) -> TaskPast:
 
 def look_at_queues(world: World, *times: datetime) -> list[QueuesThen]:
     with world.engine.begin() as tx:
-        return queues_at(tx, [one.isoformat() for one in times])
+        return queues_at(call(tx), [one.isoformat() for one in times])
 
 
 def test_a_task_is_rebuilt(world: World, at: Callable[[float], None]) -> None:

@@ -17,6 +17,7 @@ import yaml
 from jedi_client.cli import task as task_cli
 from sqlalchemy import text
 from support import resubmission
+from support.calls import call
 from support.generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
 from support.helpers import add_site, put_file_dataset
 from support.resubmission import OUT
@@ -32,10 +33,13 @@ from jedi.core.errors import BadInput, JediError, NotFound
 from jedi.core.settings import caller
 from jedi.ddm import factory
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
+from jedi.host.home import Home
 from jedi.model.sites.snapshot import KINDS
-from jedi.service import sites, system_state, tasks
+from jedi.service import tasks
+from jedi.service.brokerage import system_state
 from jedi.service.plan import TaskPlan
 from jedi.service.planning import Alternative, PlanWithAlternative, plan_by_snapshot, plan_now
+from jedi.service.sites import changes
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users.users import PUT_USER
 
@@ -315,9 +319,10 @@ def grid_of_the_docs(world: World, said: str) -> dict[str, Any]:
             ("broker.min_free_gb", 0.0),
         ):
             knobs.put(tx, name, value, "anna")
-        sites.make_roots(sites.import_sites(tx, "anna", said, world.settings.home))
-        sites.import_endpoints(tx, "anna", texts[0], world.settings.home)
-        sites.import_links(tx, "anna", texts[1])
+        at = call(tx, "anna", home=Home(world.settings.home))
+        changes.make_roots(changes.import_sites(at, said))
+        changes.import_endpoints(at, texts[0])
+        changes.import_links(at, texts[1])
         tx.execute(text("DELETE FROM jedi_sites WHERE site LIKE 'SITE%'"))
         tx.execute(text("UPDATE jedi_sites SET lastpilot = jedi_now()"))
     world.load_ddm = factory.load

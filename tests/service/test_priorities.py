@@ -22,8 +22,9 @@ from support.task_rows import row_of
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Refused
 from jedi.core.settings import caller
-from jedi.service import check, submission
+from jedi.service import submission
 from jedi.service.priorities import Changed, change
+from jedi.service.system import check
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.agent import TaskRefiner

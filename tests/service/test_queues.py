@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
+from support.calls import call
 from support.task_rows import good, put, row_of
 
 from jedi.agent.base import World
@@ -18,8 +19,8 @@ from jedi.core.errors import BadInput
 from jedi.model.scheduling.criteria import compile_criterion
 from jedi.model.scheduling.criterion import BadCriterion
 from jedi.model.scheduling.priority import task_priority
-from jedi.service import queues
-from jedi.service.users import User, set_user
+from jedi.service.queues import matching, work_queues
+from jedi.service.users.roles import User, change
 from jedi.taskbuffer.scheduling import turns
 from jedi.taskbuffer.scheduling.queues import COLUMNS, match, match_all
 from jedi.taskbuffer.scheduling.queues import mistake as tried
@@ -38,9 +39,8 @@ QUEUE = "- {{queue_id: {0}, queue_name: {1}, queue_type: user, vo: local, queue_
 @pytest.mark.usefixtures("operators")
 def test_queues_are_matched_in_their_order(engine: Engine) -> None:
     with engine.begin() as tx:
-        queues.import_queues(
-            tx,
-            "me",
+        work_queues.import_queues(
+            call(tx, "me"),
             QUEUE.format(1, "late", 9)
             + QUEUE.format(2, "early", 3)
             + QUEUE.format(3, "partition", 1).replace("vo:", "partitionid: -1, vo:")
@@ -52,23 +52,24 @@ def test_queues_are_matched_in_their_order(engine: Engine) -> None:
         assert taken_by(tx, "late", prodsourcelabel="managed") == "late"
         assert [taken_by(tx, one) for one in ("partition", "closed", "none")] == [None] * 3
         assert taken_by(tx, "late", vo="atlas") is None
-        queues.import_queues(tx, "me", QUEUE.format(1, "late", 3) + QUEUE.format(2, "early", 9))
+        work_queues.import_queues(
+            call(tx, "me"), QUEUE.format(1, "late", 3) + QUEUE.format(2, "early", 9)
+        )
         assert taken_by(tx, vo="local", prodsourcelabel="user") == "late"
 
 
 @pytest.mark.usefixtures("operators")
 def test_queues_that_do_not_go_together_are_refused(engine: Engine) -> None:
     with engine.begin() as tx:
-        queues.import_queues(tx, "me", QUEUE.format(1, "one", 1))
+        work_queues.import_queues(call(tx, "me"), QUEUE.format(1, "one", 1))
         with pytest.raises(BadInput) as caught:
-            queues.import_queues(
-                tx,
-                "me",
+            work_queues.import_queues(
+                call(tx, "me"),
                 QUEUE.format(2, "one", 1)
                 + QUEUE.format(3, "three", 3).replace("vo:", "partitionid: 7, vo:")
                 + QUEUE.format(4, "four", 4).replace("vo:", "criteria: a = 1, vo:"),
             )
-        assert len(queues.list_queues(tx)) == 1
+        assert len(work_queues.find(call(tx))) == 1
     found = {p.path: p.rule for p in caught.value.problems}
     assert found == {
         "one.queue_name": "queue 1 (one) has this queue_name, too",
@@ -108,14 +109,14 @@ def test_each_task_is_taken_by_one_queue(
     engine: Engine, row: dict[str, Any], queue: str | None
 ) -> None:
     with engine.begin() as tx:
-        queues.import_queues(tx, "me", SEED)
+        work_queues.import_queues(call(tx, "me"), SEED)
         assert taken_by(tx, **row) == queue
 
 
 @pytest.mark.usefixtures("operators")
 def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
     with engine.begin() as tx:
-        queues.import_queues(tx, "me", SEED)
+        work_queues.import_queues(call(tx, "me"), SEED)
         row = {"vo": "local", "prodsourcelabel": "user", "processingtype": "evgen", "corecount": 4}
         assert match_all(tx, [row, {**row, "vo": "atlas"}]) == [[1, 4, 5], []]
 
@@ -295,14 +296,18 @@ def test_criteria_that_a_release_before_took_hold_for_no_task(
     with engine.begin() as tx:
         with pytest.raises(BadInput) as caught:
             more = f"criteria: {json.dumps(criteria)}, vo:"
-            queues.import_queues(tx, "me", QUEUE.format(1, "bad", 1).replace("vo:", more))
+            work_queues.import_queues(
+                call(tx, "me"), QUEUE.format(1, "bad", 1).replace("vo:", more)
+            )
         assert [p.path for p in caught.value.problems] == ["bad.criteria"]
-        queues.import_queues(tx, "me", QUEUE.format(1, "bad", 1) + QUEUE.format(2, "good", 2))
+        work_queues.import_queues(
+            call(tx, "me"), QUEUE.format(1, "bad", 1) + QUEUE.format(2, "good", 2)
+        )
         tx.execute(
             text("UPDATE jedi_work_queue SET criteria = :c WHERE queue_id = 1"), {"c": criteria}
         )
         assert taken_by(tx) == "good"
-        assert [q.wrong is not None for q in queues.test_queues(tx)] == [True, False]
+        assert [q.wrong is not None for q in matching.match(call(tx))] == [True, False]
 
 
 @pytest.mark.usefixtures("operators")
@@ -315,13 +320,13 @@ def test_criteria_are_tried_when_they_are_imported(engine: Engine) -> None:
         with engine.begin() as other:
             other.execute(text("LOCK TABLE jedi_tasks IN ACCESS EXCLUSIVE MODE"))
             with pytest.raises(BadInput) as caught:
-                queues.import_queues(tx, "me", entry)
+                work_queues.import_queues(call(tx, "me"), entry)
         (problem,) = caught.value.problems
         assert problem.path == "slow.criteria"
         assert problem.rule == "the database needs more than 2 s to try it"
-        assert queues.list_queues(tx) == []
+        assert work_queues.find(call(tx)) == []
         assert tx.scalar(text("SHOW statement_timeout")) == before
-        queues.import_queues(tx, "me", entry)
+        work_queues.import_queues(call(tx, "me"), entry)
         assert taken_by(tx, corecount=2) == "slow"
 
 
@@ -340,7 +345,7 @@ def test_bad_criteria_loops_and_partitions_with_criteria_are_refused(engine: Eng
         )
     )
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
-        queues.import_queues(tx, "me", file)
+        work_queues.import_queues(call(tx, "me"), file)
     found = {p.path: p.rule for p in caught.value.problems}
     loop = "a queue can't be its own part"
     assert found == {
@@ -356,7 +361,7 @@ def test_bad_criteria_loops_and_partitions_with_criteria_are_refused(engine: Eng
 def test_a_refined_task_is_in_its_queue_and_urgent_ones_ignore_shares(world: World) -> None:
     with world.engine.begin() as tx:
         tx.execute(text("DELETE FROM jedi_work_queue"))
-        queues.import_queues(tx, "me", SEED)
+        work_queues.import_queues(call(tx, "me"), SEED)
     world.ddm.create("demo:in", "SITE_A_DATADISK", "closed")
     many, rest, nowhere, urgent = put(
         world,
@@ -401,11 +406,13 @@ def test_priorities_of_privileged_users_jump(
 @pytest.mark.usefixtures("operators")
 def test_special_permissions_are_letters(engine: Engine) -> None:
     with engine.begin() as tx:
-        assert set_user(tx, "me", "anna", "production", "sk") == User("anna", "production", "sk")
-        assert set_user(tx, "me", "anna", None, None) == User("anna", "production", "sk")
-        assert set_user(tx, "me", "anna", "user", "") == User("anna", "user", "")
+        assert change(call(tx, "me"), "anna", "production", "sk") == User(
+            "anna", "production", "sk"
+        )
+        assert change(call(tx, "me"), "anna", None, None) == User("anna", "production", "sk")
+        assert change(call(tx, "me"), "anna", "user", "") == User("anna", "user", "")
         with pytest.raises(BadInput, match="x is not a known letter"):
-            set_user(tx, "me", "anna", None, "sx")
+            change(call(tx, "me"), "anna", None, "sx")
 
 
 def test_a_few_turns_are_the_first_of_all(engine: Engine) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 from support.adding import add_files
+from support.calls import call
 from support.helpers import add_site
 
 from jedi.agent.base import World
@@ -17,17 +18,28 @@ from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.core.knobs import KNOBS
 from jedi.core.settings import Settings
 from jedi.ddm import factory
+from jedi.host.home import Home
 from jedi.model.sites.site_file import Endpoint, SiteEntry
-from jedi.service import config, datasets, queues, sites
+from jedi.service import datasets
+from jedi.service.queues import work_queues
+from jedi.service.sites import listing, pilot_tokens
+from jedi.service.sites.changes import (
+    import_endpoints,
+    import_links,
+    import_sites,
+    make_roots,
+    set_site,
+)
+from jedi.service.system import knobs as system_knobs
 from jedi.standalone.installation import packaged
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import tables
-from jedi.taskbuffer.sites import snapshot
+from jedi.taskbuffer.sites import sites, snapshot
 from jedi.taskbuffer.users import users
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
 
-HOME = Path("/somewhere")
+HOME = Home(Path("/somewhere"))
 
 TWO_SITES = """
 - site: ALPHA
@@ -50,7 +62,7 @@ def problems(text: str, engine: Engine) -> dict[str, str]:
     """The mistakes of a site file by path: rule and remedy."""
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
         users.PUT_USER.run(tx, user="me", role="operator", gridpref=None, cap=None)
-        sites.import_sites(tx, "me", text, HOME)
+        import_sites(call(tx, "me", home=HOME), text)
     return {p.path: f"{p.rule}. {p.remedy}" for p in caught.value.problems}
 
 
@@ -62,14 +74,14 @@ def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
 @pytest.mark.usefixtures("operators")
 def test_site_file_is_imported_with_its_storage(engine: Engine) -> None:
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", TWO_SITES, HOME)
-        alpha, beta = sites.list_sites(tx)
-        details = sites.show_site(tx, "ALPHA")
+        import_sites(call(tx, "me", home=HOME), TWO_SITES)
+        alpha, beta = sites.ALL_SITES.rows(tx)
+        details = listing.show(call(tx), "ALPHA")
     assert (alpha["nslots"], alpha["corecount"], alpha["maxrss"]) == (3, 8, 16000)
     assert (alpha["releases"], alpha["catchall"]) == (["ANY"], {"gpu": True})
     assert (alpha["status"], alpha["corepower"], beta["status"]) == ("online", 10.0, "test")
     assert (alpha["endpoints"], beta["endpoints"]) == (["ALPHA_DISK", "SHARED"], ["SHARED"])
-    places = {e["ddm_endpoint"]: (e["path"], e["sites"]) for e in details.endpoints}
+    places = {e.ddm_endpoint: (e.path, e.sites) for e in details.endpoints}
     assert places == {
         "ALPHA_DISK": ("/somewhere/alpha", ["ALPHA"]),
         "SHARED": ("/data/shared", ["ALPHA", "BETA"]),
@@ -79,29 +91,29 @@ def test_site_file_is_imported_with_its_storage(engine: Engine) -> None:
 @pytest.mark.usefixtures("operators")
 def test_second_import_changes_only_what_differs(engine: Engine) -> None:
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", TWO_SITES, HOME)
+        import_sites(call(tx, "me", home=HOME), TWO_SITES)
     with engine.begin() as tx:
-        assert sites.import_sites(tx, "me", TWO_SITES, HOME) == []
-        changes = sites.import_sites(
-            tx, "you", "- {site: ALPHA, nslots: 5, endpoints: []}", HOME, "less storage"
+        assert import_sites(call(tx, "me", home=HOME), TWO_SITES) == []
+        changes = import_sites(
+            call(tx, "you", home=HOME), "- {site: ALPHA, nslots: 5, endpoints: []}", "less storage"
         )
-        alpha = sites.show_site(tx, "ALPHA")
+        alpha = listing.show(call(tx), "ALPHA")
     assert [(c.attribute, c.old, c.new) for c in changes if c.attribute != "endpoints"] == [
         ("comment", None, "less storage"),
         ("nslots", "3", "5"),
     ]
     assert (alpha.attributes["corecount"], alpha.attributes["endpoints"]) == (8, [])
-    last = {h["attribute"]: h for h in alpha.history if h["username"] == "you"}
+    last = {h.attribute: h for h in alpha.history if h.username == "you"}
     assert last.keys() == {"comment", "nslots", "endpoints"}
-    assert last["nslots"]["comment"] == "less storage"
+    assert last["nslots"].comment == "less storage"
 
 
 @pytest.mark.usefixtures("operators")
 def test_changed_storage_stands_in_the_history_of_its_site(engine: Engine) -> None:
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", TWO_SITES, HOME)
+        import_sites(call(tx, "me", home=HOME), TWO_SITES)
         moved = TWO_SITES.replace("path: alpha", "path: beta")
-        changes = sites.import_sites(tx, "me", moved, HOME)
+        changes = import_sites(call(tx, "me", home=HOME), moved)
     found = [(c.site, c.attribute, c.old, c.new) for c in changes]
     assert found == [("ALPHA", "ALPHA_DISK.path", "/somewhere/alpha", "/somewhere/beta")]
 
@@ -110,16 +122,18 @@ def test_changed_storage_stands_in_the_history_of_its_site(engine: Engine) -> No
 def test_pilots_may_come_by_themselves(engine: Engine, at: Callable[[float], None]) -> None:
     """With a token that is good for their site until its day, or until it is taken back."""
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", TWO_SITES, HOME)
-        one, other = (sites.new_token(tx, "me", "ALPHA", days) for days in (1.0, 2.0))
+        import_sites(call(tx, "me", home=HOME), TWO_SITES)
+        one, other = (
+            pilot_tokens.create_token(call(tx, "me"), "ALPHA", days) for days in (1.0, 2.0)
+        )
         assert users.check_token(tx, one.token) == users.Identity("pilot", "ALPHA", None)
         for site, token in (("BETA", one.token), ("ALPHA", "guessed"), ("GAMMA", one.token)):
             with pytest.raises(NotFound):
-                sites.revoke_token(tx, "me", site, token)
-        sites.revoke_token(tx, "me", "ALPHA", one.token)
+                pilot_tokens.revoke_token(call(tx, "me"), site, token)
+        pilot_tokens.revoke_token(call(tx, "me"), "ALPHA", one.token)
         assert users.check_token(tx, one.token) is None
         assert users.check_token(tx, other.token)
-        changed = [row["attribute"] for row in sites.show_site(tx, "ALPHA").history]
+        changed = [row.attribute for row in listing.show(call(tx), "ALPHA").history]
         assert (changed.count("token"), one.token in str(changed)) == (3, False)
     for seconds, good in ((2 * 86_400 - 1, True), (2 * 86_400, False)):
         at(seconds)
@@ -190,14 +204,14 @@ def test_site_files_that_make_no_sense_are_refused(
 @pytest.mark.usefixtures("operators")
 def test_attributes_are_set_one_by_one(engine: Engine) -> None:
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", TWO_SITES, HOME)
+        import_sites(call(tx, "me", home=HOME), TWO_SITES)
         pairs = ["status=brokeroff", "releases=[a, b]", "pledgedcpu=null", "corepower=12"]
-        changes = sites.set_site(tx, "me", "ALPHA", pairs, "repair")
+        changes = set_site(call(tx, "me"), "ALPHA", pairs, "repair")
         with pytest.raises(NotFound, match="Did you mean ALPHA"):
-            sites.set_site(tx, "me", "ALPA", ["status=online"], None)
+            set_site(call(tx, "me"), "ALPA", ["status=online"], None)
         with pytest.raises(BadInput, match="Did you mean status"):
-            sites.set_site(tx, "me", "ALPHA", ["statu=online"], None)
-        alpha = sites.show_site(tx, "ALPHA")
+            set_site(call(tx, "me"), "ALPHA", ["statu=online"], None)
+        alpha = listing.show(call(tx), "ALPHA")
     assert {c.attribute for c in changes} == {"status", "releases", "corepower", "comment"}
     assert (alpha.attributes["status"], alpha.attributes["releases"]) == ("brokeroff", ["a", "b"])
     assert alpha.attributes["endpoints"] == ["ALPHA_DISK", "SHARED"]
@@ -214,20 +228,21 @@ def test_models_know_every_column_that_an_operator_sets() -> None:
     assert Endpoint.model_fields.keys() == (columns | relation) - measured - {"site"}
 
 
-def test_every_attribute_has_a_meaning() -> None:
-    assert [name for name, _, meaning in sites.attributes() if not meaning] == []
+def test_every_attribute_has_a_meaning(engine: Engine) -> None:
+    with engine.begin() as tx:
+        assert [one.name for one in listing.attributes(call(tx)) if not one.meaning] == []
 
 
 @pytest.mark.usefixtures("operators")
 def test_defaults_are_a_site_for_this_machine(engine: Engine) -> None:
     directory = packaged("config")
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", (directory / "sites.yaml").read_text(), HOME)
-        queues.import_queues(tx, "me", (directory / "queues.yaml").read_text())
-        [local] = sites.list_sites(tx)
+        import_sites(call(tx, "me", home=HOME), (directory / "sites.yaml").read_text())
+        work_queues.import_queues(call(tx, "me"), (directory / "queues.yaml").read_text())
+        [local] = sites.ALL_SITES.rows(tx)
         assert (local["site"], local["submitter"], local["role"]) == ("LOCAL", "local", "nucleus")
         assert local["nslots"] >= 1
-        assert all(one["status"] == "active" for one in queues.list_queues(tx))
+        assert all(one.status == "active" for one in work_queues.find(call(tx)))
 
 
 def test_data_management_follows_the_endpoints(engine: Engine, tmp_path: Path) -> None:
@@ -263,11 +278,11 @@ def test_a_grid_of_eight_sites_is_imported(engine: Engine, home: Path) -> None:
     grid = re.sub(r", path: grid/\w+", "", (GRID / "sites.yaml").read_text())
     grid = grid.replace("submitter: local", "submitter: none")  # storage and pilots elsewhere
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", own, home)
-        changes = sites.import_sites(tx, "me", grid, home)
-        sites.import_endpoints(tx, "me", (GRID / "endpoints.yaml").read_text(), home)
-        figures = sites.import_links(tx, "me", (GRID / "network.yaml").read_text())
-        assert figures == len(sites.list_links(tx, None)) == 46
+        import_sites(call(tx, "me", home=Home(home)), own)
+        changes = import_sites(call(tx, "me", home=Home(home)), grid)
+        import_endpoints(call(tx, "me", home=Home(home)), (GRID / "endpoints.yaml").read_text())
+        figures = import_links(call(tx, "me"), (GRID / "network.yaml").read_text())
+        assert figures == len(listing.links(call(tx), None)) == 46
     assert [(c.attribute, c.old, c.new) for c in changes if c.site == "LOCAL"] == [
         ("role", "nucleus", "satellite")
     ]
@@ -278,16 +293,16 @@ def test_a_grid_of_eight_sites_is_imported(engine: Engine, home: Path) -> None:
     assert walk(world, DOGS["space"]) == {"measured": 1}
     with engine.begin() as tx:
         seen = snapshot.load(tx)
-        found = {e["ddm_endpoint"]: e["space_free"] for e in sites.list_endpoints(tx)}
+        found = {e.ddm_endpoint: e.space_free for e in listing.endpoints(call(tx))}
     assert len(seen.sites) == 9
     roles = dict(zip(seen.sites, seen.role, strict=True))
     assert [site for site, role in roles.items() if role == "nucleus"] == ["CHICAGO", "GENEVA"]
     assert (found["GENEVA_DATADISK"], found["SYDNEY_DATADISK"]) == (400_000, 8_000)
-    assert found["LOCAL_DATADISK"] > 0
+    assert (found["LOCAL_DATADISK"] or 0) > 0
     with engine.begin() as tx:
-        sites.set_site(tx, "me", "LOCAL", ["role=nucleus"], "outputs are wanted here")
-        sites.import_sites(tx, "me", grid, home)
-        assert sites.show_site(tx, "LOCAL").attributes["role"] == "nucleus"
+        set_site(call(tx, "me"), "LOCAL", ["role=nucleus"], "outputs are wanted here")
+        import_sites(call(tx, "me", home=Home(home)), grid)
+        assert listing.show(call(tx), "LOCAL").attributes["role"] == "nucleus"
 
 
 @pytest.mark.usefixtures("operators")
@@ -295,48 +310,50 @@ def test_the_grid_has_room_on_the_disk_of_this_machine(engine: Engine, home: Pat
     """Its storage is here: the dog `space` measures it within a minute. More than the least free
     space has to be left, or no site takes a job."""
     with engine.begin() as tx:
-        changes = sites.import_sites(tx, "me", (GRID / "sites.yaml").read_text(), home)
-        sites.import_endpoints(tx, "me", (GRID / "endpoints.yaml").read_text(), home)
-    sites.make_roots(changes)
+        changes = import_sites(call(tx, "me", home=Home(home)), (GRID / "sites.yaml").read_text())
+        import_endpoints(call(tx, "me", home=Home(home)), (GRID / "endpoints.yaml").read_text())
+    make_roots(changes)
     settings = Settings(home, engine.url.render_as_string(hide_password=False))
     world = World(engine, settings, knobs.load, factory.load)
     world.refresh()
     assert walk(world, DOGS["space"])["measured"] == 6
     with engine.begin() as tx:
-        for one in sites.list_endpoints(tx):
-            assert one["space_free"] > one["space_min_free"], one["ddm_endpoint"]
+        for one in listing.endpoints(call(tx)):
+            assert (one.space_free or 0) > (one.space_min_free or 0), one.ddm_endpoint
 
 
 @pytest.mark.usefixtures("operators")
 def test_a_cluster_whose_storage_is_here_leaves_the_nuclei_as_they_are(engine: Engine) -> None:
     own = (packaged("config") / "sites.yaml").read_text()
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", own, HOME)
-        sites.import_sites(tx, "me", TWO_SITES, HOME)
-        sites.import_sites(tx, "me", "- {site: EMPTY}", HOME)
-        assert sites.show_site(tx, "LOCAL").attributes["role"] == "nucleus"
+        import_sites(call(tx, "me", home=HOME), own)
+        import_sites(call(tx, "me", home=HOME), TWO_SITES)
+        import_sites(call(tx, "me", home=HOME), "- {site: EMPTY}")
+        assert listing.show(call(tx), "LOCAL").attributes["role"] == "nucleus"
 
 
 @pytest.mark.usefixtures("operators")
 def test_knobs_are_set_with_their_history(engine: Engine) -> None:
     with engine.begin() as tx:
-        assert config.put(tx, "me", "pilot.idle_s", "30") == 30.0
-        assert config.put(tx, "you", "pilot.idle_s", "40") == 40.0
-        setting, history = config.get(tx, "pilot.idle_s")
+        assert system_knobs.put(call(tx, "me"), "pilot.idle_s", "30").value == 30.0
+        assert system_knobs.put(call(tx, "you"), "pilot.idle_s", "40").value == 40.0
+        setting = system_knobs.show(call(tx), "pilot.idle_s")
+        history = system_knobs.history(call(tx), "pilot.idle_s")
         assert (setting.value, setting.set_by, setting.default) == (40.0, "you", 5.0)
         assert [(c.by, c.value) for c in history] == [("you", 40.0), ("me", 30.0)]
-        assert config.unset(tx, "me", "pilot.idle_s") == 5.0
-        setting, history = config.get(tx, "pilot.idle_s")
+        assert system_knobs.unset(call(tx, "me"), "pilot.idle_s").value == 5.0
+        setting = system_knobs.show(call(tx), "pilot.idle_s")
+        history = system_knobs.history(call(tx), "pilot.idle_s")
         assert (setting.value, setting.set_by, history[0].value) == (5.0, None, None)
-        assert [s.name for s in config.settings(tx)] == list(KNOBS)
+        assert [s.name for s in system_knobs.find(call(tx))] == list(KNOBS)
 
 
 @pytest.mark.usefixtures("operators")
 def test_preset_fills_in_what_is_not_set(engine: Engine) -> None:
     with engine.begin() as tx:
-        config.put(tx, "me", "core.preset", "current")
-        config.put(tx, "me", "jobgen.batch", "7")
-        values = {s.name: s.value for s in config.settings(tx)}
+        system_knobs.put(call(tx, "me"), "core.preset", "current")
+        system_knobs.put(call(tx, "me"), "jobgen.batch", "7")
+        values = {s.name: s.value for s in system_knobs.find(call(tx))}
     assert (values["jobgen.n_files"], values["jobgen.batch"]) == (5_000, 7)
 
 
@@ -358,7 +375,7 @@ def test_preset_fills_in_what_is_not_set(engine: Engine) -> None:
 @pytest.mark.usefixtures("operators")
 def test_bad_settings_are_refused(engine: Engine, name: str, value: str, said: str) -> None:
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
-        config.put(tx, "me", name, value)
+        system_knobs.put(call(tx, "me"), name, value)
     assert said in str(caught.value)
 
 
@@ -427,8 +444,8 @@ METRICS = """{
 @pytest.mark.usefixtures("operators")
 def test_a_dump_of_queues(engine: Engine) -> None:
     with engine.begin() as tx:
-        sites.import_sites(tx, "me", QUEUES, HOME)
-        cern, empty = sites.list_sites(tx)
+        import_sites(call(tx, "me", home=HOME), QUEUES)
+        cern, empty = sites.ALL_SITES.rows(tx)
         relations = rows_of(
             tx,
             "SELECT ddm_endpoint, roles, default_read, default_write, order_read "
@@ -477,28 +494,33 @@ def test_a_dump_of_queues(engine: Engine) -> None:
     ]
 
 
+SPACE_EXPIRED = "SELECT space_expired FROM jedi_ddm_endpoints"
+
+
 @pytest.mark.usefixtures("operators")
 def test_endpoints_by_themselves(engine: Engine) -> None:
     with engine.begin() as tx:
-        sites.import_endpoints(tx, "me", ENDPOINTS, HOME)
-        changes = sites.import_endpoints(
-            tx, "me", "- {ddm_endpoint: CERN_DATADISK, path: disk, space_free: 7}", HOME, "measured"
+        import_endpoints(call(tx, "me", home=HOME), ENDPOINTS)
+        changes = import_endpoints(
+            call(tx, "me", home=HOME),
+            "- {ddm_endpoint: CERN_DATADISK, path: disk, space_free: 7}",
+            "measured",
         )
-        (found,) = sites.list_endpoints(tx)
-    assert (found["space_free"], found["path"]) == (7, "/somewhere/disk")
-    assert (found["space_total"], found["space_expired"]) == (None, None)
-    assert found["space_timestamp"] is not None
-    assert found["detailed_status"] == {"read_lan": "ON", "write_wan": "OFF", "read_wan": "TEST"}
+        (found,) = listing.endpoints(call(tx))
+    assert (found.space_free, found.path) == (7, "/somewhere/disk")
+    assert (found.space_total, rows(engine, SPACE_EXPIRED)) == (None, [(None,)])
+    assert found.space_timestamp is not None
+    assert found.detailed_status == {"read_lan": "ON", "write_wan": "OFF", "read_wan": "TEST"}
     assert {c.attribute for c in changes} >= {"CERN_DATADISK.path", "CERN_DATADISK.space_free"}
 
 
 @pytest.mark.usefixtures("operators")
 def test_links_are_imported_and_replaced(engine: Engine) -> None:
     with engine.begin() as tx:
-        assert sites.import_links(tx, "me", METRICS) == 3
-        sites.import_links(tx, "me", "- {src: CERN, dst: BNL, mb_s_1h: 50}")
-        found = {link["key"]: link["value"] for link in sites.list_links(tx, "BNL")}
-        assert sites.list_links(tx, "ELSEWHERE") == []
+        assert import_links(call(tx, "me"), METRICS) == 3
+        import_links(call(tx, "me"), "- {src: CERN, dst: BNL, mb_s_1h: 50}")
+        found = {link.key: link.value for link in listing.links(call(tx), "BNL")}
+        assert listing.links(call(tx), "ELSEWHERE") == []
     # 800 Mbit/s were 100 MB/s
     assert found == {"closeness": 3, "production_queued": 12, "mbps_1h": 50}
 
@@ -523,11 +545,11 @@ def test_nonsense_is_told(engine: Engine, importer: str, written: str, path: str
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
         match importer:
             case "sites":
-                sites.import_sites(tx, "me", written, HOME)
+                import_sites(call(tx, "me", home=HOME), written)
             case "endpoints":
-                sites.import_endpoints(tx, "me", written, HOME)
+                import_endpoints(call(tx, "me", home=HOME), written)
             case _:
-                sites.import_links(tx, "me", written)
+                import_links(call(tx, "me"), written)
     assert path in {problem.path for problem in caught.value.problems}
 
 

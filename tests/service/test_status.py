@@ -8,7 +8,7 @@ import subprocess
 
 from sqlalchemy import Engine
 
-from jedi.service.status import system
+from jedi.service.system.status import system
 from jedi.taskbuffer.housekeeping import agents
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
+from support.calls import call
 from support.cli_jedi import Shell
 from support.races import blocked
 from support.service_process import bare_world, served
@@ -20,8 +21,8 @@ from support.service_process import bare_world, served
 from jedi.core.errors import Forbidden, Refused
 from jedi.core.settings import Settings, account_name, caller
 from jedi.host.home import Home
-from jedi.service import steering
-from jedi.service.users import set_user
+from jedi.service.users import operators
+from jedi.service.users.roles import change
 from jedi.standalone.backup import backup, restore
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.installation import Installation
@@ -111,13 +112,13 @@ def test_the_only_operator_stays_one(engine: Engine) -> None:
     with engine.begin() as tx:
         users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         with pytest.raises(Refused, match="olga is the only operator"):
-            set_user(tx, "olga", "olga", "user", None)
+            change(call(tx, "olga"), "olga", "user", None)
         with pytest.raises(Forbidden, match="ask olga"):
-            set_user(tx, "me", "me", "operator", None)
-        set_user(tx, "olga", "me", "operator", None)
-        assert set_user(tx, "olga", "olga", "user", None).role == "user"
+            change(call(tx, "me"), "me", "operator", None)
+        change(call(tx, "olga"), "me", "operator", None)
+        assert change(call(tx, "olga"), "olga", "user", None).role == "user"
         with pytest.raises(Forbidden, match="ask me"):
-            set_user(tx, "olga", "olga", "operator", None)
+            change(call(tx, "olga"), "olga", "operator", None)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a home to another account")
@@ -191,7 +192,7 @@ def test_a_restored_system_is_steered_by_who_restored_it(
     again = connect(empty_url)
     with again.begin() as tx:
         assert users.OPERATORS.rows(tx) == sorted({"olga", ME})
-        steering.must_be_operator(tx, ME)
+        operators.must_be_operator(tx, ME)
     again.dispose()
 
 
@@ -224,10 +225,10 @@ def test_two_demotions_at_once_leave_an_operator(
 
     def second(tx: Connection) -> None:
         with pytest.raises(refusal):
-            set_user(tx, "bob", of_bob, "user", None)
+            change(call(tx, "bob"), of_bob, "user", None)
 
     with engine.connect() as tx:
-        set_user(tx, "ann", of_ann, "user", None)
+        change(call(tx, "ann"), of_ann, "user", None)
         with blocked(engine, second):
             tx.commit()
     with engine.begin() as tx:

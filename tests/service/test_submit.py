@@ -18,6 +18,7 @@ import pytest
 import yaml
 from jedi_client.sandbox import bundle
 from sqlalchemy import Engine, text
+from support.calls import call
 from support.helpers import put_file_dataset
 from support.situations import set_sites
 
@@ -25,7 +26,8 @@ from benchmarks.common import statements
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
 from jedi.model.queries import JobQuery, ListPage, TaskQuery
-from jedi.service import commands, queues, submission, tasks
+from jedi.service import commands, submission, tasks
+from jedi.service.queues import work_queues
 from jedi.service.submission import Submitted
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import archive_groups
@@ -130,7 +132,7 @@ def test_criteria_decide_unless_the_first_queue_has_none(
     queue = "- {queue_id: 1, queue_name: q, queue_type: user, vo: local, %s}"
     with world.engine.begin() as tx:
         tx.execute(text("DELETE FROM jedi_work_queue"))
-        queues.import_queues(tx, "me", queue % first)
+        work_queues.import_queues(call(tx, "me"), queue % first)
     if taken:
         assert submit(document(coreCount=1)).created
     else:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from jedi_client.cli import task as cli
 from sqlalchemy import text
+from support.calls import call
 from support.generating import catalogue, document, generate, ready, rows, use
 from support.situations import make_due, set_sites
 from support.task_rows import good, put
@@ -23,8 +24,11 @@ from jedi.core.reasons import REASONS
 from jedi.core.states import TASK_STATES
 from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service import jobs, queues, retryrules, tasks
-from jedi.service.sites import set_site
+from jedi.service import jobs, tasks
+from jedi.service.queues import matching
+from jedi.service.queues import order as queues_order
+from jedi.service.sites.changes import set_site
+from jedi.service.system import retry_rules
 from jedi.service.why import TaskHold, why
 from jedi.taskbuffer.db.engine import listener
 from jedi.taskbuffer.housekeeping import knobs
@@ -220,7 +224,7 @@ def test_a_changed_site_is_tried_at_once(world: World) -> None:
     assert ask(world, task).code == "brokerage"
     for change, status in (("maxrss=1000", "pending"), ("maxrss=4000", "ready")):
         with world.engine.begin() as tx:
-            set_site(tx, "me", "SITE_A", [change], None)
+            set_site(call(tx, "me"), "SITE_A", [change], None)
         walk(world, DOGS["pending"])
         assert ask(world, task).status == status
 
@@ -321,8 +325,9 @@ def test_the_task_is_changed_before_what_failed_is_tried_again(world: World) -> 
     catalogue(world, in_=4)
     (task,) = ready(world, document(nMaxFilesPerJob=4))
     with world.engine.begin() as tx:
-        retryrules.import_rules(
-            tx, "me", "- {rule_id: 2, error_code: workdir_limit, action: reduce_input_per_job}"
+        retry_rules.import_rules(
+            call(tx, "me"),
+            "- {rule_id: 2, error_code: workdir_limit, action: reduce_input_per_job}",
         )
     assert generate(world) == 1
     jobs = "SELECT pandaid, n_inputs FROM jedi_jobs WHERE status = 'activated'"
@@ -378,8 +383,8 @@ def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:
     walk(world, DOGS["shares"])
     with world.engine.begin() as tx:
         knobs.put(tx, "jobgen.batch", 1, "test")
-        turns = queues.by_turn(tx, 10)
-        shares = {one["queue_name"]: one for one in queues.explain_shares(tx)}
+        turns = queues_order.by_turn(call(tx), 10)
+        shares = {one.queue_name: one for one in queues_order.find_shares(call(tx))}
     assert [one.jedi_task_id for one in turns] == [urgent, idle, low, busy]
     assert [one.reason.split(";")[0] for one in turns] == [
         "urgent: before all shares",
@@ -387,8 +392,8 @@ def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:
         "its share uses 40 % of its allocation",
         "its share uses 160 % of its allocation",
     ]
-    assert (shares["user"]["allocation"], shares["user"]["usage"]) == (5, 8)
-    assert shares["free"]["allocation"] is None
+    assert (shares["user"].allocation, shares["user"].usage) == (5, 8)
+    assert shares["free"].allocation is None
     held = ask(world, busy)
     assert (held.code, held.facts["ahead"], held.facts["ratio"]) == ("share", 3, 1.6)
     order = []
@@ -439,7 +444,7 @@ def test_users_take_turns_where_a_queue_has_no_share(world: World) -> None:
 
     def order() -> list[int]:
         with world.engine.begin() as tx:
-            return [one.jedi_task_id for one in queues.by_turn(tx, 10)]
+            return [one.jedi_task_id for one in queues_order.by_turn(call(tx), 10)]
 
     assert order() == [jump_too, jump, first, low, second, third]
     with world.engine.begin() as tx:
@@ -463,7 +468,11 @@ def test_priority_alone_counts_where_a_queue_has_a_share(world: World) -> None:
     )
     walk(world, DOGS["shares"])
     with world.engine.begin() as tx:
-        assert [one.jedi_task_id for one in queues.by_turn(tx, 10)] == [first, second, low]
+        assert [one.jedi_task_id for one in queues_order.by_turn(call(tx), 10)] == [
+            first,
+            second,
+            low,
+        ]
 
 
 def test_queues_are_tested_against_the_tasks_there_are(world: World) -> None:
@@ -476,12 +485,12 @@ def test_queues_are_tested_against_the_tasks_there_are(world: World) -> None:
     task, other = put(world, good(), good("a:2"))
     do(world, "UPDATE jedi_tasks SET username = 'bob' WHERE jeditaskid = :t", t=other)
     with world.engine.begin() as tx:
-        found = {one.queue_name: (one.tasks, one.holds_for) for one in queues.test_queues(tx)}
+        found = {one.queue_name: (one.tasks, one.holds_for) for one in matching.match(call(tx))}
         assert found == {"mine": (1, 1), "user": (1, 2), "managed": (0, 0)}
-        mine = queues.test_queues(tx, task)[0]
+        mine = matching.match(call(tx), task)[0]
         assert (mine.criteria, mine.tasks, mine.examples) == ("userName = 'anna'", 1, [task])
         with pytest.raises(NotFound):
-            queues.test_queues(tx, 99)
+            matching.match(call(tx), 99)
 
 
 @pytest.mark.usefixtures("service")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.calls import call
 from support.situations import set_sites
 from support.submitter import Field
 
@@ -23,7 +24,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import NotFound
 from jedi.service import jobs
-from jedi.service.sites import show_site
+from jedi.service.sites.listing import show
 from jedi.standalone.down import end_pilots
 from jedi.submitter import local
 from jedi.submitter.agent import Submitter
@@ -569,7 +570,7 @@ def test_a_refusal_is_told_and_tried_again_with_a_single_pilot(
     submitter = Submitter(field.world)
     submitter.run_once()
     with field.engine.begin() as tx:
-        assert show_site(tx, "SITE_A").trouble == f"sbatch: {said}"
+        assert show(call(tx), "SITE_A").trouble == f"sbatch: {said}"
     assert [(p.status, p.endtime is None) for p in field.pilots()] == [("ended", False)] * 5
     assert field.sql("SELECT count(*) FROM jedi_tokens WHERE revoked_at IS NULL")[0][0] == 0
     assert list((field.home.path / "batch").glob("*.env")) == []

@@ -12,7 +12,8 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.mover.agent import Mover
 from jedi.postprocessor.agent import PostProcessor
-from jedi.service import check, commands
+from jedi.service import commands
+from jedi.service.system import check
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs

@@ -33,7 +33,8 @@ from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import factory
 from jedi.model.jobs.event_wire import PieceAsk
 from jedi.model.jobs.wire import AcquireRequest, Beat, Report, Resources, StagedOutput
-from jedi.service import check, commands, event_pieces, jobs, pilots, submission
+from jedi.service import commands, event_pieces, jobs, pilots, submission
+from jedi.service.system import check
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity

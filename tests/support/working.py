@@ -11,7 +11,7 @@ from jedi.agent.base import Agent, World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.postprocessor.agent import PostProcessor
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from jedi.agent.base import World
 from jedi.cli.jedi import app
-from jedi.service.check import check
+from jedi.service.system.check import check
 from jedi.taskbuffer.housekeeping import checks
 from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
+from support.calls import call
 from support.races import blocked
 from support.task_rows import good, put
 
 from jedi.agent.base import World
-from jedi.service import config, queues, sites
+from jedi.service.queues import work_queues as queues_work_queues
+from jedi.service.sites import changes
+from jedi.service.system import knobs
 from jedi.taskbuffer.tasks import tasks, waking
 
 pytestmark = pytest.mark.usefixtures("operators")
@@ -23,11 +26,11 @@ QUEUES = [
 
 
 def links(tx: Connection, said: str) -> None:
-    sites.import_links(tx, "me", said)
+    changes.import_links(call(tx, "me"), said)
 
 
 def work_queues(tx: Connection, said: str) -> None:
-    queues.import_queues(tx, "me", said)
+    queues_work_queues.import_queues(call(tx, "me"), said)
 
 
 @pytest.mark.parametrize("write", [tasks.renew, tasks.put_off])
@@ -72,7 +75,7 @@ def test_two_wakers_of_tasks(world: World) -> None:
         tasks.claim(tx, ["registered"], "me", 600, 10)
 
     def operator(tx: Connection) -> Any:
-        return config.put(tx, "me", "jobgen.retry_s", 5)
+        return knobs.put(call(tx, "me"), "jobgen.retry_s", 5)
 
     with world.engine.connect() as waker:
         links(waker, LINKS[0])

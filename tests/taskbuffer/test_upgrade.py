@@ -24,7 +24,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.settings import Settings
 from jedi.ddm import factory
-from jedi.service import check
+from jedi.service.system import check
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import migrate, picture

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.adder import ENDPOINT, Pilot, adder
+from support.calls import call
 from support.generate import jobs_of, turn
 from support.generating import catalogue, document, generate, ready, rows
 from support.mover import B, assigned_jobs
@@ -22,9 +23,12 @@ from support.timeouts import put as put_job
 from jedi.agent.base import World
 from jedi.agent.loop import WakeUp
 from jedi.core import clock, states
+from jedi.host.home import Home
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.mover.agent import Mover
-from jedi.service import config, queues, sites
+from jedi.service.queues import work_queues
+from jedi.service.sites import changes
+from jedi.service.system import knobs
 from jedi.watchdog.agent import WatchDog
 
 pytestmark = pytest.mark.usefixtures("operators")
@@ -33,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("operators")
 def set_knob(world: World, name: str, value: object) -> None:
     """As `jedi config set` does it."""
     with world.engine.begin() as tx:
-        config.put(tx, "me", name, str(value))
+        knobs.put(call(tx, "me"), name, str(value))
 
 
 def waiting(world: World) -> dict[int, bool]:
@@ -97,16 +101,15 @@ def test_any_knob_and_going_back_to_the_preset_wake_whatever_waits(world: World)
     assert waiting(world) == still
     put_off()
     with world.engine.begin() as tx:
-        config.unset(tx, "me", "jobgen.retry_s")
+        knobs.unset(call(tx, "me"), "jobgen.retry_s")
     assert waiting(world) == still
 
 
 def test_a_queue_file_wakes_what_its_queue_held_back(world: World) -> None:
     task = held_by_the_throttler(world)
     with world.engine.begin() as tx:
-        queues.import_queues(
-            tx,
-            "me",
+        work_queues.import_queues(
+            call(tx, "me"),
             "- {queue_id: 1, queue_name: user, queue_type: user, vo: local, queue_order: 1}\n",
         )
     assert not waiting(world)[task]
@@ -126,10 +129,11 @@ def test_storage_and_links_wake_what_had_no_site(world: World, of: str) -> None:
             {"t": placed},
         )
         if of == "links":
-            sites.import_links(tx, "me", "- {src: SITE_A, dst: SITE_B, mb_s_1h: 5}\n")
+            changes.import_links(call(tx, "me"), "- {src: SITE_A, dst: SITE_B, mb_s_1h: 5}\n")
         else:
-            sites.import_endpoints(
-                tx, "me", f"- {{ddm_endpoint: {B}, space_min_free: 1}}\n", world.settings.home
+            changes.import_endpoints(
+                call(tx, "me", home=Home(world.settings.home)),
+                f"- {{ddm_endpoint: {B}, space_min_free: 1}}\n",
             )
     assert waiting(world) == {placed: False, other: True}
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.helpers import put_file_dataset
 from support.recovery import fail_one, jobs_of, task, there
 from support.task_rows import OUTPUT, row_of
@@ -13,7 +14,8 @@ from support.working import ENDPOINT, cycle
 
 from jedi.agent.base import World
 from jedi.core.errors import NotFound
-from jedi.service import commands, config
+from jedi.service import commands
+from jedi.service.system import knobs
 from jedi.taskbuffer.housekeeping import checks
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
@@ -36,7 +38,7 @@ def done(world: World) -> int:
 def later(world: World, days: float) -> Counts:
     """What the dog finds so many days later."""
     with world.engine.begin() as tx:
-        config.put(tx, "root", "lifetime.failed_logs_days", "30")
+        knobs.put(call(tx, "root"), "lifetime.failed_logs_days", "30")
         for table, column in (("jedi_tasks", "endtime"), ("jedi_datasets", "statechecktime")):
             past = f"{column} - make_interval(secs => :s)"
             tx.execute(text(f"UPDATE {table} SET {column} = {past}"), {"s": days * 86_400})
@@ -79,7 +81,7 @@ def test_what_cannot_be_removed_keeps_nothing_else(world: World) -> None:
     task(world, "other", "demo:in", {**WHILE, "dataset": "a:other.while"})
     cycle(world)
     with world.engine.begin() as tx:
-        config.put(tx, "root", "watchdog.batch", "1")
+        knobs.put(call(tx, "root"), "watchdog.batch", "1")
     said = world.ddm.path(ENDPOINT, "a:while", "x").with_name(".dataset.yaml")
     said.mkdir()
     assert later(world, 15) == Counts(expired=1)

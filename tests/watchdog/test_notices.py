@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import trustme
 from sqlalchemy import Engine, event, text
+from support.calls import call
 from support.cli_jedi import Shell
 from support.commanding import OWNER, everything, running
 from support.commanding import jobs as command_jobs
@@ -27,7 +28,8 @@ from jedi.core import clock, webhookkey
 from jedi.core.errors import BadInput, Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.host.home import Home
-from jedi.service import jobs, users
+from jedi.service import jobs
+from jedi.service.users import notices
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
@@ -64,10 +66,10 @@ def written(world: World) -> list[Any]:
         return list(tx.execute(query))
 
 
-def ask(world: World, user: str = OWNER, **wanted: str) -> str | None:
+def ask(world: World, user: str = OWNER, **wanted: Any) -> str | None:
     with world.engine.begin() as tx:
         home = Home(world.settings.home)
-        return users.set_notices(tx, user, user, home=home, **wanted).secret
+        return notices.notify(call(tx, user, home=home), user, **wanted).secret
 
 
 def of(world: World, n: int) -> Made:
@@ -497,23 +499,21 @@ def test_wrong_addresses(world: World, wanted: dict[str, str]) -> None:
 def test_who_may_ask_for_whom(world: World) -> None:
     with world.engine.begin() as tx:
         with pytest.raises(Forbidden):
-            users.set_notices(tx, "eve", OWNER, mail="eve@example.org")
+            notices.notify(call(tx, "eve"), OWNER, mail="eve@example.org")
         user_rows.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
-        told = users.set_notices(
-            tx,
-            "olga",
+        told = notices.notify(
+            call(tx, "olga", home=Home(world.settings.home)),
             OWNER,
             webhook="https://example.org/",
             about="jobs",
-            home=Home(world.settings.home),
         )
         assert (told.webhook, told.about, bool(told.secret)) == (
             "https://example.org/",
             "jobs",
             True,
         )
-        assert users.set_notices(tx, OWNER, OWNER, mail="me@example.org").webhook == told.webhook
-        assert users.set_notices(tx, OWNER, OWNER, webhook="").webhook is None
+        assert notices.notify(call(tx, OWNER), OWNER, mail="me@example.org").webhook == told.webhook
+        assert notices.notify(call(tx, OWNER), OWNER, webhook="").webhook is None
 
 
 @pytest.mark.usefixtures("service")

@@ -18,6 +18,7 @@ from jedi_client.cli import job as job_cli
 from jedi_client.cli import task as task_cli
 from sqlalchemy import event, text
 from structlog.testing import capture_logs
+from support.calls import call
 from support.helpers import put_file_dataset
 from support.races import blocked
 from support.recovery import fail_one, jobs_of, task, there
@@ -30,7 +31,8 @@ from jedi.core import clock
 from jedi.core.errors import Forbidden, NotFound, Refused
 from jedi.host.home import Home
 from jedi.model.queries import FileQuery
-from jedi.service import cleaning, commands, config, jobs, tasks
+from jedi.service import cleaning, commands, jobs, tasks
+from jedi.service.system import knobs
 from jedi.taskbuffer.housekeeping import checks, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.jobs import archive
@@ -143,7 +145,7 @@ def test_by_age(world: World, done: int, later: Later) -> None:
     later(28.01)
     assert dog(world) == Counts()
     with world.engine.begin() as tx:
-        config.put(tx, "root", "lifetime.job_outputs_days", "28.02")
+        knobs.put(call(tx, "root"), "lifetime.job_outputs_days", "28.02")
         assert len(archive.ARCHIVE_JOBS.rows(tx, age_s=0, after=0, limit=10)) == 2
     assert dog(world) == Counts()
     later(0.02)
@@ -312,7 +314,7 @@ def test_what_cannot_be_removed_keeps_nobody_else_waiting(world: World, done: in
     other = task(world, "other")
     cycle(world)
     with world.engine.begin() as tx:
-        config.put(tx, "root", "watchdog.batch", "2")
+        knobs.put(call(tx, "root"), "watchdog.batch", "2")
     stuck, free = jobs_of(world, done), jobs_of(world, other)
     with world.engine.begin() as tx:
         [file] = jobs.outputs(tx, stuck[0])

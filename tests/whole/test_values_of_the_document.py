@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from support.calls import call
 from support.commanding import ask, cycle, end, jobs, running, take
 from support.dogs import run
 from support.generating import document, rows
@@ -33,7 +34,7 @@ from jedi.model.sites.request import InputAvailability, SiteInput
 from jedi.model.splitting.split_rules import SplitRules
 from jedi.mover.plan import EXPRESS, activity
 from jedi.postprocessor.scouts import measure
-from jedi.service import queues
+from jedi.service.queues import work_queues
 from jedi.taskbuffer.scheduling.queues import match
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.throttler.decide import JobCounts, Pass, Skip, Throttle, ThrottledQueue
@@ -63,9 +64,8 @@ def test_an_underscore_stands_for_any_character(
     """The JEDI_Work_Queue table: "Selection criteria written in SQL", "CRITERIA = workingGroup LIKE
     :p1, VARIABLES = p1:GP_%"."""
     with engine.begin() as tx:
-        queues.import_queues(
-            tx,
-            "me",
+        work_queues.import_queues(
+            call(tx, "me"),
             "- {queue_id: 1, queue_name: group, queue_type: user, vo: local, "
             'queue_order: 1, criteria: "workingGroup LIKE :p1", variables: "p1:GP_%"}',
         )

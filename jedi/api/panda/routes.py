@@ -14,7 +14,7 @@ from jedi.api.panda import other_calls, task_calls  # noqa: F401 - they fill the
 from jedi.api.panda.calls import add_calls
 from jedi.api.panda.file_cache import add_file_cache
 from jedi.core.knobs.service import OidcKnobs
-from jedi.service import oidc
+from jedi.service.users import oidc
 
 NO_WORKFLOWS = "JEDI has no iDDS: submit tasks that name their parents with parentTaskName."
 _OLD = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.status import AgentStatus
+from jedi.service.system.status import AgentStatus
 
 _AGENTS = (
     Column("agent", "Agent", "id"),

@@ -12,9 +12,9 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.monitor.filters import number, query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
+from jedi.service.brokerage.decision_reports import CriterionFigures, DecidedSite, DecisionRecord
+from jedi.service.brokerage.replay import Replay
 from jedi.service.operations.arguments import TaskId
-from jedi.service.refused import CriterionFigures, DecidedSite, DecisionRecord
-from jedi.service.replay import Replay
 
 PAGE = 100
 _ALL = ("/decisions", "Decisions")

@@ -13,8 +13,8 @@ from pydantic import Field
 from jedi.core.knobs import KNOBS
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.config import Setting
 from jedi.service.operations.arguments import NameText
+from jedi.service.system.knobs import Setting
 
 _KNOBS = (
     Column("name", "Knob", "id", link=lambda row: f"/knobs/{row['name']}"),

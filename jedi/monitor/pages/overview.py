@@ -14,9 +14,10 @@ from jedi.monitor.curves import DrawnCurve, curves
 from jedi.monitor.filters import query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.alerts import Alert, Severity
-from jedi.service.load_rows import HeldTasks, HourlyJobs, SiteLoad
-from jedi.service.loads import SystemFigures
+from jedi.service.queues.held import HeldTasks
+from jedi.service.sites.loads import HourlyJobs, SiteLoad
+from jedi.service.system.alerts import Alert, Severity
+from jedi.service.system.figures import SystemFigures
 
 DAY_H = 24
 SITES_MOST = 25

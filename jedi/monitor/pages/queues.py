@@ -12,8 +12,8 @@ from jedi.monitor.charts import Bar, Part, bars
 from jedi.monitor.flows import FlowPath, flow
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.load_rows import HeldTasks
-from jedi.service.queues import ShareSummary
+from jedi.service.queues.held import HeldTasks
+from jedi.service.queues.order import ShareSummary
 from jedi.taskbuffer.reports.loads import QueueFlow
 
 TURNS = 50

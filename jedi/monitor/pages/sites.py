@@ -11,10 +11,9 @@ from jedi.monitor.filters import site_page
 from jedi.monitor.pages.overview import rates, site_bars
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
-from jedi.service.load_rows import SiteLoad
-from jedi.service.loads import SiteFigures
+from jedi.service.brokerage.refusals import RefusalReport
 from jedi.service.operations.arguments import NameText
-from jedi.service.refused import RefusalReport
+from jedi.service.sites.loads import SiteFigures, SiteLoad
 
 CODES = 3
 """Codes of refusals in a row of the list."""

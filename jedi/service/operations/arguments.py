@@ -42,6 +42,7 @@ IdsInQuery = Annotated[list[TaskId], Field(min_length=1, max_length=1_500)]
 """As many as a query can hold: 64 KB with the headers."""
 
 Days = Annotated[float, Field(ge=0, le=36_500)]
+Hours = Annotated[int, Field(ge=1, le=24 * 90)]
 RowId = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 

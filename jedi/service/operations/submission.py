@@ -13,7 +13,9 @@ from pydantic import BaseModel, Field
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.model.tasks.text import MAX_CHARACTERS, examine
-from jedi.service import collection, execution, foreign, manifests, newcode, planning, system_state
+from jedi.service import collection, execution, manifests, newcode, planning
+from jedi.service.brokerage import system_state
+from jedi.service.foreign import asking
 from jedi.service.operations.arguments import ManyTasks, Sha256, SubmissionKey
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.service.planning import Alternative, PlanWithAlternative
@@ -182,7 +184,7 @@ def plan(
 ) -> PlanWithAlternative:
     """Forecast a task: its jobs, their sites and their needs; nothing is written. `knobs`
     (knob=value) and `sites` (NAME.attribute=value) are assumptions for a second plan."""
-    if theirs := foreign.of_task(call, text.text, text.format):
+    if theirs := asking.of_task(call, text.text, text.format):
         given = {
             "text": text,
             "sandbox": sandbox,
@@ -191,7 +193,7 @@ def plan(
             "knobs": knobs,
             "sites": sites,
         }
-        found: PlanWithAlternative = foreign.answer(call, theirs, "task.plan", **given)
+        found: PlanWithAlternative = asking.answer(call, theirs, "task.plan", **given)
         return found
     other = Alternative(knobs or (), sites or ())
     if snapshot:

@@ -23,10 +23,10 @@ from jedi.core.knobs import Knobs
 from jedi.ddm import factory
 from jedi.ddm.interface import DDM
 from jedi.host.home import Home
-from jedi.service import steering
 from jedi.service.operations import owners
 from jedi.service.operations.owners import Asked, Refusals
 from jedi.service.operations.signature import Signature, model_of
+from jedi.service.users import operators
 from jedi.service.waiting import Watched
 from jedi.service.watching import TaskSelection, Version
 from jedi.taskbuffer.housekeeping import knobs
@@ -113,7 +113,7 @@ class Policy:
 
 
 def _operators_only(call: Call) -> None:
-    steering.must_be_operator(call.tx, call.who)
+    operators.must_be_operator(call.tx, call.who)
 
 
 def _retriers(arguments: Mapping[str, Any]) -> Collection[str]:
