@@ -3,11 +3,12 @@ FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY client client
+COPY panda panda
 COPY jedi jedi
 COPY migrations migrations
 COPY config config
 COPY examples examples
-RUN python -m venv /opt/jedi && /opt/jedi/bin/pip install --no-cache-dir ./client '.[plot]'
+RUN python -m venv /opt/jedi && /opt/jedi/bin/pip install --no-cache-dir ./client '.[plot]' ./panda
 
 FROM python:3.12-slim
 COPY --from=build /opt/jedi /opt/jedi

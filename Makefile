@@ -18,19 +18,19 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-$(DEMO): pyproject.toml client/pyproject.toml
+$(DEMO): pyproject.toml client/pyproject.toml panda/pyproject.toml
 	@if [ -x $(BIN)/python ]; then :; else \
 	  echo 'Making a virtual environment in $(VENV) …' && $(PYTHON) -m venv $(VENV); fi
 	@echo 'Installing JEDI and PostgreSQL into $(VENV), about 270 MB …'
-	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --editable ./client --editable . \
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --editable ./client --editable . --editable ./panda \
 	  | sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Successfully installed.*/Installed./p'
-	@$(BIN)/python -m compileall -q jedi client/src  # containers often forbid Python to do so later
+	@$(BIN)/python -m compileall -q jedi client/src panda/src  # containers often forbid Python to do so later
 	@touch $@
 
 $(STAMP): $(DEMO) requirements-dev.txt
 	@echo 'Installing the tools of tests and lint …'
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet \
-	  --constraint requirements-dev.txt --editable ./client --editable '.[test,lint,docs]'
+	  --constraint requirements-dev.txt --editable ./client --editable '.[test,lint,docs]' --editable ./panda
 	@touch $@
 
 demo: $(DEMO) ## run real tasks in a scratch home and show the result
@@ -58,7 +58,7 @@ test-slurm: $(STAMP) ## 1,000 jobs through a real Slurm while things die (root, 
 	@JEDI_SLURM_JOBS=1000 $(BIN)/python -m pytest tests/slurm
 
 test-wire: $(STAMP) ## PanDA's own programs, from the registry, each in a process namespace of its own
-	@$(BIN)/python -m pytest -rs tests/wire
+	@$(BIN)/python -m pytest -rs panda/tests/wire
 
 stress: $(STAMP) ## live through what may happen, other things each time, three times STRESS_S seconds
 	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/whole/test_life.py tests/scenarios/test_chaos.py \
@@ -79,9 +79,9 @@ DOORS := tests/api/test_protocol.py tests/api/test_callers.py tests/taskbuffer/t
   tests/cli/test_cli_jedi.py tests/model tests/core
 
 bounds: $(STAMP) ## tests of libraries in their lowest allowed versions, then in their newest, allowed or not
-	@for words in "--constraint $(BOUNDS)/lowest.txt --editable ./client --editable ." "--upgrade $$($(BIN)/python .ci/lowest.py --names)"; do \
+	@for words in "--constraint $(BOUNDS)/lowest.txt --editable ./client --editable . --editable ./panda" "--upgrade $$($(BIN)/python .ci/lowest.py --names)"; do \
 	  $(BIN)/python -m venv --clear $(BOUNDS) && $(BIN)/python .ci/lowest.py > $(BOUNDS)/lowest.txt && \
-	  $(BOUNDS)/bin/python -m pip install --disable-pip-version-check --quiet --editable ./client --editable '.[test]' && \
+	  $(BOUNDS)/bin/python -m pip install --disable-pip-version-check --quiet --editable ./client --editable '.[test]' --editable ./panda && \
 	  echo "pip install $$words" && \
 	  $(BOUNDS)/bin/python -m pip install --disable-pip-version-check --quiet $$words && \
 	  $(BOUNDS)/bin/python -m pytest -q -n $(WORKERS) $(DOORS) || exit 1; \
@@ -115,7 +115,7 @@ docs: $(STAMP) ## build the documentation site into site/
 	@echo 'Open site/index.html'
 
 lock: $(STAMP) kernel ## write requirements-*.txt: the newest versions that are allowed
-	@$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable ./client --editable '.[test,lint,docs]'
+	@$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable ./client --editable '.[test,lint,docs]' --editable ./panda
 	@{ head -1 requirements-dev.txt; $(BIN)/python -m pip freeze --exclude-editable; } > $(VENV)/lock
 	@mv $(VENV)/lock requirements-dev.txt
 	@$(KERNEL)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager ipykernel nbclient --editable ./client

@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def lowest() -> list[str]:
-    """Each requirement in its lowest version; the higher one where both distributions name it."""
+    """Each requirement in its lowest version; the highest if several distributions name it."""
     found: dict[str, tuple[int, ...]] = {}
-    for place in (ROOT, ROOT / "client"):
+    for place in (ROOT, ROOT / "client", ROOT / "panda"):
         project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
         for one in map(Requirement, project["dependencies"]):
             for bound in one.specifier:

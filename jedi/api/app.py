@@ -28,10 +28,9 @@ from jedi.api.metrics import Metrics, is_local
 from jedi.api.observation import Observation
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, document, says
 from jedi.api.operations import add_operations
-from jedi.api.panda.pilot_routes import add_pilot_routes
-from jedi.api.panda.routes import add_panda
 from jedi.api.pilot_groups import PilotGroups, acquiring, by_sites
 from jedi.api.rates import WrongTokens
+from jedi.api.wires import Service, add_wires
 from jedi.core import clock
 from jedi.core.knobs.service import OidcKnobs
 from jedi.ddm.interface import DDM
@@ -116,9 +115,8 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     )
     _pilots(app, pilots_world, door, fresh, groups)
     add_event_routes(app, pilots_world, door)
-    add_pilot_routes(app, pilots_world, door, fresh, fresh.ddm, groups)
     operations = add_operations(app, world, authentication, knobs, release, database.must_answer)
-    add_panda(app, operations, provider)
+    add_wires(Service(app, operations, provider, pilots_world, door, groups, fresh, fresh.ddm))
     LoginWays(operations, CodeFlow(provider, world.log), wrong_tokens, world.log).add_to(app)
     add_monitor(app, operations, world.log)
     add_actions(app, operations, world.log)

@@ -201,6 +201,7 @@ def status(as_json: Json = False) -> None:
 
     Example: `jedi status --json`
     """
+    from jedi.core.extensions import installed
     from jedi.service.system.status import system
     from jedi.standalone.installation import Installation
 
@@ -216,6 +217,7 @@ def status(as_json: Json = False) -> None:
         "draining": installation.settings.draining.exists(),
         "processes": record,
         "pages": installation.home.page_url if supervisor else None,
+        "wires": installed("jedi.wires"),
         "orphans": installation.orphans(),
     }
     if starting:
@@ -248,6 +250,7 @@ def _show_processes(value: dict[str, Any]) -> None:
     print_line(f"home        {value['home']}")
     print_line(f"database    {value['database']}")
     print_line(f"pages       {value['pages'] or 'none'}")
+    print_line(f"wires       {', '.join(value['wires'].values()) or 'none'}")
     print_line(f"supervisor  {f'{state}, process {supervisor.pid}' if supervisor else 'none'}")
     restarted = [row for row in value["processes"] if row["lives"] > 1 or not row["ready"]]
     if restarted:

@@ -16,6 +16,7 @@ from jedi.core import clock
 from jedi.taskbuffer.schema.release import scripts
 
 PACKAGE = Path(jedi.__file__).parent
+ROOT = Path(__file__).parents[2]
 PYTHON_CLOCKS = {
     *("time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today"),
     *("date.today", "func.now", "func.current_timestamp"),
@@ -62,8 +63,9 @@ def _sql(literal: str, said: str) -> Iterator[str]:
 
 
 def sources() -> list[Path]:
-    mine = [*PACKAGE.rglob("*.py"), *(scripts() / "versions").glob("*.py")]
-    apart, exempt = {PACKAGE / "pilot", PACKAGE / "transformations"}, PACKAGE / "core/clock.py"
+    wire = ROOT / "panda/src/jedi_panda"
+    mine = [*PACKAGE.rglob("*.py"), *wire.rglob("*.py"), *(scripts() / "versions").glob("*.py")]
+    apart, exempt = {PACKAGE / "pilot", wire / "transformations"}, PACKAGE / "core/clock.py"
     return [path for path in mine if apart.isdisjoint(path.parents) and path != exempt]
 
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import jedi_panda
 import pytest
 
 import jedi
 from jedi.core import reasons
 from jedi.core.reasons import REASONS
 
-ROOT = Path(jedi.__file__).parent
+ROOT, WIRE = Path(jedi.__file__).parent, Path(jedi_panda.__file__).parent
 CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NAMES = {"code", "reason_code", "error_code"}
 OTHER_CODES = (
@@ -73,8 +74,9 @@ OTHER = {"__init__", "Filter", "TransferResult"}
 def trees() -> dict[str, ast.Module]:
     """Every module but the list itself, by its path."""
     return {
-        str(path.relative_to(ROOT)): ast.parse(path.read_text())
-        for path in sorted(ROOT.rglob("*.py"))
+        str(path.relative_to(top)): ast.parse(path.read_text())
+        for top in (ROOT, WIRE)
+        for path in sorted(top.rglob("*.py"))
         if path.name != "reasons.py"
     }
 

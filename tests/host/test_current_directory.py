@@ -45,7 +45,7 @@ def test_jedi_starts_python_with_a_safe_path_alone() -> None:
     """Expected: -P or -I, wherever it starts itself."""
     found = [
         str(path.relative_to(CHECKOUT))
-        for folder in ("jedi", "client/src")
+        for folder in ("jedi", "client/src", "panda/src")
         for path in (CHECKOUT / folder).rglob("*.py")
         if STARTED.search(path.read_text())
     ]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import jedi_panda
 import pytest
 
 import jedi
@@ -27,22 +28,15 @@ ROOMS = {
     ),
 }
 FLOORS = {
-    **{
-        "transformations": 0,
-        "core": 0,
-        "host": 1,
-        "model": 1,
-        "taskbuffer": 2,
-        "ddm": 3,
-        "agent": 4,
-    },
+    **{"core": 0, "host": 1, "model": 1, "taskbuffer": 2, "ddm": 3, "agent": 4},
     **dict.fromkeys(ROOMS, 5),
     **{"service": 6, "api": 7, "monitor": 7, "cli": 8, "standalone": 8, "demo": 8, "__main__": 8},
     "simulator": 8,
 }
-NOT_IN_THE_WHEEL = {"tools", "benchmarks", "tests", "support", "migrations"}
+NOT_IN_THE_WHEEL = {"jedi_panda", "tools", "benchmarks", "tests", "support", "migrations"}
+WIRE = Path(jedi_panda.__file__).parent
 WORKER_NODES = {"pilot", "transformations"}
-"""Programs that run on worker nodes."""
+"""Programs that run on worker nodes; the latter are the wire's."""
 
 SEVERAL_DOORS = {"watchdog"}
 """Every dog is a door of its own."""
@@ -68,36 +62,36 @@ SQL_TYPES = {"Connection", "Engine", "exc"}
 
 
 @cache
-def imports(path: str, source: str) -> tuple[str, ...]:
-    """Every imported name in full, wherever in jedi/`path` it is imported."""
-    return tuple(_imports(path, source))
+def imports(path: str, source: str, package: str = "jedi") -> tuple[str, ...]:
+    """Every imported name in full, wherever in `package`/`path` it is imported."""
+    return tuple(_imports(path, source, package))
 
 
-def _imports(path: str, source: str) -> Iterator[str]:
+def _imports(path: str, source: str, package: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            here = ["jedi", *path.split("/")][: -node.level] if node.level else []
+            here = [package, *path.split("/")][: -node.level] if node.level else []
             module = ".".join([*here, *filter(None, [node.module])])
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def violations(path: str, source: str) -> list[str]:
-    """The imports of jedi/`path` that the house does not allow, with the rule."""
+def violations(path: str, source: str, package: str = "jedi") -> list[str]:
+    """The imports of `package`/`path` that the house does not allow, with the rule."""
     parts = path.removesuffix(".py").split("/")
     return [
-        f"jedi/{path}: {name}: {rule}"
-        for name in imports(path, source)
-        for rule in broken_rules(parts[0], parts[-1], name)
+        f"{package}/{path}: {name}: {rule}"
+        for name in imports(path, source, package)
+        for rule in broken_rules(parts[0], parts[-1], name, package)
     ]
 
 
-def broken_rules(place: str, file: str, name: str) -> Iterator[str]:
+def broken_rules(place: str, file: str, name: str, package: str = "jedi") -> Iterator[str]:
     """What is wrong with `name` in a file of `place`."""
     top, used, *rest = [*name.split("."), ""]
-    ours = used if top == "jedi" else ""
-    other = top not in {"jedi", *sys.stdlib_module_names}
+    ours = used if top == package else ""
+    other = top not in {package, *sys.stdlib_module_names}
     if place in WORKER_NODES:
         if other or ours not in ("", place):
             yield f"the {place} uses only the standard library"
@@ -143,6 +137,22 @@ def test_imports_go_down() -> None:
     assert found == []
 
 
+def test_a_wire_stands_above_the_service() -> None:
+    """It imports what lies below the commands; what worker nodes fetch imports nothing."""
+    used = {
+        (path.relative_to(WIRE).parts[0], name.split(".")[1])
+        for path in WIRE.rglob("*.py")
+        for name in imports(str(path.relative_to(WIRE)), path.read_text(), "jedi_panda")
+        if name.startswith("jedi.")
+    }
+    assert [one for one in sorted(used) if FLOORS[one[1]] > FLOORS["api"]] == []
+    assert [one for one in used if one[0] == "model" and FLOORS[one[1]] > FLOORS["model"]] == []
+    found = []
+    for path in WIRE.joinpath("transformations").rglob("*.py"):
+        found += violations(str(path.relative_to(WIRE)), path.read_text(), "jedi_panda")
+    assert found == []
+
+
 @pytest.mark.parametrize(
     ("path", "source", "rule"),
     [
@@ -172,7 +182,7 @@ def test_imports_go_down() -> None:
         ("transformations/jedi_run/main.py", "import numpy", "only the standard library"),
         ("transformations/jedi_run/main.py", "from jedi.core import clock", "only the standard"),
         ("transformations/jedi_run/main.py", "import ast; from .base import say", None),
-        ("service/tasks.py", "from jedi import transformations", None),
+        ("service/tasks.py", "from jedi_panda import transformations", "jedi_panda is not in"),
         ("api/app.py", "from jedi.pilot import wire", "nobody imports the pilot"),
         ("standalone/up.py", "from tools import docs", "tools is not in the wheel"),
         ("api/app.py", "from jedi.cellar import wine", "no floor of the house"),

@@ -15,6 +15,7 @@ SOURCES = ROOT / "docs/reference/sources.md"
 CODE = (
     "jedi",
     "client",
+    "panda",
     "tools",
     "tests",
     "migrations",
@@ -30,6 +31,7 @@ PAGES = sorted(
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("examples/**/*.md"),
         *ROOT.glob("client/**/*.md"),
+        *ROOT.glob("panda/**/*.md"),
     }
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")

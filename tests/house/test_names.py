@@ -13,14 +13,14 @@ from typing import Any, get_args
 import pytest
 import typer
 from jedi_client.cli import job, task
-from support.sources import programs
+from jedi_panda.transformations.jedi_run import arguments
+from support.sources import all_tests, programs
 
 from jedi.cli import jedi
 from jedi.core import pgi, states
 from jedi.core.knobs import KNOBS
 from jedi.model.sites import site_file
 from jedi.service.operations.all_operations import TABLE
-from jedi.transformations.jedi_run import arguments
 
 ROOT = Path(__file__).parents[2]
 DOCS = [
@@ -204,7 +204,7 @@ def _words() -> set[str]:
     words of others."""
     found = {*NOT_OURS}
     ours_files = {*programs()}
-    for path in (*ours_files, *ROOT.glob("tests/**/*.py")):
+    for path in (*ours_files, *all_tests()):
         ours = path in ours_files
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
@@ -262,7 +262,10 @@ def _jedi_run_options() -> set[str]:
 
 def _pilot_options() -> set[str]:
     """The options of the programs on worker nodes."""
-    paths = [ROOT / "jedi/pilot/main.py", *ROOT.glob("jedi/transformations/**/*.py")]
+    paths = [
+        ROOT / "jedi/pilot/main.py",
+        *(ROOT / "panda/src/jedi_panda/transformations").rglob("*.py"),
+    ]
     return {found for path in paths for found in re.findall(r'"(--[a-z-]+)"', path.read_text())}
 
 

@@ -13,10 +13,15 @@ from jedi.core import states
 from jedi.taskbuffer.db import sql_lists
 
 PACKAGE = Path(jedi.__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 def sources() -> dict[str, str]:
-    return {str(p.relative_to(PACKAGE)): p.read_text() for p in sorted(PACKAGE.rglob("*.py"))}
+    """The server's files and those of the wires beside it."""
+    places = (PACKAGE, ROOT / "panda/src")
+    return {
+        str(p.relative_to(top)): p.read_text() for top in places for p in sorted(top.rglob("*.py"))
+    }
 
 
 def names(source: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import jedi_client
+import jedi_panda
 import yaml
 from packaging.specifiers import SpecifierSet
 
@@ -32,6 +33,8 @@ def test_the_version_is_written_once() -> None:
     assert f'"{__version__}"' not in text
     assert f'"jedi-client=={__version__}"' in text and jedi_client.__version__ == __version__
     assert __version__ not in (ROOT / "client" / "pyproject.toml").read_text()
+    wire = (ROOT / "panda" / "pyproject.toml").read_text()
+    assert f'"jedi-server=={__version__}"' in wire and jedi_panda.__version__ == __version__
 
 
 def test_the_versions_of_the_tests_suit_the_oldest_python() -> None:

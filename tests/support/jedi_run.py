@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from jedi.transformations import script
+from jedi_panda.transformations import script
 
 
 def start(job: Path, arguments: str, **environment: str) -> subprocess.Popen[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from jedi.core.extensions import extensions
 from jedi.service.brokerage import decision_reports, refusals, replay, system_state
 from jedi.service.operations import (
     datasets,
     files,
     herds,
     jobs,
-    panda,
     submission,
     task_reports,
     tasks,
@@ -62,8 +62,8 @@ MODULES = (
     herds,
     jobs,
     datasets,
-    panda,
 )
+extensions("jedi.operations")  # their modules fill the table, as ours do
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))
 )

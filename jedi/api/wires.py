@@ -1,0 +1,43 @@
+"""Wires of other systems: routes that other distributions add to the service.
+
+Such a distribution declares a function `add(service: Service)` as an entry point of `jedi.wires`.
+Those who ask by its routes are held to the same rules: by the doors of operations and of pilots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jedi.agent.base import World
+from jedi.api.application import Application
+from jedi.api.authentication import PilotAuthentication
+from jedi.api.operations import OperationDoor
+from jedi.api.pilot_groups import PilotGroups
+from jedi.core.extensions import extensions
+from jedi.core.knobs.service import OidcKnobs
+from jedi.ddm.interface import DDM
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The parts of the service that a wire needs. `world` has the connections of pilots; `fresh`
+    is the same with knobs of now, `ddm` data management as it is now."""
+
+    app: Application
+    operations: OperationDoor
+    provider: Callable[[], OidcKnobs]
+    world: World
+    pilots: PilotAuthentication
+    groups: PilotGroups
+    fresh: Callable[[], World]
+    ddm: Callable[[], DDM]
+
+
+def add_wires(service: Service) -> None:
+    """Add the routes of all installed wires; the log names one that can't be used."""
+    for wire in extensions("jedi.wires"):
+        if wire.trouble:
+            service.world.log.error("wire unusable", wire=wire.name, reason=wire.trouble)
+        else:
+            wire.part(service)
