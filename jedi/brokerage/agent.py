@@ -92,7 +92,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         ]
 
     def work(self, item: BrokerageItem) -> Chosen:
-        """Choose; what is assigned counts for the tasks that come after."""
+        """Choose; later tasks see the work that earlier ones were assigned."""
         broker, row = self._broker(item.row), item.row
         need = need_of(row, self.world.knobs)
         if broker.wants_data:

@@ -97,7 +97,7 @@ class AnalysisBroker(GenericBroker):
         used: Collection[str],
         seed: int,
     ) -> SiteChoice:
-        """The sites for a task: those with its jobs first, then those it has used, then by weight.
+        """The sites for a task: first where it has jobs, then where it had some, then by weight.
         The limit on sites holds for the task: sites with its jobs count, for whichever dataset."""
         sites = snapshot.only(need.sites) if need.sites else snapshot
         verdict = judge(self.filters, sites, need, knobs)
@@ -115,7 +115,7 @@ class AnalysisBroker(GenericBroker):
 
 
 def _may_move(sites: Snapshot, need: Requirements, knobs: Knobs, verdict: FilterResults) -> bool:
-    """Somebody can send the data; and where jobs can go to them nobody got a slot lately."""
+    """Some site can send the data, and no site that holds them gave a slot lately."""
     if not need.data.wan_source:
         return False
     there = data_sites(sites, need)

@@ -11,7 +11,7 @@ LOCAL = "local"
 
 def broker_of(vo: str, label: str, knobs: Knobs) -> GenericBroker:
     """The broker. A machine of one's own needs no grid: vo local has the generic one, unless knob
-    broker.local says that it gets what other vos get."""
+    broker.local gives it the ones of other vos."""
     broker: GenericBroker = plugins.make("broker", _vo(vo, knobs), label)
     return broker
 

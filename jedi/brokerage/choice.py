@@ -37,7 +37,7 @@ class SiteChoice:
         queued: Numbers,
         seed: int,
     ) -> SiteChoice:
-        """With the weights of the candidates picked out of those of all sites."""
+        """With the weights of the candidates picked out of all weights."""
         picked = tuple(weights[candidates].tolist()) if candidates else ()
         return cls(sites, verdict, tuple(candidates), picked, factors, queued, seed)
 

@@ -32,7 +32,7 @@ from jedi.model.sites.snapshot import Snapshot
 
 
 class GenericBroker:
-    """Status, cores, scratch, storage, walltime, memory, pilots, and what is included or not."""
+    """Status, cores, scratch, storage, walltime, memory, pilots, lists of sites."""
 
     name: ClassVar[str] = "generic"
     filters: ClassVar[tuple[Filter, ...]] = (
@@ -77,7 +77,7 @@ class GenericBroker:
         used: Collection[str],
         seed: int,
     ) -> SiteChoice:
-        """The sites for a task. `used` are those it has jobs at."""
+        """The sites for a task. It has jobs at the `used` ones."""
         sites = snapshot.only(need.sites) if need.sites else snapshot
         verdict = judge(self.filters, sites, need, knobs)
         factors = self.factors(sites, need, knobs)

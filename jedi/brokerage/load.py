@@ -28,8 +28,8 @@ def count(
 def running(
     sites: Snapshot, need: Requirements, knobs: Knobs, resource_type: str | None = None
 ) -> Numbers:
-    """Running jobs. Where fewer run than pilots are there, those few count instead, so that a site
-    gets jobs to begin with; slots that a site declares to keep for the share count as running."""
+    """Running jobs. Where they are fewer than pilots, pilots count instead, so that a site gets
+    jobs to begin with; slots that a site declares to keep for the share count as running."""
     found = count(sites, need, _RUNNING, resource_type)
     if not _begins(need, knobs):
         return found
@@ -45,7 +45,7 @@ def running(
 
 
 def _begins(need: Requirements, knobs: Knobs) -> bool:
-    """True if such jobs may be the first at a site."""
+    """True if the jobs may be the first at a site."""
     most = knobs.broker.bootstrap_max_priority
     return not most or need.request.priority <= most
 
@@ -94,7 +94,7 @@ def starting(sites: Snapshot, need: Requirements, resource_type: str | None = No
 
 
 def defined(sites: Snapshot, need: Requirements, resource_type: str | None = None) -> Numbers:
-    """Return jobs in status defined, with those made since the sites were read."""
+    """Return jobs in status defined, with the ones made since the sites were read."""
     made = sites.given({site: float(n) for site, n in need.made.items()})
     return count(sites, need, _DEFINED, resource_type) + made
 

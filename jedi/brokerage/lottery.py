@@ -19,9 +19,9 @@ def candidates(
     most: int,
     taken: Collection[str] = (),
 ) -> list[int]:
-    """Positions of up to `most` sites: those the task has used first, then those of weight 0, which
-    get a batch of jobs before others do, then by weight. Sites that are `taken` come before all
-    and count towards `most`, even those that did not pass."""
+    """Positions of up to `most` sites: first the ones that the task has used, then those of weight
+    0, which get a batch of jobs before others do, then by weight. Sites that are `taken` come
+    before all and count towards `most`, even those that did not pass."""
     found = [int(i) for i in np.flatnonzero(passed)]
     order = {i: (names[i] not in used, weights[i] > 0, -weights[i], names[i]) for i in found}
     best = sorted(found, key=order.__getitem__)

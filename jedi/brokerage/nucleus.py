@@ -22,9 +22,9 @@ Choose = Callable[[Snapshot, Requirements, Knobs, int], SiteChoice]
 
 @dataclass(frozen=True, slots=True)
 class NucleusBroker:
-    """`wants_data`: where the input lies is looked up before, and the work that is left; `why`
-    says in a few words why the chosen one was; a task that found none is tried again after the
-    time of `retry_knob`, or of `soon_knob` where what is in the way may pass by itself."""
+    """`wants_data`: where the input lies is looked up before, and the work that is left; `why`: the
+    cause of the choice in a few words; a task that found none is tried again after the time of
+    `retry_knob`, or of `soon_knob` where what is in the way may pass by itself."""
 
     choose: Choose
     wants_data: bool

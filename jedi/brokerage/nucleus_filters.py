@@ -30,7 +30,7 @@ TAPE_WEIGHT = 0.001
 
 
 def _room_gb(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
-    """Free space, less what the tasks of the nucleus are going to write."""
+    """Free space, less the future outputs of the nucleus' tasks."""
     promised = sites.given(need.work.all) * GB_PER_CORE_DAY
     reserved = sites.reserved_gb if knobs.taskbroker.count_reserved else 0.0
     return np.asarray(sites.free_gb - reserved - promised)
@@ -202,7 +202,7 @@ def _part(part: Numbers, passed: Bools) -> Numbers:
 
 
 def by_weight(snapshot: Snapshot, need: Requirements, knobs: Knobs, seed: int) -> SiteChoice:
-    """One nucleus, drawn in proportion to the weights of those that pass."""
+    """One nucleus, drawn by weight from the ones that pass."""
     sites = nuclei(snapshot, need)
     verdict, local = _judged(sites, need, knobs)
     made = factors(sites, need, knobs, verdict.passed, local)

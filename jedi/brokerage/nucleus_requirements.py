@@ -73,6 +73,6 @@ def need_of(row: ClaimedTask, knobs: Knobs) -> Requirements:
 def with_data(
     need: Requirements, queue: int, data: InputAvailability, pledges: Sequence[Pledge], days: float
 ) -> Requirements:
-    """... and where they do, what work is left there, and how many days it has waited."""
+    """... and where they do, the work that is left there, and the days it has waited."""
     work = ahead(pledges, queue, need.request.priority)
     return replace(need, data=data, work=work, waits_days=days)

@@ -54,7 +54,7 @@ AFTER_IO = (*TEMPORARY, LOCAL_ONLY, SLOW_LINK, *CAPS, *MERGES)
 
 
 class ProductionBroker(GenericBroker):
-    """All criteria for all sites; the best ten of those that pass, by weight."""
+    """All criteria for all sites; the best ten that pass, by weight."""
 
     name: ClassVar[str] = "production"
     filters: ClassVar[tuple[Filter, ...]] = (
@@ -106,9 +106,8 @@ class ProductionBroker(GenericBroker):
 
 
 def _without_void(verdict: FilterResults) -> FilterResults:
-    """The same; of the sites that come as far as the check of I/O somebody has to pass it, or it
-    does not count. Who passes it may be taken away later. Source:
-    docs/reference/brokerage.md#io-intensive-input."""
+    """The same; if no site that comes as far passes the check of I/O, it does not count. A site
+    that passes may be taken away later. Source: docs/reference/brokerage.md#io-intensive-input."""
     come = verdict.passed_but((*VOIDABLE, *AFTER_IO))
     passing = verdict.passed_but(AFTER_IO)
     return verdict.without(VOIDABLE) if come.any() and not passing.any() else verdict

@@ -1,4 +1,4 @@
-"""From a choice to what is kept of it."""
+"""From a choice to its record."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from jedi.model.sites.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """A dataset, and what endpoints hold of it: files and bytes."""
+    """A dataset, and its files and bytes at endpoints."""
 
     files: int
     bytes: float

@@ -20,9 +20,9 @@ from jedi.model.sites.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class RemainingWork:
-    """Work that is left to tasks of nuclei, in core-days at 10 HS06: of all tasks, and of those of
-    the same work queue whose priority is as high at least.
-    Source: docs/reference/nucleus.md#remaining-work."""
+    """Work that is left to tasks of nuclei, in core-days at 10 HS06: of all tasks, and of tasks of
+    the same work queue with at least this priority. Source:
+    docs/reference/nucleus.md#remaining-work."""
 
     all: Mapping[str, float] = field(default_factory=dict)
     ahead: Mapping[str, float] = field(default_factory=dict)
@@ -61,12 +61,12 @@ class Requirements:
     left: tuple[str, ...] = ()
 
     def cores(self, sites: Snapshot) -> Numbers:
-        """The cores of slots for such jobs: a unified site gives a part to those of one core.
+        """The cores of slots for the jobs: a unified site gives a part to those of one core.
         Source: docs/reference/estimates.md#resource-types."""
         return np.where(sites.unified > 0, self.demand.cores_at(sites.cores), sites.cores)
 
     def express(self, knobs: Knobs) -> bool:
-        """The transfers of such jobs go first."""
+        """The jobs' transfers go first."""
         asked = self.request
         return asked.processing_type == "urgent" or asked.priority >= knobs.broker.express_from
 

@@ -17,7 +17,7 @@ from jedi.model.sites.snapshot import Snapshot
 
 @dataclass(frozen=True, eq=False)
 class FilterResults:
-    """Matrices of filters × sites: what was kept, observed and demanded."""
+    """Matrices of filters × sites: kept or not, observed, demanded."""
 
     filters: tuple[Filter, ...]
     sites: tuple[str, ...]
@@ -49,8 +49,8 @@ class FilterResults:
         return self.without(spared) if alone else self
 
     def joined(self, other: FilterResults) -> FilterResults:
-        """With the criteria of another verdict on the same sites. Those of one code become one: a
-        site that both refuse is refused once."""
+        """With the criteria of another verdict on the same sites. Criteria of one code become one:
+        a site that both refuse is refused once."""
         ours = {one.code: row for row, one in enumerate(self.filters)}
         fresh = [row for row, one in enumerate(other.filters) if one.code not in ours]
         kept, observed, limits = (

@@ -45,8 +45,8 @@ def production(sites: Snapshot, need: Requirements, knobs: Knobs) -> dict[str, N
 
 
 def queue_factor(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
-    """Running jobs by waiting ones; those that wait for their inputs count where this task's would
-    have to, and weigh down a site where they outnumber those that could start."""
+    """Running jobs by waiting ones; jobs that wait for inputs count where this task's would have
+    to, and weigh down a site where they outnumber the ones that could start."""
     assigned, activated = load.assigned(sites, need), load.activated(sites, need)
     many = np.clip((assigned + 1) / (activated + 1), 1.0, 2.0)
     waiting = activated + load.starting(sites, need) + load.defined(sites, need) + 10
@@ -90,7 +90,7 @@ def t1_factor(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
 
 def analysis(sites: Snapshot, need: Requirements, knobs: Knobs, moving: bool) -> dict[str, Numbers]:
     """Running jobs by waiting ones. Where jobs go to data, disk counts a thousand times as much as
-    tape; where data go to jobs, what is there already counts."""
+    tape; where data go to jobs, files that are there already count."""
     waiting = (
         load.activated(sites, need)
         + load.assigned(sites, need)

@@ -97,8 +97,7 @@ def views(choice: SiteChoice) -> list[SiteView]:
 
 def differences(before: SiteChoice, after: SiteChoice) -> list[SiteDifference]:
     """The effects of another snapshot or other knobs: sites gained and lost, other weights, sites
-    that are kept or refused now without being chosen, and those that are refused for other
-    reasons."""
+    that are kept or refused now without being chosen, and sites refused for other reasons."""
     old, new = ({one.site: one for one in views(choice)} for choice in (before, after))
     was, now = (dict(chosen(choice)) for choice in (before, after))
     return [
@@ -130,8 +129,8 @@ def chosen(choice: SiteChoice) -> list[tuple[str, float]]:
 def alternative(
     snapshot: Snapshot, sites: Sequence[str], knobs: Knobs, settings: Sequence[str]
 ) -> tuple[Snapshot, Knobs]:
-    """A world where `NAME.attribute=value` holds of sites, and knobs with what `knob=value` says of
-    some of them; BadInput lists all mistakes. Attributes are the columns of a snapshot, or the
+    """A world where `NAME.attribute=value` holds of sites, and knobs with the values of
+    `knob=value`; BadInput lists all mistakes. Attributes are the columns of a snapshot, or the
     words of a site file for them; a maximum of 0 is none."""
     problems: list[Problem] = []
     found = _other_sites(snapshot, sites, problems), _other_knobs(knobs, settings, problems)
@@ -185,7 +184,7 @@ def _other_sites(
 
 
 def _read(column: str, value: str) -> Any:
-    """A value as a snapshot says it in JSON; ValueError: it is no number where one is wanted."""
+    """A value as a snapshot says it in JSON; ValueError: it should be a number."""
     if KINDS[column] == "words":
         return value
     if KINDS[column] == "lists":

@@ -1,4 +1,4 @@
-"""`jedi site`, `queue`, `config`, `dataset`, `user`: what operators look after."""
+"""`jedi site`, `queue`, `config`, `dataset`, `user`: the objects of operators."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def config_unset(
 
 @config_app.command("preset")
 def config_preset(preset: Preset, dry_run: DryRun = False, as_json: Json = False) -> None:
-    """Choose the values of unset knobs: those of the JEDI document or of PanDA today.
+    """Choose the values of unset knobs: the JEDI document's or PanDA's of today.
 
     Example: `jedi config preset current`
     """
@@ -341,7 +341,7 @@ def user_set(
 
 
 def show_columns(columns: str, rows: Sequence[object], spare: str = "") -> None:
-    """Print these columns (blank-separated) of rows; those of `spare` go first where a terminal is
+    """Print these columns (blank-separated) of rows; `spare` ones go first where a terminal is
     narrow."""
     names = columns.split()
     table(names, [[getattr(row, name) for name in names] for row in rows], spare=spare.split())

@@ -19,7 +19,7 @@ def open_pages(
 ) -> None:
     """Log a browser in by a link that is valid for 60 s and once, and open a page.
 
-    Where there is no browser, copy the link into one on this machine, or through an SSH tunnel.
+    Without a browser, copy the link into one on this machine, or through an SSH tunnel.
 
     Example: `jedi open /tasks/17`
     """

@@ -33,7 +33,7 @@ def agent_run(
     once: Annotated[bool, typer.Option("--once", help="End when there is no work.")] = False,
     leashed: Leashed = False,
 ) -> None:
-    """Run an agent until SIGTERM, or until there is no work left.
+    """Run an agent until SIGTERM, or until all work is done.
 
     Example: `jedi agent run JobGenerator --once`
     """

@@ -169,8 +169,7 @@ def destroy(
 ) -> None:
     """Delete the home, its database, tasks and logs, and the storage in it.
 
-    The system must be down. Storage outside of the home stays, and so does a database of somebody
-    else's.
+    The system must be down. Storage outside of the home stays, and so does another user's database.
 
     Example: `JEDI_HOME=/tmp/trial jedi destroy`
     """

@@ -53,7 +53,7 @@ def queue_test(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show which tasks each work queue would take now, of those that have not ended.
+    """Show the tasks that each work queue would take now, ended ones left out.
 
     A task goes to the first queue whose criteria hold; `holds for` counts later ones, too. Invalid
     criteria hold for no task, and `wrong` gives the reason.

@@ -48,8 +48,8 @@ def watchdog_run(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run a dog in this process by its period until Ctrl-C, or once by the service, and print what
-    it did.
+    """Run a dog in this process by its period until Ctrl-C, or once by the service, and print its
+    work.
 
     Example: `jedi watchdog run timeouts --once`
     """

@@ -1,4 +1,4 @@
-"""ContentsFeeder: defined -> ready or assigning; what is in the input datasets becomes rows.
+"""ContentsFeeder: defined -> ready or assigning; files of input datasets become rows.
 
 Open datasets of tasks at work are looked up again and again; that leaves the task where it is.
 """
@@ -87,7 +87,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         return judge(item, found, int(self.world.knobs.contentsfeeder.max_records))
 
     def apply(self, tx: Connection, results: Sequence[tuple[FeedTask, FeedOutcome]]) -> None:
-        """Write new files, mark those that are gone, count, and move on."""
+        """Write new files, mark gone ones, count, and move on."""
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
         ours = _ours(tx, [(task, out) for task, out in results if task.jedi_task_id in held])
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
@@ -173,7 +173,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
 
 @dataclass(frozen=True, eq=False)
 class _Fed:
-    """The new rows of a dataset; `grows`: it is looked up again; `staged`: what is on tape is
+    """The new rows of a dataset; `grows`: it is looked up again; `staged`: files on tape are
     brought to disk first; `chunks`: jobs' worth of files that are released at once."""
 
     listing: Listing
@@ -227,7 +227,8 @@ class _Fed:
 def _left_out(
     fed: Sequence[_Fed], used: Mapping[int, Collection[str]], barred: Mapping[int, dict[str, str]]
 ) -> dict[int, dict[str, str]]:
-    """Entries of datasets without a row to work on, with reasons, for those that may have some."""
+    """Entries of datasets without a row to work on, with reasons, for datasets that may have
+    some."""
     found = {}
     for one in fed:
         rows, i = one.rows, one.dataset_id
@@ -242,8 +243,8 @@ def _left_out(
 
 
 def _barred(tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> dict[int, dict[str, str]]:
-    """LFNs of each dataset that make no new row, with reasons: those that other tasks finished,
-    where the task skips them; those that the parent did not finish, where it is to be asked."""
+    """LFNs of each dataset that make no new row, with reasons: finished by other tasks, where the
+    task skips them; not finished by the parent, where it is to be asked."""
     real = [
         (task, one) for task, feed in feeds for one in feed.listings if one.dataset.type == "input"
     ]
@@ -285,8 +286,8 @@ def _used(rows: contents.KnownFiles, again: Sequence[tuple[str, str]]) -> Collec
 def _ours(
     tx: Connection, results: Sequence[tuple[FeedTask, FeedOutcome]]
 ) -> list[tuple[FeedTask, FeedOutcome]]:
-    """The outcomes; a task whose parent has failed is not broken for lack of what that did not
-    make: it ends with its parent."""
+    """The outcomes; a task whose parent has failed is not broken for lack of its outputs: it ends
+    with it."""
     unusable = [task.jedi_task_id for task, out in results if isinstance(out, Unusable)]
     parents = family.parents(tx, unusable) if unusable else {}
     left = {i: row for i, row in parents.items() if row.status in family.RUINED}
@@ -314,7 +315,7 @@ def _mark(
     tx: Connection, listings: Sequence[Listing], known: Mapping[int, contents.KnownFiles]
 ) -> None:
     """Mark rows whose file left the listing or came back. A broken file that is still listed is
-    tried again only if somebody asked to look again."""
+    tried again only on request."""
     lost: dict[int, Collection[str]] = {}
     back: list[tuple[int, str, int, str | None]] = []
     for one in listings:
@@ -334,8 +335,8 @@ def _move(
     idle: Collection[int],
     staging: Collection[int],
 ) -> Move:
-    """Return the move of a task; a working task stays in its status. Those of `idle` have open
-    input and no file of it to work on; that of those in `staging` is on tape."""
+    """Return the move of a task; a working task stays in its status. Tasks in `idle` have open
+    input and no file of it to work on; in `staging` it is on tape."""
     held = task.jedi_task_id, task.lock_seq
     match outcome:
         case Unusable(code, reason, blamed) if not task.files_fed:

@@ -83,14 +83,13 @@ class InputDataset:
 
 @dataclass(frozen=True, slots=True)
 class FeedTask:
-    """A task to feed, with the limits its parameters set: files and events of all its masters,
-    of which `files_fed` and `events_fed` have rows already, and `files_released` may be used. A
-    job has `bunch` files of an open master, or events where it is split by them. Files with fewer
-    than `least_events`, or too few for a job of `whole_jobs` files, are left out (0: none is), and
-    so are those that `skipped` tasks finished.
-    `parent`: the task that made the input. `status`: the task's, or before it was put on hold.
-    `periodical`: files wait for their period. `units`: those of a herd; 0: it is not split yet;
-    `refused`: those among them that never run."""
+    """A task to feed, with the limits its parameters set: files and events of all its masters, of
+    which `files_fed` and `events_fed` have rows already, and `files_released` may be used. A job
+    has `bunch` files of an open master, or events where it is split by them. Files with fewer than
+    `least_events`, or too few for a job of `whole_jobs` files, are left out (0: none is), and so
+    are files that `skipped` tasks finished. `parent`: the task that made the input. `status`: the
+    task's, or before it was put on hold. `periodical`: files wait for their period. `units` of a
+    herd; 0: it is not split yet; `refused`: units that never run."""
 
     jedi_task_id: int
     lock_seq: int
@@ -163,7 +162,7 @@ class FeedTask:
     @property
     def may_scout(self) -> bool:
         """Its scouts are at work, or nothing of its input was released yet and it does not refuse
-        scouts, which take a number of files: what must not be divided has none."""
+        scouts, which take a number of files: an indivisible task has none."""
         if self.rules.group_boundary_id in WHOLE_IDS:
             return False
         return self.rules.scouting or (self.rules.use_scout is None and not self.files_released)
@@ -218,7 +217,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The files of each dataset are known; what of them is new is found when they are written."""
+    """The files of each dataset are known; new ones are found when they are written."""
 
     listings: tuple[Listing, ...]
 
@@ -229,12 +228,12 @@ class Feed:
 
     @property
     def in_parts(self) -> bool:
-        """Return True if the files of some dataset stand behind those that were fed before."""
+        """Return True if the files of some dataset stand behind the ones that were fed before."""
         return any(one.is_part for one in self.listings)
 
     @property
     def is_bare(self) -> bool:
-        """There is no file, and none will come."""
+        """The dataset has no file, and none will come."""
         masters = [one for one in self.listings if one.dataset.is_master]
         return self.is_complete and not any(
             one.usable or one.dataset.n_files or one.dataset.type != "input" for one in masters
@@ -243,8 +242,8 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """The task can't run on its input: a sentence for people, the datasets to blame, and those
-    entries of each that are left out, with reasons."""
+    """The task can't run on its input: a sentence for people, the datasets to blame, and the
+    left-out entries of each, with reasons."""
 
     code: str
     reason: str
@@ -271,9 +270,9 @@ def total_events(task: FeedTask, dataset: InputDataset, files: Sequence[Listed])
 def new_files(
     task: FeedTask, listings: Sequence[Listing], known: Mapping[int, Collection[str]]
 ) -> list[list[Listed]]:
-    """The files of each listing that become rows: those not known yet, as long as the task's
-    limits on the files and events of its masters allow. Only whole files are counted. Of what goes
-    with a master place by place, the files are those at the places of the master's."""
+    """The files of each listing that become rows: new ones, as long as the task's limits on the
+    files and events of its masters allow. Only whole files are counted. Of a dataset that goes with
+    a master place by place, the files at the master's places."""
     files_left = (task.n_files or sys.maxsize) - task.files_fed
     events_left = (task.n_events or sys.maxsize) - task.events_fed
     found: list[list[Listed]] = []
@@ -314,7 +313,7 @@ def new_files(
 
 
 def in_order(rules: SplitRules, files: list[Listed]) -> list[Listed]:
-    """Files as jobs use them: boundary ids and lumi blocks together, or those first whose events
+    """Files as jobs use them: boundary ids and lumi blocks together, or first the ones whose events
     fill whole jobs, where the task says so; else as they are."""
     if rules.group_boundary_id:
         return sorted(files, key=lambda file: file.boundary or 0)
@@ -329,9 +328,9 @@ def in_order(rules: SplitRules, files: list[Listed]) -> list[Listed]:
 def growing(
     task: FeedTask, listings: Sequence[Listing], new: Sequence[Sequence[Listed]]
 ) -> list[bool]:
-    """For each dataset, True if it is looked up again: those that are open, or about to be, but no
-    master once the task has as many files or events as it wants. Masters of a task that a workflow
-    holds, or of a herd before its split, are as good as open."""
+    """For each dataset, True if it is looked up again: open ones, or about to be, but no master
+    once the task has as many files or events as it wants. Masters of a task that a workflow holds,
+    or of a herd before its split, are as good as open."""
     n_files, n_events = task.files_fed, task.events_fed
     for one, files in zip(listings, new, strict=True):
         if one.dataset.is_master:
@@ -356,6 +355,6 @@ def _up_to(
 
 
 def needs_nucleus(label: str, *, asked: bool, placed: bool) -> bool:
-    """The outputs are collected at a nucleus if the submitter asked for one; those of production
+    """The outputs are collected at a nucleus if the submitter asked for one; outputs of production
     tasks also if the submitter named no place for them."""
     return asked or (label in PRODUCTION_LABELS and not placed)

@@ -33,7 +33,7 @@ class ListingCatalogue(Protocol):
 
 
 ListPart = Callable[[str, str | None], _Part]
-"""Some files of a dataset, the first ones or those behind a file."""
+"""Some files of a dataset, the first ones or the ones behind a file."""
 TapeFiles = Callable[[str], Iterable[str]]
 """The files of a dataset that have to be brought to disk."""
 
@@ -90,7 +90,7 @@ def _listing(
     odd: Mapping[str, str] | None,
     **more: Any,
 ) -> Listing:
-    """A listing; what a catalogue calls by a name that no file may have is left out, too."""
+    """A listing; entries with names that no file may have are left out, too."""
     bad = {file.lfn: "bad_file_name" for file in files if not names.is_lfn(file.lfn)}
     if bad:
         files, odd = [file for file in files if file.lfn not in bad], {**(odd or {}), **bad}

@@ -25,10 +25,9 @@ def feed_task(
     refused: frozenset[int] = frozenset(),
 ) -> FeedTask:
     """A task to feed, from its row of jedi_tasks and parameters. `inputs` are rows of input
-    datasets, also of other tasks, with what they were fed (`files`) and whether they are `due`;
-    `produced`: datasets that living tasks make, with these; `only`: by dataset, the files that
-    lost ones were made of; `units`: those of a herd, `refused`:
-    those that never run."""
+    datasets, also of other tasks, with the `files` that they were fed and whether they are `due`;
+    `produced`: datasets that living tasks make, with these; `only`: by dataset, the files that lost
+    ones were made of; `units` of a herd, `refused`: units that never run."""
     ours = [one for one in inputs if one.jedi_task_id == row.jedi_task_id]
     masters = [one for one in ours if one.master_id is None and one.status != "removed"]
     parent = row.parent_tid if params.get("noWaitParent") else None
@@ -74,7 +73,7 @@ def _dataset(
     parent: int | None,
     only: Mapping[str, Collection[str]] | None,
 ) -> InputDataset:
-    """A dataset to feed; what only the `parent` makes need not be waited for."""
+    """A dataset to feed; it need not wait for files that only the `parent` makes."""
     makers = {maker for name, maker in produced if name == row.dataset_name}
     named = params.get("pfnList", ()) if row.type == "pseudo_input" else ()
     return InputDataset(
@@ -100,7 +99,7 @@ def _dataset(
 def _selection(
     dataset: FedDataset, params: Mapping[str, Any], only: Mapping[str, Collection[str]] | None
 ) -> Selection:
-    """The files that the item of a dataset, or of its container, selects; or those `only` from
+    """The files that the item of a dataset, or of its container, selects; or `only` the ones from
     which lost files were made."""
     if dataset.type != "input":
         return Selection()

@@ -75,7 +75,7 @@ def _cut(
 
 
 def _groups(task: FeedTask, files: Sequence[Listed]) -> Ints | None:
-    """Numbers for what no job may have of two kinds, if there is anything of that sort."""
+    """Numbers for values of which no job may have two, if there are any."""
     rules = task.rules
     if not (rules.respect_lb or rules.group_boundary_id):
         return None

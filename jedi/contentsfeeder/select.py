@@ -26,8 +26,8 @@ File = TypeVar("File", bound=NamedFile)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The files that an input item selects of its dataset: those named, None: all. Patterns are
-    those of the shell, for whole names. `seed` makes the random order the same each time."""
+    """The files that an input item selects of its dataset: by name, None: all. Patterns are the
+    shell's, for whole names. `seed` makes the random order the same each time."""
 
     files: frozenset[str] | None = None
     include: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Selection:
         return sorted(self.files - {file.lfn for file in files}) if self.files else []
 
     def pick(self, files: Sequence[File]) -> Sequence[File]:
-        """The files wanted: those with the right names, of these a part, and in which order."""
+        """The files with the right names, a part of them, and their order."""
         if self.files is not None or self.include or self.exclude:
             files = [file for file in files if self._wants(file.lfn)]
         asked = self.attributes
@@ -73,8 +73,8 @@ class Selection:
 
 
 def _named(files: Iterable[str], names: Collection[str]) -> frozenset[str] | None:
-    """The files that an item names of a dataset: those with its name before them, or with none;
-    None: it names only files of others, or nothing."""
+    """The files that an item names of a dataset: with its name before them, or with none; None: it
+    names only files of others, or nothing."""
     parted = [file.rpartition("/") for file in files]
     return frozenset(lfn for name, _, lfn in parted if not name or name in names) or None
 

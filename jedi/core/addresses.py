@@ -49,8 +49,8 @@ def networks_of(words: str) -> tuple[Network, ...]:
 
 def forwarded_for(peer: str, header: str, proxies: tuple[Network, ...]) -> str | None:
     """The address for which `proxies` forward a request: the last one of X-Forwarded-For that is
-    none of theirs. None: the peer is no such proxy, or names nobody. Callers may begin the header
-    as they like; each proxy adds the address that it sees."""
+    none of theirs. None: the peer is another host, or names no address. Callers may begin the
+    header as they like; each proxy adds the address that it sees."""
     found, seen = None, _address(peer)
     words = header.split(",")
     while seen and any(seen in network for network in proxies) and words:

@@ -1,5 +1,5 @@
-"""Errors carry a code, a sentence and their facts as fields. Those that a caller of the service
-meets are declared in the client."""
+"""Errors carry a code, a sentence and their facts as fields. The client declares the ones that
+callers of the service meet."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NotYet(Unreachable):
 
 
 class LockLost(JediError):
-    """The lease ran out and somebody else took the work: write nothing."""
+    """The lease ran out and another worker took the work: write nothing."""
 
     code = "lock_lost"
 

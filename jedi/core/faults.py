@@ -1,6 +1,6 @@
 """Ends of jobs that are nobody's fault, by reason code (core/reasons.py).
 
-Such an end is an attempt of the inputs that does not count against maxAttempt. Source:
+They do not count against maxAttempt of the inputs. Source:
 docs/reference/retries-and-timeouts.md#attempts.
 """
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """The number that PanDA gives it, and how jobs that take over the inputs are related to those
-    that were killed."""
+    """The number that PanDA gives it, and how the jobs that take over the inputs are related to the
+    killed ones."""
 
     number: int
     relation: str = "retry"
@@ -42,5 +42,5 @@ by its pilot."""
 
 
 def kill(code: str | None) -> Kill | None:
-    """The meaning of a job's kill code; None: it has none, or one that is no reason here."""
+    """The meaning of a job's kill code; None: it has none, or an unknown one."""
     return KILLS.get(code) if code else None

@@ -1,4 +1,4 @@
-"""Loading a process that goes on for long: what it loads stays, and is no garbage.
+"""Loading a process that goes on for long: its modules stay, and are not searched for garbage.
 
 To seek garbage while modules make objects took a fifth of the time that they take to load. To look
 at these objects again whenever garbage is sought takes 40 ms, and made up a third of the time of a

@@ -1,9 +1,9 @@
-"""The states of the OGF Production Grid Infrastructure group, derived from what is known of a job.
+"""The states of the OGF Production Grid Infrastructure group, derived from the rows of a job.
 
 Nothing of them is stored: `pgi_state` and the view `jedi_job_states`, made of the same tables, say
 where a job is; `task_state` and the view `jedi_task_states` where a task is before its first job.
-What a job holds follows from its state; the view `jedi_job_allocations` says from when to when, by
-the log of its statuses. Source: docs/reference/pgi.md#derived-states.
+The resources of a job follow from its state; the view `jedi_job_allocations` says from when to
+when, by the log of its statuses. Source: docs/reference/pgi.md#derived-states.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ UNPREPARED: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("broken", "failed", "finished"), (FAILED, "failed")),
     "aborted": (FAILED, "cancelled"),
 }
-"""State and substate of what a task without any job has accepted, by its status: looked at,
-waiting, about to become jobs, or ended in vain. `done` is left to those with nothing to do."""
+"""State and substate of the work that a task without jobs has accepted, by its status: looked at,
+waiting, about to become jobs, or ended in vain. `done`: there was nothing to do."""
 
 
 FORWARDED = "Forwarded"
@@ -148,7 +148,7 @@ FORWARDED = "Forwarded"
 
 def task_state(status: str) -> tuple[str, str] | None:
     """State and substate of a task that has no job yet, or never had one; None: there was nothing
-    to do. KeyError: no such status."""
+    to do. KeyError: unknown status."""
     return None if status == "done" else UNPREPARED[status]
 
 
@@ -161,7 +161,7 @@ def pgi_state(
     forwarded: bool = False,
 ) -> tuple[str, str | None]:
     """State and substate of one attempt. `postprocessed`: its results were added, of a failed one
-    because its payload itself ended; KeyError: no such status or kind of hold."""
+    because its payload itself ended; KeyError: unknown status or kind of hold."""
     if status in states.JOB.final:
         if purged:
             return PURGED, None

@@ -1,8 +1,8 @@
 """The closed list of reason codes: why a task, a dataset or a job is where it is.
 
-A code can be counted; the sentence here says what it means and, where there is one, the remedy.
-The sentence that stands beside a code in a log has the facts of the case. test_reasons.py proves
-that the list and the code agree; a full test run proves that every code is really produced.
+A code can be counted; the sentence here has its meaning and, where there is one, the remedy. The
+sentence that stands beside a code in a log has the facts of the case. test_reasons.py proves that
+the list and the code agree; a full test run proves that every code is really produced.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ FILE_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in ("pseudo_input", 
 """Inputs that are files: they lie somewhere, and are moved."""
 MASTER_TYPES = ("input", "pseudo_input")
 JOB_MAKING_TYPES = (*MASTER_TYPES, "pp_input")
-"""Types of files that make jobs, including those before the task knows its masters."""
+"""Types of files that make jobs, also before the task knows its masters."""
 PRE_MERGE_TYPES = ("trn_output", "trn_log")
 """Files that one job makes and a merge job reads: they move like inputs, pending until made."""
 FED_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in PRE_MERGE_TYPES)

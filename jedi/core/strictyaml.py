@@ -2,8 +2,8 @@
 
 A document is made of mappings with text for keys, lists, text, whole and decimal numbers, true or
 false, and null. Tags, anchors, aliases, merge keys, dates and numbers in other forms (octal,
-sexagesimal, `1_000`) are refused, each with its line and column: what they mean differs from
-reader to reader, and a few lines of aliases unfold to gigabytes.
+sexagesimal, `1_000`) are refused, each with its line and column: their meaning differs from reader
+to reader, and a few lines of aliases unfold to gigabytes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def load(text: str | bytes, name: str = "file") -> Any:
 
 
 def documents_of(text: str) -> list[str] | None:
-    """The texts of the documents in a text, or of the items of its only one; None if that is no
+    """The texts of the documents in a text, or of the items of its only one; None: that is not a
     list. BadInput: it is not well formed."""
     try:
         text = _decoded(text)
@@ -111,7 +111,7 @@ def _decoded(text: str | bytes) -> str:
 
 
 def _events(text: str) -> Iterator[tuple[Any, int]]:
-    """The events of a text, each with its depth, as long as they are what people may write."""
+    """The events of a text, each with its depth, as long as people may write them."""
     parser = _PARSER(text)
     depth = values = 0
     try:
@@ -141,7 +141,7 @@ _NO_ALIASES = "anchors (&) and aliases (*) are not allowed: write the value out"
 
 
 def _plain(event: Any) -> None:
-    """Refuse what stands for something else, or says what it is to be taken for."""
+    """Refuse anchors, aliases and tags."""
     mark = event.start_mark
     if isinstance(event, yaml.AliasEvent):
         raise _YamlMistake(_NO_ALIASES, mark)
@@ -250,8 +250,7 @@ _Extent = tuple[Any, Any]
 
 
 def _extents(text: str) -> tuple[list[_Extent], list[_Extent] | None]:
-    """The documents that say something, and the items of those that are lists; None: another one
-    is none."""
+    """The documents that are not empty, and the items of lists; None: one is something else."""
     documents: list[_Extent] = []
     items: list[_Extent] | None = []
     begun: list[Any] = []

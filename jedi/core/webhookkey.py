@@ -1,5 +1,5 @@
-"""Secrets that sign what is posted to webhooks: made of a key in the home and a salt in the
-database, so that neither the database nor its backup contains them.
+"""Secrets that sign posts to webhooks: made of a key in the home and a salt in the database, so
+that neither the database nor its backup contains them.
 
 A salt is `salt_<key>_<random>`; the first field names the key, without revealing it. A secret that
 an older release kept in clear is sealed: `sealed_1_<key>_<random>_<hidden>`.

@@ -136,7 +136,7 @@ class Home:
 
     @property
     def webhook_key(self) -> Path:
-        """Makes the secrets that sign what is posted to webhooks."""
+        """Makes the secrets that sign posts to webhooks."""
         return self.path / "webhook.key"
 
     @property
@@ -254,8 +254,8 @@ class Home:
                 self._close(directory)
 
     def discard(self) -> None:
-        """Delete the home and what it keeps elsewhere, unless that belongs to a home of which this
-        one is a copy; nothing of it may be running."""
+        """Delete the home and its data elsewhere, unless these belong to a home of which this one
+        is a copy; nothing of it may be running."""
         ours = {self.root, self._sockets} if pairing.has(self.path, self.root) else set()
         for directory in {self.path, *ours}:
             shutil.rmtree(directory, ignore_errors=True)

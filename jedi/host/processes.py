@@ -39,7 +39,7 @@ class Process:
 
 def started(pid: int) -> int | None:
     """When a living process began: in clock ticks since the machine came up on Linux, in seconds
-    since 1970 elsewhere. None if there is no such process or it is a zombie."""
+    since 1970 elsewhere. None: it has ended, or is a zombie."""
     if not Path("/proc/self/stat").exists():
         return _started_by_ps(pid)
     try:
@@ -78,7 +78,7 @@ def _follow(parent: int) -> None:
 
 
 def end(processes: Iterable[Process], grace_s: float) -> None:
-    """Ask processes to end (SIGTERM); those still there after `grace_s` are killed."""
+    """Ask processes to end (SIGTERM); survivors are killed after `grace_s`."""
     left = list(processes)
     for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 10.0)):
         for process in left:

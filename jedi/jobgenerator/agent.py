@@ -72,7 +72,7 @@ class JobGenerator(Claiming):
         return int(self.world.knobs.jobgen.batch)
 
     def claim(self, tx: Connection, limit: int) -> list[GenerationItem | MergeItem]:
-        """Tasks with files for jobs, first those with files for merge jobs."""
+        """Tasks with files for jobs, first for merge jobs."""
         merges = self._claim_merges(tx, limit)
         return [*merges, *self.claim_tasks(tx, limit - len(merges))]
 

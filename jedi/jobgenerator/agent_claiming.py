@@ -40,7 +40,7 @@ Pair = tuple[int, str | None]
 class GenerationItem:
     """A claimed task: how many files it may use, the sites it used before, and the snapshot as it
     was; `gate` is the throttler's answer for its work queue and resource type, `room` counts down
-    the jobs that may still be made for these in this cycle; `made` are those made, by share and
+    the jobs that may still be made for these in this cycle; `made` counts the new ones by share and
     site; `crowds` counts the live jobs of owners."""
 
     claimed: Claimed

@@ -95,7 +95,7 @@ class JobMaking:
         return jobs
 
     def write(self, tx: Connection, new: Sequence[tuple[TaskOrder, NewJobs]]) -> None:
-        """Write new jobs and what belongs to them; those that their owners hold are held."""
+        """Write new jobs with their files and parameters, on hold where their owners say so."""
         with_sets = [(order, jobs.of_sets) for order, jobs in new if jobs.sets]
         kept = carry.keeping(new)
         carry.lock_predecessors(tx, kept)
@@ -114,8 +114,8 @@ class JobMaking:
         one_job.hold_new_jobs(tx, ordinary, self.name)
 
     def _register(self, outputs: Mapping[OutputDataset, Sequence[str]]) -> None:
-        """Data management knows output datasets before the jobs that fill them are there; those
-        that a retry fills again are opened."""
+        """Data management knows output datasets before the jobs that fill them are there; it opens
+        the ones that a retry fills again."""
         ddm = self.world.ddm
         for dataset, endpoints in outputs.items():
             for endpoint in endpoints:

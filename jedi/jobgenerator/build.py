@@ -43,7 +43,7 @@ def roomier(known: Builds, knobs: Knobs) -> Builds:
 
 
 def still_there(known: Builds, locate: Locate) -> Builds:
-    """Without what data management knows no more."""
+    """Without files that data management knows no more."""
     lfns = [files.lfns[0] for files in known.libraries.values()]
     located = locate(known.order.inputs[1].name, lfns) if lfns else {}
     there = {e: f for e, f in known.libraries.items() if e in located[f.lfns[0]]}

@@ -48,9 +48,9 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """The material of a task's jobs. `where` goes with `cuts`; `seeds` are those that came back
-    from earlier jobs, lowest first; `ids` and `file_ids` are fresh, see `ids_needed`. `herd`: the
-    unit of each job of a herd."""
+    """The material of a task's jobs. `where` goes with `cuts`; `seeds` came back from earlier jobs,
+    lowest first; `ids` and `file_ids` are fresh, see `ids_needed`. `herd`: the unit of each job of
+    a herd."""
 
     task: TaskOrder
     sites: Snapshot
@@ -134,7 +134,7 @@ def _render(command: CommandTemplate, column: Callable[[str], TextColumn], jobs:
 
 
 def _boundaries(m: Material) -> list[int | None]:
-    """The boundary id of each job that gives its own to what it makes."""
+    """The boundary id of each job that gives its own to its outputs."""
     tied = m.task.rules.group_boundary_id in TIED_IDS
     parts = [cut.chunk.master.boundaries[cut.starts] for cut in m.cuts]
     return [int(n) if tied and n else None for n in np.concatenate(parts)]
@@ -160,8 +160,8 @@ def _total(reads: Sequence[StreamUse], column: Any, jobs: int) -> Any:
 def resources(
     demand: Demand, cuts: Sequence[Cut], reads: Sequence[StreamUse], sites: Snapshot, factor: float
 ) -> dict[str, list[int]]:
-    """Cores, memory, time and disk of each job at its site, rounded up, at most what a column
-    holds; `factor` is the part of the memory that is insisted on."""
+    """Cores, memory, time and disk of each job at its site, rounded up, at most the largest of a
+    column; `factor` is the part of the memory that is insisted on."""
     site = np.concatenate([cut.sites for cut in cuts])
     load = InputSize(
         bytes=_total(reads, lambda r: r.files.sizes[r.rows], len(site)),
@@ -194,7 +194,7 @@ def _new_seeds(m: Material, again: int) -> NewSeeds | None:
 
 def _output(m: Material, number: int, site: Ints, values: _Values, inputs: InputNames) -> NewOutput:
     """The files of one template: a name for each job, none of an input of its own, and where it
-    goes. A log is no file of the payload's."""
+    goes. The payload makes no log."""
     output, jobs = m.task.outputs[number], len(m.ids)
     column = {"${SN}": MARK, "${SN/P}": MARK}
     stems = Template(output.template).render(
@@ -384,7 +384,7 @@ class _Values:
         return found
 
     def _merged(self, pair: str) -> list[str]:
-        """`TRN_OUTPUT0:OUTPUT0`: what is merged into what, `in1,in2:out`; without a number for
+        """`TRN_OUTPUT0:OUTPUT0`: merged streams and the result, `in1,in2:out`; without a number for
         every stream of the kind."""
         source, target = pair.split(":")
         streams = [r.stream for r in self._reads if re.fullmatch(rf"{source}\d*", r.stream)]

@@ -1,4 +1,4 @@
-"""Ready files in the order of their use, and those of them that make jobs of one kind.
+"""Ready files in the order of their use, and the part that makes jobs of one kind.
 
 Source: docs/reference/splitting.md#order-of-files.
 """
@@ -17,7 +17,7 @@ from jedi.model.splitting.split_rules import SplitRules
 
 def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
     """With boundary ids or lumi blocks together, where the task wants that: files that came later,
-    or come back, stand behind those that they belong to. What follows may be used again where the
+    or come back, stand behind the ones they belong to. Secondary files may be used again where the
     task says so."""
     found = []
     for chunk in chunks:
@@ -61,8 +61,8 @@ def _sorted(files: Files, rules: SplitRules) -> Files:
 
 
 def of_one_memory(chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
-    """Only files that need as much memory as the first, and how much that is; 0: what the task
-    says. The others have their turn when these are in jobs."""
+    """Only files that need as much memory as the first, and how much that is; 0: the task's figure.
+    The others have their turn when these are in jobs."""
     ram = int(chunks[0].master.ram_counts[0])
     found = []
     for chunk in chunks:

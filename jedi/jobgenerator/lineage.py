@@ -1,7 +1,7 @@
 """Predecessors of jobs: origins and unit numbers.
 
-The id of the first attempt is what a submitter keeps; a unit keeps its number while it consists of
-the same inputs (docs/reference/identifiers-and-names.md#job-ids).
+A submitter keeps the id of the first attempt; a unit keeps its number while it consists of the same
+inputs (docs/reference/identifiers-and-names.md#job-ids).
 """
 
 from __future__ import annotations

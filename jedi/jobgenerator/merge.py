@@ -1,4 +1,4 @@
-"""Merge jobs: which pre-merge files of a site go into one of them, and what such a job needs.
+"""Merge jobs: which pre-merge files of a site go into one of them, and its needs.
 
 Source: docs/reference/merging.md#size-of-a-merge-job.
 """
@@ -48,7 +48,7 @@ class MergeItem:
 
 
 def with_demand(found: MergeOrder, knobs: Knobs) -> TaskOrder:
-    """The order with what a merge job needs: as much output as input and a bit, the memory that
+    """The order with the needs of a merge job: as much output as input and a bit, the memory that
     the task asks for merges or for all jobs, and no time that is known."""
     demand = found.order.demand.roomier(knobs.broker.spare_work_mb)
     own = found.ram_mb is not None

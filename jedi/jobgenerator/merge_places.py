@@ -1,4 +1,4 @@
-"""Sites of merge jobs: the broker's choice among those that have the files, else among all.
+"""Sites of merge jobs: the broker's choice among sites with the files, else among all.
 
 Source: docs/reference/merging.md#sites-of-merge-jobs.
 """

@@ -18,7 +18,7 @@ from jedi.model.sites.decision import Decision
 
 @dataclass(frozen=True, eq=False)
 class Merges:
-    """Merge jobs to be written, if any; the task stays what it is. `waits`: no site takes some."""
+    """Merge jobs to be written, if any; the task's status stays. `waits`: no site takes some."""
 
     task: TaskOrder
     jobs: NewJobs | None
@@ -28,7 +28,7 @@ class Merges:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """Jobs to be written: the task's own, if any, and those that build its software."""
+    """Jobs to be written: the task's own, if any, and the builds of its software."""
 
     task: TaskOrder
     jobs: NewJobs | None

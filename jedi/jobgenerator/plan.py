@@ -35,8 +35,8 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class ShortStream:
-    """A stream that does not suffice for a job: the files that this wants of it, and those that
-    are left."""
+    """A stream that does not suffice for a job: the files that the job wants of it, and the ones
+    left."""
 
     stream: str
     wanted: int
@@ -57,8 +57,8 @@ def plan(
     most: int,
 ) -> tuple[list[Cut], list[ShortStream]]:
     """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each (of
-    scouts a smaller one), until no site is left that may get more. And what jobs were left out
-    for."""
+    scouts a smaller one), until no site is left that may get more. And the causes for which jobs
+    were left out."""
     row = knobs.jobgen.batch_scouts if rules.scouting else knobs.jobgen.batch_jobs
     lottery = choice.lottery()
     cuts: list[Cut] = []
@@ -111,8 +111,8 @@ def only(cut: Cut, wanted: Bools) -> Cut:
 
 
 def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> tuple[Cut, list[ShortStream]]:
-    """With what follows the master. Jobs that a secondary does not suffice for are left out, and
-    all after them, unless that goes where its boundary ids go. No job has a file twice."""
+    """With the secondaries. Jobs that a secondary does not suffice for are left out, and all after
+    them, unless that goes where its boundary ids go. No job has a file twice."""
     ends = np.array(stops, np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(chunk.master.counted_events)])

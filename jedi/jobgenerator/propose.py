@@ -1,4 +1,4 @@
-"""From ready files to a broker's choice and a plan: what comes before anything is written."""
+"""From ready files to a broker's choice and a plan: all that comes before a write."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Proposal:
 
     @property
     def sites(self) -> Snapshot:
-        """The sites in which those of all cuts are positions."""
+        """The sites to which the positions of all cuts refer."""
         return self.proposals[0].choice.sites
 
     @property
@@ -66,7 +66,8 @@ class Proposal:
 
     @property
     def nowhere(self) -> tuple[SiteChoice, ...]:
-        """If no proposal has a site: the choices, those first that may come out otherwise soon."""
+        """If no proposal has a site: the choices, first the ones that may come out otherwise
+        soon."""
         choices = [proposal.choice for proposal in self.proposals]
         if any(one.candidates for one in choices):
             return ()
@@ -74,9 +75,9 @@ class Proposal:
 
 
 def files_wanted(task: TaskOrder, jobs: int, most: int) -> int:
-    """Up to `most`, the ready files that so many jobs need: their own, and those of one more, since
-    the last job read is left out while others may belong to it. `most`, unless a job has a fixed
-    number of the files of one dataset, which are not put in order first."""
+    """Up to `most`, the ready files that so many jobs need: their own and one job's more, since the
+    last job read is left out while others may belong to it. `most`, unless a job has a fixed number
+    of the files of one dataset, which are not put in order first."""
     rules = task.rules
     ordered = rules.group_boundary_id or rules.respect_lb or rules.order_by_lb
     alone = sum(one.ready > 0 for one in task.masters) == 1

@@ -1,6 +1,6 @@
 """Cuts a row of files into jobs. All limits are of one kind: the weights of a job's files must not
 add up to more than a cap. A single file that breaks a cap alone is a job of its own. Some files
-begin a job whatever fits. Where files belong together, such a unit takes the place of the file: it
+begin a job whatever fits. Where files belong together, the unit takes the place of the file: it
 breaks caps alone, and nothing divides it.
 
 Where a job ends depends only on where it begins, so `cuts` finds the end for every possible
@@ -25,7 +25,7 @@ NOWHERE = np.empty(0, np.int64)
 
 class CapCutter:
     """Files with their weights, by name of the limit; no weight is negative. `breaks`: the
-    positions, in order, of files that begin a job; `units`: of those that begin a unit, if each
+    positions, in order, of files that begin a job; `units`: of files that begin a unit, if each
     file is not one."""
 
     def __init__(self, weights: Weights, breaks: Ints = NOWHERE, units: Ints | None = None) -> None:

@@ -52,7 +52,7 @@ class FileStrategy:
         return np.unique(np.concatenate(found))
 
     def units(self, rules: SplitRules, chunk: Chunk) -> Ints | None:
-        """The master files that begin what must not be divided, if that is not each of them."""
+        """The master files that begin an indivisible unit; None: each does."""
         return units(chunk.master) if are_whole(rules) else None
 
     def weights(self, demand: Demand, chunk: Chunk) -> Weights:
@@ -140,8 +140,8 @@ def _changes(column: NDArray[Any]) -> Ints:
 
 
 def _sizes_beside(one: Secondary, events: NDArray[np.float64]) -> Any:
-    """Bytes of the secondary files at the side of each master file; where the ratio is no whole
-    number, of those that come closest; the average, where events decide."""
+    """Bytes of the secondary files at the side of each master file; where the ratio is not whole,
+    of the closest ones; the average, where events decide."""
     n = len(events)
     if not len(one.files):
         return np.zeros(n)

@@ -35,7 +35,7 @@ def units(master: Files) -> Ints:
 
 
 def of_equal_memory(master: Files) -> Ints:
-    """The memory that files need, if those of an id share a job: the most of them needs."""
+    """The memory that files need, if files of an id share a job: the largest of them."""
     firsts = units(master)
     most = np.maximum.reduceat(master.ram_counts, firsts)
     return np.repeat(most, np.diff(np.append(firsts, len(master))))

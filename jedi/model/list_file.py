@@ -15,8 +15,8 @@ from jedi.model.mistakes import rule_and_remedy
 
 
 class Entry(BaseModel):
-    """A mapping in such a file. Unknown keys and values of another type are mistakes; what the
-    description of a field says is shown as the remedy."""
+    """A mapping in a list file. Unknown keys and values of another type are mistakes; the
+    description of a field is shown as the remedy."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 

@@ -53,7 +53,7 @@ _CHECK = "jedi_check"
 
 def checked_by(check: Callable[[Any], object]) -> AfterValidator:
     """An annotation of a type: the mistakes that `check` raises as BadInput come together with
-    those that pydantic finds in other values."""
+    pydantic's in other values."""
 
     def passed(value: Any) -> Any:
         try:

@@ -45,7 +45,7 @@ class Route:
 @dataclass(slots=True)
 class TransferPlan:
     """`routes`: which files are to be copied; `problems`: why a file is not where it must be;
-    `coming`: those that are on their way, or will be; `gone`: those that no endpoint has."""
+    `coming`: files that are on their way, or will be; `gone`: files that no endpoint has."""
 
     routes: dict[Route, list[FileKey]] = field(default_factory=dict)
     problems: dict[NeededFile, str] = field(default_factory=dict)

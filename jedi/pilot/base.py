@@ -68,7 +68,7 @@ class Stop:
             raise PayloadFailure(self.why.code, self.why.sentence)
 
     def clear(self) -> None:
-        """Forget what concerned the job that has ended."""
+        """Forget the job that has ended."""
         self.held = False
         with self._lock:
             if self.why is not None and self.why.code != TERMINATED:
@@ -103,7 +103,8 @@ def crash_point(name: str) -> None:
 
 
 def last_lines(data: bytes) -> str:
-    """The last 20 lines, at most 4000 characters, without what upsets a terminal or a database."""
+    """The last 20 lines, at most 4000 characters, without characters that upset a terminal or a
+    database."""
     text = data[-4 * _TAIL_CHARS :].decode("utf-8", "replace")[-_TAIL_CHARS:]
     clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
     return "\n".join(clean.split("\n")[-_TAIL_LINES - clean.endswith("\n") :])

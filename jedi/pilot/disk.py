@@ -1,7 +1,7 @@
 """The disk that payloads share with each other, and often with the database: a part stays free.
 
 When less than the floor is free, the payload that has written most ends, and only that one. Each
-payload monitor publishes how much its payload has written, and reads what the others publish.
+payload monitor publishes the bytes that its payload has written, and reads those of others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SharedDisk:
         self._published.touch(0o600)
 
     def judge(self, size_mb: float, pids: Iterable[int]) -> PayloadFailure | None:
-        """Publish what the payload has written; why it has to end, if it has to."""
+        """Publish the bytes that the payload has written; why it has to end, if it has to."""
         free_mb = self._free_mb()
         low = free_mb < self._floor_mb
         written_mb = size_mb - self._start_mb + (unlinked_mb(pids) if low else 0.0)

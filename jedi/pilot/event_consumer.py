@@ -1,8 +1,8 @@
 """Ranges of events while a payload runs: got from the service, handed out, reported back.
 
 One thread serves the payload's lines. It zips the outputs of finished ranges from time to time and
-reports each zip after it lies at the storage, so that the death of the pilot loses only what no
-zip has yet.
+reports each zip after it lies at the storage, so that the death of the pilot loses only outputs
+that no zip has yet.
 """
 
 from __future__ import annotations
@@ -239,8 +239,8 @@ class EventConsumer(threading.Thread):
 
 
 def _in_turn(ranges: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ranges as the service gives them, but those of odd attempts from the last one on: a range
-    that kills each payload takes its neighbours with it at every other attempt only."""
+    """Ranges as the service gives them, at odd attempts from the last one on: a range that kills
+    each payload takes its neighbours with it at every other attempt only."""
 
     def odd(one: dict[str, Any]) -> bool:
         return int(one["id"].rpartition("-")[2]) % 2 == 1

@@ -15,7 +15,7 @@ from typing import Any
 from .stage import component
 
 READ_FD, WRITE_FD = 3, 4
-"""The payload's descriptors: shells know only those of one digit."""
+"""The payload's descriptors: shells know one digit only."""
 ENVIRONMENT = {"JEDI_EVENTS_IN": str(READ_FD), "JEDI_EVENTS_OUT": str(WRITE_FD)}
 MOST_RANGES = 1_000
 """Ranges of one answer."""

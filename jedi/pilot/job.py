@@ -54,8 +54,8 @@ class PilotJob:
     """One attempt, named by (pandaid, lock_seq).
 
     In its directory <work>/<pandaid>.<lock_seq>/ lie `run` (where the payload runs), `tmp` (its
-    TMPDIR), `own` (what it sees as /tmp, /var/tmp and /dev/shm) and, out of its reach,
-    `payload.stdout`, `payload.stderr` and `pilot.log`, which make the job's log.
+    TMPDIR), `own` (its /tmp, /var/tmp and /dev/shm) and, out of its reach, `payload.stdout`,
+    `payload.stderr` and `pilot.log`, which make the job's log.
     """
 
     def __init__(self, order: dict[str, Any], node: PilotSetup) -> None:
@@ -220,7 +220,7 @@ class PilotJob:
         self._heart.note(line)
 
     def _stage_log(self) -> None:
-        """The log of every attempt, successful or not: a .tgz of what lies beside `run`."""
+        """The log of every attempt, successful or not: a .tgz of the files beside `run`."""
         lfn = self._order["log_lfn"]
         if lfn is None or self._staging.name != self._name:
             return

@@ -24,7 +24,7 @@ class Lifeline:
         self.closed = False
 
     def read(self) -> None:
-        """Read what has come, or wait for it."""
+        """Read new bytes, or wait for them."""
         data = os.read(LIFELINE, 1 << 16)
         self.closed = not data
         *lines, self._rest = (self._rest + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""The pilot's side of a running command: it starts the monitor and reads what that says."""
+"""The pilot's side of a running command: it starts the monitor and reads its lines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def search_path(first: str | None, user: PayloadAccount | None) -> str:
 
 
 def _enters(user: PayloadAccount, directory: Path) -> bool:
-    """True if mode and owner of a directory, and of those above it, let an account in."""
+    """True if mode and owner of a directory, and of its parents, let an account in."""
     try:
         real = directory.resolve()
         return all(_lets_in(user, place.stat()) for place in (real, *real.parents))

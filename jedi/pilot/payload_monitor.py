@@ -230,7 +230,7 @@ class PayloadMonitor:
         return setup
 
     def _rlimits(self) -> list[tuple[int, int, int]]:
-        """(which, soft, hard) of what the kernel bounds for us."""
+        """(which, soft, hard) of the kernel's bounds."""
         rlimits = [(resource.RLIMIT_CORE, 0, 0)]
         if cpu_s := self._limits.get("cpu_s"):
             rlimits.append((resource.RLIMIT_CPU, cpu_s, cpu_s + 5))
@@ -297,7 +297,7 @@ class PayloadMonitor:
             self._selector.unregister(fd)
 
     def _pump(self, timeout: float) -> bool:
-        """Handle what has happened; False when nothing had."""
+        """Handle events; False: there were none."""
         events = self._selector.select(timeout)
         for key, _ in events:
             key.data()

@@ -1,9 +1,9 @@
 """Places that all who work on a machine share: a payload gets its own, where the kernel allows it.
 
 `/tmp`, `/var/tmp` and `/dev/shm` of a payload are directories beside its work directory: counted
-with it, and gone with it. That takes a mount namespace: root makes one, an ordinary user one
-within a user namespace, which not every kernel allows. Else what a payload of an account of its
-own leaves in the shared places is counted, and removed when it has ended (`SharedDirectories`).
+with it, and gone with it. That takes a mount namespace: root makes one, an ordinary user one within
+a user namespace, which not every kernel allows. Else files that a payload of an account of its own
+leaves in the shared places are counted, and removed at its end (`SharedDirectories`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class PrivateDirectories:
     _permitted: ClassVar[bool] = False
 
     def make(self, user: procs.PayloadAccount | None) -> None:
-        """Make the directories that are to be seen as the places, and in them the way to what is
-        kept. Nobody else may enter them by their true paths."""
+        """Make the directories that are to be seen as the places, and in them the way to the kept
+        ones. Nobody else may enter them by their true paths."""
         self.own.mkdir(mode=0o700)
         before = os.umask(0o022)  # the way is everybody's
         try:
@@ -98,7 +98,7 @@ class PrivateDirectories:
         os.chdir(self.cwd)  # we stood in what is covered now
 
     def _sources(self) -> Iterator[tuple[str, Path]]:
-        """The places of this machine, by their true paths, and what stands for each."""
+        """The places of this machine, by their true paths, and the one that stands for each."""
         seen = dict.fromkeys(os.path.realpath(place) for place in PLACES)
         for place in seen:
             if Path(place).is_dir():
@@ -113,7 +113,7 @@ class PrivateDirectories:
 class SharedDirectories:
     """Leftovers in shared directories of a payload with an account of its own.
 
-    There are none if the payload runs as the pilot: then nobody can distinguish their files. Others
+    There are none if the payload runs as the pilot: then their files can't be distinguished. Others
     may use an account with a name: of its files only those count that are newer than the payload.
     """
 

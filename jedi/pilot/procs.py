@@ -1,4 +1,4 @@
-"""Processes, as Linux shows them in /proc: who descends from us, what they use, how they end."""
+"""Processes, as Linux shows them in /proc: our descendants, their use, their ends."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def hide() -> None:
 
 
 def become_subreaper() -> None:
-    """From now on orphans among our descendants become our children, not those of pid 1."""
+    """From now on orphans among our descendants become our children, not pid 1's."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -169,7 +169,7 @@ def descendants(root: int) -> list[Proc]:
 
 
 def tasks_of(uid: int) -> int:
-    """Processes and threads that a user has now: what RLIMIT_NPROC counts."""
+    """Processes and threads that a user has now, as RLIMIT_NPROC counts."""
     count = 0
     for pid in _pids():
         try:
@@ -181,7 +181,7 @@ def tasks_of(uid: int) -> int:
 
 
 def pss_kb(pid: int) -> int:
-    """Proportional set size: shared pages divided among those who share them."""
+    """Proportional set size: shared pages divided among their users."""
     for line in _read(pid, "smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1])
@@ -244,7 +244,7 @@ class Children:
 
 
 def suspend() -> set[int]:
-    """Stop every descendant of this process, those included that are just being made; which."""
+    """Stop every descendant of this process, also new ones; which."""
     stopped: set[int] = set()
     while fresh := {proc.pid for proc in descendants(os.getpid())} - stopped:
         for pid in fresh:

@@ -100,9 +100,9 @@ def stage_out(
 ) -> list[dict[str, Any]]:
     """Copy the declared outputs, {lfn, source_name|null, allow_missing}, from `source` to `target`.
 
-    Gives [{lfn, size, adler32, guid}] of those that were there. Each must be a regular file in the
-    directory itself and belong to the payload's user: a link is never followed, and a hard link to
-    somebody else's file is not published.
+    Gives [{lfn, size, adler32, guid}] of the ones that were there. Each must be a regular file in
+    the directory itself and belong to the payload's user: a link is never followed, and a hard link
+    to another user's file is not published.
     """
     names = {item["lfn"]: component(item["source_name"] or item["lfn"]) for item in outputs}
     paths = {lfn: source / name for lfn, name in names.items()}

@@ -24,7 +24,7 @@ _SIGNAL_NAMES = {int(number): number.name for number in signal.Signals}
 
 
 def breach(used: Mapping[str, float], limits: Mapping[str, int]) -> PayloadFailure | None:
-    """The first limit that is exceeded; `limits` holds only those that are set."""
+    """The first limit that is exceeded; `limits` holds only set ones."""
     for name in LIMITS:
         if name in limits and used.get(name, 0) > limits[name]:
             return _over(name, limits)
@@ -34,8 +34,8 @@ def breach(used: Mapping[str, float], limits: Mapping[str, int]) -> PayloadFailu
 def judge(exit_code: int, stderr_tail: str, limits: Mapping[str, int]) -> PayloadFailure | None:
     """The failure behind an exit code; a negative one is a signal, as in `subprocess`.
 
-    An rlimit shows itself only as a signal or as a failed allocation; the latter is recognised,
-    as well as can be, by what the payload said last.
+    An rlimit shows itself only as a signal or as a failed allocation; the latter is recognised, as
+    well as can be, by the payload's last words.
     """
     if exit_code == 0:
         return None

@@ -55,8 +55,8 @@ class Wire:
         self, url: str, token: str, stop: Stop, retry_s: float, certificate: str | None = None
     ) -> None:
         """`url` is unix:/path/to/socket, http:// or https://host:port; ValueError for anything
-        else. `certificate` is a file with one that is trusted besides those that this machine
-        trusts; OSError if it can't be read."""
+        else. `certificate` is a file with one that is trusted besides this machine's; OSError if it
+        can't be read."""
         self._connect = _connector(url, certificate)
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._stop = stop

@@ -1,4 +1,4 @@
-"""The PostProcessor: what comes after a task's scouts, and its final status when nothing is left
+"""The PostProcessor: it judges a task's scouts, and gives it its final status when nothing is left
 to do."""
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         ]
 
     def prepare(self, items: Sequence[Ending]) -> None:
-        """Read what the database says of all products: from now on no job of theirs ends."""
+        """Read the rows of all products: from now on none of their jobs ends."""
         ids = [task.jedi_task_id for task in items if task.status in _VALIDATED]
         with self.world.engine.begin() as tx:
             self._products = validation.products(tx, ids) if ids else {}
@@ -232,8 +232,8 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         tasks.move_tasks(tx, moves, self.name)
 
     def _follow_scouts(self, tx: Connection, found: Sequence[tuple[Ending, Judgement]]) -> None:
-        """Keep what was measured and let all other jobs follow, unless a person has to be asked
-        or the task is broken."""
+        """Keep the figures and let all other jobs follow, unless a person has to be asked or the
+        task is broken."""
         if not found:
             return
         kept = ("tobroken", "scouting")
@@ -272,7 +272,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
 
     def _validate(self, task: Ending) -> Findings:
         """Compare the task's products with data management. A file that belongs to no job with
-        success is removed; a log of such a job may stay. What no job was to make is not ours."""
+        success is removed; its log may stay. Files that no job was to make are not ours."""
         if task.status not in _VALIDATED:
             return Findings()
         removed = 0

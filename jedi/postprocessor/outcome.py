@@ -225,8 +225,8 @@ class PostProcessing:
 
     def release(self, target: str, datasets: Sequence[EndingDataset]) -> list[tuple[int, str]]:
         """The final status (by dataset id) of each output of a task that becomes `target`: that of
-        the task, or after another end that of its input, where the output has files. Those that an
-        earlier attempt froze stay unchanged. Source: docs/reference/task-states.md#outputs."""
+        the task, or after another end that of its input, where the output has files. Outputs that
+        an earlier attempt froze stay. Source: docs/reference/task-states.md#outputs."""
         masters = [d for d in datasets if d.is_master and d.status != "removed"]
         finished, wanted = sum(d.finished for d in masters), sum(d.to_be_used for d in masters)
         made = {name for d in datasets if d.finished for name in (d.name, d.container)}
@@ -241,7 +241,7 @@ class PostProcessing:
 
 
 def incomplete(released: Iterable[tuple[int, str]], lost: Collection[int]) -> list[tuple[int, str]]:
-    """The final statuses of outputs: those of which files are `lost` are not complete."""
+    """The final statuses of outputs: an output with `lost` files is not complete."""
     return [(i, "finished" if end == "done" and i in lost else end) for i, end in released]
 
 

@@ -122,7 +122,7 @@ def _job_events(
 ) -> int | None:
     """Events of a job that the time suffices for, where events say how large a job is and the task
     aims at more. Scouts that had too little time limit it as maxWalltime does, and count as if they
-    needed twice what they had.
+    needed twice as much.
 
     Source: docs/reference/event-ranges.md#cutting-unused-ranges-anew.
     """
@@ -181,8 +181,8 @@ def measure(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> Measured:
 
 
 def shaped(task: Declared, measured: Measured, types: Sequence[ResourceType]) -> Measured:
-    """With what failed jobs proved, where that is larger, and the shape of jobs that need so much
-    memory. Source: docs/reference/scouts.md#the-larger-figure-counts."""
+    """With the figures that failed jobs proved, where larger, and the shape of jobs that need so
+    much memory. Source: docs/reference/scouts.md#the-larger-figure-counts."""
     names = (one.name for one in fields(measured))
     seen = {
         name: {MEASURED: value}
@@ -281,7 +281,7 @@ def _seconds(scout: Scout) -> float:
 
 
 def _up(value: float) -> int:
-    """The next whole number, but for what is only a rounding error above one."""
+    """The next whole number, unless only a rounding error is above one."""
     return ceil(round(value, 6))
 
 
@@ -316,7 +316,7 @@ def _too_slow(
 def _too_large(
     task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
 ) -> _Warning:
-    """Memory beyond what most sites have, although the task asks for less."""
+    """More memory than most sites have, although the task asks for less."""
     most = knobs.scout.max_ram_mb
     declared, seen = task.ram_count or 0, measured.ram_count or 0
     if not most or not task.ram_unit.startswith("MBPerCore") or not declared < most < seen:

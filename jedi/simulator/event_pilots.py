@@ -1,5 +1,5 @@
-"""Messages of simulated consumers: asks for ranges of events and reports on them, those of a site
-at once, through the same functions of the service as real ones."""
+"""Messages of simulated consumers: asks for ranges of events and reports on them, of a site at
+once, through the same functions of the service as real ones."""
 
 from __future__ import annotations
 

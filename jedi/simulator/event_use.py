@@ -13,10 +13,9 @@ from jedi.simulator.record import Record
 
 @dataclass(frozen=True, slots=True)
 class EventTotals:
-    """Events of tasks of one name: those that consumers processed, and those that were merged;
-    events a second, from the start of the first consumer to the last report; ranges that were
-    handed out, and how often one was handed out again; the part of the consumers' core-hours (0 to
-    1) that was lost with them."""
+    """Events of tasks of one name: processed by consumers, and merged; events a second, from the
+    start of the first consumer to the last report; ranges that were handed out, and how often one
+    was handed out again; the part of the consumers' core-hours (0 to 1) that was lost with them."""
 
     task: str
     events: int

@@ -54,9 +54,9 @@ class SimulatedJob:
 
 @dataclass(slots=True)
 class SimulatedSite:
-    """A site: its jobs by PandaID, those that have just been taken, when jobs end, when consumers
-    need something, and when jobs left their slots whose end no pilot reports in time. `kept`: the
-    part of a consumer's work until then is reported."""
+    """A site: its jobs by PandaID, the ones just taken, when jobs end, when consumers need
+    something, and when jobs left their slots whose end no pilot reports in time. `kept`: the part
+    of a consumer's work until then is reported."""
 
     site: ScenarioSite
     up: bool = True
@@ -111,8 +111,7 @@ class SimulatedSite:
         heapq.heappush(self.ends, (at, job.panda_id))
 
     def end(self, now: datetime) -> list[SimulatedJob]:
-        """Jobs that have ended, and keep their slots no longer; of those that fall silent nobody
-        hears."""
+        """Jobs that have ended, and keep their slots no longer; silent ones are not among them."""
         found = []
         while self.ends and self.ends[0][0] <= now:
             at, panda_id = heapq.heappop(self.ends)
@@ -127,7 +126,7 @@ class SimulatedSite:
         return found
 
     def hold(self, panda_ids: Collection[int], now: datetime) -> None:
-        """The payloads of these jobs rest, those of others go on."""
+        """The payloads of these jobs rest, others go on."""
         for panda_id, job in self.jobs.items():
             if panda_id in panda_ids:
                 job.rests = job.rests or now

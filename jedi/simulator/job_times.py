@@ -43,9 +43,9 @@ class Words:
 
 
 class JobTimes:
-    """Jobs in the order of their PandaIDs, with times in hours after the start; what has not come
-    yet comes never (NaN, of ends infinity). A job that merges events waits for its consumers, so it
-    counts from its start on."""
+    """Jobs in the order of their PandaIDs, with times in hours after the start; a future one never
+    comes (NaN, of ends infinity). A job that merges events waits for its consumers, so it counts
+    from its start on."""
 
     def __init__(self, record: Record) -> None:
         # a column that is taken from here is kept no longer than it is needed
@@ -154,7 +154,7 @@ def core_hours(edges: Numbers, begins: Numbers, ends: Numbers, cores: Numbers) -
 
 
 def _until(edges: Numbers, at: Numbers, cores: Numbers) -> Numbers:
-    """Core-hours until each of the edges, of what begins then and never ends."""
+    """Core-hours until each of the edges, of a job that begins then and never ends."""
     first = np.searchsorted(edges, at)  # the edge that is its first; none: one behind them
     sums, products = (
         np.bincount(first, one, len(edges) + 1)[:-1].cumsum() for one in (cores, cores * at)

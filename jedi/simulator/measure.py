@@ -76,10 +76,10 @@ class Curve:
 @dataclass(frozen=True, slots=True)
 class Curves:
     """Cores in use as a part of the cores of the slots of all sites and of each (a mean); and by
-    share, each from its first job to the end of its last: jobs that wait, cores in use as a part
-    of those of all shares (a mean), what it is allocated of them while it has work. `waits` are
-    how long the jobs that started had waited, sorted. Events a second of each site that
-    processed some, and of all (a mean)."""
+    share, each from its first job to the end of its last: jobs that wait, its part of the cores in
+    use (a mean), its allocation of them while it has work. `waits` are how long the jobs that
+    started had waited, sorted. Events a second of each site that processed some, and of all (a
+    mean)."""
 
     utilisation: dict[str, Curve]
     waiting: dict[str, Curve]
@@ -117,7 +117,7 @@ class SimulationOutcome:
 
 
 def measure(record: Record) -> SimulationOutcome:
-    """The outcome of what a simulation left."""
+    """The outcome of a simulation's record."""
     scenario = record.scenario
     lives = JobTimes(record)
     end_h = 24 * scenario.days

@@ -34,7 +34,7 @@ _Item = TypeVar("_Item")
 
 
 class Pilots:
-    """The pilots of all sites; `tasks` says what the jobs of each task are like."""
+    """The pilots of all sites; `tasks` describes the jobs of each task."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Pilots:
         return total
 
     def beat(self, now: datetime) -> None:
-        """Say which jobs are alive; those that are to be killed end, those to be held rest."""
+        """Say which jobs are alive; the ones to be killed end, the ones to be held rest."""
         for name, place in self.places.items():
             beats = (Beat(**job.attempt) for job in place.jobs.values())
             answers = self._say(name, beats, pilots.heartbeat)

@@ -1,5 +1,5 @@
-"""Outcomes as pictures (matplotlib, the extra `plot`); those of two runs lie over each other, the
-second one dashed."""
+"""Outcomes as pictures (matplotlib, the extra `plot`); two runs lie over each other, the second one
+dashed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SITES = 8
 """Sites that get a curve of their own."""
 
 Outcomes = Mapping[str, SimulationOutcome]
-"""One or two outcomes by what they are called."""
+"""One or two outcomes by name."""
 
 
 def make_sure() -> None:
-    """JediError if there is no matplotlib: to be asked before a long run."""
+    """JediError: matplotlib is missing. Ask before a long run."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -38,7 +38,7 @@ def make_sure() -> None:
 
 
 def write_plots(outcomes: Outcomes, directory: Path) -> list[str]:
-    """Write all pictures as PNG, but for those that show nothing; the titles of these."""
+    """Write all pictures as PNG but empty ones; the titles of these."""
     make_sure()
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Draws by name: what one thing meets does not depend on what happened to others before."""
+"""Draws by name: the luck of one thing does not depend on that of others before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class RandomStreams:
-    """All draws of a simulation come from its seed, by the names of what they are for."""
+    """All draws of a simulation come from its seed, by the names of their purposes."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

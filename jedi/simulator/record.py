@@ -55,8 +55,8 @@ class JobLives:
 @dataclass(slots=True)
 class Record:
     """All that a simulation leaves: rows of jobs and tasks, samples of the shares, when tasks were
-    boosted (by id, in hours after the start), what agents had trouble with, and what `jedi check`
-    found wrong.
+    boosted (by id, in hours after the start), agents' troubles, and rules that `jedi check` found
+    broken.
 
     `left`: when jobs left their slots whose end no pilot reported in time, by id, in hours.
     `kept`: until when the work of a consumer is reported. By the tasks' name: `ranges` that were

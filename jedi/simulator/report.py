@@ -1,4 +1,4 @@
-"""Outcomes as files: tables as CSV, and what differs between two of them."""
+"""Outcomes as files: tables as CSV, and the differences of two."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def differences(a: SimulationOutcome, b: SimulationOutcome) -> list[MetricDiffer
 
 
 def completion_h(outcome: SimulationOutcome) -> float | None:
-    """Hours that a task took on the average, of those that have ended."""
+    """Hours that an ended task took on the average."""
     took = [one.took_h for one in outcome.task_ends if one.took_h is not None]
     return round(sum(took) / len(took), 3) if took else None
 

@@ -83,8 +83,8 @@ ProgressCallback = Callable[[float], None]
 
 
 class Log:
-    """The log of the agents: only what they had trouble with is kept, and counted. Storage that
-    does not answer is the scenario's doing."""
+    """The log of the agents: only their troubles are kept, and counted. Storage that does not
+    answer is the scenario's doing."""
 
     def __init__(self, troubles: Counter[str]) -> None:
         self._troubles = troubles
@@ -235,7 +235,7 @@ class Simulation:
                 self.record.boosted.setdefault(task, self._hours(now))
 
     def _agents(self) -> int:
-        """Every agent does what it can."""
+        """Every agent does all it can."""
         total = 0
         for agent in self.agents:
             for _ in range(ROUNDS):

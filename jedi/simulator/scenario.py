@@ -1,4 +1,4 @@
-"""The scenario file: a grid that is made up, what is submitted to it, and what goes wrong when."""
+"""The scenario file: an invented grid, its submissions, and its troubles with their times."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ _Any = TypeVar("_Any", bound=Entry)
 
 
 def read_scenario(text: str) -> Scenario:
-    """The scenario in a text; BadInput holds every mistake with what to do about it."""
+    """The scenario in a text; BadInput holds every mistake with its remedy."""
     written = strictyaml.load(text, "scenario")
     if not isinstance(written, dict):
         remedy = "Begin with `days:`, `sites:` and `tasks:`"
@@ -256,7 +256,7 @@ def read_scenario(text: str) -> Scenario:
 
 
 def check_knobs(path: str, written: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The values of these knobs, and what is wrong with them."""
+    """The values of these knobs, and their mistakes."""
     values, problems = {}, []
     for name, value in written.items():
         if name not in KNOBS:

@@ -37,7 +37,7 @@ _REVISION = re.compile(rb"^COPY \S+ \(version_num\) FROM stdin;\n(\w+)$", re.MUL
 @dataclass(frozen=True, slots=True)
 class Restored:
     """`jobs` that ran at the time of the backup are tried again; `files` that were made since were
-    removed; those in `unseen`, by endpoint, wait to be merged until it is an endpoint again."""
+    removed; `unseen` ones, by endpoint, wait to be merged until it is an endpoint again."""
 
     file: Path
     jobs: int
@@ -81,9 +81,9 @@ def restore(installation: Installation, source: Path) -> Restored:
     """Make the database of this home, which must be empty and not in use, from a backup.
 
     Refused if it is not empty, if the backup is none of JEDI or of a newer release, and while a
-    home is up in which storage lies that the backup knows: what that makes would be removed. An
-    older one is brought to the schema of this release. Forbidden for others than the account that
-    created this home; it is an operator afterwards, for those of the backup may not exist here.
+    home is up in which storage lies that the backup knows: its outputs would be removed. An older
+    one is brought to the schema of this release. Forbidden for others than the account that created
+    this home; it is an operator afterwards, since the backup's may not exist here.
     """
     if not source.is_file():
         raise NotFound(f"There is no file {source}.", code="backup_missing", file=str(source))

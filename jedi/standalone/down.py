@@ -126,7 +126,7 @@ def part(installation: Installation, engine: Engine, say: Callable[[str], None])
 def _tell(
     installation: Installation, supervisor: Process, deadline: float, say: Callable[[str], None]
 ) -> None:
-    """Say what is waited for, as often as it changes, until the deadline or the end."""
+    """Say why it waits, as often as that changes, until the deadline or the end."""
     engine, before = connect(installation.url, "jedi down", pool_size=1), ""
     while supervisor.alive() and (rest_s := deadline - clock.monotonic()) > 0:
         if (found := remaining_work(engine)) and found != before:
@@ -137,7 +137,7 @@ def _tell(
 
 
 def _tidy(installation: Installation, say: Callable[[str], None]) -> bool:
-    """Finish what a killed supervisor could not; True if there was anything to do."""
+    """Finish the work of a killed supervisor; True if there was any."""
     unfinished = installation.read_record() is not None
     embedded = installation.embedded
     running = embedded is not None and embedded.running()

@@ -71,7 +71,7 @@ SETTINGS = {
 
 
 class Embedded:
-    """The PostgreSQL server of one home; `settings` change those that all have."""
+    """The PostgreSQL server of one home; `settings` come before the usual ones."""
 
     def __init__(self, home: Home, **settings: object) -> None:
         self.home = home
@@ -239,7 +239,7 @@ class Embedded:
         return config
 
     def _clear(self) -> None:
-        """End what is left of an earlier server, and remove its claims.
+        """End the rest of an earlier server, and remove its claims.
 
         PostgreSQL believes a lock file whose process id exists, also a zombie or a stranger; and it
         refuses to start while a child of the dead server still works.
@@ -280,7 +280,7 @@ class Embedded:
         fresh.rename(self.home.pg)
 
     def _run(self, command: list[object], account: SystemAccount | None) -> None:
-        """Run a PostgreSQL program as `account`; it and what it starts write to our log."""
+        """Run a PostgreSQL program as `account`; it and its children write to our log."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
         logfiles.rotate(self.log)
         with self.log.open("ab") as output:
@@ -337,6 +337,6 @@ def _command_line(pid: int) -> str:
 
 
 def _processes(token: str) -> list[int]:
-    """The processes with `token` in their command line (none where there is no /proc)."""
+    """The processes with `token` in their command line (none without /proc)."""
     numbers = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     return [pid for pid in numbers if token in _command_line(pid)]

@@ -34,7 +34,7 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """`settings` always names a database; `embedded` is None if that is somebody else's."""
+    """`settings` always names a database; `embedded` is None if that is not ours."""
 
     home: Home
     embedded: Embedded | None
@@ -59,8 +59,8 @@ class Installation:
     @property
     def creator(self) -> str:
         """The account that created the home, the first operator; of an embedded database the
-        account that runs it, which alone may connect: root's home may lie in a directory of
-        somebody else's."""
+        account that runs it, which alone may connect: root's home may lie in another user's
+        directory."""
         return caller() if self.embedded else self.home.creator
 
     @property
@@ -97,8 +97,7 @@ class Installation:
         self, to_be: Literal["up", "down", "restore"], patience_s: float = 0.0
     ) -> Iterator[None]:
         """Be the one in charge, who brings the system up or down or restores it; Refused, naming
-        the process, if another still is after `patience_s`. Forbidden if the home is somebody
-        else's."""
+        the process, if another still is after `patience_s`. Forbidden in another user's home."""
         self.mine(to_be)
         self.home.make()
         deadline = clock.monotonic() + patience_s
@@ -113,8 +112,8 @@ class Installation:
             yield
 
     def mine(self, verb: str) -> None:
-        """Forbidden if the home is somebody else's. Root's own homes may lie in a directory of
-        somebody's, but not in one where that one has a database."""
+        """Forbidden in another user's home. Root's own homes may lie in a user's directory, but not
+        in one where that user has a database."""
         home, me = self.home.path, os.geteuid()
         try:
             owner = home.stat().st_uid

@@ -11,7 +11,7 @@ from jedi.taskbuffer.schema.release import this_release
 
 
 def run_agent(name: str, *, once: bool = False, leashed: bool = False, rests: bool = False) -> None:
-    """Run an agent until SIGTERM, or until there is no work left (`once`), or was none for a while
+    """Run an agent until SIGTERM, or until all work is done (`once`), or none came for a while
     (`rests`). If it is leashed, it ends with the process that holds its standard input."""
     if leashed:
         child.follow()

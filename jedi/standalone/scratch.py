@@ -37,7 +37,8 @@ def database(name: str, **settings: object) -> Iterator[Engine]:
 
 @contextmanager
 def server(**settings: object) -> Iterator[str]:
-    """The URL of a fresh server; `settings` are PostgreSQL's, beside those of all our servers."""
+    """The URL of a fresh server; `settings` are PostgreSQL's, beside the ones of all our
+    servers."""
     for leftover in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         _remove_if_left(leftover)
     with _locked_directory() as directory:
@@ -58,7 +59,7 @@ def _locked_directory() -> Iterator[Path]:
 
 
 def _remove_if_left(directory: Path) -> None:
-    """Remove what a dead process of this user has left."""
+    """Remove the directory that a dead process of this user left."""
     with suppress(OSError):  # its maker lives, or another one has just removed it
         if owned(directory):
             with _lock(directory):
@@ -67,7 +68,7 @@ def _remove_if_left(directory: Path) -> None:
 
 @contextmanager
 def _lock(directory: Path) -> Iterator[None]:
-    """Hold a directory's lock; BlockingIOError if somebody else does."""
+    """Hold a directory's lock; BlockingIOError: another process does."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

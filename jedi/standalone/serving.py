@@ -36,8 +36,8 @@ class Serving:
         self._over = threading.Event()
 
     def begin(self) -> None:
-        """Serve a database from now on. Refused, naming the home, while another one does; one that
-        has just ended without a word is waited for. Nothing happens where there is no schema."""
+        """Serve a database from now on. Refused, naming the home, while another one does; it waits
+        for one that has just ended without a word. Nothing happens without a schema."""
         if revision(self._engine) is None:
             return
         deadline, news = clock.monotonic() + LEASE_S + PROLONG_S, ""

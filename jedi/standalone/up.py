@@ -145,8 +145,8 @@ def _prepared(
     """Prepare the database as soon as it answers; return warnings about it. None if a person ends
     the start before.
 
-    One that starts, recovers or goes down is waited for, with growing pauses, and so is an
-    embedded one that dies meanwhile. A server of somebody else's that is not there is an error.
+    It waits for one that starts, recovers or goes down, with growing pauses, and for an embedded
+    one that dies meanwhile. A server of others that is not there is an error.
     """
     backoff = Backoff(LONGEST_PAUSE_S)
     while not requests.any():

@@ -33,7 +33,7 @@ Resting = Mapping[Sleeper, Agent[Any, Any]]
 
 
 class Waking:
-    """Looks, as idle agents do, for the work of those that rest, and calls them; `called` is called
+    """Looks, as idle agents do, for the work of resting ones, and calls them; `called` is called
     after that."""
 
     def __init__(self, world: World, sleepers: Resting, called: Callable[[], None]) -> None:
@@ -83,7 +83,7 @@ class Waking:
 
     @property
     def _every_s(self) -> float:
-        """Seconds between looks. Calls come at once: a look finds only those that were missed."""
+        """Seconds between looks. Calls come at once: a look finds only missed ones."""
         knobs = self._world.knobs.agent
         return max(knobs.poll_s, knobs.heartbeat_s) if notifying() else knobs.poll_s
 

@@ -31,7 +31,7 @@ from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import users
 
 SlotRequest = tuple[Shape, SlotJobs]
-"""A shape of a site's slots, and what pilots.demand says of it."""
+"""A shape of a site's slots, and its row of pilots.demand."""
 
 LOST = ("lost_pilot", "lost_node")
 LONGEST_WAIT_S = 60.0
@@ -46,8 +46,8 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     """Keeps as many pilots at a site as it has waiting jobs and slots.
 
     The rows of jedi_pilots come first: a pilot is noted, then started, then its process or batch
-    job is noted; what a crash leaves half done is found by the pilot's name. Pilots outlive the
-    submitter: the next one takes them over.
+    job is noted; after a crash the pilot's name leads to the rest. Pilots outlive the submitter:
+    the next one takes them over.
     """
 
     name = "Submitter"
@@ -71,7 +71,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     @property
     def poll_s(self) -> float:
         """Pilots are looked after this often, however seldom agents poll. Without any, calls of
-        waiting jobs are enough, and a look finds only those that were missed."""
+        waiting jobs are enough, and a look finds only missed ones."""
         least = PATIENCE_S if self._out else float(self.world.knobs.submitter.check_s)
         if self.waits or not notifying():
             return min(super().poll_s, least)
@@ -229,7 +229,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         return visits
 
     def _inspect(self, tx: Connection, visit: SiteVisit, rows: Sequence[PilotRow]) -> SiteVisit:
-        """Gather what is known of the pilots of an engine; look at them if that takes no time."""
+        """Gather the states of an engine's pilots; look at them if that takes no time."""
         visit.known = [KnownPilot.of(row) for row in rows if row.status != "lost"]
         visit.lost = [row.pilot_id for row in rows if row.status == "lost"]
         if visit.lost:
@@ -313,8 +313,8 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     def _judge(
         self, tx: Connection, visit: SiteVisit, done: VisitResult, blameless: set[str]
     ) -> None:
-        """Send pilots of a shape to a site less and less often while it refuses them, or those
-        that had no job end in error."""
+        """Send pilots of a shape to a site less and less often while it refuses them, or idle ones
+        end in error."""
         site, bad, well = visit.site.site, {}, set()
         for pilot in visit.known:
             end = done.seen.gone.get(pilot.pilot_id)

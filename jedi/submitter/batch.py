@@ -1,8 +1,8 @@
 """Batch systems as engines: PSI/J writes the scripts and the command lines, we run and bound them.
 
 A pilot is a batch job of the same name, so that one whose submission was not noted is found again.
-What the queue no longer lists has ended. PSI/J's own watching of queues is not used: it takes an
-answer that it can't read for the end of all jobs.
+A job that the queue no longer lists has ended. PSI/J's own watching of queues is not used: it takes
+an answer that it can't read for the end of all jobs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ START_S = 120.0
 """A pilot that nobody has noted as submitted for so long, and no queue lists, never was."""
 
 SPARE_S = 900
-"""A slot lasts so much longer than its pilot takes jobs, for what comes before and after them."""
+"""A slot lasts so much longer than its pilot takes jobs, for the time before and after them."""
 
 _SAID = 300
 _BATCH_ID = re.compile(r"\d[\w.\[\]-]*")
@@ -57,7 +57,7 @@ _WRAPPER = 'set -a; . "$1"; exec >>"$2" 2>&1; shift 2; exec "$@"'
 
 class BatchEngine:
     """The engine: see `port.Engine`. `name` is slurm, lsf, pbs or htcondor; `place` is a directory
-    that worker nodes see, for scripts and tokens, `logs` one for what pilots print."""
+    that worker nodes see, for scripts and tokens, `logs` one for pilots' output."""
 
     at_hand = False
 

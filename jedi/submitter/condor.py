@@ -46,7 +46,7 @@ class CondorJobExecutor(BatchSchedulerExecutor):
     def generate_submit_script(
         self, job: Job, context: dict[str, object], submit_file: IO[str]
     ) -> None:
-        """The description; what it runs is a script beside it."""
+        """The description; it runs a script beside it."""
         psij: Any = context["psij"]
         where = psij["script_dir"]
         script = Path(where, f"{job.id}.sh")

@@ -11,8 +11,8 @@ LOCAL = "local"
 
 
 def make(name: str, home: Home, command_s: float) -> Engine:
-    """An engine by its name; EngineError if what it needs is not installed. A batch system's
-    command is given up after `command_s`."""
+    """An engine by its name; EngineError: its software is not installed. A batch system's command
+    is given up after `command_s`."""
     if name == LOCAL:
         return LocalEngine(home.pilot_logs)
     return BatchEngine(name, home.path / "batch", home.pilot_logs, command_s)

@@ -14,7 +14,7 @@ from jedi.submitter.shapes import Shape
 
 
 class EngineError(JediError):
-    """An engine does not do what it is asked for."""
+    """An engine fails at a request."""
 
     code = "engine_failed"
 
@@ -78,7 +78,7 @@ class KnownPilot:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """By what an engine knows a pilot: a process of this machine, or a batch job."""
+    """The handle of a pilot in its engine: a process of this machine, or a batch job."""
 
     process: Process | None = None
     batch_id: str | None = None
@@ -140,4 +140,4 @@ class Engine(Protocol):
         """They are gone, and it is noted how: nothing more will be asked about them."""
 
     def tidy(self, attempt: Path) -> None:
-        """Remove what a dead pilot left behind of an attempt."""
+        """Remove the rest of a dead pilot's attempt."""

@@ -26,7 +26,7 @@ _CRASH = ("JEDI_CRASH", "JEDI_CRASH_MARK")  # points in the pilot, for tests
 
 
 class LocalEngine:
-    """The engine: see `port.Engine`. Those that it started itself are its children, whose exit
+    """The engine: see `port.Engine`. Pilots that it started itself are its children, whose exit
     codes it learns."""
 
     at_hand = True
@@ -134,7 +134,7 @@ def find(pilot_id: str) -> Process | None:
 
 
 def _gone(pilot: KnownPilot) -> PilotEnd:
-    """The end of a pilot that is no child of ours: this machine may have come up since."""
+    """The end of a pilot that is not our child: this machine may have come up since."""
     up_s = _read(Path("/proc/uptime")).split()[:1]
     if up_s and pilot.age_s > float(up_s[0]):
         return PilotEnd("is gone, as all before the start of its machine", code="lost_node")
@@ -166,10 +166,10 @@ def prune(logs: Path) -> None:
 
 
 def tidy(attempt: Path) -> None:
-    """End what is left of a dead pilot's payload, and remove the directory of the attempt.
+    """End the rest of a dead pilot's payload, and remove the directory of the attempt.
 
-    Mostly there is nothing to do: a payload and its directory go with its payload monitor. This
-    is for the case that somebody killed the monitor too.
+    Mostly there is nothing to do: a payload and its directory go with its payload monitor. This is
+    for a killed monitor.
     """
     before: list[Process] = []
     while (left := _leftovers(attempt)) and left != before:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class SlotDemand:
     """The demand for slots of one shape: the cores of each, the jobs that wait for one, its pilots,
-    those of them that have not begun, and the number of pilots that may still be sent."""
+    the ones that have not begun, and the number of pilots that may still be sent."""
 
     cores: int
     waiting: int
@@ -20,7 +20,7 @@ class SlotDemand:
 
 def idle(wants: Sequence[SlotDemand], busy: int) -> list[int]:
     """Pilots of each shape that will take the next jobs. Only of all pilots together it is known
-    how many are `busy`, and those of other shapes that have not begun are not."""
+    how many are `busy`, and pilots of other shapes that have not begun are not."""
     free = sum(want.pilots - want.queued for want in wants) - busy
     return [max(0, min(want.pilots, want.queued + free)) for want in wants]
 

@@ -28,7 +28,7 @@ class QueueCommand:
 
     command: tuple[str, ...]
     read: Callable[[str], list[BatchJob]]
-    """Raises ValueError, LookupError or TypeError for what is no listing."""
+    """Raises ValueError, LookupError or TypeError for other texts."""
 
     name_attribute: str
     """The attribute that carries a job's name, in the system's own words."""
@@ -38,7 +38,7 @@ class QueueCommand:
 
 
 def _state(word: str, queued: frozenset[str], ended: frozenset[str]) -> BatchState:
-    """Words that we do not know mean that it runs: nothing is done about those."""
+    """Unknown words mean that it runs: nothing is done."""
     return "queued" if word in queued else "ended" if word in ended else "running"
 
 

@@ -38,7 +38,7 @@ def shapes(site: Any, types: Iterable[ResourceType], factor: float) -> list[Shap
 
 def _part(whole: Shape, kind: ResourceType, scale: float) -> Shape | None:
     """The part of a slot for jobs of a type; None if none can be there. The bounds of types count
-    MARGIN of the memory, those of jobs another part: `scale` converts between the two."""
+    MARGIN of the memory, bounds of jobs another part: `scale` converts between the two."""
     cores = max(min(whole.cores, kind.max_core or whole.cores), kind.min_core or 1)
     memory_mb = whole.memory_mb * cores // whole.cores
     least = _mb(kind.min_ram_per_core, cores * scale)

@@ -30,10 +30,10 @@ class SiteVisit:
     """Pilots that have no job to expect, if they have not begun."""
 
     lost: list[str] = field(default_factory=list)
-    """Dead pilots whose jobs have been ended; what they left behind is still there."""
+    """Dead pilots whose jobs have been ended; their files are still there."""
 
     attempts: Sequence[Any] = ()
-    """The attempts of those jobs."""
+    """The attempts of these jobs."""
 
     endpoints: Sequence[str] = ()
     """Endpoints where the pilots may have staged files."""

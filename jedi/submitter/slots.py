@@ -17,7 +17,7 @@ OVERTIME_S = 60
 
 
 def slot_of(site: Any, shape: Shape, knobs: Knobs, home: Home) -> Slot:
-    """A slot of this shape at a site (a row of `pilots.serve`), with what its pilot needs."""
+    """A slot of this shape at a site (a row of `pilots.serve`), with its pilot's needs."""
     batch = site.batch
     url, certificate = f"unix:{home.api_socket}", None
     if listen := knobs.api.listen:

@@ -1,4 +1,4 @@
-"""The TaskCommando: carries out what people ask of tasks."""
+"""The TaskCommando: carries out people's commands to tasks."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign", "reassig
 class TaskCommando(Agent[CommandedTask, str | None]):
     """Takes commands up (… → aborting, finishing, toretry, toincexec, toreassign, paused, or a
     refusal) and carries them out: aborting → toabort, finishing → passed, toretry → ready,
-    toincexec → rerefine; toreassign → reassigning → what it was, elsewhere; scouted → running;
-    paused → what it was, on resume.
+    toincexec → rerefine; toreassign → reassigning → as before, elsewhere; scouted → running; paused
+    → as before, on resume.
 
-    A task stays in the "doing" status until all is done, so a lost worker is replaced. What there
-    is to do is written in one set of statements for all tasks: `work` only judges commands.
+    A task stays in the "doing" status until all is done, so a lost worker is replaced. One set of
+    statements writes the work for all tasks: `work` only judges commands.
     """
 
     name = "TaskCommando"
@@ -385,7 +385,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     def _lead(self, tx: Connection, retried: Sequence[int]) -> None:
         """Children follow a task that is retried. One that has ended, or is about to, is refined
         anew, which waits for the parent where it did before, and looks at all its inputs again; a
-        paused one when somebody resumes it."""
+        paused one on resume."""
         anew = family.follow_retry(tx, retried, self.name) if retried else {}
         if anew:
             self._look_again(tx, list(anew), "parent_retried")
@@ -410,8 +410,8 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         datasets.move_datasets(tx, reopened, self.name, code)
 
     def _incexec(self, tx: Connection, orders: Sequence[CommandedTask]) -> list[int]:
-        """Let tasks go on with changed parameters and what is new in their inputs. The tasks whose
-        children follow."""
+        """Let tasks go on with changed parameters and new files. The tasks whose children
+        follow."""
         if not orders:
             return []
         ids = [order.jedi_task_id for order in orders]

@@ -15,7 +15,8 @@ LIKE = "like_job"
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command, the status that says it is being carried out (None: it takes but a moment), the
-    participle, the statuses in which it is accepted, and those that leave nothing to do for it."""
+    participle, the statuses in which it is accepted, and the ones that leave nothing to do for
+    it."""
 
     name: str
     doing: str | None
@@ -24,8 +25,8 @@ class Command:
     ends: frozenset[str] = frozenset()
 
     def refusal(self, status: str, never: Collection[str] = ()) -> str | None:
-        """Return the reason why a task's status forbids a command, with the allowed ones but those
-        that the task can `never` get; None: it is allowed."""
+        """Return the reason why a task's status forbids a command, with the allowed ones that the
+        task can get (not in `never`); None: it is allowed."""
         if status in self.allowed:
             return None
         if status in self.ends:
@@ -48,7 +49,7 @@ ANEW = (
     "Correct the mistake that its reason names, and submit it as a new task: with output datasets "
     "of other names, or with allowTaskDuplication: true."
 )
-"""Repeating what is broken is useless. Source: JEDI document, "Broken tasks"."""
+"""To repeat a broken task is useless. Source: JEDI document, "Broken tasks"."""
 
 
 def _to(doing: str, reason: str | None = None) -> frozenset[str]:

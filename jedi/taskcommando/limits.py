@@ -1,4 +1,4 @@
-"""Retrying has limits: what a task has spent so far decides whether it is tried once more.
+"""Retrying has limits: the costs of a task so far decide whether it is tried once more.
 
 Source: docs/reference/retries-and-timeouts.md#retry-limits.
 """

@@ -19,7 +19,7 @@ NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
 @dataclass(frozen=True, slots=True)
 class CommandedTask:
     """A task under our lease, and the command (a row) to take up; without one, that of its status
-    is being carried out. `before`: what it was before it was held, if it is; `scouting`: its files
+    is being carried out. `before`: its status before a hold, if it is held; `scouting`: its files
     are withheld until scouts have measured it; `lost`: outputs (LFNs by dataset) that were given
     up, and which data management may still have."""
 

@@ -71,7 +71,7 @@ class RetriedDataset:
 
 @dataclass(frozen=True, slots=True)
 class RetryPlan:
-    """The task's next status and those of datasets by id; no status: there is nothing to retry."""
+    """The next statuses of the task and of datasets by id; no status: there is nothing to retry."""
 
     target: str | None
     datasets: list[tuple[int, str]]
@@ -86,7 +86,7 @@ def resumed(old_status: str, *, scouting: bool) -> str | None:
 
 
 def plan(datasets: Sequence[RetriedDataset]) -> RetryPlan:
-    """Go on where the task stopped: refine it, feed it, or make jobs of what is left."""
+    """Go on where the task stopped: refine it, feed it, or make jobs of the rest."""
     datasets = [d for d in datasets if d.status != "removed"]
     masters = [d for d in datasets if d.is_master]
     if not masters:

@@ -1,5 +1,5 @@
-"""TaskRefiner: registered, staged, rerefine -> defined (or staging); what was submitted becomes a
-task that can be worked on, or one that goes on with other parameters."""
+"""TaskRefiner: registered, staged, rerefine -> defined (or staging); a submission becomes a task
+that can be worked on, or one that goes on with other parameters."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from jedi.taskrefiner.refine import (
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A claimed task. `rules`: those of a task that was refined before, of which now only the
-    `changed` parameters count; `parent`: id and status of its parent, if it has one; `earlier`: the
-    owner's last task of the same name, of a task that wants to be the only one. The `document` has
-    the values that a pre-processing job reported."""
+    """A claimed task. `rules` of a task that was refined before; only the `changed` parameters
+    count now; `parent`: id and status of its parent, if it has one; `earlier`: the owner's last
+    task of the same name, of a task that wants to be the only one. The `document` has the values
+    that a pre-processing job reported."""
 
     jedi_task_id: int
     lock_seq: int
@@ -76,7 +76,7 @@ class Registered:
 
 
 class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
-    """Asks data management what stands behind the input names and lets the plug-in do the rest."""
+    """Looks input names up in data management; the plug-in does the rest."""
 
     name = "TaskRefiner"
     serves = ("registered", "staged", "rerefine")
@@ -258,7 +258,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
 def _queued(
     tx: Connection, new: Sequence[tuple[int, RefinedTask]]
 ) -> tuple[list[tuple[int, RefinedTask]], dict[int, RefinerOutcome]]:
-    """New tasks in their work queues; those that no queue takes, with the reason."""
+    """New tasks in their work queues; tasks that no queue takes, with the reason."""
     rows = [new_tasks.columns(task_id, task) for task_id, task in new]
     queued: list[tuple[int, RefinedTask]] = []
     homeless: dict[int, RefinerOutcome] = {}

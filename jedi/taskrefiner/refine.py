@@ -52,7 +52,7 @@ _PRESETS = {
     "max_attempt_es": 1,
     "max_attempt_es_job": 0,
 }
-"""Rules that such a task may give itself."""
+"""Rules that the task may give itself."""
 _OF_HERDS = {"group_boundary_id": 4, "n_files_per_job": None}
 """The rules of herds: a job has the files of one unit, and its outputs have the unit's number."""
 _LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {
@@ -262,7 +262,7 @@ class Refiner:
         return [*datasets, logs], tuple(templates)
 
     def log(self, submission: Submission, outputs: Sequence[NewDataset]) -> tuple[str, str]:
-        """Dataset and file-name template of the logs: those of the task, else named after the first
+        """Dataset and file-name template of the logs: from the task, else named after the first
         output and the task."""
         params, task = submission.params, submission.jedi_task_id
         if params.log is not None:
@@ -389,7 +389,7 @@ def _with_builds(
     datasets: Sequence[NewDataset],
     templates: Sequence[OutputTemplate],
 ) -> tuple[list[NewDataset], tuple[OutputTemplate, ...]]:
-    """With a pseudo dataset that has a file for each build, and the dataset of what is built."""
+    """With a pseudo dataset that has a file for each build, and the dataset of the builds."""
     user = names.task_scope(submission.user_name)
     name = f"{_as_name(submission.params.task_name)}.{submission.jedi_task_id}"
     shared = Attributes(nosplit=True, repeat=True).render()
@@ -406,8 +406,8 @@ def _with_builds(
 
 
 def _scouts(params: TaskParams) -> bool:
-    """Return True if scouts are wanted: a job at a time is its own scout, consumers measure, and
-    what a herd consists of is known at once."""
+    """Return True if scouts are wanted: a job at a time is its own scout, consumers measure, and a
+    herd's units are known at once."""
     alone = params.period or params.event_service or params.splitter
     return params.use_scout and not (params.skip_scout or alone)
 

@@ -31,7 +31,7 @@ class ThrottledQueue:
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """Jobs by what they do: run, wait at or on the way to a site, are defined, wait for others."""
+    """Jobs by stage: they run, wait at or on the way to a site, are defined, wait for others."""
 
     running: int = 0
     not_running: int = 0
@@ -104,8 +104,8 @@ class Level:
 
 
 class Throttle:
-    """Decides for all work queues by what was counted at one moment. Sub-queues count as their
-    outermost partition: JEDI works with that."""
+    """Decides for all work queues by the counts of one moment. Sub-queues count as their outermost
+    partition: JEDI works with that."""
 
     def __init__(
         self,
@@ -176,8 +176,8 @@ class Throttle:
         )
 
     def full(self) -> list[tuple[int, str, int | None]]:
-        """The queues and resource types, among those that have jobs, that get no more, but for
-        tasks of at least the priority that stands there."""
+        """The queues and resource types, with jobs, that get no more, but for tasks of at least the
+        priority that stands there."""
         return [
             (queue_id, shape, found.least if isinstance(found, Pass) else None)
             for queue_id in self.queues
@@ -199,8 +199,8 @@ class Throttle:
         urgency: Callable[[list[int], list[int]], tuple[Iterable[Any], Iterable[Any]]],
     ) -> Throttle:
         """From rows: of jedi_work_queue and of loads. Of queues that are full by these, `urgency`
-        finds the rows of urgent work (and, of the second ones, of what is on its way to sites)
-        and of the walltime of queued jobs, which cost more."""
+        finds the rows of urgent work (and, of the second ones, of jobs on their way to sites) and
+        of the walltime of queued jobs, which cost more."""
         known = [
             ThrottledQueue(
                 q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share, _caps(q.caps)
@@ -297,7 +297,7 @@ class Throttle:
 
     def _cap(self, queue: ThrottledQueue, kind: str, shape: str | None) -> Level | None:
         """The queue's own limit: for the resource type, its family or all; the first one decides
-        what is compared with it."""
+        the count to compare."""
         family = next((one for one in FAMILIES if (shape or "").startswith(one)), None)
         for named in filter(None, (shape, family)):
             if limit := queue.caps.get(f"{kind}_{named}"):
@@ -308,7 +308,7 @@ class Throttle:
 
 
 def _caps(written: Any) -> dict[str, int]:
-    """The limits of a queue; what is none, which no file brings, says nothing."""
+    """The limits of a queue; an invalid one, which no file brings, has no effect."""
     items = written.items() if isinstance(written, Mapping) else ()
     return {name: limit for name, limit in items if isinstance(limit, int) and limit > 0}
 
@@ -354,8 +354,8 @@ def exceeds(urgent: Urgent) -> bool:
 
 
 def outranks(urgent: Urgent, few: int) -> bool:
-    """Return True if waiting work passes a full queue: it is more urgent than all that is queued,
-    or as urgent, and less than `few` such jobs are queued."""
+    """Return True if waiting work passes a full queue: it is more urgent than all queued jobs, or
+    as urgent, and fewer than `few` of these are queued."""
     if urgent.waiting is None:
         return False
     if urgent.queued is None or urgent.waiting > urgent.queued:

@@ -10,7 +10,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Nobody sees a difference, but for those who work on live jobs: they have less to look at."""
+    """Only readers of live jobs see a difference: they have fewer to look at."""
     age_s, last = float(world.knobs.archive.age_s), 0
 
     def step(tx: Connection, limit: int) -> Counts:

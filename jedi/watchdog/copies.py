@@ -1,5 +1,5 @@
-"""Copies of one-time inputs go when they were used, or have stayed for too long. Those of many-time
-inputs stay, whichever task they were brought for."""
+"""Copies of one-time inputs go when they were used, or have stayed for too long. Copies of
+many-time inputs stay, whichever task they were brought for."""
 
 from __future__ import annotations
 

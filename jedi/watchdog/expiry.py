@@ -34,7 +34,7 @@ def run(world: World) -> Counts:
 
 def remove(world: World, name: str, lfns: Sequence[str]) -> bool:
     """Remove files, and their dataset (or a container) if there are no others in it; whether that
-    could be done. What can't be removed now keeps nothing else waiting."""
+    was possible. A file that can't be removed now delays no others."""
     ddm = world.ddm
     try:
         if lfns:

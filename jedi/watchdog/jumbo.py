@@ -1,4 +1,4 @@
-"""The JumboWatchDog: event-service tasks with many events left get jumbo jobs, those with few lose
+"""The JumboWatchDog: event-service tasks with many events left get jumbo jobs, with few lose
 them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tasks with jumbo jobs get those that they lack; jumbo jobs without work are closed."""
+"""Tasks with jumbo jobs get the missing ones; jumbo jobs without work are closed."""
 
 from __future__ import annotations
 

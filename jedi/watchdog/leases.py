@@ -16,7 +16,7 @@ _CODE = "worker_killed"
 
 
 def run(world: World) -> Counts:
-    """Set the killers aside first: a lease that ended is no proof any more."""
+    """Set the killers aside first: a lease that ended proves nothing."""
     max_deaths = int(world.knobs.agent.max_deaths)
     retry_s = float(world.knobs.watchdog.pending_retry_s)
 

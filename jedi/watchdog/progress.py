@@ -11,7 +11,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Record every task once. The PostProcessor handles those that end meanwhile."""
+    """Record every task once. The PostProcessor handles the ones that end meanwhile."""
     last = 0
 
     def step(tx: Connection, limit: int) -> Counts:

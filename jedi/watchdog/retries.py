@@ -19,7 +19,7 @@ from jedi.taskbuffer.tasks import new_tasks
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 _SPARE = 1.5
-"""Time that jobs get, by what the last one had. Source:
+"""Time that jobs get, by that of the last one. Source:
 docs/reference/retries-and-timeouts.md#retry-rules."""
 _MOST = 2**31 - 1
 

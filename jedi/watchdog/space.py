@@ -11,8 +11,8 @@ from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
-    """An endpoint that can't be reached, or is no directory of this machine, keeps what was
-    measured before, or imported."""
+    """An endpoint that can't be reached, or is not a directory of this machine, keeps its last
+    figures."""
     counts, measured = Counts(), {}
     with world.engine.begin() as tx:
         roots, noted = dict(sites.ROOTS.rows(tx)), set(sites.WITH_SPACE.rows(tx))

@@ -19,7 +19,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 def run(world: World) -> Counts:
     """Inputs of closed and failed jobs are tried again. A lost consumer of events is `holding`: the
-    EventService looks at what it has processed."""
+    EventService looks at its ranges."""
     given = _given(world.knobs)
 
     def step(tx: Connection, limit: int) -> Counts:

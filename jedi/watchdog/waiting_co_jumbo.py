@@ -123,7 +123,7 @@ def _place(world: World, claimed: Claimed, files: list[SetFile], snapshot: Snaps
 
 
 def _mergeable(tx: Connection, placed: list[PlacedSet], sites: Snapshot) -> list[PlacedSet]:
-    """The job sets whose pieces, left by jumbo jobs, can be merged with those of their sites."""
+    """The job sets whose pieces, left by jumbo jobs, can be merged with pieces of their sites."""
     endpoints = dict(zip(sites.sites, sites.endpoint, strict=True))
     held: dict[int, set[str]] = defaultdict(set)
     for one in set_ends.HELD.rows(tx, ids=[one.jobset_id for one in placed]):

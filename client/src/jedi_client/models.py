@@ -682,8 +682,8 @@ class Watched(Value):
 
 @dataclass(eq=False, repr=False)
 class Parameter(Value):
-    """A key: where it stands, what it may be, its default (None: none), what it means. `code`: its
-    letters in the text of split rules."""
+    """A key: its place, its values, its default (None: none), its meaning. `code`: its letters in
+    the text of split rules."""
 
     where: str
     key: str

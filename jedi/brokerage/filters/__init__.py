@@ -1,4 +1,4 @@
-"""A criterion of a broker, as data: what is observed at each site, how it compares, in words."""
+"""A criterion of a broker, as data: the figure of each site, its comparison, the words."""
 
 from __future__ import annotations
 

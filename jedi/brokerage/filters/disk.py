@@ -1,4 +1,4 @@
-"""Scratch space for a job, and a storage endpoint with room for what jobs make."""
+"""Scratch space for a job, and a storage endpoint with room for outputs."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jedi.model.sites.snapshot import Snapshot
 
 
 def missing_bytes(sites: Snapshot, need: Requirements) -> Numbers:
-    """Bytes that are not on disk at each site; what lies on tape is missing, too."""
+    """Bytes that are not on disk at each site; files on tape are missing, too."""
     held = {site: some.disk_bytes for site, some in need.data.at.items()}
     return np.maximum(need.data.bytes - sites.given(held), 0.0)
 
@@ -136,7 +136,7 @@ NO_DATA = wanted(
 
 def data_sites(sites: Snapshot, need: Requirements) -> Bools:
     """Sites that hold all of the input: on disk, if any does, else on disk or tape; if none holds
-    all, those that hold something. Source: docs/reference/brokerage.md#analysis."""
+    all, sites that hold some. Source: docs/reference/brokerage.md#analysis."""
     disk, both = (
         sites.given({site: float(getattr(some, what)) for site, some in need.data.at.items()})
         for what in ("disk_files", "files")

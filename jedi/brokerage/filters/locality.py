@@ -10,7 +10,7 @@ from jedi.model.sites.snapshot import Snapshot
 
 
 def in_nucleus(sites: Snapshot, need: Requirements) -> Bools:
-    """Queues of the nucleus' grid site, and those that share its storage."""
+    """Queues of the nucleus' grid site, and queues that share its storage."""
     name = need.request.nucleus
     if not name:
         return np.zeros(len(sites), bool)

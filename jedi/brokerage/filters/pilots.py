@@ -1,4 +1,4 @@
-"""Somebody must be there to take the jobs."""
+"""Pilots must be there to take the jobs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PILOTS = Filter(
 
 
 def _not_expected(sites: Snapshot, need: Requirements, knobs: Knobs) -> Bools:
-    """Sites that start pilots when they are asked for, as standby ones and those do that declare
-    slots for the share."""
+    """Sites that start pilots when they are asked for, which standby ones do, and sites that
+    declare slots for the share."""
     asked = (sites.no_pilots_needed > 0) | sites.where("status", "standby")
     if knobs.broker.declared_slots:
         asked |= np.isfinite(load.declared(sites, need))

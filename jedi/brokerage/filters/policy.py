@@ -1,5 +1,5 @@
-"""Zero share: what a site's fair-share policy leaves nothing for.
-Source: docs/reference/brokerage.md#zero-share.
+"""Zero share: work for which a site's fair-share policy leaves nothing. Source:
+docs/reference/brokerage.md#zero-share.
 
 A policy is a list like `type=evgensimul:100%,type=any:0,group=higgs:20%`: the first rule that
 applies decides; the value 0 refuses. A preset of old has one more rule: who is named by no rule of
@@ -56,7 +56,7 @@ class PolicyRule:
 
 @cache
 def parse(policy: str) -> tuple[PolicyRule, ...]:
-    """The rules of a policy; what is no rule says nothing."""
+    """The rules of a policy; other texts have no effect."""
     return tuple(rule for part in policy.split(",") if (rule := _rule(part.strip())))
 
 

@@ -61,8 +61,8 @@ def _type(need: Requirements, knobs: Knobs) -> str | None:
 
 
 def _queued(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
-    """Activated and starting jobs; where inputs have to be moved a preset of today counts those
-    that wait for theirs, too, and none at unified sites, which are capped by resource type."""
+    """Activated and starting jobs; where inputs have to be moved a preset of today counts jobs that
+    wait for inputs, too, and none at unified sites, which are capped by resource type."""
     if not knobs.broker.cap_by_type:
         return load.activated(sites, need) + load.starting(sites, need)
     return np.where(sites.unified > 0, 0.0, _to_start(sites, need))
@@ -74,8 +74,8 @@ def _to_start(sites: Snapshot, need: Requirements) -> Numbers:
 
 
 def waiting_at(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
-    """Jobs that a new one has to wait for: activated, starting, and those that wait for inputs
-    where its own have to be moved; at unified sites, if types count apart, all of its type."""
+    """Jobs that a new one has to wait for: activated, starting, and waiting for inputs where its
+    own have to be moved; at unified sites, if types count apart, all of its type."""
     queued = _to_start(sites, need)
     if not knobs.broker.cap_by_type:
         return queued

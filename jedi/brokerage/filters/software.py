@@ -1,4 +1,4 @@
-"""Software and hardware that a site offers. What it does not say is taken to be there."""
+"""Software and hardware that a site offers. What it leaves out is taken to be there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jedi.model.sites.snapshot import Snapshot
 
 
 def _release(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
-    """ANY takes every release, AUTO those that the site publishes as software."""
+    """ANY takes every release, AUTO the ones that the site publishes."""
     release = need.request.release
 
     def listed(words: str) -> bool:
@@ -34,7 +34,7 @@ def offers(releases: str, software: str, release: str) -> bool:
 
 
 def _platform(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
-    """Platforms of a site are patterns; of an architecture counts what stands before # and &."""
+    """Platforms of a site are patterns; of an architecture counts the part before # and &."""
     platform = need.request.platform.partition("#")[0].partition("&")[0]
 
     def offered(words: str) -> bool:

@@ -1,4 +1,4 @@
-"""Only online sites take work, and those on standby from tasks that ask for them."""
+"""Online sites take work, standby sites only from tasks that ask for them."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from jedi.model.arrays import Ints
 @dataclass(frozen=True, eq=False)
 class Files:
     """Files (or event ranges) in the order of their use. Zero stands for unknown: bytes, events,
-    boundary id, lumi block, memory that is needed, the job that had the file before. `events_left`:
-    those of the file that come after the range."""
+    boundary id, lumi block, needed memory, the job that had the file before. `events_left`: events
+    of the file after the range."""
 
     file_ids: Ints
     dataset_ids: Ints
@@ -73,7 +73,7 @@ class Secondary:
     job, or files with `event_ratio` events with each master event, or `per_job` with every job;
     `whole`: every job gets all of them. `repeated`: after the last comes the first again;
     `reusable`: a job for which too few are left begins with the first again. The use of files that
-    several jobs may have is not kept track of. `by_boundary`: those with the boundary ids of the
+    several jobs may have is not kept track of. `by_boundary`: files with the boundary ids of the
     job's master files go with them, instead, all of them if no other job has files of the id.
     `undivided`: no other job has."""
 
@@ -181,8 +181,8 @@ class Secondary:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Ready files of one master dataset with what follows it. `more`: the dataset has further
-    ready files that were not read."""
+    """Ready files of one master dataset with its secondaries. `more`: the dataset has further ready
+    files that were not read."""
 
     stream: str
     master: Files

@@ -29,15 +29,15 @@ DatasetType = Literal[
 class Attributes:
     """Rules for the split of a dataset (jedi_datasets.attributes, a comma-separated list).
 
-    For what follows the master: `ratio` files for each master file, or `event_ratio` events for
-    each master event, or `per_job` files whatever the master has; nosplit: every job gets the whole
-    dataset; repeat: start again from the first file when the dataset is used up; reusable: start
-    again when what is left does not suffice for the next job. For any: offset: files left out (of a
-    pseudo dataset: added to its numbers), then at most `records` files; random: in random order;
-    check: only files that the parent recorded as finished; index_consistent: those at the places
-    of the master's files. For outputs: no_output: a job may lack it; transient: kept for a while.
-    Hints: duplicates, many_time, cvmfs, object_store, merge_only, no_staging, pseudo.
-    Source: JEDI document, "Dataset attributes"; docs/reference/splitting.md#secondary-files.
+    For secondaries: `ratio` files for each master file, or `event_ratio` events for each master
+    event, or `per_job` files whatever the master has; nosplit: every job gets the whole dataset;
+    repeat: start again from the first file when the dataset is used up; reusable: start again when
+    the rest does not suffice for the next job. For any: offset: files left out (of a pseudo
+    dataset: added to its numbers), then at most `records` files; random: in random order; check:
+    only files that the parent recorded as finished; index_consistent: files at the places of the
+    master's files. For outputs: no_output: a job may lack it; transient: kept for a while. Hints:
+    duplicates, many_time, cvmfs, object_store, merge_only, no_staging, pseudo. Source: JEDI
+    document, "Dataset attributes"; docs/reference/splitting.md#secondary-files.
     """
 
     ratio: float = 1.0
@@ -72,7 +72,7 @@ class Attributes:
 
     @classmethod
     def parse(cls, text: str | None) -> Attributes:
-        """The reverse of render(); ValueError names what it does not know."""
+        """The reverse of render(); ValueError names unknown words."""
         names = {word: name for name, word in _WORDS.items()}
         found: dict[str, Any] = {}
         for part in filter(None, (p.strip() for p in (text or "").split(","))):

@@ -27,7 +27,7 @@ class Physical:
 
 
 def written(text: str) -> str:
-    """The text, if it names a file; ValueError says what is wrong."""
+    """The text, if it names a file; ValueError names the mistake."""
     _read(text)
     return text
 

@@ -257,7 +257,7 @@ def _one_job(manifest: JobManifest) -> dict[str, Any]:
 
 def job_parameters(manifest: JobManifest, scope: str, *, herd: bool) -> list[dict[str, Any]]:
     """Return the job parameters: the command, its inputs and its outputs. The outputs are datasets
-    of a `scope`. In a `herd` the options are those of the unit."""
+    of a `scope`. In a `herd` the options are the unit's."""
     line = _line(manifest, herd)
     outputs = []
     for name in map(_base, manifest.output_data):

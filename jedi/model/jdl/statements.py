@@ -55,8 +55,8 @@ class Lines:
 
 
 def divide(text: str) -> tuple[list[JdlStatement], list[Mistake]]:
-    """Return the statements of a text, without those that are empty, and the mistakes of its
-    brackets, strings and comments."""
+    """Return the statements of a text, without empty ones, and the mistakes of its brackets,
+    strings and comments."""
     if len(text) > MAX_CHARACTERS:
         rule = f"a manifest has at most {MAX_CHARACTERS} characters"
         return [], [Mistake(0, text[:40], rule, "Shorten it")]

@@ -63,7 +63,7 @@ class HeldJob(NamedTuple):
 
 class ReportedJob(NamedTuple):
     """A job with the end that its pilot reported, its outputs and its log; `missing` are inputs
-    that it did not find; `to_merge`: what it made is to be merged; `hold_next`: the hold that
+    that it did not find; `to_merge`: its outputs are to be merged; `hold_next`: the hold that
     begins now, if it is good."""
 
     panda_id: int

@@ -14,8 +14,8 @@ PRIORITY = 2000
 
 @dataclass(frozen=True, eq=False)
 class Builds:
-    """The builds of a task by endpoint: status of the pseudo file whose job builds there, and what
-    was built there lately. `order` is the input of build jobs."""
+    """The builds of a task by endpoint: status of the pseudo file whose job builds there, and the
+    last build there. `order` is the input of build jobs."""
 
     order: TaskOrder
     statuses: Mapping[str, str]

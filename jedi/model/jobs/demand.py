@@ -67,7 +67,7 @@ class Demand:
         )
 
     def roomier(self, mb: float) -> Demand:
-        """With so much more room for work, where the task says what it needs."""
+        """With so much more room for work, where the task states its needs."""
         return replace(self, work_mb=self.work_mb + mb) if self.work_mb else self
 
     def shared(self, jobs: int) -> Demand:
@@ -106,8 +106,8 @@ class Demand:
         return outputs + self.work_mb + (load.bytes / MB if copied else 0.0)
 
     def walltime_s(self, load: InputSize, cores: Numbers, core_power: Numbers) -> Numbers | None:
-        """Expected duration on `cores` of `core_power` HS06 each; None if unknown. An efficiency
-        of 0 means that time does not depend on events. Where nobody knows what an event takes, the
+        """Expected duration on `cores` of `core_power` HS06 each; None if unknown. An efficiency of
+        0 means that time does not depend on events. Where the time of an event is unknown, the
         processor seconds for a megabyte of input count, which are the same everywhere."""
         if not self.timed:
             return None

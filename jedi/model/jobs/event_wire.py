@@ -1,7 +1,6 @@
 """Messages of consumers to the service: asks for event ranges, and reports on them.
 
-An entry of a report stands for itself: one that is no message is refused by its name, and the
-others count.
+An entry of a report stands for itself: an invalid one is refused by its name, and the others count.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class RangeAsks(PilotMessage):
 
 @dataclass(frozen=True, slots=True)
 class BadEntry:
-    """An entry that is no message: its name as far as it can be read, and its mistake."""
+    """An invalid entry: its name as far as it can be read, and its mistake."""
 
     id: str
     mistake: str
@@ -139,7 +138,7 @@ class ConsumerReport(ConsumerAttempt):
     ranges: RangeResults = Field(default_factory=list)
 
     def parts(self) -> Iterator[tuple[ReportedZip | None, RangeResult | BadEntry]]:
-        """All entries, each with its zip file; a zip file that is no message is an entry."""
+        """All entries, each with its zip file; an invalid zip file is an entry."""
         zips: Sequence[ReportedZip | BadEntry] = self.zips
         for one in zips:
             if isinstance(one, BadEntry):

@@ -52,8 +52,8 @@ class RangeId(NamedTuple):
 
 class RangeBlock(NamedTuple):
     """New ranges, column by column: job set, contents row, dataset, the numbers of the first and
-    the last event, and the difference between such a number and the place in the file, which is
-    counted from 1."""
+    the last event, and the difference between a number and the place in the file, which is counted
+    from 1."""
 
     jobset_ids: Ints
     file_ids: Ints
@@ -120,8 +120,9 @@ class NewRanges:
 class NewConsumer(NamedTuple):
     """One more consumer of a job set, at a site; None: where the consumer before it was. `local`:
     the inputs lie there. It follows an unsuccessful one (`after`), which uses up a retry of the job
-    set, or None; `relation`: in the history of retries; `free_in_row`: those before it whose ends
-    were nobody's fault. `kind`, `cores` and `memory_mb`: unless they follow from the job set."""
+    set, or None; `relation`: in the history of retries; `free_in_row`: consumers before it whose
+    ends were nobody's fault. `kind`, `cores` and `memory_mb`: unless they follow from the job
+    set."""
 
     jobset_id: int
     site: str | None = None

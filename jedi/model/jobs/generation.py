@@ -50,8 +50,8 @@ class OutputDataset:
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:
-    """An output template with its dataset; serial numbers up to `serial_nr` are used up. `role` is
-    what a file is to the job that makes it, output or log; its dataset's `type` may be another.
+    """An output template with its dataset; serial numbers up to `serial_nr` are used up. `role` of
+    a file in the job that makes it: output or log; its dataset's `type` may be another.
     `destination` is the endpoint where the files go, None: where the job runs, at one of `spaces`
     (by site) if its storage token is known there. Of a template type are containers: `at_sites` has
     the datasets in them by the site whose jobs fill them."""
@@ -91,11 +91,10 @@ class HerdUnit:
 
 @dataclass(frozen=True, slots=True)
 class TaskOrder:
-    """A claimed task that wants jobs. `columns` are those of jedi_jobs that all of them share, but
-    for the priority, which falls by one with every `jobs_per_step` jobs, 0: never, that the owner
-    has already; these are `jobs_before`. `beside`: the command of further jobs for the same inputs,
-    if any. `paths`: paths of inputs by LFN, if the task names them. `units`: those of a herd; None:
-    it is none."""
+    """A claimed task that wants jobs. All jobs share the `columns` of jedi_jobs but the priority,
+    which falls by one with every `jobs_per_step` jobs, 0: never, that the owner has already; these
+    are `jobs_before`. `beside`: the command of further jobs for the same inputs, if any. `paths`:
+    paths of inputs by LFN, if the task names them. `units` of a herd; None: another task."""
 
     jedi_task_id: int
     lock_seq: int
@@ -150,8 +149,8 @@ class Predecessor:
 @dataclass(frozen=True, eq=False)
 class InputUse:
     """The ready files of each job, and the number of files used of each dataset. `places` are
-    positions in the endpoints of NewJobs, counted from 1, of where the file is read (0: it is no
-    real file)."""
+    positions in the endpoints of NewJobs, counted from 1, of where the file is read (0: it is not
+    real)."""
 
     used: Mapping[int, int]
     file_ids: Ints
@@ -214,7 +213,7 @@ class NewSeeds:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A job takes over from an earlier one, or merges what it made."""
+    """A job takes over from an earlier one, or merges its outputs."""
 
     old: int
     new: int
@@ -224,12 +223,12 @@ class Retry:
 
 @dataclass(frozen=True, eq=False)
 class NewJobs:
-    """The jobs of one task, column by column; 0 MB, 0 s: not known. Outputs have the boundary
-    id of their job, if any. Inputs stand apart by masters, what follows them, and seeds; `paths`
-    says where those lie whose paths the task gives; `events` are those of masters whose jobs have
-    records of ranges; `texts` are files made for each job, by name; `beside` are commands of
-    further jobs, in which $PANDAID stands; `sets`: the jobs wait for consumers of their events,
-    but for those that are ordinary by their `kinds`; None: all have the task's kind."""
+    """The jobs of one task, column by column; 0 MB, 0 s: not known. Outputs have the boundary id of
+    their job, if any. Inputs stand apart by masters, secondaries and seeds; `paths` says where
+    those lie whose paths the task gives; `events` of masters whose jobs have records of ranges;
+    `texts` are files made for each job, by name; `beside` are commands of further jobs, in which
+    $PANDAID stands; `sets`: the jobs wait for consumers of their events, but for ordinary ones by
+    their `kinds`; None: all have the task's kind."""
 
     panda_ids: Sequence[int]
     origins: Sequence[int]
@@ -292,7 +291,7 @@ class NewJobs:
 
     @property
     def places(self) -> list[str]:
-        """The site of each job that pilots get: those of consumers, if the jobs wait for these."""
+        """The site of each job that pilots get: of the consumers, if the jobs wait for these."""
         if self.sets is None:
             return list(self.sites)
         kinds = self.kinds or ()

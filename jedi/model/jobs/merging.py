@@ -17,9 +17,9 @@ LOGS = "trn_log"
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """The ready files of one pre-merge dataset at a site, those of the largest jobs first; in all
-    streams of a site the same jobs in the same order. `complete`: no job of the task that makes
-    such files is at work there; `left`: sites where no pilot took the last merge job of some."""
+    """The ready files of one pre-merge dataset at a site, of the largest jobs first; in all streams
+    of a site the same jobs in the same order. `complete`: no job of the task that makes its files
+    is at work there; `left`: sites where no pilot took the last merge job of some."""
 
     site: str
     dataset_id: int
@@ -34,7 +34,7 @@ class Stream:
 @dataclass(frozen=True, eq=False)
 class MergeOrder:
     """A claimed task with files for merge jobs. `order` is their input; `ram_mb` and `cores` (0:
-    any number) are what the task asks for them, None: nothing."""
+    any number) as the task asks for them, None: nothing."""
 
     order: TaskOrder
     streams: tuple[Stream, ...]

@@ -1,4 +1,4 @@
-"""Retry rules: what follows from a job's error besides another attempt; the file of rules.
+"""Retry rules: the effects of a job's error besides another attempt; the file of rules.
 
     - {rule_id: 1, error_code: memory_limit, action: increase_memory}
 
@@ -166,8 +166,8 @@ def _own_step(match: RuleMatch, present: float) -> int | None:
 
 def reduced(rules: SplitRules, attempt_nr: int, most_files: int) -> SplitRules | None:
     """The rules of a task whose jobs had too much input at this attempt: they get a half, a
-    quarter, then one file and 1 GB. What the sizes were at first stays in retry_module_rules.
-    None: other rules fix the size, or it is as small already."""
+    quarter, then one file and 1 GB. The first sizes stay in retry_module_rules. None: other rules
+    fix the size, or it is as small already."""
     if rules.n_files_per_job or rules.n_events_per_job or rules.target_events_per_job:
         return None
     kept = dict(_KEPT.findall(rules.retry_module_rules or ""))

@@ -48,10 +48,9 @@ by jobs that failed for want of it. The larger one counts."""
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The declared figures of a task's jobs, before scouts report; the names are those of
-    jedi_tasks. `success_percent`: files that scouts have to process; `min_cpu_efficiency` in
-    percent; `max_output_gb`: the size aimed at of the largest output, if that says how large jobs
-    are."""
+    """The declared figures of a task's jobs, before scouts report; under the names of jedi_tasks.
+    `success_percent`: files that scouts have to process; `min_cpu_efficiency` in percent;
+    `max_output_gb`: the size aimed at of the largest output, if that says how large jobs are."""
 
     label: str
     cpu_time: int | None
@@ -105,7 +104,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Master files of a task: all, and how those that scouts were given ended."""
+    """Master files of a task: all, and the scouts' by their ends."""
 
     n_files: int
     finished: int
@@ -123,9 +122,9 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class Scouted:
-    """A task whose scouts have ended, all or enough of them, with those that finished, in that
-    order, and the bytes of the largest of their outputs, all jobs together. `timed_out`: those
-    that had too little time."""
+    """A task whose scouts have ended, all or enough of them, with the finished ones, in that order,
+    and the bytes of the largest of their outputs, all jobs together. `timed_out`: scouts that had
+    too little time."""
 
     declared: Declared
     progress: Progress
@@ -136,8 +135,8 @@ class Scouted:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Columns of jedi_tasks that scouts fill, under their Python names; None: not measured, what
-    the task says stays."""
+    """Columns of jedi_tasks that scouts fill, under their Python names; None: not measured, the
+    task's value stays."""
 
     cpu_time: int | None = None
     cpu_time_unit: str | None = None
@@ -173,8 +172,8 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A master dataset that was just fed: what may be used of it, in files, and their events where
-    they are known."""
+    """A master dataset that was just fed: its usable files, and their events where they are
+    known."""
 
     dataset_id: int
     n_files: int

@@ -1,6 +1,6 @@
 """Messages of pilots to the service: strict values, unknown fields refused, all mistakes at once.
 
-The fields are those of the wire, because the database reads these messages as they are.
+The fields have the names of the wire, because the database reads these messages as they are.
 """
 
 from __future__ import annotations

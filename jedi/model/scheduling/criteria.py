@@ -55,9 +55,9 @@ def compile_criterion(
 ) -> Criterion:
     """The condition behind CRITERIA and VARIABLES; no criteria at all hold for every task.
 
-    `columns` are those of jedi_tasks with what they hold (a key of CASTS, or anything else for
-    columns that can't be compared); bound values are named `prefix`1, `prefix`2, … BadCriterion
-    names the first mistake.
+    `columns` of jedi_tasks have their types (a key of CASTS, or anything else for columns that
+    can't be compared); bound values are named `prefix`1, `prefix`2, … BadCriterion names the first
+    mistake.
     """
     given = read_variables(variables)
     if not (criteria or "").strip():
@@ -117,7 +117,7 @@ def _nested(words: Iterable[str]) -> int:
 
 
 class _Writer:
-    """Writes a parsed condition anew; what it does not know it refuses."""
+    """Writes a parsed condition anew; it refuses unknown parts."""
 
     def __init__(self, given: Mapping[str, str], columns: Mapping[str, str], prefix: str) -> None:
         self.given = given

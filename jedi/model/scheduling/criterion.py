@@ -31,7 +31,7 @@ EVERY_TASK = Criterion("true", {}, frozenset())
 
 
 def read_variables(text: str | None) -> dict[str, str]:
-    """`p1:evgen,p2:simul` as a dictionary. BadCriterion: it is no list of such pairs."""
+    """`p1:evgen,p2:simul` as a dictionary. BadCriterion: it has another form."""
     found: dict[str, str] = {}
     for pair in filter(None, (text or "").split(",")):
         name, colon, value = pair.partition(":")

@@ -30,7 +30,7 @@ _Path = tuple[_Level, ...]
 
 
 class Dealing:
-    """Work queues in use. Those that are unknown or outside the shares come before all others."""
+    """Work queues in use. Unknown ones and those outside the shares come first."""
 
     def __init__(self, nodes: Sequence[ShareNode] = ()) -> None:
         found = {one.queue_id: one.allocation for one in allot(nodes, 1, by_demand=False)}
@@ -48,7 +48,7 @@ class Dealing:
             self.charge(node.queue_id, node.usage)
 
     def charge(self, queue: int | None, cores: float) -> None:
-        """Add to what a queue uses, and the partitions that it is in."""
+        """Add to the use of a queue and of its partitions."""
         if path := self._paths.get(queue):
             self._total += cores
             for level in path:
@@ -76,7 +76,7 @@ class Dealing:
         return [(i, counts[i]) for i in order]
 
     def _whole(self, paths: Sequence[_Path], n: int, size: float) -> list[int]:
-        """The whole jobs of each queue if `n` jobs fill up those that use least of their
+        """The whole jobs of each queue if `n` jobs fill up the ones that use least of their
         allocations: the rest of a division, which is dealt job by job."""
         used, weight = n * size, 0.0
         for one in sorted((path[0] for path in paths if path[0].weight), key=_ratio):
@@ -94,8 +94,8 @@ def _ratio(level: _Level) -> float:
 
 
 def _turn(path: _Path, total: float, size: float) -> tuple[bool, list[float], float]:
-    """The order of queues that wait for a job when all use `total` cores with it: of those that
-    fall behind at the same time the one that is furthest behind comes first."""
+    """The order of queues that wait for a job when all use `total` cores with it: of queues that
+    fall behind at the same time the furthest one comes first."""
     ahead, due = False, []
     for level in path:
         ahead |= level.used > level.weight * total - _EXACT

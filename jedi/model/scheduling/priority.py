@@ -1,4 +1,4 @@
-"""The priority a task begins with, and what people are allowed specially.
+"""The priority a task begins with, and people's special permissions.
 
 Source: JEDI document, "Special permission"; docs/reference/throttler-and-shares.md#priority.
 """

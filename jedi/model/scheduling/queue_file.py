@@ -22,7 +22,7 @@ _Caps = dict[Annotated[str, Field(pattern=CAP)], Annotated[int, Field(ge=1, le=2
 
 
 class QueueEntry(Entry):
-    """A work queue; what an entry leaves out has the value given here."""
+    """A work queue; a missing key has the value given here."""
 
     queue_id: _Number
     queue_name: _Word
@@ -54,8 +54,8 @@ def read_queues(text: str) -> list[QueueEntry]:
 
 
 def check_queues(queues: list[QueueEntry], columns: Mapping[str, str]) -> None:
-    """BadInput with everything that does not go together among all queues there will be, and with
-    every criterion that is none; `columns` are those of jedi_tasks, as for `compile_criterion`."""
+    """BadInput with everything that does not go together among all future queues, and with every
+    invalid criterion; `columns` of jedi_tasks, as for `compile_criterion`."""
     problems = [*_criteria(queues, columns), *_repeated(queues), *_wrong_partitions(queues)]
     if problems:
         raise BadInput(problems)

@@ -13,8 +13,8 @@ MARGIN = 0.9  # keeps borderline jobs out of high-memory shapes
 
 @dataclass(frozen=True, slots=True)
 class ResourceType:
-    """A row of jedi_resource_types; None is no bound. Memory per core in MB: more than the least,
-    at most the most."""
+    """A row of jedi_resource_types; None: unbounded. Memory per core in MB: more than the least, at
+    most the most."""
 
     name: str
     min_core: int | None

@@ -17,8 +17,8 @@ from jedi.model.scheduling.queue_file import PARTITION
 
 @dataclass(frozen=True, slots=True)
 class ShareNode:
-    """A work queue or partition. `share` None: outside the shares; `usage` and `demand` (what runs
-    and what could run) in cores, `active`: it has tasks, those of a partition are its sub-queues'.
+    """A work queue or partition. `share` None: outside the shares; `usage` and `demand` (running,
+    and possible) in cores, `active`: it has tasks, a partition has its sub-queues'.
     """
 
     queue_id: int
@@ -56,7 +56,7 @@ def distribute(
 ) -> tuple[Numbers, Numbers]:
     """Entitlements and allocations of the queues that stand side by side.
 
-    Queues without tasks lend what they have: to the stretchable ones by their shares, then to the
+    Queues without tasks lend their cores: to the stretchable ones by their shares, then to the
     others, so that nothing idles while there is demand. With `demand` nobody gets more than that
     (water-filling); without it demand is endless.
     """
@@ -76,8 +76,8 @@ def distribute(
 
 
 def allot(nodes: Sequence[ShareNode], total: float, *, by_demand: bool) -> list[Allotment]:
-    """The shares of all queues, in the order of `nodes`: total cores to the queues that stand in no
-    partition, and what a partition gets to those in it."""
+    """The shares of all queues, in the order of `nodes`: total cores to the queues outside of
+    partitions, and the cores of a partition to those in it."""
     return _Tree(nodes, by_demand).allot(total)
 
 
@@ -102,7 +102,7 @@ class _Tree:
             self._sum_up(i)
 
     def _sum_up(self, i: int) -> None:
-        """A partition is what its sub-queues are together."""
+        """A partition is the sum of its sub-queues."""
         if below := self.inside.get(i):
             for one in below:
                 self._sum_up(one)
@@ -129,8 +129,8 @@ class _Tree:
         ]
 
     def _divide(self, above: int | None, total: float, path: tuple[float, ...]) -> None:
-        """Divide among the queues inside a partition, and go down. Their own usage is compared
-        with what each of them got."""
+        """Divide among the queues inside a partition, and go down. Their own usage is compared with
+        their cores."""
         here = self.inside.get(above, [])
         shared = [i for i in here if self.nodes[i].share is not None]
         if shared:
@@ -147,7 +147,8 @@ class _Tree:
             self._divide(i, inner, self.path[i])
 
     def _ratio(self, i: int) -> float:
-        """Usage by allocation; who is outside the shares comes with those that have nothing yet."""
+        """Usage by allocation; queues outside the shares come with the ones that have nothing
+        yet."""
         if np.isnan(self.given[i]):
             return 0.0
         if self.given[i] <= 0:

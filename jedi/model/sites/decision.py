@@ -21,7 +21,7 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`chosen` with their `weights`, best first (empty: no site would do), from the snapshot, the
-    seed, the knobs, what the task needed and the sites it `used` before."""
+    seed, the knobs, the task's needs and the sites it `used` before."""
 
     jedi_task_id: int
     broker: str

@@ -1,8 +1,8 @@
-"""The network file: what is known of the links between places, as operators write it.
+"""The network file: figures of the links between places, as operators write it.
 
     - {src: A, dst: B, closeness: 3, production_queued: 12, mb_s_1h: 80.5}
 
-Places are grid sites, or queues that belong to none. What is left out stays as it was.
+Places are grid sites, or queues that belong to none. Missing figures stay.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ class SiteInput:
 
 @dataclass(frozen=True, slots=True)
 class InputAvailability:
-    """The input that jobs are to be made of, and what sites have of it; sites that have nothing
-    are absent. `wan_source`: somebody can send it."""
+    """The input of future jobs, and the part of it at sites; sites that have nothing are absent.
+    `wan_source`: some site can send it."""
 
     bytes: float = 0.0
     files: int = 0
@@ -109,7 +109,7 @@ class InputAvailability:
 
 @dataclass(frozen=True, slots=True)
 class RecentJobs:
-    """Jobs of the task by site: those that ended lately, and those at the site now (`live`)."""
+    """Jobs of the task by site: lately ended ones, and `live` ones."""
 
     closed: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The site file: where jobs can run and where files can lie, as operators write it.
 
-Attribute names and units: docs/reference/estimates.md#site-attributes. What an entry leaves out
-keeps its present value; a new site begins with the defaults of the table.
+Attribute names and units: docs/reference/estimates.md#site-attributes. A missing attribute keeps
+its present value; a new site begins with the defaults of the table.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class _Storage(Entry):
 
 
 class StorageEntry(_Storage):
-    """A storage endpoint by itself, with what is measured of it elsewhere. Only what was written
-    is set."""
+    """A storage endpoint by itself, with its figures from elsewhere. Only written ones are set."""
 
     site: _Name | None = Field(None, description="the grid site it belongs to")
     space_total: _Figure | None = Field(None, description="GB in all")
@@ -113,7 +112,7 @@ class BatchSettings(Entry):
 
 
 class SiteEntry(Entry):
-    """A site (queue). Only what was written is set."""
+    """A site (queue). Only written attributes are set."""
 
     site: _Name = Field(description="the site's name")
     status: Literal["online", "standby", "brokeroff", "test", "offline", "paused"] = Field(

@@ -32,7 +32,7 @@ def _words(default: str = "") -> dict[str, Any]:
 
 
 def _numbers(default: float, *, positive: bool = False) -> dict[str, Any]:
-    """`positive`: what is not, or is no figure, says nothing."""
+    """`positive`: other values count as unset."""
     return {"kind": "numbers", "default": default, "positive": positive}
 
 
@@ -56,7 +56,7 @@ class Grid:
         return Grid(self.keys, self.values[:, rows])
 
     def total(self, *wanted: frozenset[str] | None) -> Numbers:
-        """The sum of all columns whose words are among those wanted, one set a place; None: any."""
+        """The sum of all columns whose words are in a set, one set a place; None: any."""
         if wanted not in self._totals:
             rows = [
                 row
@@ -76,16 +76,16 @@ class Snapshot:
     """Sites as columns, and the jobs that wait in each work queue.
 
     `endpoint` is where a site writes (empty: nowhere), `endpoints` where it reads, first choice
-    first; `free_gb` is the room there, `usable_gb` without what must stay free, `reserved_gb` all
-    that is not to be counted on. `reads_lan`, `writes_lan`: some endpoint serves the site's jobs;
-    `gets_wan`, `sends_wan`: some endpoint takes their inputs from, and gives their outputs to,
-    other sites; `takes_wan`: `endpoint` takes outputs of others. `queued_in` files are on their way
-    to the site's endpoints. Ages are whole minutes: since a pilot was seen, a job started, and
-    jobs wait there for a slot without a break (0: none waits). Lists are joined by commas. `jobs`
-    counts live ones by (global share, resource type, status), `slots` are those that a site
+    first; `free_gb` is the room there, `usable_gb` without the part that must stay free,
+    `reserved_gb` all that is not to be counted on. `reads_lan`, `writes_lan`: some endpoint serves
+    the site's jobs; `gets_wan`, `sends_wan`: some endpoint takes their inputs from, and gives their
+    outputs to, other sites; `takes_wan`: `endpoint` takes outputs of others. `queued_in` files are
+    on their way to the site's endpoints. Ages are whole minutes: since a pilot was seen, a job
+    started, and jobs wait there for a slot without a break (0: none waits). Lists are joined by
+    commas. `jobs` counts live ones by (global share, resource type, status), `slots` that a site
     declares to keep by (share, resource type), infinity: none declared; `streaming`: pilots come
     before there are jobs; `links` to nuclei by (nucleus, what): closeness, files queued for
-    production and express, MB/s. `tapes` are endpoints on tape, `unreadable` those that give
+    production and express, MB/s. `tapes` are endpoints on tape, `unreadable` the ones that give
     nothing to other sites; `readers` has the endpoints that each online site with a storage reads,
     near and far, each set of them once.
     """
@@ -176,13 +176,13 @@ class Snapshot:
         return np.array([figure(word) for word in words], float)[rows]
 
     def marked(self, column: str, mark: Callable[[str], bool]) -> Bools:
-        """Like `spread`, for what follows from the word alone: worked out once for all."""
+        """Like `spread`, for values that follow from the word alone: worked out once for all."""
         if (column, mark) not in self._marks:
             self._marks[column, mark] = self.spread(column, mark).astype(bool)
         return self._marks[column, mark]
 
     def given(self, figures: Mapping[str, float]) -> Numbers:
-        """A column from what is known of some of the sites; 0 at the others."""
+        """A column from values of some sites; 0 at the others."""
         found = np.zeros(len(self))
         at = self._distinct("sites")[0]
         for site, figure in figures.items():

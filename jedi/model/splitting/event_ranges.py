@@ -1,4 +1,4 @@
-"""Cuts the events of files into ranges: what a task that is split by events has instead of files.
+"""Cuts the events of files into ranges, which a task that is split by events has instead of files.
 
 Source: JEDI document, "Event-level splitting"; docs/reference/event-ranges.md#ranges.
 """

@@ -31,9 +31,9 @@ _Stage = Annotated[int, Field(ge=1, le=3)] | None
 
 
 class SplitRules(Rules):
-    """All rules of a task, those included that other task parameters stand for or JEDI makes.
-    None: no rule. What has no two letters, the lists of sites, is not in the text. GB = 2^30 bytes
-    of input or output; hours of wall time.
+    """All rules of a task, also from other task parameters and from JEDI. None: no rule. Lists of
+    sites, which have no two letters, are not in the text. GB = 2^30 bytes of input or output; hours
+    of wall time.
 
     Of the rules that say how large a job is, the first one given counts: events, files, GB,
     events aimed at, GB of output (docs/reference/splitting.md#precedence).
@@ -94,7 +94,7 @@ class SplitRules(Rules):
 
     @property
     def least_events(self) -> int:
-        """Events that a job has at least: those of a file, if it has whole ones."""
+        """Events that a job has at least: a file's, if it has whole ones."""
         return (self._whole_files and self.n_events_per_input) or 1
 
     def with_events(self, n: int) -> SplitRules:
@@ -168,7 +168,7 @@ class SplitRules(Rules):
 
     @property
     def consumer_retries(self) -> int:
-        """Consumers that may follow those that a job set begins with."""
+        """Consumers that may follow the first ones of a job set."""
         if self.max_attempt_es_job is not None:
             return self.max_attempt_es_job
         return self.max_attempt_es or CONSUMER_RETRIES
@@ -194,7 +194,7 @@ class SplitRules(Rules):
 
 
 def _extras() -> dict[str, dict[str, Any]]:
-    """By name of the rule, what `rules.rule` noted of it."""
+    """The notes of `rules.rule`, by name of the rule."""
     fields = SplitRules.model_fields.items()
     return {n: f.json_schema_extra for n, f in fields if isinstance(f.json_schema_extra, dict)}
 

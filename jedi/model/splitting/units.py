@@ -81,7 +81,7 @@ class SplitStrategy(Protocol):
 
 
 class OwnStrategy(SplitStrategy, Protocol):
-    """A strategy of JEDI: the submission knows its options, and those that its units have."""
+    """A strategy of JEDI: the submission knows its options and its units' options."""
 
     @property
     def options(self) -> Collection[str]:

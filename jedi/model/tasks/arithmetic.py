@@ -39,7 +39,7 @@ def parse(text: str) -> Sum:
 
 
 def _level(rest: list[str], level: int) -> Sum:
-    """Terms (level 0), factors (1), a single value (2): what comes next, taken off `rest`."""
+    """Terms (level 0), factors (1), a single value (2): the next one, taken off `rest`."""
     if level == len(_LEVELS):
         return _value(rest)
     left = _level(rest, level + 1)

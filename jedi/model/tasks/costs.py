@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The costs of a task: attempts of its own and those that a file may have, jobs that ran and
-    failed, HEP-score hours of both, and the median CPU efficiency of jobs in %."""
+    """The costs of a task: its own attempts and those of a file, jobs that ran and failed,
+    HEP-score hours of both, and the median CPU efficiency of jobs in %."""
 
     attempts: int = 0
     file_attempts: int = 0

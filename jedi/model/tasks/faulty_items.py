@@ -35,8 +35,8 @@ STAND_IN = {"type": "constant", "value": ""}
 def problems_beside(
     sound: Mapping[str, Any], document: Mapping[str, Any], error: ValidationError
 ) -> Iterator[Problem]:
-    """Yield problems of the sound items of a document: those that are there without the faulty
-    items as well as with these mended. `sound`: the document with stand-ins for what is faulty."""
+    """Yield problems of the sound items of a document: the ones that are there without the faulty
+    items as well as with these mended. `sound`: the document with stand-ins for faulty items."""
     faulty = {str(one["loc"][0]) for one in error.errors()}
     wrong: dict[int, set[str]] = {}
     for one in error.errors():
@@ -94,7 +94,7 @@ def _may_feed(item: Any) -> bool:
 
 
 def _mended(position: int, item: Any, wrong: Collection[str], guess: str) -> dict[str, Any]:
-    """An item without its wrong keys, and with stand-ins for those that it needs. Of one of an
+    """An item without its wrong keys, and with stand-ins for the ones that it needs. Of one of an
     unknown kind, the value alone is kept."""
     kind = _kind(item)
     given = item if isinstance(item, dict) else {}
@@ -112,7 +112,7 @@ def _mended(position: int, item: Any, wrong: Collection[str], guess: str) -> dic
 
 
 def _sentence(problem: Problem) -> tuple[str, str, str]:
-    """A problem without its remedy, which names what else there is."""
+    """A problem without its remedy, which names other values."""
     return problem.path, str(problem.value), problem.rule
 
 

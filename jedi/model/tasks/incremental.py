@@ -1,4 +1,4 @@
-"""Incremental execution: what of a task may change once it was refined, and what follows from it.
+"""Incremental execution: the parts of a refined task that may change, and the effects.
 
 The rest is built into its rows. Source: JEDI document,
 "Task retry and resubmission"; docs/reference/retries-and-timeouts.md#incremental-execution.
@@ -69,7 +69,7 @@ TEXTS = frozenset(
 @dataclass(frozen=True, slots=True)
 class Revision:
     """The changes in the rows of a refined task: its rules, and columns of jedi_tasks under their
-    Python names. `task` is what it would be if it were refined now."""
+    Python names. `task`: as if it were refined now."""
 
     task: RefinedTask
     rules: SplitRules
@@ -77,8 +77,8 @@ class Revision:
 
 
 def revise(task: RefinedTask, rules: SplitRules, changed: Collection[str]) -> Revision:
-    """Only what the `changed` parameters say: the present `rules` and columns may hold what was
-    measured or decided since."""
+    """Only effects of the `changed` parameters: the present `rules` and columns may hold later
+    measurements and decisions."""
     fields = [field for key in changed for field in _RULES.get(key, ())]
     names = [name for key in changed for name in _COLUMNS.get(key, ())]
     return Revision(
@@ -91,8 +91,8 @@ def revise(task: RefinedTask, rules: SplitRules, changed: Collection[str]) -> Re
 def change(
     document: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> tuple[TaskParams | None, list[Problem]]:
-    """The task with these parameters instead (None takes one back), and all that is wrong. The task
-    keeps what can't change."""
+    """The task with these parameters instead (None takes one back), and all mistakes. The task
+    keeps parameters that can't change."""
     fixed = list(_fixed(document, changes))
     merged = {**document, **changes, **{one.path: document.get(one.path) for one in fixed}}
     params, problems = examine({key: value for key, value in merged.items() if value is not None})

@@ -1,4 +1,4 @@
-"""The dictionary that describes a task, typed. Keys are those of PanDA (camelCase).
+"""The dictionary that describes a task, typed. Keys are PanDA's (camelCase).
 
 `text` reads it, `contradictions` compares its keys, `problems` puts errors into words,
 `unsupported` lists legal JEDI that is not built yet. Source:
@@ -159,12 +159,12 @@ ATTRIBUTE_KEYS = {
 
 
 class InputItem(TemplateItem):
-    """Input files; the first such item is the master, later ones follow it.
+    """Input files; the first item of files is the master, later ones follow it.
 
     `include` and `exclude` are comma-separated patterns of file names, as in the shell; `files`
     names them, `dataset/file` one of a single dataset. `offset` and `num_records` take a part of
-    what is left, by number; for the others see model.datasets.dataset.Attributes, whose short forms
-    may stand in `attributes` instead."""
+    the rest, by number; for the others see model.datasets.dataset.Attributes, whose short forms may
+    stand in `attributes` instead."""
 
     param_type: Literal["input"] = Field(alias="param_type")
     dataset: Annotated[str, AfterValidator(_dataset_list)]

@@ -57,7 +57,7 @@ class Form:
 
     @classmethod
     def parse(cls, text: str) -> Form:
-        """`S`, `L[0:2]`, `[1:]`, `M[#*2]`; ValueError says what is wrong."""
+        """`S`, `L[0:2]`, `[1:]`, `M[#*2]`; ValueError names the mistake."""
         found = _FORM.fullmatch(text)
         if not found:
             raise ValueError("is not a form of a placeholder")
@@ -127,7 +127,7 @@ PRE_MERGE_MARK = "panda.um"
 
 
 def marked(name: str, *, at_end: bool) -> str:
-    """The name of what is merged into something called `name`."""
+    """The name of the source that is merged into `name`."""
     return f"{name}.{PRE_MERGE_MARK}" if at_end else f"{PRE_MERGE_MARK}.{name}"
 
 

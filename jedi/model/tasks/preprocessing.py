@@ -17,7 +17,7 @@ _STAND_IN = re.compile(f"__({_NAME})__")
 
 def fill(document: Mapping[str, Any], reported: Mapping[str, Any]) -> dict[str, Any]:
     """The task's document with the values that its job reported (NAME for ${PP_NAME}) in all texts
-    except those of the job itself."""
+    but the job's own."""
     values = {f"PP_{name}": str(value) for name, value in reported.items()}
     return _changed(document, _TOLD, lambda found: values.get(found[1], found[0]))
 
@@ -56,7 +56,7 @@ Substitution = Callable[[re.Match[str]], str]
 def _changed(
     document: Mapping[str, Any], what: re.Pattern[str], change: Substitution
 ) -> dict[str, Any]:
-    """The document with what matches replaced, except in the description of the job itself."""
+    """The document with matches replaced, except in the description of the job itself."""
     return {k: v if k == SPEC else _in_texts(v, what, change) for k, v in document.items()}
 
 

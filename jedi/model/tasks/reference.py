@@ -183,8 +183,8 @@ DATASETS_FOR = "more datasets, with commas, for the input that the rest of the k
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A key: where it stands, what it may be, its default (None: none), what it means. `code`: its
-    letters in the text of split rules."""
+    """A key: its place, its values, its default (None: none), its meaning. `code`: its letters in
+    the text of split rules."""
 
     where: str
     key: str

@@ -1,4 +1,4 @@
-"""A task between the rooms: what the refiner made of its parameters."""
+"""A task between the rooms: parameters as the refiner reads them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TaskColumns:
 
 
 EXPRESS = "Express"
-"""The share of what comes before all others: urgent tasks, and those that are almost done."""
+"""The share that comes before all others: urgent tasks, and almost finished ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class RefinedTask:
     queue_name: str | None = None
 
     def queued(self, queue_id: int, queue_name: str, processing_type: str | None) -> RefinedTask:
-        """In a work queue, which is its share unless the task has another, or is urgent (such
-        a task ignores fairshare: docs/reference/brokerage.md#express)."""
+        """In a work queue, which is its share unless the task has another, or is urgent (it ignores
+        fairshare then: docs/reference/brokerage.md#express)."""
         share = EXPRESS if processing_type == "urgent" else self.columns.gshare or queue_name
         return replace(self, columns=replace(self.columns, workqueue_id=queue_id, gshare=share))

@@ -1,4 +1,4 @@
-"""The length of what a command hands to programs."""
+"""The length of the arguments that a command hands to programs."""
 
 from __future__ import annotations
 

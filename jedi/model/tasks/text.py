@@ -76,7 +76,7 @@ def _items(text: str) -> list[str]:
 
 
 def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
-    """The typed task and all its problems. With problems, the task holds what was well formed, so
+    """The typed task and all its problems. With problems, the task holds the well-formed part, so
     that the caller can go on looking; None if there is nothing to look at."""
     document, unfed = with_datasets(with_stand_ins(document))
     try:
@@ -97,7 +97,7 @@ def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
 
 def with_datasets(document: Any) -> tuple[Any, list[Problem]]:
     """The document with the datasets of its keys dsFor<STREAM> in the items that feed these
-    streams, and what of them feeds nothing."""
+    streams, and the ones that feed nothing."""
     items = document.get("jobParameters") if isinstance(document, dict) else None
     if not isinstance(items, list):
         return document, []

@@ -16,7 +16,7 @@ TASK_KEYS = {
     "segmentSpecs": "Submit a task for each segment",
     "hpoRequestData": "Submit a task for each point, or number its jobs with ${SEQNUMBER}",
 }
-"""Task parameters that are refused, and what to do instead."""
+"""Task parameters that are refused, and the alternatives."""
 
 _ITS_JOBS = "a job gets its events when it is made, unless the task has nEventsPerWorker"
 _SEARCH = "there are no searches of hyper-parameters: the task is an ordinary one"
@@ -54,7 +54,7 @@ def _by_key(because: Mapping[str, str]) -> dict[str, str]:
 
 
 KEPT = _by_key(_KEPT_BECAUSE)
-"""Task parameters that are kept and shown, but not acted upon, and what happens instead."""
+"""Task parameters that are kept and shown, but have no effect, and what happens instead."""
 
 ITEM_KEPT = {
     "pseudo": "JEDI copies the files like any others; set noInput for a task without files",
