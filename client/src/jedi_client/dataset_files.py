@@ -67,8 +67,8 @@ def measure(paths: Sequence[Path]) -> tuple[list[LocalFile], list[Problem]]:
 def offer(
     jedi: Client, dataset: str, paths: Sequence[Path], endpoint: str | None
 ) -> tuple[list[LocalFile], list[Upload]]:
-    """The files, and the state of each at the service. BadInput: all mistakes, of this machine's
-    and those that the service finds."""
+    """The files, and the state of each at the service. BadInput: all mistakes, found here or by the
+    service."""
     files, problems = measure(paths)
     states: list[Upload] = []
     try:
@@ -89,7 +89,7 @@ def send(
     endpoint: str | None,
     progressed: Progressed = lambda _sent, _total: None,
 ) -> None:
-    """Upload those files that the service lacks by their states, each from where it broke off.
+    """Upload the files that the service lacks by their states, each from where it broke off.
     `dataset_add` adds them to the dataset."""
     total = sum(one["size"] for one in files)
     sent = sum(

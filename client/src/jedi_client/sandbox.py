@@ -86,8 +86,8 @@ class _Contents:
 
 
 def verify(data: bytes, sha256: str, max_mb: int) -> Sandbox:
-    """A sandbox that somebody packed elsewhere: its checksum is right, and its members are plain
-    files below the job's directory. BadInput."""
+    """A sandbox from elsewhere: its checksum is right, and its members are plain files below the
+    job's directory. BadInput."""
     if (found := hashlib.sha256(data).hexdigest()) != sha256:
         raise BadInput([Problem("sha256", sha256, f"the body has {found}", "Send it again")])
     contents = _Contents(max_mb)

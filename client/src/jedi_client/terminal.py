@@ -1,4 +1,4 @@
-"""Text of strangers on a terminal: what payloads print, names, errors."""
+"""Text of strangers on a terminal: payloads' output, names, errors."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Event(Generic[T]):
 
 
 class _Request(NamedTuple):
-    """A request; `changes`: it is no question; `whole`: its answer is read at once, not in pieces
+    """A request; `changes`: not only a question; `whole`: its answer is read at once, not in pieces
     by the caller."""
 
     method: str

@@ -27,7 +27,7 @@ class Value:
 
 def typed(kind: Any, value: Any) -> Any:
     """`value` as `kind`: a dataclass, datetime, list, tuple, dict, or one of JSON's own types.
-    Fields that a newer service adds are left out, those that an older one lacks are None."""
+    Fields that a newer service adds are left out, fields that an older one lacks are None."""
     if value is None or kind is Any:
         return value
     origin, parts = get_origin(kind), get_args(kind)

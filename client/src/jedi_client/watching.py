@@ -27,10 +27,10 @@ SHORTEST_S, LONGEST_S = 0.1, 5.0
 """Seconds between tries to reach it."""
 
 MOST_TASKS = 1_000
-"""Tasks that are looked for without ids, where there is no stream."""
+"""Tasks that are looked for without ids or a stream."""
 
 LASTING = ("bad_certificate", "socket_closed", "not_jedi")
-"""Reasons why a service does not answer for which waiting is no remedy."""
+"""Reasons for a service's silence that waiting does not mend."""
 
 T = TypeVar("T")
 
@@ -45,10 +45,10 @@ def watch_tasks(
     timeout_s: float | None = None,
     absent: Absence | None = None,
 ) -> Iterator[list[Watched]]:
-    """Changes of tasks until `timeout_s` is over: first all of them, then those that have changed,
-    each as it is then. Without ids: the caller's active tasks, or everybody's. JEDI_WATCH=poll
-    looks at the tasks again and again instead. Any JediError; Unreachable after ten minutes
-    without the service, and at once if it never answers, unless `absent` says otherwise."""
+    """Changes of tasks until `timeout_s` is over: first all of them, then changed ones, each as it
+    is then. Without ids: the caller's active tasks, or everybody's. JEDI_WATCH=poll looks at the
+    tasks again and again instead. Any JediError; Unreachable after ten minutes without the service,
+    and at once if it never answers, unless `absent` says otherwise."""
     known: dict[int, Watched] = {}
     first = True
     until = None if timeout_s is None else time.monotonic() + timeout_s
@@ -98,8 +98,8 @@ class Absence:
         self._since, self._noticed, self.pause_s = math.inf, False, SHORTEST_S
 
     def goes_on(self, error: Unreachable) -> None:
-        """It does not answer. Raise the error if it has lasted too long, or if waiting is no
-        remedy."""
+        """It does not answer. Raise the error if it has lasted too long, or if waiting does not
+        help."""
         now = time.monotonic()
         self._since = min(self._since, now)
         end = self._since + PATIENCE_S if self._until is None else self._until
@@ -175,6 +175,6 @@ def _polled(wanted: _Wanted, known: Iterable[int]) -> Iterator[list[Watched]]:
 
 
 def _active(jedi: Client, user: str | None, known: Iterable[int]) -> list[int]:
-    """The active tasks, and those known already, whose end is still to be seen."""
+    """The active tasks, and the known ones, whose end is still to be seen."""
     found = jedi.task_list(status=ACTIVE, user=user, limit=MOST_TASKS)
     return sorted({*known, *(one.jedi_task_id for one in found)})

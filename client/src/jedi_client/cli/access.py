@@ -176,7 +176,7 @@ def list_tokens(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List valid tokens: yours or, for operators, those of others.
+    """List valid tokens: yours or, for operators, other users'.
 
     Example: `jedi-task token list`
     """

@@ -237,8 +237,8 @@ def table(
 ) -> None:
     """Print rows under headers; numbers stand on the right, statuses have their colours.
 
-    In a pipe each row is one line. A terminal shows what fits: first the columns of `short` get
-    shorter, then those of `spare` go, the least important first; other text is folded. `folded`:
+    In a pipe each row is one line. A terminal shows as much as fits: first the columns of `short`
+    get shorter, then `spare` ones go, the least important first; other text is folded. `folded`:
     the cells are sentences for people, folded in a pipe, too.
     """
     rows = list(rows)

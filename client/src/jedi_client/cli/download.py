@@ -47,8 +47,7 @@ def plan_copies(files: Sequence[FileSummary], owner: str, directory: Path) -> li
 
 
 def fetch(jedi: Client, copies: Sequence[OutputCopy]) -> int:
-    """Fetch all, with a bar on stderr where that is a terminal; the number of those that were not
-    here yet."""
+    """Fetch all, with a bar on stderr where that is a terminal; the number of new ones."""
     from rich.progress import Progress
 
     screen = console(stderr=True)

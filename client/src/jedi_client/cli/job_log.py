@@ -1,4 +1,4 @@
-"""`jedi-job log -f`: what a job prints, as its pilot sends it."""
+"""`jedi-job log -f`: the output of a job, as its pilot sends it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ POLL_S = 1.0
 
 
 def follow_log(job: int) -> None:
-    """Print what is new until the job has ended, stdout to stdout and stderr to stderr. It waits
-    for a service that is away."""
+    """Print new output until the job has ended, stdout to stdout and stderr to stderr. It waits for
+    a service that is away."""
     out = err = shown = ""
     absent = absence()
     with service() as jedi:

@@ -27,8 +27,8 @@ TASKS: Mapping[str, str] = {
 
 
 def fitting(least: Sequence[int], spare: Sequence[int], room: int) -> list[int]:
-    """The columns that are shown: all if their least widths fit, else without those of `spare`,
-    the least important first, as many as have to go."""
+    """The columns that are shown: all if their least widths fit, else without `spare` ones, the
+    least important first, as many as have to go."""
     shown = list(range(len(least)))
     for column in spare:
         if sum(least[one] + GAP for one in shown) - GAP <= room:

@@ -218,7 +218,7 @@ def list_tasks(
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most rows.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """List tasks, the newest first; or those without all jobs, in the order of job generation.
+    """List tasks, the newest first; or the ones without all jobs, in the order of job generation.
 
     Example: `jedi-task list --status running --name "word*" --where "since>2026-11-01"`
     """
@@ -370,7 +370,7 @@ def jobs(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """List the jobs of a task (`jedi-job list`: those of all tasks).
+    """List the jobs of a task (`jedi-job list`: of all tasks).
 
     Example: `jedi-task jobs 1 --status failed --where "exit!=1" --where "site~CERN*"`
     """

@@ -68,7 +68,8 @@ def wait(
     as_json: Json = False,
 ) -> None:
     """Wait until tasks have ended. Exit code 0: all are done. While the service is away, it waits
-    for it until the time-out; without one, for ten minutes. It says on stderr what holds a task.
+    for it until the time-out; without one, for ten minutes. Stderr has the reasons that hold a
+    task.
 
     Example: `jedi-task wait 1 2 --timeout 600`
     """

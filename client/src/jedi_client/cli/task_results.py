@@ -31,7 +31,7 @@ def get(
 ) -> None:
     """Copy the finished outputs of a task into a directory and verify their adler32.
 
-    What is there already is left alone, so it can be repeated. Exit code 1: there is none.
+    Files that are there already stay, so it can be repeated. Exit code 1: it has none.
 
     Example: `jedi-task get 1 results`
     """
@@ -120,8 +120,8 @@ def log(
 
 
 def show_printed(printed: Printed) -> None:
-    """stdout goes to stdout; what frames it goes to stderr, so that it can be piped. Controls of
-    a terminal are shown, not obeyed: --json and the log file have them as they are."""
+    """stdout goes to stdout; its frame goes to stderr, so that it can be piped. Controls of a
+    terminal are shown, not obeyed: --json and the log file have them as they are."""
     console(stderr=True).print(f"job {printed.panda_id} ({printed.status}), from {printed.source}")
     typer.echo(harmless(printed.stdout), nl=False)
     typer.echo(harmless(printed.stderr), nl=False, err=True)

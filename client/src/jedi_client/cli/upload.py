@@ -82,7 +82,7 @@ def upload_all(
 
 
 def all_mistakes(bad: Sequence[Unpacked], check: Callable[[], object]) -> Sequence[Problem]:
-    """The mistakes that `check` finds, and those in local files of tasks: they stand where the
+    """The mistakes that `check` finds, with those in local files of tasks, which stand where the
     service misses the files."""
     from jedi_client.sandbox import NOT_HERE
 

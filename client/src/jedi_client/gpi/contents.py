@@ -106,7 +106,7 @@ class Contents:
 
 @contextmanager
 def _new_file(root: Path) -> Iterator[tuple[Path, BufferedWriter]]:
-    """A new file, removed again unless somebody takes it away."""
+    """A new file, removed again unless it is moved away."""
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = root / f".new-{os.getpid()}-{secrets.token_hex(4)}"
     try:

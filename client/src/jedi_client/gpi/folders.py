@@ -20,7 +20,7 @@ J = TypeVar("J")
 
 
 class NotInFolder(NotFound, KeyError):
-    """A folder has no such job or folder, or several jobs of the name."""
+    """A folder has no job or folder of the name, or several jobs."""
 
     __str__ = Exception.__str__
 

@@ -84,7 +84,7 @@ def _leads_on(tag: str, kinds: str | None) -> bool:
 
 
 class _Fitting(HTMLParser):
-    """Copies a part of a page, without what a notebook can't use."""
+    """Copies a part of a page, without parts that a notebook can't use."""
 
     def __init__(self, host: str) -> None:
         super().__init__(convert_charrefs=True)

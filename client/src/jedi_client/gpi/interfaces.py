@@ -105,8 +105,8 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Result of a submission: the backend's id, the units that it refused with the reason, and
-    those that it did not try."""
+    """Result of a submission: the backend's id, the units that it refused with the reason, and the
+    ones that it did not try."""
 
     backend_id: str
     refused: Mapping[int, str] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class Backend(Protocol):
     def outputs(self, backend_id: str) -> Sequence[OutputFile]: ...
 
     def fetch(self, backend_id: str, files: Sequence[OutputFile], to: Path) -> Sequence[Path]:
-        """Bring files to `to`/<k>/output, those of the whole job to `to`/output. Idempotent."""
+        """Bring files to `to`/<k>/output, the whole job's to `to`/output. Idempotent."""
 
     def remove(self, backend_id: str) -> None:
         """Forget an ended job: its runs and its kept output on this backend."""

@@ -160,7 +160,7 @@ class JediBackend:
 
     def page(self, backend_id: str) -> str | None:
         """The service's page of a job's task, for a notebook; None: the service can't be reached,
-        or has no such page."""
+        or has none."""
         from jedi_client.gpi import fragments
 
         asked = {"HX-Request": "true", "Accept": "text/html"}
@@ -291,7 +291,7 @@ class JediBackend:
         )
 
     def fetch(self, backend_id: str, files: Sequence[OutputFile], to: Path) -> Sequence[Path]:
-        """Bring outputs; what lies there with its size and adler32 stays."""
+        """Bring outputs; files that lie there with their size and adler32 stay."""
         task = _task(backend_id)
         kept = {(one.unit_nr and one.unit_nr - 1, one.name): one for one in self._outputs(task)}
         found = []

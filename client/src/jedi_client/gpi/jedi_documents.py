@@ -37,7 +37,7 @@ def without_variables(line: str) -> str:
 
 
 class Packing:
-    """The sandbox of a submission: files that all units have, and those of single units."""
+    """The sandbox of a submission: files of all units, and of single ones."""
 
     def __init__(self, submission: Submission) -> None:
         self._shared = {one.name: one for one in (*submission.sandbox, *submission.program.files)}
@@ -148,7 +148,7 @@ def units_of(submission: Submission, packing: Packing) -> list[dict[str, Any]]:
 
 def _unreadable(files: Mapping[str, Sequence[str]], every: Mapping[str, Any]) -> str | None:
     """The rule against the input of one unit among others: a unit reads all files of the task, or
-    those that it names."""
+    its own."""
     if every and not files:
         return f"is not of datasets {', '.join(every)}, which other subjobs read"
     if not all(files.values()) and len(every) > 1:

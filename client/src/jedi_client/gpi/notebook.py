@@ -90,8 +90,7 @@ class JobView:
         return errors(_states(_looked_at(self)))
 
     def plot(self, subjobs: int = TIMED) -> Drawing:
-        """Progress and times as SVG. The times are those of the first `subjobs` subjobs: each
-        takes a request."""
+        """Progress and times as SVG. Times of the first `subjobs` subjobs: each takes a request."""
         return plot(_looked_at(self), subjobs)
 
     def show(self) -> None:

@@ -47,7 +47,7 @@ def property_at(obj: Described, dotted: str) -> Property | None:
 
 
 def unknown(obj: Described, dotted: str, value: Any) -> Problem:
-    """The mistake that an object has no such property."""
+    """The mistake that an object lacks a property."""
     remedy = did_you_mean(dotted, _names(obj)) or "See list_defaults"
     return Problem(dotted, value, f"is no property of the {type(obj).__name__}", remedy)
 

@@ -33,33 +33,33 @@ _BASES: Mapping[str, tuple[str, str]] = {
 
 
 class PluginUnusable(JediError):
-    """A declared plug-in can't be loaded, or is not what its group promises."""
+    """A declared plug-in can't be loaded, or breaks the promise of its group."""
 
     code = "plugin_unusable"
 
 
 def list_applications() -> list[str]:
-    """Names of the applications: those of this client and of plug-ins."""
+    """Names of the applications of this client and of plug-ins."""
     return _names("applications")
 
 
 def list_backends() -> list[str]:
-    """Names of the backends: those of this client and of plug-ins."""
+    """Names of the backends of this client and of plug-ins."""
     return _names("backends")
 
 
 def list_splitters() -> list[str]:
-    """Names of the splitters: those of this client and of plug-ins."""
+    """Names of the splitters of this client and of plug-ins."""
     return _names("splitters")
 
 
 def list_mergers() -> list[str]:
-    """Names of the mergers: those of this client and of plug-ins."""
+    """Names of the mergers of this client and of plug-ins."""
     return _names("mergers")
 
 
 def list_datasets() -> list[str]:
-    """Names of the kinds of datasets: those of this client and of plug-ins."""
+    """Names of the kinds of datasets of this client and of plug-ins."""
     return _names("datasets")
 
 

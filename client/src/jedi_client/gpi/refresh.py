@@ -1,4 +1,4 @@
-"""Monitoring: states are read when somebody asks, and the backends not more often than they allow.
+"""Monitoring: states are read on demand, from the backends not more often than they allow.
 
 Source: docs/reference/ganga.md#monitoring.
 """
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a job: `status` with the new one, `subjobs` with the numbers of those that
-    changed, or `removed`."""
+    """A change of a job: `status` with the new one, `subjobs` with the numbers of changed ones, or
+    `removed`."""
 
     job: int
     what: str

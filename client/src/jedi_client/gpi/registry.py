@@ -37,8 +37,8 @@ class Turn:
 
 
 class Registry(Generic[J]):
-    """The jobs, or the templates, of a session. A job is one object for as long as somebody holds
-    it: `jobs(j.id) is j`."""
+    """The jobs, or the templates, of a session. A job is one object for as long as it is referred
+    to: `jobs(j.id) is j`."""
 
     def __init__(self, session: Session, kind: Kind, make: type[J]) -> None:
         self.session, self.kind, self._make = session, kind, make
@@ -93,8 +93,8 @@ class Registry(Generic[J]):
         return self._all().select(minid, maxid, **values)
 
     def matching(self, ids: Sequence[int], wanted: dict[str, Any]) -> Sequence[int]:
-        """The ids of those jobs that have all these values. Records are asked first, since their
-        jobs need not be loaded."""
+        """The ids of the jobs that have all these values. Records are asked first, since their jobs
+        need not be loaded."""
         must_be_known(wanted, [*FACTS, *self._make._properties])
         if "status" in wanted:
             self.session.monitor.look()
@@ -117,8 +117,8 @@ class Registry(Generic[J]):
         return self.session.store.read_only
 
     def take_over(self) -> None:
-        """Get the right to write from the session that has it: that one only reads from then
-        on. A registry on this machine has no such right."""
+        """Get the right to write from the session that has it: that one only reads from then on. A
+        registry on this machine needs none."""
         self.session.store.take_over()
 
     def export(self, path: str | os.PathLike[str], *, append: bool = False) -> Report:
@@ -126,8 +126,8 @@ class Registry(Generic[J]):
         return JobSlice(self, self.ids()).export(path, append=append)
 
     def load(self, path: str | os.PathLike[str]) -> Any:
-        """New jobs, and templates, like those of an export, in their folders: those of this
-        registry as a slice. All mistakes at once; nothing is stored then. BadInput."""
+        """New jobs, and templates, like those of an export, in their folders, as a slice. All
+        mistakes at once; nothing is stored then. BadInput."""
         from jedi_client.gpi.exports import load
         from jedi_client.gpi.schema import values_of
 
@@ -234,7 +234,7 @@ class Registry(Generic[J]):
             return self._index.get(id)
 
     def watched(self, others: Collection[int]) -> list[Record]:
-        """The records of live jobs, and of those others that there are."""
+        """The records of live jobs, and of the others that exist."""
         with self._lock:
             found = map(self._index.get, self._live.union(others))
             return [one for one in found if one is not None]

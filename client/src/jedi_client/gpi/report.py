@@ -15,7 +15,7 @@ class JobError(JediError):
 
 
 class NotWritable(JobError):
-    """The job is not new, or somebody else changed it: its properties can't be set."""
+    """The job is not new, or another session changed it: its properties can't be set."""
 
     code = "not_writable"
 

@@ -157,8 +157,8 @@ class Described(_Object):
 
     @classmethod
     def given(cls, value: Any) -> Described | None:
-        """The object that a short form stands for, such as 20 for FileSplitter(files=20); None if
-        the value is no such form."""
+        """The object that a short form stands for, such as 20 for FileSplitter(files=20); None: the
+        value is another."""
         return None
 
     def before_change(self, name: str) -> None:
@@ -334,7 +334,7 @@ def class_named(name: str) -> type[Described] | None:
 
 
 def _by_name(cls: type[Described], name: Any) -> Described | None:
-    """An object with all defaults, by the name of its class; None: there is no such one."""
+    """An object with all defaults, by the name of its class; None: unknown."""
     found = class_named(name) if isinstance(name, str) and name.isidentifier() else None
     if found is None or not issubclass(found, cls) or found._abstract:
         return None

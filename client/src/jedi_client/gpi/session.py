@@ -29,8 +29,8 @@ class _LateStore:
 
 
 class Session:
-    """The jobs of one registry, as one process sees them. Without arguments, the registry is that
-    of JEDI_CLIENT_REGISTRY, such as https://jedi.example.org#thesis, else that of this machine."""
+    """The jobs of one registry, as one process sees them. Without arguments, it is the registry of
+    JEDI_CLIENT_REGISTRY, such as https://jedi.example.org#thesis, else that of this machine."""
 
     def __init__(self, store: Store | None = None, root: Path | None = None) -> None:
         self._given = store

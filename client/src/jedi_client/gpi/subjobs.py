@@ -49,7 +49,7 @@ class Subjobs:
         return found
 
     def one(self, k: int) -> Subjob:
-        """The subjob of a number, the same object for as long as somebody holds it."""
+        """The subjob of a number, the same object for as long as it is referred to."""
         found = self._objects.get(k)
         if found is None:
             self.record(k)

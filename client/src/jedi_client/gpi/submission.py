@@ -88,8 +88,8 @@ class Plan:
 
 
 def preview(job: Job) -> Preview:
-    """The subjobs that a submission would make, and its mistakes. The backend forecasts those that
-    it would cut, if it can be reached."""
+    """The subjobs that a submission would make, and its mistakes. The backend forecasts its own, if
+    it can be reached."""
     try:
         made = plan(job)
     except BadInput as error:

@@ -112,15 +112,15 @@ def resplit(job: Job, ks: Sequence[int], splitter: Any, *, keep_going: bool) -> 
 
 
 def _changed(there: Any, asked: Any) -> dict[str, Any]:
-    """The options that differ from those of the job; empty ones stay as they were."""
+    """The options that differ from the job's; empty ones stay as they were."""
     old = there.document()
     return {name: value for name, value in asked.document().items() if value and value != old[name]}
 
 
 def remove(job: Job, *, keep_going: bool, force: bool = False) -> Report:
     """Remove a job: its record, its links, its folder, and its output on the backend. No session
-    may be submitting it. `force`: also if the backend does not answer, or nobody knows whether it
-    has the job; the report says then what may be left."""
+    may be submitting it. `force`: also if the backend does not answer, or it is unknown whether it
+    has the job; the report then names possible remains."""
     with job._registry.session.workspace.claim(job.id) as mine:
         if mine:
             return _forgotten(job) if force else _removed(job, keep_going=keep_going)
@@ -223,7 +223,7 @@ def _act(
 def _asked(
     job: Job, verb: str, ask: Callable[[Backend, str], Refusals], keep_going: bool
 ) -> Refusals:
-    """The refusals of the backend; its errors are refusals, too, for those who keep going."""
+    """The refusals of the backend; its errors are refusals, too, with `keep_going`."""
     record = job.record
     backend = job._registry.session.monitor.connections.to(str(record.backend))
     name = str(record.backend).partition(" ")[0]

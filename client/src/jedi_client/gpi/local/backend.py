@@ -159,7 +159,7 @@ class LocalBackend:
         return {k: _ended(known.get(k)) for k in units if k not in live}
 
     def resubmit(self, backend_id: str, units: Sequence[int] | None, options: Document) -> Refusals:
-        """Queue ended units, and those that were refused, again."""
+        """Queue ended and refused units again."""
         job = int(backend_id)
         with self._file.reading() as db:
             known = runs.statuses(db, job)
@@ -282,7 +282,7 @@ class LocalBackend:
         return _as_json(program, [self._keep(one) for one in files], inputs)
 
     def _again(self, program: dict[str, Any]) -> str:
-        """The program of a unit that runs again; what was not kept yet is kept now."""
+        """The program of a unit that runs again; files that were not kept yet are kept now."""
         _must_be_here(program["executable"], {one[1] for one in program["files"]})
         program["files"] = [
             (source, name, digest, mode) if digest else self._keep(SandboxFile(source, name))

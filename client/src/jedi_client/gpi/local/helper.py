@@ -35,7 +35,7 @@ IDLE_S = 10.0
 GRACE_S = 2.0
 """Seconds from SIGTERM to SIGKILL."""
 LOOK_S = 0.25
-"""Seconds between two looks at runs of an earlier helper, and at those that are being killed."""
+"""Seconds between two looks at runs of an earlier helper, and at ones that are being killed."""
 AGAIN_S = 2.0
 """Seconds until the next try after a passing error of the file."""
 PASSING = ("no_space", "registry_busy")
@@ -155,7 +155,7 @@ class Helper:
                 self._signal(found, signal.SIGKILL if late else signal.SIGTERM)
 
     def _launch(self, chosen: list[LocalRun]) -> tuple[list[Launched], list[RunEnd]]:
-        """Prepare runs; those that can't be prepared have failed."""
+        """Prepare runs; the others have failed."""
         launched, failed = [], []
         for run in chosen:
             new = _attempt(run)
@@ -264,7 +264,7 @@ class Bell:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def wait(self, longest_s: float) -> None:
-        """Wait until somebody rings, but not longer."""
+        """Wait for a ring, but not longer."""
         ready, _, _ = select.select([self._pipe, self._read], [], [], longest_s)
         for fd in ready:
             with suppress(BlockingIOError):

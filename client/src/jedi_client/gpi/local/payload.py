@@ -1,4 +1,4 @@
-"""A payload on this machine: its working directory, its process, and what it leaves.
+"""A payload on this machine: its working directory, its process, its files.
 
 A small shell stands between: it waits for a line before it runs the program, and writes the exit
 code to a file. So a run that its helper did not note never begins, and one whose helper died still

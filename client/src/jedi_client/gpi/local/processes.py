@@ -22,7 +22,7 @@ def born(pid: int) -> str | None:
 
 
 def _born_by_ps(pid: int) -> str | None:
-    """The same where there is no /proc."""
+    """The same without /proc."""
     ps = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     )

@@ -198,7 +198,7 @@ def running(db: sqlite3.Connection) -> list[LocalRun]:
 
 
 def to_kill(db: sqlite3.Connection) -> list[tuple[int, int]]:
-    """The running units that somebody wants killed."""
+    """The running units that are to be killed."""
     return db.execute(
         f"SELECT job, k FROM local_runs WHERE status = 'running' AND {_LIVE} AND to_kill"
     ).fetchall()

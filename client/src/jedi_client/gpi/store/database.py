@@ -14,7 +14,7 @@ from jedi_client.errors import JediError, NoSpace
 from jedi_client.gpi.store import schema
 
 BUSY_S = 60.0
-"""Seconds that a write waits for those of other sessions."""
+"""Seconds that a write waits for other sessions."""
 
 _PAUSE_S = 0.02
 
@@ -140,7 +140,7 @@ class RegistryFile:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """SQLite's errors as those that a person can act on."""
+        """SQLite's errors with remedies."""
         try:
             yield
         except sqlite3.Error as error:

@@ -44,7 +44,7 @@ def _is_storable(text: str) -> bool:
 
 
 def not_found(kind: str, ids: Sequence[int]) -> NotFound:
-    """There are no such records."""
+    """The records do not exist."""
     listed = ", ".join(map(str, ids[:10]))
     return NotFound(f"There is no {kind} {listed} in this registry.", kind=kind, ids=list(ids))
 
@@ -67,7 +67,7 @@ def lost(url: str, holder: str | None) -> RegistryIsReadOnly:
 
 
 def of_change(record: Kept, version: int) -> NotWritable:
-    """A record is not new, or somebody else has written it."""
+    """A record is not new, or another session has written it."""
     name = f"{record.kind.capitalize()} {record.id}"
     if record.status != "new":
         return NotWritable(
@@ -102,5 +102,5 @@ def no_subjob(id: int, ks: Sequence[int]) -> NotFound:
 
 
 def no_folder(path: str) -> NotFound:
-    """The registry has no such folder."""
+    """The registry lacks the folder."""
     return NotFound(f"There is no folder {path}.", path=path)

@@ -412,7 +412,7 @@ def _load(
 def _found(
     db: sqlite3.Connection, kind: Kind, ids: Collection[int], columns: str
 ) -> Sequence[Record]:
-    """Records of those ids that there are."""
+    """Records of the ids that exist."""
     found: list[Record] = []
     for some in _lists(ids):
         asked = f"SELECT {columns} FROM records WHERE kind = ? AND id IN ({_marks(some)})"
