@@ -19,7 +19,7 @@ from jedi.core.settings import caller
 from jedi.ddm import factory
 from jedi.host import processes
 from jedi.host.home import Home
-from jedi.service import restoring
+from jedi.service.system import restoring
 from jedi.standalone import binaries
 from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect, reachable

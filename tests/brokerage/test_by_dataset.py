@@ -25,7 +25,7 @@ from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
 from jedi.service.brokerage.replay import replay
-from jedi.service.planning import Alternative, plan_now
+from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.service.why import why
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import decisions

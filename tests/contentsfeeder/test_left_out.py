@@ -26,8 +26,9 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import FileInfo
 from jedi.model.queries import FileQuery
-from jedi.service import datasets, planning
+from jedi.service import datasets
 from jedi.service import tasks as service
+from jedi.service.planning import text_plans
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.inputs.datasets import wake_consumers
 from jedi.taskbuffer.reports.listings import DatasetSummary
@@ -233,8 +234,8 @@ def test_a_plan_counts_files_and_those_that_are_left_out(world: World) -> None:
     os.mkfifo(home_of(world) / "fifo")
     task = json.dumps(good(nEventsPerJob=50, site="SITE_A", skipScout=True))
     with world.engine.begin() as tx:
-        plan = planning.plan_now(
-            tx, world.ddm, "me", task, "json", Path(), 0, planning.Alternative((), ())
+        plan = text_plans.plan_now(
+            tx, world.ddm, "me", task, "json", Path(), 0, text_plans.Alternative((), ())
         ).plan
     assert (plan.files, plan.jobs, plan.files_left) == (2, 3, 0)
     assert plan.left_out == {"no_events": 1, "not_a_file": 1}

@@ -19,7 +19,8 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.model.datasets.physical import Physical, files
 from jedi.model.jobs.wire import AcquireRequest, Report, Resources, UnusableInput
 from jedi.model.tasks.text import validate
-from jedi.service import pilots, planning
+from jedi.service import pilots
+from jedi.service.planning import text_plans
 from jedi.taskbuffer.users.users import Identity
 
 CAT = {"type": "constant", "value": "cat ${IN/S}"}
@@ -165,8 +166,8 @@ def test_a_build_reads_none_of_them(world: World) -> None:
 def test_a_plan_knows_them(world: World) -> None:
     text = json.dumps(document("/data/a", "/data/b", "/data/c", nFilesPerJob=2))
     with world.engine.begin() as tx:
-        plan = planning.plan_now(
-            tx, world.ddm, "anna", text, "json", Path.cwd(), 0, planning.Alternative()
+        plan = text_plans.plan_now(
+            tx, world.ddm, "anna", text, "json", Path.cwd(), 0, text_plans.Alternative()
         ).plan
     assert (plan.jobs, plan.files, plan.local) == (2, 3, 2)
 

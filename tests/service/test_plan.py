@@ -37,8 +37,13 @@ from jedi.host.home import Home
 from jedi.model.sites.snapshot import KINDS
 from jedi.service import tasks
 from jedi.service.brokerage import system_state
-from jedi.service.plan import TaskPlan
-from jedi.service.planning import Alternative, PlanWithAlternative, plan_by_snapshot, plan_now
+from jedi.service.planning.task_plan import TaskPlan
+from jedi.service.planning.text_plans import (
+    Alternative,
+    PlanWithAlternative,
+    plan_by_snapshot,
+    plan_now,
+)
 from jedi.service.sites import changes
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users.users import PUT_USER

@@ -38,7 +38,7 @@ from jedi.core.errors import JediError
 from jedi.ddm.interface import DatasetInfo
 from jedi.service import herds
 from jedi.service.collection import Document, submit_all
-from jedi.service.planning import Alternative, plan_now
+from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner

@@ -35,7 +35,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, JediError, Refused
 from jedi.ddm.interface import FileInfo
 from jedi.service.commands import command
-from jedi.service.planning import Alternative, plan_now
+from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskcommando.agent import TaskCommando

@@ -26,9 +26,9 @@ from jedi.ddm import factory
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.host.home import Home
 from jedi.model.jobs.wire import Resources
-from jedi.service import restoring
-from jedi.service.restoring import _pattern
+from jedi.service.system import restoring
 from jedi.service.system.check import check
+from jedi.service.system.restoring import _pattern
 from jedi.standalone import binaries
 from jedi.standalone.backup import _database, _major, backup, restore
 from jedi.standalone.installation import Installation

@@ -13,12 +13,13 @@ from pydantic import BaseModel, Field
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.model.tasks.text import MAX_CHARACTERS, examine
-from jedi.service import collection, execution, manifests, newcode, planning
+from jedi.service import collection, execution, manifests, newcode
 from jedi.service.brokerage import system_state
 from jedi.service.foreign import asking
 from jedi.service.operations.arguments import ManyTasks, Sha256, SubmissionKey
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.planning import Alternative, PlanWithAlternative
+from jedi.service.planning import text_plans
+from jedi.service.planning.text_plans import Alternative, PlanWithAlternative
 from jedi.service.sandbox import Uploaded
 from jedi.service.submission import Submitted
 from jedi.taskbuffer.jobs import order_files
@@ -198,9 +199,9 @@ def plan(
     other = Alternative(knobs or (), sites or ())
     if snapshot:
         known = system_state.read(snapshot)
-        return planning.plan_by_snapshot(known, call.who, text.text, text.format, seed, other)
+        return text_plans.plan_by_snapshot(known, call.who, text.text, text.format, seed, other)
     files = uploaded(call, sandbox)
-    return planning.plan_now(
+    return text_plans.plan_now(
         call.tx, call.ddm, call.who, text.text, text.format, files, seed or 0, other
     )
 

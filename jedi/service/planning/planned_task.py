@@ -24,7 +24,7 @@ from jedi.model.tasks.params import TaskParams
 from jedi.model.tasks.refined import RefinedTask
 from jedi.model.tasks.rows import ClaimedTask, FedDataset
 from jedi.service.brokerage.system_state import KnownQueue, PlanCatalogue, SystemState
-from jedi.service.planned_herd import count_units, divided
+from jedi.service.planning.planned_herd import count_units, divided
 from jedi.service.submission import row_of
 from jedi.service.unprocessed import Continued
 from jedi.taskbuffer.jobs.orders import InputRow

@@ -18,8 +18,8 @@ from jedi.model.tasks.params import TaskParams
 from jedi.model.tasks.text import examine
 from jedi.service import manifests, submission
 from jedi.service.brokerage.system_state import KnownQueue, SystemState, from_database
-from jedi.service.plan import TaskPlan, make
-from jedi.service.planned_task import QueueFinder, find_queue
+from jedi.service.planning.planned_task import QueueFinder, find_queue
+from jedi.service.planning.task_plan import TaskPlan, make
 from jedi.service.sandbox import LocalFiles
 from jedi.service.submission_warnings import cautions
 from jedi.service.unprocessed import Continued

@@ -34,7 +34,7 @@ from jedi.model.sites.request import RecentJobs
 from jedi.model.splitting.split_rules import SCOUTED, SplitRules
 from jedi.model.tasks.params import TaskParams
 from jedi.service.brokerage.system_state import SystemState
-from jedi.service.planned_task import PlannedTask, QueueFinder, feed
+from jedi.service.planning.planned_task import PlannedTask, QueueFinder, feed
 from jedi.service.unprocessed import Continued
 from jedi.taskbuffer.jobs import orders, ready_files
 
