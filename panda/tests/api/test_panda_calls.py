@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from jedi_panda.api.calls import CALLS
+from jedi_panda.api.client_routes import CALLS
 from sqlalchemy import text
 from support.listening import Listening, listening
 from support.prun_tasks import NO_BUILD, UUID, case_a

@@ -13,9 +13,10 @@ from jedi.api.operations import OperationDoor
 from jedi.core.knobs.service import OidcKnobs
 from jedi.service.users import oidc
 from jedi_panda.api import other_calls, task_calls  # noqa: F401 - they fill the list of calls
-from jedi_panda.api.calls import add_calls
+from jedi_panda.api.calls import CALLS, add_calls
 from jedi_panda.api.file_cache import add_file_cache
 
+__all__ = ["CALLS", "add_client_routes"]
 NO_WORKFLOWS = "JEDI has no iDDS: submit tasks that name their parents with parentTaskName."
 _OLD = (
     "execute_idds_workflow_command",
