@@ -1,4 +1,4 @@
-"""The two distributions as people install them: wheels, far from any checkout."""
+"""The distributions as people install them: wheels, far from any checkout."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CHECKOUT = Path(__file__).parents[2]
 class Installed:
     """The wheels in a virtual environment of its own, with a home beside it.
 
-    What they depend on is not downloaded again: a .pth file names the directory where our own
-    environment has it, and .pth files *there*, which lead to the checkout, are not read.
+    What they depend on is not downloaded again: a .pth file names a directory with links to all
+    but JEDI that our own environment has.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -35,10 +35,22 @@ class Installed:
         self._environment = {**ours, "JEDI_HOME": str(self.home.path)}
 
     def install(self) -> None:
-        """Build the wheels and install them."""
-        python, pip = str(self._bin / "python"), [sys.executable, "-m", "pip", "--quiet"]
-        wheels = self.scratch / "wheels"
+        """Build the wheels of the client and the server and install them."""
         self.run(sys.executable, "-m", "venv", "--without-pip", str(self._bin.parent))
+        self.add(CHECKOUT / "client", CHECKOUT)
+        python = str(self._bin / "python")
+        site = self.run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+        dependencies = self.scratch / "dependencies"
+        dependencies.mkdir()
+        for one in Path(sysconfig.get_path("purelib")).iterdir():
+            if "jedi" not in one.name:
+                (dependencies / one.name).symlink_to(one)
+        (Path(site.strip()) / "dependencies.pth").write_text(f"{dependencies}\n")
+
+    def add(self, *sources: Path) -> None:
+        """Build wheels and install them."""
+        python, pip = str(self._bin / "python"), [sys.executable, "-m", "pip", "--quiet"]
+        wheels = self.scratch / f"wheels-{sources[-1].name}"
         self.run(
             *pip,
             "wheel",
@@ -46,8 +58,7 @@ class Installed:
             "--no-build-isolation",
             "-w",
             str(wheels),
-            str(CHECKOUT / "client"),
-            str(CHECKOUT),
+            *map(str, sources),
         )
         self.run(
             *pip,
@@ -58,9 +69,6 @@ class Installed:
             "--no-index",
             *map(str, wheels.iterdir()),
         )
-        site = self.run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
-        dependencies = sysconfig.get_path("purelib")
-        (Path(site.strip()) / "dependencies.pth").write_text(f"{dependencies}\n")
 
     def run(self, *command: str) -> str:
         """What a command prints; it must succeed."""
@@ -113,3 +121,15 @@ def test_the_first_task(installed: Installed) -> None:
         f"Hello from job 00000{number}\n" for number in (1, 2, 3)
     ]
     installed.call("jedi", "check", "--files")
+
+
+def test_panda_speaks_once_it_is_installed(installed: Installed) -> None:
+    """The server runs without the wire; it serves it after the next start."""
+    assert json.loads(installed.call("jedi", "status", "--json"))["wires"] == {}
+    installed.add(CHECKOUT / "panda")
+    assert "wires       jedi-panda " in installed.call("jedi", "status")
+    found = "from jedi.core.extensions import extensions as e; print(e('jedi.wires')[0].trouble)"
+    assert installed.call("python", "-c", found) == "\n"
+    installed.call("jedi", "down", "--drain", "0")
+    installed.call("jedi", "up", "--detach")
+    assert installed.call("jedi-task", "list")
