@@ -20,6 +20,7 @@ from jedi.core.settings import caller
 from jedi.ddm import factory
 from jedi.host.home import Home
 from jedi.service import submission
+from jedi.service.examined import Document, examined
 from jedi.taskbuffer.housekeeping import knobs
 
 TINY = {
@@ -61,7 +62,9 @@ def submit(engine: Engine, task: Mapping[str, Any] = TINY) -> int:
     """Store a task, a tiny one unless given, in a transaction of its own."""
     with engine.begin() as tx:
         ddm = factory.load(tx, knobs.load(tx))
-        return submission.submit(tx, ddm, caller(), json.dumps(task), "json", Path()).jedi_task_id
+        return submission.submit(
+            tx, ddm, examined(Document(json.dumps(task), "json", Path()), caller())
+        ).jedi_task_id
 
 
 def until(condition: Callable[[], bool]) -> None:

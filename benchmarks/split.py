@@ -17,6 +17,7 @@ from benchmarks.common import Result, make_world, medians, run
 from benchmarks.jobs_world import Held, clear, place
 from jedi.agent.base import World
 from jedi.model.jdl.parse import parse
+from jedi.service.examined import Document, examined
 from jedi.service.submission import submit
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.db.copying import copy_rows
@@ -99,7 +100,7 @@ def _submit(world: World, herds: int, units: int) -> None:
     with world.engine.begin() as tx:
         for _ in range(herds):
             jdl = MANIFEST.format(name=next(_numbers), units=units)
-            submit(tx, world.ddm, "bench", jdl, "jdl", Path())
+            submit(tx, world.ddm, examined(Document(jdl, "jdl", Path()), "bench"))
 
 
 def _blocks(engine: Engine) -> dict[str, list[Any]]:

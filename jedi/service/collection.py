@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import DDM
 from jedi.model.tasks.text import split
-from jedi.service.sandbox import LocalFiles
+from jedi.service.examined import Document, Examined, examined
 from jedi.service.submission import Submitted, submit
 from jedi.taskbuffer.tasks import new_tasks
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The text of a task and the source of its local files; `name`: its place in a collection,
-    empty if it is alone."""
-
-    text: str
-    format: str
-    files: LocalFiles
-    name: str = ""
 
 
 def collect(files: Mapping[str, Document]) -> list[Document]:
@@ -54,34 +43,34 @@ def submit_all(
     """Store tasks in their order, so that each may build on those before it; or store none, and
     BadInput lists the mistakes of each. In a collection each task gets its own `key`: KEY/1, KEY/2
     and so on. `validate`: nothing is stored in any case."""
+    given = [examined(one, who) for one in documents]
     if validate or len(documents) > 1:
         with tx.begin_nested() as point:  # what is refused uses up no ids
             ids = new_tasks.trial_ids(tx, len(documents))
-            tried = _submit(tx, ddm, who, documents, key, ids)
+            tried = _submit(tx, ddm, given, key, ids)
             point.rollback()
         if validate:
             return tried
-    return _submit(tx, ddm, who, documents, key, [None] * len(documents))
+    return _submit(tx, ddm, given, key, [None] * len(documents))
 
 
 def _submit(
     tx: Connection,
     ddm: DDM,
-    who: str,
-    documents: Sequence[Document],
+    given: Sequence[Examined],
     key: str | None,
     ids: Sequence[int | None],
 ) -> list[Submitted]:
     """Store tasks in their order; BadInput if one can't be."""
     found: list[Submitted] = []
     problems: list[Problem] = []
-    for number, (one, task_id) in enumerate(zip(documents, ids, strict=True), 1):
-        its_key = f"{key}/{number}" if key and one.name else key
+    for number, (one, task_id) in enumerate(zip(given, ids, strict=True), 1):
+        name = one.document.name
+        its_key = f"{key}/{number}" if key and name else key
         try:
-            done = submit(tx, ddm, who, one.text, one.format, one.files, its_key, task_id)
-            found.append(replace(done, name=one.name))
+            found.append(replace(submit(tx, ddm, one, its_key, task_id), name=name))
         except BadInput as error:
-            place = f"{one.name}: " if one.name else ""
+            place = f"{name}: " if name else ""
             problems += [replace(p, path=place + p.path) for p in error.problems]
     if problems:
         raise BadInput(problems)

@@ -9,20 +9,19 @@ from typing import Any
 from jedi_client.sandbox import Sandbox
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, Problem, Refused
+from jedi.core.errors import Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM, exists
 from jedi.model.scheduling.priority import task_priority
 from jedi.model.splitting.split_rules import render_split_rule
-from jedi.model.tasks.faulty_items import has_input
 from jedi.model.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.model.tasks.placeholders import TASK_ID
 from jedi.model.tasks.preprocessing import is_reported
-from jedi.model.tasks.text import examine
-from jedi.service import manifests, resubmission
+from jedi.service import resubmission
+from jedi.service.examined import Document, Examined, examined
 from jedi.service.herd_checks import begin_herd, splitter_problems
 from jedi.service.resubmission import Earlier
-from jedi.service.sandbox import LocalFiles, packed
+from jedi.service.sandbox import Uploaded, packed
 from jedi.service.submission_checks import (
     limits,
     paths,
@@ -75,39 +74,31 @@ class Submitted:
 def submit(
     tx: Connection,
     ddm: DDM,
-    who: str,
-    text: str,
-    format: str,
-    files: LocalFiles,
+    given: Examined,
     key: str | None = None,
     task_id: int | None = None,
-    *,
-    explicit: bool = False,
 ) -> Submitted:
-    """Store the task in a text (yaml, json or jdl); its local files come from `files`. `explicit`:
-    the caller writes its units.
+    """Store a task.
 
     BadInput lists all mistakes, and nothing is stored. A `key` makes repeating safe: the same
     user's second submission under it finds the first one's task, and that of another task is
     Refused. A task that has ended, submitted
     again, goes on. A new one gets the next id, unless it is tried out under another.
     """
-    if key is not None:
-        params, _ = examine(manifests.read(text, format, who).document)
-        if params and (known := take_key(tx, params.user_name or who, key)):
-            _same_task(tx, who, key, known, params)
-            return Submitted(
-                known.jedi_task_id or 0,
-                known.status or "removed",
-                False,
-                again=known.attempt_nr > 1,
-                attempt_nr=known.attempt_nr,
-            )
-    task = check(tx, ddm, who, text, format, files, explicit=explicit)
+    if key is not None and given.params and (known := take_key(tx, given.owner, key)):
+        _same_task(tx, given, key, known)
+        return Submitted(
+            known.jedi_task_id or 0,
+            known.status or "removed",
+            False,
+            again=known.attempt_nr > 1,
+            attempt_nr=known.attempt_nr,
+        )
+    task = check(tx, ddm, given)
     if sandbox := task.sandbox:
         new_tasks.PUT_SANDBOX.run(tx, sha256=sandbox.sha256, data=sandbox.data)
     if earlier := task.earlier:
-        resubmission.resubmit(tx, who, earlier)
+        resubmission.resubmit(tx, given.who, earlier)
         done = Submitted(
             earlier.jedi_task_id,
             "toincexec",
@@ -117,7 +108,7 @@ def submit(
             attempt_nr=earlier.attempt_nr + 1,
         )
     else:
-        new_id = _insert(tx, task, text, format, key, task_id)
+        new_id = _insert(tx, task, given.document, key, task_id)
         begin_herd(tx, new_id, task.params, trial=task_id is not None)
         done = Submitted(new_id, "registered", True, task.warnings)
     if key is not None:
@@ -128,7 +119,7 @@ def submit(
 
 
 def _insert(
-    tx: Connection, task: Checked, text: str, format: str, key: str | None, task_id: int | None
+    tx: Connection, task: Checked, document: Document, key: str | None, task_id: int | None
 ) -> int:
     """Store a new task; its id."""
     params, sandbox = task.params, task.sandbox
@@ -147,8 +138,8 @@ def _insert(
             country_group=params.country_group,
             req_id=params.req_id,
             params=params.dump(),
-            source_text=text,
-            source_format=format,
+            source_text=document.text,
+            source_format=document.format,
             sandbox_sha256=sandbox.sha256 if sandbox else None,
             idempotency_key=key,
             parent_id=task.parent_id,
@@ -170,15 +161,15 @@ def take_key(tx: Connection, owner: str, key: str) -> KeyedTask | None:
     return known
 
 
-def _same_task(tx: Connection, who: str, key: str, known: KeyedTask, params: TaskParams) -> None:
+def _same_task(tx: Connection, given: Examined, key: str, known: KeyedTask) -> None:
     """Refused: a key belongs to a task with other parameters than these. Only the text of a task's
     first attempt is kept."""
     if known.attempt_nr > 1 or known.jedi_task_id is None:
         return
     if (kept := herds.SUBMITTED_TEXT.row(tx, task=known.jedi_task_id)) is None:
         return
-    first, _ = examine(manifests.read(kept.text, kept.format, who).document)
-    if first is not None and first != params:
+    first = examined(Document(kept.text, kept.format, Uploaded(None)), given.who).params
+    if first is not None and first != given.params:
         raise Refused(
             f"The key {key} belongs to task {known.jedi_task_id} ({first.task_name}), which has "
             "other parameters: submit this task under another key.",
@@ -187,28 +178,16 @@ def _same_task(tx: Connection, who: str, key: str, known: KeyedTask, params: Tas
         )
 
 
-def check(
-    tx: Connection,
-    ddm: DDM,
-    who: str,
-    text: str,
-    format: str,
-    files: LocalFiles,
-    *,
-    explicit: bool = False,
-) -> Checked:
-    """The task in a text; BadInput with everything that is wrong, also outside the text.
+def check(tx: Connection, ddm: DDM, given: Examined) -> Checked:
+    """The task of a document; BadInput with everything that is wrong, also outside the document.
 
     Datasets are looked up and the sandbox is packed.
     """
-    found = manifests.read(text, format, who)
-    params, problems = examine(found.document)
-    if params is None:
-        raise BadInput(problems)
-    owner = params.user_name or who
-    facts = submitting.facts(tx, who, owner)
+    params, owner, document = given.sound(), given.owner, given.document
+    problems = [*given.problems]
+    facts = submitting.facts(tx, given.who, owner)
     settings = facts.knobs
-    problems += person(params, who, facts.role)
+    problems += person(params, given.who, facts.role)
     task_type = params.task_type or "anal"
     priority = task_priority(params.task_priority, task_type, facts.gridpref, params.working_group)
     known = queues.matchable(facts.queues)
@@ -217,7 +196,7 @@ def check(
     problems += unknown_places(tx, params)
     problems += limits(params, settings)
     problems += shell_problems(params)
-    problems += splitter_problems(params, explicit=explicit, has_input=has_input(found.document))
+    problems += splitter_problems(params, explicit=document.explicit, has_input=given.has_input)
     problems += _inputs(tx, ddm, params)
     problems += uncounted_events(ddm, params, settings)
     makers = _makers(tx, params)
@@ -228,18 +207,16 @@ def check(
     )
     parent_id, no_parent = _parent(tx, params, owner)
     problems += no_parent
-    sandbox, bad_files = packed(files, params.sandbox, int(settings.sandbox.max_mb))
+    sandbox, bad_files = packed(document.files, params.sandbox, int(settings.sandbox.max_mb))
     problems += bad_files
     if problems:
-        raise BadInput(
-            manifests.as_attributes(problems, text, format) if found.is_manifest else problems
-        )
+        raise given.refusal(problems)
     if earlier is not None:
         may_change = settings.resubmission.may_change.split()
         earlier, params = resubmission.continued(tx, earlier, params, sandbox, may_change)
     return Checked(
         params=params,
-        warnings=(*found.warnings, *cautions(ddm, params), *(earlier.kept if earlier else ())),
+        warnings=(*given.warnings, *cautions(ddm, params), *(earlier.kept if earlier else ())),
         owner=owner,
         task_type=task_type,
         priority=priority,

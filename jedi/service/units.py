@@ -21,6 +21,7 @@ from jedi.ddm.interface import DDM, exists
 from jedi.model.splitting.units import GivenUnit, OptionValue, Unit
 from jedi.model.tasks.placeholders import UNIT, placeholders
 from jedi.service import tasks
+from jedi.service.examined import Document, examined
 from jedi.service.sandbox import LocalFiles
 from jedi.service.submission import submit, take_key
 from jedi.service.watching import FAR, KEPT_S
@@ -96,7 +97,8 @@ def submit_units(
         most = int(settings.split.max_units)
         found = _judged(document, units, known, most, keep_going=keep_going)
     text = json.dumps(_narrowed(document, found, known) if found else document)
-    done = submit(tx, ddm, who, text, "json", files, explicit=bool(found))
+    given = Document(text, "json", files, explicit=bool(found))
+    done = submit(tx, ddm, examined(given, who))
     submission_keys.KEEP.run(tx, user=who, key=key, task=done.jedi_task_id, attempt=1)
     if found:
         _write(tx, done.jedi_task_id, found, _values(document), settings)

@@ -23,6 +23,7 @@ from jedi.core.settings import Settings
 from jedi.host.home import Home
 from jedi.model.jobs.wire import BATCH_MAX
 from jedi.service import commands, jobs, submission
+from jedi.service.examined import Document, examined
 from jedi.service.operations.table import Call, KnownCaller
 from jedi.service.queues import work_queues
 from jedi.service.sites import changes
@@ -326,7 +327,9 @@ class Simulation:
                 self.put_input(task, f"sim:{task.name}.{self.numbers[task.name]}.in")
             with self.engine.begin() as tx:
                 text = yaml.safe_dump(document)
-                done = submission.submit(tx, self.ddm, USER, text, "yaml", Path())
+                done = submission.submit(
+                    tx, self.ddm, examined(Document(text, "yaml", Path()), USER)
+                )
             self.pilots.tasks[done.jedi_task_id] = task
 
     def _command(self, command: ScenarioCommand) -> None:

@@ -25,6 +25,7 @@ from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
 from jedi.service.brokerage.replay import replay
+from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.service.why import why
 from jedi.taskbuffer.housekeeping import knobs
@@ -140,7 +141,11 @@ def test_the_plan_tells_it_dataset_by_dataset(grid: World) -> None:
     with grid.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
         plan = plan_now(
-            tx, grid.ddm, "anna", json.dumps(document(**BOTH)), "json", Path(), 0, Alternative()
+            tx,
+            grid.ddm,
+            examined(Document(json.dumps(document(**BOTH)), "json", Path()), "anna"),
+            0,
+            Alternative(),
         ).plan
     assert plan.brokerage is not None
     told = [(one.dataset, one.chosen) for one in (plan.brokerage, *plan.others)]

@@ -28,6 +28,7 @@ from jedi.ddm.interface import FileInfo
 from jedi.model.queries import FileQuery
 from jedi.service import datasets
 from jedi.service import tasks as service
+from jedi.service.examined import Document, examined
 from jedi.service.planning import text_plans
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.inputs.datasets import wake_consumers
@@ -235,7 +236,11 @@ def test_a_plan_counts_files_and_those_that_are_left_out(world: World) -> None:
     task = json.dumps(good(nEventsPerJob=50, site="SITE_A", skipScout=True))
     with world.engine.begin() as tx:
         plan = text_plans.plan_now(
-            tx, world.ddm, "me", task, "json", Path(), 0, text_plans.Alternative((), ())
+            tx,
+            world.ddm,
+            examined(Document(task, "json", Path()), "me"),
+            0,
+            text_plans.Alternative((), ()),
         ).plan
     assert (plan.files, plan.jobs, plan.files_left) == (2, 3, 0)
     assert plan.left_out == {"no_events": 1, "not_a_file": 1}

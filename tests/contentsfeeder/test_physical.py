@@ -20,6 +20,7 @@ from jedi.model.datasets.physical import Physical, files
 from jedi.model.jobs.wire import AcquireRequest, Report, Resources, UnusableInput
 from jedi.model.tasks.text import validate
 from jedi.service import pilots
+from jedi.service.examined import Document, examined
 from jedi.service.planning import text_plans
 from jedi.taskbuffer.users.users import Identity
 
@@ -167,7 +168,11 @@ def test_a_plan_knows_them(world: World) -> None:
     text = json.dumps(document("/data/a", "/data/b", "/data/c", nFilesPerJob=2))
     with world.engine.begin() as tx:
         plan = text_plans.plan_now(
-            tx, world.ddm, "anna", text, "json", Path.cwd(), 0, text_plans.Alternative()
+            tx,
+            world.ddm,
+            examined(Document(text, "json", Path.cwd()), "anna"),
+            0,
+            text_plans.Alternative(),
         ).plan
     assert (plan.jobs, plan.files, plan.local) == (2, 3, 2)
 

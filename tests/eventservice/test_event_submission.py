@@ -16,6 +16,7 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import DatasetInfo, Replica
 from jedi.model.tasks import unsupported
 from jedi.model.tasks.text import examine
+from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.service.submission import check
 from jedi.taskrefiner.agent import TaskRefiner
@@ -127,7 +128,7 @@ def test_files_without_counts_are_refused_at_submission(world: World) -> None:
     def submit(**keys: Any) -> None:
         text = json.dumps(event_task(**keys))
         with world.engine.begin() as tx:
-            check(tx, world.ddm, "anna", text, "json", Path())
+            check(tx, world.ddm, examined(Document(text, "json", Path()), "anna"))
 
     submit(nEventsPerInputFile=5)
     with pytest.raises(BadInput) as caught:
@@ -223,7 +224,9 @@ def test_a_plan_counts_what_then_is_made(world: World) -> None:
     asked = event_task(nEsConsumers=2)
     with world.engine.begin() as tx:
         text = json.dumps(asked)
-        plan = plan_now(tx, world.ddm, "anna", text, "json", Path(), 0, Alternative()).plan
+        plan = plan_now(
+            tx, world.ddm, examined(Document(text, "json", Path()), "anna"), 0, Alternative()
+        ).plan
     assert plan.job_sets is not None
     assert (plan.jobs, plan.scouts) == (2, 0)
     assert (plan.job_sets.mode, plan.job_sets.consumers, plan.job_sets.ranges) == ("es", 4, 5)

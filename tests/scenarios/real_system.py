@@ -32,6 +32,7 @@ from jedi.host import processes
 from jedi.host.home import Home
 from jedi.model.queries import JobQuery
 from jedi.service import commands, contents, submission, tasks, waiting
+from jedi.service.examined import Document, examined
 from jedi.service.system import knobs as system_knobs
 from jedi.service.tasks import TaskDetails
 from jedi.service.why import why
@@ -207,7 +208,9 @@ class System:
         }
         with self.engine.begin() as tx:
             done = submission.submit(
-                tx, self.ddm(tx), caller(), yaml.safe_dump(document), "yaml", self.home.path
+                tx,
+                self.ddm(tx),
+                examined(Document(yaml.safe_dump(document), "yaml", self.home.path), caller()),
             )
         return done.jedi_task_id
 

@@ -30,6 +30,7 @@ from jedi.core import clock
 from jedi.core.settings import caller
 from jedi.demo.__main__ import still_running
 from jedi.service import submission, waiting
+from jedi.service.examined import Document, examined
 from jedi.standalone.installation import DATABASE, packaged
 from jedi.standalone.up import SERVICE
 
@@ -78,7 +79,9 @@ def submit(system: System, examples: Path) -> int:
         item["dataset"] = item["dataset"].replace("demo:simulated", "demo:out.$JEDITASKID")
     with system.engine.begin() as tx:
         done = submission.submit(
-            tx, system.ddm(tx), caller(), yaml.safe_dump(document | DOCUMENT), "yaml", examples
+            tx,
+            system.ddm(tx),
+            examined(Document(yaml.safe_dump(document | DOCUMENT), "yaml", examples), caller()),
         )
     return done.jedi_task_id
 

@@ -19,6 +19,7 @@ from support.adding import add_files
 from jedi.core.settings import caller
 from jedi.demo.__main__ import still_running
 from jedi.service import events, submission, tasks
+from jedi.service.examined import Document, examined
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -43,7 +44,9 @@ def submit(system: System, examples: Path, dataset: str = "demo:simulated") -> i
     document = (examples / "eventservice.yaml").read_text().replace("demo:simulated", dataset)
     with system.engine.begin() as tx:
         ddm = system.ddm(tx)
-        return submission.submit(tx, ddm, caller(), document, "yaml", examples).jedi_task_id
+        return submission.submit(
+            tx, ddm, examined(Document(document, "yaml", examples), caller())
+        ).jedi_task_id
 
 
 def slowed(examples: Path, target: Path) -> Path:

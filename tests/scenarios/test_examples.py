@@ -15,6 +15,7 @@ from jedi.core.errors import NotFound
 from jedi.core.settings import caller
 from jedi.demo.__main__ import EXAMPLES, Demo
 from jedi.service import datasets, recovery, submission, tasks
+from jedi.service.examined import Document, examined
 from jedi.service.system import knobs
 from jedi.standalone.installation import packaged
 
@@ -32,7 +33,7 @@ def test_events(system: System) -> None:
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:lines", paths, "DISK_A")
         text = (examples / "events.yaml").read_text()
-        done = submission.submit(tx, ddm, caller(), text, "yaml", examples)
+        done = submission.submit(tx, ddm, examined(Document(text, "yaml", examples), caller()))
     assert system.settle(done.jedi_task_id) == ["done"]
     assert system.lines(done.jedi_task_id) == sorted(line for some in lines for line in some)
     written = [len(path.read_text().splitlines()) for path in system.outputs(done.jedi_task_id)]
@@ -52,7 +53,9 @@ def test_scouts(system: System) -> None:
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:many", paths, "DISK_A")
         text = (examples / "scouts.yaml").read_text()
-        task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
+        task = submission.submit(
+            tx, ddm, examined(Document(text, "yaml", examples), caller())
+        ).jedi_task_id
     assert system.settle(task) == ["done"]
     assert system.lines(task) == sorted(line for some in lines for line in some)
     with system.engine.begin() as tx:
@@ -76,7 +79,9 @@ def test_open(system: System) -> None:
         ddm = system.ddm(tx)
         datasets.create_dataset(tx, ddm, "user.me:run7", "DISK_A", is_open=True)
         text = (examples / "open.yaml").read_text()
-        task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
+        task = submission.submit(
+            tx, ddm, examined(Document(text, "yaml", examples), caller())
+        ).jedi_task_id
     for path in paths:
         with system.engine.begin() as tx:
             add_files(tx, ddm, "user.me:run7", [path], "DISK_A")
@@ -102,7 +107,9 @@ def test_paths(system: System) -> None:
     for run in (1, 2):
         with system.engine.begin() as tx:
             ddm = system.ddm(tx)
-            task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
+            task = submission.submit(
+                tx, ddm, examined(Document(text, "yaml", examples), caller())
+            ).jedi_task_id
         assert system.settle(task) == ["done"]
         assert system.lines(task) == sorted(counted)
         assert ddm.dataset("user:paths").state == "closed"
@@ -120,7 +127,11 @@ def test_parent_and_child(system: System) -> None:
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:texts", paths, "DISK_A")
         parent, child = (
-            submission.submit(tx, ddm, caller(), (examples / name).read_text(), "yaml", examples)
+            submission.submit(
+                tx,
+                ddm,
+                examined(Document((examples / name).read_text(), "yaml", examples), caller()),
+            )
             for name in ("wordcount.yaml", "child.yaml")
         )
     assert system.settle(parent.jedi_task_id, child.jedi_task_id) == ["done", "done"]
@@ -140,7 +151,9 @@ def test_merge(system: System) -> None:
     examples = packaged("examples")
     with system.engine.begin() as tx:
         text = (examples / "merge.yaml").read_text().replace("demo:texts", "demo:merging")
-        done = submission.submit(tx, system.ddm(tx), caller(), text, "yaml", examples)
+        done = submission.submit(
+            tx, system.ddm(tx), examined(Document(text, "yaml", examples), caller())
+        )
     task = done.jedi_task_id
     assert system.settle(task) == ["done"]
     counted = Counter[str]()
@@ -171,7 +184,9 @@ def test_exhausted(system: System) -> None:
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:slow", paths, "DISK_A")
         text = (examples / "exhausted.yaml").read_text()
-        task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
+        task = submission.submit(
+            tx, ddm, examined(Document(text, "yaml", examples), caller())
+        ).jedi_task_id
     assert system.settle(task) == ["exhausted"]
     assert system.show(task).task.reason_code == "scouts_too_slow"
     with system.engine.begin() as tx:
@@ -199,7 +214,9 @@ def submit(system: System, name: str) -> int:
     examples = packaged("examples")
     with system.engine.begin() as tx:
         text = (examples / name).read_text()
-        return submission.submit(tx, system.ddm(tx), caller(), text, "yaml", examples).jedi_task_id
+        return submission.submit(
+            tx, system.ddm(tx), examined(Document(text, "yaml", examples), caller())
+        ).jedi_task_id
 
 
 def test_periodical(system: System) -> None:

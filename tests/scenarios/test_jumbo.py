@@ -16,6 +16,7 @@ from sqlalchemy import text
 from jedi.core.settings import caller
 from jedi.demo.__main__ import still_running
 from jedi.service import events, submission, tasks
+from jedi.service.examined import Document, examined
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -48,7 +49,9 @@ def submit(system: System) -> int:
     document = (examples / "jumbo.yaml").read_text()
     with system.engine.begin() as tx:
         ddm = system.ddm(tx)
-        return submission.submit(tx, ddm, caller(), document, "yaml", examples).jedi_task_id
+        return submission.submit(
+            tx, ddm, examined(Document(document, "yaml", examples), caller())
+        ).jedi_task_id
 
 
 def jumbo_pilots(system: System) -> list[int]:

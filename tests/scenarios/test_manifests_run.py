@@ -15,6 +15,7 @@ from support.adding import add_files
 from jedi.core.settings import caller
 from jedi.demo import truth
 from jedi.service import herds, submission
+from jedi.service.examined import Document, examined
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -24,7 +25,7 @@ def submit(system: System, file: Path) -> int:
     """Submit a manifest; the id of its task."""
     with system.engine.begin() as tx:
         return submission.submit(
-            tx, system.ddm(tx), caller(), file.read_text(), "jdl", file.parent
+            tx, system.ddm(tx), examined(Document(file.read_text(), "jdl", file.parent), caller())
         ).jedi_task_id
 
 

@@ -10,6 +10,7 @@ from jedi.core.settings import caller
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.demo import truth
 from jedi.service import submission
+from jedi.service.examined import Document, examined
 from jedi.service.system import knobs
 from jedi.standalone.installation import packaged
 
@@ -31,7 +32,7 @@ def example(system: System, name: str) -> int:
     path = EXAMPLES / f"{name}.yaml"
     with system.engine.begin() as tx:
         done = submission.submit(
-            tx, system.ddm(tx), caller(), path.read_text(), "yaml", path.parent
+            tx, system.ddm(tx), examined(Document(path.read_text(), "yaml", path.parent), caller())
         )
     return done.jedi_task_id
 

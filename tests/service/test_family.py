@@ -23,6 +23,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput
 from jedi.postprocessor.agent import PostProcessor
 from jedi.service.commands import command
+from jedi.service.examined import Document, examined
 from jedi.service.submission import submit
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
@@ -47,7 +48,9 @@ def task(world: World, name: str, reads: str, parent: str | None = None, **keys:
         **keys,
     }
     with world.engine.begin() as tx:
-        return submit(tx, world.ddm, "anna", json.dumps(document), "json", Path()).jedi_task_id
+        return submit(
+            tx, world.ddm, examined(Document(json.dumps(document), "json", Path()), "anna")
+        ).jedi_task_id
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ from jedi.host.home import Home
 from jedi.model.sites.snapshot import KINDS
 from jedi.service import tasks
 from jedi.service.brokerage import system_state
+from jedi.service.examined import Document, examined
 from jedi.service.planning.task_plan import TaskPlan
 from jedi.service.planning.text_plans import (
     Alternative,
@@ -81,7 +82,11 @@ def foresee(
     with world.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
         return plan_now(
-            tx, world.ddm, "anna", json.dumps(said), "json", Path(), seed, Alternative(**other)
+            tx,
+            world.ddm,
+            examined(Document(json.dumps(said), "json", Path()), "anna"),
+            seed,
+            Alternative(**other),
         )
 
 
@@ -386,20 +391,24 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     with world.engine.begin() as tx:
         exported = system_state.write(system_state.from_database(tx, grid, 7), ["demo:in"])
     again = plan_by_snapshot(
-        system_state.read(exported), "anna", json.dumps(asked), "json", None, Alternative()
+        system_state.read(exported),
+        examined(Document(json.dumps(asked), "json", Path()), "anna"),
+        None,
+        Alternative(),
     )
     assert again.plan == plan
     assert system_state.write(system_state.read(exported), ["demo:in"]) == exported
     other = plan_by_snapshot(
-        system_state.read(exported), "anna", json.dumps(asked), "json", 8, Alternative()
+        system_state.read(exported),
+        examined(Document(json.dumps(asked), "json", Path()), "anna"),
+        8,
+        Alternative(),
     )
     assert other.plan.seed == 8
     with pytest.raises(JediError, match=r"unknown.* jedi snapshot export --dataset"):
         plan_by_snapshot(
             system_state.read(exported),
-            "anna",
-            json.dumps(document(SECOND)),
-            "json",
+            examined(Document(json.dumps(document(SECOND)), "json", Path()), "anna"),
             1,
             Alternative(),
         )

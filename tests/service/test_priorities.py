@@ -23,6 +23,7 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Refused
 from jedi.core.settings import caller
 from jedi.service import submission
+from jedi.service.examined import Document, examined
 from jedi.service.priorities import Changed, change
 from jedi.service.system import check
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -131,7 +132,9 @@ def test_priorities_are_those_of_a_submission(
     with world.engine.begin() as tx:
         users.PUT_USER.run(tx, user=OWNER, role="user", gridpref=gridpref, cap=None)
         asked = json.dumps(document(nFilesPerJob=1, site="SITE_A", **given))
-        task = submission.submit(tx, world.ddm, OWNER, asked, "json", Path()).jedi_task_id
+        task = submission.submit(
+            tx, world.ddm, examined(Document(asked, "json", Path()), OWNER)
+        ).jedi_task_id
     assert work_off(world, task) == "done"
     ask(world, task, "incexec", parameters=told)
     cycle(world, TaskRefiner)

@@ -27,6 +27,7 @@ from jedi.model.queries import FileQuery
 from jedi.service import commands, submission
 from jedi.service import recovery as service
 from jedi.service import tasks as tasks_service
+from jedi.service.examined import Document, examined
 from jedi.taskcommando.agent import TaskCommando
 
 
@@ -132,7 +133,9 @@ def test_a_seed_is_used_again(world: World) -> None:
         "jobParameters": [number, out],
     }
     with world.engine.begin() as tx:
-        submission.submit(tx, world.ddm, "anna", json.dumps(document), "json", Path())
+        submission.submit(
+            tx, world.ddm, examined(Document(json.dumps(document), "json", Path()), "anna")
+        )
     cycle(world)
     lose(world, "a:s", "s.000001")
     recover(world, dataset="a:s")

@@ -22,6 +22,7 @@ from jedi.model.queries import FileQuery
 from jedi.model.tasks.incremental import same_but_inputs
 from jedi.service import commands, submission
 from jedi.service import tasks as service
+from jedi.service.examined import Document, examined
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskcommando.agent import TaskCommando
@@ -186,7 +187,9 @@ def test_validating_says_the_same(world: World, first: int) -> None:
     """The checked parameters are those with which the task goes on."""
     document = {"taskName": "p", "jobParameters": [INPUT, OUT]}
     with world.engine.begin() as tx:
-        found = submission.check(tx, world.ddm, "anna", json.dumps(document), "json", Path())
+        found = submission.check(
+            tx, world.ddm, examined(Document(json.dumps(document), "json", Path()), "anna")
+        )
     assert kept(first, "maxAttempt", "1") in found.warnings
     assert (found.params.max_attempt, found.params.site) == (1, None)
     assert jobs(world) == 2

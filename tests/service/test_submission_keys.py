@@ -30,8 +30,9 @@ from support.working import ENDPOINT, cycle
 from jedi.agent.base import World
 from jedi.core.errors import Refused
 from jedi.host.home import Home
-from jedi.service import collection
-from jedi.service.collection import Document
+from jedi.service import collection, manifests
+from jedi.service.examined import Document
+from jedi.service.manifests import ReadTask
 from jedi.service.submission import Submitted
 from jedi.service.units import settle_key, submit_units
 from jedi.taskbuffer.schema import migrate
@@ -212,6 +213,21 @@ def test_a_key_is_that_of_the_task_not_of_its_text(world: World) -> None:
             for one, form in zip(texts, ("json", "yaml"), strict=True)
         ]
     assert ids(made[0]) == ids(made[1]) == stored(world)
+
+
+def test_a_text_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For its key, and for the trial and the submission of its collection."""
+    seen: list[str] = []
+    read = manifests.read
+
+    def noted(text: str, format: str, who: str) -> ReadTask:
+        seen.append(text)
+        return read(text, format, who)
+
+    monkeypatch.setattr(manifests, "read", noted)
+    with world.engine.begin() as tx:
+        submitting(world, document("a:one"), document("a:two"))(tx)
+    assert seen == [json.dumps(document(name)) for name in ("a:one", "a:two")]
 
 
 def test_a_collection_in_another_order_is_another_one(world: World) -> None:

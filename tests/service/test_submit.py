@@ -27,6 +27,7 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
 from jedi.model.queries import JobQuery, ListPage, TaskQuery
 from jedi.service import commands, submission, tasks
+from jedi.service.examined import Document, examined
 from jedi.service.queues import work_queues
 from jedi.service.submission import Submitted
 from jedi.taskbuffer.housekeeping import knobs
@@ -50,7 +51,9 @@ def document(*items: dict[str, Any], **keys: Any) -> str:
 def submit(world: World, tmp_path: Path) -> Submit:
     def submit(text: str, who: str = "anna", key: str | None = None) -> Submitted:
         with world.engine.begin() as tx:
-            return submission.submit(tx, world.ddm, who, text, "yaml", tmp_path, key)
+            return submission.submit(
+                tx, world.ddm, examined(Document(text, "yaml", tmp_path), who), key
+            )
 
     return submit
 

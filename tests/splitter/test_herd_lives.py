@@ -37,7 +37,8 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import JediError
 from jedi.ddm.interface import DatasetInfo
 from jedi.service import herds
-from jedi.service.collection import Document, submit_all
+from jedi.service.collection import submit_all
+from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.housekeeping import knobs
@@ -326,7 +327,11 @@ def planned(world: World, document: dict[str, Any]) -> tuple[int, float, float]:
     """The number of planned jobs, and the fewest and most files of one."""
     with world.engine.connect() as tx:
         found = plan_now(
-            tx, world.ddm, "anna", json.dumps(document), "json", Path(), 1, Alternative(())
+            tx,
+            world.ddm,
+            examined(Document(json.dumps(document), "json", Path()), "anna"),
+            1,
+            Alternative(()),
         )
     assert found.plan.files_per_job is not None
     return found.plan.jobs, found.plan.files_per_job.least, found.plan.files_per_job.most

@@ -35,6 +35,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, JediError, Refused
 from jedi.ddm.interface import FileInfo
 from jedi.service.commands import command
+from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.housekeeping import knobs
@@ -393,4 +394,10 @@ def test_the_limit_counts_the_units_of_all_datasets(world: World) -> None:
     row = row_of(world, task)
     assert (row.status, row.reason_code) == ("tobroken", "too_many_units")
     with world.engine.begin() as tx, pytest.raises(JediError, match="more than 3 units"):
-        plan_now(tx, world.ddm, "anna", json.dumps(document), "json", Path(), 1, Alternative())
+        plan_now(
+            tx,
+            world.ddm,
+            examined(Document(json.dumps(document), "json", Path()), "anna"),
+            1,
+            Alternative(),
+        )

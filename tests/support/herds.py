@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.service.examined import Document, examined
 from jedi.service.submission import submit
 from jedi.splitter.agent import Splitter
 from jedi.taskrefiner.agent import TaskRefiner
@@ -50,7 +51,9 @@ def herd(splitter: dict[str, Any] = RFC, *items: dict[str, Any], **keys: Any) ->
 def submitted(world: World, document: dict[str, Any]) -> int:
     """Submit a task; its id."""
     with world.engine.begin() as tx:
-        found = submit(tx, world.ddm, "anna", json.dumps(document), "json", Path())
+        found = submit(
+            tx, world.ddm, examined(Document(json.dumps(document), "json", Path()), "anna")
+        )
     return found.jedi_task_id
 
 

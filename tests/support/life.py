@@ -34,6 +34,7 @@ from jedi.ddm import factory
 from jedi.model.jobs.event_wire import PieceAsk
 from jedi.model.jobs.wire import AcquireRequest, Beat, Report, Resources, StagedOutput
 from jedi.service import commands, event_pieces, jobs, pilots, submission
+from jedi.service.examined import Document, examined
 from jedi.service.system import check
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
@@ -414,7 +415,9 @@ class Life(RuleBasedStateMachine):
         document = {"taskName": f"task{number}", "nFilesPerJob": 1, "jobParameters": items, **keys}
         with self.world.engine.begin() as tx:
             done = submission.submit(
-                tx, self.world.ddm, OWNER, json.dumps(document), "json", Path.cwd()
+                tx,
+                self.world.ddm,
+                examined(Document(json.dumps(document), "json", Path.cwd()), OWNER),
             )
         self.tasks.append(done.jedi_task_id)
 

@@ -9,6 +9,7 @@ from typing import Any
 from jedi.agent.base import World
 from jedi.service import submission
 from jedi.service import tasks as tasks_service
+from jedi.service.examined import Document, examined
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -27,7 +28,9 @@ def task(world: World, name: str, reads: str = "demo:in", *more: Any, **keys: An
     }
     document = {key: value for key, value in document.items() if value is not None}
     with world.engine.begin() as tx:
-        done = submission.submit(tx, world.ddm, "anna", json.dumps(document), "json", Path())
+        done = submission.submit(
+            tx, world.ddm, examined(Document(json.dumps(document), "json", Path()), "anna")
+        )
     return done.jedi_task_id
 
 

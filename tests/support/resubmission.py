@@ -8,6 +8,7 @@ from typing import Any
 
 from jedi.agent.base import World
 from jedi.service import submission
+from jedi.service.examined import Document, examined
 from support.task_rows import INPUT, OUTPUT
 
 OUT = {**OUTPUT, "value": "> p.${SN}", "dataset": "a:p"}
@@ -25,4 +26,6 @@ def submit(
         **keys,
     }
     with world.engine.begin() as tx:
-        return submission.submit(tx, world.ddm, who, json.dumps(document), "json", base)
+        return submission.submit(
+            tx, world.ddm, examined(Document(json.dumps(document), "json", base), who)
+        )

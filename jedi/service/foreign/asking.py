@@ -17,8 +17,7 @@ from jedi.core import errors
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.core.knobs import Knobs
 from jedi.host import processes, questions
-from jedi.model.tasks.text import examine
-from jedi.service import manifests
+from jedi.model.tasks.params import TaskParams
 from jedi.service.operations.table import Call
 from jedi.taskbuffer.sites import decisions
 
@@ -32,12 +31,11 @@ def answer_here() -> None:
     globals()["_here"] = True
 
 
-def of_task(call: Call, text: str, format: str) -> str:
-    """The names of other people's plug-ins that serve a task; empty: there are none, or the text
-    is no task."""
+def of_task(call: Call, params: TaskParams | None) -> str:
+    """The names of other people's plug-ins that serve a task; empty: there are none, or it is no
+    task."""
     if _here or not plugins.any_foreign():
         return ""
-    params, _ = examine(manifests.read(text, format, call.who).document)
     return _serving(params.vo, params.prod_source_label, call.knobs) if params else ""
 
 

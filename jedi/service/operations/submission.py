@@ -12,9 +12,10 @@ from pydantic import BaseModel, Field
 
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.model.tasks.text import MAX_CHARACTERS, examine
-from jedi.service import collection, execution, manifests, newcode
+from jedi.model.tasks.text import MAX_CHARACTERS
+from jedi.service import collection, execution, newcode
 from jedi.service.brokerage import system_state
+from jedi.service.examined import Document, examined
 from jedi.service.foreign import asking
 from jedi.service.operations.arguments import ManyTasks, Sha256, SubmissionKey
 from jedi.service.operations.table import ANYBODY, Call, operation
@@ -61,12 +62,9 @@ def needs(call: Call, texts: Texts) -> list[list[str]]:
     return [_paths(call, one) for one in _documents(call, texts, None)]
 
 
-def _paths(call: Call, one: collection.Document) -> list[str]:
-    try:
-        params, _ = examine(manifests.read(one.text, one.format, call.who).document)
-    except BadInput:  # the submission tells what is wrong
-        return []
-    return [*params.sandbox] if params else []
+def _paths(call: Call, one: Document) -> list[str]:
+    params = examined(one, call.who).params
+    return [*params.sandbox] if params else []  # the submission tells what is wrong
 
 
 @operation(
@@ -111,14 +109,14 @@ def submit(
 
 def _documents(
     call: Call, texts: Sequence[TaskText], sandboxes: Sequence[str | None] | None
-) -> list[collection.Document]:
+) -> list[Document]:
     """The tasks in texts, in their order, with their uploaded files."""
     names = [one.name for one in texts]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         rule = "several texts have this name"
         raise BadInput([Problem("texts", name, rule, "Name each once") for name in twice])
     found = collection.collect(
-        {one.name: collection.Document(one.text, one.format, Uploaded(None)) for one in texts}
+        {one.name: Document(one.text, one.format, Uploaded(None)) for one in texts}
     )
     if sandboxes is None:
         return found
@@ -158,7 +156,7 @@ def execute(
     document = execution.task_of(
         command, call.who, clock.now(), dataset, files_per_job, files or (), name
     )
-    task = collection.Document(json.dumps(document), "json", uploaded(call, sandbox))
+    task = Document(json.dumps(document), "json", uploaded(call, sandbox))
     [done] = collection.submit_all(call.tx, call.ddm, call.who, [task], validate=call.dry_run)
     call.subject = f"task {done.jedi_task_id}"
     return done
@@ -185,7 +183,8 @@ def plan(
 ) -> PlanWithAlternative:
     """Forecast a task: its jobs, their sites and their needs; nothing is written. `knobs`
     (knob=value) and `sites` (NAME.attribute=value) are assumptions for a second plan."""
-    if theirs := asking.of_task(call, text.text, text.format):
+    task = examined(Document(text.text, text.format, Uploaded(None)), call.who)
+    if theirs := asking.of_task(call, task.params):
         given = {
             "text": text,
             "sandbox": sandbox,
@@ -199,11 +198,10 @@ def plan(
     other = Alternative(knobs or (), sites or ())
     if snapshot:
         known = system_state.read(snapshot)
-        return text_plans.plan_by_snapshot(known, call.who, text.text, text.format, seed, other)
-    files = uploaded(call, sandbox)
-    return text_plans.plan_now(
-        call.tx, call.ddm, call.who, text.text, text.format, files, seed or 0, other
-    )
+        return text_plans.plan_by_snapshot(known, task, seed, other)
+    document = replace(task.document, files=uploaded(call, sandbox))
+    task = replace(task, document=document)
+    return text_plans.plan_now(call.tx, call.ddm, task, seed or 0, other)
 
 
 @operation("task.cautions", "POST", "/v1/tasks/cautions", ANYBODY, scope="submit", question=True)

@@ -61,19 +61,24 @@ class PlannedTask:
         return any(len(self.files.get(i, ())) for i in masters)
 
 
-def feed(
-    known: SystemState,
-    params: TaskParams,
-    owner: str,
-    priority: int,
-    queue_of: QueueFinder,
-    again: Continued | None = None,
-) -> PlannedTask:
+@dataclass(frozen=True, slots=True)
+class WantedTask:
+    """A task to be planned; `again`: the one that it continues, if it is submitted again."""
+
+    params: TaskParams
+    owner: str
+    priority: int
+    queue_of: QueueFinder
+    again: Continued | None = None
+
+
+def feed(known: SystemState, wanted: WantedTask) -> PlannedTask:
     """Refine a task and look up its input; for a resubmitted task only the unprocessed part."""
-    task = _refined(known, params, owner)
-    columns = {**row_of(params, owner, priority), **new_tasks.columns(0, task)}
+    params, again = wanted.params, wanted.again
+    task = _refined(known, params, wanted.owner)
+    columns = {**row_of(params, wanted.owner, wanted.priority), **new_tasks.columns(0, task)}
     del columns["jeditaskid"]
-    queue, processing_type = queue_of(columns, task.queue_name)
+    queue, processing_type = wanted.queue_of(columns, task.queue_name)
     task = task.queued(queue.queue_id, queue.queue_name, processing_type)
     row = _as_claimed({**columns, **new_tasks.columns(0, task), "processingtype": processing_type})
     named = [(i, one) for i, one in enumerate(task.datasets, 1) if one.provenance is None]

@@ -32,10 +32,8 @@ from jedi.model.datasets.chunk import Files
 from jedi.model.jobs.scouting import Release
 from jedi.model.sites.request import RecentJobs
 from jedi.model.splitting.split_rules import SCOUTED, SplitRules
-from jedi.model.tasks.params import TaskParams
 from jedi.service.brokerage.system_state import SystemState
-from jedi.service.planning.planned_task import PlannedTask, QueueFinder, feed
-from jedi.service.unprocessed import Continued
+from jedi.service.planning.planned_task import PlannedTask, WantedTask, feed
 from jedi.taskbuffer.jobs import orders, ready_files
 
 
@@ -131,30 +129,23 @@ class Stage:
     file_ids: Ints
 
 
-def make(
-    known: SystemState,
-    params: TaskParams,
-    owner: str,
-    priority: int,
-    queue_of: QueueFinder,
-    again: Continued | None = None,
-) -> tuple[TaskPlan, Sequence[SiteChoice]]:
+def make(known: SystemState, wanted: WantedTask) -> tuple[TaskPlan, Sequence[SiteChoice]]:
     """Return the plan of a task and, if it gets jobs, the broker's choices of sites for the first
     of them. BadInput: the task is malformed; JediError: its input is unusable."""
-    fed = feed(known, params, owner, priority, queue_of, again)
+    fed, again = feed(known, wanted), wanted.again
     nucleus: BrokerStep | None = None
     if again and not fed.has_input:
-        return replace(_plan(known, fed, owner, None, []), why_not="nothing_left"), ()
+        return replace(_plan(known, fed, wanted.owner, None, []), why_not="nothing_left"), ()
     if fed.feed.needs_nucleus:
         choice = _nucleus(known, fed)
         nucleus = _choosing("nucleus", choice)
         if choice.best is None:
-            return _plan(known, fed, owner, nucleus, []), ()
+            return _plan(known, fed, wanted.owner, nucleus, []), ()
         fed = replace(fed, row=fed.row._replace(nucleus=choice.best))
     stages = _stages(known, fed)
     _register(known, fed, stages)
     choices = [part.choice for part in stages[0].found.proposals]
-    return _plan(known, fed, owner, nucleus, stages), choices
+    return _plan(known, fed, wanted.owner, nucleus, stages), choices
 
 
 def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:

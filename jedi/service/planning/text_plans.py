@@ -14,13 +14,11 @@ from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.model.scheduling.priority import task_priority
-from jedi.model.tasks.params import TaskParams
-from jedi.model.tasks.text import examine
-from jedi.service import manifests, submission
+from jedi.service import submission
 from jedi.service.brokerage.system_state import KnownQueue, SystemState, from_database
-from jedi.service.planning.planned_task import QueueFinder, find_queue
+from jedi.service.examined import Examined
+from jedi.service.planning.planned_task import WantedTask, find_queue
 from jedi.service.planning.task_plan import TaskPlan, make
-from jedi.service.sandbox import LocalFiles
 from jedi.service.submission_warnings import cautions
 from jedi.service.unprocessed import Continued
 from jedi.taskbuffer.inputs import contents
@@ -51,42 +49,36 @@ class Alternative:
 
 
 def plan_now(
-    tx: Connection,
-    ddm: DDM,
-    who: str,
-    text: str,
-    format: str,
-    files: LocalFiles,
-    seed: int,
-    other: Alternative,
+    tx: Connection, ddm: DDM, given: Examined, seed: int, other: Alternative
 ) -> PlanWithAlternative:
     """Plan a task as if submitted now; BadInput as `submission.submit`. A resubmitted task plans
     its remaining files. The function writes nothing: the transaction may be read-only."""
-    task = submission.check(tx, ddm, who, text, format, files)
+    task = submission.check(tx, ddm, given)
     known = from_database(tx, ddm, seed)
-    queue_of, again = partial(_matched, tx), None
+    again = None
     if task.earlier:
         earlier = task.earlier.jedi_task_id
         again = Continued(earlier, contents.processed(tx, earlier))
-    found = _foresee(known, task.params, task.owner, task.priority, queue_of, other, again)
+    wanted = WantedTask(task.params, task.owner, task.priority, partial(_matched, tx), again)
+    found = _foresee(known, wanted, other)
     return replace(found, plan=replace(found.plan, warnings=task.warnings))
 
 
 def plan_by_snapshot(
-    known: SystemState, who: str, text: str, format: str, seed: int | None, other: Alternative
+    known: SystemState, given: Examined, seed: int | None, other: Alternative
 ) -> PlanWithAlternative:
     """Plan a task by a snapshot. Its owner has no special permissions. Checks that
     need a database are left out."""
-    params, problems = examine(manifests.read(text, format, who).document)
-    if params is None or problems:
-        raise BadInput(problems)
+    params = given.sound()
+    if given.problems:
+        raise BadInput([*given.problems])
     if seed is not None:
         known = replace(known, seed=seed)
     kind = params.task_type or "anal"
     priority = task_priority(params.task_priority, kind, "", params.working_group)
-    queue_of = partial(find_queue, known)
+    wanted = WantedTask(params, given.owner, priority, partial(find_queue, known))
     try:
-        found = _foresee(known, params, params.user_name or who, priority, queue_of, other)
+        found = _foresee(known, wanted, other)
     except JediError as error:
         if error.code != "input_unknown":
             raise
@@ -96,19 +88,11 @@ def plan_by_snapshot(
     return replace(found, plan=replace(found.plan, warnings=warnings))
 
 
-def _foresee(
-    known: SystemState,
-    params: TaskParams,
-    owner: str,
-    priority: int,
-    queue_of: QueueFinder,
-    other: Alternative,
-    again: Continued | None = None,
-) -> PlanWithAlternative:
-    plan, choices = make(known, params, owner, priority, queue_of, again)
+def _foresee(known: SystemState, wanted: WantedTask, other: Alternative) -> PlanWithAlternative:
+    plan, choices = make(known, wanted)
     if not (other.knobs or other.sites):
         return PlanWithAlternative(plan)
-    then, others = make(other.of(known), params, owner, priority, queue_of, again)
+    then, others = make(other.of(known), wanted)
     pairs = zip(choices, others, strict=False)
     changes = dict.fromkeys(one for was, now in pairs for one in differences(was, now))
     return PlanWithAlternative(plan, then, tuple(changes))

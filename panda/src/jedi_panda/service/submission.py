@@ -15,7 +15,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import collection, commands, tasks
-from jedi.service.collection import Document
+from jedi.service.examined import Document
 from jedi.service.sandbox import Uploaded
 from jedi.service.submission import Submitted
 from jedi.taskbuffer.tasks import new_tasks
