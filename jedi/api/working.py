@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from jedi.api.errors import TooSlow
 from jedi.api.knobs import CurrentKnobs
+from jedi.host import questions
 from jedi.taskbuffer.db.engine import took_too_long
 from jedi.taskbuffer.db.sessions import WorkInHand
 
@@ -35,9 +36,10 @@ class Working:
 
     async def done(self, request: Request, work: Callable[[], _Done]) -> _Done:
         """The result of work for a request. TooSlow; ClientDisconnect: its caller has gone, and its
-        statement has ended."""
+        statement, or the process that it asked, has ended."""
         hand = WorkInHand()
-        run = to_thread.run_sync(partial(hand.do, work), limiter=self._threads)
+        asked = partial(questions.wanted_until, lambda: hand.ended, work)
+        run = to_thread.run_sync(partial(hand.do, asked), limiter=self._threads)
         task = asyncio.ensure_future(run)
         try:
             done, _ = await asyncio.wait({task}, timeout=SHORT_S)

@@ -6,8 +6,11 @@ Expected: "Plug-ins of any kind that hang or fail hold their own task only".
 
 from __future__ import annotations
 
+import getpass
 import json
+import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,14 @@ from sqlalchemy import text
 from support.commanding import add_inputs
 from support.generating import document, generate
 from support.plug_ins import installed, set_limit, source_of
+from support.service_process import served
 from support.task_rows import put
 
 from jedi.agent.base import World
 from jedi.agent.plugins import PluginFailed
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, NotFound
+from jedi.host import processes
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import TABLE
 from jedi.service.operations.submission import TaskText
@@ -91,6 +96,36 @@ def test_a_plan_with_a_good_plugin_is_the_same(world: World, tmp_path: Path) -> 
     assert found.plan.jobs == 2
     assert found == plan(world)
     assert len(mistaken.value.problems) == 2
+
+
+def test_a_plan_whose_caller_leaves_ends_its_process(world: World, tmp_path: Path) -> None:
+    """Expected: work of the service "ends when its caller has gone", that of plug-ins too, long
+    before their own limit of an hour here."""
+    add_inputs(world, 2)
+    set_limit(world, 3600.0)
+    hint = tmp_path / "pid"
+    act = f"open({str(hint)!r}, 'w').write(str(os.getpid())); time.sleep(3600)"
+    task = document(nFilesPerJob=1, prodSourceLabel="managed", site="SITE_A")
+    text = TaskText(text=json.dumps(task), format="json")
+    body = json.dumps({"text": text.model_dump()}).encode()
+    head = f"POST /v1/tasks/plan HTTP/1.1\r\nHost: jedi\r\nContent-Length: {len(body)}\r\n\r\n"
+    with world.engine.begin() as tx:
+        me = getpass.getuser()
+        users.PUT_USER.run(tx, user=me, role="operator", gridpref=None, cap=None)
+    with installed(tmp_path, "broker", source_of("broker", act)), served(world):
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(str(Home(world.settings.home).api_socket))
+            caller.sendall(head.encode() + body)
+            until(lambda: hint.exists() and hint.read_text() != "")
+        pid = int(hint.read_text())
+        until(lambda: processes.started(pid) is None)
+
+
+def until(fact: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not fact():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_a_decision_waits_for_no_broker(world: World, tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ class WorkInHand:
         finally:
             _in_hand.reset(before)
 
+    @property
+    def ended(self) -> bool:
+        """It was cancelled."""
+        return self._ended
+
     def cancel(self) -> None:
         """End the statements that run now. Connections stay with their work meanwhile, so that no
         other work is hit."""
