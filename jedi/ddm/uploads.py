@@ -53,15 +53,18 @@ class Uploads:
         owner, size = key.partition("-")[0], _size(key)
         self.storage.make(self.storage.staging)
         with _counted(self.storage.staging / f"uploads-{owner}") as note:
-            known = _COUNT.fullmatch(os.pread(note, 100, 0))
+            before = os.pread(note, 100, 0)
+            known = _COUNT.fullmatch(before)
             files, total = (int(known[1]), int(known[2])) if known else self._count(owner)
             try:
                 admit(files + 1, total + size)
             except NoSpace:
                 files, total = self._count(owner)
                 admit(files + 1, total + size)
-            os.ftruncate(note, 0)
-            os.pwrite(note, b"%d %d\n" % (files + 1, total + size), 0)
+            now = b"%d %d\n" % (files + 1, total + size)
+            os.pwrite(note, now, 0)
+            if len(now) < len(before):  # else the disk would be waited for, 1 ms
+                os.ftruncate(note, len(now))
             self.storage.make(place)
         return place
 

@@ -24,6 +24,7 @@ from jedi.core.errors import BadInput, NoSpace, NotFound, Problem, Refused
 from jedi.core.knobs import Knobs
 from jedi.ddm.directories import must_be_plain
 from jedi.ddm.interface import DDM, FileInfo
+from jedi.ddm.together import together
 from jedi.ddm.uploads import Admit, key_of
 from jedi.service.datasets import must_own, storage_of
 from jedi.taskbuffer.inputs import datasets
@@ -37,6 +38,9 @@ NAME_MAX = 255
 
 FILES_MAX = 50_000
 """Files of a request."""
+
+GROUP_MAX = 1_000
+"""Whole files of a request."""
 
 SHOWN = 10
 """Names of files in a sentence."""
@@ -250,6 +254,43 @@ def put_piece(
         return _put_piece(ddm, knobs, to, file, offset, data)
 
 
+def put_files(
+    ddm: DDM, knobs: Knobs, to: Destination, files: Sequence[NewFile], contents: Sequence[bytes]
+) -> list[Upload]:
+    """Write whole files, complete and verify them: `put_piece` of each. Those before one that is
+    refused stay uploaded. BadInput and a refusal of contents name all that are wrong."""
+    check(knobs, files)
+    if wrong := [
+        Problem("files", file.lfn, f"has {len(content)} bytes, not {file.size}", "Send all of it")
+        for file, content in zip(files, contents, strict=True)
+        if len(content) != file.size
+    ]:
+        raise BadInput(wrong)
+
+    def put(one: tuple[NewFile, bytes]) -> Upload | Refused:
+        try:
+            return _put_piece(ddm, knobs, to, one[0], 0, one[1])
+        except Refused as error:
+            if error.code != "checksum_differs":
+                raise
+            return error
+
+    with storage_of(to.endpoint):
+        answers = together(put, zip(files, contents, strict=True))
+    damaged = [one for one in answers if isinstance(one, Refused)]
+    if len(damaged) > 1:
+        lfns = [error.facts["lfn"] for error in damaged]
+        raise Refused(
+            f"{len(lfns)} of {len(files)} files came with other checksums than announced: "
+            f"{_some(lfns)}. Upload them again.",
+            code="checksum_differs",
+            files=lfns,
+        )
+    if damaged:
+        raise damaged[0]
+    return [one for one in answers if isinstance(one, Upload)]
+
+
 def _put_piece(
     ddm: DDM, knobs: Knobs, to: Destination, file: NewFile, offset: int, data: bytes
 ) -> Upload:
@@ -382,8 +423,7 @@ def _publish(ddm: DDM, to: Destination, new: Sequence[NewFile], known: Sequence[
         )
     if closes:
         ddm.close(to.dataset)
-    for one in (*known, *new):
-        ddm.drop_upload(to.endpoint, to.key(one))
+    together(lambda one: ddm.drop_upload(to.endpoint, to.key(one)), (*known, *new))
 
 
 def _is_open(ddm: DDM, name: str) -> bool:

@@ -80,6 +80,13 @@ ROWS: dict[str, Row] = {
     "dataset.put_piece": changes(
         "dataset_owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK", data="x", **NEW
     ),
+    "dataset.put_files": changes(
+        "dataset_owner",
+        scope="submit",
+        name=MADE,
+        endpoint="SITE_A_DATADISK",
+        files=[{**NEW, "content": "eA=="}],
+    ),
     "dataset.show": reads(name=MADE),
     "decision.list": reads(),
     "decision.replay": reads("anybody", 404, decision_id=1),

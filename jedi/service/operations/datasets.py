@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Base64Bytes, BaseModel, Field
 
 from jedi.service import datasets, uploads
 from jedi.service.operations.arguments import FILE_MAX, NameText, Sha256
@@ -28,6 +28,13 @@ class OfferedFile(BaseModel, extra="forbid"):
         return uploads.NewFile(self.lfn, self.size, self.adler32, self.sha256)
 
 
+class SentFile(OfferedFile):
+    """A small file that comes into a dataset, with its content in base64."""
+
+    content: Annotated[Base64Bytes, Field(max_length=FILE_MAX)]
+
+
+SentFiles = Annotated[list[SentFile], Field(min_length=1, max_length=uploads.GROUP_MAX)]
 OfferedFiles = Annotated[list[OfferedFile], Field(min_length=1, max_length=uploads.FILES_MAX)]
 
 
@@ -113,6 +120,27 @@ def put_piece(
     ddm, knobs = call.ddm, call.knobs
     call.tx.close()  # neither a transaction nor a connection waits for the storage
     return uploads.put_piece(ddm, knobs, to, file, offset, data)
+
+
+@operation(
+    "dataset.put_files",
+    "POST",
+    "/v1/datasets/{name}/uploads",
+    DATASET_OWNER,
+    scope="submit",
+    body_max=FILE_MAX,
+    question=True,
+    stores=True,
+)
+def put_files(
+    call: Call, name: NameText, files: SentFiles, endpoint: NameText | None = None
+) -> list[uploads.Upload]:
+    """Upload small files whole, and verify them. Nobody sees them before dataset.add."""
+    to = uploads.destination(call.tx, call.ddm, call.who, name, endpoint)
+    ddm, knobs = call.ddm, call.knobs
+    call.tx.close()  # neither a transaction nor a connection waits for the storage
+    values, contents = [one.value() for one in files], [one.content for one in files]
+    return uploads.put_files(ddm, knobs, to, values, contents)
 
 
 @operation(
