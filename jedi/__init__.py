@@ -1,3 +1,3 @@
 """JEDI: tasks in, jobs out; a task-level workload broker on PostgreSQL."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from jedi_client.operations import Client
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "JEDI",
     "ArgSplitter",

@@ -4,4 +4,4 @@ The service finds it by entry points (`jedi.wires`, `jedi.operations`). Bodies, 
 PanDA become calls of service/, and answers become theirs (docs/panda.md).
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
