@@ -129,8 +129,8 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
     def apply(self, tx: Connection, results: Sequence[tuple[BrokerageItem, Chosen]]) -> None:
         """Write nuclei, destinations and decisions."""
         lease = [(item.jedi_task_id, item.lock_seq) for item, _ in results]
-        held = tasks.fence(tx, lease, ["assigning"])
-        ours = [(item, chosen) for item, chosen in results if item.jedi_task_id in held]
+        fenced = tasks.fence(tx, lease, ["assigning"])
+        ours = [(item, chosen) for item, chosen in results if item.jedi_task_id in fenced]
         if not ours:
             return
         snapshot = ours[0][0].snapshot

@@ -109,9 +109,9 @@ class AnalysisBroker(GenericBroker):
         worth = weights.product(factors)
         taken = need.past.live if MANY_SITES.when(need, knobs) else ()
         most = knobs.analysis.max_sites
-        found = candidates(sites.sites, passed, worth, used, most, taken)
+        ranked = candidates(sites.sites, passed, worth, used, most, taken)
         queued = load.activated(sites, need) + load.starting(sites, need)
-        return SiteChoice.of(verdict, found, sites, factors, worth, queued, seed)
+        return SiteChoice.of(verdict, ranked, sites, factors, worth, queued, seed)
 
 
 def _may_move(sites: Snapshot, need: Requirements, knobs: Knobs, verdict: FilterResults) -> bool:

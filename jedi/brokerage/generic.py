@@ -82,6 +82,6 @@ class GenericBroker:
         verdict = judge(self.filters, sites, need, knobs)
         factors = self.factors(sites, need, knobs)
         weights = product(factors)
-        found = candidates(sites.sites, verdict.passed, weights, used, knobs.broker.max_sites)
+        ranked = candidates(sites.sites, verdict.passed, weights, used, knobs.broker.max_sites)
         waiting = sites.activated + sites.defined
-        return SiteChoice.of(verdict, found, sites, factors, weights, waiting, seed)
+        return SiteChoice.of(verdict, ranked, sites, factors, weights, waiting, seed)

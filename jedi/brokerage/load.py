@@ -30,18 +30,18 @@ def running(
 ) -> Numbers:
     """Running jobs. Where they are fewer than pilots, pilots count instead, so that a site gets
     jobs to begin with; slots that a site declares to keep for the share count as running."""
-    found = count(sites, need, _RUNNING, resource_type)
+    jobs = count(sites, need, _RUNNING, resource_type)
     if not _begins(need, knobs):
-        return found
+        return jobs
     few = knobs.broker.bootstrap_jobs
     pilots = np.where(_brings_pilots(sites, knobs), np.minimum(sites.workers, few), 0.0)
-    found = np.where(found < few, np.maximum(found, pilots), found)
+    jobs = np.where(jobs < few, np.maximum(jobs, pilots), jobs)
     if not knobs.broker.declared_slots:
-        return found
+        return jobs
     slots = declared(sites, need)
     kept = np.floor(np.where(np.isinf(slots), 0.0, slots) / need.cores(sites))
     begun = starting(sites, need, resource_type)
-    return np.where(slots == 0, found + begun, np.maximum(found, kept))
+    return np.where(slots == 0, jobs + begun, np.maximum(jobs, kept))
 
 
 def _begins(need: Requirements, knobs: Knobs) -> bool:
@@ -62,16 +62,16 @@ def _brings_pilots(sites: Snapshot, knobs: Knobs) -> Bools:
 def declared(sites: Snapshot, need: Requirements) -> Numbers:
     """Slots that sites declare to keep for the task's share and resource type; infinity: none
     declared."""
-    found = sites.slots.row(need.request.gshare, need.request.resource_type)
-    return np.full(len(sites), np.inf) if found is None else found
+    slots = sites.slots.row(need.request.gshare, need.request.resource_type)
+    return np.full(len(sites), np.inf) if slots is None else slots
 
 
 def untouched(sites: Snapshot, need: Requirements, knobs: Knobs) -> Bools:
     """Sites that are to get a batch of the task's jobs first, since nothing of the share runs or
     waits there. Source: docs/reference/network-and-weights.md#bootstrap."""
-    asked = need.request
+    request = need.request
     wanted = knobs.broker.bootstrap_empty and _begins(need, knobs)
-    if not wanted or asked.merging or need.express(knobs):
+    if not wanted or request.merging or need.express(knobs):
         return np.zeros(len(sites), bool)
     counts = (assigned, activated, starting, defined)
     busy = running(sites, need, knobs) + np.sum([one(sites, need) for one in counts], axis=0)

@@ -81,10 +81,10 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
     def work(self, item: FeedTask) -> FeedOutcome:
         """List the datasets of a task."""
         try:
-            found = [self._list(dataset, item) for dataset in item.datasets]
+            listings = [self._list(dataset, item) for dataset in item.datasets]
         except BadInput as error:
             return Unusable("input_malformed", error.sentence)
-        return judge(item, found, int(self.world.knobs.contentsfeeder.max_records))
+        return judge(item, listings, int(self.world.knobs.contentsfeeder.max_records))
 
     def apply(self, tx: Connection, results: Sequence[tuple[FeedTask, FeedOutcome]]) -> None:
         """Write new files, mark gone ones, count, and move on."""
@@ -268,13 +268,13 @@ def _fed(
     feeds: Sequence[tuple[FeedTask, Feed]], known: Mapping[int, Collection[str]], chunks: int
 ) -> Iterator[_Fed]:
     for task, feed in feeds:
-        wanted = 1 if task.rules.no_input_pooling else task.rules.n_chunks_to_wait or chunks
+        chunks_at_once = 1 if task.rules.no_input_pooling else task.rules.n_chunks_to_wait or chunks
         new = new_files(task, feed.listings, known)
         grown = growing(task, feed.listings, new)
         for rows, one, grows in zip(
             new_rows(task, feed.listings, new), feed.listings, grown, strict=True
         ):
-            yield _Fed(one, rows, grows, one.on_tape is not None, wanted)
+            yield _Fed(one, rows, grows, one.on_tape is not None, chunks_at_once)
 
 
 def _used(rows: contents.KnownFiles, again: Sequence[tuple[str, str]]) -> Collection[str]:
@@ -337,36 +337,36 @@ def _move(
 ) -> Move:
     """Return the move of a task; a working task stays in its status. Tasks in `idle` have open
     input and no file of it to work on; in `staging` it is on tape."""
-    held = task.jedi_task_id, task.lock_seq
+    fence = task.jedi_task_id, task.lock_seq
     match outcome:
         case Unusable(code, reason, blamed) if not task.files_fed:
             facts = {"datasets": [dataset.name for dataset in blamed]}
-            return Move(*held, "tobroken", code, reason, facts)
+            return Move(*fence, "tobroken", code, reason, facts)
         case Unusable(code, reason):
-            return Move(*held, "ready" if task.status == "defined" else task.status, code, reason)
+            return Move(*fence, "ready" if task.status == "defined" else task.status, code, reason)
         case Wait(code, reason):
-            return Move(*held, task.status, code, reason, wait_s=recheck_s)
+            return Move(*fence, task.status, code, reason, wait_s=recheck_s)
         case Feed() if task.status == "defined" and outcome.is_bare and task.datasets:
             reason = "No input file is there, which the task allows."
-            return Move(*held, "finishing", "empty_input_allowed", reason)
+            return Move(*fence, "finishing", "empty_input_allowed", reason)
         case Feed() if task.status != "defined":
             again = "The open input was looked up again."
             reason = "The next part of the input was fed." if outcome.in_parts else again
-            return Move(*held, task.status, "fed", reason)
+            return Move(*fence, task.status, "fed", reason)
         case Feed() if task.to_split and outcome.is_complete:
             reason = "The input is complete: the splitter divides it."
-            return Move(*held, "defined", herds.TO_SPLIT, reason)
+            return Move(*fence, "defined", herds.TO_SPLIT, reason)
         case Feed() if task.to_split:
             reason = "An input dataset is open: a herd is divided when its input is complete."
-            return Move(*held, "defined", "input_open", reason, wait_s=recheck_s)
+            return Move(*fence, "defined", "input_open", reason, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in idle and task.rules.workflow_holdup:
             reason = "A workflow holds the task until it is released."
-            return Move(*held, "defined", "workflow_hold", reason, wait_s=recheck_s)
+            return Move(*fence, "defined", "workflow_hold", reason, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in staging:
-            return Move(*held, "defined", "input_on_tape", REST_ON_TAPE, wait_s=recheck_s)
+            return Move(*fence, "defined", "input_on_tape", REST_ON_TAPE, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in idle:
             reason = "An input dataset is open: all its present files are processed, more may come."
-            return Move(*held, "defined", "input_open", reason, wait_s=recheck_s)
+            return Move(*fence, "defined", "input_open", reason, wait_s=recheck_s)
         case Feed() if task.needs_nucleus:
-            return Move(*held, "assigning", "needs_nucleus", "A nucleus is to be chosen.")
-    return Move(*held, "ready", "fed", "The input is known: jobs can be made.")
+            return Move(*fence, "assigning", "needs_nucleus", "A nucleus is to be chosen.")
+    return Move(*fence, "ready", "fed", "The input is known: jobs can be made.")

@@ -275,7 +275,7 @@ def new_files(
     a master place by place, the files at the master's places."""
     files_left = (task.n_files or sys.maxsize) - task.files_fed
     events_left = (task.n_events or sys.maxsize) - task.events_fed
-    found: list[list[Listed]] = []
+    new_by_listing: list[list[Listed]] = []
     places: dict[int, set[int]] = {}
     placed = any(one.dataset.selection.attributes.index_consistent for one in listings)
     for one in listings:
@@ -308,8 +308,8 @@ def new_files(
                 places[one.dataset.dataset_id] = at
             files_left -= len(new)
             events_left -= total_events(task, one.dataset, new)
-        found.append(new)
-    return found
+        new_by_listing.append(new)
+    return new_by_listing
 
 
 def in_order(rules: SplitRules, files: list[Listed]) -> list[Listed]:

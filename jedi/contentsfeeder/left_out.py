@@ -21,30 +21,30 @@ def left_out(
 ) -> dict[str, str]:
     """The reason for each entry of a listing that is not `taken`, one of the files with rows to
     work on; `barred` are files that the task does not want because of other tasks."""
-    dataset, asked = listing.dataset, listing.dataset.selection.attributes
+    dataset, attributes = listing.dataset, listing.dataset.selection.attributes
     if dataset.type != "input":
         return {}
     selected = {f.lfn for f in listing.wanted}
     long_enough = {f.lfn for f in task.long_enough([*listing.files])}
-    found = {shown(name): code for name, code in (listing.left_out or {}).items()}
+    codes = {shown(name): code for name, code in (listing.left_out or {}).items()}
     for lfn in (f.lfn for f in listing.files if f.lfn not in taken):
         if lfn not in selected:
-            found[lfn] = "not_selected"
+            codes[lfn] = "not_selected"
         elif lfn in barred:
-            found[lfn] = barred[lfn]
+            codes[lfn] = barred[lfn]
         elif lfn in listing.empty:
-            found[lfn] = "no_events"
+            codes[lfn] = "no_events"
         elif dataset.is_master and lfn not in long_enough:
-            found[lfn] = "too_few_events"
+            codes[lfn] = "too_few_events"
         else:
-            found[lfn] = "without_master" if asked.index_consistent else "beyond_limit"
-    return {lfn: code for lfn, code in found.items() if lfn not in taken}
+            codes[lfn] = "without_master" if attributes.index_consistent else "beyond_limit"
+    return {lfn: code for lfn, code in codes.items() if lfn not in taken}
 
 
 def counted(reasons: Iterable[str]) -> str:
     """The number of entries that are left out, by reason: `3 (no_events 2, link_broken 1)`."""
-    found = Counter(reasons)
-    return f"{found.total()} ({', '.join(f'{code} {n}' for code, n in found.most_common())})"
+    counts = Counter(reasons)
+    return f"{counts.total()} ({', '.join(f'{code} {n}' for code, n in counts.most_common())})"
 
 
 def shown(name: str) -> str:

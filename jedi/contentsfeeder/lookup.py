@@ -60,21 +60,21 @@ def look_up(
             return Listing(dataset, before.state)
         begun = bool(dataset.fed_upto or not dataset.n_files)
         if list_part and begun and before.state == "closed":
-            found = list_part(name, dataset.fed_upto)
-            fed = dataset.n_files + len(found.files)
+            part = list_part(name, dataset.fed_upto)
+            fed = dataset.n_files + len(part.files)
             odd = None if dataset.fed_upto else data.left_out(name)
-            if data.growth(name) == before and (found.more or found.total in (None, fed)):
+            if data.growth(name) == before and (part.more or part.total in (None, fed)):
                 return _listing(
                     dataset,
                     "closed",
-                    found.files,
+                    part.files,
                     odd,
                     is_part=True,
-                    more=found.more,
-                    total=found.total if found.more else None,
+                    more=part.more,
+                    total=part.total if part.more else None,
                 )
-            if not dataset.fed_upto and not found.more:
-                return _listing(dataset, "open", found.files, odd)
+            if not dataset.fed_upto and not part.more:
+                return _listing(dataset, "open", part.files, odd)
         taped = None if on_tape is None else frozenset(on_tape(name))
         files = data.list_files(name)
         state = before.state if data.growth(name) == before else "open"

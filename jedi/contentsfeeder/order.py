@@ -107,7 +107,7 @@ def _selection(
     items = [i for i in params["jobParameters"] if i.get("param_type") == "input"]
     item: dict[str, Any] = next((i for i in items if names & {*i["dataset"].split(",")}), {})
     attributes = Attributes.parse(dataset.attributes)
-    found = Selection.of(item, attributes, dataset.dataset_id, names)
+    selection = Selection.of(item, attributes, dataset.dataset_id, names)
     if only is None:
-        return found
-    return replace(found, files=frozenset(only.get(dataset.dataset_name, ())))
+        return selection
+    return replace(selection, files=frozenset(only.get(dataset.dataset_name, ())))

@@ -80,8 +80,8 @@ def _groups(task: FeedTask, files: Sequence[Listed]) -> Ints | None:
     if not (rules.respect_lb or rules.group_boundary_id):
         return None
     kinds: dict[tuple[int | None, int | None], int] = {}
-    found = [_group(task, file) for file in files]
-    return np.array([kinds.setdefault(kind, len(kinds)) for kind in found], np.int64)
+    groups = [_group(task, file) for file in files]
+    return np.array([kinds.setdefault(kind, len(kinds)) for kind in groups], np.int64)
 
 
 def _group(task: FeedTask, file: Listed) -> tuple[int | None, int | None]:
@@ -114,14 +114,14 @@ def render(rows: Rows, status: str = "ready") -> Iterator[str]:
 
 def as_read(rows: Rows, first: int) -> Files:
     """The rows as the generator will read them; their ids count on from `first`."""
-    found = rows.ranges
-    which = np.arange(len(rows.files)) if found is None else found.files
+    ranges = rows.ranges
+    which = np.arange(len(rows.files)) if ranges is None else ranges.files
     picked, zeros = [rows.files[i] for i in which.tolist()], np.zeros(len(which), np.int64)
     events = np.array([n or 0 for n in rows.counts], np.int64)[which]
     starts, ends, firsts = zeros, events - 1, zeros
-    if found is not None:
-        firsts = found.before + 1 + (rows.task.rules.first_event or 0) + rows.begun
-        starts, ends = found.starts, found.ends
+    if ranges is not None:
+        firsts = ranges.before + 1 + (rows.task.rules.first_event or 0) + rows.begun
+        starts, ends = ranges.starts, ranges.ends
     return Files(
         file_ids=first + np.arange(len(which)),
         dataset_ids=np.full(len(which), rows.dataset.dataset_id, np.int64),
@@ -129,7 +129,7 @@ def as_read(rows: Rows, first: int) -> Files:
         sizes=np.array([file.size for file in picked], np.int64),
         events=ends - starts + 1,
         start_events=starts,
-        events_left=zeros if found is None else events - ends - 1,
+        events_left=zeros if ranges is None else events - ends - 1,
         first_events=firsts,
         attempts=zeros,
         previous=zeros,
@@ -144,17 +144,17 @@ def _lines(rows: Rows, part: slice) -> Iterator[str]:
         whole = zip(rows.files[part], rows.counts[part], strict=True)
         none = f"\t{NULL}\t{NULL}\t{NULL}\t"
         return (_file(file, events) + none + _kind(file) for file, events in whole)
-    found = rows.ranges
-    files = found.files[part].tolist()
+    ranges = rows.ranges
+    files = ranges.files[part].tolist()
     texts = {i: _file(rows.files[i], rows.counts[i]) for i in dict.fromkeys(files)}
     shift = 1 + (rows.task.rules.first_event or 0) + rows.begun
     return (
         f"{texts[i]}\t{start}\t{end}\t{first}\t{_kind(rows.files[i])}"
         for i, start, end, first in zip(
             files,
-            found.starts[part].tolist(),
-            found.ends[part].tolist(),
-            (found.before[part] + shift).tolist(),
+            ranges.starts[part].tolist(),
+            ranges.ends[part].tolist(),
+            (ranges.before[part] + shift).tolist(),
             strict=True,
         )
     )

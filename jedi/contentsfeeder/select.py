@@ -57,10 +57,10 @@ class Selection:
         """The files with the right names, a part of them, and their order."""
         if self.files is not None or self.include or self.exclude:
             files = [file for file in files if self._wants(file.lfn)]
-        asked = self.attributes
-        if asked.offset or asked.records is not None:
-            files = files[asked.offset :][: asked.records]
-        if asked.random:
+        attributes = self.attributes
+        if attributes.offset or attributes.records is not None:
+            files = files[attributes.offset :][: attributes.records]
+        if attributes.random:
             files = random.Random(self.seed).sample(files, len(files))
         return files
 

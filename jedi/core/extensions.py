@@ -33,8 +33,8 @@ def extensions(group: str) -> tuple[Extension, ...]:
 
 
 def _points(group: str) -> dict[str, EntryPoint]:
-    found = {point.name: point for point in entry_points(group=group)}
-    return dict(sorted(found.items()))
+    points = {point.name: point for point in entry_points(group=group)}
+    return dict(sorted(points.items()))
 
 
 def _distribution(point: EntryPoint) -> str:

@@ -71,11 +71,11 @@ def _edges(owner: str, sources: str, targets: str, reason: str, origin: str = ""
 
 def _machine(rules: Iterable[tuple[str, ...]]) -> tuple[Edge, ...]:
     """Expand rules; the first rule that names a pair keeps it, so reasons stay single."""
-    found: dict[tuple[str, str], Edge] = {}
+    edges: dict[tuple[str, str], Edge] = {}
     for rule in rules:
         for edge in _edges(*rule):
-            found.setdefault((edge.source, edge.target), edge)
-    return tuple(found.values())
+            edges.setdefault((edge.source, edge.target), edge)
+    return tuple(edges.values())
 
 
 # ------------------------------------------------------------------------------------- tasks

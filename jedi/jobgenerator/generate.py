@@ -340,10 +340,10 @@ class _Values:
     def _of_units(self, option: str, word: str) -> list[str]:
         """An option of each job's unit; a list with blanks."""
         try:
-            found = [one.options[option] for one in self._m.herd]
+            values = [one.options[option] for one in self._m.herd]
         except KeyError:
             raise unresolved(word) from None
-        return [one if isinstance(one, str) else " ".join(map(str, one)) for one in found]
+        return [one if isinstance(one, str) else " ".join(map(str, one)) for one in values]
 
     def _middle_names(self) -> list[str]:
         """Fields of the name of each job's master dataset, or of its first file."""
@@ -370,18 +370,18 @@ class _Values:
         if not form and name in self.names:
             return self.names[name]
         in_file = form == "F"
-        found = [
+        names = [
             text
             for r in self._reads
             if r.stream == name
             for text in r.names("S" if in_file else form)
         ]
-        if len(found) != len(self._m.ids):
+        if len(names) != len(self._m.ids):
             raise unresolved(word)
         if in_file:
-            self.texts[list_file(name)] = [text.replace(" ", "\n") + "\n" for text in found]
+            self.texts[list_file(name)] = [text.replace(" ", "\n") + "\n" for text in names]
             return list_file(name)
-        return found
+        return names
 
     def _merged(self, pair: str) -> list[str]:
         """`TRN_OUTPUT0:OUTPUT0`: merged streams and the result, `in1,in2:out`; without a number for

@@ -19,14 +19,14 @@ def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
     """With boundary ids or lumi blocks together, where the task wants that: files that came later,
     or come back, stand behind the ones they belong to. Secondary files may be used again where the
     task says so."""
-    found = []
+    ordered = []
     for chunk in chunks:
         master = _sorted(chunk.master, rules)
         if are_whole(rules):
             master = replace(master, ram_counts=of_equal_memory(master))
         beside = tuple(_beside(one, master, rules) for one in chunk.secondaries)
-        found.append(replace(chunk, master=master, secondaries=beside))
-    return found
+        ordered.append(replace(chunk, master=master, secondaries=beside))
+    return ordered
 
 
 def _beside(one: Secondary, master: Files, rules: SplitRules) -> Secondary:
@@ -64,11 +64,11 @@ def of_one_memory(chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
     """Only files that need as much memory as the first, and how much that is; 0: the task's figure.
     The others have their turn when these are in jobs."""
     ram = int(chunks[0].master.ram_counts[0])
-    found = []
+    alike = []
     for chunk in chunks:
         rows = np.flatnonzero(chunk.master.ram_counts == ram)
         if len(rows) == len(chunk.master):
-            found.append(chunk)
+            alike.append(chunk)
         elif len(rows):
-            found.append(replace(chunk, master=chunk.master.take(rows)))
-    return found, ram
+            alike.append(replace(chunk, master=chunk.master.take(rows)))
+    return alike, ram

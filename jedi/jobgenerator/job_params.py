@@ -26,7 +26,9 @@ class Template:
     """A text with placeholders."""
 
     def __init__(self, text: str) -> None:
-        words = sorted({*BARE, *(found.text for found in placeholders(text))}, reverse=True)
+        words = sorted(
+            {*BARE, *(placeholder.text for placeholder in placeholders(text))}, reverse=True
+        )
         parts = re.split(f"({'|'.join(map(re.escape, words))})", text)
         self._literals, self._words = parts[::2], parts[1::2]
 
@@ -35,12 +37,12 @@ class Template:
         pieces = [self._literals[0].replace("%", "%%")]
         columns = []
         for word, literal in zip(self._words, self._literals[1:], strict=True):
-            found = column(word)
-            if isinstance(found, str):
-                pieces.append(found.replace("%", "%%"))
+            values = column(word)
+            if isinstance(values, str):
+                pieces.append(values.replace("%", "%%"))
             else:
                 pieces.append("%s")
-                columns.append(found)
+                columns.append(values)
             pieces.append(literal.replace("%", "%%"))
         line = "".join(pieces)
         if not columns:
@@ -52,9 +54,9 @@ def list_names(names: Sequence[str], form: str) -> str:
     """Input file names as a placeholder shows them: with `/L` separated by commas, with `/S` by
     blanks, with `/A` quoted, with `/T` as a literal; without a kind, several names that differ in
     one number are folded, `data_[1,2,7].txt`. `[1:]` leaves the first out."""
-    asked = _form(form)
-    names = names[asked.part]
-    match asked.kind:
+    part = _form(form)
+    names = names[part.part]
+    match part.kind:
         case "S":
             return " ".join(names)
         case "A":

@@ -71,11 +71,11 @@ def _relation(before: Predecessor, kind: str) -> str:
 
 def _earlier(cuts: Sequence[Cut]) -> list[tuple[int, Ints]]:
     """Jobs with a file that was used before: position and the earlier job of each of its files."""
-    found = []
+    pairs = []
     first = 0
     for cut in cuts:
         previous = cut.chunk.master.previous[: cut.stops[-1]]
         again = np.flatnonzero(np.maximum.reduceat(previous, cut.starts))
-        found += [(first + int(k), previous[cut.starts[k] : cut.stops[k]]) for k in again]
+        pairs += [(first + int(k), previous[cut.starts[k] : cut.stops[k]]) for k in again]
         first += len(cut)
-    return found
+    return pairs

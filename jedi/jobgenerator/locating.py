@@ -28,10 +28,10 @@ def once(locate: Locate) -> Locate:
     known: dict[str, dict[str, Sequence[str]]] = {}
 
     def remembered(name: str, lfns: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        found = known.setdefault(name, {})
-        if unknown := [lfn for lfn in lfns if lfn not in found]:
-            found.update(locate(name, unknown))
-        return found
+        places = known.setdefault(name, {})
+        if unknown := [lfn for lfn in lfns if lfn not in places]:
+            places.update(locate(name, unknown))
+        return places
 
     return remembered
 
@@ -69,7 +69,7 @@ def _is_real(files: Files, names: Mapping[int, Input]) -> bool:
 
 def _located(files: Files, n: int, names: Mapping[int, Input], locate: Locate) -> dict[str, Bools]:
     """By endpoint, which of the first `n` files are there."""
-    found: dict[str, Bools] = {}
+    places: dict[str, Bools] = {}
     ids = files.dataset_ids[:n]
     for dataset_id in np.unique(ids).tolist():
         rows = np.flatnonzero(ids == dataset_id).tolist()
@@ -77,5 +77,5 @@ def _located(files: Files, n: int, names: Mapping[int, Input], locate: Locate) -
         located = locate(names[dataset_id].name, lfns)
         for row, lfn in zip(rows, lfns, strict=True):
             for endpoint in located[lfn]:
-                found.setdefault(endpoint, np.zeros(n, bool))[row] = True
-    return found
+                places.setdefault(endpoint, np.zeros(n, bool))[row] = True
+    return places

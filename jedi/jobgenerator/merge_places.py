@@ -47,12 +47,12 @@ def place(
     )
     anywhere = replace(near, data=replace(data, at={}), near=False)
     again = [replace(near, left=())] if left else []
-    found: list[MergeChoice] = []
+    choices: list[MergeChoice] = []
     for need in (near, anywhere, *again):
-        found.append(MergeChoice(need, choose(need)))
-        if found[-1].choice.candidates:
-            return found[-1]
-    return found[1]
+        choices.append(MergeChoice(need, choose(need)))
+        if choices[-1].choice.candidates:
+            return choices[-1]
+    return choices[1]
 
 
 def _largest(streams: Sequence[Stream]) -> InputSize:

@@ -106,11 +106,11 @@ def too_few(task: TaskOrder, short: Sequence[ShortStream], knobs: Knobs) -> NoJo
     """Too few files follow the master's: more may come. Known ones that are on their way, from tape
     say, are no hold that ends by a time-out."""
     coming = {one.stream: one.coming for one in task.inputs if one.master_id and one.coming > 0}
-    said = (
+    sentences = (
         f"{one}, {coming[one.stream]} more on their way" if one.stream in coming else str(one)
         for one in short
     )
-    shortages = f": {'; '.join(said)}" if short else ""
+    shortages = f": {'; '.join(sentences)}" if short else ""
     reason = f"The files that follow the master's do not suffice{shortages}."
     facts = {one.stream: {"wanted": one.wanted, "left": one.left} for one in short}
     comes = bool(short) and all(one.stream in coming for one in short)

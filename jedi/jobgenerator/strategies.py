@@ -41,15 +41,15 @@ class FileStrategy:
 
     def breaks(self, rules: SplitRules, chunk: Chunk) -> Ints:
         """The master files that begin a job, whatever the one before has room for."""
-        found = [chunk.master.breaks]
+        positions = [chunk.master.breaks]
         if rules.respect_lb:
-            found.append(_changes(chunk.master.lumi_blocks))
+            positions.append(_changes(chunk.master.lumi_blocks))
         if rules.group_boundary_id in ONE_ID:
-            found.append(_changes(chunk.master.boundaries))
+            positions.append(_changes(chunk.master.boundaries))
         if rules.add_nth_field_to_lfn and rules.use_file_as_source_lfn:
             fields = [middle_name(lfn, rules.add_nth_field_to_lfn) for lfn in chunk.master.lfns]
-            found.append(_changes(np.array(fields, object)))
-        return np.unique(np.concatenate(found))
+            positions.append(_changes(np.array(fields, object)))
+        return np.unique(np.concatenate(positions))
 
     def units(self, rules: SplitRules, chunk: Chunk) -> Ints | None:
         """The master files that begin an indivisible unit; None: each does."""

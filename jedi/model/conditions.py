@@ -52,14 +52,14 @@ def split_conditions(text: str) -> list[str]:
 
 def parse_conditions(texts: Sequence[str], fields: Mapping[str, ListField]) -> list[Condition]:
     """The conditions in texts on these fields. BadInput names all mistakes."""
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     problems: list[Problem] = []
     for text in texts:
         one = _parse(text, fields)
-        (problems if isinstance(one, Problem) else found).append(one)  # type: ignore[arg-type]
+        (problems if isinstance(one, Problem) else conditions).append(one)  # type: ignore[arg-type]
     if problems:
         raise BadInput(problems)
-    return found
+    return conditions
 
 
 def _parse(text: str, fields: Mapping[str, ListField]) -> Condition | Problem:
@@ -104,6 +104,6 @@ def _value(kind: FieldKind, text: str) -> Any:
             raise OverflowError
         return number
     if kind == "time":
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        time = datetime.fromisoformat(text)
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
     return text

@@ -59,8 +59,8 @@ def checked_by(check: Callable[[Any], object]) -> AfterValidator:
         try:
             check(value)
         except BadInput as error:
-            found = {"problems": error.problems}
-            raise PydanticCustomError(_CHECK, "the value has mistakes", found) from None
+            facts = {"problems": error.problems}
+            raise PydanticCustomError(_CHECK, "the value has mistakes", facts) from None
         return value
 
     return AfterValidator(passed)
@@ -68,8 +68,8 @@ def checked_by(check: Callable[[Any], object]) -> AfterValidator:
 
 def found_by_check(error: Mapping[str, Any]) -> list[Problem]:
     """The mistakes in an error of pydantic that come from `checked_by`; none if it has others."""
-    found: list[Problem] = error["ctx"]["problems"] if error["type"] == _CHECK else []
-    return found
+    problems: list[Problem] = error["ctx"]["problems"] if error["type"] == _CHECK else []
+    return problems
 
 
 _PATTERNS: Mapping[str, tuple[str, str]] = {
@@ -95,5 +95,5 @@ def rule_and_remedy(error: Mapping[str, Any]) -> tuple[str, str]:
         return f"must be {expected}", f"Write {expected}"
     if words := _WORDS.get(kind):
         return words[0].format_map(error.get("ctx", {})), words[1]
-    said = str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must", 1)
-    return said[:1].lower() + said[1:], "Correct the value"
+    rule = str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must", 1)
+    return rule[:1].lower() + rule[1:], "Correct the value"

@@ -80,16 +80,16 @@ def make_plan(
     file, best first. `unknown` has the reason why a dataset can't be looked up: a person corrects
     that, so its files count as coming. A file that one job wants express comes express to all, and
     a copy that one job keeps is kept."""
-    wanted: dict[NeededFile, str] = {}
+    activities: dict[NeededFile, str] = {}
     kept: set[NeededFile] = set()
     for job in jobs:
         for need in job.needs:
-            if job.activity == EXPRESS or need not in wanted:
-                wanted[need] = job.activity
+            if job.activity == EXPRESS or need not in activities:
+                activities[need] = job.activity
             if need.file[0] in job.kept:
                 kept.add(need)
     plan = TransferPlan()
-    for need, how in wanted.items():
+    for need, how in activities.items():
         having = holders.get(need.file, ())
         if need.file[0] in unknown:
             plan.problems[need] = unknown[need.file[0]]

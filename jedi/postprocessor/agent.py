@@ -68,8 +68,8 @@ class Ending:
     @property
     def containers(self) -> set[str]:
         """The containers of its outputs, except datasets of its own."""
-        found = {d.container for d in self.datasets if d.is_output and d.container}
-        return found - {d.name for d in self.datasets}
+        containers = {d.container for d in self.datasets if d.is_output and d.container}
+        return containers - {d.name for d in self.datasets}
 
     @property
     def orphaned(self) -> bool:
@@ -178,9 +178,9 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         if task.status not in ending.FINALISABLE:
             return EndingOutcome(_PREPARED, settled, [])
         parent = task.parent and task.parent.status
-        found = self._validate(task)
+        findings = self._validate(task)
         verdict = plugin.conclude(
-            task.status, task.datasets, task.because, parent, task.wishes, found
+            task.status, task.datasets, task.because, parent, task.wishes, findings
         )
         if verdict.target not in states.TASK.final:  # a person decides first
             return EndingOutcome(verdict, settled, [])
@@ -196,8 +196,8 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
             elif dataset.type == "trn_output":  # merged, or not wanted any more
                 with suppress(NotFound):
                     self.world.ddm.delete(dataset.name)
-        released = incomplete(plugin.release(verdict.target, task.datasets), found.gone)
-        return EndingOutcome(verdict, settled, released, found.gone)
+        released = incomplete(plugin.release(verdict.target, task.datasets), findings.gone)
+        return EndingOutcome(verdict, settled, released, findings.gone)
 
     def plug_ins(self, item: Ending) -> str:
         return plugins.foreign("postprocessor", item.vo, item.label)
@@ -292,10 +292,10 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
             if gone and dataset.type in lost:
                 lost[dataset.type][dataset.dataset_id] = frozenset(gone)
         twice = self._twice.get(task.jedi_task_id, 0)
-        found = Findings(twice, lost["output"], removed, lost["log"])
-        if removed or found.gone:
-            self.log.warning("validated", task=task.jedi_task_id, **found.facts)
-        return found
+        findings = Findings(twice, lost["output"], removed, lost["log"])
+        if removed or findings.gone:
+            self.log.warning("validated", task=task.jedi_task_id, **findings.facts)
+        return findings
 
     def _freeze(self, name: str, *, empty_goes: bool) -> bool:
         """Close a dataset in data management, if it came to be there; or delete an empty one.

@@ -132,8 +132,8 @@ def _first(gone: Lost) -> list[str]:
 
 def _loss(kind: str, gone: Lost) -> str:
     count, names = _count(gone), ", ".join(_first(gone))
-    said = f"file{'s are' if count > 1 else ' is'} gone from data management: {names}"
-    return f"{count} {kind} {said}{f' and {count - NAMED} more' if count > NAMED else ''}"
+    loss = f"file{'s are' if count > 1 else ' is'} gone from data management: {names}"
+    return f"{count} {kind} {loss}{f' and {count - NAMED} more' if count > NAMED else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +154,15 @@ class PostProcessing:
 
         A master whose files were never listed stays as it is.
         """
-        found = []
+        moves = []
         for d in datasets:
             if d.is_output and d.status in _AT_WORK:
-                found.append((d.dataset_id, "prepared"))
+                moves.append((d.dataset_id, "prepared"))
             elif d.is_master and d.status in _IN_USE:
-                found.append((d.dataset_id, _share_done(d.finished, d.to_be_used)))
+                moves.append((d.dataset_id, _share_done(d.finished, d.to_be_used)))
             elif not d.is_output and not d.is_master and d.status in _NOT_SETTLED:
-                found.append((d.dataset_id, "done"))
-        return found
+                moves.append((d.dataset_id, "done"))
+        return moves
 
     def judge(self, found: Scouted, knobs: Knobs) -> Judgement:
         """Judge by a task's scouts, all of which have ended, if the rest of its jobs may follow."""
@@ -186,16 +186,16 @@ class PostProcessing:
         if because[0] == "preprocessing_failed":
             return TaskVerdict("failed", *because)
         masters = [d for d in datasets if d.is_master and d.status != "removed"]
-        wanted = sum(d.to_be_used for d in masters)
+        to_be_used = sum(d.to_be_used for d in masters)
         finished = sum(d.finished for d in masters)
-        if not wanted and wishes.allow_empty_input:
+        if not to_be_used and wishes.allow_empty_input:
             return TaskVerdict(
                 "done", "empty_input_allowed", "No input file was there, as allowed."
             )
-        if not wanted and because[0] == "finish":
+        if not to_be_used and because[0] == "finish":
             reason = f"No input file was ready for jobs when the task was finished. {because[1]}"
             return TaskVerdict("failed", "no_input", reason)
-        if not wanted:
+        if not to_be_used:
             return TaskVerdict("failed", "no_input", "The task had no input file.")
         if found.twice and status == "prepared":
             reason = (
@@ -203,12 +203,12 @@ class PostProcessing:
                 "resume the task, or kill it."
             )
             return TaskVerdict("paused", "duplicates_found", reason, found.facts)
-        target = _share_done(finished, wanted)
+        target = _share_done(finished, to_be_used)
         doubts = _doubts(masters, parent)
         if target == "done" and (doubts or found.lost):
             target = "finished"
         counts = "ranges of events" if wishes.by_events else "input files"
-        reason = f"{finished} of {wanted} {counts} were processed"
+        reason = f"{finished} of {to_be_used} {counts} were processed"
         failed = sum(d.failed for d in masters)
         missing = sum(d.missing for d in masters)
         counted = [f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n]
@@ -228,11 +228,11 @@ class PostProcessing:
         the task, or after another end that of its input, where the output has files. Outputs that
         an earlier attempt froze stay. Source: docs/reference/task-states.md#outputs."""
         masters = [d for d in datasets if d.is_master and d.status != "removed"]
-        finished, wanted = sum(d.finished for d in masters), sum(d.to_be_used for d in masters)
+        finished, to_be_used = sum(d.finished for d in masters), sum(d.to_be_used for d in masters)
         made = {name for d in datasets if d.finished for name in (d.name, d.container)}
         end = target if target in ("done", "finished") else "failed"
         if end == "failed" and finished:
-            end = _share_done(finished, wanted)
+            end = _share_done(finished, to_be_used)
         return [
             (d.dataset_id, end if target == "done" or d.name in made else "failed")
             for d in datasets

@@ -245,11 +245,11 @@ def _ram(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> int | None:
     if not jobs or task.ram_unit.endswith("Fixed"):
         return None
     per_core = task.ram_unit.startswith("MBPerCore")
-    asked = [
+    figures = [
         (job.memory_kb / KB - task.base_ram_mb) / job.cores if per_core else job.memory_kb / KB
         for job in jobs
     ]
-    value = _percentile(asked, knobs.scout.ram_percentile)
+    value = _percentile(figures, knobs.scout.ram_percentile)
     margin: float = 1 + knobs.scout.ram_margin_percent / 100
     return _up(max(value * margin, float(knobs.scout.ram_min_mb), 1.0))
 

@@ -58,13 +58,13 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         return commands.ANY_OPEN.value(tx, doing=_DOING)
 
     def claim(self, tx: Connection, limit: int) -> list[CommandedTask]:
-        asked = commands.claim_commanded(tx, self.world.me, self.lease_s, limit)
-        found = commands.next_commands(tx, [row.jedi_task_id for row in asked])
+        commanded = commands.claim_commanded(tx, self.world.me, self.lease_s, limit)
+        found = commands.next_commands(tx, [row.jedi_task_id for row in commanded])
         doing = []
-        if len(asked) < limit:
-            left = limit - len(asked)
+        if len(commanded) < limit:
+            left = limit - len(commanded)
             doing = commands.claim_doing(tx, _DOING, self.world.me, self.lease_s, left)
-        rows = [*asked, *doing]
+        rows = [*commanded, *doing]
         if not rows:
             return []
         before = dict(commands.BEFORE_HOLD.rows(tx, ids=[row.jedi_task_id for row in rows]))
@@ -134,14 +134,14 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         moves = []
         for order, command, refusal in answers:
             if refusal is None:
-                asked = COMMANDS[command.command]
-                reason = f"{asked.participle.capitalize()} by {command.user_name}"
+                rule = COMMANDS[command.command]
+                reason = f"{rule.participle.capitalize()} by {command.user_name}"
                 reason += f": {command.comment}" if command.comment else "."
                 moves.append(
                     Move(
                         *order.held,
-                        order.goes_to(asked),
-                        asked.name,
+                        order.goes_to(rule),
+                        rule.name,
                         reason,
                         user_name=command.user_name,
                     )
@@ -272,12 +272,12 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     ) -> dict[int, Mapping[str, Any]]:
         """The arguments of the command that each task carries out; none if an agent asked."""
         accepted = commands.last_accepted(tx, [order.jedi_task_id for order in orders])
-        found: dict[int, Mapping[str, Any]] = {}
+        arguments: dict[int, Mapping[str, Any]] = {}
         for order in orders:
             command = accepted.get(order.jedi_task_id)
             asked = command is not None and COMMANDS[command.command].doing == order.status
-            found[order.jedi_task_id] = command.arguments if command and asked else {}
-        return found
+            arguments[order.jedi_task_id] = command.arguments if command and asked else {}
+        return arguments
 
     def _avalanche(self, tx: Connection, orders: Sequence[CommandedTask]) -> None:
         """Let all other jobs follow, whatever the scouts are going to say."""
@@ -309,8 +309,8 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         reason: str,
         limit: int | None = None,
     ) -> None:
-        found = commands.live_jobs(tx, ids, [source])[:limit] if ids else []
-        moves = [jobs.JobMove(job.panda_id, target, code, reason) for job in found]
+        live = commands.live_jobs(tx, ids, [source])[:limit] if ids else []
+        moves = [jobs.JobMove(job.panda_id, target, code, reason) for job in live]
         jobs.move_jobs(tx, moves, self.name, [source])
 
     def _retry(self, tx: Connection, orders: Sequence[CommandedTask]) -> list[int]:
@@ -345,10 +345,10 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         for task in ids:
             groups[options[task].get(LIKE)].append(task)
         adds = int(self.world.knobs.attempts.retry_adds)
-        found: dict[int, int] = {}
+        revived: dict[int, int] = {}
         for like, tasks_alike in groups.items():
-            found |= commands.revive(tx, tasks_alike, adds, like)
-        return found
+            revived |= commands.revive(tx, tasks_alike, adds, like)
+        return revived
 
     def _undo(
         self,

@@ -210,24 +210,24 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         first: OnTape | None = None
         ddm = self.world.ddm
         for item in params.items(InputItem)[:1]:
-            said = item.model_dump(by_alias=True)
+            document = item.model_dump(by_alias=True)
             parts = [(given, name) for given in item.datasets for name in constituents[given]]
             for given, name in parts:
-                selection = Selection.of(said, item.split, 0, (given, name))
+                selection = Selection.of(document, item.split, 0, (given, name))
                 try:
                     on_tape = set(ddm.on_tape(name))
-                    wanted = [file.lfn for file in selection.pick(ddm.list_files(name))]
+                    lfns = [file.lfn for file in selection.pick(ddm.list_files(name))]
                 except NotFound:
                     continue
-                if not on_tape.issuperset(wanted):
+                if not on_tape.issuperset(lfns):
                     return None
-                if wanted and first is None:
-                    first = OnTape(name, tuple(wanted[: params.n_files_per_job or 1]))
+                if lfns and first is None:
+                    first = OnTape(name, tuple(lfns[: params.n_files_per_job or 1]))
         return first
 
     def _constituents(self, params: TaskParams) -> dict[str, list[str]] | TryLater:
         """The plain datasets behind each input name; one that is still to be made is itself."""
-        found: dict[str, list[str]] = {}
+        members: dict[str, list[str]] = {}
         unknown: list[str] = []
         ddm = self.world.ddm
         read = {name for item in params.items(InputItem) for name in item.datasets}
@@ -235,19 +235,19 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
             try:
                 info = ddm.dataset(name)
             except NotFound:
-                found[name] = [name]  # the feeder knows what to do about it
+                members[name] = [name]  # the feeder knows what to do about it
                 unknown.append(name)
                 continue
             if info.is_container and info.state == "open" and name in read:
                 return self._open(str(info))
-            found[name] = ddm.constituents(name) if info.is_container else [name]
-            if params.allow_empty_input and not found[name]:
-                found[name] = [name]
+            members[name] = ddm.constituents(name) if info.is_container else [name]
+            if params.allow_empty_input and not members[name]:
+                members[name] = [name]
         if unknown:
             with self.world.engine.begin() as tx:
                 for name in sorted(instances.to_come(tx, unknown)):
                     return self._open(f"Container {name} (to be made by another task)")
-        return found
+        return members
 
     def _open(self, container: str) -> TryLater:
         reason = f"{container} may get more datasets. It is read when it is closed."
@@ -263,19 +263,19 @@ def _queued(
     queued: list[tuple[int, RefinedTask]] = []
     homeless: dict[int, RefinerOutcome] = {}
     matches = queues.match(tx, rows, [task.queue_name for _, task in new])
-    for (task_id, task), found in zip(new, matches, strict=True):
-        name, queue = task.queue_name, found.queue
+    for (task_id, task), match in zip(new, matches, strict=True):
+        name, queue = task.queue_name, match.queue
         if queue is None and name:
-            rule = f"no active work queue of its vo has this name ({', '.join(found.asked)})"
+            rule = f"no active work queue of its vo has this name ({', '.join(match.asked)})"
             problem = Problem("workQueueName", name, rule, "Leave it out")
             homeless[task_id] = Malformed((problem,))
         elif queue is None:
-            asked = ", ".join(found.asked) or "there is none for its vo and label"
+            asked = ", ".join(match.asked) or "there is none for its vo and label"
             rule = f"no active work queue takes the task ({asked})"
-            problem = Problem("prodSourceLabel", found.label, rule, "Ask an operator for one")
+            problem = Problem("prodSourceLabel", match.label, rule, "Ask an operator for one")
             homeless[task_id] = Malformed((problem,))
         else:
-            placed = task.queued(queue.queue_id, queue.queue_name, found.processing_type)
+            placed = task.queued(queue.queue_id, queue.queue_name, match.processing_type)
             queued.append((task_id, placed))
     return queued, homeless
 
@@ -294,10 +294,10 @@ def _changed(command: TaskCommand | None) -> Collection[str]:
 
 def _move(task: Registered, outcome: RefinerOutcome, *, called: bool) -> Move:
     """The next move of a task; `called`: the thing it waits for has come meanwhile."""
-    held = task.jedi_task_id, task.lock_seq
+    fence = task.jedi_task_id, task.lock_seq
     if _comes_first(outcome):
         reason = "A pre-processing job runs first and defines the work."
-        return Move(*held, "topreprocess", "needs_preprocessing", reason)
+        return Move(*fence, "topreprocess", "needs_preprocessing", reason)
     match outcome:
         case Refined():
             target, code, reason, wait_s = "defined", "refined", "The task is defined.", 0.0
@@ -307,7 +307,7 @@ def _move(task: Registered, outcome: RefinerOutcome, *, called: bool) -> Move:
         case OnTape(dataset, files):
             facts = {"dataset": dataset, "files": [*files]}
             reason = staging.first_on_tape(dataset, files)
-            return Move(*held, "staging", "input_on_tape", reason, facts)
+            return Move(*fence, "staging", "input_on_tape", reason, facts)
         case NotUnique(earlier):
             reason = (
                 f"Task {earlier} has this name already, and the task wanted to be the only one."
@@ -315,4 +315,4 @@ def _move(task: Registered, outcome: RefinerOutcome, *, called: bool) -> Move:
             target, code, wait_s = "toabort", "unique_name_taken", 0.0
         case TryLater(code, reason, wait_s):
             target, wait_s = task.status, 0.0 if called else wait_s
-    return Move(*held, target, code, reason, wait_s=wait_s)
+    return Move(*fence, target, code, reason, wait_s=wait_s)

@@ -210,7 +210,7 @@ class Refiner:
                         for master in range(len(masters))
                     ]
         texts = " ".join(item.value for item in params.job_parameters)
-        if SEED in {found.name for found in placeholders(texts)}:
+        if SEED in {placeholder.name for placeholder in placeholders(texts)}:
             numbers = params.items(NumberItem)
             offset = next((item.offset for item in numbers if SEED in item.value), 0)
             shift = Attributes(offset=offset).render() or None
@@ -330,11 +330,11 @@ class Refiner:
 
     def _plain(self, submission: Submission, item: InputItem) -> dict[str, str | None]:
         """The plain datasets behind an item, each with the container it came from."""
-        found: dict[str, str | None] = {}
+        containers: dict[str, str | None] = {}
         for name in item.datasets:
             for plain in submission.constituents[name]:
-                found.setdefault(plain, item.container or (None if plain == name else name))
-        return found
+                containers.setdefault(plain, item.container or (None if plain == name else name))
+        return containers
 
 
 def converted(submission: Submission) -> Submission:
@@ -418,9 +418,9 @@ def _listed(text: str | None) -> list[str] | None:
 
 def _in_files(text: str, names: Collection[str]) -> str:
     """The template with the name of a file wherever names of input files would stand."""
-    for found in placeholders(text):
-        if found.name in names:
-            text = text.replace(found.text, f"${{{found.name}/F}}")
+    for placeholder in placeholders(text):
+        if placeholder.name in names:
+            text = text.replace(placeholder.text, f"${{{placeholder.name}/F}}")
     return text
 
 

@@ -148,12 +148,12 @@ class Throttle:
             return ceiling(whole.queued, self.knobs.throttler.queue_cap)
         pair = self.root(queue_id), resource_type or ""
         here = whole if resource_type is None else self.loads.get(pair, JobCounts())
-        found = self._tests(queue, here, resource_type)
+        verdict = self._tests(queue, here, resource_type)
         room = self._room(queue, here, resource_type)
         passing = self.above if self._firm(queue, resource_type) else self.least
-        if found and found.yields and queue.label != "user" and queue_id in passing:
+        if verdict and verdict.yields and queue.label != "user" and queue_id in passing:
             return replace(room, least=passing[queue_id])
-        return found or room
+        return verdict or room
 
     def _firm(self, queue: ThrottledQueue, shape: str | None) -> bool:
         """Return True if work that is only as urgent as the queued jobs does not pass: more is
@@ -179,10 +179,11 @@ class Throttle:
         """The queues and resource types, with jobs, that get no more, but for tasks of at least the
         priority that stands there."""
         return [
-            (queue_id, shape, found.least if isinstance(found, Pass) else None)
+            (queue_id, shape, verdict.least if isinstance(verdict, Pass) else None)
             for queue_id in self.queues
             for shape in sorted({s for q, s in self.loads if q == self.root(queue_id)})
-            if isinstance(found := self.decide(queue_id, shape), Skip) or found.least is not None
+            if isinstance(verdict := self.decide(queue_id, shape), Skip)
+            or verdict.least is not None
         ]
 
     def throttles(self, queue_id: int) -> bool:
@@ -227,10 +228,10 @@ class Throttle:
     def _load(self, queue_id: int, begin: str) -> JobCounts:
         """The jobs of all resource types of a queue that begin so."""
         root = self.root(queue_id)
-        found = (
+        counts = (
             load for (q, shape), load in self.loads.items() if q == root and shape.startswith(begin)
         )
-        return sum(found, JobCounts())
+        return sum(counts, JobCounts())
 
     def _tests(self, queue: ThrottledQueue, here: JobCounts, shape: str | None) -> Skip | None:
         """The first test that holds, in order."""

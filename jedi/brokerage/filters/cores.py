@@ -17,8 +17,8 @@ _REMEDY = "Change coreCount of the task, or corecount of the site."
 def _wanted(_sites: Snapshot, need: Requirements, knobs: Knobs) -> float:
     if need.demand.cores > 1:
         return float(need.demand.cores)
-    asked = need.request
-    urgent = asked.scout or asked.priority >= knobs.broker.any_cores_below
+    request = need.request
+    urgent = request.scout or request.priority >= knobs.broker.any_cores_below
     several = need.demand.cores == 0 and knobs.broker.any_cores_below and urgent
     return 2.0 if several else 0.0
 

@@ -14,14 +14,14 @@ from jedi.model.sites.snapshot import Snapshot
 
 def missing_bytes(sites: Snapshot, need: Requirements) -> Numbers:
     """Bytes that are not on disk at each site; files on tape are missing, too."""
-    held = {site: some.disk_bytes for site, some in need.data.at.items()}
-    return np.maximum(need.data.bytes - sites.given(held), 0.0)
+    on_disk = {site: some.disk_bytes for site, some in need.data.at.items()}
+    return np.maximum(need.data.bytes - sites.given(on_disk), 0.0)
 
 
 def missing_files(sites: Snapshot, need: Requirements) -> Numbers:
     """Files that are not on disk at each site."""
-    held = {site: float(some.disk_files) for site, some in need.data.at.items()}
-    return np.maximum(need.data.files - sites.given(held), 0.0)
+    on_disk = {site: float(some.disk_files) for site, some in need.data.at.items()}
+    return np.maximum(need.data.files - sites.given(on_disk), 0.0)
 
 
 def io_kb_s(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
@@ -42,9 +42,9 @@ def _intensive(sites: Snapshot, need: Requirements, knobs: Knobs) -> Bools:
 
 
 def _applies(need: Requirements, knobs: Knobs) -> bool:
-    asked = need.request
-    events = asked.event_service and knobs.broker.io_spares_events
-    return need.data.bytes > 0 and not (len(need.sites) == 1 or asked.merging or events)
+    request = need.request
+    events = request.event_service and knobs.broker.io_spares_events
+    return need.data.bytes > 0 and not (len(need.sites) == 1 or request.merging or events)
 
 
 _REMEDY = "Wait for a site that has the data, replicate it, or raise broker.{}."
@@ -141,7 +141,7 @@ def data_sites(sites: Snapshot, need: Requirements) -> Bools:
         sites.given({site: float(getattr(some, what)) for site, some in need.data.at.items()})
         for what in ("disk_files", "files")
     )
-    for held, enough in ((disk, need.data.files), (both, need.data.files), (both, 1)):
-        if (held >= enough).any():
-            return np.asarray(held >= enough)
+    for files, enough in ((disk, need.data.files), (both, need.data.files), (both, 1)):
+        if (files >= enough).any():
+            return np.asarray(files >= enough)
     return np.zeros(len(sites), bool)

@@ -14,12 +14,12 @@ def in_nucleus(sites: Snapshot, need: Requirements) -> Bools:
     name = need.request.nucleus
     if not name:
         return np.zeros(len(sites), bool)
-    found = sites.where("sites", name) | sites.where("grid_site", name)
+    inside = sites.where("sites", name) | sites.where("grid_site", name)
     if (at := sites.position(name)) is not None:
         for column in ("grid_site", "endpoint"):
             if same := getattr(sites, column)[at]:
-                found |= sites.where(column, same)
-    return np.asarray(found)
+                inside |= sites.where(column, same)
+    return np.asarray(inside)
 
 
 def _hospital(name: str) -> bool:

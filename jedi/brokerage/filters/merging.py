@@ -11,8 +11,8 @@ from jedi.model.sites.snapshot import Snapshot
 
 
 def _with_files(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
-    held = sites.given({site: float(some.files) for site, some in need.data.at.items()})
-    return held >= need.data.files
+    files = sites.given({site: float(some.files) for site, some in need.data.at.items()})
+    return files >= need.data.files
 
 
 MERGE_ELSEWHERE = wanted(

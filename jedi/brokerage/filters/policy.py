@@ -63,10 +63,10 @@ def parse(policy: str) -> tuple[PolicyRule, ...]:
 def _rule(text: str) -> PolicyRule | None:
     what, _, value = text.rpartition(":")
     zero = bool(re.fullmatch(r"0+(\.0*)?%?", value.strip()))
-    if found := _PRIORITY.match(what.strip()):
-        return PolicyRule("priority", found[1], int(found[2]), zero)
-    if found := _RULE.match(what.strip()):
-        return PolicyRule(found[1], found[2].strip(), 0, zero)
+    if match := _PRIORITY.match(what.strip()):
+        return PolicyRule("priority", match[1], int(match[2]), zero)
+    if match := _RULE.match(what.strip()):
+        return PolicyRule(match[1], match[2].strip(), 0, zero)
     return None
 
 

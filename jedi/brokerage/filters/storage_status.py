@@ -38,8 +38,8 @@ def _outside(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
 
 def _lacking(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
     """Sites that need something brought."""
-    held = sites.given({site: float(some.disk_files) for site, some in need.data.at.items()})
-    return held < need.data.files
+    files = sites.given({site: float(some.disk_files) for site, some in need.data.at.items()})
+    return files < need.data.files
 
 
 def _has_input(need: Requirements, _knobs: Knobs) -> bool:

@@ -33,8 +33,8 @@ def _idle_s(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
 
 
 def _wants_active(need: Requirements, knobs: Knobs) -> bool:
-    asked = need.request
-    merging = asked.merging or asked.merges
+    request = need.request
+    merging = request.merging or request.merges
     return not need.sites and (merging or urgent(need, knobs, "broker.active_from"))
 
 

@@ -66,9 +66,9 @@ class Knobs(Mapping[str, Any]):
     ddm: service.DdmKnobs
 
     def __init__(self, overrides: Mapping[str, Any] | None = None) -> None:
-        found = dict(overrides or {})
-        preset = found.get("core.preset", "classic")
-        self._values = {n: found.get(n, k.default(preset)) for n, k in KNOBS.items()}
+        values = dict(overrides or {})
+        preset = values.get("core.preset", "classic")
+        self._values = {n: values.get(n, k.default(preset)) for n, k in KNOBS.items()}
         parts: dict[str, dict[str, Any]] = defaultdict(dict)
         for name, knob in KNOBS.items():
             parts[knob.component][knob.key] = self._values[name]

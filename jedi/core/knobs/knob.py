@@ -64,14 +64,14 @@ class Knob(Generic[T]):
 
     def check(self, value: Any) -> Any:
         """The value, converted from text if need be; BadInput names the rule it breaks."""
-        wanted: type[Any] = type(self.classic)
-        if isinstance(value, str) and wanted is not str:
+        kind: type[Any] = type(self.classic)
+        if isinstance(value, str) and kind is not str:
             with suppress(ValueError):
                 value = json.loads(value)
-        if wanted is float and type(value) is int:
+        if kind is float and type(value) is int:
             value = float(value)
-        if type(value) is not wanted:
-            raise self._bad(value, f"is {_KINDS[wanted]}{self._in_unit}")
+        if type(value) is not kind:
+            raise self._bad(value, f"is {_KINDS[kind]}{self._in_unit}")
         if self.pairs:
             self._check_pairs(value)
         elif self.least is not None and value < self.least:
@@ -84,11 +84,11 @@ class Knob(Generic[T]):
 
     def _check_pairs(self, value: str) -> None:
         try:
-            found = numbers(value)
+            pairs = numbers(value)
         except ValueError:
             raise self._bad(value, f"is pairs like a=1, b=2{self._in_unit}") from None
         least = -math.inf if self.least is None else self.least
-        if not all(least <= number < math.inf for number in found.values()):
+        if not all(least <= number < math.inf for number in pairs.values()):
             raise self._bad(value, f"has numbers of at least {self.least}{self._in_unit}")
 
     def _bad(self, value: Any, rule: str) -> BadInput:

@@ -63,25 +63,25 @@ class Attributes:
 
     def render(self) -> str:
         """The text that stands in the database."""
-        found = []
+        words = []
         for name, word in _WORDS.items():
             value = getattr(self, name)
             if value != getattr(_NOTHING, name):
-                found.append(word if value is True else f"{word}={value:.12g}")
-        return ",".join(found)
+                words.append(word if value is True else f"{word}={value:.12g}")
+        return ",".join(words)
 
     @classmethod
     def parse(cls, text: str | None) -> Attributes:
         """The reverse of render(); ValueError names unknown words."""
         names = {word: name for name, word in _WORDS.items()}
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for part in filter(None, (p.strip() for p in (text or "").split(","))):
             word, _, value = part.partition("=")
             name = names.get(_LONG.get(word, word), "")
-            found[name] = _READ.get(name, _flag)(value) if name else None
-            if found[name] is None:
+            values[name] = _READ.get(name, _flag)(value) if name else None
+            if values[name] is None:
                 raise ValueError(f"unknown dataset attribute {part!r}")
-        return cls(**found)
+        return cls(**values)
 
     @property
     def follows(self) -> list[str]:
@@ -115,8 +115,8 @@ def _offset(text: str) -> int | None:
 
 
 def _ratio(text: str) -> float | None:
-    found = float(text)
-    return found if 0 < found <= 1e9 else None
+    ratio = float(text)
+    return ratio if 0 < ratio <= 1e9 else None
 
 
 _WORDS = {

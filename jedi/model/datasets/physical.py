@@ -44,16 +44,16 @@ def files(texts: Iterable[str]) -> list[Physical]:
 
 
 def _read(text: str) -> Physical:
-    found = _WRITTEN.fullmatch(text)
-    if not found:
+    match = _WRITTEN.fullmatch(text)
+    if not match:
         raise ValueError(
             "must be an absolute path, /data/hits or file:///data/hits, with ^ and the number of "
             "events if it matters: /data/hits^500"
         )
-    path = PurePosixPath(found["path"])
+    path = PurePosixPath(match["path"])
     if ".." in path.parts or len(text) > 4096:
         raise ValueError("must have at most 4096 characters and no ..")
-    lfn, events = names.lfn(path.name), found["events"]
+    lfn, events = names.lfn(path.name), match["events"]
     names.lfn(_numbered(0, lfn))
     return Physical(lfn, str(path), int(events) if events else None)
 

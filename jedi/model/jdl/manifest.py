@@ -304,10 +304,10 @@ def _varies(manifest: JobManifest) -> bool:
 
 def _streams(manifest: JobManifest, herd: bool) -> list[tuple[str, str]]:
     """Return the marks of the streams that go into files of the output sandbox, and the files."""
-    found = ((">", "StdOutput", manifest.std_output), ("2>", "StdError", manifest.std_error))
+    streams = ((">", "StdOutput", manifest.std_output), ("2>", "StdError", manifest.std_error))
     return [
         (mark, _option(option, file, herd))
-        for mark, option, file in found
+        for mark, option, file in streams
         if file and file in manifest.output_sandbox
     ]
 
@@ -338,8 +338,8 @@ def _output(name: str, dataset: str) -> dict[str, Any]:
 
 def _files(manifest: JobManifest) -> list[tuple[str, str]]:
     """Return dataset and name of each file that InputData names."""
-    found = map(_LFN.fullmatch, manifest.input_data)
-    return [(f"{one[1]}:{one[2]}", one[3]) for one in found if one]
+    matches = map(_LFN.fullmatch, manifest.input_data)
+    return [(f"{one[1]}:{one[2]}", one[3]) for one in matches if one]
 
 
 def _input(manifest: JobManifest) -> dict[str, Any]:

@@ -151,8 +151,8 @@ def _read(text: str) -> _Statement:
         name, string, word, items = simple.groups()
         value = word or (_string(string) if string else _list(items))
         return name, simple.start(1), value
-    found: _Statement = _parser().parse(text)  # type: ignore[assignment]
-    return found
+    statement: _Statement = _parser().parse(text)  # type: ignore[assignment]
+    return statement
 
 
 def _string(text: str) -> Quoted:

@@ -46,7 +46,7 @@ class Lines:
     """Lines and columns of offsets, both from 1."""
 
     def __init__(self, text: str) -> None:
-        self._starts = [0, *(found.end() for found in re.finditer(r"\n", text))]
+        self._starts = [0, *(match.end() for match in re.finditer(r"\n", text))]
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return line and column of an offset."""
@@ -79,8 +79,8 @@ def _scan(text: str, mistakes: list[Mistake]) -> tuple[str, list[tuple[int, int]
     marks: list[tuple[int, int]] = []
     opened: list[int] = []
     last = 0
-    for found in _PIECE.finditer(text):
-        piece, at = found[0], found.start()
+    for match in _PIECE.finditer(text):
+        piece, at = match[0], match.start()
         if piece in ('"', "/*"):
             kind = "string" if piece == '"' else "comment"
             mistakes.append(Mistake(at, text[at : at + 40], f"the {kind} has no end", "End it"))
@@ -91,7 +91,7 @@ def _scan(text: str, mistakes: list[Mistake]) -> tuple[str, list[tuple[int, int]
                 break
         elif piece[0] != '"':
             pieces += [text[last:at], re.sub(r"[^\n]", " ", piece)]
-            last = found.end()
+            last = match.end()
     else:
         mistakes += [
             Mistake(at, text[at : at + 40], "the bracket is not closed", "Close it")

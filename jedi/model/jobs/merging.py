@@ -44,7 +44,7 @@ class MergeOrder:
     @property
     def sites(self) -> Mapping[str, list[Stream]]:
         """The streams of each site, the logs first."""
-        found: dict[str, list[Stream]] = {}
+        streams: dict[str, list[Stream]] = {}
         for one in sorted(self.streams, key=lambda s: (s.site, s.type != LOGS, s.dataset_id)):
-            found.setdefault(one.site, []).append(one)
-        return found
+            streams.setdefault(one.site, []).append(one)
+        return streams

@@ -199,16 +199,16 @@ def released(
     events = size.events_per_job
     largest = rules.max_files_per_job if rules.respect_split_rule else None
     per_job = events or size.files_per_job or largest or 1
-    wanted = [-(-(one.n_events if events else one.n_files) // per_job) for one in masters]
-    if not jobs > 0 or sum(wanted) <= (0 if more else jobs):
+    most_jobs = [-(-(one.n_events if events else one.n_files) // per_job) for one in masters]
+    if not jobs > 0 or sum(most_jobs) <= (0 if more else jobs):
         return []
-    found = []
-    for master, most in zip(masters, wanted, strict=True):
+    releases = []
+    for master, most in zip(masters, most_jobs, strict=True):
         now = min(most, jobs)
         jobs -= now
         if events:
-            found.append(Release(master.dataset_id, master.n_files, now * events))
+            releases.append(Release(master.dataset_id, master.n_files, now * events))
         else:
             n_files = min(master.n_files, now * per_job)
-            found.append(Release(master.dataset_id, n_files, None))
-    return found
+            releases.append(Release(master.dataset_id, n_files, None))
+    return releases

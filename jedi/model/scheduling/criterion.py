@@ -32,7 +32,7 @@ EVERY_TASK = Criterion("true", {}, frozenset())
 
 def read_variables(text: str | None) -> dict[str, str]:
     """`p1:evgen,p2:simul` as a dictionary. BadCriterion: it has another form."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for pair in filter(None, (text or "").split(",")):
         name, colon, value = pair.partition(":")
         name = name.strip()
@@ -40,7 +40,7 @@ def read_variables(text: str | None) -> dict[str, str]:
             raise BadCriterion(
                 f"{pair!r} is not name:value", "Write p1:value,p2:value", variables=True
             )
-        if name in found:
+        if name in variables:
             raise BadCriterion(f"{name} stands twice", "Give each variable once", variables=True)
-        found[name] = value.strip()
-    return found
+        variables[name] = value.strip()
+    return variables

@@ -33,8 +33,8 @@ class Dealing:
     """Work queues in use. Unknown ones and those outside the shares come first."""
 
     def __init__(self, nodes: Sequence[ShareNode] = ()) -> None:
-        found = {one.queue_id: one.allocation for one in allot(nodes, 1, by_demand=False)}
-        levels = {one: _Level(part) for one, part in found.items() if part is not None}
+        allocations = {one.queue_id: one.allocation for one in allot(nodes, 1, by_demand=False)}
+        levels = {one: _Level(part) for one, part in allocations.items() if part is not None}
         above = {node.queue_id: node.partition for node in nodes}
         self._total = 0.0
         self._paths: dict[int | None, _Path] = {}

@@ -65,11 +65,11 @@ def _free_keys(value: Any) -> dict[str, Any] | None:
     """catchall: `gpu,useJumboJobs=only`."""
     if isinstance(value, Mapping):
         return dict(value)
-    found: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
     for part in _words(value) or ():
         key, equals, raw = part.partition("=")
-        found[key] = raw if equals else True
-    return found or None
+        keys[key] = raw if equals else True
+    return keys or None
 
 
 _QUEUE: dict[str, Callable[[Any], Any]] = {
@@ -111,19 +111,19 @@ def read_queues(text: str) -> list[SiteEntry]:
 
 
 def _queue(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"site": name}
+    entry: dict[str, Any] = {"site": name}
     place = _word(raw.get("atlas_site")) or _word(raw.get("site"))
     if place:
-        found["pandasite"] = place
+        entry["pandasite"] = place
     for key, read in _QUEUE.items():
         value = read(raw.get(key, raw.get("maxDiskIO") if key == "maxdiskio" else None))
         if value is not None:
-            found[key] = value
-    if (role := str(found.get("role", "satellite")).lower()) in _ROLES:
-        found["role"] = role
+            entry[key] = value
+    if (role := str(entry.get("role", "satellite")).lower()) in _ROLES:
+        entry["role"] = role
     if endpoints := _relations(raw):
-        found["endpoints"] = endpoints
-    return found
+        entry["endpoints"] = endpoints
+    return entry
 
 
 def _relations(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ def _relations(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
             [name for key in keys for name in stores.get(key) or ()]
             for keys in (("read_lan", "pr"), ("write_lan", "pw"))
         )
-    found = []
+    entries = []
     for name in dict.fromkeys([*reads, *writes]):
         roles = [role for role, some in (("read", reads), ("write", writes)) if name in some]
         entry: dict[str, Any] = {"ddm_endpoint": name, "roles": ",".join(roles)}
@@ -146,8 +146,8 @@ def _relations(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
                     f"order_{role}": some.index(name) + 1,
                     f"default_{role}": some.index(name) == 0,
                 }
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 _SPACES = (
@@ -166,25 +166,25 @@ def read_endpoints(text: str) -> list[StorageEntry]:
 
 
 def _endpoint(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"ddm_endpoint": name}
+    entry: dict[str, Any] = {"ddm_endpoint": name}
     for key in ("site", "token", "type"):
         if value := _word(raw.get(key)):
-            found[key] = value
+            entry[key] = value
     if (tape := _flag(raw.get("is_tape"))) is not None:
-        found["is_tape"] = tape
+        entry["is_tape"] = tape
     for key in _SPACES:
         number = _figure(raw.get(key))
         if number is not None and number >= 0:
-            found[key] = number
+            entry[key] = number
     status = raw.get("detailed_status")
     if isinstance(status, Mapping):
         known = ("read_lan", "write_lan", "read_wan", "write_wan")
-        found["detailed_status"] = {
+        entry["detailed_status"] = {
             way: value if value in ("ON", "TEST") else "OFF"
             for way in known
             if (value := _status(status.get(way)))
         }
-    return found
+    return entry
 
 
 def _status(value: Any) -> str | None:
@@ -195,8 +195,8 @@ def _status(value: Any) -> str | None:
 def read_metrics(text: str) -> list[LinkMetric]:
     """The figures of a dump of network metrics: `SRC:DST` to closeness, files queued by activity,
     and Mbit/s over the last hour, day and week."""
-    found = _each(text, lambda name, raw: list(_metrics(name, raw)))
-    return [figure for some in found for figure in some]
+    figures = _each(text, lambda name, raw: list(_metrics(name, raw)))
+    return [figure for some in figures for figure in some]
 
 
 def _metrics(name: str, raw: Mapping[str, Any]) -> Iterator[LinkMetric]:

@@ -65,16 +65,16 @@ def read_links(text: str) -> list[LinkMetric]:
     if not isinstance(written, list):
         rule = "the file is a list of mappings"
         raise BadInput([Problem("file", written, rule, "Begin each entry with `- src: `")])
-    found: list[LinkMetric] = []
+    metrics: list[LinkMetric] = []
     problems: list[Problem] = []
     for number, entry in enumerate(written, 1):
         if not isinstance(entry, dict):
             problems.append(no_mapping(number, entry, "src"))
             continue
         try:
-            found += read_entry(entry, Link, f"entry {number}").figures()
+            metrics += read_entry(entry, Link, f"entry {number}").figures()
         except BadInput as error:
             problems += error.problems
     if problems:
         raise BadInput(problems)
-    return found
+    return metrics

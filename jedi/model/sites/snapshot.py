@@ -159,8 +159,8 @@ class Snapshot:
 
     def only(self, names: Collection[str]) -> Snapshot:
         """The same with only the sites named."""
-        wanted = set(names)
-        rows = [i for i, site in enumerate(self.sites) if site in wanted]
+        chosen = set(names)
+        rows = [i for i, site in enumerate(self.sites) if site in chosen]
         columns = {f.name: _take(getattr(self, f.name), rows) for f in _COLUMNS}
         grids = {name: getattr(self, name).take(rows) for name in ("jobs", "links", "slots")}
         return replace(self, **columns, **grids)
@@ -183,12 +183,12 @@ class Snapshot:
 
     def given(self, figures: Mapping[str, float]) -> Numbers:
         """A column from values of some sites; 0 at the others."""
-        found = np.zeros(len(self))
+        column = np.zeros(len(self))
         at = self._distinct("sites")[0]
         for site, figure in figures.items():
             if site in at:
-                found[at[site]] = figure
-        return found
+                column[at[site]] = figure
+        return column
 
     def position(self, site: str) -> int | None:
         """The position of a site, if it is there."""

@@ -26,11 +26,11 @@ def parse(text: str) -> Sum:
     """Parse a sum from a text; ValueError names the first invalid part."""
     tokens, at = [], 0
     while at < len(text.rstrip()) and len(text) <= _LONGEST:
-        found = _TOKEN.match(text, at)
-        if not found:
+        token = _TOKEN.match(text, at)
+        if not token:
             raise ValueError(f"{text[at:]!r} is not part of a sum")
-        tokens.append(found[1])
-        at = found.end()
+        tokens.append(token[1])
+        at = token.end()
     rest = tokens[::-1]
     result = _level(rest, 0)
     if rest:

@@ -78,9 +78,9 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     if params.parent_task_name == params.task_name:
         rule, remedy = "a task can't be its own parent", "Name another task"
         yield Problem("parentTaskName", params.parent_task_name, rule, remedy)
-    most, wanted = params.n_max_files_per_job, params.n_files_per_job
-    if most is not None and wanted is not None and most < wanted:
-        rule = f"is less than nFilesPerJob ({wanted})"
+    most, files_per_job = params.n_max_files_per_job, params.n_files_per_job
+    if most is not None and files_per_job is not None and most < files_per_job:
+        rule = f"is less than nFilesPerJob ({files_per_job})"
         yield Problem("nMaxFilesPerJob", most, rule, "Raise it, or remove one of the two")
     if params.respect_lb and params.group_boundary_id in WHOLE_IDS:
         rule = "files of one boundary id may have several lumi blocks, and groupBoundaryID "
@@ -128,11 +128,11 @@ def _job_rules(key: str, spec: JobSpec | None, known: Collection[str]) -> Iterat
     if not (spec.trans_path or spec.job_parameters.strip()):
         yield Problem(key, "", "it has no command", "Give transPath or jobParameters")
     yield from unfilled(f"{key}.transPath", spec.trans_path, known)
-    for found in placeholders(spec.job_parameters):
-        if found.name not in known or found.form:
+    for placeholder in placeholders(spec.job_parameters):
+        if placeholder.name not in known or placeholder.form:
             path, rule = f"{key}.jobParameters", "this job has no value for the placeholder"
             filled = ", ".join(["$JEDITASKID", "$PANDAID", *(f"${{{name}}}" for name in known)])
-            yield Problem(path, found.text, rule, f"Use one of {filled}")
+            yield Problem(path, placeholder.text, rule, f"Use one of {filled}")
 
 
 def _period_rules(params: TaskParams) -> Iterator[Problem]:
@@ -330,21 +330,24 @@ def _placeholder_rules(params: TaskParams) -> Iterator[Problem]:
     known |= {UNIT: ("",)} if params.splitter else {}
     yield from unfilled("transPath", params.trans_path, known)
     for item in params.job_parameters:
-        for found in placeholders(item.value):
-            if problem := _placeholder_problem(found, known):
-                yield Problem(_at(params, item, "value"), found.text, *problem)
-            for rule, remedy in _unfed(params, found):
-                yield Problem(_at(params, item, "value"), found.text, rule, remedy)
+        for placeholder in placeholders(item.value):
+            if problem := _placeholder_problem(placeholder, known):
+                yield Problem(_at(params, item, "value"), placeholder.text, *problem)
+            for rule, remedy in _unfed(params, placeholder):
+                yield Problem(_at(params, item, "value"), placeholder.text, rule, remedy)
     templates = [(_at(params, item, "value"), item.value) for item in params.items(OutputItem)]
     if params.log is not None:
         templates.append(("log.value", params.log.value))
     for path, value in templates:
-        for found in placeholders(split_output(value)[1]):
-            if found.name == UNIT and params.splitter and is_option(found.form):
+        for placeholder in placeholders(split_output(value)[1]):
+            if placeholder.name == UNIT and params.splitter and is_option(placeholder.form):
                 continue
-            if found.name not in IN_FILE_NAMES or (found.form, found.name) == ("M", "SN"):
+            if placeholder.name not in IN_FILE_NAMES or (placeholder.form, placeholder.name) == (
+                "M",
+                "SN",
+            ):
                 remedy = "Use ${SN}, ${MIDDLENAME} and, for the task's number, $JEDITASKID"
-                yield Problem(path, found.text, "is not allowed in a file name", remedy)
+                yield Problem(path, placeholder.text, "is not allowed in a file name", remedy)
 
 
 def _unfed(params: TaskParams, found: Placeholder) -> Iterator[tuple[str, str]]:

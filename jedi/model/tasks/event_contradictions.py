@@ -105,16 +105,18 @@ def _pieces(params: TaskParams, key: str, value: Any) -> Iterator[Problem]:
     )
     known |= {f"OUTPUT{n}": ("",) for n, _ in enumerate(params.items(OutputItem))}
     for path, text in (("transPath", spec.trans_path), ("jobParameters", spec.job_parameters)):
-        for found in placeholders(text or ""):
+        for placeholder in placeholders(text or ""):
             try:
-                fits = Form.parse(found.form).kind in known.get(found.name, ())
+                fits = Form.parse(placeholder.form).kind in known.get(placeholder.name, ())
             except ValueError as error:
-                yield Problem(f"esmergeSpec.{path}", found.text, str(error), "Correct the form")
+                yield Problem(
+                    f"esmergeSpec.{path}", placeholder.text, str(error), "Correct the form"
+                )
                 continue
             if not fits:
                 rule = "this job has no value for the placeholder"
                 remedy = f"Use one of {', '.join(known)}"
-                yield Problem(f"esmergeSpec.{path}", found.text, rule, remedy)
+                yield Problem(f"esmergeSpec.{path}", placeholder.text, rule, remedy)
 
 
 def _unknown_events(params: TaskParams) -> Iterator[Problem]:

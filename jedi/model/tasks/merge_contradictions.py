@@ -71,18 +71,21 @@ def _placeholder_rules(params: TaskParams, template: str) -> Iterator[Problem]:
     known |= {f"OUTPUT{n}": ("",) for n, _ in enumerate(params.items(OutputItem))}
     known |= {"LOG0": ("",)} if params.log_merge else {}
     path = "mergeSpec.jobParameters"
-    for found in placeholders(template):
+    for placeholder in placeholders(template):
         try:
-            wrong = found.name not in known or Form.parse(found.form).kind not in known[found.name]
+            wrong = (
+                placeholder.name not in known
+                or Form.parse(placeholder.form).kind not in known[placeholder.name]
+            )
         except ValueError as error:
-            yield Problem(path, found.text, str(error), "Correct the form after the slash")
+            yield Problem(path, placeholder.text, str(error), "Correct the form after the slash")
             continue
         if wrong:
             yield Problem(
                 path,
-                found.text,
+                placeholder.text,
                 "merge jobs have no value for the placeholder",
-                suggest(found.name, known, f"Use one of {', '.join(known)}"),
+                suggest(placeholder.name, known, f"Use one of {', '.join(known)}"),
             )
     if params.log_merge and "${TRN_LOG" not in template:
         rule, remedy = "log_merge is set, but this command reads no logs", "Use ${TRN_LOG:LOG}"

@@ -22,6 +22,8 @@ def with_containers(given: dict[str, Any]) -> dict[str, Any]:
 def _marked(given: dict[str, Any]) -> bool:
     """Return True if the dataset of an output or log has a name with `/` at its end."""
     items = given.get("jobParameters")
-    found = [*(items if isinstance(items, list) else ()), given.get("log")]
-    outputs = [one for one in found if isinstance(one, dict) and one.get("param_type") != "input"]
+    given_items = [*(items if isinstance(items, list) else ()), given.get("log")]
+    outputs = [
+        one for one in given_items if isinstance(one, dict) and one.get("param_type") != "input"
+    ]
     return any(str(one.get("dataset")).endswith("/") for one in outputs)

@@ -55,10 +55,10 @@ def _dataset_list(text: str) -> str:
 
 
 def _site_list(text: str) -> str:
-    found = [name.strip() for name in text.split(",")]
-    for name in found:
+    sites = [name.strip() for name in text.split(",")]
+    for name in sites:
         names.site(name.replace("*", "x"))
-    return ",".join(found)
+    return ",".join(sites)
 
 
 def _term_condition(text: str) -> str:
@@ -443,5 +443,5 @@ class TaskParams(_CamelModel, Rules):
 
     def dump(self) -> dict[str, Any]:
         """The dictionary again, with the defaults filled in."""
-        found = self.model_dump(by_alias=True, exclude_none=True)
-        return without_stand_ins(found) if self.prepro_spec else found
+        document = self.model_dump(by_alias=True, exclude_none=True)
+        return without_stand_ins(document) if self.prepro_spec else document

@@ -36,8 +36,8 @@ class Period:
     @classmethod
     def parse(cls, text: str) -> Period:
         """`30 s`, `10 min`, `6 h`, `1 d`, or cron's five fields; ValueError if it is neither."""
-        if found := _INTERVAL.fullmatch(text.strip()):
-            return cls(interval=timedelta(seconds=int(found[1]) * _SECONDS[found[2]]))
+        if match := _INTERVAL.fullmatch(text.strip()):
+            return cls(interval=timedelta(seconds=int(match[1]) * _SECONDS[match[2]]))
         fields = text.lower().split()
         if len(fields) != len(_FIELDS):
             raise ValueError(
@@ -63,8 +63,8 @@ class Period:
             return due + self.interval * ((now - due) // self.interval + 1)
         from croniter import croniter  # type: ignore[import-untyped]  # 30 ms, few have cron
 
-        found: datetime = croniter(self.cron, now.astimezone(UTC)).get_next(datetime)
-        return found
+        next_time: datetime = croniter(self.cron, now.astimezone(UTC)).get_next(datetime)
+        return next_time
 
     def serve(self, due: datetime | None, now: datetime, grace: timedelta) -> tuple[bool, datetime]:
         """Return True if it is time now, and the next instant. One that is late by more than

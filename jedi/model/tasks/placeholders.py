@@ -58,10 +58,10 @@ class Form:
     @classmethod
     def parse(cls, text: str) -> Form:
         """`S`, `L[0:2]`, `[1:]`, `M[#*2]`; ValueError names the mistake."""
-        found = _FORM.fullmatch(text)
-        if not found:
+        match = _FORM.fullmatch(text)
+        if not match:
             raise ValueError("is not a form of a placeholder")
-        kind, inner = found[1], found[2]
+        kind, inner = match[1], match[2]
         if kind == "M":
             return cls(kind, sum=arithmetic.parse(inner or ""))
         if inner is None:
@@ -89,8 +89,8 @@ class Placeholder:
 
 def placeholders(text: str) -> Iterator[Placeholder]:
     """All of them, in order."""
-    for found in _PLACEHOLDER.finditer(text):
-        yield Placeholder(found[1], found[2] or "", found[0])
+    for match in _PLACEHOLDER.finditer(text):
+        yield Placeholder(match[1], match[2] or "", match[0])
 
 
 def is_option(text: str) -> bool:
@@ -100,19 +100,19 @@ def is_option(text: str) -> bool:
 
 def unfilled(path: str, text: str | None, known: Collection[str]) -> Iterator[Problem]:
     """Placeholders in a text that stands in front of job parameters: nothing is filled in there."""
-    for found in placeholders(text or ""):
-        remedy = f"Write ${found.name} if it is a variable of the shell"
-        if found.name in known:
+    for placeholder in placeholders(text or ""):
+        remedy = f"Write ${placeholder.name} if it is a variable of the shell"
+        if placeholder.name in known:
             remedy = "Put it into the job parameters"
-        yield Problem(path, found.text, "transPath has no value for the placeholder", remedy)
+        yield Problem(path, placeholder.text, "transPath has no value for the placeholder", remedy)
 
 
 def stream_of(value: str, position: int) -> str:
     """The stream an input item feeds: the first placeholder that is not JEDI's own, else IN for
     the first input, IN2 for the second and so on (`position` counts from 0)."""
-    for found in placeholders(value):
-        if found.name not in (*SYSTEM, LIBRARY, UNIT):
-            return found.name
+    for placeholder in placeholders(value):
+        if placeholder.name not in (*SYSTEM, LIBRARY, UNIT):
+            return placeholder.name
     return f"IN{position + 1}" if position else "IN"
 
 

@@ -197,15 +197,15 @@ class Parameter:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of a task, with the meanings as descriptions."""
-    found = TaskParams.model_json_schema()
-    found["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    found["title"] = "JEDI task"
-    found["patternProperties"] = {"^dsFor": {"type": "string", "description": DATASETS_FOR}}
-    for model in _models(found).values():
+    document = TaskParams.model_json_schema()
+    document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    document["title"] = "JEDI task"
+    document["patternProperties"] = {"^dsFor": {"type": "string", "description": DATASETS_FOR}}
+    for model in _models(document).values():
         for key, rules in model["properties"].items():
             rules.pop("title", None)
             rules.setdefault("description", MEANINGS.get(key, ""))
-    return found
+    return document
 
 
 def parameters() -> Iterator[Parameter]:

@@ -57,22 +57,22 @@ def split(text: str, format: str) -> list[str] | None:
     """The texts of the tasks in a collection: a list, or several documents of YAML; None: the text
     is that of one task, or not well formed."""
     try:
-        found = _items(text) if format == "json" else strictyaml.documents_of(text)
+        texts = _items(text) if format == "json" else strictyaml.documents_of(text)
     except (BadInput, ValueError, RecursionError):
         return None  # whoever reads it as one task tells what is wrong with it
-    return found or None
+    return texts or None
 
 
 def _items(text: str) -> list[str]:
     """The texts of the items of a list in JSON; none: it is something else."""
     if not isinstance(json.loads(text.removeprefix(_BOM)), list):
         return []
-    found, decoder = [], json.JSONDecoder()
+    texts, decoder = [], json.JSONDecoder()
     place = text.index("[") + 1
     while (begin := _BETWEEN.match(text, place).end()) < len(text):  # type: ignore[union-attr]
         place = decoder.raw_decode(text, begin)[1]
-        found.append(text[begin:place])
-    return found
+        texts.append(text[begin:place])
+    return texts
 
 
 def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
@@ -151,11 +151,11 @@ def _sound(document: dict[Any, Any], error: ValidationError) -> dict[str, Any]:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"key {twice!r} is repeated")
-    return found
+    return mapping
 
 
 def _no_such_number(text: str) -> float:
