@@ -31,7 +31,8 @@ from jedi.ddm.interface import DDM
 from jedi.host.home import Home
 from jedi.model.jobs.wire import Beat
 from jedi.model.queries import ListPage
-from jedi.service import pilots, tasks
+from jedi.service import tasks
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
@@ -329,7 +330,7 @@ def _cpu(work: Callable[[], object], times: int) -> float:
 
 def _bare_beat(world: World) -> None:
     with at_once(world.engine) as tx:
-        pilots.heartbeat(
+        pilot_requests.heartbeat(
             tx,
             Identity("pilot", site(0), None),
             [Beat.model_validate({"pandaid": 1, "lock_seq": 1})],

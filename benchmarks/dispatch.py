@@ -16,7 +16,7 @@ from jedi.agent.world import make_world
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.model.jobs.wire import AcquireRequest, Resources
-from jedi.service import pilots
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
 
@@ -111,7 +111,7 @@ def _ours_together(number: int, url: str, n: int, times: int) -> Work:
                 _request(site(choose.randrange(20)), n, number, i)
                 for i in range(first, min(first + WAITING, times))
             ]
-            given = pilots.take_all(
+            given = pilot_requests.take_all(
                 world.engine, world.ddm, world.knobs, requests, first_waiting=first_waiting
             )
             if [len(orders) for orders in given] != [n] * len(requests):
@@ -132,7 +132,7 @@ def _acquire(
 ) -> int:
     who = Identity("pilot", name, None)
     request = _request(name, n, number, i)
-    answer = pilots.acquire(
+    answer = pilot_requests.acquire(
         world.engine, world.ddm, world.knobs, who, request, first_waiting=first_waiting
     )
     return len(answer["jobs"])

@@ -18,14 +18,14 @@ from sqlalchemy import Engine, text
 from benchmarks.common import Result, Work, run, seconds, together
 from jedi.agent.base import World
 from jedi.agent.world import make_world
+from jedi.api.memory.range_desk import RangeDesk
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.model.jobs.event_wire import ConsumerReports, RangeAsks
 from jedi.model.jobs.events import NewRanges
-from jedi.service import event_ranges
-from jedi.service.pilots import Answer
-from jedi.service.range_desk import RangeDesk
+from jedi.service.pilots import event_ranges
+from jedi.service.pilots.pilot_requests import Answer
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.events.job_sets import write_ranges
 from jedi.taskbuffer.users.users import Identity

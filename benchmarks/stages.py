@@ -20,7 +20,7 @@ from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.model.jobs.wire import AcquireRequest, Beat, Measures, Report, Resources
-from jedi.service import pilots
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.db.engine import at_once, connect
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
@@ -125,7 +125,7 @@ class Service:
             resources=_SLOT,
         )
         world = self.world
-        orders: list[Order] = pilots.acquire(
+        orders: list[Order] = pilot_requests.acquire(
             world.engine, world.ddm, world.knobs, _pilot(site), request, first_waiting=self._heads
         )["jobs"]
         return orders
@@ -140,7 +140,7 @@ class Service:
         """They still do."""
         beats = _BEATS.validate_python([{**_who(o), "measures": _MEASURES} for o in orders])
         with at_once(self.world.engine) as tx:
-            pilots.heartbeat(tx, _pilot(orders[0]["site"]), beats)
+            pilot_requests.heartbeat(tx, _pilot(orders[0]["site"]), beats)
 
     def finish(self, orders: Sequence[Order], failing: int = 0) -> None:
         """They have ended, and their outputs are staged; with `failing`, one of so many jobs (by
@@ -155,7 +155,7 @@ class Service:
         """Each call is a request of a pilot at that site; they are answered together."""
         read = [(site, _REPORTS.validate_python(messages)) for site, messages in calls]
         with self.world.engine.begin() as tx:
-            answers = pilots.report_all(tx, read)
+            answers = pilot_requests.report_all(tx, read)
         if any(one["verdict"] != "accepted" for answer in answers for one in answer["results"]):
             raise JediError("A report was not accepted.", code="benchmark_failed")
 

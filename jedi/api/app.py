@@ -19,16 +19,16 @@ from starlette.responses import JSONResponse, Response
 from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.authentication import AnswerForm, Caller, PilotAuthentication
-from jedi.api.combiner import Combiner
 from jedi.api.event_routes import add_event_routes
 from jedi.api.health import DatabaseWatch, SharedQuestion
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
+from jedi.api.memory.combiner import Combiner
+from jedi.api.memory.pilot_groups import PilotGroups, acquiring, by_sites
 from jedi.api.metrics import Metrics, is_local
 from jedi.api.observation import Observation
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, document, says
 from jedi.api.operations import add_operations
-from jedi.api.pilot_groups import PilotGroups, acquiring, by_sites
 from jedi.api.rates import WrongTokens
 from jedi.api.wires import Service, add_wires
 from jedi.core import clock
@@ -40,8 +40,8 @@ from jedi.monitor.acting import add_actions
 from jedi.monitor.code_flow import CodeFlow
 from jedi.monitor.login import LoginWays
 from jedi.monitor.routes import add_monitor
-from jedi.service import pilots
-from jedi.service.pilots import Answer, Orders
+from jedi.service.pilots import pilot_requests
+from jedi.service.pilots.pilot_requests import Answer, Orders
 from jedi.service.users import oidc
 from jedi.taskbuffer.db.engine import at_once, connect, limit_statements
 from jedi.taskbuffer.db.sessions import follow_work
@@ -110,8 +110,8 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Appl
     door = PilotAuthentication(engine, release, database.must_answer, wrong_tokens)
     groups = PilotGroups(
         Combiner(acquiring(pilots_world, fresh, fresh.ddm)),
-        Combiner(by_sites(engine.begin, pilots.report_all)),
-        Combiner(by_sites(partial(at_once, engine), pilots.heartbeat_all)),
+        Combiner(by_sites(engine.begin, pilot_requests.report_all)),
+        Combiner(by_sites(partial(at_once, engine), pilot_requests.heartbeat_all)),
     )
     _pilots(app, pilots_world, door, fresh, groups)
     add_event_routes(app, pilots_world, door)
@@ -181,7 +181,7 @@ def _pilots(
     sent = (*ALWAYS, *KNOWN, *SENT)
 
     def jobs(orders: Orders) -> Answer:
-        return pilots.answer_of(orders, fresh().knobs)
+        return pilot_requests.answer_of(orders, fresh().knobs)
 
     slot = AnswerForm[AcquireRequest, AcquireRequest, Orders](
         lambda asked: asked, jobs, lambda asked: asked.n > FEW_JOBS
@@ -207,7 +207,7 @@ def _pilots(
     async def log(request: Request) -> Response:
         def keep(caller: Caller, message: LogEntries) -> Answer:
             with once() as tx:
-                return pilots.log(tx, caller.confirm(tx), message.entries)
+                return pilot_requests.log(tx, caller.confirm(tx), message.entries)
 
         return await door.answer(request, LogEntries, BODY_MAX, keep)
 
@@ -219,6 +219,6 @@ def _pilots(
 
         def get() -> bytes:
             with once() as tx:
-                return pilots.sandbox(tx, caller.confirm(tx), sha256)
+                return pilot_requests.sandbox(tx, caller.confirm(tx), sha256)
 
         return Response(await to_thread.run_sync(get), media_type="application/gzip")

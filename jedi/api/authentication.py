@@ -24,12 +24,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jedi.api.bodies import LARGE, SMALL, Bodies, read, refuse
-from jedi.api.combiner import Combiner
+from jedi.api.memory.combiner import Combiner
 from jedi.api.rates import WrongTokens
 from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError
-from jedi.service import pilots
-from jedi.service.pilots import Answer
+from jedi.service.pilots import pilot_requests
+from jedi.service.pilots.pilot_requests import Answer
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.schema.release import ReleaseSchema
 from jedi.taskbuffer.users import users
@@ -56,7 +56,7 @@ class Caller:
     def confirm(self, tx: Connection) -> Identity:
         """The present identity behind the token. Forbidden: it has none any more. SchemaDiffers:
         another release has migrated the database."""
-        return self.identity or pilots.identify(tx, self.token, self.release)
+        return self.identity or pilot_requests.identify(tx, self.token, self.release)
 
     def confirm_in(self, engine: Engine) -> Identity:
         """The same, in a connection of its own if it takes one."""
@@ -174,7 +174,7 @@ class PilotAuthentication:
 
     def _identify(self, token: str) -> Identity:
         with at_once(self._engine) as tx:
-            who = pilots.identify(tx, token, self._release)
+            who = pilot_requests.identify(tx, token, self._release)
         if len(self._trusted) >= TRUSTED_MOST:
             self._trusted.clear()
         self._trusted[users.token_hash(token)] = (clock.monotonic() + TRUSTED_S, who.site or "")

@@ -8,11 +8,11 @@ from starlette.responses import Response
 from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.authentication import Caller, PilotAuthentication
+from jedi.api.memory.range_desk import RangeDesk
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, says
 from jedi.model.jobs.event_wire import ConsumerReports, PieceAsk, RangeAsks
-from jedi.service import event_pieces, event_ranges
-from jedi.service.pilots import Answer
-from jedi.service.range_desk import RangeDesk
+from jedi.service.pilots import event_pieces, event_ranges
+from jedi.service.pilots.pilot_requests import Answer
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 
 ASKS_MAX = 2**18

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.authentication import PilotAuthentication
+from jedi.api.memory.pilot_groups import PilotGroups
 from jedi.api.operations import OperationDoor
-from jedi.api.pilot_groups import PilotGroups
 from jedi.core.extensions import extensions
 from jedi.core.knobs.service import OidcKnobs
 from jedi.ddm.interface import DDM

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from jedi.model.jobs.event_wire import ConsumerReport, RangeAsk, RangeAsks, RangeResult, ReportedZip
 from jedi.model.jobs.wire import BATCH_MAX
-from jedi.service import event_ranges
+from jedi.service.pilots import event_ranges
 from jedi.simulator.consumers import EventBook, EventWork, HeldRange
 from jedi.simulator.grid import SimulatedJob, SimulatedSite
 from jedi.simulator.scenario import ScenarioTask

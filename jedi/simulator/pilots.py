@@ -21,7 +21,7 @@ from jedi.model.jobs.wire import (
     Resources,
     StagedOutput,
 )
-from jedi.service import pilots
+from jedi.service.pilots import pilot_requests
 from jedi.simulator.event_pilots import EventPilots
 from jedi.simulator.grid import SimulatedJob, SimulatedSite, fate
 from jedi.simulator.random_streams import RandomStreams
@@ -63,7 +63,7 @@ class Pilots:
         )
         who = _pilot(name)
         # without `Heads`, which would remember for a second of real time
-        orders = pilots.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
+        orders = pilot_requests.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
         for order in orders:
             job = fate(order, place.site, self.tasks[order["jeditaskid"]], now, self._streams)
             if job.is_kind("not_stored"):
@@ -91,7 +91,7 @@ class Pilots:
         """Say which jobs are alive; the ones to be killed end, the ones to be held rest."""
         for name, place in self.places.items():
             beats = (Beat(**job.attempt) for job in place.jobs.values())
-            answers = self._say(name, beats, pilots.heartbeat)
+            answers = self._say(name, beats, pilot_requests.heartbeat)
             answered = chain.from_iterable(answer["commands"] for answer in answers)
             commands = {one["pandaid"]: one["command"] for one in answered}
             place.hold({job for job, command in commands.items() if command == "hold"}, now)
@@ -107,7 +107,7 @@ class Pilots:
         )
 
     def _report(self, name: str, reports: Iterable[Report]) -> None:
-        for _ in self._say(name, reports, pilots.report):
+        for _ in self._say(name, reports, pilot_requests.report):
             pass
 
     def _say(

@@ -18,11 +18,11 @@ from support.job_rows import make_jobs
 
 from jedi.agent.base import World
 from jedi.api.authentication import Caller
-from jedi.api.combiner import TOGETHER_MOST, Combiner
-from jedi.api.pilot_groups import by_sites
+from jedi.api.memory.combiner import TOGETHER_MOST, Combiner
+from jedi.api.memory.pilot_groups import by_sites
 from jedi.core.errors import Forbidden, Unreachable
 from jedi.model.jobs.wire import Beat, Resources
-from jedi.service import pilots
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.schema.release import this_release
@@ -150,7 +150,7 @@ def test_a_statement_for_pilots_of_several_sites(world: World) -> None:
         tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = NULL"))  # Raw UPDATEs: hours passed
     callers = [Caller(one, None, this_release()) for one in (tokens[1], revoked, tokens[0])]
     beat = Beat(pandaid=job.panda_id, lock_seq=job.lock_seq)
-    work = by_sites(partial(at_once, world.engine), pilots.heartbeat_all)
+    work = by_sites(partial(at_once, world.engine), pilot_requests.heartbeat_all)
     foreign, unknown, own = work([(caller, [beat]) for caller in callers])
     assert isinstance(foreign, dict)
     assert isinstance(own, dict)

@@ -19,8 +19,8 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.model.datasets.physical import Physical, files
 from jedi.model.jobs.wire import AcquireRequest, Report, Resources, UnusableInput
 from jedi.model.tasks.text import validate
-from jedi.service import pilots
 from jedi.service.examined import Document, examined
+from jedi.service.pilots import pilot_requests
 from jedi.service.planning import text_plans
 from jedi.taskbuffer.users.users import Identity
 
@@ -52,7 +52,7 @@ def acquire(world: World, n: int) -> list[dict[str, Any]]:
     request = AcquireRequest(
         request_id=str(uuid4()), pilot_id="p", site="SITE_A", n=n, resources=Resources(cores=1)
     )
-    found = pilots.acquire(world.engine, world.ddm, world.knobs, PILOT, request)
+    found = pilot_requests.acquire(world.engine, world.ddm, world.knobs, PILOT, request)
     return list(found["jobs"])
 
 
@@ -203,7 +203,7 @@ def fail_to_find(world: World) -> None:
     attempt = {"pandaid": order["pandaid"], "lock_seq": order["lock_seq"]}
     report = Report(**attempt, status="failed", error_code="stagein_missing", bad_inputs=bad)
     with world.engine.begin() as tx:
-        assert pilots.report(tx, PILOT, [report])["results"][0]["verdict"] == "accepted"
+        assert pilot_requests.report(tx, PILOT, [report])["results"][0]["verdict"] == "accepted"
     assert Adder(world).run_once() == 1
 
 

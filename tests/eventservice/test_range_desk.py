@@ -14,10 +14,10 @@ from sqlalchemy.exc import DBAPIError
 from support.event_rows import BuiltJobSet, make_job_set, ranges_of
 
 from jedi.agent.base import World
+from jedi.api.memory.range_desk import TOGETHER, RangeDesk
 from jedi.core import clock
 from jedi.model.jobs.event_wire import RangeAsks
-from jedi.service import event_ranges
-from jedi.service.range_desk import TOGETHER, RangeDesk
+from jedi.service.pilots import event_ranges
 from jedi.taskbuffer.db.engine import time_statements
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.users.users import Identity

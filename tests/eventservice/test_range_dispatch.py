@@ -16,7 +16,7 @@ from support.event_rows import end_job, make_consumers, make_job_set, ranges_of
 from jedi.agent.base import World
 from jedi.core.errors import Forbidden
 from jedi.model.jobs.event_wire import RangeAsks
-from jedi.service import event_ranges
+from jedi.service.pilots import event_ranges
 from jedi.taskbuffer.db.engine import at_once, time_statements
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.users.users import Identity

@@ -16,7 +16,7 @@ from support.event_rows import BuiltJobSet, end_job, make_consumers, make_job_se
 from jedi.agent.base import World
 from jedi.core import states
 from jedi.model.jobs.event_wire import ConsumerReports, RangeAsks
-from jedi.service import event_ranges
+from jedi.service.pilots import event_ranges
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.users.users import Identity

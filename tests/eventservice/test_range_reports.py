@@ -16,7 +16,7 @@ from support.races import blocked
 from jedi.agent.base import World
 from jedi.model.jobs.event_refusals import REFUSALS
 from jedi.model.jobs.event_wire import RANGES_MAX, ConsumerReports, RangeAsks
-from jedi.service import event_ranges
+from jedi.service.pilots import event_ranges
 from jedi.taskbuffer.db.engine import at_once, time_statements
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.users.users import Identity

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 OTHER = {"jeditaskid", "pandaid", "jeditask_id", "jedi_taskid"}
 WIRE = {
-    "jedi/service/pilots.py": 3,
+    "jedi/service/pilots/pilot_requests.py": 3,
     "jedi/model/jobs/wire.py": 1,
     "jedi/taskbuffer/jobs/dispatch.py": 7,
 }

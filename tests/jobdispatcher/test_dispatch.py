@@ -34,7 +34,7 @@ from jedi.model.jobs.wire import (
 )
 from jedi.pilot.delegation import delegation
 from jedi.service import jobs as service_jobs
-from jedi.service import pilots
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch, jobs
@@ -138,7 +138,10 @@ def test_whom_a_job_was_handed_to(
             "delegation": delegation(variables, 7),
         }
     )
-    assert len(pilots.acquire(world.engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]) == 1
+    assert (
+        len(pilot_requests.acquire(world.engine, world.ddm, world.knobs, PILOT_A, request)["jobs"])
+        == 1
+    )
     with world.engine.begin() as tx:
         job = service_jobs.get(tx, made.jobs)[0]
     assert (job.delegation_kind, job.delegation_queue, job.delegation_id) == told
@@ -293,7 +296,7 @@ def test_the_same_request_twice_at_once(engine: Engine, world: World) -> None:
 
     def ask(_: int) -> list[int]:
         barrier.wait()
-        answer = pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
+        answer = pilot_requests.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
         return [job["pandaid"] for job in answer["jobs"]]
 
     with ThreadPoolExecutor(4) as pool:
@@ -311,13 +314,15 @@ def test_another_site_may_not_ask(engine: Engine, world: World) -> None:
         request_id="r", pilot_id="p", site="SITE_B", n=1, resources=Resources(cores=1)
     )
     with pytest.raises(Forbidden, match="for SITE_A, not for SITE_B"):
-        pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
+        pilot_requests.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
     with pytest.raises(Forbidden, match="not belong to a pilot"):
         user = Identity("user", None, "me")
-        pilots.acquire(engine, world.ddm, world.knobs, user, request)
+        pilot_requests.acquire(engine, world.ddm, world.knobs, user, request)
     assert take(engine, request="r")
     with pytest.raises(Refused, match="Another site"):
-        pilots.acquire(engine, world.ddm, world.knobs, Identity("pilot", "SITE_B", None), request)
+        pilot_requests.acquire(
+            engine, world.ddm, world.knobs, Identity("pilot", "SITE_B", None), request
+        )
 
 
 def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
@@ -332,7 +337,7 @@ def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
     request = AcquireRequest(
         request_id="r", pilot_id="p", site="SITE_A", n=1, resources=Resources(cores=2)
     )
-    (job,) = pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]
+    (job,) = pilot_requests.acquire(engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]
     root = world.settings.home / "storage" / "SITE_A"
     panda_id = made.jobs[0]
     assert job["inputs"] == [
@@ -391,7 +396,7 @@ def test_a_job_has_more_time_than_it_is_thought_to_need_or_what_its_owner_said(
     request = AcquireRequest(
         request_id="r", pilot_id="p", site="SITE_A", n=1, resources=Resources(cores=1)
     )
-    (job,) = pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]
+    (job,) = pilot_requests.acquire(engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]
     assert job["limits"]["wall_s"] == wall_s
 
 
@@ -408,7 +413,7 @@ def test_a_job_whose_input_has_no_place_fails_with_the_reason(engine: Engine, wo
     request = AcquireRequest(
         request_id="r", pilot_id="p", site="SITE_A", n=2, resources=Resources(cores=1)
     )
-    answer = pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
+    answer = pilot_requests.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
     assert [job["pandaid"] for job in answer["jobs"]] == [good]
     failed = row(engine, bad)
     assert (failed.status, failed.pilot_result) == ("holding", "failed")
@@ -424,7 +429,7 @@ def test_an_endpoint_may_be_younger_than_what_the_service_knows(
     request = AcquireRequest(
         request_id="r", pilot_id="p", site="SITE_A", n=1, resources=Resources(cores=1)
     )
-    answer = pilots.acquire(
+    answer = pilot_requests.acquire(
         engine, FileSystemDDM({}), world.knobs, PILOT_A, request, lambda: world.ddm
     )
     assert [order["pandaid"] for order in answer["jobs"]] == [job]

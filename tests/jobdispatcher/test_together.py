@@ -17,10 +17,10 @@ from support.job_rows import make_jobs
 
 from jedi.agent.base import World
 from jedi.api.authentication import Caller
-from jedi.api.pilot_groups import acquiring
+from jedi.api.memory.pilot_groups import acquiring
 from jedi.core.errors import Forbidden
 from jedi.model.jobs.wire import AcquireRequest, Resources
-from jedi.service import pilots
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.schema.release import this_release
 from jedi.taskbuffer.users import users
 
@@ -33,7 +33,7 @@ def ask(name: str, site: str = "SITE_A", n: int = 1, cores: int = 1) -> AcquireR
 
 def given(world: World, requests: Sequence[AcquireRequest]) -> list[list[int]]:
     """The jobs that each request gets."""
-    found = pilots.take_all(world.engine, world.ddm, world.knobs, requests)
+    found = pilot_requests.take_all(world.engine, world.ddm, world.knobs, requests)
     assert all(order["pandaid"] == job.panda_id for orders in found for job, order in orders)
     return [[job.panda_id for job, _ in orders] for orders in found]
 

@@ -32,8 +32,8 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.model.jobs.wire import AcquireRequest, Resources
 from jedi.postprocessor.agent import PostProcessor
-from jedi.service import pilots
 from jedi.service import tasks as service
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
@@ -285,7 +285,7 @@ def test_a_job_may_use_more_than_the_scouts_did(world: World, used_mb: int, limi
             resources=Resources(cores=1, memory_mb=0, walltime_s=0, disk_mb=0),
         )
         who = Identity("pilot", "SITE_A", None)
-        answer = pilots.acquire(world.engine, world.ddm, world.knobs, who, request)
+        answer = pilot_requests.acquire(world.engine, world.ddm, world.knobs, who, request)
         limits.append(answer["jobs"][0]["limits"])
         waiting = jobs(world, task, "activated")
         end_jobs(world, [answer["jobs"][0]["pandaid"]])

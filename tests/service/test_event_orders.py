@@ -15,7 +15,7 @@ from jedi.agent.base import World
 from jedi.core.knobs import Knobs
 from jedi.model.jobs.event_texts import EVENTS, PIECES
 from jedi.model.jobs.wire import AcquireRequest, Resources
-from jedi.service import pilots
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users.users import Identity
 
@@ -32,7 +32,7 @@ def _take(world: World, texts: dict[str, str]) -> Any:
         request_id="r", pilot_id="p", site=SITE, n=1, resources=Resources(cores=1)
     )
     who = Identity("pilot", SITE, None)
-    [order] = pilots.acquire(world.engine, world.ddm, known, who, request)["jobs"]
+    [order] = pilot_requests.acquire(world.engine, world.ddm, known, who, request)["jobs"]
     return order
 
 

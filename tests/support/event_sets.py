@@ -17,7 +17,7 @@ from jedi.model.jobs.attempt import HeldJob
 from jedi.model.jobs.event_wire import ConsumerReport, PieceAsk, RangeAsks
 from jedi.model.jobs.wire import Report, Resources, StagedOutput
 from jedi.mover.agent import Mover
-from jedi.service import event_pieces, event_ranges
+from jedi.service.pilots import event_pieces, event_ranges
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.users.users import Identity

@@ -33,8 +33,9 @@ from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import factory
 from jedi.model.jobs.event_wire import PieceAsk
 from jedi.model.jobs.wire import AcquireRequest, Beat, Report, Resources, StagedOutput
-from jedi.service import commands, event_pieces, jobs, pilots, submission
+from jedi.service import commands, jobs, submission
 from jedi.service.examined import Document, examined
+from jedi.service.pilots import event_pieces, pilot_requests
 from jedi.service.system import check
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
@@ -483,7 +484,9 @@ class Life(RuleBasedStateMachine):
             resources=Resources(cores=1),
         )
         who = pilot_of(site)
-        got = pilots.acquire(self.world.engine, self.world.ddm, self.world.knobs, who, request)
+        got = pilot_requests.acquire(
+            self.world.engine, self.world.ddm, self.world.knobs, who, request
+        )
         self.held += [Held(order) for order in got["jobs"]]
 
     def start(self) -> None:
@@ -565,14 +568,14 @@ class Life(RuleBasedStateMachine):
 
     def say(self, site: str, report: Report) -> None:
         with self.world.engine.begin() as tx:
-            answer = pilots.report(tx, pilot_of(site), [report])
+            answer = pilot_requests.report(tx, pilot_of(site), [report])
         self.tally[f"{answer['results'][0]['verdict']} report"] += 1
 
     def beat(self, job: Held) -> bool:
         """Whether a job is to be killed."""
         with self.world.engine.begin() as tx:
             who = pilot_of(job.order["site"])
-            (told,) = pilots.heartbeat(tx, who, [Beat(**job.attempt)])["commands"]
+            (told,) = pilot_requests.heartbeat(tx, who, [Beat(**job.attempt)])["commands"]
         return bool(told["command"] == "kill")
 
     # ------------------------------------------------------------------------------------- truths

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from jedi.core import states
 from jedi.model.jobs.event_wire import ConsumerReport, RangeAsks
-from jedi.service import event_ranges
+from jedi.service.pilots import event_ranges
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.users.users import Identity
 

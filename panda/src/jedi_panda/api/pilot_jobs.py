@@ -9,11 +9,11 @@ from starlette.requests import Request
 
 from jedi.agent.base import World
 from jedi.api.authentication import Caller
-from jedi.api.pilot_groups import PilotGroups
+from jedi.api.memory.pilot_groups import PilotGroups
 from jedi.core.errors import JediError
 from jedi.ddm.interface import DDM
 from jedi.model.jobs.wire import AcquireRequest, Report
-from jedi.service.pilots import Orders
+from jedi.service.pilots.pilot_requests import Orders
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.dispatch import BEGINS
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting

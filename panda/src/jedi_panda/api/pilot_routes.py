@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, Response
 from jedi.agent.base import World
 from jedi.api.application import Application
 from jedi.api.authentication import Caller, PilotAuthentication
-from jedi.api.pilot_groups import PilotGroups
+from jedi.api.memory.pilot_groups import PilotGroups
 from jedi.core.errors import NotFound
 from jedi.ddm.interface import DDM
-from jedi.service import pilots
+from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.sites import panda_queues
 from jedi_panda import transformations
@@ -139,6 +139,6 @@ def _add_scripts(app: Application, world: World) -> None:
 
         def get() -> bytes:
             with at_once(world.engine) as tx:
-                return pilots.sandbox_of(tx, sha256)
+                return pilot_requests.sandbox_of(tx, sha256)
 
         return Response(cast(bytes, await to_thread.run_sync(get)), media_type="application/gzip")

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 
+from jedi.api.memory.range_desk import RangeDesk
 from jedi.model.jobs.event_wire import ConsumerReports, RangeAsks
-from jedi.service import event_ranges
-from jedi.service.pilots import Answer, pilot_site
-from jedi.service.range_desk import RangeDesk
+from jedi.service.pilots import event_ranges
+from jedi.service.pilots.pilot_requests import Answer, pilot_site
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.events.consumers import ConsumerMemory
 from jedi.taskbuffer.jobs import exchanged

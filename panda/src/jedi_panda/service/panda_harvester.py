@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jedi.core import clock
-from jedi.service.pilots import pilot_site
+from jedi.service.pilots.pilot_requests import pilot_site
 from jedi.taskbuffer.sites import panda_statistics
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users.users import Identity

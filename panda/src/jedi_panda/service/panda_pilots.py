@@ -1,4 +1,4 @@
-"""Jobs for pilots of PanDA, and their updates: calls of `service.pilots`, plus the exchange of
+"""Jobs for pilots of PanDA, and their updates: calls of `pilot_requests`, plus the exchange of
 files, since these pilots neither copy from datasets nor know directories of attempts.
 
 JEDI moves files outside of transactions. A crash between the two leaves an attempt whose outputs
@@ -36,8 +36,8 @@ from jedi.model.jobs.wire import (
     StagedOutput,
     UnusableInput,
 )
-from jedi.service import pilots
-from jedi.service.pilots import Answer, Orders, pilot_site
+from jedi.service.pilots import pilot_requests
+from jedi.service.pilots.pilot_requests import Answer, Orders, pilot_site
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch, exchanged
 from jedi.taskbuffer.jobs.dispatch import BEGINS
@@ -149,7 +149,7 @@ def give(
             update={"request_id": f"{request.request_id}.{number}", "n": request.n - len(given)}
         )
         if taken is None:
-            taken = pilots.take(engine, ddm, knobs, who, ask, anew, first_waiting)
+            taken = pilot_requests.take(engine, ddm, knobs, who, ask, anew, first_waiting)
         ends = []
         for job, order in taken:
             try:
@@ -259,7 +259,7 @@ def update(
     attempt = (said.panda_id, said.lock_seq or 0)
     if said.state in BEGINS and memory.runs(attempt):
         with at_once(engine) as tx:  # nine calls of ten
-            return command_of(pilots.heartbeat(tx, confirm(tx), [beat_of(attempt, said)]))
+            return command_of(pilot_requests.heartbeat(tx, confirm(tx), [beat_of(attempt, said)]))
     with at_once(engine) as tx:
         who = confirm(tx)
     if said.lock_seq is None:
@@ -283,13 +283,13 @@ def _alive(
     """A report, and a heartbeat."""
     panda_id, lock_seq = attempt
     with engine.begin() as tx:
-        stands = stands_of(pilots.report(tx, who, [begin_of(attempt, said)]))
+        stands = stands_of(pilot_requests.report(tx, who, [begin_of(attempt, said)]))
         if stands is None:
             return "kill"
-        command = command_of(pilots.heartbeat(tx, who, [beat_of(attempt, said)]))
+        command = command_of(pilot_requests.heartbeat(tx, who, [beat_of(attempt, said)]))
         if said.stdout:
             entry = LogEntry(pandaid=panda_id, lock_seq=lock_seq, stdout_tail=said.stdout)
-            pilots.log(tx, who, [entry])
+            pilot_requests.log(tx, who, [entry])
     if stands == "running":
         memory.note_running(attempt)
     return command
@@ -330,7 +330,7 @@ def _ended(
 ) -> PilotCommand:
     end = end_of(engine, ddm, lambda _tx: who, attempt, said, memory)
     with engine.begin() as tx:
-        stands = stands_of(pilots.report(tx, who, [end.report]))
+        stands = stands_of(pilot_requests.report(tx, who, [end.report]))
     for place in end.places:
         drop_exchange(place)
     return "kill" if stands is None else "none"

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from jedi.ddm.interface import DDM
 from jedi.model.jobs.event_wire import PieceAsk
 from jedi.model.jobs.events import RangeId
-from jedi.service.pilots import Answer, pilot_site
+from jedi.service.pilots.pilot_requests import Answer, pilot_site
 from jedi.taskbuffer.events import pieces
 from jedi.taskbuffer.users.users import Identity
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Engine
 
 from jedi.model.jobs.event_wire import RangeAsks
-from jedi.service import event_ranges
-from jedi.service.pilots import Answer
+from jedi.service.pilots import event_ranges
+from jedi.service.pilots.pilot_requests import Answer
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.events import dispatch
 from jedi.taskbuffer.events.consumers import ConsumerMemory

@@ -18,7 +18,7 @@ from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.model.jobs.attempt import HeldJob, JobFile
 from jedi.model.jobs.wire import AcquireRequest, Beat, LogEntry, Report, Resources
-from jedi.service import event_orders
+from jedi.service.pilots import event_orders
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch, order_files
 from jedi.taskbuffer.jobs.dispatch import SiteMessages

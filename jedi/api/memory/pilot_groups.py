@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotCall
-from jedi.api.combiner import Combiner, GroupWork
+from jedi.api.memory.combiner import Combiner, GroupWork
 from jedi.core.errors import Forbidden
 from jedi.ddm.interface import DDM
 from jedi.model.jobs.wire import AcquireRequest, Attempt
-from jedi.service import pilots
-from jedi.service.pilots import Answer, Orders
+from jedi.service.pilots import pilot_requests
+from jedi.service.pilots.pilot_requests import Answer, Orders, take_all
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.dispatch import SiteMessages
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
@@ -73,7 +73,7 @@ def acquiring(
         if world.settings.draining.exists():  # `jedi down` waits for what is running
             found: list[Orders] = [[] for _ in good]
         else:
-            found = pilots.take_all(now.engine, now.ddm, now.knobs, good, ddm, first_waiting)
+            found = take_all(now.engine, now.ddm, now.knobs, good, ddm, first_waiting)
         given = iter(found)
         return [error or next(given) for error in wrong]
 
@@ -85,7 +85,7 @@ def _not_of(request: AcquireRequest, site: str | Forbidden) -> Forbidden | None:
     try:
         if isinstance(site, Forbidden):
             return site
-        pilots.must_be_of(request, site)
+        pilot_requests.must_be_of(request, site)
     except Forbidden as error:
         return error
     return None
@@ -94,12 +94,12 @@ def _not_of(request: AcquireRequest, site: str | Forbidden) -> Forbidden | None:
 def _sites(tx: Connection, callers: Sequence[Caller]) -> list[str | Forbidden]:
     """The site of each caller, or the error of one that is no pilot now."""
     tokens = {one.token for one in callers if one.identity is None}
-    found = pilots.owners(tx, tokens, callers[0].release) if tokens else {}
+    found = pilot_requests.owners(tx, tokens, callers[0].release) if tokens else {}
     return [_site(one.identity or found[one.token]) for one in callers]
 
 
 def _site(who: Identity | Forbidden) -> str | Forbidden:
     try:
-        return who if isinstance(who, Forbidden) else pilots.pilot_site(who)
+        return who if isinstance(who, Forbidden) else pilot_requests.pilot_site(who)
     except Forbidden as error:
         return error

@@ -19,7 +19,7 @@ from jedi.model.jobs.event_wire import (
     ReportedZip,
 )
 from jedi.model.jobs.events import RangeId
-from jedi.service.pilots import Answer, pilot_site
+from jedi.service.pilots.pilot_requests import Answer, pilot_site
 from jedi.taskbuffer.events import dispatch, reports
 from jedi.taskbuffer.events.consumers import ConsumerMemory, KnownConsumer
 from jedi.taskbuffer.events.dispatch import GivenRange, RangeFile, RangesGiven, SiteAsk

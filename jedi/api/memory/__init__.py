@@ -1,0 +1,1 @@
+"""Memory of a process of the service between calls: of pilots, consumers, waiting requests."""
