@@ -124,8 +124,8 @@ class Apart(Generic[Item]):
         return [one.item for one in self._behind]
 
     def done(self, items: Sequence[Item]) -> Iterator[tuple[Item, ItemAnswer]]:
-        """Work on items. Those that are slow stay behind; those for which there is no process have
-        no answer, NO_PLACE. A process that begins later knows the notes of earlier results."""
+        """Work on items. Slow ones stay behind; without a process there is no answer, NO_PLACE. A
+        process that begins later knows the notes of earlier results."""
         left = list(items)
         while left and len(self._behind) < MOST:
             worker = _Worker(left, self._work, self._behind)
@@ -206,7 +206,7 @@ def _plain(error: Exception) -> tuple[str, str, str]:
 
 
 def _told(whole: bytes) -> ItemAnswer:
-    """The result or the error in an answer. Its classes are those that the agent has loaded."""
+    """The result or the error in an answer. Its classes are the agent's."""
     try:
         good, found = unpacked(whole)
     except Exception as error:  # noqa: BLE001 - a plug-in's objects

@@ -152,11 +152,11 @@ class Agent(ABC, Generic[Item, Result]):
         """Prolong the claim: the batch is still being worked on."""
 
     def give_back(self, tx: Connection, items: Sequence[Item]) -> None:
-        """End the claim at once: what was done could not be written."""
+        """End the claim at once: the results could not be written."""
 
     def prepare(self, items: Sequence[Item]) -> None:
-        """Do for all claimed items what is cheaper together. It raises nothing on account of an
-        item: what could not be done here is done, or fails, when `work` comes to that item."""
+        """Do the work on all claimed items that is cheaper together. It raises nothing on account
+        of an item: the rest is done, or fails, when `work` comes to that item."""
 
     @abstractmethod
     def work(self, item: Item) -> Result:
@@ -169,7 +169,7 @@ class Agent(ABC, Generic[Item, Result]):
 
     @property
     def plugin_s(self) -> float:
-        """The longest time of such work on one item, in seconds."""
+        """The longest time of their work on one item, in seconds."""
         return float(self.world.knobs.agent.plugin_s)
 
     def note(self, item: Item, result: Result) -> None:
@@ -180,7 +180,7 @@ class Agent(ABC, Generic[Item, Result]):
         """Write the results of the whole batch in one set of statements."""
 
     def tidy(self, results: Sequence[tuple[Item, Result]]) -> None:
-        """Do outside the database what follows from what was written; no transaction is open. It
+        """Do the work outside the database that follows from the writes; no transaction is open. It
         is not done if we die before it."""
 
     @abstractmethod
@@ -189,7 +189,7 @@ class Agent(ABC, Generic[Item, Result]):
         text may stand in a reason: an error of the database comes as NotWritten."""
 
     def knobs_changed(self) -> None:
-        """Forget what was put off in memory: how long, and for what, may be otherwise now."""
+        """Forget the items put off in memory: delays and causes may be otherwise now."""
 
     def look(self) -> int:
         """A cycle, if there may be something to do."""
@@ -373,7 +373,7 @@ class TaskAgent(Agent[Task, Result]):
 
 
 def _shown(error: Exception) -> Exception:
-    """An error as people may read it in a reason: what the database says is for the log."""
+    """An error as people may read it in a reason: the database's message is for the log."""
     if isinstance(error, (DBAPIError, psycopg.Error)):
         passing = isinstance(error, (OperationalError, psycopg.OperationalError))
         return NotWritten(type(getattr(error, "orig", error)).__name__, passing=passing)
@@ -381,14 +381,14 @@ def _shown(error: Exception) -> Exception:
 
 
 def _lost(error: Exception) -> bool:
-    """The connection to the database is no more."""
+    """The connection to the database has ended."""
     if isinstance(error, DBAPIError):
         return error.connection_invalidated
     return isinstance(error, psycopg.OperationalError)
 
 
 def _full(error: Exception) -> bool:
-    """The database's disk or memory is full (class 53 of SQL's codes), which is no item's fault."""
+    """The database's disk or memory is full (class 53 of SQL's codes), which no item causes."""
     code: str | None = getattr(getattr(error, "orig", error), "sqlstate", None)
     return (code or "").startswith("53")
 

@@ -97,7 +97,7 @@ class Loop:
                 self.stopping.wait(left)
 
     def _may_rest(self) -> bool:
-        """True if it is time to end until somebody calls this agent again."""
+        """True if it is time to end until the next call of this agent."""
         rest_s = float(self.agent.world.knobs.agent.rest_s)
         if not self._rests or not rest_s or self.agent.waits:
             return False

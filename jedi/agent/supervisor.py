@@ -243,7 +243,7 @@ class Supervisor:
             self._wait()
 
     def tend(self) -> None:
-        """Tend all charges once: those that are due get a life."""
+        """Tend all charges once: due ones get a life."""
         happened = [child.tend(self._log) for child in self.children]
         if any(happened) or not self._recorded:
             self._note()

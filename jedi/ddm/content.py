@@ -58,7 +58,7 @@ def copy_verified(source: Path, target: Path, parts: Path, expected: str | None)
 
 
 def sweep(parts: Path) -> None:
-    """Remove what copies of dead processes left."""
+    """Remove leftovers of dead processes' copies."""
     for part in parts.glob("part-*"):
         try:
             with part.open("rb") as file:

@@ -1,8 +1,8 @@
 """The bytes of datasets: ROOT/<scope>/<name>/<lfn> in the directories of the endpoints.
 
-What every implementation does alike that keeps files there: staged files are checked and published
-by rename, copies are verified, and nothing outside the roots is touched. What is known of datasets
-and files is the implementation's own.
+All implementations that keep files there share this: staged files are checked and published by
+rename, copies are verified, and nothing outside the roots is touched. The catalogue of datasets and
+files is the implementation's own.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Directories(ABC):
     """The verbs of `DDM` that are about bytes, over one root directory for each endpoint.
 
     `event_count_command` is run with a file's path appended and prints its number of events.
-    `tapes` are endpoints that are slow to read, each with the disk that takes what is staged from
-    it; they are asked last.
+    `tapes` are endpoints that are slow to read, each with the disk that takes its staged files;
+    they are asked last.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class Directories(ABC):
         files: Mapping[str, Sequence[FileInfo]],
         until: datetime | None = None,
     ) -> None:
-        """Files of these datasets lie at an endpoint now, whether they did before or not; those
-        that did not stay until then."""
+        """Files of these datasets lie at an endpoint now, whether they did before or not; new ones
+        stay until then."""
 
     @abstractmethod
     def _places(self, name: str) -> Mapping[str, Collection[str]]:
@@ -335,7 +335,7 @@ class Directories(ABC):
     def _measured(
         self, files: Iterable[tuple[Path, FileInfo]]
     ) -> Iterator[list[tuple[Path, FileInfo]]]:
-        """These files with what could be found out of them, in batches to be noted at once."""
+        """These files with the facts that could be found out, in batches to be noted at once."""
         count = self._count_events
 
         def measure(found: tuple[Path, FileInfo]) -> tuple[Path, FileInfo]:

@@ -78,7 +78,7 @@ class AttemptExchange:
 
     def collect(self, lfn: str, target: Path) -> ExchangedFile | None:
         """Move an output into the directory `target`, unless it is there already. None: it is in
-        neither. Refused: it is no regular file, or a link led out of the attempt's directory."""
+        neither. Refused: it is not a regular file, or a link led out of the attempt's directory."""
         place = target / names.lfn(lfn)
         with suppress(FileNotFoundError), self._directory(_parts(self.scope_out, lfn)[:-1]) as here:
             with _opened(lfn, _FILE, here) as reading:

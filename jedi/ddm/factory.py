@@ -1,5 +1,5 @@
-"""Data management as the database configures it: the endpoints that have a root directory, those
-of them on tape, and where the catalogue is."""
+"""Data management as the database configures it: the endpoints that have a root directory, the ones
+on tape, and the place of the catalogue."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Data management on directories: ROOT/<scope>/<name>/<lfn>, one root an endpoint.
 
-A dataset exists where its directory exists. Endpoints are asked in the order given: the first
-that holds a file says what the file is, and a copy of another size is no replica of it. Files of a
-dataset are regular files, and links that end at one in the same storage, with names that LFNs may
-have. All other entries are left out, each with a reason. Nothing outside the roots is ever touched.
+A dataset exists where its directory exists. Endpoints are asked in the order given: the first that
+holds a file describes the file, and a copy of another size is not its replica. Files of a dataset
+are regular files, and links that end at one in the same storage, with names that LFNs may have. All
+other entries are left out, each with a reason. Nothing outside the roots is ever touched.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from jedi.model.datasets.dataset import FileKey
 
 
 class FileSystemDDM(Directories):
-    """The `DDM` interface over mounted directories: what lies there is what there is."""
+    """The `DDM` interface over mounted directories: files that lie there exist."""
 
     # What there is
 

@@ -33,7 +33,7 @@ class FileInfo:
 
 
 Staged = tuple[str | Path, str, FileInfo]
-"""A staged file, the dataset it goes to, and what its pilot reported of it."""
+"""A staged file, the dataset it goes to, and its pilot's report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,12 @@ class DDM(Protocol):
         """The state of a dataset and, for a container, its members as declared."""
 
     def growth(self, name: str) -> Growth:
-        """The state of a dataset, with those below it. If it is closed, and equal before and after
+        """The state of a dataset, with its members'. If it is closed, and equal before and after
         `list_files`, the list is complete."""
 
     def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
-        """The names of datasets and containers that fit, sorted, with their states (None: what is
-        written beside the files can't be read); `*` stands for anything."""
+        """The names of datasets and containers that fit, sorted, with their states (None: the notes
+        beside the files can't be read); `*` stands for anything."""
 
     def constituents(self, name: str) -> list[str]:
         """The plain datasets below a container, in order, each once; a plain one is itself."""
@@ -179,8 +179,8 @@ class DDM(Protocol):
     def may_create(
         self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
     ) -> bool:
-        """Raise the error that `create` would raise, and write nothing; False: somebody else's
-        dataset serves as it is."""
+        """Raise the error that `create` would raise, and write nothing; False: a dataset of others
+        serves as it is."""
 
     def add_members(self, container: str, names: Sequence[str]) -> None:
         """Attach existing datasets to a container of JEDI's own; a cycle is Refused."""
@@ -198,7 +198,7 @@ class DDM(Protocol):
 
     def pieces_where(self, endpoint: str, jedi_task_id: int, jobset_id: int | None) -> str:
         """Return the directory of zip files with processed events of a job set (None: of several):
-        pilots put them there, and those of merge jobs read them."""
+        pilots put them there, and pilots of merge jobs read them."""
 
     def pieces(self, endpoint: str) -> dict[tuple[int, int], list[str]]:
         """The zip files at an endpoint, by job set (jedi_task_id, jobset_id; 0: several)."""
@@ -249,25 +249,25 @@ class DDM(Protocol):
         activity: str,
         until: datetime | None = None,
     ) -> list[TransferResult]:
-        """Copy files (dataset, lfn) between endpoints, adler32 verified; one result a file. What
-        was not there before is a copy that stays `until` then (None: for good)."""
+        """Copy files (dataset, lfn) between endpoints, adler32 verified; one result a file. A new
+        file is a copy that stays `until` then (None: for good)."""
 
     def copies(self) -> list[TemporaryCopy]:
         """All copies that are not to stay, at any endpoint."""
 
     def keep_copies(self, copies: Sequence[TemporaryCopy]) -> int:
-        """Let such copies stay for good; how many."""
+        """Let copies stay for good; how many."""
 
     def drop_copies(self, copies: Sequence[TemporaryCopy]) -> tuple[int, list[JediError | OSError]]:
-        """Remove such copies; how many, and why others could not be. The last replica of a file
-        stays, for good."""
+        """Remove copies; how many, and why others could not be. The last replica of a file stays,
+        for good."""
 
     def on_tape(self, name: str) -> list[str]:
         """The files of a plain dataset that lie on tape and on no disk, sorted."""
 
     def stage(self, name: str, lfns: Sequence[str], activity: str) -> list[TransferResult]:
-        """Ask that files of a plain dataset be copied from tape to the disk beside it; one result
-        a file. Who asks again asks once more for what came to nothing."""
+        """Ask that files of a plain dataset be copied from tape to the disk beside it; one result a
+        file. A repeated call asks once more for the failed ones."""
 
     def remove_files(self, name: str, lfns: Iterable[str]) -> None:
         """Remove these files of a plain dataset from every endpoint."""

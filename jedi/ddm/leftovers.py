@@ -9,8 +9,8 @@ from jedi.model.jobs.attempt import JobFile, ReportedJob
 
 def remove(ddm: DDM, job: ReportedJob) -> int:
     """Remove the leftovers of an unsuccessful job, staged or published, except its log. Return the
-    number of published files. Its end is final: nobody will publish again. What stood in the way of
-    its outputs is not its own.
+    number of published files. Its end is final: nothing publishes again. Files that stood in the
+    way of its outputs are not its own.
 
     Raises JediError, OSError; may be repeated.
     """
@@ -22,7 +22,7 @@ def remove(ddm: DDM, job: ReportedJob) -> int:
 
 
 def unstage(ddm: DDM, job: ReportedJob) -> None:
-    """Throw away what is still staged of a job. Raises JediError, OSError; may be repeated."""
+    """Throw away the staged files of a job. Raises JediError, OSError; may be repeated."""
     ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
 
 

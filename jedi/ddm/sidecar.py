@@ -2,9 +2,9 @@
 
 `.dataset.yaml` is people's: {state, members, files: {lfn: {guid, adler32, nevents, boundary,
 lumiblock}}}; JEDI reads it and never writes it. JEDI's own words go to three journals of JSON lines
-that only grow: `.dataset.jsonl` (state, members; there where JEDI made the dataset),
-`.files.jsonl` (what was reported or measured of a file, valid while its size and mtime stay) and
-`.copies.jsonl` (until when a copy stays, null: for good; valid while its mtime stays).
+that only grow: `.dataset.jsonl` (state, members; there where JEDI made the dataset), `.files.jsonl`
+(reports and measurements of a file, valid while its size and mtime stay) and `.copies.jsonl` (until
+when a copy stays, null: for good; valid while its mtime stays).
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _own_state(home: Path) -> DatasetState:
 
 
 def note(home: Path, files: Iterable[tuple[FileInfo, int]]) -> None:
-    """Keep what is known of files, each with its mtime in ns when that was known."""
+    """Keep facts of files, each with its mtime in ns at that time."""
     records = [asdict(file) | {"mtime_ns": mtime_ns} for file, mtime_ns in files]
     if records:
         _append(home / _FILES_JOURNAL, records)
@@ -197,7 +197,7 @@ def limits(root: Path) -> Iterator[tuple[Path, dict[str, datetime]]]:
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a journal, oldest first. A line torn by a crash is no record."""
+    """The records of a journal, oldest first. A line torn by a crash does not count."""
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:

@@ -71,9 +71,9 @@ class Storage:
         return self.root / ".eventservice"
 
     def make(self, directory: Path) -> None:
-        """Make a directory below the root, and those above it that are missing, for no more
-        accounts than the one above it: who owns a storage says by its mode who reads the datasets
-        in it. FileNotFoundError: the root is missing. Only an import of the endpoint makes it."""
+        """Make a directory below the root, and missing parents, for no more accounts than the one
+        above it: who owns a storage says by its mode who reads the datasets in it.
+        FileNotFoundError: the root is missing. Only an import of the endpoint makes it."""
         if directory.is_dir():
             return
         if directory == self.root and not os.path.lexists(directory):
@@ -190,7 +190,7 @@ class Storage:
 
     def _judged(self, path: str, name: str) -> os.stat_result | str | None:
         """The stat of a regular file, or of one in this storage at which a link ends; else the
-        reason why the entry is no file of a dataset. None: there is no such entry."""
+        reason why the entry is not a file of a dataset. None: it does not exist."""
         if not names.is_lfn(name):
             return "bad_file_name"
         try:

@@ -13,6 +13,6 @@ _Done = TypeVar("_Done")
 
 def together(work: Callable[[_Item], _Done], items: Iterable[_Item]) -> list[_Done]:
     """The results of work on each item, in their order; some at a time. An error of one is raised
-    when those at work are through; no others begin."""
+    when the ones at work are through; no others begin."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(work, items))

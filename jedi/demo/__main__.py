@@ -1,4 +1,4 @@
-"""`make demo`: start everything in a scratch home, run real tasks, check what they made.
+"""`make demo`: start everything in a scratch home, run real tasks, check their outputs.
 
 It uses the two command-line programs as a person would. Exit code 1: a result is wrong.
 """
@@ -104,7 +104,7 @@ class Demo:
         return sorted(file for file in directory.rglob("*") if file.is_file())
 
     def line(self, task: int, name: str, status: str, found: str, expected: str) -> Line:
-        """Compare a task with what it had to be."""
+        """Compare a task with its expected end."""
         shown = self.ask("jedi-task", "show", str(task))
         jobs = ", ".join(f"{n} {state}" for state, n in shown["jobs"].items())
         reached = shown["task"]["status"]

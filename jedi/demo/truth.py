@@ -42,8 +42,8 @@ def sorted_lines(files: Iterable[Path]) -> list[bytes]:
 
 
 def simulated_events(files: Iterable[Path], events: int) -> str:
-    """The number of events in outputs, whether each is there once, and whether those of each input
-    file stand in their order."""
+    """The number of events in outputs, whether each is there once, and whether each input file's
+    stand in their order."""
     lines = [line for file in files for line in file.read_text().splitlines()]
     every = [int(line.split()[0]) for line in lines]
     parts = [every[i : i + events] for i in range(0, len(every), events)]

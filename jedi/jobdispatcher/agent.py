@@ -1,4 +1,4 @@
-"""The Adder: what a job's end means for its files, its task's datasets and the job itself."""
+"""The Adder: the effects of a job's end on its files, its task's datasets and the job itself."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Adder(Agent[ReportedJob, JobVerdict]):
 
     Files are published before the job is moved, so that a finished job always has its outputs.
     Publishing can be repeated, hence an Adder that dies in between, or a second one that works on
-    the same job, does no harm. The move is fenced by status and lock_seq; if somebody else ended
-    the job without success meanwhile, what was published of it is removed again.
+    the same job, does no harm. The move is fenced by status and lock_seq; if another agent ended
+    the job without success meanwhile, its published files are removed again.
     """
 
     name = "Adder"
@@ -166,7 +166,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
         ]
 
     def _stalled(self) -> bool:
-        """We stalled: what we claimed may belong to others by now."""
+        """We stalled: our claims may belong to others by now."""
         return clock.monotonic() > self._good_until
 
     def _staged(self, job: ReportedJob, files: Sequence[JobFile]) -> list[Staged]:

@@ -125,7 +125,7 @@ def _types(hint: Any) -> set[Any]:
 
 
 def _is_note(one: Any) -> bool:
-    """True for the part of an Annotated that is no type."""
+    """True for the part of an Annotated that is not a type."""
     return not (isinstance(one, type) or get_args(one))
 
 

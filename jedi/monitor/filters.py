@@ -54,7 +54,8 @@ MOODS: Mapping[str, str] = {
         "slow",
     ),
 }
-"""The mood of a status; a page shows it by a colour and by a sign, for those who see no colours."""
+"""The mood of a status; a page shows it by a colour and by a sign, for readers who see no
+colours."""
 
 SIGNS = {"good": "✓", "busy": "▶", "bad": "✕", "slow": "‖", "idle": "·"}
 

@@ -53,7 +53,7 @@ class _Stream:
         self.woken.set()
 
     def end(self) -> None:
-        """End it with what it has to send."""
+        """End it with the rest that it has to send."""
         self.ended = True
         self.woken.set()
 
@@ -107,7 +107,7 @@ class LiveChanges:
             self._streams.discard(stream)
 
     async def _poll(self) -> None:
-        """Look at the marks while somebody listens."""
+        """Look at the marks while browsers listen."""
         known: dict[str, int] = {}
         fresh: set[str] = set()
         recheck_at = clock.monotonic() + RECHECK_S

@@ -130,7 +130,7 @@ class Splitter(TaskAgent[Herd, SplitOutcome]):
         return math.inf
 
     def apply(self, tx: Connection, results: Sequence[tuple[Herd, SplitOutcome]]) -> None:
-        """Write the units of the whole batch; of herds that somebody asked something of, none."""
+        """Write the units of the whole batch; none of herds with a command."""
         held = tasks.fence(tx, [(h.jedi_task_id, h.lock_seq) for h, _ in results], self.serves)
         free = set(herds.LOCK_UNSPLIT.rows(tx, ids=list(held)))
         ours = [(herd, out) for herd, out in results if herd.jedi_task_id in free]

@@ -29,7 +29,7 @@ _PARTS = ("options", "files")
 
 
 class Explicit:
-    """The strategy of units that somebody else has planned."""
+    """The strategy of units that the submitter has planned."""
 
     after: SplitAfter = "refine"
     options = ()

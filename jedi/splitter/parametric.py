@@ -167,8 +167,8 @@ def _places(number: Decimal) -> int:
 
 
 def _shown(value: Decimal, places: int) -> str:
-    """Return a value without zeros at its end, beyond so many places: a product has those of both
-    factors, and a Factor of 1.0 would add one to each value."""
+    """Return a value without zeros at its end, beyond so many places: a product has the zeros of
+    both factors, and a Factor of 1.0 would add one to each value."""
     whole, _, part = format(value, "f").partition(".")
     part = part[:places] + part[places:].rstrip("0")
     return f"{whole}.{part}" if part else whole

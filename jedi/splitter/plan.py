@@ -46,10 +46,10 @@ def render_units(
     most: int,
     names: Sequence[str] = (),
 ) -> list[str]:
-    """The own options of each unit as JSON: values with variables, replaced, and those that the
-    strategy set. The first of `origins` is the originator. `names`: those of all files of the
-    input, of which the unit's own are its InputData. OutOfRoomError: they have more than `most`
-    characters. BadInput: a file of a manifest has a name that the shell divides."""
+    """The own options of each unit as JSON: values with variables, replaced, and the strategy's
+    values. The first of `origins` is the originator. `names` of all files of the input, of which
+    the unit's own are its InputData. OutOfRoomError: they have more than `most` characters.
+    BadInput: a file of a manifest has a name that the shell divides."""
     fixed = {name: value for name, value in values.items() if not has_variables(value)}
     open_values = {name: value for name, value in values.items() if name not in fixed}
     if INPUT_DATA not in json.dumps([*open_values.values()]):

@@ -40,7 +40,7 @@ class SplitterFailed(JediError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a plan; time and memory are those of plug-ins."""
+    """Limits of a plan; time and memory only bound plug-ins."""
 
     max_units: int = 100_000
     timeout_s: float = 10.0

@@ -1,4 +1,4 @@
-"""The split strategies by name: those of JEDI, and plug-ins of entry point `jedi.split_strategies`.
+"""The split strategies by name: JEDI's, and plug-ins of entry point `jedi.split_strategies`.
 
 Source: docs/reference/herds.md; RFC #15, "Proposed implementation".
 """
@@ -51,16 +51,16 @@ def is_plug_in(name: str) -> bool:
 
 
 def foreign_options(name: str, options: Manifest) -> tuple[list[str], list[str]]:
-    """The options that a strategy does not consume, and those that it has. SplitterFailed."""
+    """The options that a strategy does not consume, and its own. SplitterFailed."""
     own = describe(name).consumes(options)
     known = {*own, *(_OURS[name].options if name in _OURS else ())}
     return [one for one in options if one not in own], sorted(known)
 
 
 def unit_options(name: str, manifest: Manifest, values: Iterable[str]) -> list[str] | None:
-    """The names of all options that the units of a herd have: the common `values`, those that the
-    strategy sets, and JEDI's. None: only the units know, because they come with their own, or a
-    plug-in plans them."""
+    """The names of all options that the units of a herd have: the common `values`, the strategy's,
+    and JEDI's. None: only the units know, because they come with their own, or a plug-in plans
+    them."""
     found = _OURS[name].sets(manifest) if name in _OURS else None
     return None if found is None else [*dict.fromkeys([*values, *found, *OF_JEDI])]
 

@@ -1,7 +1,7 @@
 """Variables in the options of a manifest: `$Name`, `${Name}`, `$$`, and DIRAC's `%s %n %(A)s %j`.
 
-One pass: what a variable stands for is not scanned again, so no value can bring in another.
-Source: docs/reference/herds.md#variables.
+One pass: the value of a variable is not scanned again, so no value can bring in another. Source:
+docs/reference/herds.md#variables.
 """
 
 from __future__ import annotations

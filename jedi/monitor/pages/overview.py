@@ -60,7 +60,8 @@ _HELD = (
 
 @page("overview", "/", menu="Overview", topics=("tasks", "jobs"))
 def overview(ask: Ask) -> View:
-    """Alerts, tasks and jobs by status, what waits and why, rates, shares against use, sites."""
+    """Alerts, tasks and jobs by status, waiting tasks and reasons, rates, shares against use,
+    sites."""
     found: SystemFigures = ask("system.figures")
     alerts = Sheet(
         "alerts",
@@ -105,7 +106,7 @@ def _numbered(one: Alert) -> dict[str, Any]:
 
 
 def held_rows(held: Sequence[HeldTasks]) -> list[dict[str, Any]]:
-    """Tasks by what holds them, most of them first."""
+    """Tasks by the reason that holds them, most of them first."""
     found: dict[str, list[HeldTasks]] = {}
     for one in held:
         found.setdefault(one.hold or "jobs", []).append(one)
