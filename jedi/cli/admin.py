@@ -123,9 +123,9 @@ def site_attributes(as_json: Json = False) -> None:
     Example: `jedi site attributes`
     """
     with service() as jedi:
-        found = jedi.site_attributes()
-    rows = [[one.name, one.default, one.meaning] for one in found]
-    show(found, as_json, lambda: table(["attribute", "default", "meaning"], rows))
+        attributes = jedi.site_attributes()
+    rows = [[one.name, one.default, one.meaning] for one in attributes]
+    show(attributes, as_json, lambda: table(["attribute", "default", "meaning"], rows))
 
 
 @site_app.command("list")
@@ -190,13 +190,13 @@ def config_list(as_json: Json = False) -> None:
     Example: `jedi config list`
     """
     with service() as jedi:
-        found = jedi.config_list()
+        settings = jedi.config_list()
     show(
-        found,
+        settings,
         as_json,
         lambda: table(
             ["knob", "value", "unit", "set by", "meaning"],
-            [[s.name, s.value, s.unit, s.set_by, s.meaning] for s in found],
+            [[s.name, s.value, s.unit, s.set_by, s.meaning] for s in settings],
             spare=("set by", "unit"),
         ),
     )
@@ -290,8 +290,8 @@ def user_list(as_json: Json = False) -> None:
     Example: `jedi user list`
     """
     with service() as jedi:
-        found = jedi.user_list()
-    show(found, as_json, lambda: show_columns("user role gridpref running_jobs", found))
+        users = jedi.user_list()
+    show(users, as_json, lambda: show_columns("user role gridpref running_jobs", users))
 
 
 @user_app.command("set")

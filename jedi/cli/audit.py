@@ -24,7 +24,7 @@ def list_entries(
     Example: `jedi audit list --user ana --operation task.kill`
     """
     with service() as jedi:
-        found = jedi.audit_list(user=user, operation=operation, subject=subject, limit=limit)
+        entries = jedi.audit_list(user=user, operation=operation, subject=subject, limit=limit)
     headers = ["time", "user", "way", "from", "operation", "subject", "arguments"]
     rows = [
         [
@@ -36,7 +36,7 @@ def list_entries(
             one.subject,
             json.dumps(one.arguments),
         ]
-        for one in found
+        for one in entries
     ]
     spare, short = ("from", "way", "arguments"), ("arguments", "subject")
-    show(found, as_json, lambda: table(headers, rows, spare=spare, short=short))
+    show(entries, as_json, lambda: table(headers, rows, spare=spare, short=short))

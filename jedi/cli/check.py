@@ -27,13 +27,13 @@ def check(
     from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:
-        found = check(tx, factory.load(tx, knobs.load(tx)) if files else None)
-    violated = [one for one in found if one.violations]
+        invariants = check(tx, factory.load(tx, knobs.load(tx)) if files else None)
+    violated = [one for one in invariants if one.violations]
 
     def people() -> None:
         table(
             ["invariant", "meaning", "examined", "violations"],
-            [[one.invariant, one.meaning, one.examined, one.violations] for one in found],
+            [[one.invariant, one.meaning, one.examined, one.violations] for one in invariants],
             folded=True,
         )
         for one in violated:
@@ -41,6 +41,6 @@ def check(
             ids = ", ".join(map(str, one.ids))
             console().print(f"{one.invariant}: {one.of} {ids}{more}")
 
-    show({"healthy": not violated, "invariants": found}, as_json, people)
+    show({"healthy": not violated, "invariants": invariants}, as_json, people)
     if violated:
         raise typer.Exit(NO)

@@ -328,8 +328,8 @@ def _tell_where(installation: Installation, seconds: float, notes: Sequence[str]
         names = ", ".join(row["name"] for row in late)
         lines[0] = f"JEDI is up, but after {seconds:.1f} s these are not ready: {names}."
     for log in (installation.home.logs / f"{row['name']}.log" for row in late if row["last_end"]):
-        said = [line for line in logfiles.tail(log, SAID_BYTES).splitlines() if line.strip()]
-        lines += ["", f"{log}:", *said[-SAID_LINES:]]
+        last_lines = [line for line in logfiles.tail(log, SAID_BYTES).splitlines() if line.strip()]
+        lines += ["", f"{log}:", *last_lines[-SAID_LINES:]]
     console().print("\n".join(lines))
 
 

@@ -61,13 +61,13 @@ def queue_test(
     Example: `jedi queue test --task 1`
     """
     with service() as jedi:
-        found = jedi.queue_test(jedi_task_id=task)
+        queues = jedi.queue_test(jedi_task_id=task)
     headers = ["queue", "name", "criteria", "takes", "holds for", "such as", "wrong"]
     rows = [
         [q.queue_id, q.queue_name, q.criteria, q.tasks, q.holds_for, q.examples, q.wrong]
-        for q in found
+        for q in queues
     ]
-    show(found, as_json, lambda: table(headers, rows))
+    show(queues, as_json, lambda: table(headers, rows))
 
 
 @queue_app.command("explain")
@@ -77,7 +77,7 @@ def queue_explain(as_json: Json = False) -> None:
     Example: `jedi queue explain`
     """
     with service() as jedi:
-        found = jedi.queue_shares()
+        shares = jedi.queue_shares()
     headers = [
         "queue",
         "share",
@@ -90,5 +90,5 @@ def queue_explain(as_json: Json = False) -> None:
         "used/allocated",
     ]
     keys = "queue_name queue_share stretchable active entitlement allocation usage demand ratio"
-    rows = [[getattr(q, k) for k in keys.split()] for q in found]
-    show(found, as_json, lambda: table(headers, rows))
+    rows = [[getattr(q, k) for k in keys.split()] for q in shares]
+    show(shares, as_json, lambda: table(headers, rows))

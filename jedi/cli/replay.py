@@ -28,9 +28,9 @@ def replay(
     Example: `jedi replay 12 --set broker.memory_factor=0.9`
     """
     with service() as jedi:
-        found = jedi.decision_replay(decision, knobs=knobs, sites=sites)
-    show(found, as_json, lambda: _tell(found, other=bool(knobs or sites)))
-    if not found.same:
+        result = jedi.decision_replay(decision, knobs=knobs, sites=sites)
+    show(result, as_json, lambda: _tell(result, other=bool(knobs or sites)))
+    if not result.same:
         raise typer.Exit(NO)
 
 

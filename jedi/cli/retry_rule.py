@@ -71,10 +71,10 @@ def rule_test(
     Example: `jedi retry-rule test --task 1`
     """
     with service() as jedi:
-        found = jedi.retry_rule_test(jedi_task_id=task)
+        rules = jedi.retry_rule_test(jedi_task_id=task)
     headers = ["rule", "active", "action", "jobs", "such as", "description"]
-    rows = [[r.rule_id, r.active, r.action, r.jobs, r.examples, r.description] for r in found]
-    show(found, as_json, lambda: table(headers, rows))
+    rows = [[r.rule_id, r.active, r.action, r.jobs, r.examples, r.description] for r in rules]
+    show(rules, as_json, lambda: table(headers, rows))
 
 
 def _show(rules: Sequence[RuleSummary]) -> None:

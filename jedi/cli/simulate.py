@@ -80,10 +80,10 @@ def simulate(
 def _read(path: Path, scale: float, seed: int | None) -> Scenario:
     from jedi.simulator.scenario import read_scenario
 
-    found = read_scenario(read_file(path))
+    scenario = read_scenario(read_file(path))
     if scale != 1:
-        found = found.smaller(scale)
-    return found if seed is None else found.model_copy(update={"seed": seed})
+        scenario = scenario.smaller(scale)
+    return scenario if seed is None else scenario.model_copy(update={"seed": seed})
 
 
 def _run(scenario: Scenario) -> SimulationOutcome:
@@ -123,9 +123,9 @@ def _show(outcomes: dict[str, SimulationOutcome], as_json: bool) -> None:
         show(outcome, as_json, lambda: _tell(outcome))
     else:
         a, b = outcomes.values()
-        found = differences(a, b)
-        rows = [[d.what, d.a, d.b, d.change] for d in found]
-        value = {"runs": outcomes, "differences": found}
+        changes = differences(a, b)
+        rows = [[d.what, d.a, d.b, d.change] for d in changes]
+        value = {"runs": outcomes, "differences": changes}
         show(value, as_json, lambda: table(["", *outcomes, "change"], rows))
 
 

@@ -36,8 +36,8 @@ def export(
     Example: `jedi snapshot export snapshot.json --dataset user.me:texts`
     """
     with service() as jedi:
-        found = jedi.snapshot_export(dataset=datasets, seed=seed)
-    text = json.dumps(found, indent=1) + "\n"
+        snapshot = jedi.snapshot_export(dataset=datasets, seed=seed)
+    text = json.dumps(snapshot, indent=1) + "\n"
     if file is None:
         typer.echo(text, nl=False)
     else:

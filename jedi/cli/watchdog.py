@@ -84,5 +84,5 @@ def _keep_running(name: str, as_json: bool) -> None:
 
 
 def _tell(counts: dict[str, int]) -> None:
-    found = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in counts.items())
-    typer.echo(found or "nothing to do")
+    counted = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in counts.items())
+    typer.echo(counted or "nothing to do")

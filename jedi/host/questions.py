@@ -83,8 +83,8 @@ def ask(
         code = process.wait()
         process.stdout.close()
         process.stderr.close()
-    said = printed.decode(errors="replace")
-    return Reply(bytes(answer), said, code, late, len(answer) > MOST_BYTES)
+    message = printed.decode(errors="replace")
+    return Reply(bytes(answer), message, code, late, len(answer) > MOST_BYTES)
 
 
 def _write(stream: IO[bytes], question: bytes) -> None:

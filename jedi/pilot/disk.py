@@ -72,13 +72,13 @@ class SharedDisk:
             os.utime(self._published)
 
     def _others_mb(self) -> list[float]:
-        found, oldest = [], time.time() - FRESH_S
+        sizes, oldest = [], time.time() - FRESH_S
         for path in self._attempt.parent.glob(f"*/{self._published.name}"):
             with contextlib.suppress(OSError):
                 info = path.stat()
                 if path != self._published and info.st_mtime >= oldest:
-                    found.append(info.st_size / 1024)
-        return found
+                    sizes.append(info.st_size / 1024)
+        return sizes
 
 
 def unlinked_mb(pids: Iterable[int]) -> float:

@@ -195,14 +195,14 @@ class EventConsumer(threading.Thread):
     # -- zips and reports
 
     def _publish(self) -> None:
-        found = self._collector.take()
+        ranges = self._collector.take()
         self._n_zips += 1
         numbers = (self._order["jobset_id"] or 0, *self._attempt.values())
         name = f"{'.'.join(map(str, numbers))}.{self._n_zips:06}.zip"
         places = self._places
-        made = event_zips.publish(found, name, places.staging, places.store, self._user)
+        made = event_zips.publish(ranges, name, places.staging, places.store, self._user)
         self._outbox.append({"zips": [{**made, "endpoint": self._order["endpoint"]}]})
-        self._note(f"{name} has {len(found)} ranges of events")
+        self._note(f"{name} has {len(ranges)} ranges of events")
         crash_point("event_report")
 
     def _send(self) -> None:
@@ -219,8 +219,8 @@ class EventConsumer(threading.Thread):
         try:
             self._deliver(insist)
         except ServiceUnreachable as error:
-            said = f"The service did not take the report on events: {error}."
-            raise PayloadFailure("pilot_error", said) from error
+            sentence = f"The service did not take the report on events: {error}."
+            raise PayloadFailure("pilot_error", sentence) from error
 
     def _deliver(self, ask: Callable[[str, ServiceAnswer], ServiceAnswer]) -> None:
         while self._outbox:

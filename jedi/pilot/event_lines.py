@@ -57,24 +57,24 @@ class RangeFailed:
 def parse(line: bytes) -> GetRanges | RangeFinished | RangeFailed:
     """Return the request of a line. Raises LineMistake."""
     try:
-        found = json.loads(line)
+        message = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise LineMistake(f"A request is a line of JSON: {error}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(message, dict):
         raise LineMistake("A request is a JSON object.")
-    kinds = [key for key in ("get", "finished", "failed", "fatal") if key in found]
+    kinds = [key for key in ("get", "finished", "failed", "fatal") if key in message]
     if len(kinds) != 1:
         raise LineMistake("A request has one of the keys get, finished, failed and fatal.")
     kind = kinds[0]
-    _no_others(found, {"finished": "outputs", "get": ""}.get(kind, "why"), kind)
+    _no_others(message, {"finished": "outputs", "get": ""}.get(kind, "why"), kind)
     if kind == "get":
-        return GetRanges(_number(found["get"]))
-    range_id = found[kind]
+        return GetRanges(_number(message["get"]))
+    range_id = message[kind]
     if not isinstance(range_id, str):
         raise LineMistake(f"{kind} names a range by its id, a text.")
     if kind == "finished":
-        return RangeFinished(range_id, _outputs(found.get("outputs", [])))
-    return RangeFailed(range_id, kind == "fatal", str(found.get("why", ""))[:1_000])
+        return RangeFinished(range_id, _outputs(message.get("outputs", [])))
+    return RangeFailed(range_id, kind == "fatal", str(message.get("why", ""))[:1_000])
 
 
 def ranges_line(ranges: list[dict[str, Any]]) -> bytes:

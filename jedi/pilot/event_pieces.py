@@ -112,14 +112,14 @@ def _stage_one(
                 for number, path in _extract(archive, piece["members"], numbers, run, user, check):
                     found.setdefault(number, []).append(path)
     except FileNotFoundError:
-        said = f"Piece {lfn} is not at {piece['path']}."
-        raise PayloadFailure("stagein_missing", said) from None
+        sentence = f"Piece {lfn} is not at {piece['path']}."
+        raise PayloadFailure("stagein_missing", sentence) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, RuntimeError) as error:
-        said = f"Piece {lfn} is damaged: {error}."
-        raise PayloadFailure("stagein_checksum", said) from error
+        sentence = f"Piece {lfn} is damaged: {error}."
+        raise PayloadFailure("stagein_checksum", sentence) from error
     except (OSError, ValueError) as error:
-        said = f"Piece {lfn} could not be copied: {error}."
-        raise PayloadFailure("stagein_failed", said) from error
+        sentence = f"Piece {lfn} could not be copied: {error}."
+        raise PayloadFailure("stagein_failed", sentence) from error
     return size
 
 
@@ -138,14 +138,14 @@ def _verify(piece: Piece, file: IO[bytes], check: Check) -> int:
         size += len(chunk)
         adler = zlib.adler32(chunk, adler)
     if piece.get("fsize") not in (None, size):
-        said = f"Piece {piece['lfn']} has {size} bytes, its pilot reported {piece['fsize']}."
-        raise PayloadFailure("stagein_size", said)
+        sentence = f"Piece {piece['lfn']} has {size} bytes, its pilot reported {piece['fsize']}."
+        raise PayloadFailure("stagein_size", sentence)
     if piece.get("adler32") not in (None, f"{adler:08x}"):
-        said = (
+        sentence = (
             f"Piece {piece['lfn']} is damaged: its adler32 is {adler:08x}, its pilot reported "
             f"{piece['adler32']}."
         )
-        raise PayloadFailure("stagein_checksum", said)
+        raise PayloadFailure("stagein_checksum", sentence)
     return size
 
 

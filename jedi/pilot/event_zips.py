@@ -77,9 +77,9 @@ class RangeCollector:
 
     def take(self) -> list[CollectedRange]:
         """The ranges of the next zip."""
-        found = self._found[: self._most_ranges]
-        del self._found[: len(found)]
-        return found
+        ranges = self._found[: self._most_ranges]
+        del self._found[: len(ranges)]
+        return ranges
 
 
 def publish(

@@ -31,17 +31,17 @@ def read(run: Path, user: PayloadAccount | None) -> dict[str, Any]:
     if len(data) > _MAX_BYTES:
         raise _bad(f"it has more than {_MAX_BYTES} bytes")
     try:
-        found = json.loads(data, parse_constant=_no_number)
+        values = json.loads(data, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise _bad(str(error)) from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise _bad("it holds no mapping")
-    if len(found) > _MAX_NAMES:
+    if len(values) > _MAX_NAMES:
         raise _bad(f"it has more than {_MAX_NAMES} names")
-    for name, value in found.items():
+    for name, value in values.items():
         if not _NAME.fullmatch(name) or not isinstance(value, (str, int, float)):
             raise _bad(f"{name[:80]!r} has a bad name or value")
-    return found
+    return values
 
 
 def _no_number(text: str) -> float:

@@ -42,8 +42,8 @@ class Lifeline:
             self.read()
             for line in self.lines():
                 if line not in (HOLD, GO, END):
-                    found: dict[str, Any] = json.loads(line)
-                    return found
+                    payload: dict[str, Any] = json.loads(line)
+                    return payload
         return None
 
 

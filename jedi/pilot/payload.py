@@ -180,7 +180,7 @@ def _lines(monitor: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMess
     it sends one each second."""
     output = _pipe(monitor.stdout)
     watched: list[Any] = [output, stop]
-    rest, held = b"", False
+    rest, on_hold = b"", False
     while True:
         ready = select.select(watched, [], [], _SILENCE_S)[0]
         if not ready:
@@ -197,9 +197,9 @@ def _lines(monitor: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMess
                 yield line
                 if "end" in line:
                     return
-            if stop in watched and held != stop.held:
-                held = stop.held
-                _order(monitor, HOLD if held else GO)
+            if stop in watched and on_hold != stop.held:
+                on_hold = stop.held
+                _order(monitor, HOLD if on_hold else GO)
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

@@ -106,8 +106,8 @@ class PrivateDirectories:
 
     def _kept_below(self, place: str) -> list[str]:
         paths = dict.fromkeys(os.path.realpath(path) for path in self.kept)
-        found = sorted(path for path in paths if path.startswith(f"{place}/"))
-        return [path for path in found if Path(path).exists()]
+        below = sorted(path for path in paths if path.startswith(f"{place}/"))
+        return [path for path in below if Path(path).exists()]
 
 
 class SharedDirectories:
@@ -124,11 +124,11 @@ class SharedDirectories:
 
     def left(self) -> list[str]:
         """Files and directories directly in the places."""
-        found: list[str] = []
+        leftovers: list[str] = []
         for place in dict.fromkeys(os.path.realpath(place) for place in PLACES):
             with contextlib.suppress(OSError), os.scandir(place) as entries:
-                found += (entry.path for entry in entries if self._ours(entry))
-        return found
+                leftovers += (entry.path for entry in entries if self._ours(entry))
+        return leftovers
 
     def sweep(self) -> None:
         """Remove them, unless the account has other processes, which may want them: the last one

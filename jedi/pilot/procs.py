@@ -159,13 +159,13 @@ def descendants(root: int) -> list[Proc]:
     for pid in _pids():
         if (proc := _proc(pid)) is not None:
             children[proc.ppid].append(proc)
-    found, queue = [], [root]
+    procs, queue = [], [root]
     while queue:
         for proc in children.pop(queue.pop(), []):
             queue.append(proc.pid)
             if proc.alive:
-                found.append(proc)
-    return found
+                procs.append(proc)
+    return procs
 
 
 def tasks_of(uid: int) -> int:

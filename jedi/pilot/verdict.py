@@ -49,14 +49,14 @@ def judge(exit_code: int, stderr_tail: str, limits: Mapping[str, int]) -> Payloa
     if exit_code < 0:
         return PayloadFailure("payload_exit", f"The payload was ended by signal {number} ({name}).")
     note = f" (as after signal {number}, {name})" if name else ""
-    said = f"The payload ended with exit code {exit_code}{note}."
+    sentence = f"The payload ended with exit code {exit_code}{note}."
     if _TOO_LONG in stderr_tail:
-        said += (
+        sentence += (
             " It gave a program longer arguments than the kernel takes "
             f"({ARGUMENT_MAX} bytes each, and a quarter of the stack's limit in all). Let the "
             "program read names from a file (${IN/F}, writeInputToFile), or lower nFilesPerJob."
         )
-    return PayloadFailure("payload_exit", said)
+    return PayloadFailure("payload_exit", sentence)
 
 
 def _over(name: str, limits: Mapping[str, int]) -> PayloadFailure:

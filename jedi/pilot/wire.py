@@ -159,5 +159,5 @@ def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HT
 
 def verdict(answer: ServiceAnswer) -> str:
     """The service's verdict on one report: accepted or stale."""
-    found: str = answer["results"][0]["verdict"]
-    return found
+    word: str = answer["results"][0]["verdict"]
+    return word

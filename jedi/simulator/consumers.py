@@ -83,9 +83,9 @@ class EventWork:
         age = now - self.finished[0].ends
         if not (end or age >= self._patience or len(self.finished) >= self.order["zip_ranges"]):
             return []
-        found, self.finished = self.finished, []
+        ranges, self.finished = self.finished, []
         self.n_zips += 1
-        return found
+        return ranges
 
     @property
     def _patience(self) -> timedelta:

@@ -40,8 +40,8 @@ class EventPilots:
         while woken := place.woken(now):
             zips = {}
             for job, work in woken:
-                if found := _process(job, work, now):
-                    zips[job.panda_id] = Zip(job, work, found)
+                if ranges := _process(job, work, now):
+                    zips[job.panda_id] = Zip(job, work, ranges)
                 if work.idle or work.dead(now):
                     place.finish(job, work.dies if work.dead(now) and work.dies else work.since)
             self._report(name, place, zips, now)
@@ -63,8 +63,8 @@ class EventPilots:
         for first in range(0, len(reports), BATCH_MAX):
             some = reports[first : first + BATCH_MAX]
             with self._engine.begin() as tx:
-                said = event_ranges.report(tx, _pilot(name), some, self._memory)
-            for one in said["answers"]:
+                answer = event_ranges.report(tx, _pilot(name), some, self._memory)
+            for one in answer["answers"]:
                 zipped = zips[one["panda_id"]]
                 refused = {entry["id"] for entry in one["refused"]}
                 kept = [each for each in zipped.ranges if each.id not in refused]
@@ -83,8 +83,8 @@ class EventPilots:
             ]
             request = RangeAsks(request_id=str(next(self._requests)), asks=asks)
             with self._engine.begin() as tx:
-                said = event_ranges.acquire(tx, _pilot(name), request, self._memory)
-            for one in said["answers"]:
+                answer = event_ranges.acquire(tx, _pilot(name), request, self._memory)
+            for one in answer["answers"]:
                 job, work = some[one["panda_id"]]
                 if one["status"] != "ok":
                     refused.append(one["panda_id"])

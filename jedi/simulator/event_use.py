@@ -34,8 +34,8 @@ def event_use(record: Record, lives: JobTimes) -> list[EventTotals]:
 def events_by_site(record: Record, grid: Numbers) -> dict[str, Numbers]:
     """Events a second, between each two hours, of each site that processed some, and of all."""
     names = sorted({one.site for one in record.processed})
-    found = {name: _rates(record, grid, name) for name in names}
-    return {"all": sum(found.values(), np.zeros(len(grid) - 1)), **found} if found else {}
+    rates = {name: _rates(record, grid, name) for name in names}
+    return {"all": sum(rates.values(), np.zeros(len(grid) - 1)), **rates} if rates else {}
 
 
 def _rates(record: Record, grid: Numbers, site: str) -> Numbers:

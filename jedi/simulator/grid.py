@@ -97,13 +97,13 @@ class SimulatedSite:
 
     def woken(self, now: datetime) -> list[tuple[SimulatedJob, EventWork]]:
         """Consumers that need something now."""
-        found = {}
+        jobs = {}
         while self.wakes and self.wakes[0][0] <= now:
             at, panda_id = heapq.heappop(self.wakes)
             job = self.jobs.get(panda_id)
             if job and job.work and not job.rests and job.ends is None and job.work.wakes() == at:
-                found[panda_id] = (job, job.work)
-        return [*found.values()]
+                jobs[panda_id] = (job, job.work)
+        return [*jobs.values()]
 
     def finish(self, job: SimulatedJob, at: datetime) -> None:
         """A consumer ends, at the latest now."""
@@ -112,7 +112,7 @@ class SimulatedSite:
 
     def end(self, now: datetime) -> list[SimulatedJob]:
         """Jobs that have ended, and keep their slots no longer; silent ones are not among them."""
-        found = []
+        ended = []
         while self.ends and self.ends[0][0] <= now:
             at, panda_id = heapq.heappop(self.ends)
             job = self.jobs.get(panda_id)
@@ -122,8 +122,8 @@ class SimulatedSite:
             if job.is_kind("falls_silent"):
                 self.left[panda_id] = at
             else:
-                found.append(job)
-        return found
+                ended.append(job)
+        return ended
 
     def hold(self, panda_ids: Collection[int], now: datetime) -> None:
         """The payloads of these jobs rest, others go on."""

@@ -224,17 +224,17 @@ def _allocation(samples: Sequence[Sample]) -> dict[str, Curve]:
     total: defaultdict[float, float] = defaultdict(float)
     for sample in samples:
         total[sample.at_h] += sample.allocation
-    found = {}
+    curves = {}
     for share in sorted({sample.share for sample in samples}):
         ours = [one for one in samples if one.share == share and total[one.at_h] > 0]
         active = [place for place, one in enumerate(ours) if one.active]
         if active:
             ours = ours[active[0] : active[-1] + 1]
-            found[share] = _curve(
+            curves[share] = _curve(
                 np.array([one.at_h for one in ours]),
                 np.array([one.allocation / total[one.at_h] for one in ours]),
             )
-    return found
+    return curves
 
 
 def _share(
@@ -284,8 +284,8 @@ def _or_none(value: float | None) -> float | None:
 
 
 def _curve(hours: Numbers, values: Numbers) -> Curve:
-    found = [None if np.isnan(value) else round(float(value), 4) for value in values]
-    return Curve(_rounded(hours), found)
+    rounded = [None if np.isnan(value) else round(float(value), 4) for value in values]
+    return Curve(_rounded(hours), rounded)
 
 
 def _rounded(values: Numbers) -> list[float]:

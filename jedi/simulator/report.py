@@ -42,7 +42,7 @@ def write_tables(outcome: SimulationOutcome, directory: Path) -> list[Path]:
         "tasks": outcome.task_ends,
         "events": outcome.events,
     }
-    found = [
+    paths = [
         _write(
             directory / f"{name}.csv",
             [field.name for field in fields(kind)],
@@ -51,8 +51,8 @@ def write_tables(outcome: SimulationOutcome, directory: Path) -> list[Path]:
         for name, kind in _TABLES.items()
     ]
     lines = list(_points(outcome.curves))
-    found.append(_write(directory / "curves.csv", ["curve", "name", "hour", "value"], lines))
-    return found
+    paths.append(_write(directory / "curves.csv", ["curve", "name", "hour", "value"], lines))
+    return paths
 
 
 def differences(a: SimulationOutcome, b: SimulationOutcome) -> list[MetricDifference]:
@@ -71,7 +71,7 @@ def completion_h(outcome: SimulationOutcome) -> float | None:
 
 
 def _figures(outcome: SimulationOutcome) -> dict[str, float | None]:
-    found: dict[str, float | None] = {
+    figures: dict[str, float | None] = {
         "utilisation": round(outcome.utilisation, 4),
         "hours a task takes": completion_h(outcome),
         **{f"jobs {status}": n for status, n in outcome.jobs.items()},
@@ -79,18 +79,18 @@ def _figures(outcome: SimulationOutcome) -> dict[str, float | None]:
         **{f"tasks {status}": n for status, n in outcome.tasks.items()},
     }
     for share in outcome.shares:
-        found |= {
+        figures |= {
             f"usage of {share.share}": share.usage,
             f"median wait of {share.share} in h": share.wait_median_h,
             f"longest queue of {share.share}": share.longest_queue,
         }
     for one in outcome.events:
-        found |= {
+        figures |= {
             f"events/s of {one.task}": one.per_s,
             f"waste of {one.task}": one.waste,
             f"ranges of {one.task} redone": one.redone,
         }
-    return found
+    return figures
 
 
 def _points(curves: Curves) -> Iterator[list[Any]]:

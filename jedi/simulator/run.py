@@ -307,16 +307,16 @@ class Simulation:
         """The events of the scenario in the order of time."""
         scenario = self.scenario
         end_h = 24 * scenario.days
-        found: list[tuple[float, Callable[[], None]]] = []
+        events: list[tuple[float, Callable[[], None]]] = []
         for task in scenario.tasks:
-            found += [(at, partial(self._submit, task)) for at in task.times(end_h)]
+            events += [(at, partial(self._submit, task)) for at in task.times(end_h)]
         for outage in scenario.outages:
             names = [name for name in self.places if fnmatchcase(name, outage.site)]
             for at, works in ((outage.from_h, False), (outage.from_h + outage.hours, True)):
-                found.append((at, partial(self._turn, names, outage.announced, works)))
-        found += [(command.at_h, partial(self._command, command)) for command in scenario.commands]
-        found.sort(key=lambda one: one[0])
-        return [(scenario.start + timedelta(hours=at), act) for at, act in found]
+                events.append((at, partial(self._turn, names, outage.announced, works)))
+        events += [(command.at_h, partial(self._command, command)) for command in scenario.commands]
+        events.sort(key=lambda one: one[0])
+        return [(scenario.start + timedelta(hours=at), act) for at, act in events]
 
     def _submit(self, task: ScenarioTask) -> None:
         """Tasks of one kind come, and their input with them."""

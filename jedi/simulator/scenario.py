@@ -134,10 +134,10 @@ class ScenarioTask(Entry):
 
     def times(self, end_h: float) -> list[float]:
         """When they are submitted, in hours after the start."""
-        found, last = [self.at_h], min(end_h, self.until_h if self.until_h is not None else end_h)
-        while self.every_h and found[-1] + self.every_h <= last:
-            found.append(found[-1] + self.every_h)
-        return [at for at in found if at < end_h]
+        hours, last = [self.at_h], min(end_h, self.until_h if self.until_h is not None else end_h)
+        while self.every_h and hours[-1] + self.every_h <= last:
+            hours.append(hours[-1] + self.every_h)
+        return [at for at in hours if at < end_h]
 
     def document(self, number: int) -> dict[str, Any]:
         """The task parameters of one of them."""
@@ -287,8 +287,8 @@ def _beside(written: Mapping[str, Any]) -> Iterator[Problem]:
         if tasks.setdefault(str(one.get("name")), path) != path:
             yield Problem(f"{path}.name", one.get("name"), "several tasks have it", "Rename them")
     yield from _within(written, sites, tasks)
-    found = [queue for _, queue in _good(written, "queues", QueueEntry)]
-    yield from _under("scenario.queues", partial(check_queues, found, queues.COLUMNS))
+    good = [queue for _, queue in _good(written, "queues", QueueEntry)]
+    yield from _under("scenario.queues", partial(check_queues, good, queues.COLUMNS))
 
 
 def _within(

@@ -122,8 +122,8 @@ def _fill(installation: Installation, engine: Engine, source: Path) -> None:
     output = _call(
         installation, major, "pg_restore", "--data-only", *tables, "--file=-", str(source)
     )
-    found = _REVISION.search(output)
-    revision = found[1].decode() if found else None
+    match = _REVISION.search(output)
+    revision = match[1].decode() if match else None
     if revision is None or not migrate.known(revision):
         what = f"of a newer release (schema {revision})" if revision else "no backup of JEDI"
         passage = this_release().passage(revision)
@@ -140,8 +140,8 @@ def _fill(installation: Installation, engine: Engine, source: Path) -> None:
 
 def _nobody_else(installation: Installation, output: bytes) -> None:
     """Refused if a running home has its storage among the endpoints of the backup."""
-    found = _ENDPOINTS.search(output)
-    columns, rows = found.groups() if found else (b"path", b"")
+    match = _ENDPOINTS.search(output)
+    columns, rows = match.groups() if match else (b"path", b"")
     number = columns.split(b", ").index(b"path")
     paths = [os.fsdecode(row.split(b"\t")[number]) for row in rows.splitlines()]
     roots = [Path(path).resolve() for path in paths if path.startswith("/")]  # not every one has

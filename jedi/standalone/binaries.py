@@ -44,9 +44,9 @@ def find(major: int | None, account: SystemAccount | None, pgbin: Path) -> Path:
         if wheel:
             return copy_wheel(directory, pgbin)
         seen[-1] += f" (which uid {account.uid if account else os.geteuid()} cannot run)"
-    wanted = f"{major}, which made the data in {pgbin.parent}," if major else f"{OLDEST} or newer"
+    need = f"{major}, which made the data in {pgbin.parent}," if major else f"{OLDEST} or newer"
     raise JediError(
-        f"No usable PostgreSQL {wanted} (found: {', '.join(seen) or 'none'}): install it, or name "
+        f"No usable PostgreSQL {need} (found: {', '.join(seen) or 'none'}): install it, or name "
         "its bin directory in JEDI_PG_BIN, or a running server in JEDI_DATABASE_URL.",
         code="no_postgresql",
         major=major,

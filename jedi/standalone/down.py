@@ -129,10 +129,10 @@ def _tell(
     """Say why it waits, as often as that changes, until the deadline or the end."""
     engine, before = connect(installation.url, "jedi down", pool_size=1), ""
     while supervisor.alive() and (rest_s := deadline - clock.monotonic()) > 0:
-        if (found := remaining_work(engine)) and found != before:
-            say(f"{found} (at most {rest_s:.0f} s more)")
-            before = found
-        time.sleep(min(_SAY_S, rest_s) if found else _POLL_S)
+        if (work := remaining_work(engine)) and work != before:
+            say(f"{work} (at most {rest_s:.0f} s more)")
+            before = work
+        time.sleep(min(_SAY_S, rest_s) if work else _POLL_S)
     engine.dispose()
 
 

@@ -165,8 +165,8 @@ class Installation:
     def supervisor(self) -> Process | None:
         """The living process that keeps the system up."""
         pid, start, doing = self._in_charge()
-        found = Process(pid, start)
-        return found if doing == "up" and found.alive() else None
+        process = Process(pid, start)
+        return process if doing == "up" and process.alive() else None
 
     def ours(self) -> bool:
         """This process is in charge; no longer when the home was deleted, or made anew."""
@@ -189,8 +189,8 @@ class Installation:
         }
         sentence = sentences.get(doing, "in {} is just starting. Try again.")
         where, other = self.home.path, self._other_release() if doing == "up" else ""
-        said = f"JEDI {sentence.format(where, pid)}{other}"
-        return Refused(said, code=f"already_{doing}", pid=pid)
+        message = f"JEDI {sentence.format(where, pid)}{other}"
+        return Refused(message, code=f"already_{doing}", pid=pid)
 
     def write_record(self, children: Sequence[Supervised]) -> None:
         """Note the present processes, for `jedi status` and for the next start, which cleans up

@@ -297,10 +297,10 @@ def _prepare(engine: Engine, installation: Installation, site_file: str | None) 
 
 def _migrated(engine: Engine, installation: Installation) -> Notes:
     """Migrate the schema, unless it is this release's. Alembic takes 0.1 s to load."""
-    found = revision(engine)
-    if found == this_release().head:
+    present = revision(engine)
+    if present == this_release().head:
         return []
-    if found is not None:
+    if present is not None:
         with engine.begin() as tx:
             operators.must_run_no_agents(tx)
     migrate = import_module("jedi.taskbuffer.schema.migrate")

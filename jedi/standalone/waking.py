@@ -95,8 +95,8 @@ class Waking:
                 agents.REST.run(tx, agents=names, process=self._world.me)
                 self._beat_at = clock.monotonic() + float(self._world.knobs.agent.heartbeat_s)
                 self._told = names
-            found = self._working(tx, resting)
-        self._call(found)
+            working = self._working(tx, resting)
+        self._call(working)
         self.ready = True
 
     def _working(self, tx: Connection, resting: Resting) -> list[Sleeper]:

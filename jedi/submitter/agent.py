@@ -185,7 +185,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         factor = self.world.knobs.broker.memory_factor
         shaped = {site.site: shapes(site, types, factor) for site in served}
         most = {site.site: site.n_slots * max(site.core_count, 1) for site in served}
-        asked = pilots.demand(
+        demand = pilots.demand(
             tx,
             [
                 {"site": site, **asdict(shape), "most": most[site] // shape.cores}
@@ -194,7 +194,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
             ],
         )
         return {
-            site: [(shape, asked[site, shape.name]) for shape in some]
+            site: [(shape, demand[site, shape.name]) for shape in some]
             for site, some in shaped.items()
         }
 

@@ -128,8 +128,8 @@ def start(argv: list[str], secrets: dict[str, str], log: Path) -> subprocess.Pop
 def find(pilot_id: str) -> Process | None:
     """The process of a pilot, by its command line."""
     ending = f"--pilot-id\0{pilot_id}\0".encode()
-    found = (int(e.name) for e in _entries() if _read(e / "cmdline").endswith(ending))
-    pid = next(found, None)
+    pids = (int(e.name) for e in _entries() if _read(e / "cmdline").endswith(ending))
+    pid = next(pids, None)
     return None if pid is None else processes.note(pid)
 
 
@@ -186,14 +186,14 @@ def _leftovers(attempt: Path) -> list[Process]:
     """Processes that work in the attempt's directory, or whose environment says it is their home
     (both are this attempt's alone)."""
     home = f"HOME={attempt}/run".encode()
-    found = []
+    notes = []
     for entry in _entries():
         cwd = ""
         with suppress(OSError):
             cwd = str((entry / "cwd").readlink())
         if cwd.startswith(f"{attempt}/") or home in _read(entry / "environ").split(b"\0"):
-            found.append(processes.note(int(entry.name)))
-    return [process for process in found if process]
+            notes.append(processes.note(int(entry.name)))
+    return [process for process in notes if process]
 
 
 def _entries() -> Iterator[Path]:

@@ -97,46 +97,46 @@ def lost_node(end: str) -> bool:
 
 
 def _slurm(listing: str) -> list[BatchJob]:
-    found = []
+    jobs = []
     for line in listing.splitlines():
         batch_id, word, reason, name = line.split("|", 3)
         int(batch_id.partition("_")[0])  # people have arrays of jobs beside our pilots
         why = word if reason in ("None", "") else f"{word}, {reason}"
-        found.append(BatchJob(batch_id, name, _state(word, _SLURM_QUEUED, _SLURM_ENDED), why))
-    return found
+        jobs.append(BatchJob(batch_id, name, _state(word, _SLURM_QUEUED, _SLURM_ENDED), why))
+    return jobs
 
 
 def _lsf(listing: str) -> list[BatchJob]:
-    found = []
+    jobs = []
     for job in json.loads(listing)["RECORDS"]:
         if "ERROR" in job:  # one that ended while it was looked at
             continue
         word, reason = job["STAT"], job.get("EXIT_REASON") or ""
         why = f"{word}, {reason}" if reason else word
         state = _state(word, _LSF_QUEUED, _LSF_ENDED)
-        found.append(BatchJob(job["JOBID"], job["JOB_NAME"], state, why))
-    return found
+        jobs.append(BatchJob(job["JOBID"], job["JOB_NAME"], state, why))
+    return jobs
 
 
 def _pbs(listing: str) -> list[BatchJob]:
-    found = []
+    jobs = []
     for batch_id, job in json.loads(listing).get("Jobs", {}).items():
         word = job["job_state"]
         why = f"{word}, {job['comment']}" if job.get("comment") else word
         state = _state(word, _PBS_QUEUED, _PBS_ENDED)
-        found.append(BatchJob(batch_id, job["Job_Name"], state, why))
-    return found
+        jobs.append(BatchJob(batch_id, job["Job_Name"], state, why))
+    return jobs
 
 
 def _condor(listing: str) -> list[BatchJob]:
-    found = []
+    jobs = []
     for job in json.loads(listing) if listing.strip() else []:
         word = _CONDOR.get(job["JobStatus"]) or f"status {int(job['JobStatus'])}"
         why = f"{word}, {job['HoldReason']}" if job.get("HoldReason") else word
         state = _state(word, _CONDOR_QUEUED, _CONDOR_ENDED)
         batch_id = f"{job['ClusterId']}.{job['ProcId']}"
-        found.append(BatchJob(batch_id, job.get("JobBatchName", ""), state, why))
-    return found
+        jobs.append(BatchJob(batch_id, job.get("JobBatchName", ""), state, why))
+    return jobs
 
 
 QUEUES = {
