@@ -49,7 +49,7 @@ HTTP_MS, SUBMIT_MS, LIST_S, READ_P99_MS = 2.0, 15.0, 0.30, 50.0
 _SERVE = """
 import sys
 from pathlib import Path
-from jedi.api.server import serve
+from jedi.server.serving import serve
 from jedi.core.settings import Settings
 serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=True))
 """

@@ -13,7 +13,7 @@ from benchmarks.jobs_world import Held, clear, fed_task, make_jobs, place
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.jobgenerator.splitter import CapCutter, Caps, Weights, walk
+from jedi.splitter.cap_cutter import CapCutter, Caps, Weights, walk
 
 PANDA = 300.0  # jobs/s, PanDA's own code on PostgreSQL 15
 REPEATS = 5

@@ -22,13 +22,13 @@ from benchmarks.api import BenchService, bench_service
 from benchmarks.common import Result, make_world, run
 from benchmarks.growth_world import Size, fill
 from jedi.agent.base import World
-from jedi.api.app import create_app
 from jedi.core import clock
 from jedi.core.settings import caller
 from jedi.ddm.interface import DDM
 from jedi.monitor import static_files
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.table import Page
+from jedi.server.app import create_app
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.users import PUT_USER

@@ -13,12 +13,12 @@ import numpy as np
 
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut
-from jedi.jobgenerator.splitter import CapCutter, Caps, walk
 from jedi.model.datasets.chunk import Chunk, Secondary
 from jedi.model.jobs.demand import GB, MB, Demand
 from jedi.model.jobs.generation import TaskOrder
 from jedi.model.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.model.sites.snapshot import Snapshot
+from jedi.splitter.cap_cutter import CapCutter, Caps, walk
 
 
 @dataclass(frozen=True, eq=False)

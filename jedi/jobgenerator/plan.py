@@ -9,12 +9,12 @@ import numpy as np
 
 from jedi.brokerage.choice import SiteChoice
 from jedi.core.knobs import Knobs
-from jedi.jobgenerator.splitter import CapCutter, walk
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.model.arrays import Bools, Ints
 from jedi.model.datasets.chunk import Chunk, Secondary
 from jedi.model.jobs.demand import Demand
 from jedi.model.splitting.split_rules import SplitRules
+from jedi.splitter.cap_cutter import CapCutter, walk
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,13 +16,13 @@ from jedi.brokerage.requirements import atom
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.naming import middle_name
-from jedi.jobgenerator.splitter import Caps, Weights
 from jedi.jobgenerator.whole_ids import are_whole, beside, largest, units
 from jedi.model.arrays import Ints
 from jedi.model.datasets.chunk import Chunk, Secondary
 from jedi.model.jobs.demand import GB, MB, Demand, InputSize
 from jedi.model.sites.snapshot import Snapshot
 from jedi.model.splitting.split_rules import ONE_ID, SplitRules
+from jedi.splitter.cap_cutter import Caps, Weights
 
 
 class FileStrategy:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
-from jedi.jobgenerator.splitter import Weights
 from jedi.model.arrays import Ints
 from jedi.model.datasets.chunk import Chunk, Files, Secondary
 from jedi.model.jobs.demand import GB, InputSize
 from jedi.model.splitting.split_rules import WHOLE_IDS, SplitRules
+from jedi.splitter.cap_cutter import Weights
 
 
 def are_whole(rules: SplitRules) -> bool:

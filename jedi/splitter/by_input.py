@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jedi.core.errors import BadInput, Problem
-from jedi.jobgenerator.splitter import CapCutter, Caps, Weights, walk
 from jedi.model.jobs.demand import GB
 from jedi.model.splitting.event_ranges import across
 from jedi.model.splitting.units import FileUse, Manifest, SplitAfter, SplitFile, Unit
+from jedi.splitter.cap_cutter import CapCutter, Caps, Weights, walk
 
 MAX_FILES = "SplitterMaxFilesPerJob"
 EVENTS = "SplitterEventsPerJob"

@@ -34,14 +34,14 @@ from support.service_process import over, running, start
 
 import jedi
 from jedi.agent.base import World
-from jedi.api.app import BODY_MAX, create_app
-from jedi.api.server import listen_tcp, listen_unix
 from jedi.core.errors import BadInput, Refused
 from jedi.host.home import Home
 from jedi.jobdispatcher.agent import Adder
 from jedi.pilot.base import Stop
 from jedi.pilot.wire import ServiceRefusal as PilotRefused
 from jedi.pilot.wire import ServiceUnreachable, Wire
+from jedi.server.app import BODY_MAX, create_app
+from jedi.server.serving import listen_tcp, listen_unix
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import jobs

@@ -21,12 +21,12 @@ from starlette.testclient import TestClient
 from support.service_process import over, running
 
 from jedi.agent.base import World
-from jedi.api.app import BODY_MAX, create_app
 from jedi.api.bodies import ALL_MAX, MISTAKES_MAX, read
 from jedi.api.connections import ConnectionLimits, Listener, PeerLimits, PeerSocket
 from jedi.core.errors import BadInput
 from jedi.host.home import Home
 from jedi.model.jobs.wire import FILES_MAX, AcquireRequest, Reports
+from jedi.server.app import BODY_MAX, create_app
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users

@@ -24,8 +24,8 @@ from support.listening import headers_of
 from support.service_process import served
 from support.task_rows import good, put
 
-from jedi.api.app import create_app
-from jedi.api.server import listen_tcp
+from jedi.server.app import create_app
+from jedi.server.serving import listen_tcp
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access

@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 from support.event_rows import make_job_set, ranges_of
 
 from jedi.agent.base import World
-from jedi.api.app import create_app
 from jedi.api.event_routes import REPORTS_MAX
 from jedi.model.jobs.event_wire import RANGES_MAX
+from jedi.server.app import create_app
 from jedi.taskbuffer.users import users
 
 FINISHED = 3

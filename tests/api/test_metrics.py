@@ -25,10 +25,10 @@ from support.service_process import over, running
 from support.task_rows import good, put
 
 from jedi.agent.base import World
-from jedi.api.app import create_app
 from jedi.api.metrics import OTHER, BoundedLabels
 from jedi.core.states import JOB
 from jedi.host.home import Home
+from jedi.server.app import create_app
 from jedi.taskbuffer.housekeeping import agents, knobs
 from jedi.taskbuffer.reports import gauges
 from jedi.taskbuffer.users import access, users

@@ -20,9 +20,9 @@ from support.service_process import running
 from support.task_rows import good, put
 
 from jedi.agent.base import World
-from jedi.api.app import create_app
 from jedi.host.home import Home
 from jedi.monitor.all_pages import PAGES
+from jedi.server.app import create_app
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs

@@ -11,8 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from jedi.agent.base import World
-from jedi.api.app import create_app
 from jedi.core.extensions import extensions, installed
+from jedi.server.app import create_app
 
 BROKEN = "[jedi.wires]\nbroken = no_such_module:add\nwrong = jedi.core.clock:no_such_name\n"
 
@@ -59,7 +59,7 @@ def test_the_server_has_all_else_without_a_wire() -> None:
         "found.entry_points = lambda group: () if group in ('jedi.wires', 'jedi.operations') "
         "else points(group=group)\n"
         "import sys\n"
-        "import jedi.api.app\n"
+        "import jedi.server.app\n"
         "from jedi.service.operations.all_operations import TABLE\n"
         "assert 'jedi_panda' not in sys.modules\n"
         "print(*sorted(TABLE))"

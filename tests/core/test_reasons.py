@@ -23,6 +23,7 @@ OTHER_CODES = (
     "cli",
     "client",
     "demo",
+    "server",
     "service",
     "standalone",
     "core",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import jedi_client
 import jedi_panda
 import pytest
 
@@ -32,8 +33,10 @@ FLOORS = {
     **dict.fromkeys(ROOMS, 5),
     **{"service": 6, "api": 7, "monitor": 7, "cli": 8, "standalone": 8, "demo": 8, "__main__": 8},
     "simulator": 8,
+    "server": 8,
 }
 NOT_IN_THE_WHEEL = {"jedi_panda", "tools", "benchmarks", "tests", "support", "migrations"}
+CLIENT = Path(jedi_client.__file__).parent
 WIRE = Path(jedi_panda.__file__).parent
 WORKER_NODES = {"pilot", "transformations"}
 """Programs that run on worker nodes; the latter are the wire's."""
@@ -183,9 +186,9 @@ def test_a_wire_stands_above_the_service() -> None:
         ("transformations/jedi_run/main.py", "from jedi.core import clock", "only the standard"),
         ("transformations/jedi_run/main.py", "import ast; from .base import say", None),
         ("service/tasks.py", "from jedi_panda import transformations", "jedi_panda is not in"),
-        ("api/app.py", "from jedi.pilot import wire", "nobody imports the pilot"),
+        ("server/app.py", "from jedi.pilot import wire", "nobody imports the pilot"),
         ("standalone/up.py", "from tools import docs", "tools is not in the wheel"),
-        ("api/app.py", "from jedi.cellar import wine", "no floor of the house"),
+        ("server/app.py", "from jedi.cellar import wine", "no floor of the house"),
     ],
 )
 def test_the_rules_bite(path: str, source: str, rule: str | None) -> None:
@@ -205,18 +208,28 @@ def test_knobs_are_read_as_attributes() -> None:
     assert found == []
 
 
-def graph() -> dict[str, set[str]]:
-    """Every module of ours, and those that it imports, wherever in its file it does."""
+def graph(place: Path = PACKAGE) -> dict[str, set[str]]:
+    """Every module of a package, and those that it imports, wherever in its file it does."""
     files = {
-        ".".join(("jedi", *p.relative_to(PACKAGE).with_suffix("").parts)): p
-        for p in PACKAGE.rglob("*.py")
+        ".".join((place.name, *p.relative_to(place).with_suffix("").parts)): p
+        for p in place.rglob("*.py")
     }
     files = {name.removesuffix(".__init__"): path for name, path in files.items()}
     found: dict[str, set[str]] = {}
     for module, path in files.items():
-        names = imports(str(path.relative_to(PACKAGE)), path.read_text())
+        names = imports(str(path.relative_to(place)), path.read_text(), place.name)
         used = (name if name in files else name.rpartition(".")[0] for name in names)
         found[module] = {name for name in used if name in files} - {module}
+    return found
+
+
+def rooms(uses: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """The folders of the modules, and those that they use."""
+    found: dict[str, set[str]] = {}
+    for module, names in uses.items():
+        room, *_ = module.split(".")[1:] or [module]
+        used = {name.split(".")[1] for name in names if "." in name}
+        found.setdefault(room, set()).update(used - {room})
     return found
 
 
@@ -229,14 +242,22 @@ def circular(uses: Mapping[str, set[str]]) -> list[str]:
     return sorted(left)
 
 
-def test_no_import_leads_back() -> None:
-    """No circle of imports between files, also not by imports inside functions."""
-    assert circular(graph()) == []
+@pytest.mark.parametrize("place", [PACKAGE, WIRE], ids=lambda place: place.name)
+def test_no_import_leads_back(place: Path) -> None:
+    """No circle of imports between files, also not by imports inside functions or for types."""
+    assert circular(graph(place)) == []
+
+
+@pytest.mark.parametrize("place", [PACKAGE, CLIENT, WIRE], ids=lambda place: place.name)
+def test_no_room_leads_back(place: Path) -> None:
+    """No circle between the folders: api and monitor used each other, though no two files did."""
+    assert circular(rooms(graph(place))) == []
 
 
 def test_a_circle_is_found() -> None:
     uses = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str](), "e": {"d"}}
     assert circular(uses) == ["a", "b", "c"]
+    assert circular(rooms({"j.a.x": {"j.b.y"}, "j.b.y": set(), "j.b.z": {"j.a.w"}, "j.a.w": set()}))
     assert "jedi.service.resubmission" in graph()["jedi.service.submission"]
 
 

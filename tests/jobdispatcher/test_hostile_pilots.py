@@ -13,9 +13,9 @@ from support.job_rows import Made, make_jobs
 from support.statuses import statuses
 
 from jedi.agent.base import World
-from jedi.api.app import create_app
 from jedi.ddm.content import adler32
 from jedi.jobdispatcher.agent import Adder
+from jedi.server.app import create_app
 from jedi.service.system.check import check
 from jedi.taskbuffer.users import users
 from jedi.watchdog.all_dogs import DOGS

@@ -27,11 +27,11 @@ from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.job_params import Template, list_names
 from jedi.jobgenerator.lineage import trace
 from jedi.jobgenerator.naming import MARK, jobs_allowed, name_files, padded
-from jedi.jobgenerator.splitter import CapCutter, walk
 from jedi.model.datasets.chunk import Secondary
 from jedi.model.jobs.demand import GB, MB, Demand, InputSize
 from jedi.model.jobs.generation import JobOutput, OutputDataset, Predecessor
 from jedi.model.splitting.split_rules import SCOUTED, SCOUTING, SplitRules
+from jedi.splitter.cap_cutter import CapCutter, walk
 
 # ------------------------------------------------------------------------------- the splitter
 

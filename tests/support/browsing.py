@@ -16,9 +16,9 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from jedi.agent.base import World
 from jedi.api.pages import noted
-from jedi.api.server import listen_tcp
 from jedi.host.home import Home
 from jedi.monitor.sessions import COOKIE
+from jedi.server.serving import listen_tcp
 from jedi.taskbuffer.users import access
 from support.service_process import served
 

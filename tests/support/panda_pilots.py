@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from starlette.testclient import TestClient
 
 from jedi.agent.base import World
-from jedi.api.app import create_app
+from jedi.server.app import create_app
 from jedi.taskbuffer.users import users
 
 GET_JOB = {

@@ -19,14 +19,14 @@ import uvicorn
 from sqlalchemy import Engine
 
 from jedi.agent.base import World
-from jedi.api.app import create_app
 from jedi.api.application import Application
 from jedi.api.connections import ConnectionLimits, Listener, PeerLimits
 from jedi.api.protocol import protocol
-from jedi.api.server import Server, listen_unix
 from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.host.home import Home
+from jedi.server.app import create_app
+from jedi.server.serving import Server, listen_unix
 from jedi.taskbuffer.housekeeping import knobs
 
 _SERVICE = """
@@ -34,7 +34,7 @@ import sys
 from pathlib import Path
 from jedi.core import loading
 loading.begin()
-from jedi.api.server import serve
+from jedi.server.serving import serve
 from jedi.core.settings import Settings
 serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=True))
 """
@@ -44,7 +44,7 @@ import os, sys
 from pathlib import Path
 from jedi.core import loading
 loading.begin()
-from jedi.api.server import serve
+from jedi.server.serving import serve
 from jedi.core.settings import Settings
 while True:
     life = os.fork()

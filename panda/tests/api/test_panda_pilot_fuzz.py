@@ -22,7 +22,7 @@ from support.job_rows import make_jobs
 from support.panda_pilots import BEAT, END, GET_JOB, client_of, get_job
 
 from jedi.agent.base import World
-from jedi.api.app import create_app
+from jedi.server.app import create_app
 from jedi.taskbuffer.db.engine import connect
 
 pytestmark = pytest.mark.long

@@ -1,4 +1,4 @@
-"""The routes: thin over service/. An error is {code, sentence, facts}.
+"""The whole service, put together: routes for pilots, operations, wires and pages, over service/.
 
 Each answers in a thread, which waits for the database (jedi/api/authentication.py).
 """

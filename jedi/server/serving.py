@@ -22,7 +22,6 @@ from jedi.agent.base import World
 from jedi.agent.supervisor import LONGEST_PAUSE_S
 from jedi.agent.world import make_world
 from jedi.api import pages
-from jedi.api.app import create_app
 from jedi.api.connections import (
     AT_ONCE,
     QUEUE,
@@ -38,6 +37,7 @@ from jedi.core.errors import BadInput, Problem, Refused, Unreachable
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.host.home import Home
+from jedi.server.app import create_app
 from jedi.taskbuffer.db.engine import reachable
 from jedi.taskbuffer.schema.release import SchemaDiffers, this_release
 
