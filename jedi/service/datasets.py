@@ -52,9 +52,13 @@ class NamedDataset:
     state: str | None
 
 
-def find_datasets(ddm: DDM, pattern: str) -> list[NamedDataset]:
-    """Return datasets and containers by name; `*` stands for anything."""
-    return [NamedDataset(name, state) for name, state in ddm.find(pattern)]
+def find_datasets(
+    ddm: DDM, pattern: str, after: str = "", limit: int | None = None
+) -> list[NamedDataset]:
+    """Return datasets and containers by name, the first ones after a name; `*` stands for
+    anything."""
+    found = sorted(one for one in ddm.find(pattern) if one[0] > after)
+    return [NamedDataset(name, state) for name, state in found[:limit]]
 
 
 def show_dataset(ddm: DDM, name: str) -> DatasetDetails:

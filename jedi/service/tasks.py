@@ -243,13 +243,24 @@ def files(
 
 
 def outputs(
-    tx: Connection, jedi_task_id: int, *, logs: bool = False, panda_id: int | None = None
+    tx: Connection,
+    jedi_task_id: int,
+    *,
+    logs: bool = False,
+    panda_id: int | None = None,
+    after: int | None = None,
+    limit: int = MOST_ROWS,
 ) -> list[FileSummary]:
     """The finished outputs of a task, or of one of its jobs, that are still kept; with logs if
-    wanted."""
-    types = ["output", "log"] if logs else ["output"]
-    found = files(tx, jedi_task_id, FileQuery(types, ["finished"]), panda_id=panda_id)
-    return [file for file in found if not file.gone]
+    wanted. `after`: only those behind this file. Fewer than `limit` are the last ones."""
+    query = FileQuery(["output", "log"] if logs else ["output"], ["finished"])
+    kept: list[FileSummary] = []
+    while True:
+        found = files(tx, jedi_task_id, query, limit=limit, panda_id=panda_id, after=after)
+        kept += [file for file in found if not file.gone]
+        if len(found) < limit or len(kept) >= limit:
+            return kept[:limit]
+        after = found[-1].file_id
 
 
 def history(tx: Connection, jedi_task_id: int) -> list[Step]:

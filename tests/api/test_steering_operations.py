@@ -94,6 +94,10 @@ def _queues_and_rules(client: Client) -> None:
         client.retry_rule_test(jedi_task_id=987_654_321)
 
 
+AFTER = (None, "me:one", "me:run7")
+"""The last names of pages before."""
+
+
 def _users(world: World, client: Client) -> None:
     assert client.user_set("carl", role="production", running_jobs=5).running_jobs == 5
     assert ("carl", "production") in [(one.user, one.role) for one in client.user_list()]
@@ -111,6 +115,8 @@ def _datasets(world: World, client: Client) -> None:
     shown = client.dataset_show("me:one")
     assert [(one.lfn, one.size) for one in shown.files] == [("f", 3)]
     assert [one.name for one in client.dataset_list(pattern="me:*n*")] == ["me:one", "me:run7"]
+    by_one = [client.dataset_list(pattern="me:*n*", limit=1, after=at) for at in AFTER]
+    assert [[one.name for one in page] for page in by_one] == [["me:one"], ["me:run7"], []]
     assert "me:one" in client.snapshot_export(dataset=["me:one"])["datasets"]
 
 

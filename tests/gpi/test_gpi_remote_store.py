@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from jedi_client import Executable, Job, Script, folders, jobs
+from jedi_client import Executable, Job, Script, folders, jobs, paging
 from jedi_client.errors import BadInput, Forbidden, JediError, NotFound
 from jedi_client.gpi.interfaces import Accepted, UnitRecord, UnitState
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
@@ -374,7 +374,8 @@ def test_registries_are_read_in_pages(
 ) -> None:
     """Expected: "answers are limited to 10,000 rows"; here to 2. A record that changes between two
     pages comes again, and none is left out."""
-    monkeypatch.setattr(remote, "PAGE", 2)
+    for module in (remote, paging):
+        monkeypatch.setattr(module, "PAGE", 2)
     store = session()
     store.create("job", [DOCUMENT] * 5)
     for path, ids in (("/a", [0, 1]), ("/b/c", [3]), ("/d", [])):

@@ -101,6 +101,9 @@ def test_a_job_is_purged_and_the_others_are_not(world: World, done: int) -> None
     with world.engine.begin() as tx:
         assert jobs.outputs(tx, first) == []
         assert [file.lfn for file in tasks.outputs(tx, done)] == [kept.lfn]
+        [page] = tasks.outputs(tx, done, limit=1)  # a purged file ends no list
+        assert page.lfn == kept.lfn
+        assert tasks.outputs(tx, done, limit=1, after=page.file_id) == []
         found = tasks.files(tx, done, FileQuery(type=["output"]))
         assert sorted((file.lfn, file.gone) for file in found) == sorted(
             [(lost.lfn, True), (kept.lfn, False)]

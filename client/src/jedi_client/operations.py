@@ -176,12 +176,14 @@ class Client(Transport):
         self,
         *,
         pattern: str = '*',
+        after: str | None = None,
+        limit: int = 10000,
     ) -> list[NamedDataset]:
-        """List the datasets and containers that match a pattern; `*` stands for anything."""
+        """List the datasets and containers that match a pattern, by name; `*` stands for anything. `after`: the last name of the page before."""
         return self.call(
             "GET", "/v1/datasets",
             {},
-            {"pattern": pattern},
+            {"pattern": pattern, "after": after, "limit": limit},
             list[NamedDataset],
         )
 
@@ -1915,12 +1917,14 @@ class Client(Transport):
         jedi_task_id: int,
         *,
         logs: bool = False,
+        after: int | None = None,
+        limit: int = 10000,
     ) -> list[FileSummary]:
-        """List the finished outputs of a task that are kept; with logs if wanted."""
+        """List the finished outputs of a task that are kept, by dataset; with logs if wanted. `after`: the id of the last file of the page before."""
         return self.call(
             "GET", "/v1/tasks/{jedi_task_id}/outputs",
             {"jedi_task_id": jedi_task_id},
-            {"logs": logs},
+            {"logs": logs, "after": after, "limit": limit},
             list[FileSummary],
         )
 

@@ -18,6 +18,10 @@ FILE_MAX = 16 * 2**20
 _TEXT = r"^[^\x00]*$"
 """PostgreSQL stores no NUL."""
 
+PAGE_ROWS = 10_000
+PageRows = Annotated[int, Field(ge=1, le=PAGE_ROWS)]
+"""The length of a page of a long list."""
+
 NameText = Annotated[str, Field(min_length=1, max_length=255, pattern=_TEXT)]
 """A name."""
 

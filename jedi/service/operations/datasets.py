@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Base64Bytes, BaseModel, Field
 
 from jedi.service import datasets, uploads
-from jedi.service.operations.arguments import FILE_MAX, NameText, Sha256
+from jedi.service.operations.arguments import FILE_MAX, PAGE_ROWS, NameText, PageRows, Sha256
 from jedi.service.operations.table import ANYBODY, DATASET_OWNER, Call, operation
 
 Lfn = Annotated[str, Field(min_length=1, max_length=uploads.NAME_MAX)]
@@ -39,9 +39,12 @@ OfferedFiles = Annotated[list[OfferedFile], Field(min_length=1, max_length=uploa
 
 
 @operation("dataset.list", "GET", "/v1/datasets", ANYBODY)
-def find(call: Call, pattern: NameText = "*") -> list[datasets.NamedDataset]:
-    """List the datasets and containers that match a pattern; `*` stands for anything."""
-    return datasets.find_datasets(call.ddm, pattern)
+def find(
+    call: Call, pattern: NameText = "*", after: NameText | None = None, limit: PageRows = PAGE_ROWS
+) -> list[datasets.NamedDataset]:
+    """List the datasets and containers that match a pattern, by name; `*` stands for anything.
+    `after`: the last name of the page before."""
+    return datasets.find_datasets(call.ddm, pattern, after or "", limit)
 
 
 @operation("dataset.show", "GET", "/v1/datasets/{name}", ANYBODY, heavy=True)

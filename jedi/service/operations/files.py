@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from jedi.service import contents, recovery, results, tasks
-from jedi.service.operations.arguments import TaskId
+from jedi.service.operations.arguments import PAGE_ROWS, PageRows, TaskId
 from jedi.service.operations.table import ANYBODY, OWNER, Call, FileContent, operation
 from jedi.taskbuffer.reports.listings import FileSummary
 
 
 @operation("task.outputs", "GET", "/v1/tasks/{jedi_task_id}/outputs", ANYBODY, heavy=True)
-def outputs(call: Call, jedi_task_id: TaskId, logs: bool = False) -> list[FileSummary]:
-    """List the finished outputs of a task that are kept; with logs if wanted."""
-    return tasks.outputs(call.tx, jedi_task_id, logs=logs)
+def outputs(
+    call: Call,
+    jedi_task_id: TaskId,
+    logs: bool = False,
+    after: TaskId | None = None,
+    limit: PageRows = PAGE_ROWS,
+) -> list[FileSummary]:
+    """List the finished outputs of a task that are kept, by dataset; with logs if wanted. `after`:
+    the id of the last file of the page before."""
+    return tasks.outputs(call.tx, jedi_task_id, logs=logs, after=after, limit=limit)
 
 
 @operation("file.content", "GET", "/v1/tasks/{jedi_task_id}/files/{file_id}/content", ANYBODY)

@@ -8,7 +8,14 @@ from pydantic import BaseModel, Field
 
 from jedi.service import unit_resplits, unit_verbs
 from jedi.service import units as service
-from jedi.service.operations.arguments import Comment, NameText, Sha256, SubmissionKey, TaskId
+from jedi.service.operations.arguments import (
+    Comment,
+    NameText,
+    PageRows,
+    Sha256,
+    SubmissionKey,
+    TaskId,
+)
 from jedi.service.operations.submission import TEXTS_MAX, uploaded
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
 from jedi.service.unit_resplits import ResplitUnits
@@ -68,7 +75,6 @@ UnitNrs = Annotated[list[UnitNr], Field(min_length=1, max_length=100_000)] | Non
 """Numbers of units; None: all."""
 
 
-PageRows = Annotated[int, Field(ge=1, le=service.PAGE)]
 FileId = Annotated[int, Field(ge=0, lt=2**63)]
 
 

@@ -10,6 +10,7 @@ import typer
 
 from jedi_client.cli.common import DryRun, Json, application, console, service, show, table
 from jedi_client.errors import JediError
+from jedi_client.paging import PAGE, pages
 
 dataset_app = application("Datasets: make, fill, close and list them.")
 
@@ -129,7 +130,11 @@ def dataset_list(
     """
     with service() as jedi:
         if "*" in pattern:
-            some = jedi.dataset_list(pattern=pattern)
+            some = pages(
+                lambda last: jedi.dataset_list(
+                    pattern=pattern, after=last.name if last else None, limit=PAGE
+                )
+            )
             rows = [[one.name, one.state or "unreadable"] for one in some]
             show(some, as_json, lambda: table(["dataset", "state"], rows))
             return

@@ -11,6 +11,7 @@ from jedi_client.cli.common import NO, DryRun, Json, console, service, show, tab
 from jedi_client.cli.download import OutputCopy, fetch, plan_copies
 from jedi_client.cli.task_commands import CommandComment
 from jedi_client.cli.task_common import TaskArgument, job_ids
+from jedi_client.paging import PAGE, pages
 from jedi_client.statuses import TASK_FINAL
 from jedi_client.terminal import harmless
 
@@ -38,7 +39,12 @@ def get(
     where = directory or Path(f"task-{task}")
     with service() as jedi:
         made = jedi.task_files(task, type=["output"], status=["finished"], limit=MOST_FILES)
-        copies = plan_copies(jedi.task_outputs(task, logs=logs), f"tasks/{task}/files", where)
+        outputs = pages(
+            lambda last: jedi.task_outputs(
+                task, logs=logs, after=last.file_id if last else None, limit=PAGE
+            )
+        )
+        copies = plan_copies(outputs, f"tasks/{task}/files", where)
         copied = fetch(jedi, copies)
         has_ended = not copies and jedi.task_show(task).task.status in TASK_FINAL
     gone = sum(file.gone for file in made)

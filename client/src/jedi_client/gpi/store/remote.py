@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from jedi_client.errors import JediError, Refused
 from jedi_client.gpi.interfaces import (
@@ -30,20 +30,17 @@ from jedi_client.gpi.interfaces import (
 from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
 from jedi_client.gpi.store import refusals
 from jedi_client.gpi.store.rows import TORN, object_of, text_of
+from jedi_client.paging import PAGE, pages
 
 if TYPE_CHECKING:
     from jedi_client.models import Draft, JobRegistry, KnownSubjob
     from jedi_client.operations import Client
 
-PAGE = 10_000
-"""Rows that the service gives at most."""
 RENEW_S = 60.0
 """Seconds after which a session that is in use prolongs its lease."""
 
 _RULES = {NotWritable.code, "changed_elsewhere", "no_submission"}
 LOST, HELD = "lease_lost", "lease_held"
-
-T = TypeVar("T")
 
 
 class ReadOnlyWarning(UserWarning):
@@ -110,7 +107,7 @@ class RemoteStore:
 
     def list(self, kind: Kind, since: int = 0) -> Sequence[Record]:
         with self._reading() as (client, guid):
-            rows = _pages(
+            rows = pages(
                 lambda last: client.draft_list(
                     guid,
                     kind,
@@ -132,7 +129,7 @@ class RemoteStore:
 
     def removed(self, kind: Kind, since: int = 0) -> Sequence[int]:
         with self._reading() as (client, guid):
-            return _pages(
+            return pages(
                 lambda last: client.draft_removed(guid, kind, since=since, after=last, limit=PAGE)
             )
 
@@ -263,7 +260,7 @@ class RemoteStore:
 
     def folders(self) -> Mapping[str, Sequence[int]]:
         with self._reading() as (client, guid):
-            found = _pages(
+            found = pages(
                 lambda last: client.folder_list(guid, after=last.path if last else None, limit=PAGE)
             )
         return {"/": [], **{one.path: one.jobs for one in found}}
@@ -349,16 +346,6 @@ class RemoteStore:
         [record] = self.load(kind, [id])
         if record.status != "new":
             raise refusals.of_change(record, record.version)
-
-
-def _pages(ask: Callable[[T | None], Sequence[T]]) -> list[T]:
-    """All rows of a list that comes in pages, each after the last row of the one before."""
-    page = ask(None)
-    found = [*page]
-    while len(page) == PAGE:
-        page = ask(found[-1])
-        found += page
-    return found
 
 
 def _me() -> str:
