@@ -62,9 +62,9 @@ def problems_beside(
             yield problem
 
 
-def has_input(document: Mapping[str, Any]) -> bool:
+def has_input(document: Any) -> bool:
     """Return True if a document has an item of input, faulty or not, or no list of items."""
-    items = document.get(_ITEMS, [])
+    items = document.get(_ITEMS, []) if isinstance(document, Mapping) else None
     return not isinstance(items, list) or any(_kind(one) == "input" for one in items)
 
 
