@@ -76,7 +76,7 @@ KNOWN: Mapping[str, Values] = {
     "reports.unit_states._STATES.units": lambda _s: None,
     "registries.drafts.CREATE.kind": _all("job"),
     "registries.drafts.CREATE.first": _all(1_000_000),
-    "registries.subjobs._PUT.statuses": _all("running"),
+    "registries.subjobs.PUT.statuses": _all("running"),
     "scheduling.queues._PUT.rows": _json(queue_id=1, queue_name="new", queue_type="user", vo="vo"),
     "sites.pilots._INSERT_PILOTS.ids": lambda s: [f"new{n}" for n in range(s.rows)],
     "sites.pilots._INSERT_PILOTS.hashes": lambda s: [f"new{n}" for n in range(s.rows)],
@@ -95,9 +95,9 @@ KNOWN: Mapping[str, Values] = {
         f"sites.sites._PUT_LINKS.{one}": lambda s: [f"BENCH{n}" for n in range(s.rows)]
         for one in ("src", "dst", "keys")
     },
-    "tasks.herds._BEGIN.after": _all("refine"),
-    "tasks.herds._BEGIN.task": _all(90_000_000),
-    "tasks.herds._BEGIN.origin": _all(90_000_000),
+    "tasks.herds.BEGIN.after": _all("refine"),
+    "tasks.herds.BEGIN.task": _all(90_000_000),
+    "tasks.herds.BEGIN.origin": _all(90_000_000),
     **{
         f"tasks.new_tasks._INSERT.{one}": _all(None)
         for one in ("task_id", "req_id", "parent_id", "idempotency_key")

@@ -82,7 +82,7 @@ class SqlCatalogueDDM(Directories):
 
     def list_files(self, name: str) -> list[FileInfo]:
         with self._engine.begin() as tx:
-            rows = catalogue.list_files(tx, _constituents(tx, name))
+            rows = catalogue.LIST.rows(tx, names=_constituents(tx, name))
         return sorted(self._listed(rows), key=lambda file: file.lfn)
 
     def list_part(self, name: str, after: str | None, limit: int) -> ListedPart:
@@ -115,7 +115,7 @@ class SqlCatalogueDDM(Directories):
             located: dict[str, list[str]] = {lfn: [] for lfn in wanted}
             for first in range(0, len(wanted), _AT_ONCE):
                 some = wanted[first : first + _AT_ONCE]
-                rows = catalogue.find_files(tx, [info.name] * len(some), some)
+                rows = catalogue.FIND.rows(tx, names=[info.name] * len(some), lfns=some)
                 located |= {row.lfn: self._known_endpoints(row) for row in rows}
         return located
 
@@ -198,7 +198,9 @@ class SqlCatalogueDDM(Directories):
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         names = [valid_dataset(name) for _, name, _ in files]
         with self._engine.begin() as tx:
-            rows = catalogue.find_files(tx, names, [valid_lfn(file.lfn) for _, _, file in files])
+            rows = catalogue.FIND.rows(
+                tx, names=names, lfns=[valid_lfn(file.lfn) for _, _, file in files]
+            )
         known = {(row.name, row.lfn): row for row in rows}
         for name, (_, _, file) in zip(names, files, strict=True):
             row = known.get((name, file.lfn))
@@ -254,7 +256,7 @@ class SqlCatalogueDDM(Directories):
     def _places(self, name: str) -> Mapping[str, Collection[str]]:
         with self._engine.begin() as tx:
             info = must_be_plain(_one(_tree(tx, [name]), name))
-            rows = catalogue.list_files(tx, [info.name])
+            rows = catalogue.LIST.rows(tx, names=[info.name])
         return {row.lfn: self._known_endpoints(row) for row in rows}
 
     def _forget(self, endpoint: str, name: str, lfns: Collection[str], *, gone: bool) -> None:
@@ -284,7 +286,9 @@ class SqlCatalogueDDM(Directories):
     def _find(self, files: Collection[FileKey]) -> list[CatalogueFile]:
         """The known ones of these files (datasets by their canonical names)."""
         with self._engine.begin() as tx:
-            return catalogue.find_files(tx, [n for n, _ in files], [lfn for _, lfn in files])
+            return catalogue.FIND.rows(
+                tx, names=[n for n, _ in files], lfns=[lfn for _, lfn in files]
+            )
 
     def _known_endpoints(self, row: CatalogueFile) -> list[str]:
         """The configured endpoints that hold a file, in their order."""

@@ -68,8 +68,8 @@ class EventService(Agent[DueSet, StoredFiles]):
     def claim(self, tx: Connection, limit: int) -> list[DueSet]:
         now = clock.monotonic()
         self._not_yet = {one: until for one, until in self._not_yet.items() if until > now}
-        found = consumer_ends.due(tx, limit, list(self._not_yet))
-        jumbos = jumbo_jobs.due(tx, limit, list(self._not_yet))
+        found = consumer_ends.DUE.rows(tx, limit=limit, not_yet=list(self._not_yet))
+        jumbos = jumbo_jobs.DUE.rows(tx, limit=limit, not_yet=list(self._not_yet))
         by_job = {**consumer_ends.reported(tx, found), **{one: one for one in jumbos}}
         jobs: dict[int, list[ReportedJob]] = defaultdict(list)
         for job in job_ends.reported_among(tx, list(by_job)):

@@ -205,7 +205,7 @@ class JobGenerator(Claiming):
         tasks.put_off(tx, [*merges])
         self._merge_later |= {i: clock.monotonic() + wait_s for (i, _), w in merges.items() if w}
         if self._locks:
-            locks.release_all(tx, self._locks, self.world.me)
+            locks.RELEASE_ALL.run(tx, components=self._locks, me=self.world.me)
             self._locks = []
         self._keep_back(tx, [order.jedi_task_id for order, _ in new])
 

@@ -138,7 +138,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
                 else:
                     reason = "The outputs are where they belong."
                     ends.append(JobEnd(job.panda_id, "finished", "job_finished", reason))
-        locks.release_all(tx, [load.lock for load, _ in results], self.world.me)
+        locks.RELEASE_ALL.run(tx, components=[load.lock for load, _ in results], me=self.world.me)
         ready = move_jobs(tx, moves, self.name, [INWARD.status])
         blame.note(tx, lost)
         ended = job_ends.end_jobs(tx, ends, self.name)
@@ -169,7 +169,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
 
     def _busy(self, tx: Connection) -> set[str]:
         """The Mover's own statuses in which there are jobs."""
-        there = {row.status for row in overview.jobs_by_site(tx)}
+        there = {row.status for row in overview.JOBS_BY_SITE.rows(tx)}
         return there & {INWARD.status, OUTWARD.status}
 
     def _waiting(self, tx: Connection, direction: Direction, limit: int) -> list[MovingJob]:

@@ -49,7 +49,7 @@ def clean(
     reason = reason_of(who, keep_days, comment)
     purging.keep_task_until(tx, jedi_task_id, DAY_S * keep_days, "jedi-task", reason)
     if keep_days:
-        must_stay(purging.going(tx, [jedi_task_id]))
+        must_stay(purging.BEING_REMOVED.rows(tx, tasks=[jedi_task_id]))
     return _sums(tasks.outputs(tx, jedi_task_id))
 
 

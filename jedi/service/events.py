@@ -51,7 +51,7 @@ def show(
     there is no such task."""
     tasks.must_exist(tx, jedi_task_id)
     asked = RangeQuestion(jedi_task_id, panda_id, statuses, limit)
-    counts = event_listings.by_status(tx, asked)
+    counts = event_listings.BY_STATUS.rows(tx, **asked.values())
     left = _events(counts, LEFT)
     rate = _rate(tx, jedi_task_id)
     single = panda_id is not None or statuses is not None
@@ -62,15 +62,15 @@ def show(
         rate,
         left / rate if rate else None,
         counts,
-        event_listings.by_file(tx, asked),
-        event_listings.by_consumer(tx, asked),
-        event_listings.ranges(tx, asked) if single else [],
+        event_listings.BY_FILE.rows(tx, **asked.values()),
+        event_listings.BY_CONSUMER.rows(tx, **asked.values()),
+        event_listings.RANGES.rows(tx, **asked.values()) if single else [],
     )
 
 
 def of_job(tx: Connection, jedi_task_id: int, panda_id: int) -> list[StatusRanges]:
     """Return the numbers of ranges of a job in each status; of a merge job, those of its set."""
-    return event_listings.by_status(tx, RangeQuestion(jedi_task_id, panda_id))
+    return event_listings.BY_STATUS.rows(tx, **RangeQuestion(jedi_task_id, panda_id).values())
 
 
 def _events(counts: Sequence[StatusRanges], statuses: Sequence[str]) -> int:

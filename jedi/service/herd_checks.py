@@ -102,4 +102,10 @@ def begin_herd(tx: Connection, jedi_task_id: int, params: TaskParams, *, trial: 
     after = strategies.describe(spec.name).after
     if spec.name == EXPLICIT and params.items(InputItem):
         after = "contents"
-    herds.begin(tx, jedi_task_id, spec.name, after, jedi_task_id if trial else None)
+    herds.BEGIN.run(
+        tx,
+        task=jedi_task_id,
+        splitter=spec.name,
+        after=after,
+        origin=jedi_task_id if trial else None,
+    )

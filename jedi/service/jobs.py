@@ -281,9 +281,18 @@ def purge(
     of_tasks = sorted({job.jedi_task_id for job in jobs})
     cleaning.must_be_over(tx, of_tasks)
     reason = cleaning.reason_of(who, keep_days, comment)
-    purging.keep_until(tx, panda_ids, cleaning.DAY_S * keep_days, AGENT, reason)
+    purging.KEEP_JOBS.run(
+        tx,
+        ids=panda_ids,
+        keep_s=cleaning.DAY_S * keep_days,
+        agent=AGENT,
+        code="to_be_purged",
+        reason=reason,
+    )
     if keep_days:
-        cleaning.must_stay(job for job in purging.going(tx, of_tasks) if job in panda_ids)
+        cleaning.must_stay(
+            job for job in purging.BEING_REMOVED.rows(tx, tasks=of_tasks) if job in panda_ids
+        )
     return get(tx, panda_ids)
 
 

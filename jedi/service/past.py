@@ -112,7 +112,7 @@ def _decision(tx: Connection, events: Sequence[past.Moment]) -> BrokerOutcome | 
     """The last decision among these events."""
     number = next((one.number for one in reversed(events) if one.kind == "decision"), None)
     row = why_facts.DECISION.row(tx, id=number) if number is not None else None
-    return why.explain(row, why_facts.refusals(tx, row.decision_id)) if row else None
+    return why.explain(row, why_facts.REFUSALS.rows(tx, id=row.decision_id)) if row else None
 
 
 def _task(

@@ -79,9 +79,9 @@ def recover(
     if refused and not allowed and not dataset:
         return Recovered([], [], refused)
     dataset = dataset and valid_dataset(dataset)
-    if dataset and not recovery.made(tx, names=[dataset]):
+    if dataset and not recovery.MADE.rows(tx, ids=(), names=[dataset]):
         raise NotFound(f"No task has written files of {dataset}.", dataset=dataset)
-    made = recovery.made(tx, allowed, [dataset] if dataset else [])
+    made = recovery.MADE.rows(tx, ids=allowed, names=[dataset] if dataset else [])
     listings: Listings = {}
     lost = _named(made, files) if files else _lost(ddm, made, listings)
     if not lost:
@@ -179,7 +179,9 @@ def _climb(
         _look(ddm, {name for name, _ in inputs}, listings)
         absent = {(name, lfn) for name, lfn in inputs - seen if lfn not in listings[name]}
         seen |= absent
-        makers = recovery.made(tx, names={name for name, _ in absent}) if absent else []
+        makers = (
+            recovery.MADE.rows(tx, ids=(), names={name for name, _ in absent}) if absent else []
+        )
         lost = [row for row in makers if (row.dataset_name, row.lfn) in absent]
         gone += sorted(absent - {(row.dataset_name, row.lfn) for row in lost})
     return list(reversed(wanted.items())), gone

@@ -120,7 +120,7 @@ def timeline(
     tx: Connection, jedi_task_id: int, before: datetime | None, limit: int, unit_s: float
 ) -> list[TaskEvent]:
     """All that happened to a task, the newest first. NotFound."""
-    found = task_parts.events(tx, jedi_task_id, before, limit)
+    found = task_parts.ALL_EVENTS.rows(tx, task=jedi_task_id, before=before, most=limit)
     if not found:
         tasks.get(tx, jedi_task_id, unit_s=unit_s)
     return found

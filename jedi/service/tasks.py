@@ -123,19 +123,21 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
     """A task in detail; NotFound if there is none. Each of its live jobs is read once, failed ones
     twice."""
     task = get(tx, jedi_task_id)
-    groups = job_groups.of_task(tx, jedi_task_id)
+    groups = job_groups.OF_TASK.rows(tx, task=jedi_task_id)
     jobs = job_figures.counts(groups)
     return TaskDetails(
         task=job_figures.counted(task, jobs),
-        pgi=None if jobs else listings.pgi_state(tx, jedi_task_id),
-        measured=listings.measured(tx, jedi_task_id),
-        datasets=listings.datasets(tx, jedi_task_id),
+        pgi=None if jobs else listings.PGI_STATE.row(tx, task=jedi_task_id),
+        measured=listings.MEASURED.rows(tx, task=jedi_task_id),
+        datasets=listings.DATASETS.rows(tx, task=jedi_task_id),
         jobs=jobs,
         purging=purging.of_task(tx, jedi_task_id)
         if any(group.limited for group in groups)
         else Purging(0, 0, None),
         failures=job_listings.FAILURES.rows(tx, task=jedi_task_id) if jobs.get("failed") else [],
-        forecasts=job_figures.forecasts(groups, partial(job_groups.chosen_sites, tx, jedi_task_id)),
+        forecasts=job_figures.forecasts(
+            groups, partial(job_groups.CHOSEN.rows, tx, task=jedi_task_id)
+        ),
     )
 
 
@@ -207,7 +209,7 @@ def _job(row: JobRow) -> JobSummary:
 
 def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
     """The datasets of a task. NotFound."""
-    found = listings.datasets(tx, jedi_task_id)
+    found = listings.DATASETS.rows(tx, task=jedi_task_id)
     if not found:
         must_exist(tx, jedi_task_id)
     return found

@@ -226,7 +226,7 @@ def _write(
     settings: Knobs,
 ) -> None:
     """Write the rows of the units. BadInput: their options are too long."""
-    origins = rows.origins(tx, jedi_task_id, len(units))
+    origins = rows.ORIGINS.value(tx, task=jedi_task_id, n=len(units))
     most = settings.split.max_mb
     try:
         options = render_units(

@@ -98,7 +98,7 @@ class TaskHold:
 def why(tx: Connection, jedi_task_id: int, settings: Knobs | None = None) -> TaskHold:
     """Return the reason that holds a task; NotFound if there is none."""
     settings = settings or knobs.load(tx)
-    row = why_facts.facts(tx, jedi_task_id, settings.throttle.unit_s)
+    row = why_facts.TASK.row(tx, task=jedi_task_id, unit_s=settings.throttle.unit_s)
     if row is None:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
     return why_of(tx, row, settings)

@@ -169,7 +169,7 @@ class Simulation:
         clock.turn_to(self.end)
         with self.engine.begin() as tx:
             self.record.jobs = _lives(tx)
-            self.record.tasks = simulation.tasks(tx)
+            self.record.tasks = simulation.TASKS.rows(tx)
             self.record.merged = dict(simulation.MERGED_EVENTS.rows(tx))
             self.record.wrong = [
                 f"{one.invariant}: {one.violations}" for one in check.check(tx) if one.violations
@@ -256,7 +256,7 @@ class Simulation:
     def _wanting(self) -> list[str]:
         """Sites that have free slots and jobs for them."""
         with self.engine.begin() as tx:
-            rows = overview.jobs_by_site(tx)
+            rows = overview.JOBS_BY_SITE.rows(tx)
         waiting = [row.site for row in rows if row.status == "activated"]
         return [site for site in waiting if self.places[site].free > 0]
 

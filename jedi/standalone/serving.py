@@ -72,7 +72,7 @@ class Serving:
         with at_once(self._engine) as tx:
             if locks.take(tx, COMPONENT, self._me, LEASE_S):
                 return None
-            return locks.holder(tx, COMPONENT) or "of somebody"
+            return locks.HOLDER.row(tx, component=COMPONENT) or "of somebody"
 
     def _prolong(self) -> None:
         while not self._over.wait(PROLONG_S):

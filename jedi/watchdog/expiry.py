@@ -22,7 +22,14 @@ def run(world: World) -> Counts:
     counts, stuck = Counts(), set[int]()
     while True:
         with world.engine.begin() as tx:
-            found = expiry.expired(tx, transient_s, failed_logs_s, logs_s, limit, stuck)
+            found = expiry.EXPIRED.rows(
+                tx,
+                transient_s=transient_s,
+                failed_logs_s=failed_logs_s,
+                logs_s=logs_s,
+                limit=limit,
+                stuck=stuck,
+            )
         gone = [row.dataset_id for row in found if remove(world, row.dataset_name, row.lfns)]
         with world.engine.begin() as tx:
             expiry.NOTE_GONE.run(tx, ids=gone)

@@ -48,5 +48,9 @@ def status_aside(status: str) -> str:
 
 
 DOG = Dog(
-    "leases", "watchdog.leases_period_s", "tasks of dead workers become free", run, dogs.any_claimed
+    "leases",
+    "watchdog.leases_period_s",
+    "tasks of dead workers become free",
+    run,
+    dogs.ANY_CLAIMED.value,
 )

@@ -82,5 +82,5 @@ DOG = Dog(
     "watchdog.notifier_period_s",
     "users get their notifications",
     run,
-    outbox.any_open,
+    outbox.ANY_OPEN.value,
 )

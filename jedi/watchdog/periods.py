@@ -36,5 +36,5 @@ DOG = Dog(
     "watchdog.periods_period_s",
     "periodical tasks get their next job",
     run,
-    periods.any_periodical,
+    periods.ANY_PERIODICAL.value,
 )

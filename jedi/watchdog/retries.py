@@ -87,5 +87,5 @@ DOG = Dog(
     "watchdog.retries_period_s",
     "retry rules change tasks",
     run,
-    retry_rules.any_due,
+    retry_rules.ANY_DUE.value,
 )

@@ -37,5 +37,9 @@ def run(world: World) -> Counts:
 
 
 DOG = Dog(
-    "shares", "watchdog.shares_period_s", "shares of work queues are computed", run, shares.any_due
+    "shares",
+    "watchdog.shares_period_s",
+    "shares of work queues are computed",
+    run,
+    shares.ANY_DUE.value,
 )

@@ -23,5 +23,5 @@ DOG = Dog(
     "watchdog.statistics_period_s",
     "job statistics are folded",
     run,
-    statistics.any_changes,
+    statistics.ANY_CHANGES.value,
 )

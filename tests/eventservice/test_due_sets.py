@@ -60,7 +60,7 @@ def test_a_look_costs_with_the_due_sets_alone(world: World) -> None:
     [job] = (pilot := EventPilot(world)).take()
     pilot.end(job)
     looks: list[tuple[Any, dict[str, Any]]] = [
-        (consumer_ends._DUE, {"limit": 100, "not_yet": []}),
+        (consumer_ends.DUE, {"limit": 100, "not_yet": []}),
         (consumer_ends.ANY_OPEN, {}),
         (job_ends._REPORTED, {"limit": 100, "first": 0}),
         (job_ends.ANY_REPORTED, {}),
@@ -71,7 +71,7 @@ def test_a_look_costs_with_the_due_sets_alone(world: World) -> None:
     many = [buffers(world.engine, look, **values) for look, values in looks]
     assert all(now <= before + 4 for before, now in zip(few, many, strict=True)), (few, many)
     with world.engine.begin() as tx:
-        [due] = consumer_ends.due(tx, 100)
+        [due] = consumer_ends.DUE.rows(tx, limit=100, not_yet=())
     assert EventService(world).run_once() == 1
     assert set_jobs(world, task, "consumer")[0] == ("consumer", "closed", "es_noevent")
     assert due > 0

@@ -187,7 +187,7 @@ def test_people_see_what_was_measured(world: World) -> None:
     with world.engine.begin() as tx:
         found = {one.name: (one.value, one.unit) for one in service.show(tx, task).measured}
         steps = [step for step in service.history(tx, task) if step.status == "running"]
-        assert listings.measured(tx, task + 1) == []
+        assert listings.MEASURED.rows(tx, task=task + 1) == []
     assert found["ramCount"] == (700, "MBPerCore")
     assert found["cpuTime"] == (5400, "HS06sPerEvent")
     assert found["ioIntensity"] == (3, "kBPerS")

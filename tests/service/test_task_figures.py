@@ -93,8 +93,8 @@ def test_a_look_reads_each_job_once(engine: Engine) -> None:
         add(engine, _LIVE, id, "activated")
     vacuum(engine)
     for statement, values in (
-        (job_groups._OF_TASK, {"task": 5}),
-        (why_facts._TASK, {"task": 5, "unit_s": 60.0}),
+        (job_groups.OF_TASK, {"task": 5}),
+        (why_facts.TASK, {"task": 5, "unit_s": 60.0}),
     ):
         plan = plan_of(engine, statement, **values)
         reads = [one for one in nodes(plan) if one.get("Relation Name") == _LIVE]

@@ -218,8 +218,8 @@ def test_the_cap_of_a_user_on_the_command_line(world: World) -> None:
     assert said.stdout == "anna is a user of role user, running jobs 5.\n"
     CliRunner().invoke(app, ["user", "set", "anna", "--role", "production"])
     with world.engine.begin() as tx:
-        assert users.cap(tx, "anna") == 5
-        assert users.cap(tx, "bert") is None
+        assert users.CAP.row(tx, user="anna") == 5
+        assert users.CAP.row(tx, user="bert") is None
 
 
 # ------------------------------------------------------------------------- between two looks

@@ -70,7 +70,7 @@ def show(call: Call, decision_id: TaskId) -> BrokerOutcome:
     row = why_facts.DECISION.row(call.tx, id=decision_id)
     if row is None:
         raise NotFound(f"There is no decision {decision_id}.", decision_id=decision_id)
-    return why.explain(row, why_facts.refusals(call.tx, decision_id))
+    return why.explain(row, why_facts.REFUSALS.rows(call.tx, id=decision_id))
 
 
 @operation("decision.sites", "GET", "/v1/decisions/{decision_id}/sites", ANYBODY)
@@ -79,7 +79,7 @@ def record(call: Call, decision_id: TaskId) -> DecisionRecord:
     row = decisions.GET.row(call.tx, id=decision_id)
     if row is None:
         raise NotFound(f"There is no decision {decision_id}.", decision_id=decision_id)
-    against = {one.site: _reasons(one) for one in why_facts.refusals(call.tx, decision_id)}
+    against = {one.site: _reasons(one) for one in why_facts.REFUSALS.rows(call.tx, id=decision_id)}
     chosen = [
         DecidedSite(site, place, weight, against.pop(site, ()))
         for place, (site, weight) in enumerate(zip(row.chosen, row.weights, strict=True), 1)

@@ -47,10 +47,11 @@ def count(call: Call, site: NameText | None = None, hours: Hours = 24) -> Refusa
     tx = call.tx
     if site:
         most = MOST_OF_ONE
-        return of_site(site, refused.read(tx, hours, most), refused.at_site(tx, site, hours, most))
+        rows = refused.AT_SITE.rows(tx, site=site, hours=hours, most=most)
+        return of_site(site, refused.read(tx, hours, most), rows)
     read = refused.read(tx, hours, MOST_OF_ALL)
-    rows = [_counted(*one) for one in refused.BY_SITE.rows(tx, hours=hours, most=MOST_OF_ALL)]
-    return RefusalReport(read.decisions, read.since, rows)
+    found = refused.BY_SITE.rows(tx, hours=hours, most=MOST_OF_ALL)
+    return RefusalReport(read.decisions, read.since, [_counted(*one) for one in found])
 
 
 def of_site(site: str, read: ReadDecisions | None, rows: Sequence[RefusalsAtSite]) -> RefusalReport:

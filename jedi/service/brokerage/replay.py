@@ -81,7 +81,7 @@ def replay(
     snapshot, need = Snapshot.unpack(row.data), Requirements.read(row.need)
     settings = Knobs(row.knobs)
     again = choose(row, snapshot, need, settings)
-    departures = _departures(row, why_facts.refusals(call.tx, decision_id), again)
+    departures = _departures(row, why_facts.REFUSALS.rows(call.tx, id=decision_id), again)
     found = again
     if knobs or sites:
         other, changed = alternative(snapshot, sites or (), settings, knobs or ())

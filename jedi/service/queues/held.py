@@ -32,7 +32,7 @@ class HeldTasks:
 @operation("queue.tasks", "GET", "/v1/queues/tasks", ANYBODY)
 def held_tasks(call: Call) -> list[HeldTasks]:
     """Count the live tasks by work queue, status and reason, with what holds them."""
-    return [held(one) for one in loads.live_tasks(call.tx)]
+    return [held(one) for one in loads.TASKS.rows(call.tx, ended=False)]
 
 
 @operation("queue.flow", "GET", "/v1/queues/flow", ANYBODY)

@@ -92,7 +92,9 @@ def lease(call: Call, guid: Guid, holder: NameText, take_over: bool = False) -> 
     """
     found = registry_of(call.tx, guid)
     lease_s = call.knobs.api.registry_lease_s
-    got = registries.lease(call.tx, guid, holder, lease_s, take_over)
+    got = registries.LEASE.row(
+        call.tx, guid=guid, holder=holder, lease_s=lease_s, take_over=take_over
+    )
     if got is None:
         until = f", until {written(found.lease_until)} at least" if found.lease_until else ""
         raise Refused(

@@ -82,7 +82,7 @@ def accept(
     must_be_objects("units", [one.override for one in units])
     with changing(writer) as change:
         subjobs.CLEAR.run(writer.tx, guid=writer.guid, job=id)
-        subjobs.put(writer.tx, writer.guid, _columns([(id, one) for one in units]))
+        subjobs.PUT.run(writer.tx, guid=writer.guid, **_columns([(id, one) for one in units]))
         if not drafts.accept(writer.tx, writer.guid, id, status, backend_id, submission, change):
             raise refusals.of_answer(one_of(writer, "job", id), submission)
         return one_of(writer, "job", id)
@@ -164,7 +164,9 @@ def note(
     with changing(writer) as change:
         news = _news(tx, guid, states)
         ids = [one.id for one in news]
-        subjobs.put(tx, guid, _columns([(one.id, unit) for one in news for unit in one.changed]))
+        subjobs.PUT.run(
+            tx, guid=guid, **_columns([(one.id, unit) for one in news for unit in one.changed])
+        )
         counts = counted(
             (job, cast(Status, status), number)
             for job, status, number in subjobs.COUNTS.rows(tx, guid=guid, jobs=ids)
@@ -186,11 +188,11 @@ def note(
             )
             for one in news
         ]
-        drafts.note(
+        drafts.NOTE.run(
             tx,
-            guid,
-            change,
-            {
+            guid=guid,
+            change=change,
+            **{
                 "ids": ids,
                 "statuses": statuses,
                 "backend_statuses": [one.status for one in news],

@@ -70,14 +70,14 @@ class SiteFigures:
 @operation("system.rates", "GET", "/v1/rates", ANYBODY)
 def rates(call: Call, hours: Hours = 24, site: NameText | None = None) -> list[HourlyJobs]:
     """List the jobs that started and ended in each of the last hours, at all sites or at one."""
-    return by_hour(loads.reached(call.tx, hours, site))
+    return by_hour(loads.REACHED.rows(call.tx, hours=hours, site=site))
 
 
 @operation("site.loads", "GET", "/v1/site-loads", ANYBODY)
 def site_loads(call: Call) -> list[SiteLoad]:
     """List the sites with their slots, pilots, jobs by status, and ends of jobs in 24 hours."""
-    reached = loads.reached(call.tx, DAY_H)
-    return by_site(loads.sites(call.tx), overview.jobs_by_site(call.tx), reached)
+    reached = loads.REACHED.rows(call.tx, hours=DAY_H, site=None)
+    return by_site(loads.SITES.rows(call.tx), overview.JOBS_BY_SITE.rows(call.tx), reached)
 
 
 @operation("site.figures", "GET", "/v1/sites/{site}/figures", ANYBODY)
@@ -90,7 +90,7 @@ def site_figures(call: Call, site: NameText) -> SiteFigures:
     reached = found.rows("reached", ReachedJobs)
     sites = by_site(found.rows("facts", SiteFacts), found.rows("jobs", SiteStatusJobs), reached)
     if not sites:
-        there = [one.site for one in loads.sites(call.tx)]
+        there = [one.site for one in loads.SITES.rows(call.tx)]
         hint = suggest(site, there, "`jedi site list` shows all.")
         raise NotFound(f"There is no site {site}. {hint}", code="no_site", site=site)
     report = refusals.of_site(

@@ -62,7 +62,7 @@ Value = bool | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | float | Settin
 def find(call: Call) -> list[Setting]:
     """List every knob with the value in force."""
     present = knobs.load(call.tx)
-    changed = {row.name: row for row in knobs.overrides(call.tx)}
+    changed = {row.name: row for row in knobs.OVERRIDES.rows(call.tx)}
     rows = [(knob, changed.get(name)) for name, knob in KNOBS.items()]
     return [
         Setting(

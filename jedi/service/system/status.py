@@ -85,7 +85,7 @@ def system(tx: Connection) -> SystemStatus:
     """Return the state of the system, by a handful of statements."""
     jobs: Counter[str] = Counter()
     at_site: dict[str, dict[str, int]] = {}
-    for row in overview.jobs_by_site(tx):
+    for row in overview.JOBS_BY_SITE.rows(tx):
         jobs[row.status] += row.jobs
         at_site.setdefault(row.site, {})[row.status] = row.jobs
     return SystemStatus(

@@ -64,5 +64,9 @@ def change(
         operators.must_be_operator(call.tx, call.who)
         operators.must_leave_one(call.tx, user)
     users.PUT_USER.run(call.tx, user=user, role=role, gridpref=gridpref, cap=running_jobs)
-    now = users.role(call.tx, user), users.gridpref(call.tx, user), users.cap(call.tx, user)
+    now = (
+        users.role(call.tx, user),
+        users.gridpref(call.tx, user),
+        users.CAP.row(call.tx, user=user),
+    )
     return User(user, *now)

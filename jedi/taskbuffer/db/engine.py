@@ -308,10 +308,10 @@ def value(tx: Connection, statement: str, values: Mapping[str, Any]) -> Any:
 
 
 trivial = prepared("No table, or one of one row.", EITHER_WAY)
-_NOTIFY = trivial(
-    "SELECT count(CAST(pg_notify(:channel, t) AS text)) "
-    "FROM unnest(string_to_array(:topics, ' ')) t"
-)
+_NOTIFY = trivial("""
+SELECT count(CAST(pg_notify(:channel, t) AS text))
+FROM unnest(string_to_array(:topics, ' ')) t
+""")
 
 
 def notifying() -> bool:
@@ -353,10 +353,10 @@ def listener(engine: Engine) -> psycopg.Connection[Any]:
     return connection
 
 
-_NAME = trivial(
-    "SELECT to_json((SELECT version_num FROM jedi_schema_version)) "
-    "FROM set_config('application_name', :name, true)"
-)
+_NAME = trivial("""
+SELECT to_json((SELECT version_num FROM jedi_schema_version))
+FROM set_config('application_name', :name, true)
+""")
 _NAME_MOST = 63
 
 

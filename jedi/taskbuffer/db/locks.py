@@ -33,28 +33,20 @@ def take_all(tx: Connection, components: Sequence[str], me: str, lease_s: float)
     return set(_TAKE_ALL.rows(tx, components=components, me=me, lease_s=lease_s))
 
 
-_HOLDER = returns(str)("""
+HOLDER = returns(str)("""
+-- Return the holder of a component's lock.
 SELECT lockedby FROM jedi_process_lock
 WHERE component = :component AND lease_until > clock_timestamp()
 """)
 
 
-def holder(tx: Connection, component: str) -> str | None:
-    """Return the holder of a component's lock."""
-    return _HOLDER.row(tx, component=component)
-
-
 def release(tx: Connection, component: str, me: str) -> None:
     """Give a lock back, if it is still ours."""
-    release_all(tx, [component], me)
+    RELEASE_ALL.run(tx, components=[component], me=me)
 
 
-_RELEASE_ALL = changes("""
+RELEASE_ALL = changes("""
+-- Give locks back that are still ours.
 DELETE FROM jedi_process_lock
 WHERE component = ANY(CAST(:components AS text[])) AND lockedby = :me
 """)
-
-
-def release_all(tx: Connection, components: Sequence[str], me: str) -> None:
-    """Give locks back that are still ours."""
-    _RELEASE_ALL.run(tx, components=list(components), me=me)

@@ -96,7 +96,7 @@ def check(kind: Any, columns: tuple[str, ...]) -> None:
     if fields is None:
         fits = len(columns) == (len(kind.__args__) if _is_tuple(kind) else 1)
     else:
-        fits = [*map(_squeezed, columns)] == [*map(_squeezed, fields)]
+        fits = [*map(squeezed, columns)] == [*map(squeezed, fields)]
     if not fits:
         raise TypeError(f"{kind.__name__} does not fit the columns {', '.join(columns)}.")
 
@@ -105,7 +105,8 @@ def _is_tuple(kind: Any) -> bool:
     return isinstance(kind, GenericAlias) and kind.__origin__ is tuple
 
 
-def _squeezed(name: str) -> str:
+def squeezed(name: str) -> str:
+    """Return the name of a column or field without underscores: both are the same then."""
     return name.replace("_", "")
 
 

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
+from jedi.taskbuffer.db.statement import squeezed
+
 RowType = TypeVar("RowType")
 
 
@@ -44,5 +46,10 @@ class Parts:
         return next(iter(self.rows(part, kind)), None)
 
     def rows(self, part: str, kind: type[RowType]) -> list[RowType]:
-        """The rows of a list as values of `kind`."""
-        return TypeAdapter(list[kind]).validate_python(self._rows[part])  # type: ignore[valid-type]
+        """The rows of a list as values of `kind`, whose fields are named as by `returns`."""
+        fields = {squeezed(name): name for name in getattr(kind, "__match_args__", ())}
+        rows = [
+            {fields.get(squeezed(name), name): value for name, value in row.items()}
+            for row in self._rows[part]
+        ]
+        return TypeAdapter(list[kind]).validate_python(rows)  # type: ignore[valid-type]

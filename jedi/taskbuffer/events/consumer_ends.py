@@ -48,7 +48,10 @@ IN_WORK = f"""EXISTS (SELECT FROM jedi_events e WHERE e.jobsetid = s.jobsetid
 """SQL: a job set `s` has ranges that consumers, or jumbo jobs of its task, may process, or do."""
 # jedi_jobs.to_book and next_look_at have the due ones alone: neither the living jobs nor the
 # waiting sets are read. Looked up one by one, so that no plan for all comes of it.
-_DUE = returns(int)(f"""
+DUE = returns(int)(f"""
+-- Job sets with a consumer that ended, a copy that started, a merge job that ended, or whose time
+-- has come, but for those of `not_yet`: the state of the rows decides, not a message that may be
+-- lost.
 SELECT DISTINCT jobsetid FROM (
   SELECT s.jobsetid FROM jedi_jobs j, LATERAL (
     SELECT jobsetid FROM jedi_consumers c WHERE c.pandaid = j.pandaid
@@ -64,13 +67,6 @@ ANY_OPEN = returns(bool)("""
 SELECT EXISTS (SELECT FROM jedi_jobsets WHERE ended_at IS NULL)
   OR EXISTS (SELECT FROM jedi_consumers WHERE settled_at IS NULL)
 """)
-
-
-def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
-    """Job sets with a consumer that ended, a copy that started, a merge job that ended, or whose
-    time has come, but for those of `not_yet`: the state of the rows decides, not a message that
-    may be lost."""
-    return _DUE.rows(tx, limit=limit, not_yet=list(not_yet))
 
 
 _ENDED = returns(tuple[int, int])(f"""

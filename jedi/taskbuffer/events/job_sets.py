@@ -226,7 +226,7 @@ WITH w AS MATERIALIZED (
   FROM (SELECT datasetid, count(*) AS added FROM logs GROUP BY datasetid) n
   WHERE d.datasetid = n.datasetid
 )
-SELECT jobsetid AS jobset_id, pandaid, CAST(number AS int) AS number, status,
+SELECT jobsetid, pandaid, CAST(number AS int) AS number, status,
   jeditaskid
 FROM w ORDER BY jobsetid, number
 """)

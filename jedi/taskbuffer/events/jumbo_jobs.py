@@ -187,18 +187,14 @@ def add_jumbos(tx: Connection, wanted: Sequence[NewConsumer], agent: str) -> lis
 
 # ------------------------------------------------------------------------------- their ends
 
-_DUE = returns(int)(f"""
+DUE = returns(int)(f"""
+-- Jumbo jobs that have ended, or whose pilots are through, but for those of `not_yet`.
 SELECT c.pandaid FROM jedi_consumers c LEFT JOIN jedi_jobs j USING (pandaid)
 WHERE c.jobsetid IS NULL AND c.settled_at IS NULL
   AND (coalesce(j.status, 'closed') IN ({JOB_FINAL}) OR {REPORTED})
   AND c.pandaid <> ALL(CAST(:not_yet AS bigint[]))
 ORDER BY c.pandaid LIMIT :limit
 """)
-
-
-def due(tx: Connection, limit: int, not_yet: Sequence[int] = ()) -> list[int]:
-    """Jumbo jobs that have ended, or whose pilots are through, but for those of `not_yet`."""
-    return _DUE.rows(tx, limit=limit, not_yet=list(not_yet))
 
 
 _LOCK_SETS = changes(f"""

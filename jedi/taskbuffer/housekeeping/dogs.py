@@ -39,12 +39,10 @@ RETURNING jeditaskid, lock_seq, status, lockedby, worker_deaths
 """)
 
 
-_ANY_CLAIMED = returns(bool)("SELECT EXISTS (SELECT FROM jedi_tasks WHERE lockedby IS NOT NULL)")
-
-
-def any_claimed(tx: Connection) -> bool:
-    """Return True if a process works on a task, or died of it."""
-    return _ANY_CLAIMED.value(tx)
+ANY_CLAIMED = returns(bool)("""
+-- Return True if a process works on a task, or died of it.
+SELECT EXISTS (SELECT FROM jedi_tasks WHERE lockedby IS NOT NULL)
+""")
 
 
 RELEASE_STALE = changes(f"""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NamedTuple
-
-from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, listed
 from jedi.taskbuffer.db.statement import changes, returns
@@ -21,7 +18,10 @@ class ExpiredDataset(NamedTuple):
     lfns: list[str]
 
 
-_EXPIRED = returns(ExpiredDataset)(f"""
+EXPIRED = returns(ExpiredDataset)(f"""
+-- Datasets whose time is over: transient outputs, logs of tasks that came to nothing, and those of
+-- others, so many seconds after the task's end (0: never). Not those that another task fills as
+-- well, or still reads, nor those in `stuck`.
 SELECT d.datasetid, d.datasetname, ARRAY(
   SELECT c.lfn FROM jedi_dataset_contents c
   WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid) AS lfns
@@ -40,21 +40,6 @@ WHERE t.status IN ({TASK_FINAL}) AND d.datasetid <> ALL(CAST(:stuck AS bigint[])
       AND (o.type IN ({PRODUCT_TYPES}) OR u.status NOT IN ({TASK_FINAL})))
 ORDER BY t.endtime, d.datasetid LIMIT :limit
 """)
-
-
-def expired(
-    tx: Connection,
-    transient_s: float,
-    failed_logs_s: float,
-    logs_s: float,
-    limit: int,
-    stuck: Collection[int],
-) -> list[ExpiredDataset]:
-    """Datasets whose time is over: transient outputs, logs of tasks that came to nothing, and those
-    of others, so many seconds after the task's end (0: never). Not those that another task fills as
-    well, or still reads, nor those in `stuck`."""
-    times = {"transient_s": transient_s, "failed_logs_s": failed_logs_s, "logs_s": logs_s}
-    return _EXPIRED.rows(tx, **times, limit=limit, stuck=list(stuck))
 
 
 NOTE_GONE = changes("""

@@ -32,7 +32,7 @@ class KnobSetting(NamedTuple):
 
 def load(tx: Connection) -> Knobs:
     """All knobs as they are in force."""
-    return built(json.dumps({row.name: row.value for row in overrides(tx)}))
+    return built(json.dumps({row.name: row.value for row in OVERRIDES.rows(tx)}))
 
 
 @lru_cache(maxsize=4)
@@ -66,15 +66,11 @@ def put(tx: Connection, name: str, value: Any, user_name: str) -> None:
     _NOTE.run(tx, **values, v=None if value is None else json.dumps(value))
 
 
-_OVERRIDES = returns(KnobOverride)(
-    "SELECT component || '.' || key AS name, value, username, modificationtime "
-    "FROM jedi_knobs ORDER BY 1"
-)
-
-
-def overrides(tx: Connection) -> list[KnobOverride]:
-    """The knobs that differ from the preset."""
-    return _OVERRIDES.rows(tx)
+OVERRIDES = returns(KnobOverride)("""
+-- The knobs that differ from the preset.
+SELECT component || '.' || key AS name, value, username, modificationtime
+FROM jedi_knobs ORDER BY 1
+""")
 
 
 _HISTORY = returns(KnobSetting)("""

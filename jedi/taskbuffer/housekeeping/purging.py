@@ -22,7 +22,7 @@ _TABLES = ("jedi_jobs", "jedi_jobs_archived")
 GOING = "to_timestamp(0)"
 """The `retention` of jobs whose outputs are being removed: nobody can keep them any more."""
 _IN_USE = f"""
-SELECT o.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name FROM jedi_datasets d
+SELECT o.jeditaskid, d.datasetname FROM jedi_datasets d
   JOIN jedi_datasets o ON o.datasetname = d.datasetname OR o.containername = d.datasetname
   JOIN jedi_tasks u ON u.jeditaskid = o.jeditaskid
 WHERE d.jeditaskid = {{task}} AND d.type IN ('output', 'tmpl_output')
@@ -65,11 +65,13 @@ _OF_THESE = "pandaid = ANY(CAST(:ids AS bigint[]))"
 _LOCK_TASK = changes(
     "SELECT FROM jedi_jobs WHERE jeditaskid = :task ORDER BY pandaid FOR NO KEY UPDATE"
 )
-_KEEP_JOBS = changes(_on_both(_KEEP, f"{_OF_THESE} AND {_KEPT}", _LOG))
-_TO_KEEP = returns(int)(
-    f"SELECT pandaid FROM {all_jobs('pandaid, jeditaskid, status, retention, purged_at')} j "
-    f"WHERE jeditaskid = :task AND {_KEPT} ORDER BY pandaid"
-)
+KEEP_JOBS = changes(f"""
+-- Keep outputs of ended jobs so long and no longer. The caller has locked the jobs.
+{_on_both(_KEEP, f"{_OF_THESE} AND {_KEPT}", _LOG)}""")
+_TO_KEEP = returns(int)(f"""
+SELECT pandaid FROM {all_jobs("pandaid, jeditaskid, status, retention, purged_at")} j
+WHERE jeditaskid = :task AND {_KEPT} ORDER BY pandaid
+""")
 _AT_ONCE = 10_000
 """Jobs of a statement that marks them: 50 us each, for their log and the indexes of the archive."""
 _CLAIM = returns(int)(
@@ -79,20 +81,13 @@ _CLAIM = returns(int)(
         "SELECT pandaid FROM u",
     )
 )
-_GOING = returns(int)(
-    f"SELECT pandaid FROM {all_jobs('pandaid, jeditaskid, retention, purged_at')} j "
-    f"WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) AND retention = {GOING} "
-    "AND purged_at IS NULL ORDER BY 1"
-)
+BEING_REMOVED = returns(int)(f"""
+-- Jobs of tasks whose outputs are being removed.
+SELECT pandaid FROM {all_jobs("pandaid, jeditaskid, retention, purged_at")} j
+WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) AND retention = {GOING}
+  AND purged_at IS NULL ORDER BY 1
+""")
 _PURGED = changes(_on_both("purged_at = jedi_now()", f"{_OF_THESE} AND {_UNPURGED}", _LOG))
-
-
-def keep_until(
-    tx: Connection, panda_ids: Sequence[int], keep_s: float, agent: str, reason: str
-) -> None:
-    """Keep outputs of ended jobs so long and no longer. The caller has locked the jobs."""
-    values = {"ids": list(panda_ids), "keep_s": keep_s}
-    _KEEP_JOBS.run(tx, **values, agent=agent, code="to_be_purged", reason=reason)
 
 
 def keep_task_until(tx: Connection, task_id: int, keep_s: float, agent: str, reason: str) -> None:
@@ -101,7 +96,14 @@ def keep_task_until(tx: Connection, task_id: int, keep_s: float, agent: str, rea
     _LOCK_TASK.run(tx, task=task_id)
     ids = _TO_KEEP.rows(tx, task=task_id)
     for n in range(0, len(ids), _AT_ONCE):
-        keep_until(tx, ids[n : n + _AT_ONCE], keep_s, agent, reason)
+        KEEP_JOBS.run(
+            tx,
+            ids=ids[n : n + _AT_ONCE],
+            keep_s=keep_s,
+            agent=agent,
+            code="to_be_purged",
+            reason=reason,
+        )
 
 
 _JOBS = all_jobs("pandaid, jeditaskid, status, postprocessed_at, retention, purged_at")
@@ -114,8 +116,8 @@ WITH due AS (
     AND NOT EXISTS ({_IN_USE.format(task="j.jeditaskid")})
   LIMIT :limit
 )
-SELECT due.pandaid AS panda_id, due.jeditaskid AS jedi_task_id, f.datasetname AS dataset_name,
-  f.containername AS container_name, array_agg(f.lfn) AS lfns
+SELECT due.pandaid, due.jeditaskid, f.datasetname,
+  f.containername, array_agg(f.lfn) AS lfns
 FROM due LEFT JOIN LATERAL (  -- job by job: all finished outputs were paired with each job
   SELECT d.datasetname, d.containername, c.lfn FROM {_FILES} f
     JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
@@ -164,11 +166,6 @@ def of_task(tx: Connection, task_id: int) -> Purging:
     """The outputs of a task's finished jobs that are gone, or leave."""
     (found,) = _KEPT_OF_TASK.rows(tx, task=task_id)
     return found
-
-
-def going(tx: Connection, task_ids: Sequence[int]) -> list[int]:
-    """Jobs of tasks whose outputs are being removed."""
-    return _GOING.rows(tx, tasks=list(task_ids))
 
 
 class PurgedFiles(NamedTuple):

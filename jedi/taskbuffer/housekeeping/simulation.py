@@ -78,16 +78,12 @@ class TaskLife(NamedTuple):
     end_time: datetime | None
 
 
-_TASKS = returns(TaskLife)(f"""
+TASKS = returns(TaskLife)(f"""
+-- All tasks by id, the share that they came with, and when they came and ended.
 SELECT jeditaskid, taskname, status, {OWN_SHARE} AS share,
   reason_code, creationdate, endtime
 FROM jedi_tasks t ORDER BY jeditaskid
 """)
-
-
-def tasks(tx: Connection) -> list[TaskLife]:
-    """All tasks by id, the share that they came with, and when they came and ended."""
-    return _TASKS.rows(tx)
 
 
 MERGED_EVENTS = returns(tuple[int, int])(f"""

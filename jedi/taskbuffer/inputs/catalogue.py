@@ -147,7 +147,9 @@ class CatalogueFile(NamedTuple):
     endpoints: list[str]
 
 
-_FIND = returns(CatalogueFile)(_LISTED.format(wanted=_WANTED, key="dataset_id, lfn"))
+FIND = returns(CatalogueFile)(f"""
+-- The known ones of the named files.
+{_LISTED.format(wanted=_WANTED, key="dataset_id, lfn")}""")
 
 
 # Without a collation: in the order of the index, so that a part costs what it returns.
@@ -157,17 +159,10 @@ WHERE {_PLAIN} AND f.lfn > :after ORDER BY f.lfn LIMIT :limit
 """)
 
 
-_LIST = returns(CatalogueFile)(
-    _LISTED.format(
-        wanted="(SELECT dataset_id, name FROM ddm_datasets WHERE name = ANY(:names))",
-        key="dataset_id",
-    )
-)
-
-
-def list_files(tx: Connection, names: Collection[str]) -> list[CatalogueFile]:
-    """All files of plain datasets, in no order."""
-    return _LIST.rows(tx, names=list(names))
+_NAMED = "(SELECT dataset_id, name FROM ddm_datasets WHERE name = ANY(:names))"
+LIST = returns(CatalogueFile)(f"""
+-- All files of plain datasets, in no order.
+{_LISTED.format(wanted=_NAMED, key="dataset_id")}""")
 
 
 def list_part(tx: Connection, name: str, after: str | None, limit: int) -> list[CatalogueFile]:
@@ -180,11 +175,6 @@ def list_part(tx: Connection, name: str, after: str | None, limit: int) -> list[
 def count_files(tx: Connection, name: str) -> int:
     """The number of files of a plain dataset."""
     return int(_COUNT.row(tx, name=name) or 0)
-
-
-def find_files(tx: Connection, names: Sequence[str], lfns: Sequence[str]) -> list[CatalogueFile]:
-    """The known ones of the named files."""
-    return _FIND.rows(tx, names=list(names), lfns=list(lfns))
 
 
 class EndpointShare(NamedTuple):

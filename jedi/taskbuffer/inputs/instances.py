@@ -55,10 +55,10 @@ WITH t AS (
   INSERT INTO jedi_datasets_statuslog (datasetid, jeditaskid, status, agent, reason_code, reason)
   SELECT datasetid, jeditaskid, status, :agent, 'made_for_site', 'made for site' FROM new
 )
-SELECT templateid, datasetid AS dataset_id, datasetname, status,
+SELECT templateid, datasetid, datasetname, status,
   containername, place FROM old UNION ALL
 SELECT templateid, datasetid, datasetname, status, containername, coalesce(site, :any) FROM new
-ORDER BY dataset_id
+ORDER BY datasetid
 """)
 
 

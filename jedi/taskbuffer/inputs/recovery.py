@@ -54,7 +54,8 @@ class MadeOutput(NamedTuple):
     out_panda_id: int
 
 
-_MADE = returns(MadeOutput)(f"""
+MADE = returns(MadeOutput)(f"""
+-- Return the outputs of tasks, or the outputs in datasets.
 SELECT d.jeditaskid, d.datasetname, c.lfn, c.fsize, c.checksum,
   c.outpandaid
 FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
@@ -63,13 +64,6 @@ WHERE d.type = 'output' AND (c.status = 'finished' OR {LOST})
        OR d.containername = ANY(:names))
 ORDER BY d.jeditaskid, c.fileid
 """)
-
-
-def made(
-    tx: Connection, task_ids: Iterable[int] = (), names: Iterable[str] = ()
-) -> list[MadeOutput]:
-    """Return the outputs of tasks, or the outputs in datasets."""
-    return _MADE.rows(tx, ids=list(task_ids), names=list(names))
 
 
 _BEHIND = returns(int)(f"""

@@ -215,12 +215,10 @@ GROUP BY jeditaskid
 """)
 
 
-_ANY_DUE = returns(bool)("SELECT EXISTS (SELECT FROM jedi_retry_matches WHERE settled_at IS NULL)")
-
-
-def any_due(tx: Connection) -> bool:
-    """Return True if a match waits to change its task."""
-    return _ANY_DUE.value(tx)
+ANY_DUE = returns(bool)("""
+-- Return True if a match waits to change its task.
+SELECT EXISTS (SELECT FROM jedi_retry_matches WHERE settled_at IS NULL)
+""")
 
 
 def due(tx: Connection, limit: int) -> dict[int, ClaimedTask]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -211,7 +210,8 @@ WHERE guid = :guid AND kind = 'job' AND id = :id
 """)
 
 
-_NOTE = changes("""
+NOTE = changes("""
+-- New states of jobs, column by column.
 UPDATE jedi_drafts d SET status = n.status, backend_status = n.backend_status, cursor = n.cursor,
   complete = n.complete, reason = n.reason, counts = CAST(n.counts AS jsonb), change = :change,
   ended = CASE WHEN n.ended THEN coalesce(d.ended, jedi_now()) END
@@ -221,8 +221,3 @@ FROM unnest(CAST(:ids AS bigint[]), CAST(:statuses AS text[]), CAST(:backend_sta
   AS n (id, status, backend_status, cursor, complete, reason, counts, ended)
 WHERE d.guid = :guid AND d.kind = 'job' AND d.id = n.id
 """)
-
-
-def note(tx: Connection, guid: str, change: int, columns: dict[str, list[Any]]) -> None:
-    """New states of jobs, column by column."""
-    _NOTE.run(tx, guid=guid, change=change, **columns)

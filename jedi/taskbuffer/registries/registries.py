@@ -56,20 +56,13 @@ FROM jedi_registries WHERE guid = :guid
 """)
 
 
-_LEASE = returns(RegistryLease)("""
+LEASE = returns(RegistryLease)("""
+-- Give a session the lease; None: another one has it. An expired lease is free.
 UPDATE jedi_registries SET lease = CAST(gen_random_uuid() AS text), holder = :holder,
   lease_until = jedi_now() + make_interval(secs => CAST(:lease_s AS float8))
 WHERE guid = :guid AND (lease IS NULL OR lease_until <= jedi_now() OR :take_over)
 RETURNING lease, lease_until
 """)
-
-
-def lease(
-    tx: Connection, guid: str, holder: str, lease_s: float, take_over: bool
-) -> RegistryLease | None:
-    """Give a session the lease; None: another one has it. An expired lease is free."""
-    values = {"guid": guid, "holder": holder, "lease_s": lease_s, "take_over": take_over}
-    return _LEASE.row(tx, **values)
 
 
 RENEW = returns(RegistryLease)("""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -32,7 +32,8 @@ DELETE FROM jedi_subjobs WHERE guid = :guid AND job = :job
 """)
 
 
-_PUT = changes("""
+PUT = changes("""
+-- Subjobs now, column by column. Known ones keep their overrides.
 INSERT INTO jedi_subjobs AS u (guid, job, k, status, attempt, panda_id, site, exit_code, reason,
   superseded, override)
 SELECT :guid, n.* FROM unnest(CAST(:jobs AS bigint[]), CAST(:ks AS integer[]),
@@ -44,11 +45,6 @@ ON CONFLICT (guid, job, k) DO UPDATE SET status = excluded.status, attempt = exc
   panda_id = excluded.panda_id, site = excluded.site, exit_code = excluded.exit_code,
   reason = excluded.reason, superseded = excluded.superseded
 """)
-
-
-def put(tx: Connection, guid: str, columns: dict[str, list[Any]]) -> None:
-    """Subjobs now, column by column. Known ones keep their overrides."""
-    _PUT.run(tx, guid=guid, **columns)
 
 
 class SubjobCount(NamedTuple):

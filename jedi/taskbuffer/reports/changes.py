@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.statement import returns
+from jedi.taskbuffer.db.statement import Columns, returns
 from jedi.taskbuffer.reports.listings import SUMMARY, TaskSummary
 
 _NEWER = (
@@ -22,7 +22,21 @@ _NEWER = (
 """True if transaction :bound or a later one wrote this version of a row. Rows have the lower 32
 bits of the number; NULL without a bound."""
 
-_MARK = """
+
+class Mark(NamedTuple):
+    """A place in the history of a database. `bound`: the oldest transaction that still ran; `next`:
+    the first that had not begun; `log_id`: the last status log row then visible; `time`: seconds;
+    `history`: the database itself, since another one counts otherwise."""
+
+    bound: int
+    next: int
+    log_id: int | None
+    time: int
+    history: str
+
+
+_MARK = returns(Mark)("""
+-- The mark of now.
 SELECT CAST(CAST(pg_snapshot_xmin(s) AS text) AS bigint) AS bound,
   CAST(CAST(pg_snapshot_xmax(s) AS text) AS bigint) AS next,
   (SELECT max(log_id) FROM jedi_tasks_statuslog) AS log_id,
@@ -31,9 +45,9 @@ SELECT CAST(CAST(pg_snapshot_xmin(s) AS text) AS bigint) AS bound,
     (SELECT timeline_id FROM pg_control_checkpoint()),
     (SELECT oid FROM pg_database WHERE datname = current_database()))), 8) AS history
 FROM pg_current_snapshot() s
-"""
-_CHANGED = text(f"""
-WITH mark AS ({_MARK}), wanted AS (
+""")
+_CHANGED = returns(Columns)(f"""
+WITH mark AS ({_MARK.sql}), wanted AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:fresh AS boolean[])) AS w(id, fresh)
   UNION ALL
   SELECT jeditaskid, CAST(:all_fresh AS boolean) FROM jedi_tasks
@@ -57,25 +71,10 @@ SELECT m.*, f.*
 FROM mark m LEFT JOIN (
   SELECT c.newer, EXISTS (SELECT FROM jedi_commands o WHERE o.jeditaskid = c.id
     AND o.acknowledged_at IS NULL) AS asked, s.*
-  FROM changed c JOIN ({SUMMARY}) s ON s.jedi_task_id = c.id
+  FROM changed c JOIN ({SUMMARY}) s ON s.jeditaskid = c.id
 ) f ON true
-ORDER BY f.jedi_task_id
+ORDER BY f.jeditaskid
 """)
-
-
-class Mark(NamedTuple):
-    """A place in the history of a database. `bound`: the oldest transaction that still ran; `next`:
-    the first that had not begun; `log_id`: the last status log row then visible; `time`: seconds;
-    `history`: the database itself, since another one counts otherwise."""
-
-    bound: int
-    next: int
-    log_id: int | None
-    time: int
-    history: str
-
-
-_READ_MARK = returns(Mark)(_MARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ class ChangedTask(NamedTuple):
 
 def mark(tx: Connection) -> Mark:
     """The mark of now."""
-    found = _READ_MARK.row(tx)
+    found = _MARK.row(tx)
     assert found
     return found
 
@@ -122,11 +121,11 @@ def changed(
         "statuses": [*statuses],
         "unit_s": unit_s,
     }
-    rows = tx.execute(_CHANGED, values).all()
+    rows = [(*row.values(),) for row in _CHANGED.rows(tx, **values)]
     width = len(Mark._fields)
     tasks = [
-        ChangedTask(TaskSummary(*row[width + 2 :]), row.newer, row.asked)
-        for row in rows
-        if row.jedi_task_id is not None
+        ChangedTask(TaskSummary(*summary), newer, asked)
+        for newer, asked, *summary in (row[width:] for row in rows)
+        if newer is not None
     ]
     return Mark(*rows[0][:width]), tasks

@@ -55,7 +55,8 @@ class StatusRanges:
     n_events: int
 
 
-_BY_STATUS = returns(StatusRanges)(f"""
+BY_STATUS = returns(StatusRanges)(f"""
+-- The numbers of ranges and of their events in each status.
 SELECT {_NAME} AS status, count(*) AS n_ranges,
   CAST(coalesce(sum({_SIZE}), 0) AS bigint) AS n_events
 FROM {_WANTED} GROUP BY e.status ORDER BY e.status
@@ -75,17 +76,18 @@ class FileRanges:
     n_left: int
 
 
-_BY_FILE = returns(FileRanges)(f"""
-SELECT f.file_id, c.lfn, f.n_ranges, f.n_events, f.n_processed, f.n_left
-FROM (SELECT file_id, CAST(sum(n_ranges) AS bigint) AS n_ranges,
+BY_FILE = returns(FileRanges)(f"""
+-- The numbers of ranges of each file, the first files.
+SELECT f.fileid, c.lfn, f.n_ranges, f.n_events, f.n_processed, f.n_left
+FROM (SELECT fileid, CAST(sum(n_ranges) AS bigint) AS n_ranges,
         CAST(sum(size) AS bigint) AS n_events, CAST(sum(n_processed) AS bigint) AS n_processed,
         CAST(sum(n_left) AS bigint) AS n_left
-      FROM (SELECT e.fileid AS file_id, coalesce(max({_SIZE}), 0) AS size, {_SUMS} FROM {_WANTED}
+      FROM (SELECT e.fileid, coalesce(max({_SIZE}), 0) AS size, {_SUMS} FROM {_WANTED}
             GROUP BY e.fileid, e.job_processid) r
-      GROUP BY file_id ORDER BY file_id LIMIT :limit) f
-  JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = f.file_id OFFSET 0) c
+      GROUP BY fileid ORDER BY fileid LIMIT :limit) f
+  JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = f.fileid OFFSET 0) c
     ON true
-ORDER BY f.file_id
+ORDER BY f.fileid
 """)
 
 
@@ -105,14 +107,15 @@ class ConsumerShare:
     n_left: int
 
 
-_BY_CONSUMER = returns(ConsumerShare)(f"""
-SELECT f.panda_id, j.kind, j.status, j.substatus, j.site, f.jobset_id,
+BY_CONSUMER = returns(ConsumerShare)(f"""
+-- The numbers of ranges of each consumer, the first consumers.
+SELECT f.pandaid, j.kind, j.status, j.substatus, j.site, f.jobset_id,
   f.n_ranges, f.n_events, f.n_processed, f.n_left
-FROM (SELECT e.pandaid AS panda_id, min(e.jobsetid) AS jobset_id, {_SUMS}
+FROM (SELECT e.pandaid, min(e.jobsetid) AS jobset_id, {_SUMS}
       FROM {_WANTED} AND e.pandaid IS DISTINCT FROM e.jobsetid
       GROUP BY e.pandaid ORDER BY e.pandaid LIMIT :limit) f
-  JOIN {all_jobs(_JOB)} j ON j.pandaid = f.panda_id
-ORDER BY f.panda_id
+  JOIN {all_jobs(_JOB)} j ON j.pandaid = f.pandaid
+ORDER BY f.pandaid
 """)
 
 
@@ -134,7 +137,8 @@ class ListedRange:
     error_diag: str | None
 
 
-_RANGES = returns(ListedRange)(f"""
+RANGES = returns(ListedRange)(f"""
+-- The first ranges, by file and first event.
 SELECT concat_ws('-', e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr) AS range_id,
   c.lfn, e.def_min_eventid AS start_event, e.def_max_eventid AS end_event, {_NAME} AS status,
   nullif(e.pandaid, e.jobsetid) AS panda_id, e.jobsetid, e.attemptnr,
@@ -183,26 +187,6 @@ class RangeQuestion(NamedTuple):
             "codes": codes,
             "limit": self.limit,
         }
-
-
-def by_status(tx: Connection, asked: RangeQuestion) -> list[StatusRanges]:
-    """The numbers of ranges and of their events in each status."""
-    return _BY_STATUS.rows(tx, **asked.values())
-
-
-def by_file(tx: Connection, asked: RangeQuestion) -> list[FileRanges]:
-    """The numbers of ranges of each file, the first files."""
-    return _BY_FILE.rows(tx, **asked.values())
-
-
-def by_consumer(tx: Connection, asked: RangeQuestion) -> list[ConsumerShare]:
-    """The numbers of ranges of each consumer, the first consumers."""
-    return _BY_CONSUMER.rows(tx, **asked.values())
-
-
-def ranges(tx: Connection, asked: RangeQuestion) -> list[ListedRange]:
-    """The first ranges, by file and first event."""
-    return _RANGES.rows(tx, **asked.values())
 
 
 def pace(tx: Connection, jedi_task_id: int, window_s: float) -> EventPace:

@@ -18,10 +18,10 @@ LOOKED_AT = 100_000
 """Ids that a page looks at."""
 
 _SEARCH = """
-SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, j.username AS user_name, j.kind,
-  j.attemptnr AS attempt_nr, j.status, j.substatus, j.site, j.priority, j.cores, j.hold_kind,
-  j.hold_reason, j.creationtime AS creation_time, j.statechangetime AS state_change_time,
-  j.starttime AS start_time, j.endtime AS end_time, j.wall_s, j.exit_code, j.error_code,
+SELECT j.pandaid, j.jeditaskid, j.username, j.kind,
+  j.attemptnr, j.status, j.substatus, j.site, j.priority, j.cores, j.hold_kind,
+  j.hold_reason, j.creationtime, j.statechangetime,
+  j.starttime, j.endtime, j.wall_s, j.exit_code, j.error_code,
   j.error_diag
 FROM {table} j
 WHERE j.pandaid <= :newest AND j.pandaid > :oldest
@@ -31,7 +31,7 @@ ORDER BY j.pandaid DESC LIMIT :limit
 _BOTH = f"""
 ({_SEARCH.replace("{table}", "jedi_jobs")}) UNION ALL
 ({_SEARCH.replace("{table}", "jedi_jobs_archived")})
-ORDER BY panda_id DESC LIMIT :limit
+ORDER BY pandaid DESC LIMIT :limit
 """
 """Completed by conditions.where."""
 

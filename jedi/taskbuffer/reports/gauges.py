@@ -50,7 +50,17 @@ WHERE hour = date_trunc('hour', jedi_now()) GROUP BY status ORDER BY status
 """)
 
 
-WAITING = """
+class WaitingCount(NamedTuple):
+    """Rows that wait for an agent: commands, notices, changes of statistics; and the age of the
+    oldest in seconds."""
+
+    queue: str
+    depth: int
+    oldest_s: float
+
+
+WAITING = returns(WaitingCount)("""
+-- Rows that wait for an agent, by queue.
 SELECT 'commands' AS queue, count(*) AS depth, coalesce(extract(epoch FROM
   jedi_now() - min(creationtime)), 0)::float8 AS oldest_s
 FROM jedi_commands WHERE acknowledged_at IS NULL
@@ -61,24 +71,7 @@ UNION ALL
 SELECT 'statistics', count(*),
   coalesce(extract(epoch FROM jedi_now() - min(modificationtime)), 0)::float8
 FROM job_stats_delta
-"""
-
-
-class WaitingCount(NamedTuple):
-    """Rows that wait for an agent: commands, notices, changes of statistics; and the age of the
-    oldest in seconds."""
-
-    queue: str
-    depth: int
-    oldest_s: float
-
-
-_WAITING = returns(WaitingCount)(WAITING)
-
-
-def waiting(tx: Connection) -> list[WaitingCount]:
-    """Rows that wait for an agent, by queue."""
-    return _WAITING.rows(tx)
+""")
 
 
 class PilotCount(NamedTuple):
@@ -163,7 +156,7 @@ def load(tx: Connection) -> Gauges:
         _REACHED.rows(tx),
         dict(overview.TASKS_BY_STATUS.rows(tx)),
         agents.ALL_AGENTS.rows(tx),
-        waiting(tx),
+        WAITING.rows(tx),
         _PILOTS.rows(tx),
         _TRANSFERS.rows(tx),
         _DECISIONS.rows(tx, **newest),

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
 from jedi.taskbuffer.db.statement import returns
 
 _IS_FIRST = "attemptnr = 1 AS is_first"
@@ -36,14 +34,14 @@ _SIZE = ("cores", "memory_mb", "disk_mb")
 FOR_ALL = alike(
     ["kind", "status", "site", _IS_FIRST, "hold_kind", *_SIZE], f"{_WALLTIME}, {_SINCE}"
 )
-"""For OF_TASK and why_facts.TASK together."""
+"""For GROUPS and why_facts.FACTS together."""
 FOR_WHY = alike(["status", "site", "hold_kind", *_SIZE], _SINCE)
 _FOR_GROUPS = alike(
     ["kind", "status", "site", _IS_FIRST],
     f"{_WALLTIME}, max(memory_mb) AS memory_mb, max(disk_mb) AS disk_mb",
 )
 
-OF_TASK = """
+GROUPS = """
 SELECT kind, status, site, is_first, CAST(sum(jobs) AS bigint) AS jobs, false AS limited,
   max(walltime_s) AS walltime_s, max(memory_mb) AS memory_mb, max(disk_mb) AS disk_mb,
   CAST(NULL AS double precision) AS wall_s, CAST(NULL AS bigint) AS used_memory_kb,
@@ -88,13 +86,10 @@ class JobGroup(NamedTuple):
     last_end: datetime | None
 
 
-_OF_TASK = returns(JobGroup)(_FOR_GROUPS + OF_TASK)
-
-
-def of_task(tx: Connection, jedi_task_id: int) -> list[JobGroup]:
-    """The groups of a task's jobs. Archived jobs have groups of their own, one for each cause of a
-    failure."""
-    return _OF_TASK.rows(tx, task=jedi_task_id)
+OF_TASK = returns(JobGroup)(f"""
+-- The groups of a task's jobs. Archived jobs have groups of their own, one for each cause of a
+-- failure.
+{_FOR_GROUPS}{GROUPS}""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +112,8 @@ GROUP BY site, status ORDER BY site, status
 """)
 
 
-CHOSEN = """
+CHOSEN = returns(str)("""
+-- The sites that brokers have chosen for jobs of a task.
 SELECT DISTINCT unnest(chosen) AS site FROM jedi_broker_decisions
 WHERE jeditaskid = :task AND broker <> 'nucleus' ORDER BY site
-"""
-_CHOSEN = returns(str)(CHOSEN)
-
-
-def chosen_sites(tx: Connection, jedi_task_id: int) -> list[str]:
-    """The sites that brokers have chosen for jobs of a task."""
-    return _CHOSEN.rows(tx, task=jedi_task_id)
+""")

@@ -25,10 +25,10 @@ _UNSUCCESSFUL = "j.status <> 'finished'"
 
 
 _JOB = """
-SELECT j.pandaid AS panda_id, j.originpandaid AS origin_panda_id, j.unit_nr,
-  j.attemptnr AS attempt_nr, h.predecessors, h.relation, j.kind, j.status, j.substatus, j.kill_code,
-  j.site, j.priority, j.n_inputs, j.memory_mb, j.creationtime AS creation_time,
-  j.starttime AS start_time, j.endtime AS end_time, j.exit_code, j.error_source, j.error_code,
+SELECT j.pandaid, j.originpandaid, j.unit_nr,
+  j.attemptnr, h.predecessors, h.relation, j.kind, j.status, j.substatus, j.kill_code,
+  j.site, j.priority, j.n_inputs, j.memory_mb, j.creationtime,
+  j.starttime, j.endtime, j.exit_code, j.error_source, j.error_code,
   j.error_diag, j.cpu_s, j.wall_s, j.max_rss_kb, t.stderr_tail,
   CASE WHEN j.status = 'failed' THEN ARRAY(
     SELECT effect FROM jedi_retry_matches m WHERE m.pandaid = j.pandaid ORDER BY m.rule_id)
@@ -50,7 +50,7 @@ _PARTS = (
 )
 _JOBS = f"""
 {" UNION ALL ".join(f"({part} ORDER BY j.pandaid LIMIT :limit)" for part in _PARTS)}
-ORDER BY panda_id LIMIT :limit
+ORDER BY pandaid LIMIT :limit
 """
 """Completed by conditions.where. Each part has an index in the order of its jobs and gives its
 first ones, so that a page costs what it returns."""

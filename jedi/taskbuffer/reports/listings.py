@@ -43,12 +43,12 @@ _UNCOUNTED = ", (SELECT CAST(0 AS bigint) AS n_jobs_running, CAST(0 AS bigint) A
 
 def _summary(jobs: str) -> str:
     return f"""
-SELECT t.jeditaskid AS jedi_task_id, t.reqid AS req_id, t.taskname AS task_name,
-  t.username AS user_name, t.status,
-  t.prodsourcelabel AS prod_source_label, t.workqueue_id AS queue_id, t.gshare AS share,
-  t.currentpriority AS priority, t.attemptnr AS attempt_nr,
-  t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
-  t.statechangetime AS state_change_time, t.endtime AS end_time,
+SELECT t.jeditaskid, t.reqid, t.taskname,
+  t.username, t.status,
+  t.prodsourcelabel, t.workqueue_id AS queue_id, t.gshare AS share,
+  t.currentpriority AS priority, t.attemptnr,
+  t.reason_code, t.errordialog AS reason, t.creationdate,
+  t.statechangetime, t.endtime,
   coalesce({THROTTLED_UNTIL}, t.next_run_at) AS next_run_at,
   d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running, j.n_jobs_waiting,
   CASE WHEN {BY_EVENTS} THEN 'ranges' ELSE 'files' END AS unit, d.n_events,
@@ -169,32 +169,7 @@ def _find(conditions: str, order: str, jobs: bool) -> Statement[TaskSummary]:
 
 
 _GONE = "'lost', 'missing', 'broken'"
-DATASETS = f"""
-SELECT d.datasetid AS dataset_id, d.datasetname AS name, d.type, d.status, d.state,
-  d.masterid AS master_id, d.streamname AS stream_name, coalesce(f.n, d.nfiles) AS n_files,
-  d.nfilestobeused AS n_files_to_be_used, d.nfilesused AS n_files_used,
-  coalesce(f.finished, d.nfilesfinished) AS n_files_finished,
-  coalesce(f.failed, d.nfilesfailed) AS n_files_failed,
-  coalesce(f.missing, d.nfilesmissing) AS n_files_missing, d.nfileswaiting AS n_files_waiting,
-  d.attributes, d.nleftout AS n_left_out, coalesce(o.reasons, '{{}}') AS left_out
-FROM jedi_datasets d LEFT JOIN LATERAL (
-  SELECT count(*) AS n, count(*) FILTER (WHERE finished) AS finished,
-    count(*) FILTER (WHERE failed AND NOT missing) AS failed,
-    count(*) FILTER (WHERE missing) AS missing
-  FROM (
-    SELECT bool_and(status = 'finished') AS finished, bool_or(status = 'failed') AS failed,
-      bool_or(status IN ({_GONE})) AS missing
-    FROM jedi_dataset_contents c WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
-      AND c.status <> 'skipped' AND d.type = 'input' AND d.masterid IS NULL
-      AND (SELECT {BY_EVENTS} FROM jedi_tasks t WHERE t.jeditaskid = :task)
-    GROUP BY lfn) r
-  HAVING count(*) > 0) f ON true LEFT JOIN LATERAL (
-  SELECT jsonb_object_agg(reason, n) AS reasons FROM (
-    SELECT reason, count(*) AS n FROM jedi_dataset_contents c
-    WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid AND c.status = 'skipped'
-      AND d.nleftout > 0 GROUP BY reason) r) o ON true
-WHERE d.jeditaskid = :task ORDER BY d.datasetid
-"""
+
 _AFTER = """(SELECT datasetid FROM jedi_dataset_contents
   WHERE fileid = CAST(:after AS bigint) AND jeditaskid = :task)"""
 HAS_FILE = returns(bool)("""
@@ -203,7 +178,21 @@ SELECT EXISTS (SELECT FROM jedi_dataset_contents WHERE fileid = :file AND jedita
 """)
 
 
-MEASURED = f"""
+@dataclass(frozen=True, slots=True)
+class JobMetric:
+    """A figure of a task's jobs, such as ramCount, and its origin: finished jobs measured it,
+    failed jobs proved that they need so much (then `measured` is what finished ones needed), or the
+    task gives it."""
+
+    name: str
+    value: int
+    unit: str | None
+    origin: str
+    measured: int | None
+
+
+MEASURED = returns(JobMetric)(f"""
+-- Return the figures of a task that its jobs gave, and its other ones.
 SELECT m.name, m.value, m.unit, CASE WHEN f.proven >= m.value THEN 'failed jobs'
     WHEN f.measured IS NOT NULL THEN 'finished jobs' ELSE 'task' END AS origin,
   CASE WHEN f.proven >= m.value THEN f.measured END AS measured
@@ -221,28 +210,7 @@ FROM jedi_tasks t, LATERAL (VALUES
 WHERE t.jeditaskid = :task AND m.value IS NOT NULL
   AND (t.rules ->> 'use_scout' = '{SCOUTED}' OR t.figures IS NOT NULL)
 ORDER BY m.place
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class JobMetric:
-    """A figure of a task's jobs, such as ramCount, and its origin: finished jobs measured it,
-    failed jobs proved that they need so much (then `measured` is what finished ones needed), or the
-    task gives it."""
-
-    name: str
-    value: int
-    unit: str | None
-    origin: str
-    measured: int | None
-
-
-_MEASURED = returns(JobMetric)(MEASURED)
-
-
-def measured(tx: Connection, jedi_task_id: int) -> list[JobMetric]:
-    """Return the figures of a task that its jobs gave, and its other ones."""
-    return _MEASURED.rows(tx, task=jedi_task_id)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,12 +239,33 @@ class DatasetSummary:
     left_out: dict[str, int]
 
 
-_DATASETS = returns(DatasetSummary)(DATASETS)
-
-
-def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
-    """The datasets of a task."""
-    return _DATASETS.rows(tx, task=jedi_task_id)
+DATASETS = returns(DatasetSummary)(f"""
+-- The datasets of a task.
+SELECT d.datasetid, d.datasetname AS name, d.type, d.status, d.state,
+  d.masterid, d.streamname, coalesce(f.n, d.nfiles) AS n_files,
+  d.nfilestobeused, d.nfilesused,
+  coalesce(f.finished, d.nfilesfinished) AS n_files_finished,
+  coalesce(f.failed, d.nfilesfailed) AS n_files_failed,
+  coalesce(f.missing, d.nfilesmissing) AS n_files_missing, d.nfileswaiting,
+  d.attributes, d.nleftout, coalesce(o.reasons, '{{}}') AS left_out
+FROM jedi_datasets d LEFT JOIN LATERAL (
+  SELECT count(*) AS n, count(*) FILTER (WHERE finished) AS finished,
+    count(*) FILTER (WHERE failed AND NOT missing) AS failed,
+    count(*) FILTER (WHERE missing) AS missing
+  FROM (
+    SELECT bool_and(status = 'finished') AS finished, bool_or(status = 'failed') AS failed,
+      bool_or(status IN ({_GONE})) AS missing
+    FROM jedi_dataset_contents c WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
+      AND c.status <> 'skipped' AND d.type = 'input' AND d.masterid IS NULL
+      AND (SELECT {BY_EVENTS} FROM jedi_tasks t WHERE t.jeditaskid = :task)
+    GROUP BY lfn) r
+  HAVING count(*) > 0) f ON true LEFT JOIN LATERAL (
+  SELECT jsonb_object_agg(reason, n) AS reasons FROM (
+    SELECT reason, count(*) AS n FROM jedi_dataset_contents c
+    WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid AND c.status = 'skipped'
+      AND d.nleftout > 0 GROUP BY reason) r) o ON true
+WHERE d.jeditaskid = :task ORDER BY d.datasetid
+""")
 
 
 class PgiState(NamedTuple):
@@ -286,15 +275,11 @@ class PgiState(NamedTuple):
     substate: str
 
 
-_PGI_STATE = returns(PgiState)(
-    "SELECT pgi_state AS state, pgi_substate AS substate FROM jedi_task_states "
-    "WHERE jeditaskid = :task"
-)
-
-
-def pgi_state(tx: Connection, jedi_task_id: int) -> PgiState | None:
-    """PGI state and substate of a task that has no job; None: it has some, or nothing to do."""
-    return _PGI_STATE.row(tx, task=jedi_task_id)
+PGI_STATE = returns(PgiState)("""
+-- PGI state and substate of a task that has no job; None: it has some, or nothing to do.
+SELECT pgi_state AS state, pgi_substate AS substate FROM jedi_task_states
+WHERE jeditaskid = :task
+""")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,6 @@ from jedi.taskbuffer.reports import gauges, overview, refused
 HOURLY = ("running", "finished", "failed", "closed", "cancelled")
 """The statuses of jobs that rates count: starts, and every kind of end."""
 
-_REACHED = f"""
-SELECT hour, site, status, CAST(sum(jobs) AS bigint) AS jobs FROM job_stats_hourly
-WHERE hour > date_trunc('hour', jedi_now()) - make_interval(hours => :hours)
-  AND (CAST(:site AS text) IS NULL OR site = :site) AND status IN ({listed(HOURLY)})
-GROUP BY GROUPING SETS ((hour, status), (site, status)) ORDER BY hour, site, status
-"""
-
 
 class ReachedJobs(NamedTuple):
     """Jobs that reached a status: in an hour (at all sites), or (hour None) at a site."""
@@ -34,26 +27,13 @@ class ReachedJobs(NamedTuple):
     jobs: int
 
 
-_HOURLY = returns(ReachedJobs)(_REACHED)
-
-
-def reached(tx: Connection, hours: int, site: str | None = None) -> list[ReachedJobs]:
-    """The jobs that reached a status in the present hour and those before it, by hour, and by
-    site."""
-    return _HOURLY.rows(tx, hours=hours, site=site)
-
-
-_FACTS = """
-SELECT s.site, s.status, s.nslots AS n_slots, greatest(s.corecount, 1) AS cores, s.submitter,
-  s.lastpilot AS last_pilot, s.comment, coalesce(p.running, 0) AS pilots_running,
-  coalesce(p.submitted, 0) AS pilots_submitted, m.value ->> 'reason' AS trouble
-FROM jedi_sites s LEFT JOIN (
-  SELECT site, count(*) FILTER (WHERE status = 'running') AS running,
-    count(*) FILTER (WHERE status = 'submitted') AS submitted
-  FROM jedi_pilots WHERE endtime IS NULL GROUP BY site) p USING (site)
-  LEFT JOIN jedi_site_metrics m ON m.site = s.site AND m.gshare = '' AND m.metric = 'submitter'
-ORDER BY s.site
-"""
+REACHED = returns(ReachedJobs)(f"""
+-- The jobs that reached a status in the present hour and those before it, by hour, and by site.
+SELECT hour, site, status, CAST(sum(jobs) AS bigint) AS jobs FROM job_stats_hourly
+WHERE hour > date_trunc('hour', jedi_now()) - make_interval(hours => :hours)
+  AND (CAST(:site AS text) IS NULL OR site = :site) AND status IN ({listed(HOURLY)})
+GROUP BY GROUPING SETS ((hour, status), (site, status)) ORDER BY hour, site, status
+""")
 
 
 class SiteFacts(NamedTuple):
@@ -72,16 +52,22 @@ class SiteFacts(NamedTuple):
     trouble: str | None
 
 
-_SITES = returns(SiteFacts)(_FACTS)
-
-
-def sites(tx: Connection) -> list[SiteFacts]:
-    """All sites by name."""
-    return _SITES.rows(tx)
+SITES = returns(SiteFacts)("""
+-- All sites by name.
+SELECT s.site, s.status, s.nslots, greatest(s.corecount, 1) AS cores, s.submitter,
+  s.lastpilot, s.comment, coalesce(p.running, 0) AS pilots_running,
+  coalesce(p.submitted, 0) AS pilots_submitted, m.value ->> 'reason' AS trouble
+FROM jedi_sites s LEFT JOIN (
+  SELECT site, count(*) FILTER (WHERE status = 'running') AS running,
+    count(*) FILTER (WHERE status = 'submitted') AS submitted
+  FROM jedi_pilots WHERE endtime IS NULL GROUP BY site) p USING (site)
+  LEFT JOIN jedi_site_metrics m ON m.site = s.site AND m.gshare = '' AND m.metric = 'submitter'
+ORDER BY s.site
+""")
 
 
 _PILOTS = """
-SELECT pilot_id, status, engine, batch_id, resource_type, host, pid, creationtime AS creation_time
+SELECT pilot_id, status, engine, batch_id, resource_type, host, pid, creationtime
 FROM jedi_pilots WHERE site = :site AND endtime IS NULL
 ORDER BY creationtime DESC, pilot_id LIMIT :limit
 """
@@ -105,12 +91,12 @@ class SitePilot:
 _PARTS = returns(PartRow)(
     together(
         {
-            "facts": f"SELECT * FROM ({_FACTS}) f WHERE site = :site",
-            "jobs": f"SELECT * FROM ({overview.JOBS_BY_SITE}) j WHERE site = :site",
-            "reached": _REACHED,
+            "facts": f"SELECT * FROM ({SITES.sql}) f WHERE site = :site",
+            "jobs": f"SELECT * FROM ({overview.JOBS_BY_SITE.sql}) j WHERE site = :site",
+            "reached": REACHED.sql,
             "pilots": _PILOTS,
-            "read": refused.READ,
-            "refusals": refused.AT_SITE,
+            "read": refused.READ.sql,
+            "refusals": refused.AT_SITE.sql,
         }
     )
 )
@@ -151,20 +137,6 @@ GROUP BY 1, 2, 3 HAVING sum(s.cores) <> 0 ORDER BY 1, 2, 3
 """)
 
 
-_COUNTS = f"""
-SELECT coalesce(q.queue_name, '') AS queue_name, t.status, coalesce(t.reason_code, '') AS reason,
-  t.tasks, t.since
-FROM (
-  SELECT workqueue_id, status, reason_code, count(*) AS tasks, min(statechangetime) AS since
-  FROM jedi_tasks WHERE status NOT IN ({TASK_FINAL}) GROUP BY workqueue_id, status, reason_code
-  UNION ALL
-  SELECT NULL, status, NULL, count(*), NULL FROM jedi_tasks WHERE :ended
-    AND status IN ({TASK_FINAL}) GROUP BY status) t
-  LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
-ORDER BY t.status, t.tasks DESC, 1, 3
-"""
-
-
 class TaskCount(NamedTuple):
     """Live tasks of a work queue (empty: none) in a status for a reason, and the time since when
     the first of them is in its status; of ended ones their number alone."""
@@ -176,22 +148,29 @@ class TaskCount(NamedTuple):
     since: datetime | None
 
 
-_TASKS = returns(TaskCount)(_COUNTS)
-
-
-def live_tasks(tx: Connection) -> list[TaskCount]:
-    """Live tasks by work queue, status and reason."""
-    return _TASKS.rows(tx, ended=False)
+TASKS = returns(TaskCount)(f"""
+-- Live tasks by work queue, status and reason, and ended ones by status if `ended`.
+SELECT coalesce(q.queue_name, '') AS queue_name, t.status, coalesce(t.reason_code, '') AS reason,
+  t.tasks, t.since
+FROM (
+  SELECT workqueue_id, status, reason_code, count(*) AS tasks, min(statechangetime) AS since
+  FROM jedi_tasks WHERE status NOT IN ({TASK_FINAL}) GROUP BY workqueue_id, status, reason_code
+  UNION ALL
+  SELECT NULL, status, NULL, count(*), NULL FROM jedi_tasks WHERE :ended
+    AND status IN ({TASK_FINAL}) GROUP BY status) t
+  LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id
+ORDER BY t.status, t.tasks DESC, 1, 3
+""")
 
 
 _SYSTEM = returns(PartRow)(
     together(
         {
-            "tasks": _COUNTS,
-            "jobs": overview.JOBS_BY_SITE,
-            "reached": _REACHED,
-            "facts": _FACTS,
-            "waiting": gauges.WAITING,
+            "tasks": TASKS.sql,
+            "jobs": overview.JOBS_BY_SITE.sql,
+            "reached": REACHED.sql,
+            "facts": SITES.sql,
+            "waiting": gauges.WAITING.sql,
         }
     )
 )

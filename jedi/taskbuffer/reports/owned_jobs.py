@@ -41,9 +41,9 @@ _COLUMNS = (
 _WANTED = """(CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
   AND (CAST(:before AS bigint) IS NULL OR j.pandaid < :before) AND {conditions}"""
 _OWNED = f"""
-SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, t.taskname AS task_name, j.kind,
-  j.attemptnr AS attempt_nr, j.status, j.site, j.creationtime AS creation_time,
-  j.starttime AS start_time, j.wall_s, j.exit_code, j.error_code
+SELECT j.pandaid, j.jeditaskid, t.taskname, j.kind,
+  j.attemptnr, j.status, j.site, j.creationtime,
+  j.starttime, j.wall_s, j.exit_code, j.error_code
 FROM (({_of_tasks(_COLUMNS, _WANTED)}) UNION ALL (
   SELECT {_COLUMNS} FROM jedi_jobs_archived j
   WHERE j.username = :user AND {{archived}} AND {_WANTED}

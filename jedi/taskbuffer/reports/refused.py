@@ -20,9 +20,6 @@ _REASONS = """
 LATERAL (SELECT site, codes, observed, limits FROM jedi_broker_reasons r
   WHERE r.decision_id = d.decision_id OFFSET 0) r
 """
-READ = f"""
-SELECT count(*) AS decisions, min(creationtime) AS since FROM ({_DECISIONS}) d
-"""
 
 
 class ReadDecisions(NamedTuple):
@@ -32,12 +29,14 @@ class ReadDecisions(NamedTuple):
     since: datetime | None
 
 
-_READ = returns(ReadDecisions)(READ)
+READ = returns(ReadDecisions)(f"""
+SELECT count(*) AS decisions, min(creationtime) AS since FROM ({_DECISIONS}) d
+""")
 
 
 def read(tx: Connection, hours: int, most: int) -> ReadDecisions:
     """The decisions that counts of refusals come from."""
-    found = _READ.row(tx, hours=hours, most=most)
+    found = READ.row(tx, hours=hours, most=most)
     return found or ReadDecisions(0, None)
 
 
@@ -58,18 +57,6 @@ GROUP BY site, code ORDER BY site, refusals DESC, code
 """)
 
 
-AT_SITE = f"""
-SELECT code, count(*) AS refusals, count(*) FILTER (WHERE cardinality(r.codes) = 1) AS only,
-  max(d.creationtime) AS latest, (array_agg(x.observed ORDER BY d.decision_id DESC))[1] AS observed,
-  (array_agg(x.lim ORDER BY d.decision_id DESC))[1] AS lim, max(d.decision_id) AS decision_id
-FROM ({_DECISIONS}) d JOIN LATERAL (
-    SELECT site, codes, observed, limits FROM jedi_broker_reasons r
-    WHERE r.decision_id = d.decision_id AND r.site = :site OFFSET 0) r ON true,
-  unnest(r.codes, r.observed, r.limits) x(code, observed, lim)
-GROUP BY code ORDER BY refusals DESC, code
-"""
-
-
 class RefusalsAtSite(NamedTuple):
     """Decisions that refused a site for a reason, and for how many of them it is the only one;
     the figures of the latest of them (NULL: infinite, or none)."""
@@ -83,10 +70,14 @@ class RefusalsAtSite(NamedTuple):
     decision_id: int
 
 
-_AT_SITE = returns(RefusalsAtSite)(AT_SITE)
-
-
-def at_site(tx: Connection, site: str, hours: int, most: int) -> list[RefusalsAtSite]:
-    """Refusals of a site by reason, the most frequent first."""
-    values = {"site": site, "hours": hours, "most": most}
-    return _AT_SITE.rows(tx, **values)
+AT_SITE = returns(RefusalsAtSite)(f"""
+-- Refusals of a site by reason, the most frequent first.
+SELECT code, count(*) AS refusals, count(*) FILTER (WHERE cardinality(r.codes) = 1) AS only,
+  max(d.creationtime) AS latest, (array_agg(x.observed ORDER BY d.decision_id DESC))[1] AS observed,
+  (array_agg(x.lim ORDER BY d.decision_id DESC))[1] AS lim, max(d.decision_id) AS decision_id
+FROM ({_DECISIONS}) d JOIN LATERAL (
+    SELECT site, codes, observed, limits FROM jedi_broker_reasons r
+    WHERE r.decision_id = d.decision_id AND r.site = :site OFFSET 0) r ON true,
+  unnest(r.codes, r.observed, r.limits) x(code, observed, lim)
+GROUP BY code ORDER BY refusals DESC, code
+""")

@@ -28,9 +28,9 @@ COUNTED_MOST = 200_000
 """Tasks that are counted, so that the cost has a bound."""
 
 _GROUPS = """
-SELECT key, status, count(*) AS tasks, max(jedi_task_id) AS newest
+SELECT key, status, count(*) AS tasks, max(jeditaskid) AS newest
 FROM (
-  SELECT {column} AS key, t.status, t.jeditaskid AS jedi_task_id
+  SELECT {column} AS key, t.status, t.jeditaskid
   FROM jedi_tasks t WHERE {conditions} LIMIT :most) g
 GROUP BY key, status ORDER BY key NULLS LAST, status
 """

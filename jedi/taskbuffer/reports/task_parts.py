@@ -34,10 +34,13 @@ class TaskEvent:
 
 
 _BEFORE = "(CAST(:before AS timestamptz) IS NULL OR {time} < :before)"
-_EVENTS = f"""
-SELECT time, kind, what, from_status, agent, user_name, code, sentence, number, sites FROM (
-  (SELECT modificationtime AS time, 'status' AS kind, status AS what, fromstatus AS from_status,
-    agent, username AS user_name, reason_code AS code, reason AS sentence,
+
+ALL_EVENTS = returns(TaskEvent)(f"""
+-- All that happened to a task, the newest first: statuses, commands and their answers, brokers'
+-- decisions; only those before a time, if one is given.
+SELECT time, kind, what, fromstatus, agent, username, code, sentence, number, sites FROM (
+  (SELECT modificationtime AS time, 'status' AS kind, status AS what, fromstatus,
+    agent, username, reason_code AS code, reason AS sentence,
     CAST(NULL AS bigint) AS number, CAST(NULL AS text[]) AS sites, log_id AS place
   FROM jedi_tasks_statuslog
   WHERE jeditaskid = :task AND {_BEFORE.format(time="modificationtime")}
@@ -59,17 +62,7 @@ SELECT time, kind, what, from_status, agent, user_name, code, sentence, number, 
   FROM jedi_broker_decisions WHERE jeditaskid = :task AND {_BEFORE.format(time="creationtime")}
   ORDER BY creationtime DESC, decision_id DESC LIMIT :most)) e
 ORDER BY time DESC, kind, place DESC LIMIT :most
-"""
-_ALL_EVENTS = returns(TaskEvent)(_EVENTS)
-
-
-def events(
-    tx: Connection, jedi_task_id: int, before: datetime | None, limit: int
-) -> list[TaskEvent]:
-    """All that happened to a task, the newest first: statuses, commands and their answers, brokers'
-    decisions; `before`: only older events."""
-    values = {"task": jedi_task_id, "before": before, "most": limit}
-    return _ALL_EVENTS.rows(tx, **values)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class Relative:
     dataset: str | None
 
 
-_RELATIVES = """
+_FAMILY = returns(Relative)("""
 WITH RECURSIVE parents(id, distance) AS (
   SELECT parent_tid, 1 FROM jedi_tasks WHERE jeditaskid = :task AND parent_tid <> jeditaskid
   UNION
@@ -119,14 +112,13 @@ WITH RECURSIVE parents(id, distance) AS (
      ON o.username = t.username AND o.taskname = t.taskname
    WHERE t.jeditaskid = :task AND o.jeditaskid <> :task ORDER BY o.jeditaskid DESC LIMIT :relatives)
 )
-SELECT k.relation, k.distance, t.jeditaskid AS jedi_task_id, coalesce(t.taskname, '') AS task_name,
+SELECT k.relation, k.distance, t.jeditaskid, coalesce(t.taskname, '') AS task_name,
   coalesce(t.username, '') AS user_name, t.status, t.reason_code,
-  t.creationdate AS creation_date, k.dataset
+  t.creationdate, k.dataset
 FROM kin k JOIN jedi_tasks t ON t.jeditaskid = k.id
 ORDER BY array_position(ARRAY['parent', 'sibling', 'child', 'maker', 'reader', 'namesake'],
   k.relation), k.distance DESC, t.jeditaskid
-"""
-_FAMILY = returns(Relative)(_RELATIVES)
+""")
 
 
 def family(tx: Connection, jedi_task_id: int) -> list[Relative]:
@@ -142,14 +134,14 @@ WHERE t.jeditaskid = :task
 _PARTS = returns(PartRow)(
     together(
         {
-            "groups": job_groups.OF_TASK,
-            "chosen": job_groups.CHOSEN,
-            "events": _EVENTS,
-            "family": _RELATIVES,
-            "datasets": listings.DATASETS,
-            "measured": listings.MEASURED,
+            "groups": job_groups.GROUPS,
+            "chosen": job_groups.CHOSEN.sql,
+            "events": ALL_EVENTS.sql,
+            "family": _FAMILY.sql,
+            "datasets": listings.DATASETS.sql,
+            "measured": listings.MEASURED.sql,
             "queue": _QUEUE,
-            "facts": why_facts.TASK,
+            "facts": why_facts.FACTS,
         },
         job_groups.FOR_ALL,
     )

@@ -252,12 +252,12 @@ class UnitOutput:
 
 _MADE = returns(UnitOutput)(f"""
 SELECT CASE WHEN j.kind = 'normal' THEN j.unit_nr END AS unit_nr,
-  CASE WHEN j.kind = 'normal' THEN f.name ELSE f.lfn END AS name, f.file_id,
+  CASE WHEN j.kind = 'normal' THEN f.name ELSE f.lfn END AS name, f.fileid,
   j.pandaid, f.dataset, f.lfn, f.size, f.adler32
 FROM ({_JOB_OF.format("jedi_jobs")} UNION ALL {_JOB_OF.format("jedi_jobs_archived")}
   ORDER BY unit_nr) j,
 LATERAL (
-  SELECT coalesce(f.source_name, f.lfn) AS name, c.fileid AS file_id, d.datasetname AS dataset,
+  SELECT coalesce(f.source_name, f.lfn) AS name, c.fileid, d.datasetname AS dataset,
     c.lfn, c.fsize AS size, c.checksum AS adler32
   FROM {all_files("pandaid, fileid, source_name, lfn")} f, LATERAL (  -- else all files, job by job
     SELECT * FROM jedi_dataset_contents c
@@ -265,8 +265,8 @@ LATERAL (
     JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
   WHERE f.pandaid = j.pandaid AND c.type = 'output' AND c.status = 'finished'
     AND c.outpandaid = j.pandaid AND d.state IS DISTINCT FROM 'missing' OFFSET 0) f
-WHERE j.purged_at IS NULL AND (j.unit_nr, f.file_id) > (:unit, :after)
-ORDER BY j.unit_nr, f.file_id LIMIT :limit
+WHERE j.purged_at IS NULL AND (j.unit_nr, f.fileid) > (:unit, :after)
+ORDER BY j.unit_nr, f.fileid LIMIT :limit
 """)
 
 

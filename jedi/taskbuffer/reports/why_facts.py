@@ -33,15 +33,15 @@ def _number(condition: str) -> str:
     return f"CAST(coalesce(sum(jobs) FILTER (WHERE {condition}), 0) AS bigint)"
 
 
-TASK = f"""
-SELECT t.jeditaskid AS jedi_task_id, t.status, t.reason_code, t.reason_facts,
-  t.errordialog AS reason, t.statechangetime AS state_change_time, t.frozentime AS frozen_time,
-  t.next_run_at, {THROTTLED_UNTIL} AS rest_over, t.nextperiod AS next_period, t.workqueue_id,
-  t.resource_type, t.gshare, t.eventservice AS event_service, {PRIORITY} AS priority,
+FACTS = f"""
+SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts,
+  t.errordialog AS reason, t.statechangetime, t.frozentime,
+  t.next_run_at, {THROTTLED_UNTIL} AS rest_over, t.nextperiod, t.workqueue_id,
+  t.resource_type, t.gshare, t.eventservice, {PRIORITY} AS priority,
   jedi_now() AS now, f.waiting AS files_waiting, f.awaited AS files_awaited,
   f.open_inputs,
   coalesce(t.rules ->> 'use_scout', '') AS scout,
-  t.prodsourcelabel AS label, t.lockedby AS locked_by,
+  t.prodsourcelabel AS label, t.lockedby,
   j.at_site, j.activated, j.throttled, j.moving, j.merging, j.held, j.jobs_since,
   j.recoverable, j.sites, j.too_large, p.last_pilot, m.troubles,
   ARRAY(SELECT DISTINCT rule_id FROM {OPEN_RULES} ORDER BY rule_id) AS open_rules,
@@ -122,17 +122,13 @@ class TaskFacts(NamedTuple):
     ratio: float | None
 
 
-_TASK = returns(TaskFacts)(FOR_WHY + TASK)
-
-
-def facts(tx: Connection, task_id: int, unit_s: float) -> TaskFacts | None:
-    """All that the diagnosis of a task needs; None: there is no such task. `unit_s`: the first rest
-    of a throttled one."""
-    return _TASK.row(tx, task=task_id, unit_s=unit_s)
+TASK = returns(TaskFacts)(f"""
+-- All that the diagnosis of a task needs. `unit_s`: the first rest of a throttled one.
+{FOR_WHY}{FACTS}""")
 
 
 _LAST_END = """
-SELECT c.pandaid AS panda_id, l.reason_code AS code, coalesce(l.reason, '') AS sentence
+SELECT c.pandaid, l.reason_code AS code, coalesce(l.reason, '') AS sentence
 FROM jedi_consumers c JOIN jedi_jobs_statuslog l USING (pandaid)
 WHERE c.jeditaskid = :task AND l.reason_code <> 'generated'
   AND (l.agent = 'EventService' OR l.status = 'failed')
@@ -149,7 +145,7 @@ class LastConsumerEnd(NamedTuple):
 
 
 _WAITING_SET = """
-SELECT jobsetid AS jobset_id, wait_code AS code, wait_reason AS sentence FROM jedi_jobsets
+SELECT jobsetid, wait_code AS code, wait_reason AS sentence FROM jedi_jobsets
 WHERE jeditaskid = :task AND ended_at IS NULL AND wait_code IS NOT NULL ORDER BY jobsetid LIMIT 1
 """
 
@@ -163,7 +159,7 @@ class WaitingSet(NamedTuple):
 
 
 _LAST_DECISION = """
-SELECT d.decision_id, d.broker, d.creationtime AS creation_time, d.chosen, d.need
+SELECT d.decision_id, d.broker, d.creationtime, d.chosen, d.need
 FROM jedi_broker_decisions d, (
 SELECT seed FROM jedi_broker_decisions WHERE jeditaskid = :task AND broker <> 'jumbo_dog'
 ORDER BY decision_id DESC LIMIT 1) l
@@ -217,12 +213,9 @@ class RefusedSite(NamedTuple):
     limits: list[float]
 
 
-_REFUSALS = returns(RefusedSite)(_REFUSED.format(decision=":id"))
-
-
-def refusals(tx: Connection, decision_id: int) -> list[RefusedSite]:
-    """The sites that a decision refused, with every reason."""
-    return _REFUSALS.rows(tx, id=decision_id)
+REFUSALS = returns(RefusedSite)(f"""
+-- The sites that a decision refused, with every reason.
+{_REFUSED.format(decision=":id")}""")
 
 
 _BACKGROUND = returns(PartRow)(

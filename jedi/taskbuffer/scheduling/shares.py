@@ -67,19 +67,15 @@ WHERE q.status = 'active' ORDER BY q.queue_order NULLS LAST, q.queue_id
 """)
 
 
-_ANY_DUE = returns(bool)(f"""
+ANY_DUE = returns(bool)(f"""
+-- Return True if a queue has tasks or jobs, or had some at the last run, which is older than a
+-- minute otherwise: queues may have changed.
 SELECT EXISTS (SELECT FROM jedi_queue_shares WHERE active)
   OR EXISTS (SELECT FROM jedi_tasks WHERE status IN ({WORKING}))
   OR EXISTS (SELECT FROM job_stats WHERE status IN ({JOB_AT_SITE}, {JOB_QUEUED}))
   OR EXISTS (SELECT FROM job_stats_delta)
   OR NOT EXISTS (SELECT FROM jedi_queue_shares WHERE computed_at > jedi_now() - interval '60 s')
 """)
-
-
-def any_due(tx: Connection) -> bool:
-    """Return True if a queue has tasks or jobs, or had some at the last run, which is older than a
-    minute otherwise: queues may have changed."""
-    return _ANY_DUE.value(tx)
 
 
 _PUT = changes("""

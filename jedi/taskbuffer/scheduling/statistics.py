@@ -32,12 +32,10 @@ SELECT count(*) FROM d
 """)
 
 
-_ANY_CHANGES = returns(bool)("SELECT EXISTS (SELECT FROM job_stats_delta)")
-
-
-def any_changes(tx: Connection) -> bool:
-    """Return True if there is something to fold."""
-    return _ANY_CHANGES.value(tx)
+ANY_CHANGES = returns(bool)("""
+-- Return True if there is something to fold.
+SELECT EXISTS (SELECT FROM job_stats_delta)
+""")
 
 
 def fold(tx: Connection, limit: int) -> int:

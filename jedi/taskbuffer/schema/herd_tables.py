@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from jedi.taskbuffer.schema.columns import col, key, metadata, stamp, words
 
-_BEGIN = "herds.begin"
+_BEGIN = "herds.BEGIN"
 _SPLIT = "herds.finish"
 _GIVEN = "units.write resplits.supersede"
 

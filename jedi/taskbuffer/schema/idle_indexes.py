@@ -38,7 +38,7 @@ Index(
     tasks.c.parent_tid,
     postgresql_where=text(f"parent_tid <> jeditaskid AND status NOT IN ({TASK_FINAL})"),
 )
-# loads.live_tasks: counts of live tasks by reason, without a look at the tasks
+# loads.TASKS: counts of live tasks by reason, without a look at the tasks
 Index(
     "jedi_tasks_reason_ix",
     tasks.c.status,

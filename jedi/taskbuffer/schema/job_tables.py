@@ -122,7 +122,7 @@ def _seen_columns() -> list[Column[Any]]:
         words("delegation_id", "the engine's job id", _TAKEN),
         stamp("postprocessed_at", "time at which its results were added", _END),
         stamp("purged_at", "time at which its outputs were purged", "purging.note_purged"),
-        stamp("retention", "its outputs are kept until then", "purging.keep_until"),
+        stamp("retention", "its outputs are kept until then", "purging.KEEP_JOBS"),
         col("metadata", JSONB, "metadata that the payload reports", _REPORT),
         words("hold_next", "the hold that begins when the payload succeeds", "one_job.PLAN_HOLD"),
     ]

@@ -20,9 +20,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from jedi.taskbuffer.schema.columns import col, count, metadata, stamp, words
 from jedi.taskbuffer.schema.document_tables import one_of
 
-_OPEN, _LEASE = "registries.PUT", "registries.lease"
-_CREATE, _BEGIN, _ACCEPT, _NOTE = "drafts.CREATE", "drafts.begin", "drafts.accept", "drafts.note"
-_JUDGE, _UNIT = "drafts.JUDGE", "subjobs.put"
+_OPEN, _LEASE = "registries.PUT", "registries.LEASE"
+_CREATE, _BEGIN, _ACCEPT, _NOTE = "drafts.CREATE", "drafts.begin", "drafts.accept", "drafts.NOTE"
+_JUDGE, _UNIT = "drafts.JUDGE", "subjobs.PUT"
 STATUSES = (
     "new",
     "submitting",

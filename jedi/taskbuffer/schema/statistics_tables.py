@@ -71,7 +71,7 @@ job_stats_hourly = Table(
 
 _ARCHIVED = "archive.ARCHIVE_JOBS"
 _MARKED = f"{_ARCHIVED} purging.note_purged"
-_LIMITED = f"{_MARKED} purging.keep_until purging.claim"
+_LIMITED = f"{_MARKED} purging.KEEP_JOBS purging.claim"
 
 job_stats_archived = Table(
     "job_stats_archived",

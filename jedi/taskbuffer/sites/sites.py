@@ -164,20 +164,16 @@ WHERE CAST(:place AS text) IS NULL OR :place IN (src, dst) ORDER BY 1, 2, 3
 """)
 
 
-ROOTS = returns(tuple[str, str])(
-    """
+ROOTS = returns(tuple[str, str])("""
 -- The root directory of each endpoint that has one.
 SELECT ddm_endpoint, path FROM jedi_ddm_endpoints WHERE path IS NOT NULL ORDER BY ddm_endpoint
-"""
-)
+""")
 
 
-WITH_SPACE = returns(str)(
-    """
+WITH_SPACE = returns(str)("""
 -- The endpoints of which somebody has noted how much is free.
 SELECT ddm_endpoint FROM jedi_ddm_endpoints WHERE space_free IS NOT NULL
-"""
-)
+""")
 
 
 NUCLEI = returns(str)("""

@@ -19,19 +19,12 @@ from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.tasks import tasks
 
-_BEGIN = changes("""
+BEGIN = changes("""
+-- Make a new task a herd, in the transaction that stores it. The PandaID of its first unit, the
+-- originator, is the next one, unless the task is tried out under `origin`.
 INSERT INTO jedi_herds (jeditaskid, originpandaid, splitter, after)
 VALUES (:task, coalesce(CAST(:origin AS bigint), nextval('jedi_panda_id_seq')), :splitter, :after)
 """)
-
-
-def begin(
-    tx: Connection, jedi_task_id: int, splitter: str, after: str, origin: int | None = None
-) -> None:
-    """Make a new task a herd, in the transaction that stores it. The PandaID of its first unit, the
-    originator, is the next one, unless the task is tried out under `origin`."""
-    values = {"task": jedi_task_id, "splitter": splitter, "after": after, "origin": origin}
-    _BEGIN.run(tx, **values)
 
 
 ANY_TO_SPLIT = returns(bool)("""

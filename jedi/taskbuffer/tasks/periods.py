@@ -17,14 +17,10 @@ from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 
-_ANY_PERIODICAL = returns(bool)("""
+ANY_PERIODICAL = returns(bool)("""
+-- Return True if there is a task whose time may come.
 SELECT EXISTS (SELECT FROM jedi_tasks WHERE period IS NOT NULL AND status IN ('ready', 'running'))
 """)
-
-
-def any_periodical(tx: Connection) -> bool:
-    """Return True if there is a task whose time may come."""
-    return _ANY_PERIODICAL.value(tx)
 
 
 class PeriodicalTask(NamedTuple):

@@ -185,7 +185,7 @@ def set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
 
 
 _JOB = """
-SELECT j.jeditaskid AS jedi_task_id,
+SELECT j.jeditaskid,
   coalesce(j.wall_s, extract(epoch FROM j.endtime - j.starttime), 0) AS wall_s,
   coalesce(nullif(greatest(extract(epoch FROM j.endtime - j.starttime), 0), 0), j.wall_s, 0)
     AS lasted_s,
@@ -195,7 +195,7 @@ SELECT j.jeditaskid AS jedi_task_id,
   coalesce(j.workdir_kb, 0) AS workdir_kb, coalesce(j.input_bytes, 0) AS input_bytes,
   coalesce(j.output_bytes, 0) AS output_bytes,
   coalesce(j.read_bytes, 0) + coalesce(j.write_bytes, 0) AS local_bytes,
-  j.endtime AS end_time, j.pandaid AS panda_id
+  j.endtime, j.pandaid
 FROM {table} j LEFT JOIN jedi_sites s USING (site)
 WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = ANY(:kinds)
   AND j.status = 'finished'
@@ -278,7 +278,7 @@ class ScoutJob(NamedTuple):
 
 _JOBS = returns(ScoutJob)(f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
-ORDER BY jedi_task_id, end_time, panda_id
+ORDER BY jeditaskid, endtime, pandaid
 """)
 
 

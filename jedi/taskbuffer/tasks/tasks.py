@@ -47,20 +47,20 @@ class Moved:
 
 
 COLUMNS = """
-t.jeditaskid AS jedi_task_id, t.reqid AS req_id, t.parent_tid, t.lock_seq, t.worker_deaths,
-t.status, t.oldstatus AS old_status, t.statechangetime AS state_change_time,
-t.attemptnr AS attempt_nr, t.vo, t.prodsourcelabel AS prod_source_label,
-t.processingtype AS processing_type, t.username AS user_name, t.taskname AS task_name,
-t.workinggroup AS working_group, t.currentpriority AS current_priority,
-t.eventservice AS event_service, t.usejumbo AS use_jumbo, t.workqueue_id, t.gshare,
-t.resource_type, t.cloud, t.nucleus, t.site, t.transpath AS trans_path,
-t.transhome AS trans_home, t.transuses AS trans_uses, t.architecture, t.corecount AS core_count,
-t.ramcount AS ram_count, t.ramunit AS ram_unit, t.baseramcount AS base_ram_count,
-t.cputime AS cpu_time, t.cputimeunit AS cpu_time_unit, t.cpuefficiency AS cpu_efficiency,
-t.basewalltime AS base_walltime, t.walltime, t.outdiskcount AS out_disk_count,
-t.outdiskunit AS out_disk_unit, t.workdiskcount AS work_disk_count,
-t.workdiskunit AS work_disk_unit, t.iointensity AS io_intensity, t.diskio AS disk_io,
-t.mergeramcount AS merge_ram_count, t.mergecorecount AS merge_core_count, t.goal, t.period,
+t.jeditaskid, t.reqid, t.parent_tid, t.lock_seq, t.worker_deaths,
+t.status, t.oldstatus, t.statechangetime,
+t.attemptnr, t.vo, t.prodsourcelabel,
+t.processingtype, t.username, t.taskname,
+t.workinggroup, t.currentpriority,
+t.eventservice, t.usejumbo, t.workqueue_id, t.gshare,
+t.resource_type, t.cloud, t.nucleus, t.site, t.transpath,
+t.transhome, t.transuses, t.architecture, t.corecount,
+t.ramcount, t.ramunit, t.baseramcount,
+t.cputime, t.cputimeunit, t.cpuefficiency,
+t.basewalltime, t.walltime, t.outdiskcount,
+t.outdiskunit, t.workdiskcount,
+t.workdiskunit, t.iointensity, t.diskio,
+t.mergeramcount, t.mergecorecount, t.goal, t.period,
 t.rules, t.figures
 """
 """SQL: the columns of a task `t` as the fields of ClaimedTask."""

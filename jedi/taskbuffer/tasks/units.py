@@ -15,16 +15,11 @@ from jedi.model.splitting.units import GivenUnit
 from jedi.taskbuffer.db.copying import copy_rows
 from jedi.taskbuffer.db.statement import changes, returns
 
-_ORIGINS = returns(list[int])("""
+ORIGINS = returns(list[int])("""
+-- PandaIDs for so many units of a herd: the originator's and new ones, ascending.
 SELECT originpandaid || ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(2, :n))
 FROM jedi_herds WHERE jeditaskid = :task
 """)
-
-
-def origins(tx: Connection, jedi_task_id: int, number: int) -> list[int]:
-    """PandaIDs for so many units of a herd: the originator's and new ones, ascending."""
-    given = {"task": jedi_task_id, "n": number}
-    return _ORIGINS.value(tx, **given)
 
 
 _COUNT = changes("""

@@ -47,12 +47,10 @@ RETURNING filename
 """)
 
 
-GET = returns(CacheFile)(
-    """
+GET = returns(CacheFile)("""
 -- An upload by its name.
 SELECT username, data FROM jedi_cache_files WHERE filename = :name
-"""
-)
+""")
 
 
 _USED = returns(int)("""

@@ -94,12 +94,10 @@ def notify_of_tasks(tx: Connection, task_ids: Sequence[int]) -> None:
         _NOTIFY_TASKS.run(tx, ids=list(task_ids))
 
 
-_ANY_OPEN = returns(bool)("SELECT EXISTS (SELECT FROM jedi_outbox WHERE sent_at IS NULL)")
-
-
-def any_open(tx: Connection) -> bool:
-    """Return True if a message is not delivered."""
-    return _ANY_OPEN.value(tx)
+ANY_OPEN = returns(bool)("""
+-- Return True if a message is not delivered.
+SELECT EXISTS (SELECT FROM jedi_outbox WHERE sent_at IS NULL)
+""")
 
 
 class OutgoingMessage(NamedTuple):

@@ -51,12 +51,10 @@ SELECT username FROM jedi_users WHERE role = 'operator' ORDER BY 1
 """)
 
 
-LOCK_OPERATORS = changes(
-    """
+LOCK_OPERATORS = changes("""
 -- Let nobody else demote an operator before the transaction's end.
 SELECT FROM jedi_users WHERE role = 'operator' ORDER BY username FOR NO KEY UPDATE
-"""
-)
+""")
 
 
 _ALL = text("SELECT username, role, gridpref, cap_running_jobs FROM jedi_users ORDER BY username")
@@ -76,12 +74,10 @@ def gridpref(tx: Connection, user_name: str) -> str:
     return found or ""
 
 
-_CAP = returns(int)("SELECT cap_running_jobs FROM jedi_users WHERE username = :user")
-
-
-def cap(tx: Connection, user_name: str) -> int | None:
-    """The most running analysis jobs of a user; None: as many as others, 0: no limit."""
-    return _CAP.row(tx, user=user_name)
+CAP = returns(int)("""
+-- The most running analysis jobs of a user; None: as many as others, 0: no limit.
+SELECT cap_running_jobs FROM jedi_users WHERE username = :user
+""")
 
 
 @dataclass(frozen=True, slots=True)
