@@ -33,8 +33,8 @@ from jedi.model.jobs.wire import Beat
 from jedi.model.queries import ListPage
 from jedi.service import tasks
 from jedi.service.pilots import pilot_requests
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import at_once
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import PUT_USER, Identity
 

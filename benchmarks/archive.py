@@ -15,8 +15,8 @@ from benchmarks.jobs_world import Shape, more_jobs, place, site
 from benchmarks.stages import Order, Service, adder_of
 from jedi.jobdispatcher.agent import Adder
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.schema import migrate
 
 JOBS, SMOKE = 100_000, 4_000

@@ -26,7 +26,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 RESULTS = Path(__file__).parent / "results"
 

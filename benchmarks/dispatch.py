@@ -17,7 +17,7 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.model.jobs.wire import AcquireRequest, Resources
 from jedi.service.pilots import pilot_requests
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.users.users import Identity
 
 PANDA = 167.0  # jobs/s with 1,000 waiting, 57 with 10,000; PanDA's own code on PostgreSQL 15
@@ -94,7 +94,7 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
 
 def _ours(number: int, url: str, n: int, times: int) -> Work:
     """A process of the service, and the pilots that it answers."""
-    world, first_waiting = _service(url), FirstWaiting()
+    world, first_waiting = _service(url), DispatchCache()
     return lambda: _at_sites(
         number, times, n, lambda name, i: _acquire(world, first_waiting, name, n, number, i)
     )
@@ -102,7 +102,7 @@ def _ours(number: int, url: str, n: int, times: int) -> Work:
 
 def _ours_together(number: int, url: str, n: int, times: int) -> Work:
     """The same for pilots that wait at the same moment, at any sites."""
-    world, first_waiting = _service(url), FirstWaiting()
+    world, first_waiting = _service(url), DispatchCache()
     choose = random.Random(number)
 
     def take() -> None:
@@ -128,7 +128,7 @@ def _service(url: str) -> World:
 
 
 def _acquire(
-    world: World, first_waiting: FirstWaiting, name: str, n: int, number: int, i: int
+    world: World, first_waiting: DispatchCache, name: str, n: int, number: int, i: int
 ) -> int:
     who = Identity("pilot", name, None)
     request = _request(name, n, number, i)
@@ -178,7 +178,7 @@ def _waiting(engine: Engine) -> int:
 
 def _statements(url: str, n: int) -> str:
     """How many statements a job takes."""
-    world, first_waiting = _service(url), FirstWaiting()
+    world, first_waiting = _service(url), DispatchCache()
     for i in range(2):  # no site, no dataset is known yet
         _acquire(world, first_waiting, site(0), BULK, CLIENTS, i)
     with statements(world.engine) as seen:

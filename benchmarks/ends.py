@@ -18,8 +18,8 @@ from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service.system.check import check
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 
 PANDA = 39.5  # jobs/s, PanDA's own Adder on PostgreSQL 15: 109 statements a job
 JOBS, SMOKE = 10_000, 200

@@ -13,7 +13,7 @@ from benchmarks.common import make_world, run
 from benchmarks.feed import Listing, feed_all, insert
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 
 ENDPOINT = "BENCH_DATADISK"

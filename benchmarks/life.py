@@ -14,8 +14,8 @@ from benchmarks.stages import IDLE_S, Service, add, adder_of, process_of, world_
 from jedi.core.errors import JediError
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service.system.check import check
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 
 PANDA = 19.5  # jobs/s, PanDA's own code on PostgreSQL 15: 206 statements a job
 JOBS, SMOKE = 50_000, 500

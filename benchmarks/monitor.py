@@ -29,7 +29,7 @@ from jedi.monitor import static_files
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.table import Page
 from jedi.server.app import create_app
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.users import PUT_USER
 

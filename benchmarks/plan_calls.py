@@ -53,17 +53,17 @@ KNOWN: Mapping[str, Values] = {
     "events.jumbo_jobs._STAGE.ids": lambda s: s.consumers[:5],
     "db.engine._NOTIFY.channel": _all("bench"),
     "events.consumer_ends._SUBSTATES.words": _all("es_wait"),
-    "events.carry._TAKE_OVER.news": lambda s: s.sets,
-    "events.carry._TAKE_OVER.olds": lambda s: s.sets,
+    "events.kept_ranges._TAKE_OVER.news": lambda s: s.sets,
+    "events.kept_ranges._TAKE_OVER.olds": lambda s: s.sets,
     **{
-        f"events.heirs.{one}.news": lambda s: [90_000_000 + n for n in range(s.rows)]
+        f"ends.merge_retries.{one}.news": lambda s: [90_000_000 + n for n in range(s.rows)]
         for one in ("_JOBS", "_FILES", "_LOGS")
     },
     "housekeeping.agents.REST.agents": lambda s: [f"agent{n}" for n in range(s.rows)],
     "inputs.catalogue._PUT_DATASET.name": _all("bench:new"),
     "jobs.one_job._HOLD.kind": _all("user_request"),
     **{f"jobs.jobs.{one}.targets": _all("holding") for one in ("_MOVE", "_MOVE_ON")},
-    "jobs.job_ends._SETTLE.ids": lambda s: [
+    "ends.job_ends._SETTLE.ids": lambda s: [
         s.world.first_live - s.world.first_live % 20 + 26 + 20 * n for n in range(s.rows)
     ],
     "jobs.orders._IDS.ids": lambda s: s.tasks,

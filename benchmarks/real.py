@@ -21,7 +21,7 @@ from jedi.ddm import factory
 from jedi.host.home import Home
 from jedi.service import submission
 from jedi.service.examined import Document, examined
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 TINY = {
     "taskName": "bench",

@@ -20,8 +20,8 @@ from jedi.model.jdl.parse import parse
 from jedi.service.examined import Document, examined
 from jedi.service.submission import submit
 from jedi.splitter.agent import Splitter
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.copying import copy_rows
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 
 UNITS, SMOKE = 10_000, 200

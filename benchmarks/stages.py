@@ -22,7 +22,7 @@ from jedi.jobgenerator.agent import JobGenerator
 from jedi.model.jobs.wire import AcquireRequest, Beat, Measures, Report, Resources
 from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.db.engine import at_once, connect
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.users.users import Identity
 
 Order = dict[str, Any]
@@ -113,7 +113,7 @@ class Service:
         engine = connect(url, "jedi benchmark")
         ddm: Any = Kept(0)
         self.world = make_world(engine, ddm)
-        self._heads, self._numbers, self._name = FirstWaiting(), count(), uuid4().hex
+        self._heads, self._numbers, self._name = DispatchCache(), count(), uuid4().hex
 
     def acquire(self, site: str, n: int) -> list[Order]:
         """Jobs for a pilot."""

@@ -21,7 +21,7 @@ from jedi.simulator.measure import measure as outcome_of
 from jedi.simulator.run import SERVER, Simulation
 from jedi.simulator.scenario import Scenario, ScenarioTask, read_scenario
 from jedi.standalone.scratch import database
-from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_files, all_jobs
 
 SMOKE, FEW, JOBS, EACH = 1_000, 10_000, 100_000, 10
 MOST_MB, DEARER = 600.0, 1.2

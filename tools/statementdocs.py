@@ -208,7 +208,7 @@ def core_statements() -> dict[str, Callable[[], str]]:
         "report": found["jobs.dispatch._ACCEPT_ENDS"],
         "lock": found["jobs.merging._LOCK"],
         "end": found["jobs.jobs._MOVE_ON"],
-        "settle": found["jobs.job_ends._SETTLE"],
+        "settle": found["ends.job_ends._SETTLE"],
     }
     return {f"sql-{name}": partial(_block, sql) for name, sql in shown.items()}
 

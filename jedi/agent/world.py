@@ -9,8 +9,7 @@ from jedi.core import loading, log
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.ddm import factory
-from jedi.taskbuffer.db import engine
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import engine, knobs
 
 
 def make_world(

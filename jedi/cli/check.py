@@ -24,7 +24,7 @@ def check(
     """
     from jedi.ddm import factory
     from jedi.service.system.check import check
-    from jedi.taskbuffer.housekeeping import knobs
+    from jedi.taskbuffer.db import knobs
 
     with transaction() as tx:
         invariants = check(tx, factory.load(tx, knobs.load(tx)) if files else None)

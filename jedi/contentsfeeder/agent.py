@@ -32,7 +32,16 @@ from jedi.core.errors import BadInput
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.inputs import contents, datasets, recovery
 from jedi.taskbuffer.inputs.staging import REST_ON_TAPE
-from jedi.taskbuffer.tasks import family, herds, new_tasks, scouting, tasks, unit_verbs, units
+from jedi.taskbuffer.tasks import (
+    dataset_rows,
+    family,
+    herds,
+    new_tasks,
+    scouting,
+    tasks,
+    unit_verbs,
+    units,
+)
 from jedi.taskbuffer.tasks.tasks import Move
 
 
@@ -99,7 +108,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         broken = [
             d.dataset_id for _, out in ours if isinstance(out, Unusable) for d in out.datasets
         ]
-        datasets.move_datasets(tx, [(i, "broken") for i in broken], self.name, "unusable")
+        dataset_rows.move_datasets(tx, [(i, "broken") for i in broken], self.name, "unusable")
         out = [one.left_out for _, one in ours if isinstance(one, Unusable)]
         contents.leave_out(tx, {i: found for some in out for i, found in some.items()})
         idle = growing - set(datasets.WITH_READY_FILES.rows(tx, ids=list(growing)))
@@ -126,7 +135,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         move = Move(item.jedi_task_id, item.lock_seq, target, "feeding_failed", reason)
         away = [(d.dataset_id, "pending") for d in item.datasets if item.status == "defined"]
         if tasks.move_tasks(tx, [move], self.name):
-            datasets.move_datasets(tx, away, self.name, "unavailable")
+            dataset_rows.move_datasets(tx, away, self.name, "unavailable")
 
     def _list(self, dataset: InputDataset, task: FeedTask) -> Listing:
         ddm, may_not = self.world.ddm, dataset.selection.attributes.no_staging
@@ -165,7 +174,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         contents.release(tx, {one.dataset_id: one.bunch for one in free})
         for status, code in (("running", "fed_open"), ("ready", "fed")):
             ids = [one.dataset_id for one in fed if one.grows == (status == "running")]
-            datasets.move_datasets(tx, [(i, status) for i in ids], self.name, code)
+            dataset_rows.move_datasets(tx, [(i, status) for i in ids], self.name, code)
         return {
             one.rows.task.jedi_task_id for one in fed if one.grows and one.rows.dataset.is_master
         }

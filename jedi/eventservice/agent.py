@@ -18,9 +18,9 @@ from jedi.eventservice.agent_ends import SetEnds
 from jedi.eventservice.agent_jumbo import settle_jumbos
 from jedi.jobdispatcher.outcome import judge, logs
 from jedi.model.jobs.attempt import JobFile, ReportedJob
-from jedi.taskbuffer.events import clones, consumer_ends, jumbo_jobs
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.scheduling import capping
+from jedi.taskbuffer.ends import clones, job_ends
+from jedi.taskbuffer.events import consumer_ends, jumbo_jobs
+from jedi.taskbuffer.jobs import capping
 
 
 class DueSet(NamedTuple):

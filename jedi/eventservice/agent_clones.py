@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 
 from jedi.jobdispatcher.outcome import stored
 from jedi.model.jobs.attempt import ReportedJob
-from jedi.taskbuffer.events import clones, consumer_ends
+from jedi.taskbuffer.ends import clones, job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.events import consumer_ends
 from jedi.taskbuffer.events.consumer_ends import LockedSet, SetConsumer
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove
 
 _STARTED = ("starting", "running")

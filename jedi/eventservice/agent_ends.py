@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jedi.core import kills, states
 from jedi.core.faults import NOBODYS_FAULT
 from jedi.core.knobs import Knobs
-from jedi.eventservice import near
+from jedi.eventservice import set_sites
 from jedi.eventservice.agent_clones import settle_copies
 from jedi.eventservice.merge_places import PieceChoice
 from jedi.eventservice.outcome import (
@@ -26,18 +26,12 @@ from jedi.eventservice.outcome import (
 )
 from jedi.model.jobs.attempt import ReportedJob
 from jedi.model.jobs.events import NewConsumer
-from jedi.taskbuffer.events import (
-    consumer_ends,
-    heirs,
-    job_sets,
-    jumbo_jobs,
-    lost_pieces,
-    set_ends,
-)
+from jedi.taskbuffer.ends import job_ends, merge_retries
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.events import consumer_ends, job_sets, jumbo_jobs, lost_pieces, set_ends
 from jedi.taskbuffer.events.consumer_ends import LockedSet, RangeOwner, SetConsumer, SetRanges
 from jedi.taskbuffer.events.set_ends import ConsumerSite, MergeStart, NearSite, SetLook
-from jedi.taskbuffer.jobs import job_ends, jobs
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
 
 _LAST_WORDS = {
@@ -352,9 +346,9 @@ class SetEnds:
         for one in steps:
             places, pieces = self._near[one.jobset_id], held[one.jobset_id]
             if not sets[one.jobset_id].clone:  # a copy leaves no pieces
-                places = near.joining(places, pieces, readers)
+                places = set_sites.joining(places, pieces, readers)
             lost = failing[one.jobset_id]
-            if site := near.next_site(places, one.site, one.progress, lost):
+            if site := set_sites.next_site(places, one.site, one.progress, lost):
                 wanted.append(
                     NewConsumer(
                         one.jobset_id,
@@ -370,7 +364,9 @@ class SetEnds:
         added = job_sets.add_consumers(self.tx, wanted, self.agent)
         self.served |= {one.jedi_task_id for one in added}
 
-    def _storage(self, jobset_ids: Sequence[int]) -> tuple[dict[int, Counter[str]], near.Readers]:
+    def _storage(
+        self, jobset_ids: Sequence[int]
+    ) -> tuple[dict[int, Counter[str]], set_sites.Readers]:
         """The pieces of job sets by endpoint, and what online sites read of these endpoints, and of
         those of sites for next consumers."""
         held: dict[int, Counter[str]] = defaultdict(Counter)
@@ -399,7 +395,7 @@ class SetEnds:
         starts = [
             MergeStart(one, sets[one].merge_panda_id, *site)
             for one in found
-            if (site := near.merge_site(found[one], choices[one].weights))
+            if (site := set_sites.merge_site(found[one], choices[one].weights))
         ]
         es = self.knobs.eventservice
         set_ends.start_merges(
@@ -425,7 +421,7 @@ class SetEnds:
         held, readers = self._storage(jobset_ids)
         wait_s = float(self.knobs.eventservice.lost_pieces_s)
         lost = {
-            one: near.unread(self._near[one], held[one], readers)
+            one: set_sites.unread(self._near[one], held[one], readers)
             for one in lost_pieces.WAITED.rows(self.tx, ids=jobset_ids, wait_s=wait_s)
         }
         self._given_back = lost_pieces.give_back_unread(self.tx, lost)
@@ -509,7 +505,7 @@ class SetEnds:
 def _merge_end(of: LockedSet) -> str:
     """The end of a set's last merge job: one that JEDI closed for itself has failed, one that it
     closed with its task has not."""
-    closed = of.merge_status == "closed" and of.merge_code not in heirs.NOT_AGAIN
+    closed = of.merge_status == "closed" and of.merge_code not in merge_retries.NOT_AGAIN
     return "failed" if closed else of.merge_status
 
 

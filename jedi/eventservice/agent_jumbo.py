@@ -11,11 +11,11 @@ from jedi.core.faults import NOBODYS_FAULT
 from jedi.eventservice.jumbo_jobs import judge_jumbo
 from jedi.eventservice.outcome import ConsumerFacts
 from jedi.model.jobs.attempt import ReportedJob
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import consumer_ends, jumbo_jobs
 from jedi.taskbuffer.events.consumer_ends import ConsumerRanges, RangeOwner
 from jedi.taskbuffer.events.jumbo_jobs import EndedJumbo
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 
 
 def settle_jumbos(

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from jedi.eventservice import near
+from jedi.eventservice import set_sites
 from jedi.model.arrays import Ints
 from jedi.model.jobs.events import WAITING_CO_JUMBO, NewConsumer, NewJobSets, NewRanges
 from jedi.model.jobs.generation import EventUse, NewJobs, TaskOrder
@@ -144,7 +144,7 @@ def first_sites(sites: Snapshot, places: Sequence[int], rules: SplitRules) -> Se
     of a job leave no pieces."""
     if not rules.use_job_cloning:
         endpoints = [sites.endpoint[at] for at in places]
-        places = [places[n] for n in near.joint(endpoints, sites.readers)]
+        places = [places[n] for n in set_sites.joint(endpoints, sites.readers)]
     return places[: rules.sites_per_set]
 
 

@@ -15,9 +15,10 @@ from jedi.ddm import leftovers
 from jedi.ddm.interface import DDM, FileInfo, Staged
 from jedi.jobdispatcher.outcome import FINISHED, HELD, JobVerdict, judge, logs, not_stored, stored
 from jedi.model.jobs.attempt import JobFile, ReportedJob
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.jobs import builds, job_ends, merging, one_job
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import builds, merging, one_job
 from jedi.taskbuffer.jobs.jobs import JobMove
 
 _UNSUCCESSFUL = ("failed", "cancelled", "closed")

@@ -24,10 +24,10 @@ from jedi.model.sites.snapshot import Snapshot
 from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db import locks
-from jedi.taskbuffer.jobs import orders
+from jedi.taskbuffer.jobs import capping, orders
 from jedi.taskbuffer.jobs.orders import Claimed
-from jedi.taskbuffer.scheduling import capping, queues, throttling
-from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.scheduling import queues, throttling
+from jedi.taskbuffer.scheduling.task_order import Stopped
 from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.taskbuffer.tasks import tasks

@@ -27,7 +27,7 @@ from jedi.model.jobs.generation import HerdUnit, NewJobs, OutputDataset, TaskOrd
 from jedi.model.sites.decision import Decision
 from jedi.model.sites.snapshot import Snapshot
 from jedi.splitter.plan import own_options
-from jedi.taskbuffer.events import carry, job_sets
+from jedi.taskbuffer.events import job_sets, kept_ranges
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.jobs import builds, generation, one_job, orders, ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
@@ -97,11 +97,11 @@ class JobMaking:
     def write(self, tx: Connection, new: Sequence[tuple[TaskOrder, NewJobs]]) -> None:
         """Write new jobs with their files and parameters, on hold where their owners say so."""
         with_sets = [(order, jobs.of_sets) for order, jobs in new if jobs.sets]
-        kept = carry.keeping(new)
-        carry.lock_predecessors(tx, kept)
+        kept = kept_ranges.keeping(new)
+        kept_ranges.lock_predecessors(tx, kept)
         generation.write_jobs(tx, new, self.name)
         job_sets.write_sets(tx, with_sets, self.name)
-        carry.discard_rest(tx, kept)
+        kept_ranges.discard_rest(tx, kept)
         ordinary = {
             order.jedi_task_id: [
                 job

@@ -18,14 +18,14 @@ from jedi.ddm.interface import TransferResult, exists
 from jedi.model.datasets.dataset import FileKey
 from jedi.mover.plan import NeededFile, Route, TransferPlan, WaitingJob, activity, make_plan
 from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.jobs import blame, job_ends, moving
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import bad_inputs, capping, transfers
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
-from jedi.taskbuffer.jobs.moving import MovingJob
 from jedi.taskbuffer.jobs.order_files import job_files
+from jedi.taskbuffer.jobs.transfers import MovingJob
 from jedi.taskbuffer.reports import overview
-from jedi.taskbuffer.scheduling import capping
 
 _UNSUCCESSFUL = states.JOB.final - {"finished"}
 
@@ -140,7 +140,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
                     ends.append(JobEnd(job.panda_id, "finished", "job_finished", reason))
         locks.RELEASE_ALL.run(tx, components=[load.lock for load, _ in results], me=self.world.me)
         ready = move_jobs(tx, moves, self.name, [INWARD.status])
-        blame.note(tx, lost)
+        bad_inputs.note(tx, lost)
         ended = job_ends.end_jobs(tx, ends, self.name)
         done = {job.panda_id for job in ended if job.target == "finished"}
         grown = {
@@ -173,7 +173,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         return there & {INWARD.status, OUTWARD.status}
 
     def _waiting(self, tx: Connection, direction: Direction, limit: int) -> list[MovingJob]:
-        return moving.moving_jobs(tx, direction.status, direction.types, self._not_before, limit)
+        return transfers.moving_jobs(tx, direction.status, direction.types, self._not_before, limit)
 
     def _lock(self, tx: Connection, loads: Sequence[TransferLoad]) -> set[str]:
         return locks.take_all(tx, [load.lock for load in loads], self.world.me, self.lease_s)

@@ -30,6 +30,7 @@ from jedi.taskbuffer.inputs import datasets, recutting, validation
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.tasks import (
     commands,
+    dataset_rows,
     ending,
     family,
     new_tasks,
@@ -211,8 +212,8 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         held = [(task, outcome) for task, outcome in mine if isinstance(outcome, EndingOutcome)]
         settled = [move for _, outcome in held for move in outcome.settled]
         released = [move for _, outcome in held for move in outcome.released]
-        datasets.move_datasets(tx, settled, self.name, "processed")
-        datasets.move_datasets(tx, released, self.name, "frozen")
+        dataset_rows.move_datasets(tx, settled, self.name, "processed")
+        dataset_rows.move_datasets(tx, released, self.name, "frozen")
         gone = {i: lfns for _, outcome in held for i, lfns in outcome.gone.items()}
         validation.lose(tx, gone)
         ended = [task for task, outcome in held if outcome.verdict.target in states.TASK.final]

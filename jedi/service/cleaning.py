@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import Forbidden, Refused
 from jedi.service import tasks
-from jedi.taskbuffer.housekeeping import purging
+from jedi.taskbuffer.jobs import purging
 from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.users import users
 

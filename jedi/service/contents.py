@@ -8,7 +8,7 @@ from jedi.core.errors import NotFound
 from jedi.ddm.interface import DDM
 from jedi.service import jobs
 from jedi.service.operations.table import FileContent
-from jedi.taskbuffer.jobs import moving
+from jedi.taskbuffer.jobs import transfers
 from jedi.taskbuffer.reports import listings
 
 
@@ -31,7 +31,7 @@ def of_output(tx: Connection, ddm: DDM, jedi_task_id: int, file_id: int) -> File
 def of_job(tx: Connection, ddm: DDM, panda_id: int, file_id: int) -> FileContent:
     """An output of a job, stored or only laid down by its pilot. NotFound."""
     [job] = jobs.get(tx, [panda_id])
-    if (laid := moving.laid_down(tx, panda_id)) is None:
+    if (laid := transfers.laid_down(tx, panda_id)) is None:
         return of_output(tx, ddm, job.jedi_task_id, file_id)
     for file in jobs.outputs(tx, panda_id):
         if file.file_id == file_id:

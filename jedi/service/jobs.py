@@ -20,10 +20,11 @@ from jedi.model.jobs.attempt import JobFile
 from jedi.model.queries import FileQuery, JobQuery
 from jedi.service import cleaning, events, results, tasks
 from jedi.service.results import Printed
-from jedi.taskbuffer.housekeeping import knobs, purging
-from jedi.taskbuffer.jobs import job_ends, job_figures, merging, moving, one_job
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import job_figures, merging, one_job, purging, transfers
 from jedi.taskbuffer.jobs import jobs as job_rows
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.job_figures import JobFigures
 from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, UsedFile
 from jedi.taskbuffer.reports import found_jobs, job_listings, owned_jobs
@@ -113,7 +114,7 @@ def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:
     """Return the outputs of a job that still exist. For a `holding` job these are the files that
     its pilot stored for the owner to check. NotFound: there is no such job."""
     [job] = get(tx, [panda_id])
-    if (laid := moving.laid_down(tx, panda_id)) is None:
+    if (laid := transfers.laid_down(tx, panda_id)) is None:
         return tasks.outputs(tx, job.jedi_task_id, panda_id=panda_id)
     made = {file.lfn: file for file in laid[2] if file.type != "log" and file.size is not None}
     found = tasks.files(tx, job.jedi_task_id, FileQuery([*states.MADE_TYPES]), panda_id=panda_id)
@@ -219,7 +220,7 @@ def hold(
 
 def inputs_to_bring(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int, JobFile]]:
     """Return the inputs that owners must copy to the sites of held jobs, by job."""
-    return moving.brought_by_owners(tx, panda_ids)
+    return transfers.brought_by_owners(tx, panda_ids)
 
 
 def must_be_there(ddm: DDM, inputs: Iterable[tuple[int, JobFile]]) -> None:

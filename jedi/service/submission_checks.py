@@ -15,7 +15,7 @@ from jedi.ddm.interface import DDM
 from jedi.model.scheduling.priority import DEFAULT, OF_USERS
 from jedi.model.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.service.submission_shell import shell_problems
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.users import users
 

@@ -27,8 +27,9 @@ from jedi.model.queries import (
 )
 from jedi.service import job_figures
 from jedi.service.job_figures import Forecast
-from jedi.taskbuffer.housekeeping import knobs, purging
-from jedi.taskbuffer.housekeeping.purging import Purging
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.jobs import purging
+from jedi.taskbuffer.jobs.purging import Purging
 from jedi.taskbuffer.reports import job_groups, job_listings, listings
 from jedi.taskbuffer.reports.job_listings import FailureCause, JobMetadata, JobRow
 from jedi.taskbuffer.reports.listings import (

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Problem
 from jedi.service import unit_verbs as verbs
 from jedi.service.unit_verbs import AnsweredUnit
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.reports.unit_states import UnitSummary
 from jedi.taskbuffer.tasks import resplits, unit_verbs
 from jedi.taskbuffer.tasks import units as unit_rows

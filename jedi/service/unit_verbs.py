@@ -18,10 +18,11 @@ from jedi.model.scheduling.resource_types import resource_type
 from jedi.service import tasks
 from jedi.service.commands import must_be_alone, must_be_runnable
 from jedi.service.jobs import CANCELLED
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.inputs import recovery
-from jedi.taskbuffer.jobs import job_ends, jobs, merging
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import jobs, merging
 from jedi.taskbuffer.reports import unit_states
 from jedi.taskbuffer.reports.unit_states import StatesQuestion, UnitSummary
 from jedi.taskbuffer.sites import sites

@@ -24,13 +24,13 @@ from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, refusal
 from jedi.eventservice.jumbo_places import ranked
 from jedi.model.splitting.split_rules import SCOUTED
 from jedi.model.tasks.labels import PRODUCTION_LABELS
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.events import jumbo, jumbo_jobs
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.reports import why_facts
 from jedi.taskbuffer.reports.why_facts import LastDecision, RefusedSite, TaskFacts
-from jedi.taskbuffer.scheduling import queues, throttling, turns
-from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.scheduling import queues, task_order, throttling
+from jedi.taskbuffer.scheduling.task_order import Stopped
 from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.throttler.decide import Skip, Throttle
 
@@ -273,7 +273,7 @@ def _generation(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
         detail = f"Only tasks of priority {gate.least} or more get jobs in its work queue."
         return "throttler", detail, {"least": gate.least, "priority": row.priority}
     stopped = [Stopped(*one) for one in throttle.full()]
-    listed = turns.in_order(tx, MOST_AHEAD, stopped)
+    listed = task_order.in_order(tx, MOST_AHEAD, stopped)
     order = [one.jedi_task_id for one in listed if not one.stopped]
     known = row.jedi_task_id in order
     found: dict[str, Any] = {"share": row.gshare, "priority": row.priority}

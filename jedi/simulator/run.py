@@ -35,8 +35,9 @@ from jedi.simulator.record import JobLives, ProcessedEvents, Record, Sample
 from jedi.simulator.scenario import USER, Scenario, ScenarioCommand, ScenarioTask
 from jedi.simulator.storage import SimulatedDDM
 from jedi.standalone.scratch import CARELESS, database
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import at_once
-from jedi.taskbuffer.housekeeping import knobs, simulation
+from jedi.taskbuffer.housekeeping import simulation
 from jedi.taskbuffer.jobs.one_job import HOLDABLE
 from jedi.taskbuffer.reports import overview
 from jedi.taskbuffer.scheduling import shares

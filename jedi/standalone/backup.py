@@ -22,8 +22,8 @@ from jedi.host.home import Home
 from jedi.service.system import restoring
 from jedi.standalone import binaries
 from jedi.standalone.installation import Installation
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect, reachable
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import migrate
 from jedi.taskbuffer.schema.release import VERSION_TABLE, this_release
 from jedi.taskbuffer.users import users

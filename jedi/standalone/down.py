@@ -21,8 +21,8 @@ from jedi.standalone.installation import Installation
 from jedi.submitter import engines
 from jedi.submitter.interface import EngineError, KnownPilot
 from jedi.taskbuffer.db.engine import connect, reachable
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots
 
 DRAIN_S = 10.0

@@ -36,8 +36,8 @@ from jedi.standalone.embedded import Embedded
 from jedi.standalone.installation import DATABASE, Installation
 from jedi.standalone.serving import Serving
 from jedi.standalone.waking import Waking
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect, reachable
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.schema.release import revision, this_release
 from jedi.taskbuffer.sites import sites

@@ -24,7 +24,7 @@ from jedi.submitter.shapes import Shape, shapes
 from jedi.submitter.site_visit import SiteVisit, VisitResult
 from jedi.submitter.slots import slot_of
 from jedi.taskbuffer.db.engine import notifying
-from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.sites import pilots, sites
 from jedi.taskbuffer.sites.pilots import PilotRow, ServedSite, SlotJobs
 from jedi.taskbuffer.tasks import new_tasks

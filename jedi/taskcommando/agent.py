@@ -13,12 +13,13 @@ from jedi.agent.base import Agent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound, NotWritten
 from jedi.model.tasks.costs import Spent
-from jedi.taskbuffer.inputs import datasets, recovery, staging
-from jedi.taskbuffer.jobs import job_ends, jobs, one_job
-from jedi.taskbuffer.jobs.job_ends import JobEnd
-from jedi.taskbuffer.scheduling import capping
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.inputs import recovery, staging
+from jedi.taskbuffer.jobs import capping, jobs, one_job
 from jedi.taskbuffer.tasks import (
     commands,
+    dataset_rows,
     ending,
     family,
     incremental,
@@ -331,7 +332,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
             found[d.jedi_task_id].append(one)
         plans = {order: plan(found[order.jedi_task_id]) for order in orders}
         reopened = [move for p in plans.values() for move in p.datasets]
-        datasets.move_datasets(tx, reopened, self.name, "retry")
+        dataset_rows.move_datasets(tx, reopened, self.name, "retry")
         going = [order.jedi_task_id for order, p in plans.items() if p.target]
         commands.begin_attempt(tx, going, [task for task in going if options[task].get("keep")])
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
@@ -407,7 +408,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
             for d in ending.DATASETS.rows(tx, ids=ids)
             if (status := reopen(d.type, d.status))
         ]
-        datasets.move_datasets(tx, reopened, self.name, code)
+        dataset_rows.move_datasets(tx, reopened, self.name, code)
 
     def _incexec(self, tx: Connection, orders: Sequence[CommandedTask]) -> list[int]:
         """Let tasks go on with changed parameters and new files. The tasks whose children

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jedi.agent.base import World
 from jedi.model.tasks.labels import PRODUCTION_LABELS
+from jedi.taskbuffer.jobs import capping
+from jedi.taskbuffer.jobs.capping import CappedJob
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
-from jedi.taskbuffer.scheduling import capping
-from jedi.taskbuffer.scheduling.capping import CappedJob
 from jedi.watchdog.dog import Counts, Dog
 
 

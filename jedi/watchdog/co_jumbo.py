@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from jedi.agent.base import World
 from jedi.core import states
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import jumbo_jobs
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.watchdog.dog import Counts, Dog
 
 _REASON = "All events of its job set are processed."

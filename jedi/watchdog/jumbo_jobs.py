@@ -12,12 +12,12 @@ from jedi.core.knobs import Knobs
 from jedi.eventservice.jumbo_jobs import JumboNeed, JumboPlace, next_jumbos, refusal, size_at
 from jedi.eventservice.jumbo_places import JumboRanking, ranked
 from jedi.model.jobs.events import NewConsumer
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import jumbo, jumbo_jobs
 from jedi.taskbuffer.events.jumbo import JumboSite
 from jedi.taskbuffer.events.jumbo_jobs import JumboLack, SetSite
-from jedi.taskbuffer.jobs import job_ends, orders
-from jedi.taskbuffer.jobs.job_ends import JobEnd
-from jedi.taskbuffer.scheduling import capping
+from jedi.taskbuffer.jobs import capping, orders
 from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.watchdog.dog import Counts, Dog
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from jedi.agent.base import World
 from jedi.ddm import replicas
 from jedi.taskbuffer.housekeeping import dogs
+from jedi.taskbuffer.jobs import capping
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
-from jedi.taskbuffer.scheduling import capping
 from jedi.watchdog.dog import Counts, Dog
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from jedi.agent.base import World
-from jedi.taskbuffer.housekeeping import purging
+from jedi.taskbuffer.jobs import purging
 from jedi.watchdog.dog import Counts, Dog
 from jedi.watchdog.expiry import DAY_S, remove
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.ddm import leftovers
+from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.housekeeping import dogs
-from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.sites import sites
 from jedi.watchdog.dog import Counts, Dog, later
 

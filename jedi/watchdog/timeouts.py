@@ -11,8 +11,9 @@ from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.core.knobs.knob import words
 from jedi.model.tasks.labels import PRODUCTION_LABELS
-from jedi.taskbuffer.jobs import job_ends, timeouts
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import timeouts
 from jedi.taskbuffer.jobs.timeouts import OverdueJob, Timeout
 from jedi.watchdog.dog import Counts, Dog, in_batches
 

@@ -11,15 +11,16 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.brokerage.record import lottery_seed, record
-from jedi.eventservice import near
+from jedi.eventservice import set_sites
 from jedi.jobgenerator.locating import once
 from jedi.jobgenerator.placeholders import cut_sets, needs_of, places_of
 from jedi.jobgenerator.propose import propose
 from jedi.model.datasets.chunk import Chunk
 from jedi.model.sites.request import RecentJobs
 from jedi.model.sites.snapshot import Snapshot
-from jedi.taskbuffer.events import set_ends, waiting_sets
-from jedi.taskbuffer.events.waiting_sets import PlacedSet, SetFile
+from jedi.taskbuffer.ends import waiting_sets
+from jedi.taskbuffer.ends.waiting_sets import PlacedSet, SetFile
+from jedi.taskbuffer.events import set_ends
 from jedi.taskbuffer.jobs import orders, ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
 from jedi.taskbuffer.sites import decisions
@@ -138,7 +139,7 @@ def _mergeable(tx: Connection, placed: list[PlacedSet], sites: Snapshot) -> list
         one
         for one in placed
         if one.jobset_id not in writes
-        or near.fits(writes[one.jobset_id], held[one.jobset_id], readers)
+        or set_sites.fits(writes[one.jobset_id], held[one.jobset_id], readers)
     ]
 
 

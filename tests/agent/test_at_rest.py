@@ -14,8 +14,8 @@ from jedi.agent import registry
 from jedi.agent.base import World
 from jedi.core.knobs import KNOBS
 from jedi.submitter.agent import Submitter
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog.agent import WatchDog
 from jedi.watchdog.all_dogs import DOGS

@@ -14,7 +14,7 @@ from support.relay import relay
 from support.releases import HERE, newer_release, part, set_revision
 
 from jedi.agent.base import World
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.schema import migrate
 
 PATIENCE_S = 60.0

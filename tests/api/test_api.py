@@ -42,8 +42,8 @@ from jedi.pilot.wire import ServiceRefusal as PilotRefused
 from jedi.pilot.wire import ServiceUnreachable, Wire
 from jedi.server.app import BODY_MAX, create_app
 from jedi.server.serving import listen_tcp, listen_unix
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.users import access, users
 

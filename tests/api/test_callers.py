@@ -27,8 +27,8 @@ from jedi.core.errors import BadInput
 from jedi.host.home import Home
 from jedi.model.jobs.wire import FILES_MAX, AcquireRequest, Reports
 from jedi.server.app import BODY_MAX, create_app
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 
 LIMIT = 1024

@@ -27,7 +27,7 @@ from support.task_rows import good, put
 from jedi.server.app import create_app
 from jedi.server.serving import listen_tcp
 from jedi.service.operations.all_operations import OPERATIONS
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import access
 
 FUZZ = int(os.environ.get("JEDI_FUZZ", "0"))

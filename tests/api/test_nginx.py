@@ -24,7 +24,7 @@ from support.service_process import running
 
 from jedi.agent.base import World
 from jedi.core.settings import caller
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import access, audit
 
 PAGE = Path(__file__).parents[2] / "docs" / "access.md"

@@ -22,7 +22,7 @@ from jedi.api.rates import Rates, TooManyCalls
 from jedi.core.knobs import Knobs
 from jedi.core.settings import caller
 from jedi.host.home import Home
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import users
 
 ME = caller()

@@ -26,7 +26,7 @@ from jedi.core.errors import BadInput
 from jedi.core.settings import caller
 from jedi.host.home import Home
 from jedi.service.system import knobs as system_knobs
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import users
 
 MINUTE = 60

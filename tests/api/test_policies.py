@@ -24,8 +24,8 @@ from jedi.host.home import Home
 from jedi.monitor.all_pages import PAGES
 from jedi.server.app import create_app
 from jedi.service.operations.all_operations import OPERATIONS
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access, users
 
 MISSING = 987_654_321

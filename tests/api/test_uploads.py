@@ -27,7 +27,7 @@ from jedi.ddm.interface import FileInfo
 from jedi.host.home import Home
 from jedi.service import uploads
 from jedi.service.uploads import PIECE_MAX, NewFile
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.users import PUT_USER
 

@@ -28,7 +28,7 @@ from jedi.service.brokerage.replay import replay
 from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.service.why import why
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.sites import decisions
 
 HOMES = {"demo:one": "SITE_A", "demo:two": "SITE_B"}

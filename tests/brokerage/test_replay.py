@@ -22,7 +22,7 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import Replica
 from jedi.service.brokerage import decision_reports
 from jedi.service.brokerage.replay import Replay, replay
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
 

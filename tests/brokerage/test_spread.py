@@ -17,9 +17,9 @@ from support.situations import make_due
 
 from jedi.agent.base import World
 from jedi.model.jobs.wire import Resources
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs import dispatch
-from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk

@@ -27,7 +27,7 @@ from jedi.ddm.interface import Replica
 from jedi.model.sites.snapshot import Snapshot
 from jedi.service.brokerage.replay import replay
 from jedi.service.why import why
-from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
+from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.sites import decisions, snapshot

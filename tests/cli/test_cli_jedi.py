@@ -30,8 +30,8 @@ from jedi.host import processes
 from jedi.host.home import Home
 from jedi.host.processes import Process
 from jedi.standalone.installation import Installation
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect, wake
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import pilots
 
 DEADLINE_S = 60.0

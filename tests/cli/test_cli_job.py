@@ -29,7 +29,7 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.wire import Beat, Report, Resources
 from jedi.service import jobs, why
 from jedi.service.system import check
-from jedi.taskbuffer.jobs import dispatch, moving
+from jedi.taskbuffer.jobs import dispatch, transfers
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.users import users
 
@@ -137,9 +137,9 @@ def test_the_mover_leaves_held_jobs(made: Made, engine: Engine) -> None:
         unguard(tx)
         tx.execute(text("DELETE FROM jedi_job_ready"))
         tx.execute(text("UPDATE jedi_jobs SET status = 'assigned'"))
-        assert [row.panda_id for row in moving.moving_jobs(tx, *asked)] == made.jobs
+        assert [row.panda_id for row in transfers.moving_jobs(tx, *asked)] == made.jobs
         jobs.hold(tx, caller(), [first], None)
-        assert [row.panda_id for row in moving.moving_jobs(tx, *asked)] == made.jobs[1:]
+        assert [row.panda_id for row in transfers.moving_jobs(tx, *asked)] == made.jobs[1:]
 
 
 def test_holding_and_taking_at_once(made: Made, engine: Engine) -> None:

@@ -33,7 +33,7 @@ from support.job_rows import Made, make_jobs
 
 from jedi.agent.base import World
 from jedi.core.settings import caller
-from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
+from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.tasks import commands
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks

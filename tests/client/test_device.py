@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from jedi.agent.base import World
 from jedi.host.home import Home
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 from jedi.agent.base import World
 from jedi.api import issuer
 from jedi.host.home import Home
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 AUDIENCE = "https://jedi.example.org"
 SOURCE = Path(__file__).parents[1] / "support" / "provider.mjs"

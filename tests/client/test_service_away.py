@@ -22,7 +22,7 @@ from support.service_process import served
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
-from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
+from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 
 BIN = Path(sys.executable).parent

@@ -24,10 +24,10 @@ from jedi.ddm.interface import FileInfo
 from jedi.model.jobs.wire import UnusableInput
 from jedi.mover.agent import Mover
 from jedi.service.commands import command
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.inputs.datasets import wake_consumers
-from jedi.taskbuffer.jobs import blame as bad_files
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import bad_inputs as bad_files
 from jedi.taskrefiner.agent import TaskRefiner
 
 

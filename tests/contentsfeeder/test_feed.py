@@ -27,7 +27,7 @@ from jedi.contentsfeeder.rows import new_rows, render
 from jedi.core.errors import Unreachable
 from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, ListedPart, after_file
 from jedi.service import tasks as service
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.reports.listings import DatasetSummary
 from jedi.taskrefiner.agent import TaskRefiner

@@ -24,7 +24,7 @@ from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service import commands, datasets, why
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs.datasets import wake_consumers
 from jedi.taskrefiner.agent import TaskRefiner
 

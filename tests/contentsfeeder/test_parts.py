@@ -29,7 +29,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm import interface
 from jedi.ddm.interface import FileInfo
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import catalogue, datasets
 from jedi.taskrefiner.agent import TaskRefiner
 

@@ -21,7 +21,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core import clock
 from jedi.ddm import factory
 from jedi.ddm.interface import TransferResult
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog import staging

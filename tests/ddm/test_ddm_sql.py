@@ -20,7 +20,7 @@ from jedi.ddm.interface import FileInfo
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.service import datasets
 from jedi.service.system import knobs as system_knobs
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import catalogue
 
 

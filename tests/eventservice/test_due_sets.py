@@ -20,9 +20,10 @@ from support.situations import lead
 from jedi.agent.base import World
 from jedi.eventservice.agent import EventService
 from jedi.taskbuffer.db.engine import value
+from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.events import consumer_ends, pieces, set_ends
 from jedi.taskbuffer.housekeeping import dogs
-from jedi.taskbuffer.jobs import dispatch, job_ends
+from jedi.taskbuffer.jobs import dispatch
 
 _LIVE = text("""
 WITH ids AS (

@@ -34,9 +34,9 @@ from jedi.eventservice.agent import EventService
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import jobs
 from jedi.service.why import why
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import pieces
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 
 
 def adder(world: World) -> None:

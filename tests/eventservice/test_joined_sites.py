@@ -19,11 +19,11 @@ from support.situations import pilots_ask, read_afar, set_sites
 
 from jedi.agent.base import World
 from jedi.ddm.filesystem import FileSystemDDM
-from jedi.eventservice.near import joining, joint, next_site, unread
+from jedi.eventservice.set_sites import joining, joint, next_site, unread
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.event_texts import PIECES
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.events.set_ends import ConsumerSite
-from jedi.taskbuffer.housekeeping import knobs
 
 A, B, C = (ConsumerSite(1, site, at, 0, f"{site}_DISK") for at, site in enumerate("ABC", 1))
 

@@ -25,7 +25,7 @@ from jedi.eventservice.jumbo import (
 )
 from jedi.service.brokerage import decision_reports
 from jedi.service.why import why
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.watchdog.dog import Counts
 
 LIMITS = JumboLimits(1, 100_000, 1_000_000, 500_000.0, 1, 1, 500)

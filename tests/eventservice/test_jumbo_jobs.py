@@ -44,7 +44,7 @@ from jedi.eventservice.outcome import ConsumerFacts
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.attempt import HeldJob
 from jedi.service.why import why
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
 
 

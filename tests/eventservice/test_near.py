@@ -9,7 +9,7 @@ from support.generating import rows
 from support.situations import set_sites
 
 from jedi.agent.base import World
-from jedi.eventservice.near import merge_site, next_site
+from jedi.eventservice.set_sites import merge_site, next_site
 from jedi.taskbuffer.events.set_ends import ConsumerSite, NearSite
 
 FOUND = [ConsumerSite(1, site, at, 0, f"{site}_DISK") for at, site in enumerate("ABC", 1)]

@@ -38,10 +38,10 @@ from jedi.eventservice.outcome import (
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.attempt import HeldJob
 from jedi.service import jobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import consumer_ends
-from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs import jobs as job_rows
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove
 
 STEPS = 80

@@ -22,7 +22,7 @@ from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import jobs
 from jedi.service.why import why
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 FAKE = ("co_jumbo", "waiting", None)
 

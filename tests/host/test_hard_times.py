@@ -24,9 +24,9 @@ from jedi.agent.base import World
 from jedi.agent.loop import Loop
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core import clock
-from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.db import knobs, locks
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import agents, knobs
+from jedi.taskbuffer.housekeeping import agents
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog.all_dogs import DOGS

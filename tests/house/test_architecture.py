@@ -16,6 +16,12 @@ import pytest
 import jedi
 
 PACKAGE = Path(jedi.__file__).parent
+DRAWERS = (
+    *("db", "schema", "users", "sites", "registries", "scheduling", "tasks", "inputs", "jobs"),
+    *("events", "ends", "housekeeping", "reports"),
+)
+"""The drawers of taskbuffer from the ground up: one imports from those before it."""
+
 ROOMS = {
     *("taskrefiner", "contentsfeeder", "brokerage", "throttler", "jobgenerator", "jobdispatcher"),
     *(
@@ -83,15 +89,16 @@ def _imports(path: str, source: str, package: str) -> Iterator[str]:
 def violations(path: str, source: str, package: str = "jedi") -> list[str]:
     """The imports of `package`/`path` that the house does not allow, with the rule."""
     parts = path.removesuffix(".py").split("/")
+    drawer = parts[1] if parts[0] == "taskbuffer" and len(parts) > 2 else ""
     return [
         f"{package}/{path}: {name}: {rule}"
         for name in imports(path, source, package)
-        for rule in broken_rules(parts[0], parts[-1], name, package)
+        for rule in broken_rules(parts[0], parts[-1], name, package, drawer)
     ]
 
 
-def broken_rules(place: str, file: str, name: str, package: str = "jedi") -> Iterator[str]:
-    """What is wrong with `name` in a file of `place`."""
+def broken_rules(place: str, file: str, name: str, package: str, drawer: str) -> Iterator[str]:
+    """What is wrong with `name` in a file of `place`, or of this drawer of taskbuffer."""
     top, used, *rest = [*name.split("."), ""]
     ours = used if top == package else ""
     other = top not in {package, *sys.stdlib_module_names}
@@ -107,6 +114,8 @@ def broken_rules(place: str, file: str, name: str, package: str = "jedi") -> Ite
         yield f"{ours} is no floor of the house"
     elif FLOORS.get(ours, 0) > FLOORS[place]:
         yield f"{place} is below {ours}"
+    if drawer and ours == "taskbuffer" and rest[0] not in DRAWERS[: DRAWERS.index(drawer) + 1]:
+        yield f"{drawer} is below {rest[0]}"
     if other and top not in THIRD_PARTY.get(place, {top}):
         yield f"{place} uses only {', '.join(sorted(THIRD_PARTY[place]))}"
     if place in ROOMS - SEVERAL_DOORS and not is_door(file) and within(name, DOORS_ONLY):
@@ -163,6 +172,8 @@ def test_a_wire_stands_above_the_service() -> None:
         ("core/names.py", "import numpy", "core uses only"),
         ("model/tasks/refined.py", "import sqlalchemy", "model uses only"),
         ("taskbuffer/tasks/tasks.py", "from jedi.ddm.interface import DDM", "below ddm"),
+        ("taskbuffer/tasks/tasks.py", "from jedi.taskbuffer.jobs import orders", "below jobs"),
+        ("taskbuffer/jobs/orders.py", "from jedi.taskbuffer.tasks import tasks", None),
         ("agent/loop.py", "def f():\n    import jedi.mover.agent", "agent is below mover"),
         ("mover/plan.py", "from sqlalchemy import Connection", "only the door"),
         ("mover/plan.py", "from jedi.core import clock", "only the door"),

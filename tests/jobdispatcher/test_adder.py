@@ -29,10 +29,11 @@ from jedi.mover.agent import _waiting
 from jedi.service import jobs as service_jobs
 from jedi.service import why
 from jedi.service.system.check import check
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs import job_ends, jobs
-from jedi.taskbuffer.jobs.job_ends import JobEnd
-from jedi.taskbuffer.jobs.moving import moving_jobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import jobs
+from jedi.taskbuffer.jobs.transfers import moving_jobs
 
 
 def reported(**fields: Any) -> ReportedJob:
@@ -300,7 +301,7 @@ from jedi.ddm import factory
 from jedi.jobdispatcher import agent as adders
 from jedi.jobdispatcher.agent import Adder
 from jedi.taskbuffer.db import engine
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 url = sys.argv[1]
 world = World(engine.connect(url), Settings(Path("/nowhere"), url), knobs.load, factory.load)
 Adder(world).run_once()

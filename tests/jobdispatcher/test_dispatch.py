@@ -35,8 +35,8 @@ from jedi.model.jobs.wire import (
 from jedi.pilot.delegation import delegation
 from jedi.service import jobs as service_jobs
 from jedi.service.pilots import pilot_requests
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import at_once
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch, jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
 from jedi.taskbuffer.users.users import Identity

@@ -17,8 +17,8 @@ from jedi.core import clock
 from jedi.model.jobs.wire import AcquireRequest, Report, Resources
 from jedi.service.queues import work_queues
 from jedi.taskbuffer.db.engine import value
-from jedi.taskbuffer.jobs import dispatch, first_waiting
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.jobs import dispatch, dispatch_cache
+from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.scheduling import charges, shares
 
 QUEUE = "- {{queue_id: {}, queue_name: {}, queue_type: user, vo: local, queue_share: {}{}}}\n"
@@ -58,7 +58,7 @@ def two(world: World) -> None:
     )
 
 
-def take(engine: Engine, process: FirstWaiting, n: int = 1, **slot: int) -> list[int]:
+def take(engine: Engine, process: DispatchCache, n: int = 1, **slot: int) -> list[int]:
     with engine.begin() as tx:
         held = dispatch.acquire(
             tx, "SITE_A", n, Resources(**{"cores": 1} | slot), f"r{next(REQUESTS)}", "p", process
@@ -94,7 +94,7 @@ def test_four_slots_of_an_idle_site(world: World, sizes: list[int]) -> None:
     """Shares of 40 and 60 have 1.6 and 2.4 of 4 slots, so each has 2, whether the slots ask at
     once or one by one; no run of the shares comes between."""
     two(world)
-    process = FirstWaiting()
+    process = DispatchCache()
     assert [len(take(world.engine, process, n)) for n in sizes] == sizes
     assert use(world) == {"forty": 2, "sixty": 2}
 
@@ -107,7 +107,7 @@ def test_pilots_that_ask_together(world: World) -> None:
         make_jobs(tx, 9, share="forty", site="SITE_B")
         make_jobs(tx, 9, share="sixty", site="SITE_B")
         together = asks(8, "SITE_A", "SITE_B")
-        assert [len(one) for one in dispatch.acquire_all(tx, together, FirstWaiting())] == [1] * 8
+        assert [len(one) for one in dispatch.acquire_all(tx, together, DispatchCache())] == [1] * 8
     assert use(world) == {"forty": 3, "sixty": 5}
 
 
@@ -115,7 +115,7 @@ def test_pilots_that_ask_together(world: World) -> None:
 def test_a_partition_at_every_step(world: World) -> None:
     """60 : 40, and 1 : 2 inside: after each job nobody is more than a job off the allocation."""
     put(world, TREE, "sixty", "left", "right")
-    process = FirstWaiting()
+    process = DispatchCache()
     for running in range(1, 31):
         assert len(take(world.engine, process)) == 1
         seen = use(world)
@@ -133,7 +133,7 @@ def test_jobs_of_many_cores(world: World) -> None:
         "sixty",
         cores=8,
     )
-    process = FirstWaiting()
+    process = DispatchCache()
     for _ in range(5):
         take(world.engine, process, cores=8, min_cores=8)
     assert use(world) == {"forty": 16, "sixty": 24}
@@ -147,7 +147,7 @@ def test_a_share_that_runs_dry_leaves_its_slots_to_the_others(world: World) -> N
     with world.engine.begin() as tx:
         work_queues.import_queues(call(tx, "me"), QUEUE.format(13, "few", 900, ""))
         make_jobs(tx, 1, share="few")
-        process = FirstWaiting()
+        process = DispatchCache()
         assert [len(one) for one in dispatch.acquire_all(tx, asks(10), process)] == [1] * 10
     assert use(world) == {"few": 1, "forty": 4, "sixty": 5}
     assert len(take(world.engine, process, 20)) == 20
@@ -162,7 +162,7 @@ def test_two_processes(
     knows only its own jobs, and they may be off by a job each."""
     put(world, TREE, "sixty", "left", "right")
     monkeypatch.setattr(charges, "SAVED_S", 0.0)
-    processes = FirstWaiting(), FirstWaiting()
+    processes = DispatchCache(), DispatchCache()
     for running in range(1, 21):
         monkeypatch.setattr(clock, "monotonic", lambda now=running * passes: 1000 + now)
         take(world.engine, processes[running % 2])
@@ -175,7 +175,7 @@ def test_urgent_jobs_come_first_and_are_charged_to_the_queues_of_their_tasks(wor
     two(world)
     with world.engine.begin() as tx:
         urgent = make_jobs(tx, 2, share="Express", priority=1).jobs
-    process = FirstWaiting()
+    process = DispatchCache()
     assert [take(world.engine, process) for _ in urgent] == [[one] for one in urgent]
     assert use(world) == {}
     take(world.engine, process)
@@ -194,7 +194,7 @@ def test_a_queue_that_lags_catches_up_and_ends_count_at_once(
         jobs=9,
     )
     monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
-    process = FirstWaiting()
+    process = DispatchCache()
     take(world.engine, process, 8)
     with world.engine.begin() as tx:
         second = make_jobs(tx, 12, share="second").jobs
@@ -218,7 +218,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(statement)
         return value(tx, statement, values)
 
-    for module in (dispatch, first_waiting, charges):
+    for module in (dispatch, dispatch_cache, charges):
         monkeypatch.setattr(module, "value", noting)
     return seen
 
@@ -232,7 +232,7 @@ def test_few_statements_whatever_waits(
     several pilots first from shares that are due, then from any), and repeated requests looked up.
     With remembered first jobs they are taken, and the use is read, once more."""
     names = [f"q{n:02}" for n in range(50)]
-    process = FirstWaiting()
+    process = DispatchCache()
     with world.engine.begin() as tx:
         work_queues.import_queues(
             call(tx, "me"),
@@ -258,5 +258,5 @@ def test_few_statements_whatever_waits(
 
 def test_a_request_for_no_job_ends(world: World, sent: list[str]) -> None:
     two(world)
-    assert take(world.engine, FirstWaiting(), 0) == []
+    assert take(world.engine, DispatchCache(), 0) == []
     assert len(sent) <= 5

@@ -22,8 +22,9 @@ from jedi.core.kills import KILLS, Kill, kill
 from jedi.core.reasons import JOBS
 from jedi.model.jobs.wire import DIAG_MAX, Beat, Report, Reports, Resources
 from jedi.service import tasks
-from jedi.taskbuffer.jobs import dispatch, job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.jobs import ASK_TO_KILL, JobMove, move_jobs
 
 # ----------------------------------------------------------------------------------- the machine

@@ -18,8 +18,9 @@ from support.situations import lead
 
 from jedi.agent.base import World
 from jedi.model.jobs.wire import Report, Resources
-from jedi.taskbuffer.jobs import dispatch, job_ends, jobs
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import dispatch, jobs
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,8 @@ from jedi.agent.base import World
 from jedi.cli.retry_rule import app
 from jedi.core.errors import BadInput, NotFound
 from jedi.service.system import retry_rules
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs.retry_rules import TEST
 from jedi.watchdog import retries
 

@@ -17,8 +17,8 @@ from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.model.tasks.text import validate
 from jedi.service import commands
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 
 SPEC = {"transPath": "build", "jobParameters": "-i ${IN} -o ${OUT} ${SURL}", "archiveName": "a.tgz"}

@@ -26,7 +26,7 @@ from jedi.model.splitting.event_ranges import Ranges, across, evenly
 from jedi.model.splitting.split_rules import SplitRules
 from jedi.model.tasks.text import validate
 from jedi.service.system.check import check
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 
 COUNTS = st.lists(st.integers(0, 40), max_size=12)

@@ -39,9 +39,9 @@ from jedi.model.tasks.text import validate
 from jedi.service import jobs as job_service
 from jedi.service import tasks as service
 from jedi.service.why import why
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 
 
 def of_type(world: World, task: int, kind: str) -> Counter[str]:

@@ -20,7 +20,7 @@ from jedi.jobgenerator.strategies import FileStrategy
 from jedi.jobgenerator.whole_ids import refuse_too_large
 from jedi.model.datasets.chunk import Secondary
 from jedi.model.splitting.split_rules import SplitRules
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 GB = 2**30
 

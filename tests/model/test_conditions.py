@@ -15,8 +15,8 @@ from jedi.core.errors import BadInput
 from jedi.model.conditions import Condition, ListField, parse_conditions
 from jedi.model.queries import EVERY_JOB, JobQuery, ListPage, TaskQuery
 from jedi.service import tasks
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.reports import owned_jobs
 
 FIELDS = {

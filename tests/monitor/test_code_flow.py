@@ -12,7 +12,7 @@ from support.browsing import pages
 from support.issuers import AUDIENCE, TestIssuer, issuer
 
 from jedi.agent.base import World
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import access
 
 

@@ -29,7 +29,7 @@ from jedi.monitor.actions import ACTIONS
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.sessions import COOKIE
 from jedi.service.users.sessions import LINK_S
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import access
 
 

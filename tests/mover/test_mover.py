@@ -25,8 +25,7 @@ from jedi.ddm.interface import TransferResult
 from jedi.model.jobs.wire import Resources
 from jedi.mover.agent import Mover
 from jedi.mover.plan import EXPRESS, NeededFile, Route, WaitingJob, activity, make_plan
-from jedi.taskbuffer.db import locks
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs, locks
 from jedi.taskbuffer.jobs import dispatch
 from jedi.watchdog.copies import run as run_copies
 from jedi.watchdog.lookup import run as run_lookup

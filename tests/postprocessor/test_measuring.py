@@ -21,7 +21,7 @@ from jedi.core.knobs import Knobs
 from jedi.model.jobs.scouting import Measured, Progress, Scouted
 from jedi.postprocessor.scouts import judge, shaped
 from jedi.service import tasks as service
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.watchdog import retries
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk

@@ -16,9 +16,10 @@ from support.situations import make_due, set_sites
 
 from jedi.agent.base import World
 from jedi.postprocessor.agent import PostProcessor
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs import dispatch, job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 
 

@@ -37,8 +37,8 @@ from jedi.service.system import knobs as system_knobs
 from jedi.service.tasks import TaskDetails
 from jedi.service.why import why
 from jedi.standalone.embedded import Embedded
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 
 DEADLINE_S = 120.0
 SCRATCH_MB = 400

@@ -16,7 +16,7 @@ from jedi.core.knobs import Knobs
 from jedi.model.jobs.event_texts import EVENTS, PIECES
 from jedi.model.jobs.wire import AcquireRequest, Resources
 from jedi.service.pilots import pilot_requests
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users.users import Identity
 
 SITE = "SITE_A"

@@ -25,10 +25,10 @@ from jedi.postprocessor.agent import PostProcessor
 from jedi.service.commands import command
 from jedi.service.examined import Document, examined
 from jedi.service.submission import submit
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner
 

@@ -21,7 +21,7 @@ from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound
 from jedi.service.past import TaskPast, task_at
 from jedi.service.queues.past import QueuesThen, queues_at
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.reports import past
 
 

@@ -25,8 +25,8 @@ from jedi.core.pgi import HELD, HOLD_KINDS, HOLD_STAGES, STATES, TRANSITIONS, pg
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.postprocessor.agent import PostProcessor
 from jedi.service.tasks import show
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.schema import tables
 from jedi.taskrefiner.agent import TaskRefiner

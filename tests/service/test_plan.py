@@ -46,7 +46,7 @@ from jedi.service.planning.text_plans import (
     plan_now,
 )
 from jedi.service.sites import changes
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users.users import PUT_USER
 
 EVENTS = [FileInfo(f"f{i}", 10, "00000001", nevents=5 + i) for i in range(4)]

@@ -21,7 +21,7 @@ from jedi.model.scheduling.criterion import BadCriterion
 from jedi.model.scheduling.priority import task_priority
 from jedi.service.queues import matching, work_queues
 from jedi.service.users.roles import User, change
-from jedi.taskbuffer.scheduling import turns
+from jedi.taskbuffer.scheduling import task_order
 from jedi.taskbuffer.scheduling.queues import COLUMNS, match, match_all
 from jedi.taskbuffer.scheduling.queues import mistake as tried
 from jedi.taskrefiner.agent import TaskRefiner
@@ -444,8 +444,8 @@ def test_a_few_turns_are_the_first_of_all(engine: Engine) -> None:
                 "FROM generate_series(1, 60) n WHERE n % 5 > 0"
             )
         )
-        all_turns = [row.jedi_task_id for row in turns.in_order(tx, 1000, [])]
+        all_turns = [row.jedi_task_id for row in task_order.in_order(tx, 1000, [])]
         assert len(all_turns) == 48
         for few in (1, 2, 7, 20):
-            found = [row.jedi_task_id for row in turns.in_order(tx, few, [])]
+            found = [row.jedi_task_id for row in task_order.in_order(tx, few, [])]
             assert found == all_turns[:few]

@@ -23,7 +23,7 @@ from jedi.model.tasks.incremental import same_but_inputs
 from jedi.service import commands, submission
 from jedi.service import tasks as service
 from jedi.service.examined import Document, examined
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskcommando.agent import TaskCommando
 

@@ -32,7 +32,7 @@ from jedi.service.sites.changes import (
 )
 from jedi.service.system import knobs as system_knobs
 from jedi.standalone.installation import packaged
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.sites import sites, snapshot
 from jedi.taskbuffer.users import users

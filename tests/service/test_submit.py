@@ -30,7 +30,7 @@ from jedi.service import commands, submission, tasks
 from jedi.service.examined import Document, examined
 from jedi.service.queues import work_queues
 from jedi.service.submission import Submitted
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.agent import TaskRefiner

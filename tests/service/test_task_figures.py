@@ -15,7 +15,7 @@ from support.pages import nodes, plan_of, vacuum
 
 from jedi.service import task_reports, tasks
 from jedi.service.job_figures import Forecast
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.reports import job_groups, why_facts
 from jedi.taskbuffer.reports.job_listings import FailureCause

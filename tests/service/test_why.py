@@ -30,10 +30,10 @@ from jedi.service.queues import order as queues_order
 from jedi.service.sites.changes import set_site
 from jedi.service.system import retry_rules
 from jedi.service.why import TaskHold, why
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import listener
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots
 from jedi.taskbuffer.tasks import tasks as claims
 from jedi.taskrefiner.agent import TaskRefiner

@@ -41,7 +41,7 @@ from jedi.service.collection import submit_all
 from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.splitter.agent import Splitter
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 
 IN = {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": "demo:in"}

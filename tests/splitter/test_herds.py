@@ -38,7 +38,7 @@ from jedi.service.commands import command
 from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
 from jedi.splitter.agent import Splitter
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskcommando.agent import TaskCommando
 
 VALUES = [

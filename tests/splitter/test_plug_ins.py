@@ -28,7 +28,7 @@ from jedi.service.manifests import read
 from jedi.splitter import strategies
 from jedi.splitter.agent import Splitter
 from jedi.splitter.plug_in import Limits, SplitterFailed
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "plugins"
 FAULTS = """

@@ -24,9 +24,9 @@ from support.units import MAKING, ask_units, given, job_of, now, of, unit
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import Refused
-from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs import jobs as job_rows
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskrefiner.agent import TaskRefiner
 
 _SWAP = """

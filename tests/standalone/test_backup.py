@@ -32,11 +32,12 @@ from jedi.service.system.restoring import _pattern
 from jedi.standalone import binaries
 from jedi.standalone.backup import _database, _major, backup, restore
 from jedi.standalone.installation import Installation
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.housekeeping.restoring import MERGE_PARTS
-from jedi.taskbuffer.jobs import dispatch, job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.schema import migrate
 from jedi.taskbuffer.users import users as user_rows

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from jedi.ddm.interface import DDM
 from jedi.service import uploads
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users.users import PUT_USER
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from jedi.agent.base import World
 from jedi.ddm.interface import FileInfo, Replica
 from jedi.service.why import TaskHold, why
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
 from support.generating import Catalogue, document, ready, rows, use

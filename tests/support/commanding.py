@@ -14,8 +14,9 @@ from jedi.mover.agent import Mover
 from jedi.postprocessor.agent import PostProcessor
 from jedi.service import commands
 from jedi.service.system import check
-from jedi.taskbuffer.jobs import dispatch, job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner

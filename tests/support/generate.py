@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jedi.agent.base import World
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from support.generating import rows
 

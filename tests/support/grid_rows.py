@@ -6,7 +6,8 @@ from __future__ import annotations
 from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
-from jedi.taskbuffer.housekeeping import agents, knobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.housekeeping import agents
 from jedi.taskbuffer.scheduling import statistics
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk

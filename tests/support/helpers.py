@@ -20,7 +20,7 @@ from jedi.core.settings import Settings
 from jedi.core.states import Machine
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import FileInfo
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from support.service_process import served
 
 

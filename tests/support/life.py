@@ -37,7 +37,7 @@ from jedi.service import commands, jobs, submission
 from jedi.service.examined import Document, examined
 from jedi.service.pilots import event_pieces, pilot_requests
 from jedi.service.system import check
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
 from jedi.taskcommando.commands import COMMANDS

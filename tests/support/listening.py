@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.host.home import Home
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import access, users
 from support.databases import drop_database, new_database
 from support.helpers import make_world

@@ -11,7 +11,7 @@ import pytest
 
 from jedi.agent import plugins
 from jedi.agent.base import World
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 KINDS = {
     "refiner": ("jedi.taskrefiner.refine", "Refiner", "refine"),

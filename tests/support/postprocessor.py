@@ -10,8 +10,8 @@ from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
 from jedi.postprocessor.outcome import EndingDataset, PostProcessing
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from support.job_rows import Made, make_jobs
 from support.situations import lead
 

@@ -10,8 +10,8 @@ from jedi.agent.base import World
 from jedi.service import submission
 from jedi.service import tasks as tasks_service
 from jedi.service.examined import Document, examined
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from support.task_rows import INPUT, OUTPUT
 

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.service import tasks as service
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from support.commanding import (
     add_inputs,
     take,

@@ -27,7 +27,7 @@ from jedi.ddm import factory
 from jedi.host.home import Home
 from jedi.server.app import create_app
 from jedi.server.serving import Server, listen_unix
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 _SERVICE = """
 import sys

@@ -21,7 +21,7 @@ from jedi.host.home import Home
 from jedi.host.processes import Process
 from jedi.submitter import local
 from jedi.submitter.agent import Submitter
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from support.job_rows import Made, make_jobs
 from support.situations import set_sites
 from support.statuses import statuses

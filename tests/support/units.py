@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from jedi.agent.base import World
 from jedi.service.unit_verbs import AnsweredUnit, kill, resubmit
 from jedi.service.units import SubmittedUnits, UnitStates, states, submit_units
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from support.generating import rows
 
 ECHO = {"type": "constant", "value": "echo ${UNIT/Arguments}"}

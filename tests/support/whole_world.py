@@ -9,7 +9,7 @@ from sqlalchemy import text
 from jedi.agent.base import World
 from jedi.monitor.all_pages import PAGES
 from jedi.monitor.table import Page
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users.users import PUT_USER
 from support.monitored import command, running_task, waiting_task
 

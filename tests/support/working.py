@@ -12,9 +12,10 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.postprocessor.agent import PostProcessor
 from jedi.service.system.check import check
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.jobs import job_ends, jobs
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner

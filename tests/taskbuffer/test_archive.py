@@ -14,10 +14,10 @@ from support.job_rows import Made, make_jobs
 from jedi.agent.base import World
 from jedi.core.knobs import KNOBS
 from jedi.service import tasks as service
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.housekeeping import checks, retention
 from jedi.taskbuffer.inputs import validation
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import interventions, scouting
 from jedi.watchdog.dog import Counts

@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 from jedi.agent.base import World
 from jedi.cli.jedi import app
 from jedi.service.system.check import check
+from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.housekeeping import checks
-from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 
 _LOGS = """

@@ -12,7 +12,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.model.jobs.wire import Resources
 from jedi.taskbuffer.jobs import dispatch
-from jedi.taskbuffer.jobs.first_waiting import DatasetFacts, FirstWaiting
+from jedi.taskbuffer.jobs.dispatch_cache import DatasetFacts, DispatchCache
 
 ODD = "a,\"b'{}\\ NULL"
 
@@ -34,7 +34,7 @@ def jobs(engine: Engine, n: int, share: str, priority: int = 100) -> list[int]:
         return make_jobs(tx, n, share=share, priority=priority).jobs
 
 
-def take(engine: Engine, heads: FirstWaiting, n: int, request: str) -> list[int]:
+def take(engine: Engine, heads: DispatchCache, n: int, request: str) -> list[int]:
     with engine.begin() as tx:
         held = dispatch.acquire(tx, "SITE_A", n, Resources(cores=1), request, "pilot", heads)
     return [job.panda_id for job in held]
@@ -48,7 +48,7 @@ class Unread(dict[int, DatasetFacts]):
 
 def test_the_datasets_that_a_process_remembers_are_looked_up(engine: Engine) -> None:
     """Reading all of 100,000 remembered datasets takes 3 ms for each request."""
-    heads = FirstWaiting()
+    heads = DispatchCache()
     first, second = jobs(engine, 2, "a")
     assert take(engine, heads, 1, "r1") == [first]
     heads._datasets = Unread(heads._datasets)
@@ -57,7 +57,7 @@ def test_the_datasets_that_a_process_remembers_are_looked_up(engine: Engine) -> 
 
 @pytest.mark.usefixtures("later")
 def test_jobs_go_on_from_where_they_were_seen(engine: Engine) -> None:
-    heads = FirstWaiting()
+    heads = DispatchCache()
     first, second = jobs(engine, 2, ODD), jobs(engine, 2, ODD, 50)
     other = jobs(engine, 2, "NULL")
     got = [take(engine, heads, 1, f"r{n}") for n in range(7)]
@@ -65,7 +65,7 @@ def test_jobs_go_on_from_where_they_were_seen(engine: Engine) -> None:
 
 
 def test_urgent_jobs_come_first_a_second_later(engine: Engine, later: pytest.MonkeyPatch) -> None:
-    heads = FirstWaiting()
+    heads = DispatchCache()
     usual = jobs(engine, 3, "a")
     assert take(engine, heads, 1, "r1") == usual[:1]
     above, urgent = jobs(engine, 1, "a", 900), jobs(engine, 1, "Express", 5)
@@ -77,7 +77,7 @@ def test_urgent_jobs_come_first_a_second_later(engine: Engine, later: pytest.Mon
 
 @pytest.mark.usefixtures("later")
 def test_what_came_since_does_not_wait_when_there_is_nothing_else(engine: Engine) -> None:
-    heads = FirstWaiting()
+    heads = DispatchCache()
     [known] = jobs(engine, 1, "b", 10)
     assert take(engine, heads, 1, "r1") == [known]
     since = jobs(engine, 1, "b", 90) + jobs(engine, 1, "a", 1)
@@ -89,7 +89,7 @@ def test_what_came_since_does_not_wait_when_there_is_nothing_else(engine: Engine
 
 @pytest.mark.usefixtures("later")
 def test_a_repeated_request_takes_nothing_more(engine: Engine) -> None:
-    heads = FirstWaiting()
+    heads = DispatchCache()
     waiting = jobs(engine, 3, "a")
     assert take(engine, heads, 1, "r1") == waiting[:1]
     assert take(engine, heads, 1, "r1") == waiting[:1]
@@ -98,7 +98,7 @@ def test_a_repeated_request_takes_nothing_more(engine: Engine) -> None:
 
 def test_threads_and_processes_that_remember_get_each_job_once(engine: Engine) -> None:
     waiting = jobs(engine, 100, "a") + jobs(engine, 100, "a", 50) + jobs(engine, 100, "b")
-    knowing = [FirstWaiting(), FirstWaiting()]
+    knowing = [DispatchCache(), DispatchCache()]
 
     def pilot(number: int) -> list[int]:
         got: list[int] = []

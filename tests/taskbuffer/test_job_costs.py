@@ -13,8 +13,9 @@ from support.plans import handled
 from jedi.agent.base import World
 from jedi.model.jobs.wire import Beat, Report, Resources
 from jedi.taskbuffer.db.engine import fetched, value
-from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, merging
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import dispatch, jobs, merging
 
 JOBS = 300
 

@@ -19,19 +19,19 @@ from benchmarks.common import run
 from jedi.model.queries import EVERY_TASK, ListPage
 from jedi.taskbuffer.db.planning import BY_KEY, EACH_TIME, EITHER_WAY, IN_ORDER, Planning
 from jedi.taskbuffer.db.quick import Prepared
+from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import (
-    blame,
+    bad_inputs,
     builds,
     dispatch,
-    job_ends,
     jobs,
     merging,
     one_job,
     retry_rules,
     timeouts,
 )
-from jedi.taskbuffer.jobs.first_waiting import _DATASETS, HEADS
+from jedi.taskbuffer.jobs.dispatch_cache import _DATASETS, HEADS
 from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import ending, interventions
 from jedi.taskbuffer.users import outbox
@@ -52,7 +52,7 @@ ONCE: dict[str, Any] = {
     "move on": jobs._MOVE_ON,
     "lock for ends": merging._LOCK,
     "settle": job_ends._SETTLE,
-    "bad inputs": blame._NOTE,
+    "bad inputs": bad_inputs._NOTE,
     "live output": dispatch._TAILS,
     "release": one_job._RELEASE,
     "hold after": one_job._HOLD_NEXT,

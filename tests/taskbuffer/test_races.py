@@ -20,10 +20,12 @@ from jedi.contentsfeeder.feed import FeedTask, Wait
 from jedi.core import clock
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.jobgenerator.outcome import NoJobs
-from jedi.taskbuffer.housekeeping import checks, knobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.housekeeping import checks
 from jedi.taskbuffer.inputs import contents, datasets
-from jedi.taskbuffer.jobs import job_ends, jobs
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
 from jedi.taskbuffer.tasks import commands, tasks
 from jedi.taskbuffer.tasks.tasks import Move

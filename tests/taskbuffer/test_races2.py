@@ -16,9 +16,10 @@ from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import TRANSFERRING, JobVerdict
 from jedi.model.jobs.wire import Beat, Report, Resources
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.housekeeping import dogs
-from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, retry_rules, timeouts
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import dispatch, jobs, retry_rules, timeouts
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.all_dogs import DOGS

@@ -25,8 +25,8 @@ from jedi.core import clock
 from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.service.system import check
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import migrate, picture
 from tools import docs
 

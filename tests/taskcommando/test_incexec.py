@@ -35,7 +35,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, Refused, Unreachable
 from jedi.model.tasks.incremental import CHANGEABLE, change
 from jedi.service import tasks as service
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.scheduling import shares
 from jedi.taskbuffer.sites import decisions

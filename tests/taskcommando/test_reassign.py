@@ -30,7 +30,7 @@ from jedi.brokerage.agent import TaskBroker
 from jedi.core.errors import BadInput
 from jedi.jobdispatcher import outcome
 from jedi.model.jobs.attempt import ReportedJob
-from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
+from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskcommando.reassign import target

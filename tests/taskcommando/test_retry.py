@@ -30,7 +30,7 @@ from jedi.core.errors import BadInput, Forbidden, Refused
 from jedi.core.knobs import Knobs
 from jedi.model.tasks.costs import Spent
 from jedi.service import commands
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.tasks import commands as command_rows
 from jedi.taskbuffer.tasks import new_tasks, tasks
 from jedi.taskbuffer.tasks.tasks import Move

@@ -18,8 +18,8 @@ from support.statuses import statuses
 from jedi.agent.base import World
 from jedi.core import clock, states
 from jedi.postprocessor.agent import PostProcessor
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.tasks import commands, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskcommando.agent import TaskCommando

@@ -24,7 +24,7 @@ from jedi.model.tasks.incremental import CHANGEABLE, change, revise
 from jedi.model.tasks.refined import RefinedTask
 from jedi.model.tasks.text import validate
 from jedi.service import tasks as service
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.taskrefiner.refine import Malformed, Refined, Refiner, Submission

@@ -25,9 +25,8 @@ from jedi.agent.base import World
 from jedi.cli.jedi import app
 from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.mover.agent import Mover
-from jedi.taskbuffer.jobs import jobs
+from jedi.taskbuffer.jobs import capping, jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
-from jedi.taskbuffer.scheduling import capping
 from jedi.taskbuffer.users import users
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk

@@ -31,7 +31,7 @@ from support.situations import make_due, pilots_ask
 from jedi.agent.base import World
 from jedi.service import why
 from jedi.service.tasks import among
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.tasks import interventions, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts

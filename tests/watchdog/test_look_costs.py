@@ -14,8 +14,7 @@ from support.pages import nodes, plan_of, rows_of_node, vacuum
 
 from jedi.agent.base import World
 from jedi.model.tasks.labels import PRODUCTION_LABELS
-from jedi.taskbuffer.jobs import timeouts
-from jedi.taskbuffer.scheduling import capping
+from jedi.taskbuffer.jobs import capping, timeouts
 from jedi.watchdog.timeouts import _given
 
 JOBS, FEW = 2_000, 100

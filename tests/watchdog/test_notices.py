@@ -30,9 +30,9 @@ from jedi.core.settings import caller
 from jedi.host.home import Home
 from jedi.service import jobs
 from jedi.service.users import notices
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 from jedi.taskbuffer.users import outbox

@@ -33,9 +33,9 @@ from jedi.host.home import Home
 from jedi.model.queries import FileQuery
 from jedi.service import cleaning, commands, jobs, tasks
 from jedi.service.system import knobs
-from jedi.taskbuffer.housekeeping import checks, purging
-from jedi.taskbuffer.housekeeping.purging import Purging
-from jedi.taskbuffer.jobs import archive
+from jedi.taskbuffer.housekeeping import checks
+from jedi.taskbuffer.jobs import archive, purging
+from jedi.taskbuffer.jobs.purging import Purging
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import access
 from jedi.watchdog.all_dogs import DOGS
@@ -179,7 +179,7 @@ def test_a_task_may_be_cleaned_while_its_jobs_are_archived(
 def test_who_dies_in_between(world: World, done: int, monkeypatch: pytest.MonkeyPatch) -> None:
     purge(world, jobs_of(world, done))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("jedi.taskbuffer.housekeeping.purging.note_purged", interrupt)
+        patch.setattr("jedi.taskbuffer.jobs.purging.note_purged", interrupt)
         dog(world)
     assert dog(world) == Counts(purged=2, files=2)
     assert missing(world) == []

@@ -14,7 +14,7 @@ from support.timeouts import put
 
 from jedi.agent.base import World
 from jedi.core.faults import NOBODYS_FAULT
-from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.jobs.timeouts import TIMEOUTS
 from jedi.taskbuffer.sites import pilots
 from jedi.watchdog.dog import Counts

@@ -31,11 +31,11 @@ from jedi.agent.base import World
 from jedi.cli.watchdog import app
 from jedi.core import clock, states
 from jedi.core.knobs import KNOBS
-from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.db import knobs, locks
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import consumer_ends
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs import job_ends, jobs
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import tasks

@@ -23,9 +23,9 @@ from jedi.agent.base import World
 from jedi.core.faults import NOBODYS_FAULT
 from jedi.core.reasons import JOBS
 from jedi.jobdispatcher.agent import Adder
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs import retry_rules
-from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.tasks import retrying
 
 COUNT = (

@@ -25,7 +25,7 @@ from jedi.jobgenerator.agent import JobGenerator
 from jedi.pilot import metadata
 from jedi.pilot.base import PayloadFailure
 from jedi.standalone.down import end_pilots
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 
 

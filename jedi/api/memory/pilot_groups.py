@@ -19,7 +19,7 @@ from jedi.service.pilots import pilot_requests
 from jedi.service.pilots.pilot_requests import Answer, Orders, take_all
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.dispatch import SiteMessages
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.users.users import Identity
 
 Message = TypeVar("Message", bound=Attempt)
@@ -62,7 +62,7 @@ def acquiring(
 ) -> GroupWork[AcquireCall, Orders]:
     """The work of requests for jobs; `fresh` returns the world with the present knobs, `ddm` data
     management as configured now."""
-    first_waiting = FirstWaiting()
+    first_waiting = DispatchCache()
 
     def orders(calls: Sequence[AcquireCall]) -> list[Orders | Exception]:
         with at_once(world.engine) as tx:

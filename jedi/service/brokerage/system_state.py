@@ -20,7 +20,7 @@ from jedi.model.sites.decision import Pledge
 from jedi.model.sites.snapshot import KINDS, Snapshot
 from jedi.service.operations.arguments import NameText, Seed
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.sites import decisions, sites, snapshot
 from jedi.taskbuffer.tasks import new_tasks

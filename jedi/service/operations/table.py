@@ -29,7 +29,7 @@ from jedi.service.operations.signature import Signature, model_of
 from jedi.service.users import operators
 from jedi.service.waiting import Watched
 from jedi.service.watching import TaskSelection, Version
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import users
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]

@@ -22,7 +22,7 @@ from jedi.service.pilots import event_orders
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch, order_files
 from jedi.taskbuffer.jobs.dispatch import SiteMessages
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.schema.release import ReleaseSchema
 from jedi.taskbuffer.sites import pilots as pilot_rows
 from jedi.taskbuffer.users import users
@@ -67,7 +67,7 @@ def acquire(
     who: Identity,
     request: AcquireRequest,
     anew: Callable[[], DDM] | None = None,
-    first_waiting: FirstWaiting | None = None,
+    first_waiting: DispatchCache | None = None,
 ) -> Answer:
     """Return jobs for a slot at the pilot's site, with all data that a pilot needs to run them.
 
@@ -91,7 +91,7 @@ def take(
     who: Identity,
     request: AcquireRequest,
     anew: Callable[[], DDM] | None = None,
-    first_waiting: FirstWaiting | None = None,
+    first_waiting: DispatchCache | None = None,
 ) -> Orders:
     """Return the jobs of `acquire`, each with its form on the wire."""
     must_be_of(request, pilot_site(who))
@@ -114,13 +114,13 @@ def take_all(
     knobs: Knobs,
     requests: Sequence[AcquireRequest],
     anew: Callable[[], DDM] | None = None,
-    first_waiting: FirstWaiting | None = None,
+    first_waiting: DispatchCache | None = None,
 ) -> list[Orders]:
     """The same for many requests of pilots, by a statement for one slot of each site.
     IntegrityError: one of several requests must be answered alone."""
     held: dict[int, list[HeldJob]] = {}
     for which in _rounds(requests):
-        found = _claim(engine, [requests[i] for i in which], first_waiting or FirstWaiting())
+        found = _claim(engine, [requests[i] for i in which], first_waiting or DispatchCache())
         held |= dict(zip(which, found, strict=True))
     given = [held[i] for i in range(len(requests))]
     for request, jobs in zip(requests, given, strict=True):
@@ -221,7 +221,7 @@ def pilot_site(who: Identity) -> str:
 
 
 def _claim(
-    engine: Engine, requests: Sequence[AcquireRequest], first_waiting: FirstWaiting
+    engine: Engine, requests: Sequence[AcquireRequest], first_waiting: DispatchCache
 ) -> list[list[HeldJob]]:
     for _ in range(2):
         try:

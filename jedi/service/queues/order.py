@@ -10,8 +10,8 @@ from jedi.model.tasks.refined import EXPRESS
 from jedi.service.operations.answers import typed
 from jedi.service.operations.table import ANYBODY, Call, operation
 from jedi.service.why import throttle_of
-from jedi.taskbuffer.scheduling import shares, turns
-from jedi.taskbuffer.scheduling.turns import Stopped, TaskInTurn
+from jedi.taskbuffer.scheduling import shares, task_order
+from jedi.taskbuffer.scheduling.task_order import Stopped, TaskInTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def by_turn(call: Call, limit: MostRows = 100) -> list[Turn]:
             reason=_turn(row),
             next_run_at=row.next_run_at,
         )
-        for row in turns.in_order(call.tx, limit, stopped)
+        for row in task_order.in_order(call.tx, limit, stopped)
     ]
 
 

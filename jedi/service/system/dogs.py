@@ -11,7 +11,7 @@ from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.service.operations.arguments import NameText
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from jedi.core.suggest import suggest
 from jedi.service.operations.arguments import NameText, SettingText
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
 from jedi.service.users import oidc
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.tasks import waking
 

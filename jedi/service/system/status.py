@@ -14,9 +14,10 @@ from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.host import processes
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.taskbuffer.housekeeping import agents, knobs
-from jedi.taskbuffer.reports import marks, overview
-from jedi.taskbuffer.reports.marks import ChangeMarks
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.housekeeping import agents
+from jedi.taskbuffer.reports import change_marks, overview
+from jedi.taskbuffer.reports.change_marks import ChangeMarks
 from jedi.taskbuffer.sites import sites
 
 _LATELY = 3
@@ -112,7 +113,7 @@ def show(call: Call) -> SystemOverview:
 @operation("system.changes", "GET", "/v1/changes", ANYBODY)
 def changes(call: Call) -> ChangeMarks:
     """Show a number for each kind of change, which grows with the changes of that kind."""
-    return marks.change_marks(call.tx)
+    return change_marks.change_marks(call.tx)
 
 
 def agent_states(tx: Connection, values: Knobs) -> list[AgentStatus]:

@@ -20,7 +20,7 @@ from jedi.taskbuffer.db.copying import Block, copy_rows
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.events import carry, placeholders
+from jedi.taskbuffer.events import kept_ranges, placeholders
 from jedi.taskbuffer.sites.sites import OUTPUT_PLACE, READ_PLACE
 
 RANGES_AT_ONCE = 50_000
@@ -49,7 +49,7 @@ def write_sets(tx: Connection, batch: Sequence[tuple[TaskOrder, NewJobs]], agent
         )  # an end that is not booked yet
         if new.waits:
             placeholders.FLAG.run(tx, ids=list(new.panda_ids), waiting=True)
-    carry.take_over(tx, carry.keeping(batch))
+    kept_ranges.take_over(tx, kept_ranges.keeping(batch))
     wanted = [one for _, new in batch if new.sets for one in new.sets.consumers]
     add_consumers(tx, wanted, agent)
 

@@ -14,7 +14,7 @@ from jedi.core import states
 from jedi.model.jobs.event_texts import PIECES
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.events.carry import KEEPS, SUCCEEDED
+from jedi.taskbuffer.events.kept_ranges import KEEPS, SUCCEEDED
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.sites.sites import READ_PLACE, WRITE_PLACE
 

@@ -32,7 +32,8 @@ from jedi.taskbuffer.housekeeping import (
     unit_checks,
 )
 from jedi.taskbuffer.inputs.contents import LEFT_OUT_ROWS
-from jedi.taskbuffer.jobs import all_jobs, archive_groups
+from jedi.taskbuffer.jobs import archive_groups
+from jedi.taskbuffer.schema import all_jobs
 
 SHOWN = 20
 """Number of violating ids in a report."""

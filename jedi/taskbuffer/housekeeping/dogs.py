@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.taskbuffer.db.sql_lists import FILE_TYPES, JOB_LIVE, TASK_FINAL
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.events import carry
+from jedi.taskbuffer.events import kept_ranges
 from jedi.taskbuffer.tasks import tasks
 
 
@@ -134,7 +134,7 @@ class OpenJobSet(NamedTuple):
 _OPEN_SETS = returns(OpenJobSet)(f"""
 SELECT w.task AS jedi_task_id, w.jobset AS jobset_id
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:jobsets AS bigint[])) w(task, jobset), LATERAL (
-  SELECT status NOT IN ({TASK_FINAL}) AS lives, ({carry.KEEPING}) IS TRUE AS keeps
+  SELECT status NOT IN ({TASK_FINAL}) AS lives, ({kept_ranges.KEEPING}) IS TRUE AS keeps
   FROM jedi_tasks t WHERE t.jeditaskid = w.task OFFSET 0) t
 WHERE t.lives AND w.jobset = 0
   OR w.jobset = 0 AND EXISTS (SELECT FROM jedi_consumers c
@@ -156,7 +156,7 @@ def open_sets(tx: Connection, jobsets: Iterable[tuple[int, int]]) -> set[tuple[i
     wanted = {"tasks": [p[0] for p in pairs], "jobsets": [p[1] for p in pairs]}
     _STAY.run(tx, **wanted)  # nobody retries an ended task while its ranges are discarded
     found = {*_OPEN_SETS.rows(tx, **wanted)}
-    carry.discard(tx, [pair for pair in pairs if pair not in found])
+    kept_ranges.discard(tx, [pair for pair in pairs if pair not in found])
     return {*found}
 
 

@@ -6,8 +6,8 @@ Source: docs/reference/event-service.md#invariants.
 from __future__ import annotations
 
 from jedi.core import states
-from jedi.taskbuffer.events.carry import KEEPING, SUCCEEDED
-from jedi.taskbuffer.jobs import all_jobs
+from jedi.taskbuffer.events.kept_ranges import KEEPING, SUCCEEDED
+from jedi.taskbuffer.schema import all_jobs
 
 _CODE = states.EVENT_CODES
 _SENT, _RUNNING, _FINISHED, _DONE, _MERGED, _FATAL = (

@@ -12,8 +12,9 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.taskbuffer.db.sql_lists import PRE_MERGE_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.jobs import job_ends, merging
-from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
+from jedi.taskbuffer.jobs import merging
 from jedi.taskbuffer.sites import pilots
 
 AHEAD = 1_000_000

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 
 from jedi.core.states import EVENT_CODES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
-from jedi.taskbuffer.scheduling.turns import OWN_SHARE
+from jedi.taskbuffer.scheduling.task_order import OWN_SHARE
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 
 _COLUMNS = (
     "pandaid, jeditaskid, kind, site, gshare, status, error_code, cores, creationtime, starttime, "

@@ -6,7 +6,7 @@ Source: docs/reference/herds.md#records.
 from __future__ import annotations
 
 from jedi.taskbuffer.db.sql_lists import JOB_LIVE, MASTER_TYPES
-from jedi.taskbuffer.jobs import all_jobs
+from jedi.taskbuffer.schema import all_jobs
 
 WHOLE = """
 SELECT h.jeditaskid, CASE WHEN h.split_at IS NULL AND h.splitter <> 'Explicit'

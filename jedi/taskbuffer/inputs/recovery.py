@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 
 FilesByTask = Mapping[int, Mapping[str, Iterable[str]]]
 """LFNs of outputs by task and dataset."""

@@ -12,7 +12,7 @@ from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.inputs.contents import lfns_of
 from jedi.taskbuffer.inputs.recovery import LOST
-from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_files, all_jobs
 
 DUPLICATES = "duplicates_found"
 """The code with which tasks are paused for that."""

@@ -28,9 +28,9 @@ from jedi.taskbuffer.db.planning import IN_ORDER
 from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.jobs import blame, one_job
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
-from jedi.taskbuffer.jobs.held import HELD, held_jobs
+from jedi.taskbuffer.jobs import bad_inputs, one_job
+from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
+from jedi.taskbuffer.jobs.given_jobs import HELD, held_jobs
 from jedi.taskbuffer.jobs.jobs import NOTE
 from jedi.taskbuffer.scheduling.charges import Heads
 
@@ -178,17 +178,17 @@ def acquire(
     resources: Resources,
     request_id: str,
     pilot_id: str,
-    first_waiting: FirstWaiting | None = None,
+    first_waiting: DispatchCache | None = None,
 ) -> list[HeldJob]:
     """The same as `acquire_all`, for one request."""
     request = AcquireRequest.model_construct(
         request_id=request_id, pilot_id=pilot_id, site=site, n=n, resources=resources
     )
-    return acquire_all(tx, [request], first_waiting or FirstWaiting())[0]
+    return acquire_all(tx, [request], first_waiting or DispatchCache())[0]
 
 
 def acquire_all(
-    tx: Connection, requests: Sequence[AcquireRequest], first_waiting: FirstWaiting
+    tx: Connection, requests: Sequence[AcquireRequest], first_waiting: DispatchCache
 ) -> list[list[HeldJob]]:
     """Hand activated jobs that fit into slots to pilots, activated → sent; for each request its
     jobs. Each has an id of its own, and all of a site have the same slot.
@@ -407,8 +407,8 @@ FROM spoilt b WHERE z.ziprow_id = b.ziprow_id
 def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
     """Note the inputs, and pieces of events, that their jobs could not use, with the reasons."""
     if found := [(r.pandaid, bad.lfn, bad.problem) for r in reports for bad in r.bad_inputs]:
-        blame.note(tx, found)
-        _SPOILT_PIECES.run(tx, **blame.columns(found))
+        bad_inputs.note(tx, found)
+        _SPOILT_PIECES.run(tx, **bad_inputs.columns(found))
 
 
 # ----------------------------------------------------------------- heartbeats and live output

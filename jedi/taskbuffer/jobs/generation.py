@@ -24,8 +24,8 @@ from jedi.model.jobs.generation import EventUse, InputUse, NewJobs, NewSeeds, Sh
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.db.copying import Block, copy_binary, copy_rows
 from jedi.taskbuffer.db.statement import changes
-from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import jobs
+from jedi.taskbuffer.tasks import dataset_rows
 
 TaskJobs = Sequence[tuple[TaskOrder, NewJobs]]
 
@@ -374,5 +374,5 @@ def _open_outputs(tx: Connection, batch: TaskJobs, agent: str) -> None:
         ("ready", "running", "jobs_generated"),
     ):
         moves = [(dataset, after) for dataset, now in status.items() if now == before]
-        datasets.move_datasets(tx, moves, agent, code)
+        dataset_rows.move_datasets(tx, moves, agent, code)
         status |= dict(moves)

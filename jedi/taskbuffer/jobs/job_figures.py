@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jedi.taskbuffer.db.statement import returns
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 
 _COLUMNS = (
     "pandaid, unit_nr, cores, memory_mb, walltime_s, disk_mb, n_inputs, n_events, creationtime, "

@@ -14,9 +14,9 @@ from jedi.core.pgi import LIVE
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.db.statement import Statement, changes, returns
-from jedi.taskbuffer.housekeeping.purging import GOING
-from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
+from jedi.taskbuffer.jobs.purging import GOING
+from jedi.taskbuffer.schema.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.users import outbox
 
 HOLDABLE = tuple(status for status, (state, _) in LIVE.items() if state == "Pre-processing")

@@ -25,8 +25,8 @@ from jedi.model.splitting.split_rules import TO_PREPROCESS, SplitRules
 from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
 from jedi.taskbuffer.db.statement import returns
-from jedi.taskbuffer.scheduling import turns
-from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.scheduling import task_order
+from jedi.taskbuffer.scheduling.task_order import Stopped
 from jedi.taskbuffer.sites.sites import SPACES
 from jedi.taskbuffer.tasks import tasks
 
@@ -35,7 +35,7 @@ SCOUT_PRIORITY = 901
 
 _ANY_WANTING = returns(bool)(f"""
 SELECT EXISTS (SELECT FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-  WHERE {turns.HAS_FILES} AND t.status = ANY(:statuses) AND {turns.READY})
+  WHERE {task_order.HAS_FILES} AND t.status = ANY(:statuses) AND {task_order.READY})
 OR EXISTS (SELECT FROM jedi_tasks
   WHERE status = ANY(:merging) AND rules @> '{{"merge_output": true}}')
 """)
@@ -210,8 +210,8 @@ def claim(
 ) -> list[Claimed]:
     """Take tasks that have ready files, those whose turn it is, with all that is known of their
     datasets; none of those that are `stopped`."""
-    found = turns.values(stopped)
-    rows = tasks.claim_chosen(tx, turns.NEXT, me, lease_s, limit=limit, **found)
+    found = task_order.values(stopped)
+    rows = tasks.claim_chosen(tx, task_order.NEXT, me, lease_s, limit=limit, **found)
     return _with_datasets(tx, rows) if rows else []
 
 

@@ -18,11 +18,11 @@ from sqlalchemy.exc import DataError
 from jedi.model.jobs.retry_rules import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
 from jedi.model.splitting.split_rules import SplitRules
 from jedi.model.tasks.rows import ClaimedTask
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import scouting, tasks
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.taskbuffer.db.statement import returns
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 
 _CODES = states.EVENT_CODES
 PROCESSED = ("finished", "done", "merged")

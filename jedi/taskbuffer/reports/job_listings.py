@@ -14,8 +14,8 @@ from jedi.core import states
 from jedi.model.queries import JobQuery
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.db.statement import Statement, returns
-from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.reports.conditions import JOB_COLUMNS, where
+from jedi.taskbuffer.schema.all_jobs import all_files, all_jobs
 
 TAIL_CHARACTERS = 2_000
 """Characters of the log that is shown beside a cause of failures."""

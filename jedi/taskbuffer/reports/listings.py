@@ -18,9 +18,9 @@ from jedi.model.queries import MOST_ROWS, FileQuery, ListPage, TaskQuery
 from jedi.model.splitting.split_rules import SCOUTED
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED
 from jedi.taskbuffer.db.statement import Statement, returns
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.reports.conditions import TASK_COLUMNS, where
 from jedi.taskbuffer.scheduling.patterns import like
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, listed
 from jedi.taskbuffer.db.statement import returns
-from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 
 _QUEUED = listed((*states.JOB_QUEUED, "sent", "starting"))

@@ -12,7 +12,7 @@ from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
 from jedi.taskbuffer.db.statement import returns
 from jedi.taskbuffer.db.together import PartRow, Parts, together
 from jedi.taskbuffer.reports.job_groups import FOR_WHY
-from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
+from jedi.taskbuffer.scheduling.task_order import OPEN_RULES, PRIORITY
 from jedi.taskbuffer.schema.dataset_rules import LISTED
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 

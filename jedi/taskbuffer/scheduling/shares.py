@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES, JOB_QUEUED
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.scheduling.turns import WORKING
+from jedi.taskbuffer.scheduling.task_order import WORKING
 from jedi.taskbuffer.schema.dataset_rules import LISTED
 
 JOBS = f"""

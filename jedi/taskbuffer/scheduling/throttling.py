@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.taskbuffer.db.statement import returns
-from jedi.taskbuffer.scheduling.turns import WANTS_JOBS, WORKING
+from jedi.taskbuffer.scheduling.task_order import WANTS_JOBS, WORKING
 
 
 class QueueLoad(NamedTuple):

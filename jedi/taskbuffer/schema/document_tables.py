@@ -254,7 +254,7 @@ tasks = Table(
     one_of("status", states.TASK_STATES),
     CheckConstraint("parent_tid <= jeditaskid", name="parent"),  # hence there are no circles
     Index(None, "status", text("currentpriority DESC"), "jedi_task_id"),
-    # turns.NEXT: the first tasks of each share
+    # task_order.NEXT: the first tasks of each share
     Index(
         "jedi_tasks_turn_ix",
         "gshare",
@@ -317,10 +317,10 @@ _OUT = "contents.leave_out"
 _FED = "contents.note_fed"
 _RELEASED = f"{_FED} contents.release contents.lose {_WITHHOLD}"
 _MARK = "contents.lose contents.find_again contents.release"
-_NEW_DS = "datasets.insert_datasets"
+_NEW_DS = "dataset_rows.insert_datasets"
 _END = "job_ends.end_jobs"
 _GEN = "generation.write_jobs"
-_DS_MOVE = "datasets.move_datasets"
+_DS_MOVE = "dataset_rows.move_datasets"
 _RETRY = "commands.revive commands.give_up_unused recovery.undo"
 
 datasets = Table(
@@ -552,22 +552,22 @@ output_template = Table(
         "outtempid",
         BigInteger,
         "the template's identifier",
-        "datasets.insert_templates",
+        "dataset_rows.insert_templates",
         server_default=out_temp_id_seq.next_value(),
         nullable=False,
     ),
-    key("jeditaskid:jedi_task_id", "the task", "datasets.insert_templates"),
-    key("datasetid:dataset_id", "the output dataset", "datasets.insert_templates"),
+    key("jeditaskid:jedi_task_id", "the task", "dataset_rows.insert_templates"),
+    key("datasetid:dataset_id", "the output dataset", "dataset_rows.insert_templates"),
     words(
         "filenametemplate:file_name_template",
         "template of output names",
-        "datasets.insert_templates",
+        "dataset_rows.insert_templates",
         nullable=False,
     ),
     words(
         "sourcename:source_name",
         "the payload's own name of the file, if another",
-        "datasets.insert_templates",
+        "dataset_rows.insert_templates",
     ),
     col(
         "serialnr:serial_nr",
@@ -581,14 +581,14 @@ output_template = Table(
         "maxserialnr:max_serial_nr",
         Integer,
         "the largest serial number allowed",
-        "datasets.insert_templates",
+        "dataset_rows.insert_templates",
     ),
     words(
         "streamname:stream_name",
         "its placeholder in the job parameters",
-        "datasets.insert_templates",
+        "dataset_rows.insert_templates",
     ),
-    words("outtype:out_type", "output or log", "datasets.insert_templates"),
+    words("outtype:out_type", "output or log", "dataset_rows.insert_templates"),
     PrimaryKeyConstraint("outtempid"),
     Index(None, "jedi_task_id"),
     comment="templates of the file names of each output dataset",

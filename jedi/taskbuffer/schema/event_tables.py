@@ -42,7 +42,7 @@ _REPORT = "reports.report_ranges"
 _TAKE = "reports.take_ranges"
 _ZIPS = "reports.store_zips"
 _LOOK = "set_ends.look_again"
-_KEEP = "carry.take_over"
+_KEEP = "kept_ranges.take_over"
 
 
 _MOVES = f"{_GEN} {_END} {_DISPATCH} {_TAKE} {_REPORT} {_KEEP}"
@@ -204,7 +204,7 @@ jobsets = Table(
     stamp(
         "next_look_at",
         "time of the EventService's next look at a set that nobody serves",
-        f"{_LOOK} heirs.take_over {_KEEP}",
+        f"{_LOOK} merge_retries.take_over {_KEEP}",
     ),
     words("wait_code", "code of the reason why its merge can't start", _LOOK),
     words("wait_reason", "the same in words", _LOOK),

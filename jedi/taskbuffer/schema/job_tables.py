@@ -134,7 +134,7 @@ def _booked() -> Column[Any]:
         "the part of its life that its job set of events knows: started, ended",
         "consumer_ends.NOTE_STARTED consumer_ends.note_settled consumer_ends.NOTE_ENDED "
         "consumer_ends.reopen "
-        "set_ends.close_sets heirs.take_over",
+        "set_ends.close_sets merge_retries.take_over",
     )
 
 
@@ -243,7 +243,7 @@ def _job_file_columns() -> list[Column[Any]]:
         words(
             "problem",
             "missing or broken: the fault of an input",
-            f"{_REPORT} blame.note job_ends.acquit",
+            f"{_REPORT} bad_inputs.note job_ends.acquit",
         ),
     ]
 

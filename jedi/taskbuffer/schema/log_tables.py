@@ -32,7 +32,7 @@ def _log_columns(by: str) -> list[Column[Any]]:
 
 
 _TASK_LOG = "new_tasks.insert_task tasks.move_tasks"
-_DATASET_LOG = "datasets.insert_datasets datasets.move_datasets"
+_DATASET_LOG = "dataset_rows.insert_datasets dataset_rows.move_datasets"
 
 task_log = Table(
     "jedi_tasks_statuslog",

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from jedi.core import pgi, states
 from jedi.taskbuffer.db.sql_lists import listed
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 
 
 def _among(by_status: Mapping[str, str]) -> list[str]:

@@ -16,9 +16,9 @@ from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES, TASK_HOLDS
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.scheduling import statistics
-from jedi.taskbuffer.scheduling.turns import OWN_SHARE
+from jedi.taskbuffer.scheduling.task_order import OWN_SHARE
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks import tasks
 

@@ -16,8 +16,7 @@ from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.tasks import commands, tasks
+from jedi.taskbuffer.tasks import commands, dataset_rows, tasks
 
 RUINED = ("failed", "broken", "aborted")
 """Statuses in which a parent takes its children along."""
@@ -161,7 +160,7 @@ def follow_retry(tx: Connection, task_ids: Sequence[int], agent: str) -> dict[in
 def _reopen(tx: Connection, inputs: Sequence[int], agent: str) -> None:
     """Look at inputs of children at work until they are closed."""
     if inputs:
-        datasets.move_datasets(tx, [(i, "running") for i in inputs], agent, "parent_retried")
+        dataset_rows.move_datasets(tx, [(i, "running") for i in inputs], agent, "parent_retried")
         _REOPEN.run(tx, ids=list(inputs))
         wake(tx, "files:more")
 

@@ -15,8 +15,8 @@ from jedi.model.splitting.split_rules import render_split_rule
 from jedi.model.tasks.incremental import Revision
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
+from jedi.taskbuffer.tasks import dataset_rows
 
 _MERGE = changes("""
 UPDATE jedi_taskparams p SET taskparams = jsonb_strip_nulls(p.taskparams || c.parameters)
@@ -129,10 +129,10 @@ def revise_tasks(tx: Connection, revised: Sequence[tuple[int, Revision]], agent:
             inputs.add(row.dataset_id)
     kept = {i: _kept(revision.task.datasets, known[i]) for i, revision in revised}
     wanted = [(i, revision.task.datasets) for i, revision in revised]
-    datasets.insert_datasets(tx, wanted, agent, kept)
+    dataset_rows.insert_datasets(tx, wanted, agent, kept)
     gone = inputs - {dataset_id for ids in kept.values() for dataset_id in ids.values()}
     moves = [(dataset_id, "removed") for dataset_id in sorted(gone)]
-    datasets.move_datasets(tx, moves, agent, "not_in_container")
+    dataset_rows.move_datasets(tx, moves, agent, "not_in_container")
 
 
 def _columns(revision: Revision) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, TASK_FINAL
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.schema.all_jobs import all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED_MASTER
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 

@@ -14,8 +14,8 @@ from jedi.model.splitting.split_rules import render_split_rule
 from jedi.model.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskbuffer.db.engine import channel, fetched, plain, waking
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
+from jedi.taskbuffer.tasks import dataset_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,8 @@ def define_tasks(tx: Connection, refined: Sequence[tuple[int, RefinedTask]], age
     """Write what refining found, for tasks whose rows the transaction has locked."""
     rows = [columns(task_id, task) for task_id, task in refined]
     _DEFINE.run(tx, rows=json.dumps(rows))
-    ids = datasets.insert_datasets(tx, [(i, task.datasets) for i, task in refined], agent)
-    datasets.insert_templates(tx, [(i, task.templates, ids[i]) for i, task in refined])
+    ids = dataset_rows.insert_datasets(tx, [(i, task.datasets) for i, task in refined], agent)
+    dataset_rows.insert_templates(tx, [(i, task.templates, ids[i]) for i, task in refined])
     _PUT_TEMPLATES.run(
         tx,
         ids=[task_id for task_id, _ in refined],

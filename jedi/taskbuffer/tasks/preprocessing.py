@@ -10,8 +10,7 @@ from sqlalchemy import Connection
 from jedi.model.splitting.split_rules import PREPROCESSED, TO_PREPROCESS
 from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.inputs import datasets
-from jedi.taskbuffer.tasks import scouting, tasks
+from jedi.taskbuffer.tasks import dataset_rows, scouting, tasks
 
 _FEED = changes("""
 WITH d AS (
@@ -40,7 +39,7 @@ def prepare(tx: Connection, task_ids: Sequence[int], tries: int, agent: str) -> 
     ids = {"ids": list(task_ids)}
     _FEED.run(tx, **ids, tries=tries)
     rows = _PREPARE.rows(tx, **ids)
-    datasets.move_datasets(tx, [(i, "ready") for i in rows], agent, "needs_preprocessing")
+    dataset_rows.move_datasets(tx, [(i, "ready") for i in rows], agent, "needs_preprocessing")
 
 
 _LIES_AHEAD = returns(bool)("""

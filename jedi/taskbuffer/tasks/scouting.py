@@ -31,8 +31,8 @@ from jedi.model.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema import tables
+from jedi.taskbuffer.schema.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema.dataset_rules import LISTED, LISTED_MASTER
 from jedi.taskbuffer.tasks import tasks
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jedi.core.knobs import Knobs
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import plain, value
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling.queues import WorkQueue
 
 

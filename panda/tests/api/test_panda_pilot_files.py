@@ -28,7 +28,7 @@ from support.pilot_world import tar_gz
 from jedi.agent.base import World
 from jedi.ddm.exchange import AttemptExchange
 from jedi.jobdispatcher.agent import Adder
-from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.db import knobs
 from jedi.watchdog import sweep
 
 ENDPOINT = "SITE_A_DATADISK"

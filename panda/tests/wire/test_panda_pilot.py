@@ -40,8 +40,8 @@ from jedi.core.settings import Settings
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.host.home import Home
 from jedi.jobdispatcher.agent import Adder
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import PUT_USER

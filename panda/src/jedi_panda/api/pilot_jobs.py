@@ -16,7 +16,7 @@ from jedi.model.jobs.wire import AcquireRequest, Report
 from jedi.service.pilots.pilot_requests import Orders
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.dispatch import BEGINS
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.users.users import Identity
 from jedi_panda.api import pilot_events
 from jedi_panda.api.job_dictionary import PARAMETERS_MAX, TooLongCommand, job_dictionary
@@ -52,7 +52,7 @@ class PandaJobs:
         self._collectors = CapacityLimiter(COLLECTORS)
         self._fresh = fresh
         self._ddm = ddm
-        self._first_waiting = FirstWaiting()
+        self._first_waiting = DispatchCache()
         self._memory = PilotMemory()
 
     def dictionaries(

@@ -13,7 +13,7 @@ from jedi.service.pilots import event_ranges
 from jedi.service.pilots.pilot_requests import Answer, pilot_site
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.events.consumers import ConsumerMemory
-from jedi.taskbuffer.jobs import exchanged
+from jedi.taskbuffer.jobs import panda_attempts
 from jedi.taskbuffer.sites import panda_queues
 from jedi.taskbuffer.users.users import Identity
 
@@ -29,7 +29,7 @@ class PandaEvents:
     def lock_seqs(self, who: Identity, panda_ids: Sequence[int]) -> Mapping[int, int]:
         """The last attempts of jobs of the site, by PandaID."""
         with at_once(self._engine) as tx:
-            found = exchanged.standings(tx, pilot_site(who), panda_ids)
+            found = panda_attempts.standings(tx, pilot_site(who), panda_ids)
         return {one.panda_id: one.lock_seq for one in found.values()}
 
     def endpoints(self, who: Identity) -> Sequence[str]:

@@ -39,9 +39,9 @@ from jedi.model.jobs.wire import (
 from jedi.service.pilots import pilot_requests
 from jedi.service.pilots.pilot_requests import Answer, Orders, pilot_site
 from jedi.taskbuffer.db.engine import at_once
-from jedi.taskbuffer.jobs import dispatch, exchanged
+from jedi.taskbuffer.jobs import dispatch, panda_attempts
 from jedi.taskbuffer.jobs.dispatch import BEGINS
-from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
+from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.sites import panda_queues
 from jedi.taskbuffer.users.users import Identity
 
@@ -137,7 +137,7 @@ def give(
     request: AcquireRequest,
     memory: PilotMemory,
     anew: Callable[[], DDM],
-    first_waiting: FirstWaiting,
+    first_waiting: DispatchCache,
     taken: Orders | None = None,
 ) -> list[GivenJob]:
     """Return jobs for a slot, their inputs linked and the directories of their outputs made; first
@@ -264,7 +264,9 @@ def update(
         who = confirm(tx)
     if said.lock_seq is None:
         with at_once(engine) as tx:
-            standing = exchanged.standings(tx, pilot_site(who), [said.panda_id]).get(said.panda_id)
+            standing = panda_attempts.standings(tx, pilot_site(who), [said.panda_id]).get(
+                said.panda_id
+            )
         if standing is None:
             return "kill"
         attempt = (said.panda_id, standing.lock_seq)
@@ -358,7 +360,7 @@ def end_of(
     panda_id, lock_seq = attempt
     with at_once(engine) as tx:
         site = pilot_site(confirm(tx))
-        wanted = exchanged.to_collect(tx, site, panda_id, lock_seq)
+        wanted = panda_attempts.to_collect(tx, site, panda_id, lock_seq)
     if not wanted:
         return AttemptEnd(_last_report(attempt, said, said.failure, ()), ())
     endpoint, files = wanted
@@ -457,7 +459,7 @@ def _last_report(
 def statuses(tx: Connection, who: Identity, panda_ids: Sequence[int]) -> list[tuple[str, int]]:
     """Return the status and the number of the attempt of each job; jobs of other sites are
     `notfound`."""
-    found = exchanged.standings(tx, pilot_site(who), panda_ids)
+    found = panda_attempts.standings(tx, pilot_site(who), panda_ids)
     return [
         (found[one].status, found[one].lock_seq) if one in found else ("notfound", 0)
         for one in panda_ids

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.sql_lists import OUTPUT_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.events import lost_pieces
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.jobs import MovedJob
 
 NOT_AGAIN = ("killed", "cancelled_by_user", "reassigned", "restored", "shut_down")

@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
+from jedi.taskbuffer.ends import job_ends
+from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import set_ends
-from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 
 WAITING_TASKS = returns(int)("""
 -- Tasks with job sets that wait for a site.

@@ -72,7 +72,7 @@ class DatasetFacts(NamedTuple):
     optional: bool
 
 
-class FirstWaiting:
+class DispatchCache:
     """A process's cache of facts for handing out jobs."""
 
     def __init__(self) -> None:

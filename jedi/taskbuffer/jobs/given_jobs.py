@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from jedi.model.jobs.attempt import HeldJob, JobFile
 from jedi.model.splitting.split_rules import SCOUTING
-from jedi.taskbuffer.jobs.first_waiting import DatasetFacts, FirstWaiting
+from jedi.taskbuffer.jobs.dispatch_cache import DatasetFacts, DispatchCache
 from jedi.taskbuffer.jobs.order_files import staging
 
 # A scout whose time decides how many events later jobs have.
@@ -56,7 +56,7 @@ FactRows = Sequence[Sequence[Any]]
 
 
 def held_jobs(
-    tx: Connection, found: Sequence[FactRows | None], known: FirstWaiting
+    tx: Connection, found: Sequence[FactRows | None], known: DispatchCache
 ) -> Iterator[tuple[str, HeldJob]]:
     """The jobs in the answer of HELD, in the order of their priorities, each after its request."""
     jobs, files, tasks = found

@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.core.faults import NOBODYS_FAULT
 from jedi.model.jobs.attempt import JobFile, ReportedJob
+from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import (
     channel,
     plain,
@@ -37,9 +38,9 @@ from jedi.taskbuffer.db.sql_lists import (
     listed,
 )
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.events import consumer_ends, heirs
-from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.jobs import blame, merging, retry_rules
+from jedi.taskbuffer.ends import merge_retries
+from jedi.taskbuffer.events import consumer_ends
+from jedi.taskbuffer.jobs import bad_inputs, merging, retry_rules
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.jobs.order_files import STAGING, staging
 from jedi.taskbuffer.users import outbox
@@ -194,7 +195,7 @@ def end_jobs(
     if ended:
         through = {job.panda_id for job in ended}
         tied = {maker: merger for maker, merger in makers.items() if merger in through}
-        heirs.take_over(tx, ended, agent)
+        merge_retries.take_over(tx, ended, agent)
         consumer_ends.reopen(tx, ended)
         if failed := [job.panda_id for job in ended if job.target == "failed"]:
             retry_rules.obey(tx, failed)
@@ -231,7 +232,7 @@ def _settle(tx: Connection, ended: Sequence[MovedJob]) -> None:
             *_, ranges, asked, some, rest = value(tx, _SETTLE, values)
             bad |= bool(some)
         if bad:
-            blame.skip(tx, panda_ids)
+            bad_inputs.skip(tx, panda_ids)
         if ranges:
             _END_EVENTS.run(tx, **ids)
         if asked:

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL, TASK_FINAL
 from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs import archive_groups
-from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
+from jedi.taskbuffer.schema.all_jobs import all_files, all_jobs
 
 _TABLES = ("jedi_jobs", "jedi_jobs_archived")
 GOING = "to_timestamp(0)"

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.model.jobs.attempt import ReportedJob
 from jedi.taskbuffer.db.statement import changes, returns
-from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.ends import job_ends
 
 _CODE = states.EVENT_CODES
 _READY, _SENT, _RUNNING, _FINISHED = (
