@@ -29,7 +29,8 @@ from jedi.api.metrics import OTHER, BoundedLabels
 from jedi.core.states import JOB
 from jedi.host.home import Home
 from jedi.server.app import create_app
-from jedi.taskbuffer.housekeeping import agents, knobs
+from jedi.taskbuffer.db import knobs
+from jedi.taskbuffer.housekeeping import agents
 from jedi.taskbuffer.reports import gauges
 from jedi.taskbuffer.users import access, users
 

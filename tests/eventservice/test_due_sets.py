@@ -169,7 +169,7 @@ def test_a_page_of_pieces_costs_what_it_returns(engine: Engine) -> None:
         }
         with engine.begin() as tx:
             for _ in range(2):
-                explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {pieces._PAGE}"
+                explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {pieces._PAGE.sent}"
                 plan = value(tx, explain, given)[0]["Plan"]
         touched.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
         assert sorted_rows(plan) == 50

@@ -16,8 +16,9 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.model.jobs.wire import AcquireRequest, Report, Resources
 from jedi.service.queues import work_queues
+from jedi.taskbuffer.db import statement
 from jedi.taskbuffer.db.engine import value
-from jedi.taskbuffer.jobs import dispatch, dispatch_cache
+from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.scheduling import charges, shares
 
@@ -213,13 +214,12 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Statements that requests for jobs send."""
     seen: list[str] = []
 
-    def noting(tx: Connection, statement: str, values: Any) -> Any:
+    def noting(tx: Connection, sql: str, values: Any) -> Any:
         assert len(seen) < 100, "it does not end"
-        seen.append(statement)
-        return value(tx, statement, values)
+        seen.append(sql)
+        return value(tx, sql, values)
 
-    for module in (dispatch, dispatch_cache, charges):
-        monkeypatch.setattr(module, "value", noting)
+    monkeypatch.setattr(statement, "value", noting)
     return seen
 
 

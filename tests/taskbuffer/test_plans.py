@@ -19,6 +19,7 @@ from benchmarks.common import run
 from jedi.model.queries import EVERY_TASK, ListPage
 from jedi.taskbuffer.db.planning import BY_KEY, EACH_TIME, EITHER_WAY, IN_ORDER, Planning
 from jedi.taskbuffer.db.quick import Prepared
+from jedi.taskbuffer.db.statement import Statement
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import (
@@ -86,7 +87,7 @@ PLANNED = {
 
 def test_statements_that_are_planned_once_are_tried_here() -> None:
     """Those that read none of the large tables have tests of their own below."""
-    assert {*PLANNED.values()} <= {*ONCE.values(), HEADS, _DATASETS}
+    assert {*PLANNED.values()} <= {*map(sql_of, (*ONCE.values(), HEADS, _DATASETS))}
 
 
 @pytest.mark.parametrize("planning", [BY_KEY, IN_ORDER], ids=["by key", "in order"])
@@ -117,7 +118,7 @@ def test_a_plan_made_before_new_jobs_are_analysed_does_so_too(engine: Engine) ->
 
 
 @pytest.mark.parametrize("take", [dispatch._TAKE, dispatch._TAKE_ONE], ids=["several", "one"])
-def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: Prepared) -> None:
+def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: Statement[Any]) -> None:
     """Who sorts them reads all of a share for one."""
     [locked] = [n for n in nodes(planned(engine, take)) if n["Node Type"] == "LockRows"]
     [walk] = [n for n in nodes(planned(engine, HEADS)) if n["Node Type"] == "Recursive Union"]
@@ -133,7 +134,9 @@ def test_waiting_jobs_are_read_in_their_order(engine: Engine, take: Prepared) ->
     [dispatch._TAKE, dispatch._TAKE_ONE, dispatch._REPEAT],
     ids=["several", "one", "repeat"],
 )
-def test_answered_requests_are_looked_up_one_by_one(engine: Engine, statement: Prepared) -> None:
+def test_answered_requests_are_looked_up_one_by_one(
+    engine: Engine, statement: Statement[Any]
+) -> None:
     """After the expired ones were removed PostgreSQL expects none. A plan of that time read all of
     them for each answer: 40,000 jobs took three times as long."""
     with engine.begin() as tx:
@@ -247,7 +250,8 @@ def test_jobs_of_boosted_tasks_are_looked_up_by_task(engine: Engine) -> None:
 def planned(engine: Engine, asked: Any, planning: Planning | None = None) -> dict[str, Any]:
     """The plan of a statement that knows no value, made in its own way, or in this one."""
     if planning is None:
-        planning = asked.planning if isinstance(asked, Prepared) else EACH_TIME
+        sent = getattr(asked, "sent", asked)
+        planning = sent.planning if isinstance(sent, Prepared) else EACH_TIME
     sql = sql_of(asked)
     binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)

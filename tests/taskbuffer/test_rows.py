@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, text
 
 import jedi.taskbuffer
 from jedi.taskbuffer.db.engine import plain, trivial
-from jedi.taskbuffer.db.statement import Columns, Statement, changes, returns
+from jedi.taskbuffer.db.statement import Columns, Statement, answers, changes, returns
 from jedi.taskbuffer.schema.tables import metadata
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
@@ -76,7 +76,7 @@ def test_any_collection_is_an_array(engine: Engine, ids: Any) -> None:
 
 
 def test_a_prepared_statement_answers_one_value_of_json(engine: Engine) -> None:
-    answer = returns(list[Any], trivial)("SELECT json_build_array(1, CAST(:word AS text))")
+    answer = answers(trivial)("SELECT json_build_array(1, CAST(:word AS text))")
     with engine.begin() as tx:
         assert answer.value(tx, word="a") == [1, "a"]
 

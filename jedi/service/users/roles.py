@@ -30,7 +30,7 @@ class User:
 @operation("user.list", "GET", "/v1/users", ANYBODY)
 def find(call: Call) -> list[User]:
     """List the users with a role, a limit or notices."""
-    return [User(*one) for one in users.all_users(call.tx)]
+    return [User(*one) for one in users.ALL.rows(call.tx)]
 
 
 def must_be_letters(gridpref: str) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection
 
 from jedi.taskbuffer.db.engine import plain, value
-from jedi.taskbuffer.db.quick import Prepared
 
 Row = TypeVar("Row")
 
@@ -29,7 +28,7 @@ Columns: type[dict[str, Any]] = _Columns
 
 class Statement(Generic[Row]):
     """A named statement, which can be pasted into psql: `sql` has its binds as `:name`, and may
-    have its purpose in a comment at its beginning. See `returns` and `changes`.
+    have its purpose in a comment at its beginning. See `returns`, `answers` and `changes`.
 
     Binds are values of psycopg; tuples, sets and views of dicts are arrays, as lists are.
     """
@@ -56,6 +55,12 @@ class Statement(Generic[Row]):
             return [*starmap(kind, result)]
         return [*(map(tuple, result) if _is_tuple(kind) else result.scalars())]
 
+    def columns(self, tx: Connection, /, **binds: Any) -> dict[str, list[Any]]:
+        """The values of each column, also without rows."""
+        result = tx.exec_driver_sql(self.sent, _arrays(binds))
+        names, rows = [*result.keys()], result.all()
+        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
     def row(self, tx: Connection, /, **binds: Any) -> Row | None:
         """Its row, if it has one."""
         found = self.rows(tx, **binds)
@@ -63,7 +68,7 @@ class Statement(Generic[Row]):
 
     def value(self, tx: Connection, /, **binds: Any) -> Row:
         """The row of a statement that always has one."""
-        if isinstance(self.sent, Prepared):
+        if self.row_type is Any:
             found: Row = value(tx, self.sent, binds)
             return found
         return self.rows(tx, **binds)[0]
@@ -73,15 +78,20 @@ class Statement(Generic[Row]):
         return tx.exec_driver_sql(self.sent, _arrays(binds)).rowcount
 
 
-def returns(row: type[Row], how: Callable[[str], str] = plain) -> Callable[[str], Statement[Row]]:
+def returns(row: type[Row]) -> Callable[[str], Statement[Row]]:
     """Make a statement whose rows are of this type: a NamedTuple or frozen dataclass with a field
     for each column, in the same order; a tuple of types; the type of the only column; or `Columns`.
 
     A field is named as its column, but for underscores: `jedi_task_id` reads the column jeditaskid.
-    `how` makes of the SQL the text that is sent: `plain`, or `prepared(…)` for a statement whose
-    answer is one JSON value.
     """
-    return lambda sql: Statement(row, sql, how)
+    return lambda sql: Statement(row, sql)
+
+
+def answers(how: Callable[[str], str] = plain) -> Callable[[str], Statement[Any]]:
+    """Make a statement whose answer is one JSON value, for `Statement.value`: psycopg itself reads
+    it, since what SQLAlchemy adds would be a tenth of the time that handing out a job takes.
+    `how` makes of the SQL the text that is sent: `plain`, or `prepared(…)`."""
+    return lambda sql: Statement(Any, sql, how)
 
 
 def changes(sql: str) -> Statement[None]:

@@ -22,10 +22,8 @@ from jedi.model.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import (
     channel,
-    plain,
     prepared,
     trivial,
-    value,
     waking,
 )
 from jedi.taskbuffer.db.planning import IN_ORDER
@@ -37,7 +35,7 @@ from jedi.taskbuffer.db.sql_lists import (
     PRE_MERGE_TYPES,
     listed,
 )
-from jedi.taskbuffer.db.statement import changes, returns
+from jedi.taskbuffer.db.statement import answers, changes, returns
 from jedi.taskbuffer.ends import merge_retries
 from jedi.taskbuffer.events import consumer_ends
 from jedi.taskbuffer.jobs import bad_inputs, merging, retry_rules
@@ -60,7 +58,7 @@ _WHY = (
     "Each batch of ends, often of one job: planning takes longer than a job's part of the "
     "execution. Bound: the jobs of the batch and their files, "
 )
-_SETTLE = prepared(_WHY + "by key.")(f"""
+_SETTLE = answers(prepared(_WHY + "by key."))(f"""
 WITH e AS (
   SELECT c.ctid AS tid, c.datasetid, s.innocent, s.free, s.unmerged,
     s.unmerged AND c.status = 'pending' AS unmade,
@@ -229,7 +227,7 @@ def _settle(tx: Connection, ended: Sequence[MovedJob]) -> None:
         values = {**ids, "channel": channel(), "most_free": most_free}
         rest, bad = True, False
         while rest:
-            *_, ranges, asked, some, rest = value(tx, _SETTLE, values)
+            *_, ranges, asked, some, rest = _SETTLE.value(tx, **values)
             bad |= bool(some)
         if bad:
             bad_inputs.skip(tx, panda_ids)
@@ -310,21 +308,21 @@ _NOBODY_ELSES = """NOT EXISTS (  -- others made the same
       JOIN jedi_dataset_contents c ON c.lfn = f.lfn AND c.type = 'output' AND c.status = 'finished'
       JOIN jedi_datasets o ON o.jeditaskid = c.jeditaskid AND o.datasetid = c.datasetid
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)"""
-_LEFT = plain(
+_LEFT = answers()(
     _asked(f"j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL} AND {_NOBODY_ELSES}")
 )
-_MAY_LIE = plain(
+_MAY_LIE = answers()(
     _asked(f"""j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND j.pandaid > :after
     AND EXISTS (SELECT FROM jedi_job_files f
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND f.fsize IS NOT NULL)
     AND {_NOBODY_ELSES}
   ORDER BY j.pandaid LIMIT :limit""")
 )
-_AMONG = plain(
+_AMONG = answers()(
     _asked("""j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status = 'holding'
     AND j.postprocessed_at IS NULL""")
 )
-_REPORTED = prepared(_WHY + "in the order of the index of reported jobs.", IN_ORDER)(
+_REPORTED = answers(prepared(_WHY + "in the order of the index of reported jobs.", IN_ORDER))(
     _asked(f"""j.postprocessed_at IS NULL AND j.status = 'holding'
     AND j.pandaid >= :first AND j.kind NOT IN ({CONSUMER_KINDS})
     AND (j.hold_kind IS NULL
@@ -339,7 +337,7 @@ SELECT EXISTS (SELECT FROM jedi_jobs WHERE pilot_result IS NOT NULL AND postproc
 
 
 # What a lost claim costs is worth no wait for the disk.
-_CLAIMING = trivial("SELECT to_json(set_config('synchronous_commit', 'off', true))")
+_CLAIMING = answers(trivial)("SELECT to_json(set_config('synchronous_commit', 'off', true))")
 
 
 def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
@@ -348,25 +346,25 @@ def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
 
     There is no lease: two Adders may get the same job, and the first one that applies ends it.
     """
-    value(tx, _CLAIMING, {})
-    return _known(value(tx, _REPORTED, {"limit": limit, "first": first}))
+    _CLAIMING.value(tx)
+    return _known(_REPORTED.value(tx, limit=limit, first=first))
 
 
 def reported_among(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
     """Return those of these jobs whose end was reported and not yet looked at."""
-    return _known(value(tx, _AMONG, {"ids": list(panda_ids)}))
+    return _known(_AMONG.value(tx, ids=list(panda_ids)))
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
     """The jobs that ended without success after their pilots had ended their work, and whose
     outputs nobody else has made."""
-    return _known(value(tx, _LEFT, {"ids": list(panda_ids)}))
+    return _known(_LEFT.value(tx, ids=list(panda_ids)))
 
 
 def may_lie(tx: Connection, after: int, limit: int) -> list[ReportedJob]:
     """Jobs beyond number `after`, in their order, that ended without success when their pilots had
     laid outputs down: these may have been published."""
-    return _known(value(tx, _MAY_LIE, {"after": after, "limit": limit}))
+    return _known(_MAY_LIE.value(tx, after=after, limit=limit))
 
 
 def _known(columns: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:

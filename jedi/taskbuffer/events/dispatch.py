@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Connection
 
 from jedi.core import states
-from jedi.taskbuffer.db.engine import plain, value
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
+from jedi.taskbuffer.db.statement import answers
 from jedi.taskbuffer.events.consumers import ConsumerMemory, KnownConsumer
 
 _CODE = states.EVENT_CODES
@@ -96,7 +96,7 @@ _FILES = """
 # the last one that is handed out is only locked: it says that there are more. A commit that is
 # lost with the database's host leaves ranges ready, and reports on them are refused: that is worth
 # no wait for the disk.
-_HAND_OUT = plain(
+_HAND_OUT = answers()(
     " ".join(
         f"""
 WITH a AS (
@@ -145,8 +145,10 @@ FROM set_config('synchronous_commit', 'off', true)
 """.split()
     )
 )
-_HAND_OUT_FREE = _HAND_OUT.replace("FOR NO KEY UPDATE", "FOR NO KEY UPDATE SKIP LOCKED")
-_MORE = plain("""
+_HAND_OUT_FREE = answers()(
+    _HAND_OUT.sql.replace("FOR NO KEY UPDATE", "FOR NO KEY UPDATE SKIP LOCKED")
+)
+_MORE = answers()("""
 SELECT json_agg(p.pool) FROM unnest(CAST(:pools AS int[]), CAST(:tasks AS bigint[]),
   CAST(:lows AS bigint[]), CAST(:highs AS bigint[])) p(pool, task, low, high)
 WHERE EXISTS (
@@ -154,7 +156,7 @@ WHERE EXISTS (
     AND e.jobsetid BETWEEN p.low AND p.high OFFSET 0)
 """)
 
-_AGAIN = plain(f"""
+_AGAIN = answers()(f"""
 WITH r AS (
   SELECT e.* FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
   WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND e.status = {_CODE["sent"]} AND e.xmin = c.xmin
@@ -185,7 +187,7 @@ def acquire_ranges(
         if some:
             _hand_out(tx, some, known, memory, found, some is not others, wait)
     if found.again:
-        found.add(*value(tx, _AGAIN, {"ids": _array(found.again)}))
+        found.add(*_AGAIN.value(tx, ids=_array(found.again)))
     return [found.answer(ask, known.get(ask.panda_id)) for ask in asks], found.files
 
 
@@ -243,12 +245,12 @@ def _hand_out(
     values = {name: _array(numbers) for name, numbers in arrays.items()}
     names = {"sites": [ask.site for ask in asks], "requests": [ask.request_id for ask in asks]}
     statement = _HAND_OUT if wait else _HAND_OUT_FREE
-    asked, ranges, files, ends = value(tx, statement, {**values, **names, "jumbo": jumbo})
+    asked, ranges, files, ends = statement.value(tx, **values, **names, jumbo=jumbo)
     found.add(ranges, files)
     more = _note_places(pools, ends, memory)
     left = {pool for _, _, again, pool in asked or () if not again} - more
     if left:  # nothing else is ready, unless somebody has it locked
-        more |= {*(value(tx, _MORE, {name: values[name] for name in _POOL}) or ())}
+        more |= {*(_MORE.value(tx, **({name: values[name] for name in _POOL})) or ())}
     for panda_id, killed, again, pool in asked or ():
         found.killed[panda_id] = killed
         found.more[panda_id] = again or pool in more

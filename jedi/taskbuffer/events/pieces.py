@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.model.jobs.events import RangeId
-from jedi.taskbuffer.db.engine import plain, value
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
+from jedi.taskbuffer.db.statement import answers
 
 RANGES_AT_ONCE = 10_000
 """Ranges of one answer: 400 kB with their ids."""
@@ -20,7 +20,7 @@ RANGES_AT_ONCE = 10_000
 _ID = "concat_ws('-', e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr)"
 # Without a zip file each range is a piece of its own. jedi_events_jobset_ix has the order: a page
 # reads its own ranges alone.
-_PAGE = plain(f"""
+_PAGE = answers()(f"""
 WITH s AS (
   SELECT t.jobsetid, j.jeditaskid
   FROM jedi_jobs j JOIN jedi_jobsets t ON t.merge_pandaid = j.pandaid
@@ -70,5 +70,5 @@ def page(
         "file": after.file_id if after else 0,
         "process": after.process_id if after else 0,
     }
-    task, pieces, following = value(tx, _PAGE, values)
+    task, pieces, following = _PAGE.value(tx, **values)
     return None if task is None else PiecesPage(task, pieces or [], following)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.states import Machine
@@ -548,9 +548,9 @@ def _examine(tx: Connection, rules: Sequence[Invariant]) -> list[Finding]:
     values = ", ".join(f"({nr}, n{nr}, bad{nr})" for nr, _ in enumerate(rules))
     names = "r(id, bad)" if rules[0].bad == "bad" else "r"
     sql = _EXAMINE.format(counts=counts, rows=rules[0].rows, names=names, rules=values)
-    found = tx.execute(text(sql), {"shown": SHOWN})
+    found = returns(tuple[int, int, list[int | str]])(sql).rows(tx, shown=SHOWN)
     return [
-        Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids)
+        Finding(rule.name, rule.meaning, rule.of, *row)
         for rule, row in zip(rules, found, strict=True)
     ]
 

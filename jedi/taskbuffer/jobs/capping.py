@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.model.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
-from jedi.taskbuffer.db.statement import returns
+from jedi.taskbuffer.db.statement import changes, returns
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 
 _COUNTED = f"""
@@ -117,7 +117,7 @@ SELECT t.jeditaskid, nullif(t.workinggroup, '') AS grp,
 FROM jedi_tasks t LEFT JOIN jedi_users u ON u.username = t.username
 WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.prodsourcelabel <> ALL(:production)
 """
-_LOCK_OWNERS = text(f"""
+_LOCK_OWNERS = changes(f"""
 SELECT pg_advisory_xact_lock(hashtextextended('cap of ' || owner, 0))
 FROM (SELECT DISTINCT owner FROM ({_OWNED}) o WHERE cap > 0 ORDER BY owner OFFSET 0) o
 """)
@@ -173,7 +173,7 @@ def keep_back(tx: Connection, knobs: Knobs, task_ids: Sequence[int], agent: str)
         "user_cap": knobs.caps.user_jobs,
         "group_cap": knobs.caps.group_jobs,
     }
-    if not tx.execute(_LOCK_OWNERS, values).all():
+    if not _LOCK_OWNERS.run(tx, **values):
         return 0
     final = {"final": sorted(states.TASK.final)}
     found = _BEYOND.rows(tx, **(values | final))

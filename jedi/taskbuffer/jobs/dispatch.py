@@ -23,11 +23,10 @@ from jedi.model.jobs.wire import (
     Report,
     Resources,
 )
-from jedi.taskbuffer.db.engine import channel, prepared, value, waking
+from jedi.taskbuffer.db.engine import channel, prepared, waking
 from jedi.taskbuffer.db.planning import IN_ORDER
-from jedi.taskbuffer.db.quick import Prepared
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
-from jedi.taskbuffer.db.statement import changes, returns
+from jedi.taskbuffer.db.statement import Statement, answers, changes, returns
 from jedi.taskbuffer.jobs import bad_inputs, one_job
 from jedi.taskbuffer.jobs.dispatch_cache import DispatchCache
 from jedi.taskbuffer.jobs.given_jobs import HELD, held_jobs
@@ -135,10 +134,10 @@ _ONE = _bound(f"""x AS (
 )""")
 
 
-def _taking(found: str) -> Prepared:
+def _taking(found: str) -> Statement[Any]:
     """The statement that hands out the jobs of a CTE `x`. Rows of the queue are found by ctid,
     since a plan that looks for ids may walk the ordering index once more."""
-    return _prepared(f"""WITH {found}, gone AS (
+    return answers(_prepared)(f"""WITH {found}, gone AS (
   DELETE FROM jedi_job_ready r USING x WHERE r.ctid = x.tid
   RETURNING r.pandaid, x.request, x.pilot
 ), u AS (
@@ -159,7 +158,7 @@ _TAKE = _taking(_SEVERAL)
 _TAKE_ONE = _taking(_ONE)
 """The same for one request, the most frequent case: without numbers of jobs and joins of slots."""
 
-_REPEAT = _prepared(f"""
+_REPEAT = answers(_prepared)(f"""
 WITH {_noted("= ANY(CAST(:sites AS text[]))")}, u AS MATERIALIZED (
   SELECT a.request, j.* FROM {_ASKS},
     LATERAL (SELECT * FROM jedi_acquire_requests r
@@ -218,9 +217,9 @@ def acquire_all(
                 for site, slot in slots.items()
             ]
             if len(asks) == 1:
-                found = value(tx, _TAKE_ONE, _ask(asks[0]) | asked[0])
+                found = _TAKE_ONE.value(tx, **_ask(asks[0]), **asked[0])
             else:
-                found = value(tx, _TAKE, _asks(asks) | {"slots": to_json(asked).decode()})
+                found = _TAKE.value(tx, **_asks(asks), slots=to_json(asked).decode())
             got = Counter(deals.given(*one[-4:]) for one in found[0] or ())
         for site, slot in slots.items():
             if (some := deals.left(site, heads[site], got)) is not heads[site]:
@@ -241,7 +240,7 @@ def acquire_all(
         take(without(heads), heads)
         take(without(heads), heads, last=True)
         if left := without({}):
-            note(value(tx, _REPEAT, _asks(left)))
+            note(_REPEAT.value(tx, **_asks(left)))
     return [given[request.request_id] for request in requests]
 
 
@@ -334,9 +333,9 @@ SELECT json_build_array((SELECT json_agg(json_build_array(site, pandaid, lock_se
 """
 
 
-_ACCEPT = _prepared(_accepting(_MADE, _BEGUN))
-_ACCEPT_STARTS = _prepared(_accepting(_BEGUN))
-_ACCEPT_ENDS = _prepared(_accepting(_MADE))
+_ACCEPT = answers(_prepared)(_accepting(_MADE, _BEGUN))
+_ACCEPT_STARTS = answers(_prepared)(_accepting(_BEGUN))
+_ACCEPT_ENDS = answers(_prepared)(_accepting(_MADE))
 
 
 def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list[str | None]:
@@ -354,7 +353,7 @@ def accept_all(tx: Connection, calls: Sequence[SiteMessages[Report]]) -> list[li
     given = {"calls": _json(calls), "agent": AGENT, "channel": channel()}
     said = {report.status in BEGINS for _, reports in calls for report in reports}
     statement = _ACCEPT if len(said) > 1 else _ACCEPT_STARTS if True in said else _ACCEPT_ENDS
-    rows = value(tx, statement, given)[0] or ()
+    rows = statement.value(tx, **given)[0] or ()
     ended = {(site, job, seq): held for site, job, seq, held, ends, _ in rows if ends}
     if ended:
         _note_spoilt(
@@ -413,7 +412,7 @@ def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
 
 # ----------------------------------------------------------------- heartbeats and live output
 
-_BEAT = _prepared(f"""
+_BEAT = answers(_prepared)(f"""
 WITH s AS (
   SELECT DISTINCT ON (pandaid, lock_seq, site) site, s.*
   FROM {_SAID} AS s(pandaid bigint, lock_seq bigint, measures jsonb)
@@ -444,7 +443,7 @@ def beat_all(tx: Connection, calls: Sequence[SiteMessages[Beat]]) -> list[list[B
     pilot repeats its heartbeat."""
     answers: dict[tuple[str, int, int], BeatAnswer] = {
         (site, panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)
-        for site, panda_id, lock_seq, why, held in value(tx, _BEAT, {"calls": _json(calls)}) or ()
+        for site, panda_id, lock_seq, why, held in _BEAT.value(tx, calls=_json(calls)) or ()
     }
     unknown: BeatAnswer = ("kill", "This attempt is not known.")
     return [

@@ -15,8 +15,9 @@ from sqlalchemy import Connection
 from jedi.core import clock
 from jedi.model.jobs.wire import Resources
 from jedi.model.tasks.refined import EXPRESS
-from jedi.taskbuffer.db.engine import prepared, value
+from jedi.taskbuffer.db.engine import prepared
 from jedi.taskbuffer.db.planning import IN_ORDER
+from jedi.taskbuffer.db.statement import answers
 from jedi.taskbuffer.jobs.order_files import STAGING
 from jedi.taskbuffer.scheduling.charges import Charges, Head
 
@@ -28,7 +29,7 @@ _prepared = prepared(
     "Bound: one look at the queue's index a share, the datasets of the jobs by key.",
     IN_ORDER,
 )
-HEADS = _prepared(f"""
+HEADS = answers(_prepared)(f"""
 WITH RECURSIVE s AS (
   (SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site
    ORDER BY gshare, priority DESC, pandaid LIMIT 1)
@@ -46,7 +47,7 @@ SELECT json_build_array(
 
 
 # A dataset keeps its name and its attributes for ever.
-_DATASETS = _prepared("""
+_DATASETS = answers(_prepared)("""
 SELECT json_agg(json_build_array(datasetid, datasetname,
   ('an' = ANY(string_to_array(attributes, ','))) IS TRUE))
 FROM unnest(CAST(:ids AS bigint[])) i(id),
@@ -95,7 +96,7 @@ class DispatchCache:
     def read(self, tx: Connection, site: str) -> list[Head]:
         """The first jobs of shares, urgent work before all."""
         until = clock.monotonic() + REMEMBERED_S
-        found, facts = value(tx, HEADS, {"site": site})
+        found, facts = HEADS.value(tx, site=site)
         heads = [Head(*one) for one in found or ()]
         self._sites[site] = SiteLimits(*facts or ())
         self._known[site] = until, heads, {}
@@ -111,6 +112,6 @@ class DispatchCache:
         if len(known) > DATASETS_MOST:
             known = self._datasets = {}
         if missing := [one for one in ids if one not in known]:
-            for one, name, optional in value(tx, _DATASETS, {"ids": missing}) or ():
+            for one, name, optional in _DATASETS.value(tx, ids=missing) or ():
                 known[one] = DatasetFacts(name, optional)
         return known

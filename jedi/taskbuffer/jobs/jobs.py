@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.kills import KILLS
-from jedi.taskbuffer.db.engine import prepared, value, wake
+from jedi.taskbuffer.db.engine import prepared, wake
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL, listed
-from jedi.taskbuffer.db.statement import changes, returns
+from jedi.taskbuffer.db.statement import answers, changes, returns
 
 NOTE = """
 l AS (
@@ -66,7 +66,7 @@ LOCK_JOBS = returns(tuple[int, str])("""
 SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY pandaid FOR NO KEY UPDATE
 """)
-_LOCK_ONLY = _prepared(f"SELECT count(*) FROM ({LOCK_JOBS.sql}) locked")
+_LOCK_ONLY = answers(_prepared)(f"SELECT to_json(count(*)) FROM ({LOCK_JOBS.sql}) locked")
 _GONE = """
 gone AS (
   DELETE FROM jedi_job_ready r USING old
@@ -126,8 +126,8 @@ FROM u
 """
 
 
-_MOVE = _prepared(_moving(_GONE, _CAME))
-_MOVE_ON = _prepared(_moving())
+_MOVE = answers(_prepared)(_moving(_GONE, _CAME))
+_MOVE_ON = answers(_prepared)(_moving())
 """The same for jobs that neither leave the queue of activated jobs nor come into it. Both return
 the fields of MovedJob."""
 
@@ -151,7 +151,7 @@ def move_jobs(
     # A statement of its own: one that begins before it has to wait for the job does not see what
     # the other one put into the queue.
     if not locked:
-        value(tx, _LOCK_ONLY, {"ids": [m.panda_id for m in moves]})
+        _LOCK_ONLY.value(tx, ids=[m.panda_id for m in moves])
     alike = [(m.target, m.code, m.reason, m.error_source) for m in moves]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(alike), 1)}
     targets, codes, reasons, blames = map(list, zip(*kinds, strict=True))
@@ -168,7 +168,7 @@ def move_jobs(
     }
     queued = "activated" in {*values["sources"], *targets}
     statement = _MOVE if queued else _MOVE_ON
-    moved = [MovedJob._make(row) for row in value(tx, statement, values) or ()]
+    moved = [MovedJob._make(row) for row in statement.value(tx, **values) or ()]
     wake(tx, *sorted({f"job:{m.target}" for m in moved if m.target in states.JOB_LIVE}))
     return moved
 

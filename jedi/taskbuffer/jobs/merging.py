@@ -22,9 +22,9 @@ from jedi.model.datasets.dataset import Attributes
 from jedi.model.jobs.generation import Input, TaskOrder
 from jedi.model.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.model.tasks.rows import ClaimedTask
-from jedi.taskbuffer.db.engine import prepared, value, wake
+from jedi.taskbuffer.db.engine import prepared, wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
-from jedi.taskbuffer.db.statement import changes, returns
+from jedi.taskbuffer.db.statement import answers, changes, returns
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.jobs.orders import Claimed, OutputRow, outputs_of
 from jedi.taskbuffer.tasks import tasks
@@ -115,9 +115,11 @@ ORDER BY maker
 """)
 
 
-_LOCK = prepared(
-    "Each batch of ends, often of one job: planning takes longer than a job's part of the "
-    "execution. Bound: the files of its jobs, and of the jobs that they merge, by key."
+_LOCK = answers(
+    prepared(
+        "Each batch of ends, often of one job: planning takes longer than a job's part of the "
+        "execution. Bound: the files of its jobs, and of the jobs that they merge, by key."
+    )
 )(f"""
 WITH t AS MATERIALIZED ({_TIES}), k AS MATERIALIZED (
   SELECT array_agg(maker) FILTER (WHERE NOT bound) || CAST(:ids AS bigint[]) AS ids FROM t
@@ -149,7 +151,7 @@ class Locked(NamedTuple):
 def lock(tx: Connection, panda_ids: Sequence[int], *, datasets: bool = False) -> Locked:
     """Lock jobs and the makers of what they merge, in one order, and after them the datasets of
     their files, if it is to be: one statement, since each is a way there and back."""
-    ties, statuses, _ = value(tx, _LOCK, {"ids": list(panda_ids), "datasets": datasets})
+    ties, statuses, _ = _LOCK.value(tx, ids=list(panda_ids), datasets=datasets)
     return Locked(
         {int(job): status for job, status in (statuses or {}).items()},
         {maker: merger for maker, merger, bound in ties or () if not bound},

@@ -16,8 +16,9 @@ from jedi.core import clock
 from jedi.model.jobs.wire import Resources
 from jedi.model.scheduling.dealing import Dealing
 from jedi.model.scheduling.shares import ShareNode
-from jedi.taskbuffer.db.engine import prepared, value
+from jedi.taskbuffer.db.engine import prepared
 from jedi.taskbuffer.db.planning import EITHER_WAY
+from jedi.taskbuffer.db.statement import answers
 from jedi.taskbuffer.scheduling.shares import JOBS, SHARE
 
 PAUSES, SAVED_S = 50, 5.0
@@ -29,7 +30,7 @@ _prepared = prepared(
     "Any plan reads all of job_stats and its deltas, and queues by key.", EITHER_WAY
 )
 # Queues with jobs are active, whatever the last run of the shares found.
-_USE = _prepared(f"""
+_USE = answers(_prepared)(f"""
 WITH {JOBS}
 SELECT json_agg(json_build_array(q.queue_name, q.queue_id, q.partitionid, {SHARE},
   q.stretchable IS NOT DISTINCT FROM 1,
@@ -71,7 +72,7 @@ class Charges:
         """Read the use of queues, if it is time."""
         if (began := clock.monotonic()) <= self._due:
             return
-        found = value(tx, _USE, {}) or ()
+        found = _USE.value(tx) or ()
         dealing = Dealing([ShareNode(*row) for _, *row in found])
         self._due = max(self._due, began - SAVED_S) + PAUSES * (clock.monotonic() - began)
         with self.lock:

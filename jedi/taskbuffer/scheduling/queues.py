@@ -9,13 +9,13 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Integer, Text, TextClause, text
+from sqlalchemy import Connection, Integer, Text
 from sqlalchemy.exc import DBAPIError
 
 from jedi.core import states
 from jedi.model.scheduling.criterion import EVERY_TASK, BadCriterion, Criterion
 from jedi.model.scheduling.queue_file import PARTITION
-from jedi.taskbuffer.db.statement import changes, returns
+from jedi.taskbuffer.db.statement import Statement, changes, returns
 from jedi.taskbuffer.schema import tables
 
 _KINDS = {Text: "text", Integer: "integer"}
@@ -53,6 +53,15 @@ class WorkQueue(NamedTuple):
     caps: Any
 
 
+class MatchedTask(NamedTuple):
+    """A task that was matched: the value of the expression over it."""
+
+    found: Any
+    vo: str | None
+    label: str | None
+    processing_type: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class QueueMatch:
     """The work queue of a task, if any takes it, among those `asked`: all of its vo and label, or
@@ -81,14 +90,14 @@ def match(
     cases, values = _conditions(found)
     whens = "".join(f" WHEN {case} THEN {n}" for n, case in enumerate(cases))
     first = f"CASE{whens} END" if cases else "CAST(NULL AS integer)"
-    hits = tx.execute(_matching(first), {**values, "rows": _document(rows)})
+    hits = _matching(first).rows(tx, **values, rows=_document(rows))
     matches = []
     for hit, name in zip(hits, names, strict=True):
         mine = _candidates(found, hit.vo, hit.label, name)
         first_fit = None if hit.found is None else found[hit.found]
         queue = next((q for q in mine if q.queue_name == name), None) if name else first_fit
         asked = tuple(q.queue_name for q in mine)
-        matches.append(QueueMatch(queue, asked, hit.label, hit.processingtype))
+        matches.append(QueueMatch(queue, asked, hit.label, hit.processing_type))
     return matches
 
 
@@ -115,13 +124,14 @@ def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[in
         f"CASE WHEN {case} THEN {row.queue_id} END" for row, case in zip(found, cases, strict=True)
     )
     every = f"array_remove(CAST(ARRAY[{which}] AS int[]), NULL)"
-    return list(tx.scalars(_matching(every), {**values, "rows": _document(rows)}))
+    hits = _matching(every).rows(tx, **values, rows=_document(rows))
+    return [hit.found for hit in hits]
 
 
 @lru_cache(maxsize=16)
-def _matching(found: str) -> TextClause:
+def _matching(found: str) -> Statement[MatchedTask]:
     """The query of one expression over tasks. The queues change seldom, and with them the text."""
-    return text(_MATCH.format(found=found))
+    return returns(MatchedTask)(_MATCH.format(found=found))
 
 
 def matchable(rows: Sequence[WorkQueue]) -> list[WorkQueue]:
@@ -163,7 +173,7 @@ def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
     trial = tx.begin_nested()
     try:
         _TIME_LIMIT.run(tx)
-        tx.execute(text(_TRIAL.format(condition=one.sql)), {**one.values, "sample": _SAMPLE})
+        changes(_TRIAL.format(condition=one.sql)).run(tx, **one.values, sample=_SAMPLE)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _CANCELLED:
             return f"the database needs more than {TRIAL_MS / 1000:g} s to try it"

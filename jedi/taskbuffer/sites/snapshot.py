@@ -7,12 +7,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.model.sites.snapshot import Snapshot
 from jedi.taskbuffer.db.sql_lists import JOB_TO_START
-from jedi.taskbuffer.db.statement import returns
+from jedi.taskbuffer.db.statement import Columns, returns
 
 FRESH = {
     "production_queued": "1 hour",
@@ -59,7 +59,7 @@ def _flag(what: str) -> str:
 
 
 # Ages in minutes and room in GB: a snapshot that says nothing new is stored once.
-_SITES = text(f"""
+_SITES = returns(Columns)(f"""
 WITH e AS (
   SELECT e.*, {_on("read_lan")} AS read_lan, {_on("write_lan")} AS write_lan,
     {_on("read_wan")} AS read_wan, {_on("write_wan")} AS write_wan,
@@ -226,9 +226,7 @@ FROM jedi_ddm_endpoints d WHERE is_tape OR NOT ({_on("read_wan")})
 def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
     """Sites with their storage and their jobs, their links to these nuclei, and the jobs that wait
     in each work queue."""
-    found = tx.execute(_SITES)
-    rows = found.all()
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(found.keys())}
+    columns = _SITES.columns(tx)
     at = {site: i for i, site in enumerate(columns["sites"])}
     jobs: dict[tuple[str, ...], list[float | None]] = {
         (row.gshare, row.resource_type, row.status): _column(at, row.sites, row.jobs, 0.0)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jedi.core.knobs import Knobs
 from jedi.taskbuffer.db import knobs
-from jedi.taskbuffer.db.engine import plain, value
+from jedi.taskbuffer.db.statement import answers
 from jedi.taskbuffer.scheduling.queues import WorkQueue
 
 
@@ -25,7 +25,7 @@ class SubmissionFacts:
     queues: list[WorkQueue]
 
 
-_FACTS = plain(f"""
+_FACTS = answers()(f"""
 SELECT json_build_array(
   (SELECT role FROM jedi_users WHERE username = :who),
   (SELECT gridpref FROM jedi_users WHERE username = :owner),
@@ -38,7 +38,7 @@ SELECT json_build_array(
 
 def facts(tx: Connection, who: str, owner: str) -> SubmissionFacts:
     """The facts for a task of this owner that `who` submits. Unlisted people are users."""
-    role, gridpref, overrides, queues = value(tx, _FACTS, {"who": who, "owner": owner})
+    role, gridpref, overrides, queues = _FACTS.value(tx, who=who, owner=owner)
     return SubmissionFacts(
         role=role or "user",
         gridpref=gridpref or "",

@@ -10,10 +10,9 @@ import secrets
 from collections.abc import Set
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from jedi.taskbuffer.db.engine import plain, value
-from jedi.taskbuffer.db.statement import changes, returns
+from jedi.taskbuffer.db.statement import answers, changes, returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +56,10 @@ SELECT FROM jedi_users WHERE role = 'operator' ORDER BY username FOR NO KEY UPDA
 """)
 
 
-_ALL = text("SELECT username, role, gridpref, cap_running_jobs FROM jedi_users ORDER BY username")
-
-
-def all_users(tx: Connection) -> list[tuple[str, str, str, int | None]]:
-    """Every user with a row: name, role, special permissions, most running jobs."""
-    return [(*row,) for row in tx.execute(_ALL)]
-
+ALL = returns(tuple[str, str, str, int | None])("""
+-- Every user with a row: name, role, special permissions, most running jobs.
+SELECT username, role, gridpref, cap_running_jobs FROM jedi_users ORDER BY username
+""")
 
 _GRIDPREF = returns(str)("SELECT gridpref FROM jedi_users WHERE username = :user")
 
@@ -148,7 +144,7 @@ def put_token(
     return token
 
 
-_CHECK_TOKENS = plain("""
+_CHECK_TOKENS = answers()("""
 SELECT json_build_array((SELECT version_num FROM jedi_schema_version), (
   SELECT json_object_agg(token_hash, json_build_array(kind, site, username)) FROM jedi_tokens
   WHERE token_hash = ANY(:hashes)
@@ -167,7 +163,7 @@ def holders_and_revision(
     """The holders of those tokens that are valid now, and the revision of the schema: both by one
     way to the database."""
     hashes = {token_hash(token): token for token in tokens}
-    revision, found = value(tx, _CHECK_TOKENS, {"hashes": [*hashes]})
+    revision, found = _CHECK_TOKENS.value(tx, hashes=[*hashes])
     return {hashes[one]: Identity(*holder) for one, holder in (found or {}).items()}, revision
 
 
