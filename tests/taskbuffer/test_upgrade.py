@@ -69,6 +69,7 @@ def jobs(tx: Connection) -> Counter[str]:
     return Counter(tx.scalars(text("SELECT status FROM jedi_jobs")))
 
 
+@pytest.mark.usefixtures("at")
 def test_tasks_of_0_1_0_go_to_their_ends(engine: Engine, home: Path, dump: dict[str, Any]) -> None:
     """By hand: no rule is broken after the step; the pilots of 0.1.0 report their jobs to this
     release; each task comes to rest, and its files and records agree."""
