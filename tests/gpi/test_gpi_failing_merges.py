@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from jedi_client import ArgSplitter, CustomMerger, Job, JobError, TextMerger, jobs
-from jedi_client.gpi.mergers import MergeFailed
+from jedi_client.gpi.report import MergeFailed
 from jedi_client.gpi.session import SESSION
 from support.bench import Bench, BenchRunner
 

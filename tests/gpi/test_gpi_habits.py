@@ -18,9 +18,8 @@ from jedi_client import (
     jobs,
 )
 from jedi_client.errors import BadInput
-from jedi_client.gpi.report import Report
+from jedi_client.gpi.report import NoSuchJob, Report
 from jedi_client.gpi.session import SESSION, Session
-from jedi_client.gpi.slices import NoSuchJob
 from support.bench import Bench, BenchRunner
 
 WAIT_S = 30

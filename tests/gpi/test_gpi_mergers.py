@@ -12,12 +12,12 @@ from jedi_client import ArgSplitter, Job, JobError, Script
 from jedi_client.gpi.local.backend import LocalBackend
 from jedi_client.gpi.mergers import (
     CustomMerger,
-    MergeFailed,
     OutputMerger,
     RootMerger,
     TextMerger,
     merge_outputs,
 )
+from jedi_client.gpi.report import MergeFailed
 from support.embedded import wait_for
 
 

@@ -17,7 +17,7 @@ import pytest
 from jedi_client.errors import BadInput
 from jedi_client.gpi import plugins
 from jedi_client.gpi.applications import Script
-from jedi_client.gpi.schema import from_document
+from jedi_client.gpi.schema import PluginUnusable, from_document
 
 CHECKOUT = Path(__file__).parents[2]
 SAMPLE = CHECKOUT / "examples" / "client_plugin"
@@ -63,7 +63,7 @@ def test_a_broken_plugin_harms_none(
     (info / "METADATA").write_text("Name: broken\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[jedi_client.applications]\n{name} = {value}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(plugins.PluginUnusable, match=said):
+    with pytest.raises(PluginUnusable, match=said):
         from_document({"type": name})
     with pytest.warns(UserWarning, match=said):
         assert {"Executable", "Script"} <= set(plugins.list_applications())

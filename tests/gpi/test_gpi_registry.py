@@ -23,9 +23,8 @@ from jedi_client import (
 from jedi_client import templates as recipes
 from jedi_client.errors import BadInput
 from jedi_client.gpi.refresh import Change
-from jedi_client.gpi.report import NotWritable, RegistryIsReadOnly
+from jedi_client.gpi.report import NoSuchJob, NotWritable, RegistryIsReadOnly
 from jedi_client.gpi.session import SESSION, Session
-from jedi_client.gpi.slices import NoSuchJob
 from jedi_client.gpi.store.opening import open_store
 from support.bench import Bench, BenchRunner
 

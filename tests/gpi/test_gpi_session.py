@@ -23,8 +23,8 @@ from jedi_client import (
     templates,
 )
 from jedi_client.errors import NotFound
+from jedi_client.gpi.report import NoSuchJob
 from jedi_client.gpi.session import SESSION
-from jedi_client.gpi.slices import NoSuchJob
 from support.bench import Bench, BenchRunner
 
 WAIT_S = 60.0

@@ -12,12 +12,13 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jedi_client.release import __version__ as __version__
+
 if TYPE_CHECKING:
     from jedi_client.gpi.applications import Executable, Script
     from jedi_client.gpi.backends import JEDI, Local
     from jedi_client.gpi.datasets import Dataset
     from jedi_client.gpi.files import File
-    from jedi_client.gpi.job import Job, JobTemplate
     from jedi_client.gpi.mergers import CustomMerger, RootMerger, TextMerger
     from jedi_client.gpi.plugins import (
         list_applications,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         list_splitters,
     )
     from jedi_client.gpi.report import JobError
-    from jedi_client.gpi.session import folders, jobs, templates
+    from jedi_client.gpi.session import Job, JobTemplate, folders, jobs, templates
     from jedi_client.gpi.splitters import (
         ArgSplitter,
         EventSplitter,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     )
     from jedi_client.operations import Client
 
-__version__ = "0.2.0"
 __all__ = [
     "JEDI",
     "ArgSplitter",
@@ -75,7 +75,6 @@ _PLACES = {
     "backends": ("JEDI", "Local"),
     "datasets": ("Dataset",),
     "files": ("File",),
-    "job": ("Job", "JobTemplate"),
     "mergers": ("CustomMerger", "RootMerger", "TextMerger"),
     "plugins": (
         "list_applications",
@@ -87,7 +86,7 @@ _PLACES = {
         "list_splitters",
     ),
     "report": ("JobError",),
-    "session": ("folders", "jobs", "templates"),
+    "session": ("Job", "JobTemplate", "folders", "jobs", "templates"),
     "splitters": (
         "ArgSplitter",
         "EventSplitter",

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 
-from jedi_client import __version__
 from jedi_client.errors import (
     BadInput,
     Forbidden,
@@ -24,6 +23,7 @@ from jedi_client.errors import (
     Unreachable,
     VersionTooOld,
 )
+from jedi_client.release import __version__
 
 _KINDS: Mapping[int, type[JediError]] = {
     401: Forbidden,

@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode
 
-from jedi_client import __version__
 from jedi_client.answers import NO_ROUTE, NO_SERVICE, error_of, of_another_release
 from jedi_client.connections import connection_to
 from jedi_client.errors import (
@@ -34,6 +33,7 @@ from jedi_client.errors import (
     Unreachable,
 )
 from jedi_client.profiles import Profile
+from jedi_client.release import __version__
 from jedi_client.typed import typed
 
 CONNECT_S = 30.0

@@ -12,7 +12,7 @@ import inspect
 import os
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from jedi_client.errors import BadInput, Problem
 from jedi_client.gpi import results, submission, verbs
@@ -74,6 +74,8 @@ class JobProperties(Described, abstract=True):
     )
 
     _elsewhere = HABITS
+    _home: ClassVar[Any]
+    """The registry of new ones; the session sets it."""
     _registry: Any
     _id: int
     _version: int
@@ -90,7 +92,7 @@ class JobProperties(Described, abstract=True):
         problems: Problems = []
         name, comment = _text("name", name, problems), _text("comment", comment, problems)
         self._build(args, values, problems)
-        registry, document = self._home(), self.document()
+        registry, document = type(self)._home, self.document()
         [record] = registry.session.store.create(registry.kind, [document], [name], [comment])
         self._hold(registry, record.id, record.version)
         registry.add(self, record)
@@ -176,9 +178,6 @@ class JobProperties(Described, abstract=True):
             self.outdated(-1)  # read it again
             raise
 
-    def _home(self) -> Registry[Any]:
-        raise NotImplementedError
-
     def _hold(self, registry: Registry[Any], id: int, version: int) -> None:
         for name, value in (("_registry", registry), ("_id", id), ("_version", version)):
             object.__setattr__(self, name, value)
@@ -251,11 +250,6 @@ class JobTemplate(JobProperties):
         self._registry.session.store.remove("template", [self._id])
         self._registry.lose(self._id)
         return Report("remove", (self._id,))
-
-    def _home(self) -> Registry[Any]:
-        from jedi_client.gpi.session import SESSION
-
-        return SESSION.templates
 
 
 class Job(JobView, JobProperties):
@@ -409,11 +403,6 @@ class Job(JobView, JobProperties):
         """The path of an output file on this machine, which is brought here by the first call. Of
         a job with splitter, this is the merged file. JobError."""
         return results.output(self, None, name)
-
-    def _home(self) -> Registry[Any]:
-        from jedi_client.gpi.session import SESSION
-
-        return SESSION.jobs
 
     def __repr__(self) -> str:
         if self._registry.known(self._id) is None:

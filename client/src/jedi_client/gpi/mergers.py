@@ -13,15 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jedi_client.errors import JediError, Problem
+from jedi_client.errors import Problem
 from jedi_client.gpi.files import file_problem, local_path, plain_name
+from jedi_client.gpi.report import MergeFailed
 from jedi_client.gpi.schema import Described, prop
-
-
-class MergeFailed(JediError):
-    """Outputs could not be merged; the target is as it was."""
-
-    code = "merge_failed"
 
 
 class OutputMerger(Described, abstract=True):

@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jedi_client.errors import JediError
+from jedi_client.gpi.any_job import AnyJob
 from jedi_client.gpi.interfaces import Attempt, Record, UnitState
-from jedi_client.gpi.report import JobError
-from jedi_client.gpi.slices import NoSuchJob
+from jedi_client.gpi.report import JobError, NoSuchJob
 from jedi_client.gpi.status import ENDED, LIVE, STATUSES
 from jedi_client.times import written
-
-if TYPE_CHECKING:
-    from jedi_client.gpi.job import Job
 
 SHOWN = 50
 """Rows of a table; more are counted."""
@@ -105,7 +102,7 @@ class JobView:
 class LivePage:
     """The page of a job on display, which changes in place."""
 
-    def __init__(self, job: Job, display: Any) -> None:
+    def __init__(self, job: AnyJob, display: Any) -> None:
         self.job = job
         self._shown = self._current()
         self._handle = display(self._shown, raw=True, display_id=True)
@@ -131,9 +128,9 @@ class LivePage:
             self._handle.update(data, raw=True)
 
 
-def _looked_at(view: Any) -> Job:
+def _looked_at(view: Any) -> AnyJob:
     """The job, whose record is as new as its backend allows."""
-    job: Job = view
+    job: AnyJob = view
     job._registry.session.monitor.look()
     return job
 
@@ -173,7 +170,7 @@ def units_table(states: Sequence[UnitState], total: int) -> str:
     return _table(heads, rows, total)
 
 
-def why(job: Job) -> str:
+def why(job: AnyJob) -> str:
     """The reason for a job's status in a few sentences."""
     record = job.record
     status = record.status
@@ -189,7 +186,7 @@ def why(job: Job) -> str:
     return "\n".join(lines)
 
 
-def _is_split(job: Job) -> bool:
+def _is_split(job: AnyJob) -> bool:
     try:
         return job.split
     except JobError:  # a torn record
@@ -206,7 +203,7 @@ def errors(states: Sequence[UnitState]) -> Sequence[ErrorGroup]:
     return sorted(found, key=lambda one: (-len(one.subjobs), one.subjobs[0]))
 
 
-def page(job: Job) -> str:
+def page(job: AnyJob) -> str:
     """The page of a job."""
     record, states = job.record, _states(job)
     head = f"<h3>Job {job.id} {escape(record.name)} {_badge(record.status)}</h3>"
@@ -231,7 +228,7 @@ def page(job: Job) -> str:
     return f"<div class='jedi-job'>{''.join(parts)}</div>"
 
 
-def _of_service(job: Job) -> str | None:
+def _of_service(job: AnyJob) -> str | None:
     """The page that the job's backend has of it; None: it has none, or can't be reached."""
     record = job.record
     if record.backend_id is None or not record.backend:
@@ -241,7 +238,7 @@ def _of_service(job: Job) -> str | None:
     return paged(record.backend_id) if paged else None
 
 
-def show(job: Job) -> None:
+def show(job: AnyJob) -> None:
     """Show the page of a job, and follow the job by a task of the kernel's own loop."""
     ipython: Any = sys.modules.get("IPython")
     try:
@@ -274,7 +271,7 @@ async def _follow(live: LivePage) -> None:
         live.end(f"{error.sentence} Show the job again.")
 
 
-def plot(job: Job, subjobs: int = TIMED) -> Drawing:
+def plot(job: AnyJob, subjobs: int = TIMED) -> Drawing:
     """A drawing of progress and times."""
     status = job.record.status
     if status == "new":
@@ -360,7 +357,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _states(job: Job) -> Sequence[UnitState]:
+def _states(job: AnyJob) -> Sequence[UnitState]:
     """The units of a job that count, also that of a job without splitter."""
     units = job.units(look=False)
     found = [units.record(k).state for k in units.ids]

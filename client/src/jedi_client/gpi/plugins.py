@@ -11,31 +11,26 @@ Source: docs/reference/ganga.md#plug-ins.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jedi_client.errors import BadInput, JediError, Problem
+from jedi_client.errors import BadInput, Problem
 from jedi_client.gpi.kinds import did_you_mean
-from jedi_client.gpi.schema import Described, Property, class_named, concrete, schema_of
+from jedi_client.gpi.schema import (
+    Described,
+    PluginUnusable,
+    Property,
+    base,
+    class_named,
+    concrete,
+    declared,
+    load,
+    load_named,
+    schema_of,
+)
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-_BASES: Mapping[str, tuple[str, str]] = {
-    "applications": ("applications", "Application"),
-    "backends": ("backends", "BackendSettings"),
-    "splitters": ("splitters", "JobSplitter"),
-    "mergers": ("mergers", "OutputMerger"),
-    "datasets": ("datasets", "InputData"),
-}
-"""Categories, which end the names of the groups, with the module and the name of the base."""
-
-
-class PluginUnusable(JediError):
-    """A declared plug-in can't be loaded, or breaks the promise of its group."""
-
-    code = "plugin_unusable"
+    pass
 
 
 def list_applications() -> list[str]:
@@ -79,56 +74,16 @@ def list_choices(part: str | type[Described] | Described, name: str) -> list[Any
     return None if choices is None else list(choices)
 
 
-def load_named(name: str) -> None:
-    """Load the class of a type of documents: one of this client, or of a plug-in. PluginUnusable:
-    the distribution is installed, but the class can't be loaded."""
-    for category in _BASES:
-        base(category)
-    if name not in Described._classes:
-        for category in _BASES:
-            for point in _declared(category):
-                if point.name == name:
-                    _load(point, category)
-
-
-def base(category: str) -> type[Described]:
-    """The base class of a category."""
-    module, name = _BASES[category]
-    found: type[Described] = getattr(import_module(f"jedi_client.gpi.{module}"), name)
-    return found
-
-
 def _names(category: str) -> list[str]:
     """All names of a category. A plug-in that can't be loaded is left out, with a warning."""
     load_named("")
-    for point in _declared(category):
+    for point in declared(category):
         if point.name not in Described._classes:
             try:
-                _load(point, category)
+                load(point, category)
             except PluginUnusable as error:
                 warnings.warn(error.sentence, stacklevel=3)
     return sorted(one.__name__ for one in concrete(base(category)))
-
-
-def _declared(category: str) -> Sequence[EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return list(entry_points(group=f"jedi_client.{category}"))
-
-
-def _load(point: EntryPoint, category: str) -> None:
-    where = f"The plug-in {point.name} ({point.value})"
-    try:
-        found = point.load()
-    except Exception as error:
-        remedy = "Install it again, or remove its distribution"
-        raise PluginUnusable(f"{where} can't be loaded: {error!r}. {remedy}") from error
-    promised = base(category)
-    if not (isinstance(found, type) and issubclass(found, promised)):
-        rule = f"is no subclass of {promised.__name__}, which its group promises"
-        raise PluginUnusable(f"{where} {rule}. Correct its class or its group")
-    if found.__name__ != point.name:
-        raise PluginUnusable(f"{where} has the name {found.__name__} as a class. Declare it so")
 
 
 def _class_of(part: str | type[Described] | Described) -> type[Described]:

@@ -12,17 +12,14 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jedi_client.gpi.any_job import AnyJob
 from jedi_client.gpi.connections import REFRESH_S, Connections
 from jedi_client.gpi.interfaces import Record
 from jedi_client.gpi.registry import Turn
 from jedi_client.gpi.status import ENDED, LIVE, is_news
 from jedi_client.gpi.submission import settle
-
-if TYPE_CHECKING:
-    from jedi_client.gpi.job import Job
-    from jedi_client.gpi.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Watching:
 class Watch:
     """The changes of a job, one after the other, until it has ended."""
 
-    def __init__(self, monitor: Monitor, job: Job) -> None:
+    def __init__(self, monitor: Monitor, job: AnyJob) -> None:
         self._monitor, self._job = monitor, job
         self._changes: list[Change] = []
 
@@ -92,7 +89,7 @@ class Monitor:
     """The looks of a session at the store and the backends. `on`: ask backends. `errors`: the last
     error of each connection or observer; none of them stops the others."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Any) -> None:
         self._session = session
         self._lock = threading.RLock()
         self.on = True
@@ -155,7 +152,7 @@ class Monitor:
                 raise TimeoutError(f"Job {first.id} is still {first.status} ({len(left)} jobs).")
             time.sleep(min(rest, self.pause(ids)))
 
-    def watch(self, job: Job) -> Watch:
+    def watch(self, job: AnyJob) -> Watch:
         """The changes of a job until its end."""
         return Watch(self, job)
 
@@ -194,7 +191,8 @@ class Monitor:
 
     def known(self, id: int) -> Record | None:
         """The record of a job, as it was read last; None: it was removed."""
-        return self._session.jobs.known(id)
+        found: Record | None = self._session.jobs.known(id)
+        return found
 
     def pause(self, ids: Sequence[int]) -> float:
         """Seconds until the next look can bring news of jobs."""

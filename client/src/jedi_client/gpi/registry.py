@@ -10,19 +10,25 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from jedi_client.gpi.interfaces import Kind, Record
-from jedi_client.gpi.slices import FACTS, JobSlice, NoSuchJob, alike, matches, must_be_known
+from jedi_client.gpi.report import NoSuchJob
+from jedi_client.gpi.slices import FACTS, JobSlice, alike, matches, must_be_known
 from jedi_client.gpi.status import LIVE
 
 if TYPE_CHECKING:
-    from jedi_client.gpi.job import JobProperties
     from jedi_client.gpi.report import Report
-    from jedi_client.gpi.session import Session
 
-J = TypeVar("J", bound="JobProperties")
+
+class Held(Protocol):
+    """An object of a registry: it reads its document again once that has changed."""
+
+    def outdated(self, version: int) -> None: ...
+
+
+J = TypeVar("J", bound=Held)
 SYNC_S = 0.2
 """Seconds after which a listing looks for changes of other sessions."""
 
@@ -40,7 +46,7 @@ class Registry(Generic[J]):
     """The jobs, or the templates, of a session. A job is one object for as long as it is referred
     to: `jobs(j.id) is j`."""
 
-    def __init__(self, session: Session, kind: Kind, make: type[J]) -> None:
+    def __init__(self, session: Any, kind: Kind, make: Any) -> None:
         self.session, self.kind, self._make = session, kind, make
         self._lock = threading.RLock()
         self.forget()
@@ -114,7 +120,7 @@ class Registry(Generic[J]):
     @property
     def read_only(self) -> bool:
         """True if this session may only read; see `take_over`."""
-        return self.session.store.read_only
+        return bool(self.session.store.read_only)
 
     def take_over(self) -> None:
         """Get the right to write from the session that has it: that one only reads from then on. A
@@ -148,7 +154,7 @@ class Registry(Generic[J]):
     @property
     def monitoring(self) -> bool:
         """Ask backends for states, when they are read."""
-        return self.session.monitor.on
+        return bool(self.session.monitor.on)
 
     @monitoring.setter
     def monitoring(self, on: bool) -> None:
@@ -157,7 +163,7 @@ class Registry(Generic[J]):
     @property
     def guid(self) -> str:
         """The GUID of the registry; with a job's id, it names the job for ever."""
-        return self.session.store.guid
+        return str(self.session.store.guid)
 
     def __getitem__(self, key: Any) -> Any:
         """The job at a place, from the end with a negative one; a slice; the job of a name."""

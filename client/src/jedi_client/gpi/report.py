@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jedi_client.errors import JediError
+from jedi_client.errors import JediError, NotFound
 
 
 class JobError(JediError):
@@ -24,6 +24,18 @@ class RegistryIsReadOnly(NotWritable):
     """Another session holds the registry, or it was opened read-only."""
 
     code = "registry_read_only"
+
+
+class NoSuchJob(NotFound, KeyError):
+    """A registry or a job has nothing of this id or name."""
+
+    __str__ = Exception.__str__
+
+
+class MergeFailed(JediError):
+    """Outputs could not be merged; the target is as it was."""
+
+    code = "merge_failed"
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,23 +8,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jedi_client.errors import BadInput, Problem
+from jedi_client.gpi.any_job import AnyJob
 from jedi_client.gpi.files import plain_name
 from jedi_client.gpi.interfaces import Attempt, Backend, InputCutter, OutputFile
-from jedi_client.gpi.mergers import MergeFailed, OutputMerger, merge_outputs
-from jedi_client.gpi.report import JobError
+from jedi_client.gpi.mergers import OutputMerger, merge_outputs
+from jedi_client.gpi.report import JobError, MergeFailed
 from jedi_client.gpi.status import ENDED, after_merge
-
-if TYPE_CHECKING:
-    from jedi_client.gpi.job import Job
 
 
 class JobAttempt:
     """An attempt of a job or subjob, with its log."""
 
-    def __init__(self, job: Job, k: int, attempt: Attempt) -> None:
+    def __init__(self, job: AnyJob, k: int, attempt: Attempt) -> None:
         self._job, self._k, self._attempt = job, k, attempt
 
     def log(self, name: str = "stdout") -> str:
@@ -42,7 +40,7 @@ class JobAttempt:
         return repr(self._attempt)
 
 
-def only_unit(job: Job, what: str) -> int:
+def only_unit(job: AnyJob, what: str) -> int:
     """The number of a job's only unit. JobError: it has subjobs, or no backend has it."""
     _place(job)
     if job.split:
@@ -50,19 +48,19 @@ def only_unit(job: Job, what: str) -> int:
     return 0
 
 
-def attempts(job: Job, k: int) -> Sequence[JobAttempt]:
+def attempts(job: AnyJob, k: int) -> Sequence[JobAttempt]:
     """The attempts of a unit, the latest last."""
     backend, id = _place(job)
     return [JobAttempt(job, k, one) for one in backend.attempts(id, k)]
 
 
-def log(job: Job, k: int, name: str, attempt: int | None = None) -> str:
+def log(job: AnyJob, k: int, name: str, attempt: int | None = None) -> str:
     """The log of an attempt of a unit; None: the latest."""
     backend, id = _place(job)
     return b"".join(backend.log(id, k, attempt, name)).decode(errors="replace")
 
 
-def inputs(job: Job, k: int) -> list[str]:
+def inputs(job: AnyJob, k: int) -> list[str]:
     """The input files of a unit that the backend cut. JobError."""
     backend, id = _place(job)
     if not isinstance(backend, InputCutter):
@@ -87,13 +85,13 @@ def last(text: str, lines: int) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
-def outputs(job: Job, k: int | None) -> Sequence[OutputFile]:
+def outputs(job: AnyJob, k: int | None) -> Sequence[OutputFile]:
     """The output files of a unit; None: of all units and of the job itself."""
     backend, id = _place(job)
     return [one for one in backend.outputs(id) if k is None or one.k == k]
 
 
-def output(job: Job, k: int | None, name: str) -> Path:
+def output(job: AnyJob, k: int | None, name: str) -> Path:
     """The path of an output file on this machine, by its declared name or the one under which it is
     kept. JobError if there is none."""
     name = plain_name(name) if name in (*job.outputsandbox, *job.outputdata) else name
@@ -109,7 +107,7 @@ def output(job: Job, k: int | None, name: str) -> Path:
     return path
 
 
-def merge(job: Job, *merger: OutputMerger | None) -> Sequence[Path]:
+def merge(job: AnyJob, *merger: OutputMerger | None) -> Sequence[Path]:
     """Set the merger of a new job, or merge the outputs of an ended one. JobError, MergeFailed."""
     if merger and job.record.status == "new":
         job.merger = merger[0]
@@ -138,7 +136,7 @@ def merge(job: Job, *merger: OutputMerger | None) -> Sequence[Path]:
     return made
 
 
-def _judge(job: Job, failure: str | None) -> None:
+def _judge(job: AnyJob, failure: str | None) -> None:
     """Keep the result of a merge as the job's status; a session that may only read leaves it."""
     registry, record = job._registry, job.record
     if not registry.read_only and after_merge(record.status, record.counts, failure):
@@ -146,7 +144,7 @@ def _judge(job: Job, failure: str | None) -> None:
         registry.session.monitor.dispatch()
 
 
-def at_end(job: Job) -> None:
+def at_end(job: AnyJob) -> None:
     """Merge a completed job by its merger, and bring its output if it wants that."""
     if job.record.status != "completed":
         return
@@ -157,18 +155,18 @@ def at_end(job: Job) -> None:
         merge(job)
 
 
-def forget_merged(job: Job) -> None:
+def forget_merged(job: AnyJob) -> None:
     """Remove the merged files of a job: its subjobs run again."""
     if job.split:
         shutil.rmtree(job._registry.session.workspace.output(job.id), ignore_errors=True)
 
 
-def _merged(job: Job) -> bool:
+def _merged(job: AnyJob) -> bool:
     folder = job._registry.session.workspace.output(job.id)
     return all((folder / name).is_file() for name in job.merger.files)
 
 
-def _merged_file(job: Job, name: str) -> Path:
+def _merged_file(job: AnyJob, name: str) -> Path:
     """A file of the job itself: a merged one, made by now."""
     folder: Path = job._registry.session.workspace.output(job.id)
     if job.merger is not None and name in job.merger.files and not (folder / name).is_file():
@@ -187,12 +185,12 @@ def _merged_file(job: Job, name: str) -> Path:
     return folder / name
 
 
-def _workspace(job: Job) -> Path:
+def _workspace(job: AnyJob) -> Path:
     found: Path = job._registry.session.workspace.of(job.id)
     return found
 
 
-def _place(job: Job) -> tuple[Backend, str]:
+def _place(job: AnyJob) -> tuple[Backend, str]:
     """The backend of a job, and its id there. JobError if no backend has it."""
     record = job.record
     if record.backend is None or record.backend_id is None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import uproot
 
-from jedi_client.gpi.mergers import MergeFailed
+from jedi_client.gpi.report import MergeFailed
 
 _SUMS = frozenset(
     {

@@ -14,15 +14,33 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self, get_type_hints
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
-from jedi_client.errors import BadInput, Problem
+from jedi_client.errors import BadInput, JediError, Problem
 from jedi_client.gpi.containers import Kind, Part, Problems, link, settled
 from jedi_client.gpi.interfaces import Document
 from jedi_client.gpi.kinds import _Object, did_you_mean, kind_of
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 _REQUIRED: Any = ...
 _RESERVED = frozenset({"type", "schema"})
+_BASES: Mapping[str, tuple[str, str]] = {
+    "applications": ("applications", "Application"),
+    "backends": ("backends", "BackendSettings"),
+    "splitters": ("splitters", "JobSplitter"),
+    "mergers": ("mergers", "OutputMerger"),
+    "datasets": ("datasets", "InputData"),
+}
+"""Categories, which end the names of the groups, with the module and the name of the base."""
+
+
+class PluginUnusable(JediError):
+    """A declared plug-in can't be loaded, or breaks the promise of its group."""
+
+    code = "plugin_unusable"
 
 
 class Property:
@@ -324,11 +342,49 @@ def concrete(base: type[Described]) -> list[type[Described]]:
     return [one for one in Described._classes.values() if issubclass(one, base)]
 
 
+def load_named(name: str) -> None:
+    """Load the class of a type of documents: one of this client, or of a plug-in. PluginUnusable:
+    the distribution is installed, but the class can't be loaded."""
+    for category in _BASES:
+        base(category)
+    if name not in Described._classes:
+        for category in _BASES:
+            for point in declared(category):
+                if point.name == name:
+                    load(point, category)
+
+
+def base(category: str) -> type[Described]:
+    """The base class of a category."""
+    module, name = _BASES[category]
+    found: type[Described] = getattr(import_module(f"jedi_client.gpi.{module}"), name)
+    return found
+
+
+def declared(category: str) -> Sequence[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return list(entry_points(group=f"jedi_client.{category}"))
+
+
+def load(point: EntryPoint, category: str) -> None:
+    where = f"The plug-in {point.name} ({point.value})"
+    try:
+        found = point.load()
+    except Exception as error:
+        remedy = "Install it again, or remove its distribution"
+        raise PluginUnusable(f"{where} can't be loaded: {error!r}. {remedy}") from error
+    promised = base(category)
+    if not (isinstance(found, type) and issubclass(found, promised)):
+        rule = f"is no subclass of {promised.__name__}, which its group promises"
+        raise PluginUnusable(f"{where} {rule}. Correct its class or its group")
+    if found.__name__ != point.name:
+        raise PluginUnusable(f"{where} has the name {found.__name__} as a class. Declare it so")
+
+
 def class_named(name: str) -> type[Described] | None:
     """The class of a type of documents, also one of a plug-in that is not loaded yet."""
     if name not in Described._classes:
-        from jedi_client.gpi.plugins import load_named
-
         load_named(name)
     return Described._classes.get(name)
 

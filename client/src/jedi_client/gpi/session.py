@@ -17,6 +17,8 @@ from jedi_client.gpi.refresh import Monitor
 from jedi_client.gpi.registry import Registry
 from jedi_client.gpi.workspace import Workspace, home
 
+__all__ = ["SESSION", "Job", "JobTemplate", "Session", "folders", "jobs", "templates"]
+
 
 class _LateStore:
     """The store of a session, opened by the first use of it."""
@@ -82,4 +84,5 @@ class Session:
 SESSION = Session()
 """The session with the registry of this machine."""
 
+Job._home, JobTemplate._home = SESSION.jobs, SESSION.templates
 jobs, templates, folders = SESSION.jobs, SESSION.templates, SESSION.folders

@@ -8,26 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
-from jedi_client.errors import BadInput, NotFound, Problem
+from jedi_client.errors import BadInput, Problem
 from jedi_client.gpi.kinds import did_you_mean
-from jedi_client.gpi.report import JobError, Report
+from jedi_client.gpi.report import JobError, NoSuchJob, Report
 from jedi_client.gpi.status import STATUSES
-
-if TYPE_CHECKING:
-    from jedi_client.gpi.registry import Registry
 
 J = TypeVar("J")
 FACTS = ("id", "name", "comment", "status", "folder", "fqid", "reason", "backend_id")
 """Facts of jobs and subjobs that a selection may ask for, beside their properties."""
 SHOWN = 50
-
-
-class NoSuchJob(NotFound, KeyError):
-    """A registry or a job has nothing of this id or name."""
-
-    __str__ = Exception.__str__
 
 
 class Slice(Sequence[J], Generic[J]):
@@ -135,7 +126,7 @@ class JobSlice(Slice[Any]):
     """Jobs of a registry. A verb acts on each; `keep_going=False` raises JobError for the first
     refusal and leaves the later jobs alone."""
 
-    def __init__(self, registry: Registry[Any], ids: Sequence[int]) -> None:
+    def __init__(self, registry: Any, ids: Sequence[int]) -> None:
         super().__init__(ids)
         self._registry = registry
 
@@ -146,7 +137,8 @@ class JobSlice(Slice[Any]):
         return type(self)(self._registry, ids)
 
     def _matching(self, wanted: dict[str, Any]) -> Sequence[int]:
-        return self._registry.matching(self._ids, wanted)
+        found: Sequence[int] = self._registry.matching(self._ids, wanted)
+        return found
 
     def _repr_html_(self) -> str:
         from jedi_client.gpi.notebook import SHOWN, jobs_table

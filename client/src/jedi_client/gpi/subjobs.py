@@ -6,25 +6,24 @@ Source: docs/reference/ganga.md#subjobs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from jedi_client.gpi import results, verbs
 from jedi_client.gpi.containers import link
+from jedi_client.gpi.habits import HABITS
 from jedi_client.gpi.interfaces import UnitRecord
 from jedi_client.gpi.overrides import overridden
-from jedi_client.gpi.report import NotWritable, Report
-from jedi_client.gpi.slices import FACTS, NoSuchJob, Slice, matches, must_be_known
-
-if TYPE_CHECKING:
-    from jedi_client.gpi.job import Job, JobProperties
+from jedi_client.gpi.report import NoSuchJob, NotWritable, Report
+from jedi_client.gpi.schema import Described
+from jedi_client.gpi.slices import FACTS, Slice, matches, must_be_known
 
 
 class Subjobs:
     """The units of a job, read again when its record has changed. Their objects are made when they
     are asked for."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Any) -> None:
         self.job = job
         self._at: tuple[int, str] | None = None
         self._records: dict[int, UnitRecord] = {}
@@ -71,7 +70,7 @@ class Subjobs:
 class Subjob:
     """A unit of a job, with the job's properties, some of which are its own. It is read-only."""
 
-    def __init__(self, job: Job, k: int) -> None:
+    def __init__(self, job: Any, k: int) -> None:
         self.__dict__.update(_job=job, _k=k, _view=None)
 
     @property
@@ -80,9 +79,9 @@ class Subjob:
         return self._k  # type: ignore[no-any-return]
 
     @property
-    def parent(self) -> Job:
+    def parent(self) -> Any:
         """The job."""
-        return self._job  # type: ignore[no-any-return]
+        return self._job
 
     master = parent
 
@@ -107,7 +106,7 @@ class Subjob:
     @property
     def folder(self) -> str | None:
         """The folder of the job."""
-        return self.parent.folder
+        return self._job.folder  # type: ignore[no-any-return]
 
     @property
     def status(self) -> str:
@@ -145,9 +144,9 @@ class Subjob:
         """None: a subjob has no subjobs."""
         return []
 
-    def description(self) -> JobProperties:
+    def description(self) -> Described:
         """The properties of this subjob."""
-        found: JobProperties | None = self._view
+        found: Described | None = self._view
         if found is None:
             override = self.parent.unit(self._k).override
             found = overridden(self.parent.description(), override)
@@ -188,18 +187,16 @@ class Subjob:
         """Refuse, by a falsy report: jobs are removed, subjobs with them."""
         return Report("remove", (), {self._k: "Subjobs are removed with their job."})
 
-    def copy(self) -> Job:
+    def copy(self) -> Any:
         """A new job with the properties of this subjob and its input, without parent and splitter.
         JobError if the backend can't name its input."""
-        from jedi_client.gpi.job import Job
-
         job = self.parent
         new: dict[str, Any] = {"splitter": None, "merger": None}
         if job.units(look=False).by_rule:
             new["inputdata"] = results.inputs(job, self._k)
         if getattr(job.backend, "splitter", None) is not None:
             new["backend"] = {**job.backend.document(), "splitter": None}
-        return Job(self, **new)
+        return type(job)(self, **new)
 
     @property
     def attempts(self) -> Sequence[results.JobAttempt]:
@@ -224,20 +221,16 @@ class Subjob:
         return results.output(self._job, self._k, name)
 
     def __getattr__(self, name: str) -> Any:
-        from jedi_client.gpi.job import JobProperties
-
-        if name in JobProperties._properties:
+        if name in getattr(vars(self).get("_job"), "_properties", ()):
             return getattr(self.description(), name)
-        remedy = f". {known}" if (known := JobProperties._elsewhere.get(name)) else ""
+        remedy = f". {known}" if (known := HABITS.get(name)) else ""
         raise AttributeError(f"Subjob has no {name}{remedy}", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.before_change(name)
 
     def __dir__(self) -> Sequence[str]:
-        from jedi_client.gpi.job import JobProperties
-
-        return [*super().__dir__(), *JobProperties._properties]
+        return [*super().__dir__(), *self._job._properties]
 
     def __repr__(self) -> str:
         return f"Subjob({self.fqid}, status={self.state.status!r})"
@@ -294,6 +287,6 @@ class SubjobSlice(Slice[Subjob]):
         """Cut the input of all again; see `Subjob.resplit`."""
         return verbs.resplit(self._subjobs.job, self._ids, splitter, keep_going=keep_going)
 
-    def copy(self) -> list[Job]:
+    def copy(self) -> list[Any]:
         """A new job of each; see `Subjob.copy`."""
         return [one.copy() for one in self]

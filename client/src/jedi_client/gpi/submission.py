@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from jedi_client.errors import BadInput, JediError, Problem, Unreachable
+from jedi_client.gpi.any_job import AnyJob
 from jedi_client.gpi.checks import problems_of
 from jedi_client.gpi.connections import key_of
 from jedi_client.gpi.contents import Contents
@@ -32,9 +33,6 @@ from jedi_client.gpi.interfaces import (
 )
 from jedi_client.gpi.overrides import overridden
 from jedi_client.gpi.report import JobError, NotWritable, Report
-
-if TYPE_CHECKING:
-    from jedi_client.gpi.job import Job
 
 T = TypeVar("T")
 
@@ -87,7 +85,7 @@ class Plan:
     sandbox: Sequence[SandboxFile] = ()
 
 
-def preview(job: Job) -> Preview:
+def preview(job: AnyJob) -> Preview:
     """The subjobs that a submission would make, and its mistakes. The backend forecasts its own, if
     it can be reached."""
     try:
@@ -108,7 +106,7 @@ def preview(job: Job) -> Preview:
     return Preview(files, number, made.rule, ())
 
 
-def submit(job: Job, *, keep_going: bool) -> Report:
+def submit(job: AnyJob, *, keep_going: bool) -> Report:
     """Submit a job once. NotSubmittable: nothing happened. JobError for a refusal, after the other
     subjobs were accepted; OutcomeOpen if the answer is lost."""
     registry = job._registry
@@ -134,7 +132,7 @@ def submit(job: Job, *, keep_going: bool) -> Report:
     return report.checked(keep_going=keep_going)
 
 
-def plan(job: Job) -> Plan:
+def plan(job: AnyJob) -> Plan:
     """The programs and units of a job. NotSubmittable with all mistakes."""
     problems = _of(job, "job", lambda: problems_of(job))
     if problems:
@@ -152,7 +150,7 @@ def plan(job: Job) -> Plan:
     return Plan(program, units, None, inputs, sandbox)
 
 
-def division(job: Job) -> Sequence[Override] | Rule | None:
+def division(job: AnyJob) -> Sequence[Override] | Rule | None:
     """The overrides of all subjobs, or the rule; None: the job has no splitter. NotSubmittable."""
     splitter = job.splitter or getattr(job.backend, "splitter", None)
     if splitter is None:
@@ -164,7 +162,7 @@ def division(job: Job) -> Sequence[Override] | Rule | None:
     return found
 
 
-def settle(job: Job) -> None:
+def settle(job: AnyJob) -> None:
     """Ask the backend for the result of a submission whose answer was lost, or whose session died.
     Unreachable: later again."""
     session, record = job._registry.session, job.record
@@ -186,7 +184,7 @@ def settle(job: Job) -> None:
             _accept(job, backend, asked, record, accepted)
 
 
-def _asked_before(job: Job) -> Plan:
+def _asked_before(job: AnyJob) -> Plan:
     """The plan of an earlier submission, as far as its result needs it. Without units if the job
     can't be divided any more, since its input is gone: the backend knows them."""
     nothing = Program("")
@@ -200,7 +198,7 @@ def _asked_before(job: Job) -> Plan:
     return Plan(nothing, [UnitPlan(k, nothing, None, one.values) for k, one in units], None, ())
 
 
-def _with_shared(job: Job, made: Plan) -> Plan:
+def _with_shared(job: AnyJob, made: Plan) -> Plan:
     """The plan with the contents of shared files, which their first use copies."""
     shared = {
         file.target
@@ -235,7 +233,7 @@ def _inputs(job: Any) -> Sequence[str]:
     return () if job.inputdata is None else tuple(job.inputdata.files_of(job))
 
 
-def _of(job: Job, part: str, ask: Callable[[], T]) -> T:
+def _of(job: AnyJob, part: str, ask: Callable[[], T]) -> T:
     """The answer of a part, which may be a plug-in. NotSubmittable for each of its errors."""
     try:
         return ask()
@@ -247,7 +245,7 @@ def _of(job: Job, part: str, ask: Callable[[], T]) -> T:
         raise NotSubmittable([Problem(part, None, rule, remedy)]) from error
 
 
-def _submission(job: Job, record: Record, made: Plan, keep_going: bool) -> Submission:
+def _submission(job: AnyJob, record: Record, made: Plan, keep_going: bool) -> Submission:
     session = job._registry.session
     return Submission(
         key=f"{session.store.guid}/{job.id}/{record.submissions}",
@@ -264,7 +262,7 @@ def _submission(job: Job, record: Record, made: Plan, keep_going: bool) -> Submi
     )
 
 
-def _send(job: Job, backend: Backend, asked: Submission) -> Report:
+def _send(job: AnyJob, backend: Backend, asked: Submission) -> Report:
     """Send a submission that has begun. The job ends as submitted, new or unknown."""
     registry, record = job._registry, job.record
     store = registry.session.store
@@ -292,7 +290,7 @@ def _send(job: Job, backend: Backend, asked: Submission) -> Report:
 
 
 def _accept(
-    job: Job, backend: Backend, asked: Submission, record: Record, accepted: Accepted
+    job: AnyJob, backend: Backend, asked: Submission, record: Record, accepted: Accepted
 ) -> Report:
     """Keep the result of a submission. Source: docs/reference/ganga.md#submission."""
     registry = job._registry

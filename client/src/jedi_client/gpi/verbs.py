@@ -6,23 +6,21 @@ Source: docs/reference/ganga.md#verbs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from jedi_client.errors import BadInput, JediError, Problem, Refused
 from jedi_client.gpi import results
+from jedi_client.gpi.any_job import AnyJob
 from jedi_client.gpi.interfaces import Backend, InputCutter, Refusals
 from jedi_client.gpi.report import Report
 from jedi_client.gpi.splitters import FileSplitter
 from jedi_client.gpi.status import ENDED, LIVE
 
-if TYPE_CHECKING:
-    from jedi_client.gpi.job import Job
-
 DYING_S = 30.0
 """Seconds that the removal of a live job waits for its end."""
 
 
-def kill(job: Job, ks: Sequence[int] | None, *, keep_going: bool) -> Report:
+def kill(job: AnyJob, ks: Sequence[int] | None, *, keep_going: bool) -> Report:
     """Kill live subjobs; None: all. Ended ones stay as they are."""
     status = job.status
     if ks is None and status in ENDED:
@@ -38,7 +36,7 @@ def kill(job: Job, ks: Sequence[int] | None, *, keep_going: bool) -> Report:
     )
 
 
-def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: bool) -> Report:
+def resubmit(job: AnyJob, ks: Sequence[int] | None, settings: Any, *, keep_going: bool) -> Report:
     """Run ended subjobs again, in place. None: the failed, killed and refused ones, or the
     completed ones if there are no others. `settings`: the same backend with other options."""
     failed = _not_running(job, ks)
@@ -87,7 +85,7 @@ def resubmit(job: Job, ks: Sequence[int] | None, settings: Any, *, keep_going: b
     )
 
 
-def resplit(job: Job, ks: Sequence[int], splitter: Any, *, keep_going: bool) -> Report:
+def resplit(job: AnyJob, ks: Sequence[int], splitter: Any, *, keep_going: bool) -> Report:
     """Cut the input of ended subjobs again: they are superseded, and new ones get the next ids."""
     problems: list[Problem] = []
     asked = FileSplitter.accept(splitter, "splitter", problems)
@@ -117,7 +115,7 @@ def _changed(there: Any, asked: Any) -> dict[str, Any]:
     return {name: value for name, value in asked.document().items() if value and value != old[name]}
 
 
-def remove(job: Job, *, keep_going: bool, force: bool = False) -> Report:
+def remove(job: AnyJob, *, keep_going: bool, force: bool = False) -> Report:
     """Remove a job: its record, its links, its folder, and its output on the backend. No session
     may be submitting it. `force`: also if the backend does not answer, or it is unknown whether it
     has the job; the report then names possible remains."""
@@ -128,7 +126,7 @@ def remove(job: Job, *, keep_going: bool, force: bool = False) -> Report:
     return Report("remove", (), {None: why}).checked(keep_going=keep_going)
 
 
-def _forgotten(job: Job) -> Report:
+def _forgotten(job: AnyJob) -> Report:
     """Remove a job whatever its backend says. Nobody waits for it."""
     job._registry.sync(float("-inf"))
     record = job.record
@@ -149,7 +147,7 @@ def _forgotten(job: Job) -> Report:
     return Report("remove", (job.id,), left)
 
 
-def _lost(job: Job) -> None:
+def _lost(job: AnyJob) -> None:
     """Remove a job from this session, its registry and its workspace."""
     session = job._registry.session
     session.store.remove("job", [job.id])
@@ -158,7 +156,7 @@ def _lost(job: Job) -> None:
     session.monitor.dispatch()
 
 
-def _removed(job: Job, *, keep_going: bool) -> Report:
+def _removed(job: AnyJob, *, keep_going: bool) -> Report:
     session = job._registry.session
     job._registry.sync(float("-inf"))
     record = job.record
@@ -185,7 +183,7 @@ def _removed(job: Job, *, keep_going: bool) -> Report:
     return Report("remove", (job.id,))
 
 
-def _not_running(job: Job, ks: Sequence[int] | None) -> dict[int | None, str]:
+def _not_running(job: AnyJob, ks: Sequence[int] | None) -> dict[int | None, str]:
     """The refusal of jobs that no backend has."""
     status = job.status
     if status in ("new", "submitting", "unknown") or job.record.backend_id is None:
@@ -195,7 +193,7 @@ def _not_running(job: Job, ks: Sequence[int] | None) -> dict[int | None, str]:
 
 
 def _act(
-    job: Job,
+    job: AnyJob,
     verb: str,
     ks: Sequence[int] | None,
     failed: Refusals,
@@ -221,7 +219,7 @@ def _act(
 
 
 def _asked(
-    job: Job, verb: str, ask: Callable[[Backend, str], Refusals], keep_going: bool
+    job: AnyJob, verb: str, ask: Callable[[Backend, str], Refusals], keep_going: bool
 ) -> Refusals:
     """The refusals of the backend; its errors are refusals, too, with `keep_going`."""
     record = job.record

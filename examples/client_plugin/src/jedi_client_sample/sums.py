@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from jedi_client.gpi.mergers import MergeFailed, OutputMerger
+from jedi_client.gpi.mergers import OutputMerger
+from jedi_client.gpi.report import MergeFailed
 
 
 class SumMerger(OutputMerger):

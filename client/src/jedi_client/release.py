@@ -1,0 +1,3 @@
+"""The release of this client."""
+
+__version__ = "0.2.0"
