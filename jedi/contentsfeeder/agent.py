@@ -74,15 +74,17 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         n_units = herds.counts(tx, ids)
         refused = units.REFUSED.rows(tx, ids=[*n_units]) if n_units else []
         return [
-            feed_task(
-                row,
-                params[row.jedi_task_id],
-                inputs,
-                live,
-                default,
-                only.get(row.jedi_task_id),
-                n_units.get(row.jedi_task_id),
-                frozenset(u.unit_nr for u in refused if u.jedi_task_id == row.jedi_task_id),
+            replace(
+                feed_task(
+                    row,
+                    params[row.jedi_task_id],
+                    inputs,
+                    live,
+                    default,
+                    only.get(row.jedi_task_id),
+                ),
+                units=n_units.get(row.jedi_task_id),
+                refused=frozenset(u.unit_nr for u in refused if u.jedi_task_id == row.jedi_task_id),
             )
             for row in rows
         ]

@@ -21,13 +21,11 @@ def feed_task(
     produced: Collection[tuple[str, int]],
     max_attempt: int,
     only: Mapping[str, Collection[str]] | None,
-    units: int | None = None,
-    refused: frozenset[int] = frozenset(),
 ) -> FeedTask:
     """A task to feed, from its row of jedi_tasks and parameters. `inputs` are rows of input
     datasets, also of other tasks, with the `files` that they were fed and whether they are `due`;
     `produced`: datasets that living tasks make, with these; `only`: by dataset, the files that lost
-    ones were made of; `units` of a herd, `refused`: units that never run."""
+    ones were made of."""
     ours = [one for one in inputs if one.jedi_task_id == row.jedi_task_id]
     masters = [one for one in ours if one.master_id is None and one.status != "removed"]
     parent = row.parent_tid if params.get("noWaitParent") else None
@@ -55,8 +53,6 @@ def feed_task(
         parent=None if row.parent_tid == row.jedi_task_id else row.parent_tid,
         status=(row.old_status if row.status == "pending" else None) or row.status,
         periodical=row.period is not None,
-        units=units,
-        refused=refused,
     )
 
 

@@ -29,7 +29,9 @@ from jedi.jobgenerator.outcome import (
     too_few,
 )
 from jedi.jobgenerator.propose import (
+    JobsSoFar,
     Proposal,
+    SeenGrid,
     all_read,
     files_wanted,
     planned_anyway,
@@ -153,21 +155,12 @@ class JobGenerator(Claiming):
         """At most `most` jobs of a task; None: there are no files. If no site takes the files that
         these jobs need, all are read: the broker then sees where the others lie."""
         seed = lottery_seed(task.jedi_task_id, task.lock_seq)
+        grid = SeenGrid(item.snapshot, self.world.knobs, locate, seed)
+        has = JobsSoFar(item.used, item.past, made)
         for n_files in sorted({files_wanted(task, most, item.n_files), item.n_files}):
             if not (chunks := self._making.read(task, n_files)):
                 return None
-            found = propose(
-                task,
-                chunks,
-                item.snapshot,
-                self.world.knobs,
-                locate,
-                seed=seed,
-                most=most,
-                used=item.used,
-                past=item.past,
-                made=made,
-            )
+            found = propose(task, chunks, grid, has, most)
             if found.cuts or all_read(task, chunks):
                 break
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from jedi.agent import plugins
 from jedi.brokerage.brokers import broker_of
@@ -20,6 +20,8 @@ from jedi.model.datasets.chunk import Chunk
 from jedi.model.jobs.generation import TaskOrder
 from jedi.model.sites.request import InputAvailability, RecentJobs
 from jedi.model.sites.snapshot import Snapshot
+
+NO_JOBS = RecentJobs()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,27 @@ class Proposal:
         return tuple(sorted(choices, key=lambda one: one.verdict.lasting))
 
 
+@dataclass(frozen=True, eq=False)
+class SeenGrid:
+    """The sites, the knobs and the places of files as a cycle sees them, and the seed of its
+    lottery."""
+
+    snapshot: Snapshot
+    knobs: Knobs
+    locate: Locate
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobsSoFar:
+    """The sites that a task has jobs at, the ends of those jobs, and the jobs of its share that the
+    same cycle made, by site."""
+
+    used: Sequence[str] = ()
+    past: RecentJobs = NO_JOBS
+    made: Mapping[str, int] = field(default_factory=dict)
+
+
 def files_wanted(task: TaskOrder, jobs: int, most: int) -> int:
     """Up to `most`, the ready files that so many jobs need: their own and one job's more, since the
     last job read is left out while others may belong to it. `most`, unless a job has a fixed number
@@ -94,19 +117,12 @@ def all_read(task: TaskOrder, chunks: Sequence[Chunk]) -> bool:
 def propose(
     task: TaskOrder,
     chunks: Sequence[Chunk],
-    snapshot: Snapshot,
-    knobs: Knobs,
-    locate: Locate,
-    *,
-    seed: int,
+    grid: SeenGrid,
+    has: JobsSoFar,
     most: int,
-    used: Sequence[str],
-    past: RecentJobs,
-    made: Mapping[str, int],
 ) -> Proposal:
-    """At most `most` jobs of a task. `used` are the sites it has jobs at, `past` counts their ends;
-    `made` counts jobs of its share that the same cycle made, by site. JediError: no job can keep
-    the limits of the task."""
+    """At most `most` jobs of a task. JediError: no job can keep the limits of the task."""
+    knobs, used = grid.knobs, has.used
     chunks, ram = of_one_memory(in_order(chunks, task.rules))
     ram_mb = max(task.demand.ram_mb, ram)
     demand = replace(task.demand, ram_mb=ram_mb).roomier(knobs.broker.spare_work_mb)
@@ -114,7 +130,7 @@ def propose(
     strategy = plugins.make("generator", task.vo, task.label)
     broker = broker_of(task.vo, task.label, knobs)
     names = {one.dataset_id: one.name for one in task.inputs}
-    so_far, live = Counter(made), Counter(past.live)
+    so_far, live = Counter(has.made), Counter(has.past.live)
     proposals: list[DatasetProposal] = []
     for some in [[one] for one in chunks] if broker.by_dataset else [list(chunks)]:
         if proposals and most <= 0:
@@ -123,7 +139,11 @@ def propose(
             of, weights = names[int(one.master.dataset_ids[0])], strategy.weights(task.demand, one)
             refuse_too_large(weights, one, of, task.rules, knobs)
         unit = strategy.atom(task.rules, task.demand, some)
-        data = data_of(task, some, snapshot, locate) if broker.wants_data else InputAvailability()
+        data = (
+            data_of(task, some, grid.snapshot, grid.locate)
+            if broker.wants_data
+            else InputAvailability()
+        )
         dataset = names[int(some[0].master.dataset_ids[0])] if broker.by_dataset else ""
         need = Requirements(
             task.demand,
@@ -131,11 +151,11 @@ def propose(
             task.sites,
             task.request,
             data,
-            replace(past, live=dict(live)),
+            replace(has.past, live=dict(live)),
             dict(so_far),
             dataset=dataset,
         )
-        choice = broker.choose(snapshot, need, knobs, used, seed)
+        choice = broker.choose(grid.snapshot, need, knobs, used, grid.seed)
         cuts: Sequence[Cut] = ()
         short: Sequence[ShortStream] = ()
         if choice.candidates:

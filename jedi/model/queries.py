@@ -49,6 +49,9 @@ JOB_FIELDS: Mapping[str, ListField] = {
 }
 """Fields of lists of jobs."""
 
+STORABLE = r"^[^\x00]*$"
+"""PostgreSQL stores no NUL."""
+
 FILE_KINDS = tuple(dict.fromkeys((*states.INPUT_TYPES, *states.MADE_TYPES)))
 FILE_STATUSES = tuple(dict.fromkeys((*states.INPUT_FILE.states, *states.OUTPUT_FILE.states)))
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
+from jedi.model.jobs.needs import JobNeeds
 from jedi.model.scheduling.resource_types import resource_type
 from jedi.service import tasks
 from jedi.service.commands import must_be_alone, must_be_runnable
@@ -30,7 +31,7 @@ from jedi.taskbuffer.tasks import commands, new_tasks, reassigning, unit_verbs
 from jedi.taskbuffer.tasks import tasks as task_rows
 from jedi.taskbuffer.tasks import units as unit_rows
 from jedi.taskbuffer.tasks.tasks import Move
-from jedi.taskbuffer.tasks.unit_verbs import JobNeeds, MergedUnits
+from jedi.taskbuffer.tasks.unit_verbs import MergedUnits
 from jedi.taskbuffer.users import users
 
 AGENT = "TaskCommando"

@@ -14,9 +14,8 @@ from jedi.brokerage.record import lottery_seed, record
 from jedi.eventservice import set_sites
 from jedi.jobgenerator.locating import once
 from jedi.jobgenerator.placeholders import cut_sets, needs_of, places_of
-from jedi.jobgenerator.propose import propose
+from jedi.jobgenerator.propose import JobsSoFar, SeenGrid, propose
 from jedi.model.datasets.chunk import Chunk
-from jedi.model.sites.request import RecentJobs
 from jedi.model.sites.snapshot import Snapshot
 from jedi.taskbuffer.ends import waiting_sets
 from jedi.taskbuffer.ends.waiting_sets import PlacedSet, SetFile
@@ -79,18 +78,9 @@ def _place(world: World, claimed: Claimed, files: list[SetFile], snapshot: Snaps
     if stream is None:  # the dataset has just ended
         return 0
     chunk = Chunk(stream=stream, master=master, secondaries=(), more=False)
-    found = propose(
-        task,
-        [chunk],
-        snapshot,
-        knobs,
-        once(world.ddm.locate),
-        most=1,
-        used=(),
-        made={},
-        seed=lottery_seed(task.jedi_task_id, files[0].jobset_id),
-        past=RecentJobs(),
-    )
+    seed = lottery_seed(task.jedi_task_id, files[0].jobset_id)
+    grid = SeenGrid(snapshot, knobs, once(world.ddm.locate), seed)
+    found = propose(task, [chunk], grid, JobsSoFar(), most=1)
     first = found.proposals[0]
     cut = cut_sets(chunk, [one.jobset_id for one in files], first.choice, knobs)
     if not len(cut):

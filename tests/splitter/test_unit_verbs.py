@@ -29,11 +29,11 @@ from support.units import MAKING, ask_units, given, job_of, now, of, unit
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden
+from jedi.model.jobs.needs import JobNeeds
 from jedi.service.unit_verbs import resubmit
 from jedi.service.units import attempts, outputs, states
 from jedi.taskbuffer.jobs.archive import ARCHIVE_JOBS
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
-from jedi.taskbuffer.tasks.unit_verbs import JobNeeds
 
 
 def submitted(world: World, *units: Any, key: str = "k", **more: Any) -> int:

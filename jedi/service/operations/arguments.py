@@ -10,33 +10,30 @@ from pydantic import Field
 from jedi.core import clock
 from jedi.core.errors import BadInput, Problem
 from jedi.model.mistakes import checked_by
-from jedi.model.queries import ListedId
+from jedi.model.queries import STORABLE, ListedId
 
 FILE_MAX = 16 * 2**20
 """Bytes of a request with the text of a file."""
-
-_TEXT = r"^[^\x00]*$"
-"""PostgreSQL stores no NUL."""
 
 PAGE_ROWS = 10_000
 PageRows = Annotated[int, Field(ge=1, le=PAGE_ROWS)]
 """The length of a page of a long list."""
 
-NameText = Annotated[str, Field(min_length=1, max_length=255, pattern=_TEXT)]
+NameText = Annotated[str, Field(min_length=1, max_length=255, pattern=STORABLE)]
 """A name."""
 
-FileText = Annotated[str, Field(max_length=FILE_MAX, pattern=_TEXT)]
+FileText = Annotated[str, Field(max_length=FILE_MAX, pattern=STORABLE)]
 """The text of a file."""
 
-SubmissionKey = Annotated[str, Field(min_length=1, max_length=200, pattern=_TEXT)]
+SubmissionKey = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
 """A key that its user has chosen, unique for ever."""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
-Comment = Annotated[str, Field(max_length=1_000, pattern=_TEXT)] | None
+Comment = Annotated[str, Field(max_length=1_000, pattern=STORABLE)] | None
 """The reason for a change, for the history."""
 
-SettingText = Annotated[str, Field(max_length=10_000, pattern=_TEXT)]
+SettingText = Annotated[str, Field(max_length=10_000, pattern=STORABLE)]
 SettingTexts = Annotated[list[SettingText], Field(min_length=1, max_length=100)]
 """NAME=VALUE, values as in a file."""
 
@@ -62,7 +59,7 @@ def read_time(written: str) -> datetime:
     return min(found, clock.now())
 
 
-MomentText = Annotated[str, Field(min_length=4, max_length=40, pattern=_TEXT)]
+MomentText = Annotated[str, Field(min_length=4, max_length=40, pattern=STORABLE)]
 Moments = Annotated[
     list[Annotated[MomentText, checked_by(read_time)]], Field(min_length=1, max_length=2)
 ]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Strict, TypeAdapter
 from sqlalchemy import Connection
@@ -313,6 +313,23 @@ _DRY_RUN = inspect.Parameter(
     "dry_run", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
 )
 
+
+class Traits(TypedDict, total=False):
+    """Traits that few operations have. `question`: the request is too long for a query, or brings
+    what only another operation uses; `dry_run`: a rollback undoes all changes, or the operation
+    heeds `call.dry_run`; `deed`: the act upon things of owners (default: the name's verb)."""
+
+    scope: Scope
+    raw: bool
+    secret: bool
+    body_max: int
+    question: bool
+    dry_run: bool
+    stores: bool
+    heavy: bool
+    deed: str
+
+
 TABLE: dict[str, Operation] = {}
 """All operations by name; `all_operations` fills it."""
 
@@ -324,22 +341,10 @@ def operation(
     method: Method,
     path: str,
     policy: Policy,
-    *,
-    scope: Scope | None = None,
-    raw: bool = False,
-    secret: bool = False,
-    body_max: int = BODY_MAX,
-    question: bool = False,
-    dry_run: bool = False,
-    stores: bool = False,
-    heavy: bool = False,
-    deed: str = "",
+    **traits: Unpack[Traits],
 ) -> Callable[[_F], _F]:
     """Enter a function into the table. GET reads; all other methods change something, unless it is
-    a `question` that is too long for a query, or brings what only another operation uses.
-    `dry_run`: a rollback undoes all its changes, or it heeds `call.dry_run`; `deed`: what it does
-    to things of owners (default: the name's verb). Whoever calls the function itself passes the
-    policy as well."""
+    a question. Whoever calls the function itself passes the policy as well."""
 
     def enter(run: _F) -> _F:
         if name in TABLE:
@@ -347,8 +352,7 @@ def operation(
         signature = inspect.signature(run)
         if policy.things and not any(one in policy.things for one in signature.parameters):
             raise ValueError(f"no argument of {name} names what the {policy.name} has")
-        changes = method != "GET" and not question
-        needed: Scope = scope or ("all" if changes else "read")
+        changes = method != "GET" and not traits.get("question", False)
         kind, _, verb = name.partition(".")
         entry = TABLE[name] = Operation(
             name,
@@ -356,15 +360,15 @@ def operation(
             path,
             policy,
             run,
-            needed,
-            changes,
-            raw,
-            secret,
-            body_max,
-            dry_run,
-            stores,
-            heavy,
-            deed or f"{verb} {'its units' if kind == 'unit' else 'it'}",
+            scope=traits.get("scope") or ("all" if changes else "read"),
+            changes=changes,
+            raw=traits.get("raw", False),
+            secret=traits.get("secret", False),
+            body_max=traits.get("body_max", BODY_MAX),
+            dry_run=traits.get("dry_run", False),
+            stores=traits.get("stores", False),
+            heavy=traits.get("heavy", False),
+            deed=traits.get("deed") or f"{verb} {'its units' if kind == 'unit' else 'it'}",
         )
 
         @wraps(run)

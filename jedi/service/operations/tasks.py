@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from jedi.core.errors import BadInput, JediError, Problem
@@ -13,6 +13,7 @@ from jedi.model.queries import (
     JobQuery,
     ListPage,
     MostRows,
+    Question,
     RangeStatuses,
     TaskQuery,
 )
@@ -259,34 +260,30 @@ def finish(
     return _command(call, "finish", jedi_task_ids, comment, soft=soft)
 
 
+@dataclass(frozen=True, slots=True)
+class RetryOptions(Question):
+    """Options of a retry (docs/commands.md)."""
+
+    keep: bool = False
+    sole: bool = False
+    discard: bool = False
+    staged: bool = False
+    transcend: bool = False
+    sandbox: str | None = None
+    like_job: TaskId | None = None
+
+
 @operation("task.retry", "POST", "/v1/tasks/retry", OWNER_OR_PRODUCTION, dry_run=True)
 def retry(
     call: Call,
+    *,
     jedi_task_ids: ManyTasks,
-    keep: bool = False,
-    sole: bool = False,
-    discard: bool = False,
-    staged: bool = False,
-    transcend: bool = False,
-    sandbox: str | None = None,
-    like_job: TaskId | None = None,
+    options: RetryOptions,
     comment: str | None = None,
 ) -> list[Answered]:
     """Try failed files of tasks again; `sandbox`: sha256 of new code; `like_job`: a failed job:
     only files whose last job failed by the same cause (code, source, exit code)."""
-    return _command(
-        call,
-        "retry",
-        jedi_task_ids,
-        comment,
-        keep=keep,
-        sole=sole,
-        discard=discard,
-        staged=staged,
-        transcend=transcend,
-        sandbox=sandbox,
-        like_job=like_job,
-    )
+    return _command(call, "retry", jedi_task_ids, comment, **asdict(options))
 
 
 @operation("task.incexec", "POST", "/v1/tasks/incexec", OWNER, dry_run=True)

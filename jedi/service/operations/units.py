@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from jedi.model.jobs.needs import JobNeeds
 from jedi.service import unit_resplits, unit_verbs
 from jedi.service import units as service
 from jedi.service.operations.arguments import (
     Comment,
-    NameText,
     PageRows,
     Sha256,
     SubmissionKey,
@@ -21,7 +21,6 @@ from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
 from jedi.service.unit_resplits import ResplitUnits
 from jedi.service.unit_verbs import AnsweredUnit
 from jedi.taskbuffer.reports.unit_states import UnitAttempt, UnitInput, UnitOutput
-from jedi.taskbuffer.tasks.unit_verbs import JobNeeds
 
 
 @operation(
@@ -140,20 +139,16 @@ def kill(
 @operation("unit.resubmit", "POST", "/v1/units/resubmit", OWNER, dry_run=True, heavy=True)
 def resubmit(
     call: Call,
+    *,
     jedi_task_id: TaskId,
     unit_nrs: UnitNrs = None,
-    site: NameText | None = None,
-    cores: Annotated[int, Field(ge=1, le=10_000)] | None = None,
-    memory_mb: Annotated[int, Field(ge=1, lt=2**31)] | None = None,
-    walltime_s: Annotated[int, Field(ge=1, lt=2**31)] | None = None,
-    max_attempts: Annotated[int, Field(ge=1, le=1_000)] | None = None,
+    needs: JobNeeds,
     comment: Comment = None,
 ) -> list[AnsweredUnit]:
     """Submit completed, failed or killed units of a task again, in place; by default those that
     failed or were killed. A task that has ended goes on with these units alone. `site`, `cores`,
     `memory_mb` and `walltime_s`: for the new jobs of the task; `max_attempts`: for the units."""
     call.subject = f"task {jedi_task_id}"
-    needs = JobNeeds(site, cores, memory_mb, walltime_s, max_attempts)
     return unit_verbs.resubmit(call.tx, call.who, jedi_task_id, unit_nrs, comment, needs)
 
 

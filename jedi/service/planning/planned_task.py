@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jedi.agent import plugins
@@ -85,7 +85,7 @@ def feed(known: SystemState, wanted: WantedTask) -> PlannedTask:
     real = [_fed(i, one) for i, one in named if one.type in states.FED_TYPES]
     max_attempt = int(known.knobs.attempts.max_attempt)
     units = count_units(params.splitter, known.knobs) if params.splitter else None
-    asked = feed_task(row, params.dump(), real, (), max_attempt, None, units)
+    asked = replace(feed_task(row, params.dump(), real, (), max_attempt, None), units=units)
     listings = [look_up(known.data, one, None) for one in asked.datasets]
     outcome = judge(asked, listings, int(known.knobs.contentsfeeder.max_records))
     if not isinstance(outcome, Feed):

@@ -26,11 +26,10 @@ from jedi.jobgenerator.generate import resources
 from jedi.jobgenerator.inputs import readings
 from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.plan import Cut
-from jedi.jobgenerator.propose import Proposal, propose
+from jedi.jobgenerator.propose import JobsSoFar, Proposal, SeenGrid, propose
 from jedi.model.arrays import Ints
 from jedi.model.datasets.chunk import Files
 from jedi.model.jobs.scouting import Release
-from jedi.model.sites.request import RecentJobs
 from jedi.model.splitting.split_rules import SCOUTED, SplitRules
 from jedi.service.brokerage.system_state import SystemState
 from jedi.service.planning.planned_task import PlannedTask, WantedTask, feed
@@ -224,19 +223,9 @@ def _stage(
     if not chunks:
         raise JediError("The task has no input file yet.", code="no_ready_files")
     made = Counter(before.figures["site"]) if before else {}
-    found = propose(
-        order,
-        chunks,
-        known.sites,
-        _all_at_once(known.knobs),
-        known.data.locate,
-        seed=known.seed,
-        most=sys.maxsize,
-        used=tuple(made),
-        past=RecentJobs(),
-        made=made,
-    )
-    return _figures(known, found)
+    grid = SeenGrid(known.sites, _all_at_once(known.knobs), known.data.locate, known.seed)
+    has = JobsSoFar(used=tuple(made), made=made)
+    return _figures(known, propose(order, chunks, grid, has, sys.maxsize))
 
 
 def _figures(known: SystemState, found: Proposal) -> Stage:

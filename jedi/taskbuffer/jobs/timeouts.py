@@ -43,32 +43,12 @@ class Timeout:
         return self.limit != "" and "." not in self.limit
 
 
-def _closed(
-    statuses: str,
-    limit: str,
-    code: str,
-    sentence: str,
-    condition: str = "true",
-    meant: str = "",
-    since: str = "j.statechangetime",
-    among: str = "true",
-) -> Timeout:
-    names = tuple(statuses.split())
-    return Timeout(names, limit, "closed", code, sentence, condition, meant, since, among)
+def _closed(statuses: str, limit: str, code: str, sentence: str, **more: str) -> Timeout:
+    return Timeout(tuple(statuses.split()), limit, "closed", code, sentence, **more)
 
 
-def _failed(
-    statuses: str,
-    limit: str,
-    code: str,
-    sentence: str,
-    condition: str = "true",
-    meant: str = "",
-    since: str = "j.statechangetime",
-    among: str = "true",
-) -> Timeout:
-    names = tuple(statuses.split())
-    return Timeout(names, limit, "failed", code, sentence, condition, meant, since, among)
+def _failed(statuses: str, limit: str, code: str, sentence: str, **more: str) -> Timeout:
+    return Timeout(tuple(statuses.split()), limit, "failed", code, sentence, **more)
 
 
 _SHORT = "j.processingtype IN ('evgen', 'simul')"
@@ -106,16 +86,16 @@ TIMEOUTS = (
         "timeout.waiting_s",
         "waiting_timeout",
         "It waited for others",
-        "j.kind NOT IN ('co_jumbo', 'es_merge')",
-        "but for event-service merges, and for placeholders",
+        condition="j.kind NOT IN ('co_jumbo', 'es_merge')",
+        meant="but for event-service merges, and for placeholders",
     ),
     _closed(
         "waiting",
         "timeout.waiting_s",
         "waiting_timeout",
         "No job serves its job set",
-        f"j.kind = 'es_merge' AND NOT {_HAS_CONSUMERS}",
-        "event-service merges whose last consumer ended so long ago",
+        condition=f"j.kind = 'es_merge' AND NOT {_HAS_CONSUMERS}",
+        meant="event-service merges whose last consumer ended so long ago",
         since=_LAST_SETTLED,
     ),
     _closed(
@@ -123,8 +103,8 @@ TIMEOUTS = (
         "",
         "given_back",
         "It waited at {site}, which gets no pilots,",
-        "s.status IN ('offline', 'paused')",
-        "of sites that are offline or paused: merge jobs and jumbo jobs",
+        condition="s.status IN ('offline', 'paused')",
+        meant="of sites that are offline or paused: merge jobs and jumbo jobs",
         among=_PLACED_AGAIN,
     ),
     _closed(
@@ -145,8 +125,8 @@ TIMEOUTS = (
         "timeout.urgent_s",
         "idle_site",
         "It did not start, and no other job does, at {site}",
-        _IDLE,
-        "urgent ones at an idle site",
+        condition=_IDLE,
+        meant="urgent ones at an idle site",
         among="j.priority >= :urgent_from",
     ),
     _closed(
@@ -154,8 +134,9 @@ TIMEOUTS = (
         "timeout.t2_s",
         "t2_timeout",
         "It waited for a slot at the T2 {site}",
-        "s.tier = 'T2' AND (coalesce(n.running, 0) = 0 OR n.activated > :t2_ratio * n.running)",
-        "evgen and simul at a T2 with too few running jobs",
+        condition="s.tier = 'T2' AND (coalesce(n.running, 0) = 0 "
+        "OR n.activated > :t2_ratio * n.running)",
+        meant="evgen and simul at a T2 with too few running jobs",
         among=_SHORT,
     ),
     _closed(
@@ -163,8 +144,8 @@ TIMEOUTS = (
         "timeout.t1_s",
         "t1_timeout",
         "It waited for a slot at the T1 {site}",
-        "s.tier = 'T1' AND s.cloud <> ALL(:t1_spared)",
-        "evgen and simul at a T1, except in some clouds",
+        condition="s.tier = 'T1' AND s.cloud <> ALL(:t1_spared)",
+        meant="evgen and simul at a T1, except in some clouds",
         among=_SHORT,
     ),
     _closed(
@@ -210,8 +191,9 @@ TIMEOUTS = (
         "watchdog.heartbeat_timeout_s",
         "lost_site",
         "All pilots at {site} are silent: pilot {pilot_id} was not heard of",
-        "j.site IN (SELECT site FROM silent)",
-        "at a site of which several pilots fell silent and no other was heard of for half the time",
+        condition="j.site IN (SELECT site FROM silent)",
+        meant="at a site of which several pilots fell silent and no other was heard of for half "
+        "the time",
         since="j.heartbeat_at",
     ),
     _failed(
@@ -228,16 +210,16 @@ TIMEOUTS = (
         "transtimehi",
         "transfer_timeout",
         "Its outputs did not arrive",
-        "j.priority >= :urgent_from",
-        "urgent ones",
+        condition="j.priority >= :urgent_from",
+        meant="urgent ones",
     ),
     _failed(
         "transferring",
         "transtimelo",
         "transfer_timeout",
         "Its outputs did not arrive",
-        "j.priority < :urgent_from",
-        "others",
+        condition="j.priority < :urgent_from",
+        meant="others",
     ),
 )
 """The first that applies counts."""

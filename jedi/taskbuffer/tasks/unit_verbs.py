@@ -8,12 +8,12 @@ Source: docs/reference/ganga.md#kill-and-resubmit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from jedi.core import states
+from jedi.model.jobs.needs import JobNeeds
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES
 from jedi.taskbuffer.db.statement import changes, returns
@@ -163,18 +163,6 @@ FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE d.jeditaskid = :task AND d.type = 'trn_output' AND c.status = 'finished'
 GROUP BY c.pandaid
 """)
-
-
-@dataclass(frozen=True, slots=True)
-class JobNeeds:
-    """The needs of the next jobs of a task; None: as before. The memory is that of a job, in MB;
-    `max_attempts` are those of the units that are submitted again."""
-
-    site: str | None = None
-    cores: int | None = None
-    memory_mb: int | None = None
-    walltime_s: int | None = None
-    max_attempts: int | None = None
 
 
 class TaskNeeds(NamedTuple):
