@@ -375,6 +375,8 @@ CREATE TABLE job_stats_hourly (hour timestamptz NOT NULL DEFAULT jedi_now(), sit
 INSERT INTO jedi_resource_types (resource_type, mincore, maxcore, minrampercore, maxrampercore)
 VALUES ('SCORE', 1, 1, NULL, 2000), ('MCORE', 2, NULL, NULL, 2000),
        ('SCORE_HIMEM', 1, 1, 2000, NULL), ('MCORE_HIMEM', 2, NULL, 2000, NULL);
+INSERT INTO jedi_retry_rules (rule_id, active, error_code, action, description)
+VALUES (1, true, 'memory_limit', 'increase_memory', 'out of memory: the next jobs get more');
 CREATE VIEW jedi_files AS
 SELECT jeditaskid, datasetid, min(fileid) AS fileid, lfn, min(type) AS type, count(*) AS ranges,
   CASE WHEN count(*) = 1 THEN min(status) WHEN bool_and(status = 'finished') THEN 'finished' WHEN
